@@ -22,7 +22,7 @@ from keyrack.console.lists.cars import CARS
 from keyrack.console.lists.history import EVENTS
 from keyrack.console.lists.people import ASSIGNMENTS, USERS
 from keyrack.console.lists.query import options
-from keyrack.console.lists.state import ROWS, State
+from keyrack.console.lists.state import ROWS, ListState
 
 CUSTOMER = 3  # the one with nearly all of the cars
 COUNT = 300  # requests of one measurement
@@ -60,22 +60,22 @@ vacuum analyze
 
 # What somebody looks at, and the state that its address tells
 PAGES = {
-    "cars": ("/cars", State(CARS)),
-    "cars, page 10": ("/cars?page=10", State(CARS, page=10)),
-    "cars, page 1,900": ("/cars?page=1900", State(CARS, page=1900)),
-    "cars: `Golf`": ("/cars?q=Golf", State(CARS, q="Golf")),
-    "cars: `99999`, which one has": ("/cars?q=99999", State(CARS, q="99999")),
-    "cars of a brand": ("/cars?brand=Audi", State(CARS, filters=(("brand", "Audi"),))),
-    "cars in use now": ("/cars?use=now", State(CARS, filters=(("use", "now"),))),
-    "cars free now": ("/cars?use=free", State(CARS, filters=(("use", "free"),))),
-    "cars seen within a day": ("/cars?seen=day", State(CARS, filters=(("seen", "day"),))),
-    "cars unseen for a week": ("/cars?seen=long", State(CARS, filters=(("seen", "long"),))),
-    "cars by when they were seen, newest first": ("/cars?sort=-seen", State(CARS, sort="-seen")),
-    "the same, page 100": ("/cars?sort=-seen&page=100", State(CARS, sort="-seen", page=100)),
-    "oldest first": ("/cars?sort=seen", State(CARS, sort="seen")),
-    "2,000 users": ("/users", State(USERS)),
-    "200,000 events": ("/events", State(EVENTS)),
-    "148,000 assignments": ("/assignments/list", State(ASSIGNMENTS)),
+    "cars": ("/cars", ListState(CARS)),
+    "cars, page 10": ("/cars?page=10", ListState(CARS, page=10)),
+    "cars, page 1,900": ("/cars?page=1900", ListState(CARS, page=1900)),
+    "cars: `Golf`": ("/cars?q=Golf", ListState(CARS, q="Golf")),
+    "cars: `99999`, which one has": ("/cars?q=99999", ListState(CARS, q="99999")),
+    "cars of a brand": ("/cars?brand=Audi", ListState(CARS, filters=(("brand", "Audi"),))),
+    "cars in use now": ("/cars?use=now", ListState(CARS, filters=(("use", "now"),))),
+    "cars free now": ("/cars?use=free", ListState(CARS, filters=(("use", "free"),))),
+    "cars seen within a day": ("/cars?seen=day", ListState(CARS, filters=(("seen", "day"),))),
+    "cars unseen for a week": ("/cars?seen=long", ListState(CARS, filters=(("seen", "long"),))),
+    "cars by when they were seen, newest first": ("/cars?sort=-seen", ListState(CARS, sort="-seen")),
+    "the same, page 100": ("/cars?sort=-seen&page=100", ListState(CARS, sort="-seen", page=100)),
+    "oldest first": ("/cars?sort=seen", ListState(CARS, sort="seen")),
+    "2,000 users": ("/users", ListState(USERS)),
+    "200,000 events": ("/events", ListState(EVENTS)),
+    "148,000 assignments": ("/assignments/list", ListState(ASSIGNMENTS)),
 }
 
 
@@ -107,7 +107,7 @@ def cookie(port: int) -> str:
     raise RuntimeError("nobody was signed in")
 
 
-def asked(state: State, headers: dict[str, str]) -> bytes:
+def asked(state: ListState, headers: dict[str, str]) -> bytes:
     """The request to the API that the page makes of its state."""
     query = options(UTC, state, state.shown)
     query |= {"$count": "true", "$top": str(ROWS), "$skip": str((state.page - 1) * ROWS)}

@@ -17,7 +17,7 @@ from benchmarks.conditional import Spent, spent
 from benchmarks.foundation import LARGE, UNLIMITED, WHO, database, free_port, load, running, token
 from benchmarks.load import http, machine
 from keyrack.api.caller import Caller
-from keyrack.api.grants import granted, within
+from keyrack.api.grants import in_scope, load_grants
 from keyrack.http.routes import ALL
 
 CUSTOMERS, CARS, WHOLE = 3, 101_100, 3  # the customers with 1,000 and with 100,000 cars
@@ -72,8 +72,8 @@ def permissions() -> None:
     (endpoint,) = [row for row in ALL if (row.method, row.path) == ("GET", "/cars")]
     print("\n| Look whether the caller may | us |\n|---|---|")
     for name, grant in (
-        ("an owner", granted("Owner", is_limited=False, lacks_factor=False)),
-        ("a viewer who is limited to groups", within("Viewer", 1, [1], lacks_factor=False)),
+        ("an owner", load_grants("Owner", is_limited=False, lacks_factor=False)),
+        ("a viewer who is limited to groups", in_scope("Viewer", 1, [1], lacks_factor=False)),
     ):
         caller = Caller(1, "bench", {1: grant})
         best = min(timeit.repeat(lambda caller=caller: endpoint.permit(caller, 1), number=100_000, repeat=5)) * 10

@@ -16,7 +16,7 @@ from benchmarks.load import cpu_seconds, http, machine, measure, resident
 from benchmarks.outcomes import workers
 from keyrack.api.change_topics import topics
 from keyrack.core.settings import Settings
-from keyrack.db.change_notifier import NOTIFY, Teller
+from keyrack.db.change_notifier import NOTIFY, ChangeNotifier
 from keyrack.db.connection import Database
 from keyrack.http.routes import ALL
 
@@ -120,7 +120,7 @@ async def outcomes(dsn: str, port: int, request: bytes) -> list[float]:
 async def cost(dsn: str) -> tuple[float, float]:
     """Microseconds of a write's telling, and of a notice, in the process that tells."""
     db: Any = await Database.connect(dsn, Settings(), application="keyrack bench", size=1)
-    tell, row = Teller(db), next(row for row in ALL if (row.method, row.path) == ("PUT", "/cars"))
+    tell, row = ChangeNotifier(db), next(row for row in ALL if (row.method, row.path) == ("PUT", "/cars"))
     begin = time.process_time()
     for number in range(TELLS):
         tell(1 + number % 100, topics(row, None))

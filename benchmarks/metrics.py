@@ -16,7 +16,7 @@ from keyrack.core.metrics.catalog import (
     REQUESTS,
     STATEMENT_SECONDS,
 )
-from keyrack.core.metrics.exposition import Page
+from keyrack.core.metrics.exposition import MetricsPage
 from keyrack.core.metrics.instruments import snapshot
 from keyrack.http.access_log import ROUTE, WHO, Observed
 
@@ -76,8 +76,8 @@ def _parts() -> None:
     TAKEN.value -= 1
 
 
-def _page() -> Page:
-    page = Page()
+def _page() -> MetricsPage:
+    page = MetricsPage()
     page.add(snapshot(OF_PROCESS), "0", os.getpid())
     page.add(snapshot(OF_SERVER))
     return page

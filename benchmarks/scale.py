@@ -23,7 +23,7 @@ from benchmarks.foundation import UNLIMITED, Running, database, free_port, runni
 from benchmarks.load import cpu_seconds, http, machine, measure, resident
 from benchmarks.outcomes import Receiver, until, workers
 from keyrack.api.schema.event_types import OUTCOMES
-from keyrack.auth.authenticator import Access, SignedIn
+from keyrack.auth.authenticator import AuthenticatedManager, Authenticator
 from keyrack.core import secret_hashes
 from keyrack.core.settings import Settings
 from keyrack.db import schema_version
@@ -150,7 +150,7 @@ async def introduce(system: System) -> None:
     settings = Settings(database_url=system.dsn)
     db = await Database.connect(system.dsn, settings)
     vault = await open_vault(db, settings)
-    access = Access(db, settings, vault)
+    access = Authenticator(db, settings, vault)
     raw = await asyncpg.connect(system.dsn)
     key = secret_hashes.new_secret()
     await raw.execute("insert into api_key (name, hash) values ('bench', $1)", secret_hashes.digest(key))
@@ -165,7 +165,7 @@ async def introduce(system: System) -> None:
             id = row["customer_id"]
             url = receiver_of(system, id, HOSTS)
             await subscriptions.add(connection, vault, id, url, None, list(OUTCOMES), True, 1)
-            token = await access.token(SignedIn(row["manager_id"], row["subject"], 0))
+            token = await access.token(AuthenticatedManager(row["manager_id"], row["subject"], 0))
             headers = {"vendor-API-Key": key, "Authorization": f"Bearer {token}", "Customer-ID": str(id)}
             system.callers.append(Caller(id, headers, row["cars"]))
     await raw.execute("analyze webhook")

@@ -31,7 +31,7 @@ from keyrack.core import secret_hashes
 from keyrack.core.settings import Settings
 from keyrack.db import schema_version
 from keyrack.db.connection import Database
-from keyrack.db.group_commit import Batches
+from keyrack.db.group_commit import GroupCommitter
 from keyrack.telemetry.ingest import Telemetry
 
 CARS = 1_000
@@ -372,7 +372,7 @@ def standing(millions: str = "1") -> None:
 async def _stand(dsn: str, first: datetime, count: int) -> float:
     """Take the readings in, as units deliver them: a hundred of one car at a time; the seconds it takes."""
     db = await Database.connect(dsn, Settings())
-    telemetry = Telemetry(Batches(db), Settings())
+    telemetry = Telemetry(GroupCommitter(db), Settings())
     rounds = [range(n, min(n + BATCH, count // CARS)) for n in range(0, count // CARS, BATCH)]
     jobs = iter([(minutes, car) for minutes in rounds for car in range(1, CARS + 1)])
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from keyrack.db.embedded.binaries import Account, end_with_parent, environment
+from keyrack.db.embedded.binaries import OsAccount, end_with_parent, environment
 
 RESTART = 1.0  # seconds, as RestartSec of the units
 
@@ -18,7 +18,7 @@ class Program:
     """A program under a supervisor, as systemd's `Restart=always` is one."""
 
     def __init__(
-        self, name: str, command: Sequence[str | Path], *, prefix: Sequence[str] = (), account: Account | None = None,
+        self, name: str, command: Sequence[str | Path], *, prefix: Sequence[str] = (), account: OsAccount | None = None,
         variables: Mapping[str, str], log: Path,
     ) -> None:  # fmt: skip
         self.name = name
@@ -74,7 +74,7 @@ class Program:
             await asyncio.sleep(RESTART)
 
 
-def _as(account: Account | None) -> list[str]:
+def _as(account: OsAccount | None) -> list[str]:
     """What makes a command run as the account, from root."""
     if account is None or not account.switch:
         return []

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from keyrack.db.embedded.binaries import Account, find_binaries
+from keyrack.db.embedded.binaries import OsAccount, find_binaries
 
 REQUIREMENTS = Path(__file__).parent.parent / "requirements/cluster.txt"
 INTERPRETERS = (Path(sys.executable).resolve(), Path("/usr/bin/python3"))
@@ -22,7 +22,7 @@ class Missing(Exception):
 class Programs:
     """Where the programs are, and the account that runs them: PostgreSQL and Patroni refuse root."""
 
-    account: Account
+    account: OsAccount
     directory: Path
     postgres: Path
 
@@ -48,7 +48,7 @@ def install(state: Path) -> Programs:
 
     Raises `Missing`, and `EmbeddedServerError` where there is no PostgreSQL.
     """
-    account = Account.choose(state / "data")
+    account = OsAccount.choose(state / "data")
     directory = state / "programs"
     wanted = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
     mark = directory / "installed"
@@ -58,7 +58,7 @@ def install(state: Path) -> Programs:
     return Programs(account, directory, find_binaries(None, account, state).directory)
 
 
-def _install(directory: Path, account: Account) -> None:
+def _install(directory: Path, account: OsAccount) -> None:
     _run(_interpreter(account), "-m", "venv", "--clear", "--without-pip", directory)
     _run(
         sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "--python", directory / "bin/python",
@@ -66,7 +66,7 @@ def _install(directory: Path, account: Account) -> None:
     )  # fmt: skip
 
 
-def _interpreter(account: Account) -> Path:
+def _interpreter(account: OsAccount) -> Path:
     """A Python that the account can run: root's own is often below /root."""
     for python in INTERPRETERS:
         try:

@@ -14,7 +14,7 @@ import httpx
 from argon2 import PasswordHasher
 
 from keyrack.core import secret_hashes
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from tests.servers import DEADLINE, NUMBERS, Sql, eventually
 
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # else every client reads all certificates of the world, in 20 ms
@@ -247,7 +247,7 @@ def nobody_works(person: Person) -> Iterator[None]:
     person.sql.execute(set_due, person.customer, "0")
 
 
-def refused(answer: httpx.Response, status: int, reason: Reason | str) -> None:
+def refused(answer: httpx.Response, status: int, reason: ErrorCode | str) -> None:
     """Whether the answer is this refusal, with nothing but its message as plain text."""
     assert (answer.status_code, answer.text) == (status, str(reason))
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import keyrack
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import NotFound
 from keyrack.http.openapi.error_catalog import codes, refusals
 from keyrack.http.routes import ALL
@@ -23,7 +23,7 @@ def written(where: Callable[[Path], bool] = lambda _: True) -> Iterator[str]:
     """The code of every reason that stands in these files of the source; `*` where a part of it is filled in."""
     for file in filter(where, SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Reason":
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ErrorCode":
                 code = node.args[0]
                 if isinstance(code, ast.Subscript) and file == KEPT:
                     continue
@@ -63,7 +63,7 @@ def test_every_code_is_in_the_table() -> None:
 
 
 def test_a_reason_in_other_words_keeps_its_code() -> None:
-    reason = Reason("too-long", "It is longer than {most}.")
+    reason = ErrorCode("too-long", "It is longer than {most}.")
     assert str(reason.format(most=3)) == "It is longer than 3."
     assert reason.format(most="{x}").text == "It is longer than {x}."
     assert {reason.code, reason.format(most=3).code, reason.saying("No.").code} == {"too-long"}

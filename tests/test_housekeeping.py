@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 from keyrack.cli.main import application
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
-from keyrack.db.row_batches import repeat
+from keyrack.db.row_batches import run_in_batches
 from keyrack.ops import housekeeping
-from keyrack.ops.housekeeping import AGAIN, EVERY, STEPS, Housekeeping, Step
+from keyrack.ops.housekeeping import AGAIN, EVERY, STEPS, Housekeeping, HousekeepingTask
 from keyrack.server.worker import connect
 from keyrack.webhooks import cleanup
 from tests.webhooks.office import LOCAL, Office
@@ -35,7 +35,7 @@ FAST = "drop trigger if exists slow on delivery; drop function if exists slow()"
 class House:
     """A database that only this housekeeping looks after."""
 
-    def __init__(self, office: Office, db: Database, settings: Settings, steps: Sequence[Step]) -> None:
+    def __init__(self, office: Office, db: Database, settings: Settings, steps: Sequence[HousekeepingTask]) -> None:
         self.office, self.db, self.sql = office, db, office.sql
         self.steps = steps
         self.keeping = Housekeeping(db, settings, steps)
@@ -71,7 +71,7 @@ class House:
 
 
 @contextlib.asynccontextmanager
-async def house(dsn: str, steps: Sequence[Step] = STEPS, **settings: Any) -> AsyncGenerator[House]:
+async def house(dsn: str, steps: Sequence[HousekeepingTask] = STEPS, **settings: Any) -> AsyncGenerator[House]:
     wanted = LOCAL.model_copy(update=settings)
     async with Office.open(dsn) as office:
         await office.sql.execute(FAST)
@@ -122,7 +122,7 @@ def test_a_step_that_is_blocked_or_fails_stops_no_other(own: str) -> None:
         raise KeyError("no such thing")
 
     async def main() -> None:
-        async with house(own, (Step("broken", broken), *STEPS), housekeeping_seconds=1.5) as keep:
+        async with house(own, (HousekeepingTask("broken", broken), *STEPS), housekeeping_seconds=1.5) as keep:
             await keep.disabled(10)
             other = await asyncpg.connect(own)
             async with other.transaction():
@@ -166,7 +166,7 @@ def test_one_worker_does_a_step_at_a_time(own: str) -> None:
         running -= 1
 
     async def main() -> None:
-        async with house(own, (Step("alone", count),)) as keep:
+        async with house(own, (HousekeepingTask("alone", count),)) as keep:
             done = await asyncio.gather(*(Housekeeping(keep.db, LOCAL, keep.steps).one() for _ in range(6)))
             assert (sorted(done), most, total) == ([False] * 5 + [True], 1, 1)
             await keep.sql.execute("update housekeeping set due_at = now(), held_until = now() + interval '1 hour'")
@@ -205,14 +205,14 @@ def test_a_piece_that_takes_too_long_is_tried_smaller(own: str) -> None:
     async def main() -> None:
         async with house(own, read_timeout=0.5) as keep:
             await keep.sql.execute("create sequence calls")
-            await repeat(
+            await run_in_batches(
                 keep.db, 1_000, "select case when $1 > 200 then length(pg_sleep(5)::text)"
                 " when nextval('calls') < 3 then $1 else 0 end::bigint",
             )  # fmt: skip
             assert await keep.sql.fetchval("select last_value from calls") == 3
             await keep.sql.execute("drop sequence calls")
             with pytest.raises(asyncpg.QueryCanceledError):
-                await repeat(keep.db, 60, "select length(pg_sleep(5)::text)::bigint where $1 > 0")
+                await run_in_batches(keep.db, 60, "select length(pg_sleep(5)::text)::bigint where $1 > 0")
 
     asyncio.run(main())
 

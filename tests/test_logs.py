@@ -68,7 +68,7 @@ def test_an_error_of_the_database_quotes_nobody(dsn: str) -> None:
 
 LAST = """
 import time
-seldom = logs.Seldom("tests")
+seldom = logs.RateLimitedLogger("tests")
 for _ in range(100):
     seldom.warning("cannot write", error=OSError("full"))
 seldom.warning("cannot write", error=ValueError("other"))
@@ -94,7 +94,7 @@ async def fail(*_):
     raise RuntimeError("a fault of ours")
 async def aside():
     logging.getLogger("a library").warning("aside")
-pipeline.Server.serve = fail
+pipeline.RequestPipeline.serve = fail
 async def ask(edge, headers):
     async def receive():
         return {"type": "http.request", "body": b"", "more_body": False}

@@ -15,13 +15,13 @@ import pytest
 import structlog
 
 from keyrack.core import background_tasks
-from keyrack.core.background_tasks import lasting
+from keyrack.core.background_tasks import supervise
 from keyrack.core.settings import Settings
-from keyrack.db.notification_listener import Listener
-from keyrack.db.worker_wakeup import Announcer
+from keyrack.db.notification_listener import NotificationListener
+from keyrack.db.worker_wakeup import WakeupNotifier
 from keyrack.ops.housekeeping import Housekeeping
 from keyrack.server.worker import Worker
-from keyrack.webhooks.delivery import Courier
+from keyrack.webhooks.delivery import DeliveryWorker
 from tests.people import web
 from tests.servers import DEADLINE, RunningServer, eventually
 from tests.webhooks.office import Office
@@ -64,7 +64,7 @@ def test_a_loop_that_ends_is_begun_anew_until_it_is_meant_to_end(monkeypatch: py
             over.append(result)
 
     with structlog.testing.capture_logs() as logs:
-        asyncio.run(lasting("sweeper", run, lambda: bool(over)))
+        asyncio.run(supervise("sweeper", run, lambda: bool(over)))
     assert [error for _, error in alerts(logs)] == [
         "RuntimeError('broken')", "None", "None", "KeyError('x')", "None", "None", "None", "None",
     ]  # fmt: skip
@@ -75,12 +75,12 @@ def test_a_loop_that_ends_is_begun_anew_until_it_is_meant_to_end(monkeypatch: py
 @pytest.mark.parametrize(
     ("owner", "method", "loop"),
     [
-        (Listener, "run", "listener"),
+        (NotificationListener, "run", "listener"),
         (Housekeeping, "run", "housekeeping"),
         (Worker, "_call_others", "calls"),
         (Worker, "_loop", "work"),
-        (Courier, "run", "deliveries"),
-        (Courier, "_recording", "recording"),
+        (DeliveryWorker, "run", "deliveries"),
+        (DeliveryWorker, "_recording", "recording"),
     ],
 )
 def test_each_loop_of_the_worker_is_watched(
@@ -106,7 +106,7 @@ def test_each_loop_of_the_worker_is_watched(
     assert alerts(logs) == [(loop, "RuntimeError('out of order')")]
 
 
-@pytest.mark.parametrize(("owner", "loop"), [(Listener, "listener"), (Announcer, "announcer")])
+@pytest.mark.parametrize(("owner", "loop"), [(NotificationListener, "listener"), (WakeupNotifier, "announcer")])
 def test_each_loop_of_the_server_is_watched(
     dsn: str, settings: Settings, owner: type, loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,7 +140,7 @@ RAISE: Callable[[str], str] = "raise RuntimeError({!r})".format
     [
         ("worker", "Worker.run", RAISE("broken"), ["serve", "--port", "0"], "WORKER"),
         ("worker", "Worker.run", "return", ["work"], "WORKER"),
-        ("process", "_Server.main_loop", "return", ["serve", "--port", "0"], "SERVER"),
+        ("process", "_ServerWithoutSignals.main_loop", "return", ["serve", "--port", "0"], "SERVER"),
     ],
 )
 def test_a_process_without_its_worker_or_server_ends(

@@ -25,10 +25,10 @@ from joserfc.jwk import KeySet, RSAKey
 from keyrack.auth import api_keys, signing_keys
 from keyrack.auth.password_hashing import Passwords
 from keyrack.core import secret_hashes
-from keyrack.core.log_config import Seldom
+from keyrack.core.log_config import RateLimitedLogger
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection
-from keyrack.db.encryption.cipher import Vault
+from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import PRIVATE_KEY
 from keyrack.db.session_settings import prepare
 from tests.people import JOIN, PASSWORD, Person, Town, done, refused, web
@@ -97,7 +97,7 @@ def test_one_servers_token_is_good_on_the_other(alice: Person, other: RunningSer
 def forge(sql: Sql, alice: Person, server: RunningServer) -> Callable[..., str]:
     """Makes tokens like the server's, signed with its own newest key, but for what the test says."""
     row = sql.rows("select kid, private_key from signing_key order by created_at desc limit 1")[0]
-    real = sql.run(Vault(Connection(sql._connection), Settings()).open(row[1], PRIVATE_KEY, 0, row[0]))
+    real = sql.run(Encryption(Connection(sql._connection), Settings()).open(row[1], PRIVATE_KEY, 0, row[0]))
     signer = RSAKey.import_key(json.loads(real))
     right = claims_of(alice.token, keys_of(server))
 
@@ -202,13 +202,13 @@ def test_a_token_of_nobody(forge: Callable[..., str], alice: Person) -> None:
 
 
 @contextlib.asynccontextmanager
-async def with_vault(dsn: str) -> AsyncGenerator[tuple[Connection, Vault]]:
+async def with_vault(dsn: str) -> AsyncGenerator[tuple[Connection, Encryption]]:
     raw = await asyncpg.connect(dsn)
     try:
         await prepare(raw)
         connection = Connection(raw)
         async with connection.transaction():
-            yield connection, Vault(connection, Settings())
+            yield connection, Encryption(connection, Settings())
     finally:
         await raw.close()
 
@@ -349,7 +349,7 @@ def test_the_log_says_why_a_key_is_refused(
     server: RunningServer, sql: Sql, because: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The caller is told the header, and whether it is missing; one line in the log stands for many of the same."""
-    monkeypatch.setattr(api_keys, "_seldom", Seldom("keyrack.keys"))
+    monkeypatch.setattr(api_keys, "_seldom", RateLimitedLogger("keyrack.keys"))
     key, number = secret_hashes.new_secret(), None
     if ended := {"revoked": "revoked_at", "expired": "expires_at"}.get(because):
         insert = f"insert into api_key (name, hash, {ended}) values ('t', $1, now() - interval '1 hour')"

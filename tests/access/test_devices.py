@@ -15,7 +15,7 @@ from keyrack.core import secret_hashes
 from keyrack.core.error_codes import NO_SCOPE
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
-from keyrack.db.group_commit import Batches
+from keyrack.db.group_commit import GroupCommitter
 from keyrack.fleet.endpoints.cars import NO_CAR
 from keyrack.telemetry.endpoints.events import TOO_EARLY
 from keyrack.telemetry.endpoints.events import TOO_LATE as EVENT_TOO_LATE
@@ -249,7 +249,7 @@ def poison(dsn: str, unit: Unit, *samples: dict[str, Any]) -> None:
         settings = Settings(clock_skew=10**7)
         database = await Database.connect(dsn, settings)
         try:
-            report = await Telemetry(Batches(database), settings).ingest(
+            report = await Telemetry(GroupCommitter(database), settings).ingest(
                 unit.person.customer, json.dumps(samples).encode()
             )
             assert report.refused == []

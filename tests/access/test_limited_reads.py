@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from keyrack.api.schema.group_scope import limited as limited_form
+from keyrack.api.schema.group_scope import in_group_scope as limited_form
 from keyrack.changelog.endpoints.changes import NOT_FOR_LIMITED
 from keyrack.fleet.group_scope_checks import NOBODY
 from keyrack.fleet.schema import CAR

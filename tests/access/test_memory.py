@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 
 from keyrack.auth import signing_keys
-from keyrack.auth.authenticator import Access
-from keyrack.auth.cache import Memory
+from keyrack.auth.authenticator import Authenticator
+from keyrack.auth.cache import SingleFlightCache
 from keyrack.core.errors import Unauthorized
 from keyrack.core.settings import Settings
 from keyrack.db.audit_context import acting, operator
@@ -65,12 +65,12 @@ def test_a_slow_database_is_not_asked_what_is_known(
 
 
 @asynccontextmanager
-async def deaf(dsn: str) -> AsyncGenerator[tuple[Database, Access]]:
+async def deaf(dsn: str) -> AsyncGenerator[tuple[Database, Authenticator]]:
     """The access of a process that hears of no change."""
     settings = Settings()
     database = await Database.connect(dsn, settings)
     try:
-        yield database, Access(database, settings, await open_vault(database, settings))
+        yield database, Authenticator(database, settings, await open_vault(database, settings))
     finally:
         await database.close()
 
@@ -125,7 +125,7 @@ def test_what_was_asked_before_a_change_is_not_remembered() -> None:
     """B15: nor is it shared with who comes after the change was heard of."""
 
     async def main() -> None:
-        memory, gates = Memory[str, int](lambda: True, 3.0, "tests"), [asyncio.Event(), asyncio.Event()]
+        memory, gates = SingleFlightCache[str, int](lambda: True, 3.0, "tests"), [asyncio.Event(), asyncio.Event()]
         numbers = iter((1, 2))
 
         async def ask() -> int:
@@ -150,7 +150,7 @@ def test_a_question_that_takes_too_long_is_asked_again() -> None:
     """B15: what is shared is no older than what is remembered may be."""
 
     async def main() -> None:
-        memory, never = Memory[str, int](lambda: True, -1.0, "tests"), asyncio.Event()
+        memory, never = SingleFlightCache[str, int](lambda: True, -1.0, "tests"), asyncio.Event()
         asked = 0
 
         async def ask() -> int:
@@ -170,7 +170,10 @@ def test_a_question_that_takes_too_long_is_asked_again() -> None:
 
 def test_what_fails_is_asked_again() -> None:
     async def main() -> None:
-        memory, answers = Memory[str, int](lambda: True, 3.0, "tests"), iter((ConnectionResetError(), None, 7))
+        memory, answers = (
+            SingleFlightCache[str, int](lambda: True, 3.0, "tests"),
+            iter((ConnectionResetError(), None, 7)),
+        )
 
         async def ask() -> int | None:
             answer = next(answers)

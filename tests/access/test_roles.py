@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from keyrack.api.endpoint import Endpoint, Endpoints
-from keyrack.api.grants import within
+from keyrack.api.grants import in_scope
 from keyrack.api.permissions import GRANTED, MEANINGS, ROLES, Free, Permission, Role, closed
 from keyrack.core.settings import Settings
 from keyrack.fleet.schema import CAR
@@ -188,7 +188,7 @@ def test_an_owner_who_is_limited_by_hand_has_no_right(town: Town, sql: Sql) -> N
     owner = town.person("an owner")
     with pytest.raises(asyncpg.CheckViolationError):
         sql.execute("update manager_role set groups = '{}', is_limited = true where customer_id = $1", owner.customer)
-    assert within("Owner", 1, [], lacks_factor=False).permissions == frozenset()
+    assert in_scope("Owner", 1, [], lacks_factor=False).permissions == frozenset()
 
 
 def test_what_is_taken_is_gone_on_every_server(town: Town, sql: Sql, other: RunningServer) -> None:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyrack.api.permissions import PROGRAMS, closed
-from keyrack.auth.access_tokens import Token
-from keyrack.auth.client_authentication import calling
+from keyrack.auth.access_tokens import AccessTokenClaims
+from keyrack.auth.client_authentication import load_caller
 from keyrack.db.connection import Database
 
 SUBJECT = UUID(int=1)
@@ -37,8 +37,8 @@ class Rows:
 
 
 def of(asked: frozenset[str], held: dict[int, frozenset[str]], secrets: list[int]) -> Any:
-    token = Token("a", SUBJECT, 1e12, 0, scopes=asked, secret=1)
-    return asyncio.run(calling(cast("Database", Rows(held, secrets)), token))
+    token = AccessTokenClaims("a", SUBJECT, 1e12, 0, scopes=asked, secret=1)
+    return asyncio.run(load_caller(cast("Database", Rows(held, secrets)), token))
 
 
 @given(asked=NAMES, held=HELD)

@@ -7,23 +7,23 @@ from types import SimpleNamespace
 from typing import Any, LiteralString
 
 from keyrack.api import batch_items
-from keyrack.api.exchange import NO_CONTENT, Answer, Request
-from keyrack.core.error_codes import Reason
+from keyrack.api.exchange import NO_CONTENT, Request, Response
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
-from keyrack.db.group_commit import Batches
+from keyrack.db.group_commit import GroupCommitter
 
-REFUSED = Reason("refused", "Refused by the database.")
+REFUSED = ErrorCode("refused", "Refused by the database.")
 
 
-async def announcing(request: Request, notice: LiteralString) -> Answer:
+async def announcing(request: Request, notice: LiteralString) -> Response:
     await request.db.execute("select 1")
     request.announce(notice)
     return NO_CONTENT
 
 
-async def breaking(request: Request, _value: object) -> Answer:
+async def breaking(request: Request, _value: object) -> Response:
     """The database refuses it, so its piece is done again."""
     try:
         await request.db.execute("select 1 / 0")
@@ -34,7 +34,7 @@ async def breaking(request: Request, _value: object) -> Answer:
 
 def request(db: Database) -> Request:
     return Request(
-        db, Batches(db), lambda _: None, "id", "POST", "/batch", "127.0.0.1", None, 1, (), b"", b"", chunks=True
+        db, GroupCommitter(db), lambda _: None, "id", "POST", "/batch", "127.0.0.1", None, 1, (), b"", b"", chunks=True
     )
 
 
@@ -43,11 +43,11 @@ def test_each_notice_is_told_once_though_its_piece_is_done_again(dsn: str, setti
         db = await Database.connect(dsn, settings)
         names: list[LiteralString] = ["a", "b"]
         runs: list[tuple[Any, object]] = [(announcing, names[0]), (breaking, None), (announcing, names[1])]
-        todo = [batch_items.Item(SimpleNamespace(run=run), request(db), value) for run, value in runs]  # pyright: ignore
+        todo = [batch_items.BatchItem(SimpleNamespace(run=run), request(db), value) for run, value in runs]  # pyright: ignore
         notices: list[str] = []
         try:
             async with db.transaction() as connection:
-                return await batch_items.do(connection, todo, notices.append), notices
+                return await batch_items.run_items(connection, todo, notices.append), notices
         finally:
             await db.close()
 

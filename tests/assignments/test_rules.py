@@ -14,8 +14,8 @@ from keyrack.assignments.rules import (
     RENEWABLE_TOO_LATE,
     Assignment,
     Box,
-    Ground,
     Operation,
+    OperationState,
     decide,
 )
 
@@ -48,7 +48,7 @@ boxes = st.fixed_dictionaries({}, optional={(5, n): st.sampled_from(["ready", "n
 members = st.sets(st.sampled_from([(5, 1), (5, 2)]))
 
 
-def patch(before: Assignment, changes: dict[str, Any], ground: Ground) -> str | None:
+def patch(before: Assignment, changes: dict[str, Any], ground: OperationState) -> str | None:
     """Apply the patch; why it failed."""
     ground.assignments[5, 7] = before
     return decide(Operation(5, "UpdateAssignment", "Request", before.car, before.user, 7, changes), ground).failure
@@ -70,7 +70,7 @@ def test_what_only_narrows_is_never_refused_for_box_or_service(
         and (before.end is None or (wanted.end is not None and wanted.end <= before.end))
         and wanted.lifetime <= before.lifetime
     )
-    failure = patch(before, changes, Ground(boxes=boxes, members=members))
+    failure = patch(before, changes, OperationState(boxes=boxes, members=members))
     if narrows:
         assert failure in (None, END_BEFORE_START, RENEWABLE_TOO_LATE)
         assert (failure is None) == possible(wanted)
@@ -81,7 +81,7 @@ def test_nobody_gets_more_without_a_working_box(
     before: Assignment, changes: dict[str, Any], boxes: dict[Any, Box], members: set[Any]
 ) -> None:
     """Whatever a patch leaves behind, everything that it grants was granted before or stands on a box that is ready."""
-    ground = Ground(boxes=boxes, members=members)
+    ground = OperationState(boxes=boxes, members=members)
     failure = patch(before, changes, ground)
     after = ground.assignments[5, 7]
     if failure is not None:
@@ -97,7 +97,7 @@ def test_nobody_gets_more_without_a_working_box(
 def test_the_outcome_tells_what_was_asked_for(
     before: Assignment, changes: dict[str, Any], boxes: dict[Any, Box], members: set[Any]
 ) -> None:
-    ground = Ground(boxes=boxes, members=members)
+    ground = OperationState(boxes=boxes, members=members)
     ground.assignments[5, 7] = before
     operation = Operation(5, "UpdateAssignment", "Request", before.car, before.user, 7, changes)
     decision = decide(operation, ground)
@@ -119,7 +119,7 @@ def test_what_was_never_chosen_stays_half_of_the_lifetime(before: Assignment, li
 @given(boxes, members, st.sampled_from([1, 2]), st.sampled_from([1, 2]))
 def test_a_creation_needs_box_service_and_user(boxes: dict[Any, Box], members: set[Any], car: int, user: int) -> None:
     request = {"start": TIMES[0], "end": None, "lifetime": None, "renewableAfter": None}
-    ground = Ground(boxes=boxes, members=members)
+    ground = OperationState(boxes=boxes, members=members)
     decision = decide(Operation(5, "CreateAssignment", "Request", car, user, None, request), ground)
     ready = boxes.get((5, car)) == "ready"
     assert (decision.failure is None) == (ready and (5, user) in members) == (len(ground.created) == 1)

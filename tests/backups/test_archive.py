@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from keyrack.core.settings import Settings
-from keyrack.db.archive_status import Standing, standing
+from keyrack.db.archive_status import ArchiveStatus, standing
 from keyrack.db.embedded.server import EmbeddedServer
 from keyrack.db.embedded.wal_archiving import SCRIPT
 from keyrack.ops.backups.connection import connected
@@ -94,8 +94,8 @@ def test_getting_it_back(wal: Path) -> None:
     assert call(wal, "get", wal.parent / "away", NAME, back).returncode == 126
 
 
-def told(server: EmbeddedServer) -> Standing:
-    async def ask() -> Standing:
+def told(server: EmbeddedServer) -> ArchiveStatus:
+    async def ask() -> ArchiveStatus:
         async with connected(Settings(), server.dsn) as database:
             return await standing(database)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from keyrack.db.migrations import module, revisions
-from keyrack.db.migrations.audit_triggers import Recorded
+from keyrack.db.migrations.audit_triggers import AuditedTable
 
 
-def recorded() -> list[Recorded]:
+def recorded() -> list[AuditedTable]:
     """Each table, and how its rows are a resource."""
     newest = next(one for one in reversed(revisions()) if hasattr(module(one), "tables"))
     return [*module(newest).tables(), module("0026").OF_PERSON]

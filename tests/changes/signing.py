@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from keyrack.changelog.transparency import checkpoint_keys, checkpoint_publisher, checkpoints
-from keyrack.changelog.transparency.checkpoints import Made
-from keyrack.changelog.transparency.signed_notes import Checkpoint, Key, Note
+from keyrack.changelog.transparency.checkpoints import CreatedCheckpoint
+from keyrack.changelog.transparency.signed_notes import Checkpoint, Note, VerificationKey
 from keyrack.core.settings import Settings
 from keyrack.db.audit_context import acting, system
 from keyrack.db.connection import Connection
@@ -38,7 +38,7 @@ def signed(person: Person, **settings: Any) -> int:
     """The same, of which there is a checkpoint now."""
     newest = settled(person)
 
-    async def sign(raw: Any) -> Made | None:
+    async def sign(raw: Any) -> CreatedCheckpoint | None:
         async with raw.transaction():
             return await checkpoints.make(Connection(raw), Settings(**settings), person.customer)
 
@@ -75,7 +75,7 @@ class Signing:
     def sign(self) -> None:
         """A round, for which what was signed before is old enough."""
         self.sql.execute("update change_checkpoint set at = at - interval '1 s'")
-        self.run(checkpoints.tend)
+        self.run(checkpoints.create_due_checkpoints)
 
     def run(self, step: Any) -> None:
         """One of the steps of housekeeping."""
@@ -90,12 +90,12 @@ class Signing:
     def publish(self) -> None:
         self.run(checkpoint_publisher.tend)
 
-    def made(self, customer: int) -> list[Made]:
+    def made(self, customer: int) -> list[CreatedCheckpoint]:
         """The checkpoints that are kept of a log."""
         rows = self.sql.rows("select * from change_checkpoint where customer_id = $1 order by size", customer)
-        return [Made.of(row) for row in rows]
+        return [CreatedCheckpoint.of(row) for row in rows]
 
-    def keys(self, customer: int) -> list[Key]:
+    def keys(self, customer: int) -> list[VerificationKey]:
         """By what they are verified."""
         origin = Checkpoint.read(Note.read(self.made(customer)[-1].note.encode()).text).origin
         return [

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from keyrack.changelog.record_format import FIRST, Record, decode, digest, encode, hash_of
-from keyrack.changelog.transparency.export_format import LINE, Change, Head, NotAnExport
+from keyrack.changelog.transparency.export_format import LINE, ExportedChange, Head, NotAnExport
 from keyrack.changelog.transparency.export_reader import PIECE
 from keyrack.changelog.transparency.export_verifier import Mismatch, name_of, verify
 from keyrack.changelog.transparency.merkle_tree import Tree, leaf_hash
@@ -53,7 +53,7 @@ def audit(tmp_path: Path) -> Any:
     return run
 
 
-def lines(changes: list[Change], behind: int = 0) -> list[object]:
+def lines(changes: list[ExportedChange], behind: int = 0) -> list[object]:
     return [head(changes, behind), *changes[behind:]]
 
 
@@ -187,7 +187,7 @@ def test_time_does_not_run_backwards(audit: Any) -> None:
 # What somebody did who made every record behind it anew: found out by a checkpoint that was taken out
 
 
-def remade(number: int, **members: Any) -> list[Change]:
+def remade(number: int, **members: Any) -> list[ExportedChange]:
     """The log with other members of a change, its records made anew from there on."""
     changes, previous = WHOLE[: number - 1], WHOLE[number - 2].record if number > 1 else b""
     before = hash_of(previous) if previous else FIRST
@@ -207,9 +207,9 @@ def remade(number: int, **members: Any) -> list[Change]:
     return changes
 
 
-def renumbered(changes: list[Change]) -> list[Change]:
+def renumbered(changes: list[ExportedChange]) -> list[ExportedChange]:
     """These changes, numbered and recorded anew."""
-    found, before = list[Change](), FIRST
+    found, before = list[ExportedChange](), FIRST
     for number, one in enumerate(changes, start=1):
         anew = encode(replace(decode(one.record), number=number, previous=before, recorded_at=BEGIN))
         found.append(replace(one, id=number, recorded_at=BEGIN, record=anew))
@@ -299,7 +299,7 @@ def test_lines_are_read_as_they_were_written(behind: int) -> None:
     first, *changes = lines(WHOLE, behind)
     assert Head.read(str(first).encode()) == first
     for change in changes:
-        assert Change.read(str(change).encode()) == change
+        assert ExportedChange.read(str(change).encode()) == change
 
 
 HEAD, LINE_OF = json.loads(str(head(WHOLE, 1))), json.loads(str(WHOLE[1]))
@@ -330,12 +330,12 @@ def test_a_line_that_is_no_change(wrong: dict[str, Any], audit: Any) -> None:
     said = audit([head(WHOLE, 1), json.dumps(LINE_OF | wrong)], fails=True)
     assert "cannot be verified: line 2: it is no change: " in said
     with pytest.raises(NotAnExport):
-        Change.read(json.dumps({name: value for name, value in LINE_OF.items() if name not in wrong}).encode())
+        ExportedChange.read(json.dumps({name: value for name, value in LINE_OF.items() if name not in wrong}).encode())
 
 
 @pytest.mark.parametrize("line", [b"", b"\n", b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b"1e999999999"])
 def test_what_is_no_line_is_refused(line: bytes) -> None:
-    for read in (Head.read, Change.read):
+    for read in (Head.read, ExportedChange.read):
         with pytest.raises(NotAnExport):
             read(line)
 
@@ -449,7 +449,7 @@ def seen(export: list[str]) -> tuple[bytes, ...]:
     """A checkpoint of all that is in an export, as it would have been taken out."""
     first, *changes = (line.encode() for line in export)
     found = Head.read(first)
-    root = Tree.of(leaf_hash(Change.read(line).record) for line in changes).root
+    root = Tree.of(leaf_hash(ExportedChange.read(line).record) for line in changes).root
     text = str(Checkpoint(f"keyrack.example.com/{name_of(found.customer, found.epoch)}", found.last, root))
     return (bytes(signed(text, LOG, at=0)),)
 
@@ -458,7 +458,7 @@ def test_what_was_numbered_is_exported_and_verified(logged: int, exported: Any, 
     export = exported("--customer", logged)
     told = audit(export, *KEY, notes=seen(export))
     assert (told["customerId"], told["last"], told["proven"], told["erased"]) == (logged, 5, 5, 0)
-    changes = [Change.read(line.encode()) for line in export[1:]]
+    changes = [ExportedChange.read(line.encode()) for line in export[1:]]
     assert [change.kind for change in changes] == [kind for kind, *_ in PEOPLE]
     assert changes[0].parts == {
         "who": SOMEBODY, "content": {"before": None, "after": {"type": "Normal"}},

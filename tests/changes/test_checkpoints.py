@@ -19,14 +19,14 @@ from keyrack.changelog.transparency.checkpoint_keys import CheckpointKeyError
 from keyrack.changelog.transparency.checkpoint_publisher import NotPublished
 from keyrack.changelog.transparency.checkpoints import LogRefused
 from keyrack.changelog.transparency.merkle_tree import Tree, leaf_hash
-from keyrack.changelog.transparency.signed_notes import Checkpoint, Note, NotVerified
+from keyrack.changelog.transparency.signed_notes import Checkpoint, Note, NoteNotVerified
 from keyrack.cli.commands.audit import NO_LOG
 from keyrack.cli.main import application
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
 from keyrack.ops.doctor.settings_check import examined
 from keyrack.ops.housekeeping import KNOW, STEPS, Housekeeping
-from keyrack.ops.monitoring.findings import Level
+from keyrack.ops.monitoring.findings import Severity
 from tests.changes.inbox import IDS
 from tests.changes.signing import Signing, secret
 from tests.documents.blocks import block
@@ -165,7 +165,7 @@ def test_a_key_is_replaced_while_both_sign(signing: Signing, customer: int, tmp_
     signing.sign()
     after = Note.read(signing.made(customer)[-1].note.encode())
     assert after.verify(new).keys() == set(new)
-    with pytest.raises(NotVerified):
+    with pytest.raises(NoteNotVerified):
         after.verify(old)
     assert Note.read(before.note.encode()).verify(old).keys() == set(old)
 
@@ -311,10 +311,10 @@ def test_of_old_days_the_last_checkpoint_is_kept(signing: Signing, customer: int
     for size, days in ((1, 30), (2, 30), (3, 29), (4, 1), (5, 1)):
         signing.sql.execute(f"{back} customer_id = $1 and size = $2", customer, size, days)
     for _ in range(2):
-        signing.run(checkpoints.thin)
+        signing.run(checkpoints.prune_checkpoints)
         assert sizes(signing, customer) == [2, 3, 4, 5, 6]
     signing.sql.execute("update change_log set oldest_id = 4 where customer_id = $1", customer)
-    signing.run(checkpoints.thin)
+    signing.run(checkpoints.prune_checkpoints)
     assert sizes(signing, customer) == [3, 4, 5, 6]  # the first is the one over what was dropped
 
 
@@ -542,12 +542,12 @@ def test_status_and_doctor_say_what_is_wrong(signing: Signing, customer: int, tm
     signing.given["checkpoint_key_file"] = tmp_path / "missing"
     (found,) = [one for one in examined(signing.settings) if one.code == "checkpoint-key"]
     assert (found.level, found.text) == (
-        Level.WARNING,
+        Severity.WARNING,
         f"No key of checkpoints is here: {tmp_path}/missing is missing.",
     )
     (tmp_path / "missing").write_text("no key")
     (found,) = [one for one in examined(signing.settings) if one.code == "checkpoint-key"]
-    assert found.level is Level.CRITICAL
+    assert found.level is Severity.CRITICAL
 
 
 def test_housekeeping_says_that_nothing_signs(signing: Signing, tmp_path: Path) -> None:

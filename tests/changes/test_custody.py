@@ -18,8 +18,8 @@ from keyrack.api.query_parameters import INVALID
 from keyrack.changelog import access_queries, retention
 from keyrack.changelog.access_queries import EVENTS
 from keyrack.changelog.endpoints.access_history import AT_OR_RANGE, BEHIND, IN_FUTURE, TOO_MANY
-from keyrack.changelog.visibility_watermark import Fence
-from keyrack.core.error_codes import EMPTY_RANGE, Reason
+from keyrack.changelog.visibility_watermark import VisibilityWatermark
+from keyrack.core.error_codes import EMPTY_RANGE, ErrorCode
 from keyrack.core.settings import Settings
 from keyrack.fleet import person_erasure
 from keyrack.fleet.endpoints.cars import NO_CAR
@@ -231,7 +231,7 @@ def test_the_changes_nearest_to_a_time(carol: Person, sql: Sql) -> None:
         ("$top=3", None, "$top"),
     ],
 )  # fmt: skip
-def test_times_that_are_none(alice: Person, query: str, reason: Reason | None, fault: str) -> None:
+def test_times_that_are_none(alice: Person, query: str, reason: ErrorCode | None, fault: str) -> None:
     for path in (f"/cars/{alice.car()}", f"/users/{alice.user()}"):
         answer = alice.get(f"{path}/access?{query}", headers=PROBLEM)
         problem = answer.json()
@@ -393,7 +393,7 @@ def apart(own: str) -> Iterator[Sql]:
 
 async def round_of(home: House) -> None:
     """Everything that has happened gets its number, by a worker that has just begun."""
-    numbering, fence = home.numbering(), Fence(home.db)
+    numbering, fence = home.numbering(), VisibilityWatermark(home.db)
     for _ in range(5):
         await numbering.round(fence)
 

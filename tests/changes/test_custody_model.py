@@ -50,7 +50,7 @@ def test_every_answer_is_what_could_be_known_then(carol: Person, dsn: str, seed:
             rows: Any
             for rows, recorded in history.pieces(150):
                 async with home.db.transaction() as connection:
-                    await access_history.keep(connection, rows, {carol.customer: recorded})
+                    await access_history.record_periods(connection, rows, {carol.customer: recorded})
 
     asyncio.run(happen())
     times = [time for time in history.times() if time < datetime.now(UTC)]
@@ -91,7 +91,7 @@ def test_whatever_its_length_it_is_found_to_its_end(carol: Person, dsn: str) -> 
 
     async def happen() -> None:
         async with house(dsn) as home, home.db.transaction() as connection:
-            await access_history.keep(connection, rows, {carol.customer: BEGINS})
+            await access_history.record_periods(connection, rows, {carol.customer: BEGINS})
 
     asyncio.run(happen())
     for number, length in enumerate(lengths):

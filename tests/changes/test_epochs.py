@@ -13,12 +13,12 @@ from uuid import UUID
 import pytest
 from typer.testing import CliRunner
 
-from keyrack.changelog.feed import look
+from keyrack.changelog.feed import load_extent
 from keyrack.changelog.record_format import decode, hash_of
 from keyrack.changelog.transparency import epochs
 from keyrack.changelog.transparency.epochs import JUMP
 from keyrack.changelog.transparency.export_format import Head
-from keyrack.changelog.visibility_watermark import Fence
+from keyrack.changelog.visibility_watermark import VisibilityWatermark
 from keyrack.cli.main import application
 from keyrack.core.errors import Gone
 from tests.changes.inbox import IDS, WRITE, House, house
@@ -46,7 +46,7 @@ async def write(home: House, customer: int, *versions: int) -> None:
 
 
 async def number(home: House) -> int:
-    return await home.numbering().round(Fence(home.db))
+    return await home.numbering().round(VisibilityWatermark(home.db))
 
 
 async def begin(home: House) -> None:
@@ -62,14 +62,14 @@ def test_a_new_epoch_names_the_end_of_the_one_before(own: str, tmp_path: Path) -
             customer, nobody = next(IDS), next(IDS)
             await write(home, customer, 1, 2, 3)
             assert await number(home) == 3
-            old = await look(home.db, customer)
+            old = await load_extent(home.db, customer)
             await write(home, customer, 4)
             await write(home, nobody, 1)
             await begin(home)
-            between = await look(home.db, customer)
+            between = await load_extent(home.db, customer)
             assert (between.oldest, between.newest) == (3 + JUMP + 1, 3 + JUMP)
             assert await number(home) == 3
-            new = await look(home.db, customer)
+            new = await load_extent(home.db, customer)
             assert new.epoch not in (None, old.epoch) and new.epoch == between.epoch
             assert (new.oldest, new.newest) == (3 + JUMP + 1, 3 + JUMP + 2)
             rows = await home.db.fetch(CHANGES, customer)
@@ -89,7 +89,7 @@ def test_a_new_epoch_names_the_end_of_the_one_before(own: str, tmp_path: Path) -
                     new.check(place, epoch)
             new.check(new.oldest - 1, new.epoch)
             # a log without a change has nothing to end
-            assert (await look(home.db, nobody)).oldest == 1
+            assert (await load_extent(home.db, nobody)).oldest == 1
             assert [row["change_id"] for row in await home.db.fetch(CHANGES, nobody)] == [1]
             assert old.epoch is not None and new.epoch is not None
             return customer, old.epoch, new.epoch
@@ -118,11 +118,11 @@ def test_an_epoch_in_which_nothing_was_numbered_is_passed_over(own: str) -> None
             customer = next(IDS)
             await write(home, customer, 1)
             await number(home)
-            old = await look(home.db, customer)
+            old = await load_extent(home.db, customer)
             await begin(home)
             await begin(home)
             assert await number(home) == await home.db.fetchval("select count(*) from change_log")
-            rows, new = await home.db.fetch(CHANGES, customer), await look(home.db, customer)
+            rows, new = await home.db.fetch(CHANGES, customer), await load_extent(home.db, customer)
             assert [row["change_id"] for row in rows] == [1, 2 * JUMP + 2]
             assert rows[1]["before"]["epoch"] == str(old.epoch) and rows[1]["after"]["epoch"] == str(new.epoch)
 
@@ -144,20 +144,20 @@ def test_numbers_go_on_elsewhere(found: LiteralString, why: str | None, own: str
     async def main() -> None:
         async with house(own) as home:
             customer = next(IDS)
-            numbering, fence = home.numbering(), Fence(home.db)
+            numbering, fence = home.numbering(), VisibilityWatermark(home.db)
             await write(home, customer, 1)
             await numbering.round(fence)
-            old = await look(home.db, customer)
+            old = await load_extent(home.db, customer)
             await home.db.execute("update change_server set " + found)
             await write(home, customer, 2)
             await numbering.round(fence)
-            new = await look(home.db, customer)
+            new = await load_extent(home.db, customer)
             begun = [row for row in await home.db.fetch(CHANGES, customer) if row["kind"] == "log.begun"]
             assert [row["after"]["why"] for row in begun] == ([why] if why else [])
             assert (new.epoch != old.epoch, new.newest) == ((True, JUMP + 3) if why else (False, 2))
             await write(home, customer, 3)  # and once only
             await numbering.round(fence)
-            assert (await look(home.db, customer)).told() == {**new.told(), "newest": new.newest + 1}
+            assert (await load_extent(home.db, customer)).told() == {**new.told(), "newest": new.newest + 1}
 
     asyncio.run(main())
 
@@ -168,7 +168,7 @@ def test_another_worker_begins_with_the_beginning_too(own: str) -> None:
     async def main() -> None:
         async with house(own, change_rows=1) as home:
             customer, other = next(IDS), next(IDS)
-            numbering, fence = home.numbering(), Fence(home.db)
+            numbering, fence = home.numbering(), VisibilityWatermark(home.db)
             await write(home, customer, 1)
             await write(home, other, 1)
             assert await numbering.round(fence) >= 2

@@ -6,7 +6,7 @@ import re
 
 from keyrack.api.schema.event_types import INSTALLATION, RECORDED, TAKEN
 from keyrack.changelog.audited_tables import RECORDED as TABLES
-from keyrack.db.migrations.audit_triggers import Recorded
+from keyrack.db.migrations.audit_triggers import AuditedTable
 from tests.changes.recorded import recorded
 from tests.servers import Sql
 
@@ -14,7 +14,7 @@ WRITTEN = "select prosrc from pg_proc where proname = 'record_' || $1"
 KIND = re.compile(r"'([a-zA-Z]+\.[a-zA-Z]+)'")
 
 
-def written(sql: Sql, table: Recorded) -> set[str]:
+def written(sql: Sql, table: AuditedTable) -> set[str]:
     """The kinds in the source of a table's function; an update of what has nothing but its key is none."""
     found = set(KIND.findall(sql.value(WRITTEN, table.table)))
     own = {name for told in (table.members | table.secrets).values() for name in re.findall(r"\{r\}\.(\w+)", told)}

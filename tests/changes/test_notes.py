@@ -15,12 +15,12 @@ from keyrack.changelog.transparency.signed_notes import (
     ED25519,
     SIGNATURES,
     Checkpoint,
-    Key,
     NotAKey,
     NotANote,
     Note,
-    NotVerified,
-    Signer,
+    NoteNotVerified,
+    NoteSigner,
+    VerificationKey,
     signed,
 )
 
@@ -40,9 +40,9 @@ THEIR_CHECKPOINT = (
 )
 
 NOW = 1_795_442_706
-LOG = Signer.make("keyrack.example.com/customers/3", seed=b"l" * 32)
-TIME = Signer.make("keyrack.example.com/time", COSIGNATURE, seed=b"t" * 32)
-STRANGER = Signer.make("stranger.example.com", seed=b"s" * 32)
+LOG = NoteSigner.make("keyrack.example.com/customers/3", seed=b"l" * 32)
+TIME = NoteSigner.make("keyrack.example.com/time", COSIGNATURE, seed=b"t" * 32)
+STRANGER = NoteSigner.make("stranger.example.com", seed=b"s" * 32)
 CHECKPOINT = Checkpoint(LOG.key.name, 17, bytes(range(32)))
 TEXT = str(CHECKPOINT)
 NOTE = signed(TEXT, LOG, TIME, at=NOW)
@@ -51,7 +51,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.just("\n")).
 
 
 def test_the_note_of_others_verifies() -> None:
-    key = Key.read(THEIR_KEY)
+    key = VerificationKey.read(THEIR_KEY)
     assert (key.kind, str(key)) == (ED25519, THEIR_KEY)
     note = Note.read(THEIR_NOTE.encode())
     assert note.verify([key]) == {key: None}
@@ -69,7 +69,7 @@ def test_the_checkpoint_of_others_is_read() -> None:
 
 @given(text=TEXTS, seed=st.binary(min_size=32, max_size=32))
 def test_what_was_signed_verifies(text: str, seed: bytes) -> None:
-    signer = Signer.make("somebody", seed=seed)
+    signer = NoteSigner.make("somebody", seed=seed)
     note = Note.read(bytes(signed(text, signer, at=NOW)))
     assert (note.text, note.verify([signer.key])) == (text, {signer.key: None})
 
@@ -82,7 +82,7 @@ def test_a_note_that_was_changed_does_not_verify(place: int, bit: int) -> None:
     try:
         note = Note.read(bytes(changed))
         believed = note.verify(KEYS)
-    except (NotANote, NotVerified):
+    except (NotANote, NoteNotVerified):
         return
     assert len(believed) == 1
     assert note.text == TEXT
@@ -92,7 +92,7 @@ def test_a_cosignature_says_when() -> None:
     assert NOTE.verify(KEYS) == {LOG.key: None, TIME.key: NOW}
     raw = NOTE.signatures[1]
     later = replace(raw, value=(NOW + 1).to_bytes(8, "big") + raw.value[8:])
-    with pytest.raises(NotVerified, match=r"the signature of keyrack\.example\.com/time does not hold"):
+    with pytest.raises(NoteNotVerified, match=r"the signature of keyrack\.example\.com/time does not hold"):
         replace(NOTE, signatures=(NOTE.signatures[0], later)).verify(KEYS)
 
 
@@ -102,14 +102,14 @@ def test_a_cosignature_is_of_checkpoints_alone() -> None:
     over = b"cosignature/v1\ntime 5\nAnything else.\n"
     value = (5).to_bytes(8, "big") + TIME.private.sign(over)
     forged = Note("Anything else.\n", (replace(NOTE.signatures[1], value=value),))
-    with pytest.raises(NotVerified, match="does not hold"):
+    with pytest.raises(NoteNotVerified, match="does not hold"):
         forged.verify(KEYS)
 
 
 def test_a_time_beyond_all_times_is_none() -> None:
     at = (1 << 63).to_bytes(8, "big")
     value = at + TIME.private.sign(f"cosignature/v1\ntime {1 << 63}\n{TEXT}".encode())
-    with pytest.raises(NotVerified, match="says no time"):
+    with pytest.raises(NoteNotVerified, match="says no time"):
         Note(TEXT, (replace(NOTE.signatures[1], value=value),)).verify(KEYS)
 
 
@@ -124,24 +124,24 @@ def test_unknown_signatures_are_ignored() -> None:
     )
     note = Note.read(bytes(Note(TEXT, (*others, own))))
     assert note.verify(KEYS) == {LOG.key: None}
-    with pytest.raises(NotVerified, match="no signature is of a key that is known here"):
+    with pytest.raises(NoteNotVerified, match="no signature is of a key that is known here"):
         replace(note, signatures=others).verify(KEYS)
-    with pytest.raises(NotVerified, match="no signature is of a key"):
+    with pytest.raises(NoteNotVerified, match="no signature is of a key"):
         note.verify([])
 
 
 def test_one_wrong_signature_of_a_known_key_spoils_the_note() -> None:
     wrong = replace(LOG.sign(TEXT, NOW), value=b"x" * 64)
     for signatures in ((wrong, *NOTE.signatures), (*NOTE.signatures, wrong)):
-        with pytest.raises(NotVerified, match="does not hold"):
+        with pytest.raises(NoteNotVerified, match="does not hold"):
             Note(TEXT, signatures).verify(KEYS)
     short = replace(wrong, value=b"x")
-    with pytest.raises(NotVerified, match="does not hold"):
+    with pytest.raises(NoteNotVerified, match="does not hold"):
         Note(TEXT, (short,)).verify(KEYS)
 
 
 def test_a_note_has_sixteen_signatures_and_no_more() -> None:
-    signers = [Signer.make(f"signer.example.com/{number}", seed=bytes([number]) * 32) for number in range(17)]
+    signers = [NoteSigner.make(f"signer.example.com/{number}", seed=bytes([number]) * 32) for number in range(17)]
     most = Note.read(bytes(signed(TEXT, *signers[:SIGNATURES], at=NOW)))
     assert len(most.verify([signer.key for signer in signers])) == 16
     with pytest.raises(NotANote, match="at most 16 signatures"):
@@ -212,21 +212,21 @@ def test_what_is_no_checkpoint_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("signer", [LOG, TIME, STRANGER])
-def test_a_key_is_kept_as_text(signer: Signer) -> None:
-    assert Key.read(str(signer.key)) == signer.key
-    again = Signer.read(signer.secret)
+def test_a_key_is_kept_as_text(signer: NoteSigner) -> None:
+    assert VerificationKey.read(str(signer.key)) == signer.key
+    again = NoteSigner.read(signer.secret)
     assert (again.key, again.sign(TEXT, NOW)) == (signer.key, signer.sign(TEXT, NOW))
     assert base64.b64encode(signer.private.private_bytes_raw()).decode()[:40] not in repr(signer)
 
 
 def test_a_new_key_is_new() -> None:
-    assert Signer.make("somebody").key.public != Signer.make("somebody").key.public
+    assert NoteSigner.make("somebody").key.public != NoteSigner.make("somebody").key.public
 
 
 def test_the_same_bytes_of_another_kind_are_another_key() -> None:
     other = replace(LOG.key, kind=COSIGNATURE)
     assert other.id != LOG.key.id
-    with pytest.raises(NotVerified, match="no signature is of a key"):
+    with pytest.raises(NoteNotVerified, match="no signature is of a key"):
         NOTE.verify([other])
 
 
@@ -243,15 +243,15 @@ def test_the_same_bytes_of_another_kind_are_another_key() -> None:
 )  # fmt: skip
 def test_what_is_no_key_is_refused(text: str, said: str) -> None:
     with pytest.raises(NotAKey, match=said):
-        Key.read(text)
+        VerificationKey.read(text)
 
 
 def test_what_is_no_key_that_signs_is_refused_and_not_quoted() -> None:
     secret = LOG.secret.rsplit("+", 1)[1]
     for wrong in (str(LOG.key), LOG.secret[:-4], LOG.secret.replace("customers", "others"), LOG.secret.lower()):
         with pytest.raises(NotAKey) as refused:
-            Signer.read(wrong)
+            NoteSigner.read(wrong)
         assert secret[:12] not in str(refused.value)
     for name in ("", "two words", "a+b", "line\nline"):
         with pytest.raises(NotAKey, match="a key's name"):
-            Signer.make(name)
+            NoteSigner.make(name)

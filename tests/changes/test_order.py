@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from keyrack.changelog import visibility_watermark as room
-from keyrack.changelog.visibility_watermark import Fence, writers
+from keyrack.changelog.visibility_watermark import VisibilityWatermark, writers
 from keyrack.db import schema_version
 from tests.changes.inbox import EACH, FOUR, IDS, WRITE, by_horizon, house, storm, until, wrong
 from tests.servers import fresh_database, migrated_database
@@ -63,7 +63,7 @@ def test_an_older_transaction_writes_later(own: str) -> None:
                 await a.execute(WRITE, customer, "car", 2)
                 await old.commit()
                 # what runs elsewhere holds nothing up
-                assert await home.numbering().round(Fence(home.db)) == 2
+                assert await home.numbering().round(VisibilityWatermark(home.db)) == 2
                 assert await home.numbered(customer) == [(customer, 1, "car", 1), (customer, 2, "car", 2)]
 
     asyncio.run(main())
@@ -78,7 +78,7 @@ def test_both_in_one_round(own: str) -> None:
             async with opened(a, ELSEWHERE):
                 await b.execute(WRITE, customer, "car", 1)
                 await a.execute(WRITE, customer, "car", 2)
-            assert await home.numbering().round(Fence(home.db)) == 2
+            assert await home.numbering().round(VisibilityWatermark(home.db)) == 2
             assert await home.numbered(customer) == [(customer, 1, "car", 1), (customer, 2, "car", 2)]
 
     asyncio.run(main())
@@ -94,7 +94,7 @@ def test_a_number_drawn_first_may_be_committed_last(own: str, monkeypatch: pytes
             with structlog.testing.capture_logs() as logs:
                 async with opened(slow, WRITE, customer, "first", 1):
                     await quick.execute(WRITE, customer, "second", 1)
-                    round = asyncio.create_task(home.numbering().round(Fence(home.db)))
+                    round = asyncio.create_task(home.numbering().round(VisibilityWatermark(home.db)))
                     await until(lambda: _is(len(logs)), "a line about who is in the way")
                     (writer,) = await writers(home.db)
                     assert (writer.pid, writer.gid) == (pid, None)
@@ -106,7 +106,7 @@ def test_a_number_drawn_first_may_be_committed_last(own: str, monkeypatch: pytes
                 assert await round == 2
                 assert await home.numbered(customer) == [(customer, 1, "first", 1), (customer, 2, "second", 1)]
                 await later.commit()
-                assert await home.numbering().round(Fence(home.db)) == 1
+                assert await home.numbering().round(VisibilityWatermark(home.db)) == 1
             (told, over) = logs
             assert (told["log_level"], told["pid"], told["prepared"]) == ("warning", pid, None)
             assert told["database"] and told["seconds"] >= 0 and over["event"] == "the numbers of changes go on"
@@ -128,13 +128,13 @@ def test_a_prepared_transaction_is_waited_for(own: str, monkeypatch: pytest.Monk
             async with home.writer() as other:
                 await other.execute(WRITE, customer, "other", 1)
             with structlog.testing.capture_logs() as logs:
-                round = asyncio.create_task(numbering.round(Fence(home.db)))
+                round = asyncio.create_task(numbering.round(VisibilityWatermark(home.db)))
                 await until(lambda: _is(len(logs)), "that the open transaction is waited for")
                 await raw.execute("prepare transaction 'of the test'")
                 try:
                     (writer,) = await writers(home.db)
                     assert (writer.pid, writer.gid) == (None, "of the test")
-                    again = asyncio.create_task(numbering.round(Fence(home.db)))
+                    again = asyncio.create_task(numbering.round(VisibilityWatermark(home.db)))
                     await until(lambda: _is(len(logs) > 1), "that the prepared transaction is waited for")
                     assert logs[1]["prepared"] == "of the test" and not round.done() and not again.done()
                 finally:  # else the database could not be dropped
@@ -162,7 +162,7 @@ def test_what_was_undone_leaves_no_gap(own: str) -> None:
                 await raw.execute(WRITE, customer, "car", 2)
                 await piece.rollback()
                 await raw.execute(WRITE, customer, "car", 3)
-            assert await home.numbering().round(Fence(home.db)) == 2
+            assert await home.numbering().round(VisibilityWatermark(home.db)) == 2
             assert await home.numbered(customer) == [(customer, 1, "car", 1), (customer, 2, "car", 3)]
 
     asyncio.run(main())
@@ -192,12 +192,12 @@ def test_a_sequence_that_was_never_used(database_server: str) -> None:
         async def main() -> None:
             await schema_version.migrate(dsn)
             async with house(dsn) as home:
-                assert await Fence(home.db).pass_on() == 0
-                assert await home.numbering().round(Fence(home.db)) == 0
+                assert await VisibilityWatermark(home.db).pass_on() == 0
+                assert await home.numbering().round(VisibilityWatermark(home.db)) == 0
                 async with home.writer() as raw:
                     assert await raw.fetchval(WRITE, 7, "car", 1) == 1
-                    assert await Fence(home.db).pass_on() == 1
-                assert await home.numbering().round(Fence(home.db)) == 1
+                    assert await VisibilityWatermark(home.db).pass_on() == 1
+                assert await home.numbering().round(VisibilityWatermark(home.db)) == 1
                 assert await home.numbered(7) == [(7, 1, "car", 1)]
 
         asyncio.run(main())

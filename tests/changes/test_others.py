@@ -17,14 +17,14 @@ import pytest
 
 from keyrack.changelog.transparency.merkle_proofs import consistency, inclusion
 from keyrack.changelog.transparency.merkle_tree import Tree, leaf_hash
-from keyrack.changelog.transparency.signed_notes import COSIGNATURE, Checkpoint, Note, Signer, signed
+from keyrack.changelog.transparency.signed_notes import COSIGNATURE, Checkpoint, Note, NoteSigner, signed
 
 LIBRARY = Path("/usr/share/gocode/src/golang.org/x/mod/sumdb/tlog")
 HERE = Path(__file__).parent
 RECORDS = [f"record {number}".encode() for number in range(1000)]
 LEAVES = [leaf_hash(record) for record in RECORDS]
-LOG = Signer.make("keyrack.example.com/customers/3", seed=b"l" * 32)
-TIME = Signer.make("keyrack.example.com/time", COSIGNATURE, seed=b"t" * 32)
+LOG = NoteSigner.make("keyrack.example.com/customers/3", seed=b"l" * 32)
+TIME = NoteSigner.make("keyrack.example.com/time", COSIGNATURE, seed=b"t" * 32)
 OLD, NEW, INDEX = 421, 1000, 700
 
 pytestmark = pytest.mark.skipif(

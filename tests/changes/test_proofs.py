@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyrack.changelog.transparency.merkle_proofs import consistency, extends, includes, inclusion
+from keyrack.changelog.transparency.merkle_proofs import consistency, inclusion, verify_consistency, verify_inclusion
 from keyrack.changelog.transparency.merkle_tree import EMPTY, Tree, leaf_hash
 from tests.changes.test_tree import LEAVES, ROOTS
 
@@ -32,7 +32,7 @@ def test_inclusion_is_proven_as_by_others(case: tuple[int, int]) -> None:
     leaves = [leaf_hash(leaf) for leaf in LEAVES[:size]]
     proof = inclusion(leaves, index)
     assert [one.hex()[:8] for one in proof] == INCLUSION[case]
-    assert includes(bytes.fromhex(ROOTS[size]), size, leaves[index], index, proof)
+    assert verify_inclusion(bytes.fromhex(ROOTS[size]), size, leaves[index], index, proof)
 
 
 @pytest.mark.parametrize("case", CONSISTENCY)
@@ -40,7 +40,7 @@ def test_consistency_is_proven_as_by_others(case: tuple[int, int]) -> None:
     first, size = case
     proof = consistency([leaf_hash(leaf) for leaf in LEAVES[:size]], first)
     assert [one.hex()[:8] for one in proof] == CONSISTENCY[case]
-    assert extends(bytes.fromhex(ROOTS[size]), size, bytes.fromhex(ROOTS[first]), first, proof)
+    assert verify_consistency(bytes.fromhex(ROOTS[size]), size, bytes.fromhex(ROOTS[first]), first, proof)
 
 
 @given(size=st.integers(1, 300), data=st.data())
@@ -49,15 +49,15 @@ def test_a_leaf_is_proven_and_no_other(size: int, data: st.DataObject) -> None:
     leaves, root = MANY[:size], Tree.of(MANY[:size]).root
     proof = inclusion(leaves, index)
     assert len(proof) <= (size - 1).bit_length()
-    assert includes(root, size, leaves[index], index, proof)
+    assert verify_inclusion(root, size, leaves[index], index, proof)
     elsewhere = data.draw(st.integers(-1, 301).filter(lambda place: place != index))
-    assert not includes(root, size, leaves[index], elsewhere, proof)
-    assert not includes(root, size, OTHER, index, proof)
-    assert not includes(OTHER, size, leaves[index], index, proof)
+    assert not verify_inclusion(root, size, leaves[index], elsewhere, proof)
+    assert not verify_inclusion(root, size, OTHER, index, proof)
+    assert not verify_inclusion(OTHER, size, leaves[index], index, proof)
     of_another = data.draw(st.integers(1, 300).filter(lambda other: other != size))
-    assert not includes(Tree.of(MANY[:of_another]).root, of_another, leaves[index], index, proof)
+    assert not verify_inclusion(Tree.of(MANY[:of_another]).root, of_another, leaves[index], index, proof)
     for wrong in spoilt(proof, data):
-        assert not includes(root, size, leaves[index], index, wrong)
+        assert not verify_inclusion(root, size, leaves[index], index, wrong)
 
 
 @given(size=st.integers(1, 300), data=st.data())
@@ -65,12 +65,12 @@ def test_a_beginning_is_proven_and_no_other(size: int, data: st.DataObject) -> N
     first = data.draw(st.integers(0, size))
     root, first_root = Tree.of(MANY[:size]).root, Tree.of(MANY[:first]).root
     proof = consistency(MANY[:size], first)
-    assert extends(root, size, first_root, first, proof)
-    assert not extends(root, size, OTHER, first, proof)
+    assert verify_consistency(root, size, first_root, first, proof)
+    assert not verify_consistency(root, size, OTHER, first, proof)
     if first:
-        assert not extends(OTHER, size, first_root, first, proof)
+        assert not verify_consistency(OTHER, size, first_root, first, proof)
     for wrong in spoilt(proof, data):
-        assert not extends(root, size, first_root, first, wrong)
+        assert not verify_consistency(root, size, first_root, first, wrong)
 
 
 @given(size=st.integers(2, 300), data=st.data())
@@ -79,21 +79,21 @@ def test_a_history_that_was_altered_is_no_beginning(size: int, data: st.DataObje
     altered = list(MANY[:size])
     altered[data.draw(st.integers(0, first - 1))] = OTHER
     was, now = Tree.of(MANY[:first]).root, Tree.of(altered).root
-    assert not extends(now, size, was, first, consistency(altered, first))
-    assert not extends(now, size, was, first, consistency(MANY[:size], first))
+    assert not verify_consistency(now, size, was, first, consistency(altered, first))
+    assert not verify_consistency(now, size, was, first, consistency(MANY[:size], first))
 
 
 def test_every_log_begins_with_the_empty_one() -> None:
     root = Tree.of(MANY).root
-    assert extends(root, 300, EMPTY, 0, consistency(MANY, 0))
-    assert not extends(root, 300, OTHER, 0, [])
-    assert not extends(root, 300, EMPTY, 0, [OTHER])
+    assert verify_consistency(root, 300, EMPTY, 0, consistency(MANY, 0))
+    assert not verify_consistency(root, 300, OTHER, 0, [])
+    assert not verify_consistency(root, 300, EMPTY, 0, [OTHER])
 
 
 def test_a_log_does_not_shrink() -> None:
     root, longer = Tree.of(MANY[:4]).root, Tree.of(MANY[:5]).root
-    assert not extends(root, 4, longer, 5, consistency(MANY[:5], 4))
-    assert not extends(root, 4, longer, -1, [])
+    assert not verify_consistency(root, 4, longer, 5, consistency(MANY[:5], 4))
+    assert not verify_consistency(root, 4, longer, -1, [])
 
 
 def test_what_is_not_there_is_not_proven() -> None:

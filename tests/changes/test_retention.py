@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 from keyrack.changelog import retention
 from keyrack.changelog.transparency import epochs
-from keyrack.changelog.transparency.export_format import Change, Head
+from keyrack.changelog.transparency.export_format import ExportedChange, Head
 from keyrack.changelog.transparency.export_reader import read
 from keyrack.changelog.transparency.export_verifier import Verification, name_of
 from keyrack.changelog.transparency.signed_notes import Checkpoint, signed
-from keyrack.changelog.visibility_watermark import Fence
+from keyrack.changelog.visibility_watermark import VisibilityWatermark
 from keyrack.cli.main import application
 from keyrack.db.audit_context import acting, system
 from tests.changes.inbox import IDS, WRITE, House, house
@@ -77,7 +77,7 @@ async def write(home: House, id: int, *versions: int) -> None:
 
 
 async def number(home: House) -> None:
-    await home.numbering().round(Fence(home.db))
+    await home.numbering().round(VisibilityWatermark(home.db))
 
 
 async def later(home: House) -> datetime:
@@ -227,7 +227,7 @@ def test_months_of_an_epoch_that_is_over_are_dropped_too(own: str) -> None:
                 (over,) = await sql.fetch("select * from change_epoch where customer_id = $1", id)
             await retention.tend(home.db, home.settings, now.replace(day=1) + timedelta(days=101 - 28))
 
-            async def old() -> list[Head | Change]:
+            async def old() -> list[Head | ExportedChange]:
                 async with home.db.transaction() as sql:
                     return [one async for one in read(sql, id, over["epoch"])]
 

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import settings as at_most
 from hypothesis import strategies as st
 
-from keyrack.changelog.transparency.merkle_proofs import additions, consistency, extends, includes, inclusion, siblings
+from keyrack.changelog.transparency.merkle_proofs import (
+    additions,
+    consistency,
+    inclusion,
+    siblings,
+    verify_consistency,
+    verify_inclusion,
+)
 from keyrack.changelog.transparency.merkle_tiles import WIDTH, Growth, NoTile, Place, needed, root, unfinished
 from keyrack.changelog.transparency.merkle_tree import HASH, Tree, leaf_hash
 
@@ -55,11 +62,11 @@ def test_tiles_that_have_grown_prove_what_was_before(size: int) -> None:
     assert now == Tree.of(leaves[:size]).root
     for index in {0, size // 2, size - 1}:
         shown = siblings(size, index)
-        assert includes(now, size, leaves[index], index, [root(one, tiles) for one in shown])
+        assert verify_inclusion(now, size, leaves[index], index, [root(one, tiles) for one in shown])
         assert len(needed(shown)) <= 6
     for first in {1, size // 3 or 1, size}:
         shown = [root(one, tiles) for one in additions(size, first)]
-        assert extends(now, size, root((0, first), tiles), first, shown)
+        assert verify_consistency(now, size, root((0, first), tiles), first, shown)
 
 
 def test_each_hash_is_kept_once() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from keyrack.changelog.transparency.signed_notes import Checkpoint, Key, Note
+from keyrack.changelog.transparency.signed_notes import Checkpoint, Note, VerificationKey
 from tests.changes import vectors
 from tests.documents.blocks import ROOT, block
 
@@ -54,7 +54,7 @@ def test_the_verifier_of_the_page_finds_what_the_checkpoint_says(name: str, veri
     assert (ran.returncode, ran.stderr) == (0, "")
     note = Note.read(log["checkpoint"].encode())
     assert ran.stdout.split() == note.text.split()[1:]
-    keys = [Key.read(text) for text in VECTORS["keys"].values()]
+    keys = [VerificationKey.read(text) for text in VECTORS["keys"].values()]
     assert set(note.verify(keys)) == {*keys}
     assert Checkpoint.read(note.text).root.hex() == log["root"]
 

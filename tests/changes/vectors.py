@@ -15,18 +15,18 @@ from typing import Any
 from uuid import UUID
 
 from keyrack.changelog.record_format import FIRST, PARTS, Part, Record, canonical, digest, encode, hash_of, loads
-from keyrack.changelog.transparency.export_format import Change, Head
+from keyrack.changelog.transparency.export_format import ExportedChange, Head
 from keyrack.changelog.transparency.export_verifier import name_of
 from keyrack.changelog.transparency.merkle_proofs import consistency, inclusion
 from keyrack.changelog.transparency.merkle_tree import Tree, leaf_hash
-from keyrack.changelog.transparency.signed_notes import COSIGNATURE, Checkpoint, Signer, signed
+from keyrack.changelog.transparency.signed_notes import COSIGNATURE, Checkpoint, NoteSigner, signed
 
 FILE = Path(__file__).parent / "vectors.json"
 CUSTOMER, EPOCH = 3, UUID("0d5e8c1a-5b1f-4c8e-9a54-2f7d6c3b1a00")
 BEGIN = datetime(2026, 11, 23, 14, 5, 6, 7, UTC)
 ORIGIN = f"keyrack.example.com/{name_of(CUSTOMER, EPOCH)}"
-LOG = Signer.make(ORIGIN, seed=hashlib.sha256(b"the key of the vectors' log").digest())
-TIME = Signer.make("keyrack.example.com/time", COSIGNATURE, seed=hashlib.sha256(b"the key of their time").digest())
+LOG = NoteSigner.make(ORIGIN, seed=hashlib.sha256(b"the key of the vectors' log").digest())
+TIME = NoteSigner.make("keyrack.example.com/time", COSIGNATURE, seed=hashlib.sha256(b"the key of their time").digest())
 
 ANNA = {"type": "manager", "id": "7", "name": "anna", "address": "192.0.2.7", "requestId": "f00d"}
 WORKER = {"type": "system", "id": "worker", "operationId": "12", "onBehalfOf": {"type": "manager", "id": "7"}}
@@ -50,9 +50,9 @@ def salt(number: int, part: Part) -> bytes:
     return hashlib.sha256(f"salt of {part} of change {number}".encode()).digest()
 
 
-def log() -> list[Change]:
+def log() -> list[ExportedChange]:
     """Five changes of a customer."""
-    changes, previous = list[Change](), FIRST
+    changes, previous = list[ExportedChange](), FIRST
     for number, (kind, id, groups, *values) in enumerate(TOLD, start=1):
         at, recorded_at = BEGIN + timedelta(seconds=number), BEGIN + timedelta(seconds=number, milliseconds=40)
         parts: dict[Part, Any] = dict(zip(PARTS, values, strict=True))
@@ -62,34 +62,34 @@ def log() -> list[Change]:
         record = encode(
             Record(CUSTOMER, EPOCH, number, at, recorded_at, kind, resource, id, groups, previous, **digests)
         )
-        changes.append(Change(number, at, recorded_at, kind, resource, id, groups, parts, salts, record))
+        changes.append(ExportedChange(number, at, recorded_at, kind, resource, id, groups, parts, salts, record))
         previous = hash_of(record)
     return changes
 
 
-def erased(change: Change, *parts: Part) -> Change:
+def erased(change: ExportedChange, *parts: Part) -> ExportedChange:
     """The change without these parts and their salts."""
     gone: dict[Part, None] = dict.fromkeys(parts)
     return replace(change, parts={**change.parts, **gone}, salts={**change.salts, **gone})
 
 
-def tree(changes: Sequence[Change]) -> Tree:
+def tree(changes: Sequence[ExportedChange]) -> Tree:
     return Tree.of(leaf_hash(change.record) for change in changes)
 
 
-def head(all_: Sequence[Change], behind: int = 0) -> Head:
+def head(all_: Sequence[ExportedChange], behind: int = 0) -> Head:
     """Of an export of what comes behind a number."""
     before = all_[:behind]
     last = hash_of(before[-1].record) if before else FIRST
     return Head(CUSTOMER, EPOCH, behind, len(all_), last, tree(before))
 
 
-def checkpoint(changes: Sequence[Change]) -> bytes:
+def checkpoint(changes: Sequence[ExportedChange]) -> bytes:
     text = str(Checkpoint(ORIGIN, len(changes), tree(changes).root))
     return bytes(signed(text, LOG, TIME, at=int(BEGIN.timestamp()) + 60))
 
 
-def told(name: str, changes: Sequence[Change], behind: int = 0) -> dict[str, Any]:
+def told(name: str, changes: Sequence[ExportedChange], behind: int = 0) -> dict[str, Any]:
     shown, whole = changes[behind:], tree(changes)
     return {
         "name": name,

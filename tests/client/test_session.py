@@ -12,14 +12,14 @@ import pytest
 from aiohttp import web
 
 from keyrack.core.api_client import responses as answers
-from keyrack.core.api_client.credentials import Login, Server, Token
+from keyrack.core.api_client.credentials import Login, ServerAddress, StoredToken
 from keyrack.core.api_client.responses import ApiError
-from keyrack.core.api_client.retries import Patience
+from keyrack.core.api_client.retries import RetryPolicy
 from keyrack.core.api_client.session import Client
 from tests.people import Person
 from tests.servers import RunningServer, free_port
 
-QUICK = Patience(attempts=4, first=0.01, longest=0.02, told=2, timeout=5)
+QUICK = RetryPolicy(attempts=4, first=0.01, longest=0.02, told=2, timeout=5)
 ANN = Login("ann", "secret")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -42,7 +42,7 @@ class Scripted:
         return await self.handler(request)
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncGenerator[Server]:
+    async def running(self) -> AsyncGenerator[ServerAddress]:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._answer)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
@@ -50,7 +50,7 @@ class Scripted:
         port = free_port()
         await web.TCPSite(runner, "127.0.0.1", port).start()
         try:
-            yield Server(f"http://127.0.0.1:{port}/v3/", "the-key", 7, "acme")
+            yield ServerAddress(f"http://127.0.0.1:{port}/v3/", "the-key", 7, "acme")
         finally:
             await runner.cleanup()
 
@@ -92,15 +92,15 @@ def test_a_request_shows_key_token_and_customer() -> None:
 
 
 def test_a_token_is_renewed_before_it_ends_and_told_to_who_keeps_it() -> None:
-    kept: list[Token] = []
+    kept: list[StoredToken] = []
     script = Scripted(saying(fine), expires_in="20", refresh_token="again")
-    call(script, lambda client: client.get("/a"), token=Token("old", time.time() - 1), kept=kept.append)
+    call(script, lambda client: client.get("/a"), token=StoredToken("old", time.time() - 1), kept=kept.append)
     assert [form["grant_type"] for form in script.forms] == ["password"]
     assert (kept[-1].access, kept[-1].refresh) == ("t1", "again")
     call(script, lambda client: client.get("/a"), token=kept[-1], login=None)
     assert script.forms[-1] == {"grant_type": "refresh_token", "refresh_token": "again"}
     with pytest.raises(ApiError, match="log in again"):
-        call(Scripted(saying(fine)), lambda client: client.get("/a"), token=Token("old", 1), login=None)
+        call(Scripted(saying(fine)), lambda client: client.get("/a"), token=StoredToken("old", 1), login=None)
 
 
 def test_a_token_that_the_server_forgot_is_renewed_once_for_all_callers() -> None:
@@ -111,7 +111,7 @@ def test_a_token_that_the_server_forgot_is_renewed_once_for_all_callers() -> Non
         await asyncio.gather(*(client.get(f"/{number}") for number in range(5)))
 
     script = Scripted(handler)
-    call(script, many, token=Token("forgotten"))
+    call(script, many, token=StoredToken("forgotten"))
     assert len(script.forms) == 1
     never = Scripted(saying(lambda: web.json_response({"statusCode": 401, "message": "No such key."}, status=401)))
     with pytest.raises(ApiError, match="401 No such key"):
@@ -162,7 +162,7 @@ def test_closed_connections_and_nobody_there() -> None:
     assert refused.value.status is None
 
     async def alone() -> None:
-        async with Client(Server(f"http://127.0.0.1:{free_port()}", "k"), ANN, patience=QUICK) as client:
+        async with Client(ServerAddress(f"http://127.0.0.1:{free_port()}", "k"), ANN, patience=QUICK) as client:
             await client.get("/a")
 
     with pytest.raises(ApiError, match="oauth2/token: Cannot connect"):
@@ -226,7 +226,7 @@ def test_lists_of_a_real_server(server: RunningServer, alice: Person) -> None:
     cars = [alice.car(f"Car {number}") for number in range(7)]
 
     async def run() -> list[list[int]]:
-        access = Server(f"{server.url}/v3", alice.api_key, alice.customer)
+        access = ServerAddress(f"{server.url}/v3", alice.api_key, alice.customer)
         async with Client(access, Login(alice.username, alice.password)) as client:
             query = {"$filter": f"id ge {cars[1]} and name ne 'a+b'", "$select": "id"}
             return [[row["id"] for row in page] async for page in client.pages("/cars", query=query, size=4)]

@@ -265,15 +265,15 @@ def test_certificates_are_looked_at_where_webhooks_may_lead(tmp_path: Path, monk
     port = listener.getsockname()[1]
     url = f"https://localhost:{port}/path"
     try:
-        (found,) = asyncio.run(certificates.look([url, url, "http://localhost/"], Settings(), 10))
+        (found,) = asyncio.run(certificates.check_certificates([url, url, "http://localhost/"], Settings(), 10))
         assert (found.until, found.wrong, reached) == (None, None, [])  # what may not be dialled is not
         allowed = Settings(webhook_networks="127.0.0.0/8, ::1")
-        (found,) = asyncio.run(certificates.look([url], allowed, 10))
+        (found,) = asyncio.run(certificates.check_certificates([url], allowed, 10))
         assert found.wrong is not None and found.wrong.startswith("The endpoint's certificate is not valid: ")
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "server.pem"))
-        (found,) = asyncio.run(certificates.look([url], allowed, 10))
+        (found,) = asyncio.run(certificates.check_certificates([url], allowed, 10))
         assert found.wrong is None and found.days is not None and 2 < found.days < 3
-        assert asyncio.run(certificates.look([url], allowed, 0)) == []
+        assert asyncio.run(certificates.check_certificates([url], allowed, 0)) == []
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 from keyrack.api.schema.event_types import OUTCOMES
 from keyrack.cli.main import application
-from keyrack.webhooks.sender import signed
-from keyrack.webhooks.signature_check import examine
+from keyrack.webhooks.sender import signature_headers
+from keyrack.webhooks.signature_check import diagnose_signature
 from tests.people import Person
 from tests.servers import Process, eventually
 from tests.webhooks.receiver import Receiver
@@ -61,7 +61,9 @@ def test_a_webhook_is_managed(keyrack: Any, alice: Person, receiver: Receiver) -
         delivery = keyrack("test", id)["id"]
         eventually(lambda: receiver.of("/cli"), "the test")
         assert receiver.got[0].headers["secret"] == "static"
-        assert examine(receiver.got[0].headers, receiver.got[0].body, added["signingSecret"], datetime.now(UTC)).genuine
+        assert diagnose_signature(
+            receiver.got[0].headers, receiver.got[0].body, added["signingSecret"], datetime.now(UTC)
+        ).genuine
         rows = eventually(
             lambda: [r for r in keyrack("deliveries", id, "--only", "Delivered") if r["id"] == delivery], "the log"
         )
@@ -98,7 +100,7 @@ def test_what_cannot_be_is_refused(keyrack: Any, alice: Person) -> None:
 
 def headers(body: bytes = BODY, secrets: tuple[str, ...] = (SECRET,), age: float = 0) -> dict[str, str]:
     when = datetime.fromtimestamp(time.time() - age, UTC)
-    return {name.title(): value for name, value in signed(body.decode(), "msg_1", secrets, when).items()}
+    return {name.title(): value for name, value in signature_headers(body.decode(), "msg_1", secrets, when).items()}
 
 
 def without(name: str) -> dict[str, str]:
@@ -136,7 +138,7 @@ WHY = [
 
 @pytest.mark.parametrize(("given", "body", "secret", "why"), WHY)
 def test_it_says_why_a_signature_fails(given: dict[str, str], body: bytes, secret: str, why: str | None) -> None:
-    verdict = examine(given, body, secret, NOW)
+    verdict = diagnose_signature(given, body, secret, NOW)
     assert verdict.genuine is (why is None), verdict
     if why:
         assert re.search(why, " ".join(verdict.reasons)), verdict

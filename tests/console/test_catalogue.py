@@ -18,7 +18,7 @@ from keyrack.api.permissions import MEANINGS
 from keyrack.console import error_messages, static_files
 from keyrack.console.languages import CATALOGUE, DEFAULT, LANGUAGES
 from keyrack.console.pages import login
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.http.openapi.error_catalog import codes
 from keyrack.http.routes import ALL
 
@@ -71,10 +71,12 @@ def of_refusals() -> set[str]:
     return texts | {text for reason in of_pages() for text in (reason.text, reason.remedy)}
 
 
-def of_pages() -> set[Reason]:
+def of_pages() -> set[ErrorCode]:
     """The reasons of the pages themselves."""
     names = (module.name for module in pkgutil.walk_packages(console.__path__, "keyrack.console."))
-    return {found for name in names for found in vars(importlib.import_module(name)).values() if type(found) is Reason}
+    return {
+        found for name in names for found in vars(importlib.import_module(name)).values() if type(found) is ErrorCode
+    }
 
 
 def catalogue(language: str) -> Catalog:

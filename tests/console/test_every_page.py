@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from keyrack.console import PAGES
-from keyrack.http.page_router import Page as Row
+from keyrack.http.page_router import ConsolePage as Row
 from tests.console import axe
 from tests.console.conftest import Desk
 from tests.console.phones import phone_with_key

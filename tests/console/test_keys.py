@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from keyrack.api.permissions import Role
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.console import axe
 from tests.console.conftest import Desk
 from tests.console.test_changes import sentences
@@ -67,7 +67,7 @@ def news(person: Person, phone: Phone, box: Firmware, since: datetime) -> None:
     later one than what it has to tell."""
     eventually(lambda: datetime.now(UTC) > since + timedelta(seconds=2), "the next second")
     phone.fetch()
-    assert phone.visit(box) is Code.GOOD
+    assert phone.visit(box) is BoxRefusalCode.GOOD
     assert phone.home()["refused"] == []
 
 
@@ -180,7 +180,7 @@ def test_a_copied_box_is_told_with_what_to_do(carol: Person, pixel: Phone, desk:
     expect(there.get_by_text("Something is wrong")).to_have_count(0)
     twin = copy.deepcopy(box)
     for one in (box, twin):
-        assert pixel.visit(one) is Code.GOOD
+        assert pixel.visit(one) is BoxRefusalCode.GOOD
         pixel.home()
     expect(there).to_contain_text("Something is wrong with the log of this box")  # by itself
     expect(there).to_contain_text("There are two entries with the same number.")

@@ -17,7 +17,7 @@ from keyrack.api.permissions import GRANTED, Permission, Role
 from keyrack.console import PAGES
 from keyrack.console.lists import LISTS
 from keyrack.console.lists.definition import List, wanted
-from keyrack.http.page_router import Page
+from keyrack.http.page_router import ConsolePage
 from tests.console.phones import phone_with_key
 from tests.people import JOIN, Person, Town
 from tests.servers import Sql, eventually
@@ -120,7 +120,7 @@ def looked_at(browser: httpx.Client, ids: dict[str, Any]) -> Iterator[tuple[str,
             yield href, answer
 
 
-def row_of(method: str, path: str) -> Page:
+def row_of(method: str, path: str) -> ConsolePage:
     """The page that an address is of; a path without parameters comes first, as the router has it."""
     fits = [row for row in OF_CUSTOMER if row.method == method and re.fullmatch(_form(row.path), path)]
     return min(fits, key=lambda row: row.path.count("{"))

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import asyncpg
 
 from keyrack.db import schema_version
-from keyrack.db.embedded.binaries import Account, Binaries, end_with_parent, environment, find_binaries
+from keyrack.db.embedded.binaries import Binaries, OsAccount, end_with_parent, environment, find_binaries
 from tests.servers import DEADLINE, TESTS, eventually, free_port, reachable_directory
 
 PASSWORD = "not to be told"
@@ -29,7 +29,7 @@ OPTIONS = {
 class Server:
     """One PostgreSQL server."""
 
-    def __init__(self, data: Path, binaries: Binaries, account: Account) -> None:
+    def __init__(self, data: Path, binaries: Binaries, account: OsAccount) -> None:
         self.data = data
         self.port = free_port()
         self.dsn = Cluster.named(self.port)
@@ -101,7 +101,7 @@ class Cluster:
     """A leader and its replica, which has to be begun."""
 
     def __init__(self, directory: Path) -> None:
-        account = Account.choose(directory / "one")
+        account = OsAccount.choose(directory / "one")
         binaries = find_binaries(None, account, directory)
         self.leader, self.replica = (Server(directory / name, binaries, account) for name in ("one", "two"))
         account.own(directory)

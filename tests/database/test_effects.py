@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from keyrack.db import migration_plan
-from keyrack.db.migration_plan import Step
+from keyrack.db.migration_plan import PlannedRevision
 from keyrack.db.migrations import RELEASES, STOPPED, module, revisions
 from keyrack.db.migrations.safety_check import Judge
 
@@ -133,12 +133,12 @@ FROM_NOW_ON = [revision for revision in revisions() if revision > STOPPED]
 
 
 @pytest.fixture(scope="module")
-def steps() -> dict[str, Step]:
+def steps() -> dict[str, PlannedRevision]:
     return {step.revision: step for step in migration_plan.steps(revisions())}
 
 
 @pytest.mark.parametrize("revision", FROM_NOW_ON)
-def test_a_migration_stops_nobody(steps: dict[str, Step], revision: str) -> None:
+def test_a_migration_stops_nobody(steps: dict[str, PlannedRevision], revision: str) -> None:
     """What holds up is never needed; what breaks belongs into a later release, which says since when nobody uses it."""
     step = steps[revision]
     assert [effect for effect in step.effects if not effect.breaks] == []
@@ -151,7 +151,7 @@ def test_a_migration_stops_nobody(steps: dict[str, Step], revision: str) -> None
     assert not alone or len(step.statements) == 1, "an index that is made concurrently is all that its revision does"
 
 
-def test_the_judge_knows_what_the_migrations_of_before_did(steps: dict[str, Step]) -> None:
+def test_the_judge_knows_what_the_migrations_of_before_did(steps: dict[str, PlannedRevision]) -> None:
     """It is asked about real ones, too: those that were made for a stop break and hold up."""
     assert any(effect.breaks for effect in steps["0011"].effects)
     assert [effect.breaks for effect in steps["0019"].effects] == [False, False]

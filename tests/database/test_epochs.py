@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from keyrack.changelog.feed import Extent, look
+from keyrack.changelog.feed import Extent, load_extent
 from keyrack.changelog.transparency.epochs import JUMP
-from keyrack.changelog.visibility_watermark import Fence
+from keyrack.changelog.visibility_watermark import VisibilityWatermark
 from keyrack.core.settings import Settings
 from tests.changes.inbox import IDS, WRITE, house
 from tests.changes.readers import Listener, Poller, reading_beside
@@ -37,8 +37,8 @@ def numbered(cluster: Cluster, customer: int, version: int) -> Extent:
     async def main() -> Extent:
         async with house(cluster.leader.dsn) as home:
             await home.db.fetchval(WRITE, customer, "1", version)
-            await home.numbering().round(Fence(home.db))
-            return await look(home.db, customer)
+            await home.numbering().round(VisibilityWatermark(home.db))
+            return await load_extent(home.db, customer)
 
     return asyncio.run(main())
 

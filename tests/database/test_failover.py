@@ -21,7 +21,7 @@ from keyrack.core.secret_hashes import digest
 from keyrack.core.settings import Settings
 from keyrack.db.audit_context import acting, system
 from keyrack.db.connection import Database
-from keyrack.db.replication.primary_connector import Connector, NoLeader
+from keyrack.db.replication.primary_connector import NoPrimary, PrimaryConnector
 from tests.database.cluster import PASSWORD, Cluster, Server, running_cluster
 from tests.people import Person, Town, refused, web
 from tests.servers import DEADLINE, RunningServer, Sql, eventually
@@ -88,8 +88,8 @@ def test_without_a_leader_each_server_is_named_and_no_password() -> None:
         nobody = gone.getsockname()[1]
         gone.close()
         dsn = f"postgresql://keyrack:secret@127.0.0.1:{silent},127.0.0.1:{nobody}/keyrack"
-        with pytest.raises(NoLeader) as raised:
-            asyncio.run(Connector(dsn, Settings(database_connect_seconds=0.5)).connect())
+        with pytest.raises(NoPrimary) as raised:
+            asyncio.run(PrimaryConnector(dsn, Settings(database_connect_seconds=0.5)).connect())
     text = str(raised.value)
     assert f"127.0.0.1:{silent}: silent" in text and f"127.0.0.1:{nobody}: ConnectionRefusedError" in text
     assert "secret" not in text
@@ -97,11 +97,11 @@ def test_without_a_leader_each_server_is_named_and_no_password() -> None:
 
 def test_a_replica_alone_is_refused_where_another_server_may_lead(cluster: Cluster) -> None:
     async def connect(settings: Settings) -> bool:
-        raw = await Connector(cluster.replica.dsn, settings).connect()
+        raw = await PrimaryConnector(cluster.replica.dsn, settings).connect()
         raw.terminate()
         return True
 
-    with pytest.raises(NoLeader, match=f"127.0.0.1:{cluster.replica.port}: replica") as raised:
+    with pytest.raises(NoPrimary, match=f"127.0.0.1:{cluster.replica.port}: replica") as raised:
         asyncio.run(connect(Settings(database_failover=True)))
     assert PASSWORD not in str(raised.value)
     assert asyncio.run(connect(Settings()))  # as it always was: who has one server knows which
@@ -110,12 +110,12 @@ def test_a_replica_alone_is_refused_where_another_server_may_lead(cluster: Clust
 def test_a_wrong_password_is_no_matter_of_who_leads(cluster: Cluster) -> None:
     dsn = cluster.dsn.replace(quote(PASSWORD), "wrong")
     with pytest.raises(asyncpg.InvalidPasswordError):
-        asyncio.run(Connector(dsn, Settings()).connect())
+        asyncio.run(PrimaryConnector(dsn, Settings()).connect())
 
 
 def test_a_connection_over_tcp_is_looked_after(cluster: Cluster) -> None:
     async def options() -> list[int]:
-        raw: Any = await Connector(cluster.leader.dsn, Settings()).connect()
+        raw: Any = await PrimaryConnector(cluster.leader.dsn, Settings()).connect()
         try:
             own = raw._transport.get_extra_info("socket")
             tcp = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT, socket.TCP_USER_TIMEOUT)

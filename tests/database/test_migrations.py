@@ -17,11 +17,11 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 import keyrack.db
-from keyrack.assignments.scheduler import Rounds
+from keyrack.assignments.scheduler import OperationScheduler
 from keyrack.core.settings import Settings
 from keyrack.db import schema_version
 from keyrack.db.connection import Connection
-from keyrack.db.group_commit import Batches
+from keyrack.db.group_commit import GroupCommitter
 from keyrack.db.transaction_database import InTransaction
 from keyrack.telemetry.ingest import Telemetry
 from tests.servers import Sql, eventually, fresh_database
@@ -136,7 +136,7 @@ def test_device_keys_of_before_open_nothing(migrated: Sql) -> None:
 
 
 def test_what_was_pending_is_applied(migrated: Sql, database_server: str) -> None:
-    rounds = Rounds(InTransaction(Connection(migrated._connection)), lambda: None, lambda _: None)
+    rounds = OperationScheduler(InTransaction(Connection(migrated._connection)), lambda: None, lambda _: None)
     done = migrated.run(rounds.run())
     assert (done.operations, done.deliveries) == (1, 1)
     assert migrated.value("select count(*) from assignment") == 1
@@ -164,7 +164,7 @@ def test_readings_of_before_stay_and_are_continued(
     async def tell(*times: datetime) -> int:
         place = {"currentLatitude": known[-1][1], "currentLongitude": 8}
         samples = [{"serialNumber": serial, "carDataReadTime": at.isoformat(), **place} for at in times]
-        return (await Telemetry(Batches(database), Settings()).ingest(7, json.dumps(samples).encode())).accepted
+        return (await Telemetry(GroupCommitter(database), Settings()).ingest(7, json.dumps(samples).encode())).accepted
 
     last = today - timedelta(days=known[-1][0])
     times = [last + timedelta(minutes=1), last - timedelta(minutes=1), last + timedelta(minutes=2)]

@@ -21,7 +21,7 @@ from keyrack.core.errors import Unavailable
 from keyrack.core.secret_hashes import digest
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
-from keyrack.db.embedded.binaries import Account, end_with_parent
+from keyrack.db.embedded.binaries import OsAccount, end_with_parent
 from tests.commands import test_doctor, test_status
 from tests.database.cluster import PASSWORD, Cluster, running_cluster
 from tests.people import Person, Town, done
@@ -39,7 +39,7 @@ class Bouncer:
         self.port = free_port()
         self.dsn = Cluster.named(self.port)
         directory = cluster.leader.data.parent
-        account = Account.choose(cluster.leader.data)
+        account = OsAccount.choose(cluster.leader.data)
         users, ini = directory / "users.txt", directory / f"pgbouncer-{self.port}.ini"
         users.write_text(f'"keyrack" "{PASSWORD}"\n')
         users.chmod(0o644)

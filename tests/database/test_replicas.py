@@ -17,7 +17,7 @@ import pytest
 from keyrack.core.metrics.catalog import READ_LAG, READS
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
-from keyrack.db.replication.read_routing import Read
+from keyrack.db.replication.read_routing import ReplicaSession
 from keyrack.db.replication.wal_positions import position
 from keyrack.http.routes import ALL
 from tests.changes.feed.log import made
@@ -376,7 +376,7 @@ def test_a_statement_that_recovery_cancels_is_done_by_the_leader(cluster: Cluste
         patient = settings.model_copy(update={"read_timeout": 600.0})
         leader, replica = [await Database.connect(s.dsn, patient) for s in (cluster.leader, cluster.replica)]
         try:
-            read = Read(replica.reading(), leader)
+            read = ReplicaSession(replica.reading(), leader)
             task = asyncio.create_task(read.fetchrow(sleeps))
             waits = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
             while not await replica.fetchval(waits):

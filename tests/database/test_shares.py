@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyrack.core.errors import Unavailable
-from keyrack.db.fair_semaphore import PROCESS, TOO_LONG, TOO_MANY, Shares, Who
+from keyrack.db.fair_semaphore import PROCESS, TOO_LONG, TOO_MANY, FairSemaphore, Tenants
 
-A, B = Who(("a",), 2), Who(("b",), 2)
+A, B = Tenants(("a",), 2), Tenants(("b",), 2)
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(work)
 
 
-async def asked(shares: Shares, who: Who) -> asyncio.Task[None]:
+async def asked(shares: FairSemaphore, who: Tenants) -> asyncio.Task[None]:
     """Somebody who has asked, and has it or waits."""
     task = asyncio.create_task(shares.take(who))
     await asyncio.sleep(0)
@@ -30,7 +30,7 @@ async def asked(shares: Shares, who: Who) -> asyncio.Task[None]:
 
 def test_nobody_has_more_than_a_share() -> None:
     async def work() -> None:
-        shares = Shares(4, 10, 60, "tests")
+        shares = FairSemaphore(4, 10, 60, "tests")
         first = [await asked(shares, A) for _ in range(3)]
         assert [task.done() for task in first] == [True, True, False]
         assert (await asked(shares, B)).done()
@@ -44,8 +44,8 @@ def test_every_party_has_its_share() -> None:
     """A manager with two customers has no more than one with a single one."""
 
     async def work() -> None:
-        shares = Shares(10, 10, 60, "tests")
-        tasks = [await asked(shares, Who((("customer", number), ("manager", 1)), 2)) for number in range(3)]
+        shares = FairSemaphore(10, 10, 60, "tests")
+        tasks = [await asked(shares, Tenants((("customer", number), ("manager", 1)), 2)) for number in range(3)]
         assert [task.done() for task in tasks] == [True, True, False]
         tasks[2].cancel()
 
@@ -54,7 +54,7 @@ def test_every_party_has_its_share() -> None:
 
 def test_whoever_has_the_fewest_comes_next() -> None:
     async def work() -> None:
-        shares = Shares(2, 10, 60, "tests")
+        shares = FairSemaphore(2, 10, 60, "tests")
         many = [await asked(shares, A) for _ in range(5)]
         late = await asked(shares, B)
         shares.give_back(A)
@@ -70,7 +70,7 @@ def test_whoever_has_the_fewest_comes_next() -> None:
 
 def test_the_process_itself_comes_first_and_is_never_refused() -> None:
     async def work() -> None:
-        shares = Shares(1, 1, 60, "tests")
+        shares = FairSemaphore(1, 1, 60, "tests")
         await shares.take(PROCESS)
         customer = await asked(shares, A)
         own = [await asked(shares, PROCESS) for _ in range(5)]
@@ -86,7 +86,7 @@ def test_the_process_itself_comes_first_and_is_never_refused() -> None:
 
 def test_few_wait_and_not_for_long() -> None:
     async def work() -> None:
-        shares = Shares(1, 2, 0.05, "tests")
+        shares = FairSemaphore(1, 2, 0.05, "tests")
         await shares.take(B)
         waiting = [await asked(shares, A) for _ in range(2)]
         with pytest.raises(Unavailable) as refused:
@@ -109,11 +109,11 @@ def test_few_wait_and_not_for_long() -> None:
 )
 def test_none_is_lost_and_none_is_made(total: int, steps: list[tuple[str, int]]) -> None:
     """Whatever is taken, cancelled and returned, in whatever order: bounds hold, nobody waits for what is free."""
-    callers = [Who((f"customer {number}", f"manager {number % 2}"), 2) for number in range(5)] + [PROCESS]
+    callers = [Tenants((f"customer {number}", f"manager {number % 2}"), 2) for number in range(5)] + [PROCESS]
 
     async def work() -> None:
-        shares = Shares(total, 100, 60, "tests")
-        tasks: list[tuple[Who, asyncio.Task[None]]] = []
+        shares = FairSemaphore(total, 100, 60, "tests")
+        tasks: list[tuple[Tenants, asyncio.Task[None]]] = []
         for what, number in steps:
             who = callers[number]
             mine = [pair for pair in tasks if pair[0] == who]

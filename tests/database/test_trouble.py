@@ -24,7 +24,7 @@ import pytest
 from keyrack.db import schema_version
 from keyrack.db.connection import Connection
 from keyrack.db.embedded.server import EmbeddedServer
-from keyrack.db.group_commit import Batches
+from keyrack.db.group_commit import GroupCommitter
 from keyrack.db.transaction_database import InTransaction
 from tests.people import Person, Town, refused, web
 from tests.servers import DEADLINE, Process, Sql, eventually, reachable_directory
@@ -220,7 +220,7 @@ def test_a_batch_that_trouble_has_ended_is_not_tried_singly() -> None:
         raise asyncpg.DiskFullError("could not extend file")
 
     async def run() -> list[Any]:
-        batches = Batches(InTransaction(Connection(None)))  # type: ignore[arg-type]
+        batches = GroupCommitter(InTransaction(Connection(None)))  # type: ignore[arg-type]
         return await asyncio.gather(*(batches.put(work, 1, [n]) for n in range(10)), return_exceptions=True)
 
     assert [type(result) for result in asyncio.run(run())] == [asyncpg.DiskFullError] * 10

@@ -20,7 +20,7 @@ from keyrack.db.audit_context import acting, operator
 from keyrack.db.connection import Database
 from keyrack.simulator import demo
 from keyrack.simulator.demo.catalogue import CATALOGUE, entries
-from keyrack.simulator.demo.drawings import BUTTONS, Key, draw, shade
+from keyrack.simulator.demo.drawings import BUTTONS, KeyDrawing, draw, shade
 from tests.servers import RunningServer, Sql, migrated_database
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -197,10 +197,10 @@ def test_every_drawing_is_a_small_picture_of_its_own() -> None:
 
 
 def test_a_button_has_one_icon() -> None:
-    bare = draw(Key("smart", 0), "").count("<path")
+    bare = draw(KeyDrawing("smart", 0), "").count("<path")
     for count in BUTTONS:
-        assert draw(Key("smart", count), "").count("<path") - bare == count
-    assert "a &amp; &lt;b&gt;" in draw(Key("nfc"), "a & <b>")
+        assert draw(KeyDrawing("smart", count), "").count("<path") - bare == count
+    assert "a &amp; &lt;b&gt;" in draw(KeyDrawing("nfc"), "a & <b>")
     assert (shade("#808080", 1), shade("#808080", -1), shade("#808080", 0)) == ("#ffffff", "#000000", "#808080")
 
 
@@ -217,7 +217,7 @@ def test_demo_env_is_for_its_owner_and_read_by_a_shell(env: dict[str, str], stat
 
 
 def test_values_that_mean_something_to_a_shell_are_quoted(tmp_path: Path) -> None:
-    credentials = demo.Credentials("a'b", "demo", '$(date) "x" `y`', 7, "-k")
+    credentials = demo.DemoCredentials("a'b", "demo", '$(date) "x" `y`', 7, "-k")
     written = demo.write_env(tmp_path / "demo.env", "http://h/v3", credentials, 7)
     assert demo.read_env(tmp_path / "demo.env") == written
     shell = ["sh", "-c", f'. {tmp_path}/demo.env; printf %s "$KEYRACK_PASSWORD"']
@@ -241,7 +241,7 @@ def test_lost_credentials_are_replaced(own_dsn: str, env: dict[str, str], state:
         rows.execute("update device_key set is_gateway = false, scopes = '{}'")
         env = demo.read_env(state / "demo.env")
     else:  # the file is of another database
-        credentials = demo.Credentials("another", "demo", "another", 1, "another")
+        credentials = demo.DemoCredentials("another", "demo", "another", 1, "another")
         demo.write_env(state / "demo.env", env["KEYRACK_URL"], credentials, 1)
     renewed = prepare(own_dsn, state)
     assert renewed["KEYRACK_CUSTOMER_ID"] == env["KEYRACK_CUSTOMER_ID"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from keyrack.db.embedded.binaries import Account
+from keyrack.db.embedded.binaries import OsAccount
 from tests.embedded.test_versions import OLD, ROOT, shell
 from tests.servers import Process, reachable_directory
 
@@ -76,7 +76,7 @@ def test_data_without_checksums_are_upgraded_too() -> None:
     with reachable_directory() as base:
         state = base / "state"
         made_by_old(base, state)
-        off = Account.choose(state / "pgdata").run([OLD / "pg_checksums", "--disable", "-D", state / "pgdata"])
+        off = OsAccount.choose(state / "pgdata").run([OLD / "pg_checksums", "--disable", "-D", state / "pgdata"])
         assert off.returncode == 0, off.stderr
         done = shell(f"keyrack database upgrade --state {state} --from {OLD}", cwd=base)
         assert done.returncode == 0, done.stderr

@@ -16,7 +16,7 @@ from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
 from keyrack.fleet.endpoints.cars import NO_CAR
 from keyrack.fleet.endpoints.users import NO_USER
-from keyrack.telemetry.endpoints.events import NO_EVENT, NewEvent, Recorded, Told, record
+from keyrack.telemetry.endpoints.events import NO_EVENT, NewEvent, RecordedEventBody, ReportedEvent, record
 from tests.endpoints.test_ingest import ago, device_key
 from tests.moments import NO_MOMENTS
 from tests.people import Person, refused
@@ -146,9 +146,9 @@ def test_the_numbers_hold_between_processes(carol: Person, dsn: str) -> None:
             got: list[int] = []
             for k in range(10):
                 happened = EVENT | {"carId": car, "userId": user}
-                told = Told(NewEvent.model_validate(happened), f"{n // 4}-{k}" if n % 2 else None)
+                told = ReportedEvent(NewEvent.model_validate(happened), f"{n // 4}-{k}" if n % 2 else None)
                 (results,) = await record(database, carol.customer, [[told]])
-                got += [result.id for result in results if isinstance(result, Recorded) and not result.known]
+                got += [result.id for result in results if isinstance(result, RecordedEventBody) and not result.known]
             return got
 
         async def watch() -> None:

@@ -12,12 +12,21 @@ import pytest
 from typer.testing import CliRunner
 
 from keyrack.api.change_topics import OF_ROW, OF_TAG
-from keyrack.api.event_stream import EVENTS, FULL, FULL_OF_CALLER, FULL_OF_CUSTOMER, GAP, TRY_AGAIN, Hub, Stream
+from keyrack.api.event_stream import (
+    EVENTS,
+    FULL,
+    FULL_OF_CALLER,
+    FULL_OF_CUSTOMER,
+    GAP,
+    TRY_AGAIN,
+    EventHub,
+    EventStream,
+)
 from keyrack.api.query_parameters import INVALID
 from keyrack.changelog.endpoints.live import OLD_HTTP
 from keyrack.cli.main import application
 from keyrack.core.settings import Settings
-from keyrack.db.change_notifier import EVERYBODY, MOST, TOPICS, Teller, heard, payloads
+from keyrack.db.change_notifier import EVERYBODY, MOST, TOPICS, ChangeNotifier, encode_notifications, parse_notification
 from keyrack.http.routes import ALL
 from tests.endpoints.test_ingest import unit_of
 from tests.http.test_hostile import Line, head
@@ -319,8 +328,8 @@ def test_signs_of_life_carry_the_newest_id(carol: Person, bob: Person, strict: R
 
 def test_what_waits_for_a_slow_reader_is_bounded() -> None:
     async def run() -> bytes:
-        hub = Hub(Settings(), 10)
-        stream = Stream(hub, 7, 1, TOPICS, None, float("inf"), lambda: asyncio.sleep(0, 0.0))
+        hub = EventHub(Settings(), 10)
+        stream = EventStream(hub, 7, 1, TOPICS, None, float("inf"), lambda: asyncio.sleep(0, 0.0))
         await anext(stream)
         for _ in range(1_000):
             hub.hear("7" + "abcdefghijkl")
@@ -340,7 +349,7 @@ def test_so_many_customers_that_everybody_is_told() -> None:
 
     async def run(customers: int) -> list[str]:
         database = Notified()
-        tell = Teller(database)  # type: ignore[arg-type]
+        tell = ChangeNotifier(database)  # type: ignore[arg-type]
         for customer in range(1, customers + 1):
             tell(2_000_000_000 + customer, frozenset(TOPICS))
         telling = asyncio.create_task(tell.run())
@@ -350,9 +359,9 @@ def test_so_many_customers_that_everybody_is_told() -> None:
         return database.said
 
     named = asyncio.run(run(MOST))
-    assert sum(len(list(heard(said))) for said in named) == MOST
+    assert sum(len(list(parse_notification(said))) for said in named) == MOST
     assert max(len(said.encode()) for said in named) < 8_000  # what PostgreSQL takes
-    assert asyncio.run(run(MOST + 1)) == list(payloads({EVERYBODY: frozenset(TOPICS)}))
+    assert asyncio.run(run(MOST + 1)) == list(encode_notifications({EVERYBODY: frozenset(TOPICS)}))
 
 
 # When a stream ends

@@ -14,7 +14,7 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from keyrack.api.schema.event_types import OUTCOMES
-from keyrack.api.schema.request_body import no_valid
+from keyrack.api.schema.request_body import invalid_member
 from keyrack.assignments.rules import NO_BOX
 from keyrack.assignments.submission import checksum
 from keyrack.core.settings import Settings
@@ -138,7 +138,7 @@ def test_what_is_no_webhook_is_refused(alice: Person, member: str, value: Any) -
     answer = alice.put("/webhooks", body)
     assert answer.status_code == 400
     if not isinstance(value, list):
-        assert answer.text.startswith(no_valid("create webhook", member).text)
+        assert answer.text.startswith(invalid_member("create webhook", member).text)
     with_patch = alice.put("/webhooks", {"url": "https://example.org/"}).json()["id"]
     answer = alice.patch(f"/webhooks/{with_patch}", [{"op": "replace", "path": f"/{member}", "value": value}])
     assert answer.status_code == 400
@@ -146,7 +146,7 @@ def test_what_is_no_webhook_is_refused(alice: Person, member: str, value: Any) -
     refused(
         alice.patch(f"/webhooks/{with_patch}", [{"op": "remove", "path": "/url"}]),
         400,
-        no_valid("update webhook", "url"),
+        invalid_member("update webhook", "url"),
     )
 
 

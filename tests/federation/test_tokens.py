@@ -12,7 +12,7 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 from keyrack.auth.sso import id_tokens
 from keyrack.auth.sso.discovery import Key, keys_of
 from keyrack.auth.sso.errors import ProviderTrouble
-from keyrack.auth.sso.id_tokens import Account
+from keyrack.auth.sso.id_tokens import ProviderAccount
 from keyrack.auth.sso.providers import ALGORITHMS, Provider
 
 ISSUER, CLIENT = "https://corp.example", "keyrack"
@@ -33,7 +33,7 @@ def token(key: Key, algorithm: str, header: dict[str, Any] | None = None, **clai
     return jwt.encode({"alg": algorithm, "kid": "one", **(header or {})}, whole, key, algorithms=[algorithm])
 
 
-def account(text: str, keys: list[Key], algorithms: tuple[str, ...], *, counts_mfa: bool = False) -> Account:
+def account(text: str, keys: list[Key], algorithms: tuple[str, ...], *, counts_mfa: bool = False) -> ProviderAccount:
     public = keys_of({"keys": [key.as_dict(private=False) for key in keys]})
 
     async def find(kid: str | None) -> list[Key]:
@@ -48,7 +48,7 @@ def account(text: str, keys: list[Key], algorithms: tuple[str, ...], *, counts_m
 def test_each_algorithm_is_taken_where_it_is_listed(algorithm: str) -> None:
     key = made(algorithm)
     text = token(key, algorithm)
-    assert account(text, [key], (algorithm,)) == Account("s", None, False)
+    assert account(text, [key], (algorithm,)) == ProviderAccount("s", None, False)
     others = tuple(one for one in ALGORITHMS if one != algorithm)
     with pytest.raises(ProviderTrouble, match=r"^alg"):
         account(text, [key], others)

@@ -7,7 +7,7 @@ from typing import Any
 
 from keyrack.core.base64url import base64url
 from keyrack.offline_keys import link_messages, phone
-from keyrack.offline_keys.link_messages import Enrol, Enrolled
+from keyrack.offline_keys.link_messages import Enrol, EnrolledMessage
 from keyrack.offline_keys.p256 import PrivateKey
 from tests.keys.garage import Firmware, Phone, b64, driver, garage, raw
 from tests.people import Person
@@ -27,13 +27,13 @@ def used_key(person: Person) -> Case:
     box.key = first
     box.reset()
     nonce = raw(person.post(f"/boxes/{box.product}/enrolment").json()["nonce"])
-    answer = link_messages.read(box.say(link_messages.write(Enrol(nonce))), Enrolled)
+    answer = link_messages.read(box.say(link_messages.write(Enrol(nonce))), EnrolledMessage)
     return "PUT", f"/boxes/{box.product}/enrolment", {"enrolment": b64(answer.enrolment)}
 
 
 def unknown_nonce(person: Person) -> Case:
     box = Firmware(person.product())
-    answer = link_messages.read(box.say(link_messages.write(Enrol(bytes(16)))), Enrolled)
+    answer = link_messages.read(box.say(link_messages.write(Enrol(bytes(16)))), EnrolledMessage)
     return "PUT", f"/boxes/{box.product}/enrolment", {"enrolment": b64(answer.enrolment)}
 
 

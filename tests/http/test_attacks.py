@@ -15,7 +15,7 @@ import pytest
 from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.settings import Settings
 from keyrack.core.ssrf_guard import Guard
-from keyrack.db.group_commit import Batches
+from keyrack.db.group_commit import GroupCommitter
 from keyrack.db.session_settings import session
 from keyrack.telemetry import ingest
 from keyrack.telemetry.endpoints import events
@@ -110,7 +110,7 @@ def test_lines_that_are_refused_let_others_be_served(body: bytes, monkeypatch: p
     async def deliver() -> tuple[int, int]:
         counted = Counted()
         nowhere: Any = None  # nothing is stored
-        report: Report = await counted.during(Telemetry(Batches(nowhere), Settings()).ingest(1, body))
+        report: Report = await counted.during(Telemetry(GroupCommitter(nowhere), Settings()).ingest(1, body))
         return report.refusals, counted.turns
 
     refused_lines, turns = asyncio.run(deliver())

@@ -20,7 +20,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from keyrack.api.endpoint import Endpoint
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.core.settings import Settings
 from keyrack.http.compression import Compression
 from keyrack.http.routes import ALL
@@ -157,21 +157,21 @@ def test_it_can_be_switched_off(fleet: Person, dsn: str, settings: Settings) -> 
 @pytest.mark.parametrize(
     ("answer", "headers"),
     [
-        (Answer(200, b"x" * 2_000, {"ETag": '"a"'}), {"ETag": '"a-gzip"', "Content-Encoding": "gzip"}),
-        (Answer(200, b"x" * 2_000, {"ETag": 'W/"a"'}), {"ETag": 'W/"a"', "Content-Encoding": "gzip"}),
-        (Answer(200, b"x" * 2_000, {"Vary": "Accept"}), {"Vary": "Accept, Accept-Encoding"}),
-        (Answer(200, b"x" * 2_000, {"Content-Encoding": "br"}), {"Content-Encoding": "br", "Vary": None}),
-        (Answer(200, b"x" * 2_000, media_type="image/png"), {"Content-Encoding": None, "Vary": None}),
-        (Answer(304, None, {"ETag": '"b"'}), {"ETag": '"b"', "Vary": "Accept-Encoding"}),
+        (Response(200, b"x" * 2_000, {"ETag": '"a"'}), {"ETag": '"a-gzip"', "Content-Encoding": "gzip"}),
+        (Response(200, b"x" * 2_000, {"ETag": 'W/"a"'}), {"ETag": 'W/"a"', "Content-Encoding": "gzip"}),
+        (Response(200, b"x" * 2_000, {"Vary": "Accept"}), {"Vary": "Accept, Accept-Encoding"}),
+        (Response(200, b"x" * 2_000, {"Content-Encoding": "br"}), {"Content-Encoding": "br", "Vary": None}),
+        (Response(200, b"x" * 2_000, media_type="image/png"), {"Content-Encoding": None, "Vary": None}),
+        (Response(304, None, {"ETag": '"b"'}), {"ETag": '"b"', "Vary": "Accept-Encoding"}),
         (
-            Answer(304, None, {"ETag": '"a-gzip"'}),
+            Response(304, None, {"ETag": '"a-gzip"'}),
             {"ETag": '"a-gzip"', "Vary": "Accept-Encoding", "Content-Encoding": None},
         ),
-        (Answer(204), {"Content-Encoding": None, "Vary": None}),
+        (Response(204), {"Content-Encoding": None, "Vary": None}),
     ],
     ids=range(8),
 )
-def test_what_an_answer_says_of_itself(answer: Answer, headers: dict[str, str | None]) -> None:
+def test_what_an_answer_says_of_itself(answer: Response, headers: dict[str, str | None]) -> None:
     asked = {"Accept-Encoding": "gzip", "If-None-Match": '"z", "a-gzip"'}
     request = falcon.asgi.Request(falcon.testing.create_scope(headers=asked), None)  # type: ignore[arg-type]
     packed = asyncio.run(Compression(Settings()).packed(request, answer))

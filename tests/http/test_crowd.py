@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from keyrack.core.error_codes import FULL, FULL_OF_ONE, Reason
+from keyrack.core.error_codes import FULL, FULL_OF_ONE, ErrorCode
 from keyrack.core.settings import Settings
-from keyrack.http.connection_limits import Crowd
+from keyrack.http.connection_limits import ConnectionLimiter
 from tests.http.test_hostile import Line, head
 from tests.people import Person
 from tests.servers import Process, RunningServer
@@ -33,7 +33,7 @@ class Guest:
 
 def test_the_longest_idle_makes_room() -> None:
     """B3: whoever has a request under way stays."""
-    crowd, guests = Crowd(3, 3, ""), [Guest() for _ in range(6)]
+    crowd, guests = ConnectionLimiter(3, 3, ""), [Guest() for _ in range(6)]
     for guest in guests[:3]:
         assert crowd.enter(guest, "10.0.0.1") is None
     crowd.busy(guests[0])
@@ -53,9 +53,9 @@ def test_the_longest_idle_makes_room() -> None:
 
 def test_an_address_that_has_many_makes_room_for_itself_only() -> None:
     """B3: a client's connections are bounded, a proxy's are not; an IPv6 client has a whole network."""
-    crowd = Crowd(100, 2, "192.0.2.0/24, 2001:db8:9::1")
+    crowd = ConnectionLimiter(100, 2, "192.0.2.0/24, 2001:db8:9::1")
 
-    def entered(host: str) -> tuple[Guest, Reason | None]:
+    def entered(host: str) -> tuple[Guest, ErrorCode | None]:
         guest = Guest()
         refusal = crowd.enter(guest, host)
         crowd.busy(guest)

@@ -18,7 +18,7 @@ import pytest
 
 from keyrack.core.error_codes import OVERLOADED
 from keyrack.core.settings import Settings
-from keyrack.http.load_shedding import FEW, LASTS, TICK, TURNS, Overload, Turns
+from keyrack.http.load_shedding import FEW, LASTS, TICK, TURNS, DeferredConnections, Overload
 from tests.http.test_crowd import SERVE
 from tests.http.test_hostile import Line, Reply, head
 from tests.http.test_neighbours import locked, patient, waiting
@@ -178,7 +178,7 @@ async def until(done: Callable[[], bool]) -> int:
 class Insistent:
     """A connection whose client asks again as soon as it is put off."""
 
-    def __init__(self, turns: Turns, seen: list[Insistent]) -> None:
+    def __init__(self, turns: DeferredConnections, seen: list[Insistent]) -> None:
         self._turns = turns
         self._seen = seen
 
@@ -192,7 +192,7 @@ def test_who_asks_again_at_once_is_read_when_it_is_its_turn(many: int) -> None:
     """So many in a tick, whoever has waited for the longest, and each as often as the others."""
 
     async def main() -> None:
-        turns, seen = Turns(), list[Insistent]()
+        turns, seen = DeferredConnections(), list[Insistent]()
         guests = [Insistent(turns, seen) for _ in range(many)]
         begun = time.monotonic()
         for guest in guests:
@@ -210,7 +210,7 @@ def test_once_nobody_is_put_off_the_rest_need_not_wait_for_long() -> None:
             self._seen.append(self)
 
     async def main() -> None:
-        turns, seen = Turns(), list[Insistent]()
+        turns, seen = DeferredConnections(), list[Insistent]()
         guests = [Content(turns, seen) for _ in range(1_000)]
         for guest in guests:
             turns.wait(guest)

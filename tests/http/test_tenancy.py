@@ -18,9 +18,9 @@ from keyrack.core import secret_hashes
 from keyrack.core.base64url import base64url
 from keyrack.http.routes import ALL
 from keyrack.offline_keys import cose, link_messages
-from keyrack.offline_keys.link_messages import Enrol, Enrolled
+from keyrack.offline_keys.link_messages import Enrol, EnrolledMessage
 from keyrack.offline_keys.message_fields import ENTRY
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.changes.signing import signed
 from tests.endpoints.test_ingest import unit_of
 from tests.http.test_contract import name, query_of
@@ -279,7 +279,7 @@ def enrolling(person: Person) -> Ids:
     nonce = raw(person.post(f"/boxes/{box.product}/enrolment").json()["nonce"])
     return {
         "productId": box.product,
-        "enrolment": b64(link_messages.read(box.say(link_messages.write(Enrol(nonce))), Enrolled).enrolment),
+        "enrolment": b64(link_messages.read(box.say(link_messages.write(Enrol(nonce))), EnrolledMessage).enrolment),
     }
 
 
@@ -406,7 +406,7 @@ def visitor(person: Person) -> tuple[Phone, Firmware]:
     car, box = garage(person)
     person.assignment(car, kim.user)
     kim.fetch()
-    assert kim.visit(box) is Code.GOOD
+    assert kim.visit(box) is BoxRefusalCode.GOOD
     return kim, box
 
 

@@ -8,9 +8,19 @@ from typing import Any
 
 from keyrack.offline_keys import cose, link_messages, phone, status_list_bits
 from keyrack.offline_keys.box import clock, firmware
-from keyrack.offline_keys.box.firmware import Outcome
-from keyrack.offline_keys.box.state import State
-from keyrack.offline_keys.link_messages import Carry, Challenge, Entries, Fetch, Hello, Open, Provision, Result, Said
+from keyrack.offline_keys.box.firmware import MessageResult
+from keyrack.offline_keys.box.state import BoxMemory
+from keyrack.offline_keys.link_messages import (
+    Carry,
+    Challenge,
+    EntriesMessage,
+    Fetch,
+    Hello,
+    Open,
+    Provision,
+    Result,
+    Said,
+)
 from keyrack.offline_keys.message_fields import (
     ENTRY,
     KEY,
@@ -22,7 +32,7 @@ from keyrack.offline_keys.message_fields import (
     Message,
     Status,
 )
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.keys.signers import Own, public, signer
 
 START = 1_800_000_000
@@ -86,8 +96,8 @@ class Box:
     tick: int = 0
     chance: bytes = bytes(16)
     own: Own = field(default_factory=lambda: Own(verified=[]))
-    state: State = field(init=False)
-    last: Outcome | None = None
+    state: BoxMemory = field(init=False)
+    last: MessageResult | None = None
 
     def __post_init__(self) -> None:
         self.state = firmware.reset(public("box"), bytes(32), self.tick)
@@ -115,11 +125,11 @@ class Box:
         return clock.now(self.state, self.tick)
 
     @property
-    def code(self) -> Code:
+    def code(self) -> BoxRefusalCode:
         assert self.last is not None
         return self.last.code
 
-    def hear(self, message: bytes, on: int = 0) -> Outcome:
+    def hear(self, message: bytes, on: int = 0) -> MessageResult:
         before = self.state.copy()
         self.last = firmware.receive(self.state, on, message, self.tick, self.chance, self.own)
         assert self.state == before, "a state that is given stays as it is"
@@ -128,7 +138,7 @@ class Box:
         self.state = self.last.state
         return self.last
 
-    def say(self, said: Said, on: int = 0) -> Outcome:
+    def say(self, said: Said, on: int = 0) -> MessageResult:
         return self.hear(link_messages.write(said), on)
 
     def challenge(self, on: int = 0) -> Challenge:
@@ -139,10 +149,12 @@ class Box:
         count = self.authority.now * 1000 if count is None else count
         return phone.answer(self.challenge(on), key, command, count, signer(by).sign)
 
-    def open(self, key: bytes, command: int = 1, on: int = 0, count: int | None = None, by: str = "phone-1") -> Outcome:
+    def open(
+        self, key: bytes, command: int = 1, on: int = 0, count: int | None = None, by: str = "phone-1"
+    ) -> MessageResult:
         return self.say(self.answer(key, command, on, count, by), on)
 
-    def carry(self, artefact: bytes, on: int = 0) -> Code:
+    def carry(self, artefact: bytes, on: int = 0) -> BoxRefusalCode:
         return self.say(Carry(artefact), on).code
 
     def result(self) -> Result:
@@ -151,7 +163,7 @@ class Box:
 
     def entries(self, begin: int = 1, on: int = 0) -> list[bytes]:
         found: list[bytes] = []
-        while fresh := link_messages.read(self.say(Fetch(begin + len(found)), on).reply, Entries).entries:
+        while fresh := link_messages.read(self.say(Fetch(begin + len(found)), on).reply, EntriesMessage).entries:
             found += fresh
         return found
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from keyrack.offline_keys.box.opening import Effect
-from keyrack.offline_keys.box.state import Log, State
+from keyrack.offline_keys.box.opening import LockAction
+from keyrack.offline_keys.box.state import BoxLogState, BoxMemory
 from keyrack.offline_keys.link_messages import LONGEST
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.keys import c_layout
 from tests.keys.c_layout import BoxInC, Test
 
@@ -31,8 +31,8 @@ class Outcome:
     """What `firmware.Outcome` is, without the state."""
 
     reply: bytes
-    effect: Effect
-    code: Code
+    effect: LockAction
+    code: BoxRefusalCode
     persist: bool
 
 
@@ -93,7 +93,7 @@ class CBox:
         length, outcome = ctypes.c_size_t(len(message)), self._outcome
         self._built.kr_test_receive(self._at, link, message, length, ctypes.c_uint64(tick), self._reply, outcome)
         code, effect, said, persist = outcome
-        return Outcome(self._reply.raw[:said], Effect(effect), Code(code), bool(persist))
+        return Outcome(self._reply.raw[:said], LockAction(effect), BoxRefusalCode(code), bool(persist))
 
     def reset(self, point: bytes, secret: bytes, tick: int) -> None:
         ctypes.memmove(self.test.random, secret, len(secret))
@@ -110,7 +110,7 @@ class CBox:
         depth: int = self._built.kr_test_stack(self._at, link, message, length, at, self._reply, stack, size)
         return depth
 
-    def load(self, state: State, tick: int) -> None:
+    def load(self, state: BoxMemory, tick: int) -> None:
         """Have it be in this state, at this tick."""
         self.test.box = BoxInC()
         self._built.kr_test_begin(self._at, *self._begin)
@@ -118,8 +118,8 @@ class CBox:
         for number, entry in enumerate(state.kept.log.entries, state.kept.log.first):
             c_layout.put_entry(self.test, number, entry)
 
-    def state(self) -> State:
+    def state(self) -> BoxMemory:
         """The state that it is in."""
         kept = self.test.box.kept
         entries = tuple(c_layout.entry(self.test, number) for number in range(kept.first, kept.next))
-        return c_layout.state(self.test.box, Log(entries, kept.next, bytes(kept.newest)))
+        return c_layout.state(self.test.box, BoxLogState(entries, kept.next, bytes(kept.newest)))

@@ -8,11 +8,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from keyrack.offline_keys.box.state import Authority, Kept, Link, Log, Running, State, StatusList
+from keyrack.offline_keys.box.state import (
+    Authority,
+    BoxLogState,
+    BoxMemory,
+    LinkState,
+    PersistentState,
+    StatusList,
+    VolatileState,
+)
 from keyrack.offline_keys.box.verification_budget import MOST
 from keyrack.offline_keys.cbor import GREATEST
 from keyrack.offline_keys.public_key import PublicKey
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 PLACES, ENTRY, GOOD_KEYS = 1024, 500, 16
 Byte, Uint, Flag = ctypes.c_uint8, ctypes.c_uint64, ctypes.c_bool
@@ -66,12 +74,12 @@ class Test(ctypes.Structure):
     ]  # fmt: skip
 
 
-def at(state: State, tick: int) -> State:
+def at(state: BoxMemory, tick: int) -> BoxMemory:
     """The same state, as it is told with bucket and clock brought up to this tick."""
     running = state.running
     tokens = min(MOST, running.tokens + tick - running.refilled)
     booted = min(running.booted, GREATEST - tick)  # where the clock stops
-    return State(state.kept, replace(running, booted=booted, refilled=tick, tokens=tokens))
+    return BoxMemory(state.kept, replace(running, booted=booted, refilled=tick, tokens=tokens))
 
 
 def put_entry(test: Test, number: int, entry: bytes) -> None:
@@ -83,7 +91,7 @@ def entry(test: Test, number: int) -> bytes:
     return bytes(test.entries[number % PLACES][: test.lens[number % PLACES]])
 
 
-def put(box: BoxInC, state: State, tick: int) -> None:
+def put(box: BoxInC, state: BoxMemory, tick: int) -> None:
     """Have the struct, which is all zeros, be in this state at this tick."""
     kept, running = state.kept, at(state, tick).running
     _put_kept(box.kept, kept)
@@ -98,9 +106,9 @@ def put(box: BoxInC, state: State, tick: int) -> None:
     box.refused_count, box.refused_code = running.refused[0], int(running.refused[1])
 
 
-def state(box: BoxInC, log: Log) -> State:
+def state(box: BoxInC, log: BoxLogState) -> BoxMemory:
     """The state that the struct is in, with this log."""
-    return State(_kept(box.kept, log), _running(box))
+    return BoxMemory(_kept(box.kept, log), _running(box))
 
 
 def _put(place: Any, value: bytes) -> None:
@@ -117,7 +125,7 @@ def _put_text(place: Any, text: str) -> None:
     _put(place.at, text.encode())
 
 
-def _put_kept(place: Any, kept: Kept) -> None:
+def _put_kept(place: Any, kept: PersistentState) -> None:
     _put_key(place.self, kept.key)
     _put(place.secret, kept.secret)
     place.boot, place.floor, place.certain = kept.boot, kept.floor, kept.is_certain
@@ -169,29 +177,29 @@ def _authority(kept: Any) -> Authority:
     return Authority(_key(kept.root), _text(kept.authority), _text(kept.name), kept.sequence, keys, lists)
 
 
-def _kept(kept: Any, log: Log) -> Kept:
+def _kept(kept: Any, log: BoxLogState) -> PersistentState:
     phones = tuple((bytes(place.thumbprint), place.counter) for place in kept.phones[: kept.phone_count])
     authority = _authority(kept) if kept.provisioned else None
-    return Kept(
+    return PersistentState(
         _key(kept.self), bytes(kept.secret), kept.boot, kept.floor, kept.certain, authority, phones, log
     )  # fmt: skip
 
 
-def _link(place: Any) -> Link:
+def _link(place: Any) -> LinkState:
     if not place.has_nonce:
-        return Link(is_proven=place.proven)
-    return Link(bytes(place.nonce), place.made, bytes(place.challenge), place.proven)
+        return LinkState(is_proven=place.proven)
+    return LinkState(bytes(place.nonce), place.made, bytes(place.challenge), place.proven)
 
 
-def _running(box: Any) -> Running:
+def _running(box: Any) -> VolatileState:
     oldest = box.good_next if box.good_count == GOOD_KEYS else 0
     good: Sequence[Any] = box.good[: box.good_count]
-    return Running(
+    return VolatileState(
         booted=box.time - box.tick,
         refilled=box.tick,
         tokens=box.tokens,
         challenges=box.challenges,
         links=tuple(_link(place) for place in box.links),
         good=tuple(bytes(each) for each in (*good[oldest:], *good[:oldest])),
-        refused=(box.refused_count, Code(box.refused_code)),
+        refused=(box.refused_count, BoxRefusalCode(box.refused_code)),
     )

@@ -21,8 +21,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from keyrack.offline_keys.box.state import State
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.box.state import BoxMemory
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.keys import c_box
 from tests.keys.mutants import Mutants, sites
 from tests.keys.rivals import Differ, Rivals
@@ -40,7 +40,7 @@ LATER = (*[0] * 20, 1, 4, 5, 9, 10, 300, 100_000, 1_000_000, 1 << 40)
 class Seed:
     """A vector: with what it begins, and what is said."""
 
-    state: State
+    state: BoxMemory
     tick: int
     link: int
     random: bytes
@@ -74,7 +74,7 @@ def own_key() -> bytes:
     return bytes.fromhex(json.loads(VECTORS.read_text())["keys"]["box"]["d"])
 
 
-def run(library: ctypes.CDLL, count: int, seed: int) -> Iterator[Code]:
+def run(library: ctypes.CDLL, count: int, seed: int) -> Iterator[BoxRefusalCode]:
     """The codes of so many inputs. Raises `Differ`, which says with which input."""
     random, given = Random(seed), seeds()
     vector, tick = given[0], 0
@@ -122,7 +122,7 @@ def corpus(directory: Path) -> None:
 
 def one(library: Path, count: int, seed: int) -> None:
     """So many inputs, with a line from time to time."""
-    begun, codes = time.monotonic(), Counter[Code]()
+    begun, codes = time.monotonic(), Counter[BoxRefusalCode]()
     for number, code in enumerate(run(c_box.library(library), count, seed), 1):
         codes[code] += 1
         if number % 500_000 == 0:

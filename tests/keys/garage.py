@@ -13,24 +13,24 @@ import httpx
 from keyrack.core import secret_hashes
 from keyrack.offline_keys import cose, link_messages, phone
 from keyrack.offline_keys.box import firmware
-from keyrack.offline_keys.box.firmware import Outcome
-from keyrack.offline_keys.box.state import State
+from keyrack.offline_keys.box.firmware import MessageResult
+from keyrack.offline_keys.box.state import BoxMemory
 from keyrack.offline_keys.link_messages import (
     Carry,
     Challenge,
     Enrol,
-    Enrolled,
-    Entries,
+    EnrolledMessage,
+    EntriesMessage,
     Fetch,
     Hello,
     Provision,
     Result,
-    Taken,
+    TakenMessage,
 )
 from keyrack.offline_keys.message_fields import CLOSE, ENROLMENT, OPEN
 from keyrack.offline_keys.p256 import PrivateKey, verify
 from keyrack.offline_keys.public_key import PublicKey
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.people import Person
 
 DAY = 86_400
@@ -51,8 +51,8 @@ class Firmware:
     product: int
     key: PrivateKey = field(default_factory=PrivateKey.generate)
     tick: int = 0
-    state: State = field(init=False)
-    last: Outcome | None = None
+    state: BoxMemory = field(init=False)
+    last: MessageResult | None = None
 
     def __post_init__(self) -> None:
         self.reset()
@@ -78,19 +78,19 @@ class Firmware:
 
     def carry(self, artefact: bytes, on: int = 0) -> int:
         """0 where it was taken."""
-        return link_messages.read(self.say(link_messages.write(Carry(artefact)), on), Taken).refused
+        return link_messages.read(self.say(link_messages.write(Carry(artefact)), on), TakenMessage).refused
 
     def fetch(self, begin: int, on: int = 0) -> list[bytes]:
         """All entries from a number on."""
         found: list[bytes] = []
         while True:
-            entries = link_messages.read(self.say(link_messages.write(Fetch(begin + len(found))), on), Entries)
+            entries = link_messages.read(self.say(link_messages.write(Fetch(begin + len(found))), on), EntriesMessage)
             if not entries.entries:
                 return found
             found += entries.entries
 
     @property
-    def code(self) -> Code:
+    def code(self) -> BoxRefusalCode:
         """Why the last message was refused."""
         assert self.last is not None
         return self.last.code
@@ -99,7 +99,7 @@ class Firmware:
         """As a tool brings box and server together, in an epoch of its own."""
         given = person.post(f"/boxes/{self.product}/enrolment")
         assert given.status_code == 200, given.text
-        answer = link_messages.read(self.say(link_messages.write(Enrol(raw(given.json()["nonce"])))), Enrolled)
+        answer = link_messages.read(self.say(link_messages.write(Enrol(raw(given.json()["nonce"])))), EnrolledMessage)
         assert cose.read(answer.enrolment, ENROLMENT).claims["cnf"] == self.key.public
         enrolled = person.put(f"/boxes/{self.product}/enrolment", {"enrolment": b64(answer.enrolment)})
         assert enrolled.status_code == 200, enrolled.text
@@ -111,7 +111,9 @@ class Firmware:
         told = person.get(f"/boxes/{self.product}/provisioning", params={"nonce": nonce})
         assert told.status_code == 200, told.text
         messages = [raw(told.json()[name]) for name in ("provisioning", "keySet", "statusList")]
-        assert link_messages.read(self.say(link_messages.write(Provision(*messages))), Taken).refused == 0, self.code
+        assert link_messages.read(self.say(link_messages.write(Provision(*messages))), TakenMessage).refused == 0, (
+            self.code
+        )
 
 
 @dataclass
@@ -186,7 +188,7 @@ class Phone:
         wanted = phone.brought(challenge, authority, self.carried(box))
         return [box.carry(one.artefact, on) for one in wanted]
 
-    def open(self, box: Firmware, command: int = OPEN, on: int = 0, key: bytes | None = None) -> Code:
+    def open(self, box: Firmware, command: int = OPEN, on: int = 0, key: bytes | None = None) -> BoxRefusalCode:
         """What the box says to it, without anything carried before."""
         challenge = box.challenge(on)
         self.count = phone.counter(self.count, int(time.time() * 1000))
@@ -196,14 +198,14 @@ class Phone:
             self.entries.append(result.entry)
         return result.code
 
-    def close(self, box: Firmware) -> Code:
+    def close(self, box: Firmware) -> BoxRefusalCode:
         return self.open(box, CLOSE)
 
-    def visit(self, box: Firmware) -> Code:
+    def visit(self, box: Firmware) -> BoxRefusalCode:
         """As an app does: bring what is newer, open, take the log along."""
         self.bring(box)
         code = self.open(box)
-        if code is Code.GOOD:
+        if code is BoxRefusalCode.GOOD:
             self.entries = box.fetch(1)
         return code
 

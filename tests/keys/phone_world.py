@@ -16,11 +16,11 @@ from typing import Any
 
 from keyrack.offline_keys import cose, link_messages, message_fields, status_list_bits
 from keyrack.offline_keys.box import firmware
-from keyrack.offline_keys.box.firmware import Effect
+from keyrack.offline_keys.box.firmware import LockAction
 from keyrack.offline_keys.message_fields import Message, Status
 from keyrack.offline_keys.p256 import PrivateKey, verify
 from keyrack.offline_keys.public_key import PublicKey
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 ISS, BOX, PRODUCT = "customer:7", "box:1041:3", 1041
 REASON = "forgery"
@@ -89,9 +89,9 @@ class World:
         """What the box answers on this link."""
         outcome = firmware.receive(self.box, number, message, self.tick, secrets.token_bytes(16), self.crypto)
         self.box = outcome.state
-        if outcome.effect is not Effect.NONE:
+        if outcome.effect is not LockAction.NONE:
             self.effects.append(outcome.effect.name)
-        if outcome.code is not Code.GOOD:
+        if outcome.code is not BoxRefusalCode.GOOD:
             self.codes.append(outcome.code.text)
         return outcome.reply
 
@@ -102,7 +102,9 @@ class World:
         claims = {"nonce": nonce, "root": self.root.public, "box": self.box_key.public.thumbprint}
         provisioning = self._sign(message_fields.PROVISIONING, **claims)
         said = link_messages.Provision(provisioning, self.key_set(), self.list(self.generation))
-        assert link_messages.read(self.say(0, link_messages.write(said)), link_messages.Taken) == link_messages.Taken(0)
+        assert link_messages.read(
+            self.say(0, link_messages.write(said)), link_messages.TakenMessage
+        ) == link_messages.TakenMessage(0)
 
     # What tests may have happen
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from keyrack.offline_keys.box import firmware
-from keyrack.offline_keys.box.state import Kept, Log, Running, State
+from keyrack.offline_keys.box.state import BoxLogState, BoxMemory, PersistentState, VolatileState
 from keyrack.offline_keys.public_key import PublicKey
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.keys import c_layout
 from tests.keys.c_box import CBox
 from tests.keys.c_layout import PLACES, BoxInC
@@ -24,7 +24,7 @@ class Differ(AssertionError):
     """The two boxes do not agree."""
 
 
-def _differences(ours: Kept | Running, theirs: Kept | Running) -> Iterator[str]:
+def _differences(ours: PersistentState | VolatileState, theirs: PersistentState | VolatileState) -> Iterator[str]:
     for field in fields(ours):
         if (one := getattr(ours, field.name)) != (other := getattr(theirs, field.name)):
             yield f"{field.name}: Python {one}, C {other}"
@@ -44,21 +44,21 @@ class Stub:
 class Beginning:
     """A state with which both boxes begin again and again."""
 
-    state: State
+    state: BoxMemory
     image: bytes  # of the struct
 
 
 class Rivals:
-    def __init__(self, built: ctypes.CDLL, private_key: bytes, state: State, tick: int) -> None:
+    def __init__(self, built: ctypes.CDLL, private_key: bytes, state: BoxMemory, tick: int) -> None:
         self._c = CBox(built, private_key, stubbed=True)
         self._stub = Stub()
         self.change(state, tick)
 
-    def change(self, state: State, tick: int) -> None:
+    def change(self, state: BoxMemory, tick: int) -> None:
         """Have both begin with this state from now on."""
         self._c.load(state, tick)
         self._beginning = Beginning(state, ctypes.string_at(ctypes.addressof(self._c.test), SIZE))
-        self._seen: dict[bytes, State] = {}
+        self._seen: dict[bytes, BoxMemory] = {}
         self._state = state
 
     def begin(self) -> None:
@@ -70,7 +70,7 @@ class Rivals:
         ctypes.memmove(ctypes.addressof(test), self._beginning.image, SIZE)
         self._state = self._beginning.state
 
-    def receive(self, link: int, message: bytes, tick: int, random: bytes) -> Code:
+    def receive(self, link: int, message: bytes, tick: int, random: bytes) -> BoxRefusalCode:
         """The code. Raises `Differ`."""
         ours = firmware.receive(self._state, link, message, tick, random, self._stub)
         theirs = self._c.receive(link, message, tick, random)
@@ -84,7 +84,7 @@ class Rivals:
         self._state = ours.state
         return ours.code
 
-    def _of_c(self) -> State:
+    def _of_c(self) -> BoxMemory:
         """The state of the one in C: what was read from the same bytes before is not read again."""
         box = self._c.test.box
         image = ctypes.string_at(ctypes.addressof(box) + POINTERS, SIZE - POINTERS)
@@ -95,9 +95,9 @@ class Rivals:
             state = self._seen[image] = c_layout.state(box, self._log())
         return state
 
-    def _log(self) -> Log:
+    def _log(self) -> BoxLogState:
         """Only new entries are read: the SHA-256 of the newest one, in the struct, stands for all."""
         before, kept = self._beginning.state.kept.log, self._c.test.box.kept
         new = range(max(before.next, kept.first), kept.next)
         entries = (*before.entries[kept.first - before.first :], *(c_layout.entry(self._c.test, n) for n in new))
-        return Log(entries, kept.next, bytes(kept.newest))
+        return BoxLogState(entries, kept.next, bytes(kept.newest))

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from keyrack.offline_keys import cose, link_messages
 from keyrack.offline_keys.box import firmware
 from keyrack.offline_keys.box.carried_messages import is_newer, renewed
-from keyrack.offline_keys.box.state import Log, StatusList
+from keyrack.offline_keys.box.state import BoxLogState, StatusList
 from keyrack.offline_keys.link_messages import Enrol, Fetch, Open, Provision, Result
 from keyrack.offline_keys.message_fields import KEY
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.keys.authority import DAY, START, Authority, Box
 from tests.keys.signers import Own, public
 
@@ -23,10 +23,10 @@ from tests.keys.signers import Own, public
 def test_a_key_opens_and_closes() -> None:
     box = Box()
     key = box.authority.key()
-    for command, effect in ((1, firmware.Effect.OPEN), (2, firmware.Effect.CLOSE)):
+    for command, effect in ((1, firmware.LockAction.OPEN), (2, firmware.LockAction.CLOSE)):
         box.passes(1)
         outcome = box.open(key, command)
-        assert (outcome.code, outcome.effect) == (Code.GOOD, effect)
+        assert (outcome.code, outcome.effect) == (BoxRefusalCode.GOOD, effect)
         entry = box.log[-1]
         assert (entry["event"], entry["command"]) == (command, command)
         assert entry["device"] == public("phone-1").thumbprint
@@ -37,47 +37,47 @@ def test_a_key_opens_and_closes() -> None:
 def test_a_replay_opens_nothing_and_proves_nothing() -> None:
     box = Box()
     said = box.answer(box.authority.key())
-    assert box.say(said).code is Code.GOOD
+    assert box.say(said).code is BoxRefusalCode.GOOD
     numbers = box.state.kept.log.next
     for on in (0, 1):
-        assert box.say(said, on).code is Code.NONCE
+        assert box.say(said, on).code is BoxRefusalCode.NONCE
         box.challenge(on)
-        assert box.say(said, on).code is Code.NONCE
-        assert box.result() == Result(Code.REFUSED)
+        assert box.say(said, on).code is BoxRefusalCode.NONCE
+        assert box.result() == Result(BoxRefusalCode.REFUSED)
     assert box.state.kept.log.next == numbers
-    assert box.state.running.refused == (4, Code.NONCE)
-    assert box.say(Fetch(1), 1).code is Code.NOT_NOW
+    assert box.state.running.refused == (4, BoxRefusalCode.NONCE)
+    assert box.say(Fetch(1), 1).code is BoxRefusalCode.NOT_NOW
 
 
 def test_a_copied_key_opens_nothing_for_another_phone() -> None:
     box = Box()
     key = box.authority.key()
-    assert box.open(key, by="phone-2").code is Code.ANSWER_SIGNATURE
+    assert box.open(key, by="phone-2").code is BoxRefusalCode.ANSWER_SIGNATURE
     own = box.answer(box.authority.key(cnf=public("phone-2")), by="phone-2")
-    assert box.say(Open(key, own.answer)).code is Code.OTHER_KEY
-    assert box.result().code is Code.REFUSED
+    assert box.say(Open(key, own.answer)).code is BoxRefusalCode.OTHER_KEY
+    assert box.result().code is BoxRefusalCode.REFUSED
 
 
 @pytest.mark.parametrize("name", ["box:1042:3", "box:1041:2", "box:1041:4"])
 def test_a_key_for_another_box_or_epoch_opens_nothing(name: str) -> None:
     box = Box()
-    assert box.open(Authority(name=name).key()).code is Code.AUDIENCE
-    assert box.result().code is Code.AUDIENCE
-    assert box.log[-1]["code"] == Code.AUDIENCE
+    assert box.open(Authority(name=name).key()).code is BoxRefusalCode.AUDIENCE
+    assert box.result().code is BoxRefusalCode.AUDIENCE
+    assert box.log[-1]["code"] == BoxRefusalCode.AUDIENCE
 
 
 def test_after_a_reset_the_box_obeys_nobody() -> None:
     box = Box()
     key = box.authority.key()
-    assert box.say(Enrol(bytes(16))).code is Code.NOT_NOW
+    assert box.say(Enrol(bytes(16))).code is BoxRefusalCode.NOT_NOW
     box.state = firmware.reset(public("box"), bytes(32), box.tick)
     assert box.challenge().name == ""
-    assert box.carry(box.authority.key_set()) is Code.NOT_NOW
-    assert box.say(Enrol(bytes(16))).code is Code.GOOD
+    assert box.carry(box.authority.key_set()) is BoxRefusalCode.NOT_NOW
+    assert box.say(Enrol(bytes(16))).code is BoxRefusalCode.GOOD
     box.authority = Authority(box.authority.now, "box:1041:4")
     box.provision()
-    assert box.open(key).code is Code.AUDIENCE
-    assert box.open(box.authority.key()).code is Code.GOOD
+    assert box.open(key).code is BoxRefusalCode.AUDIENCE
+    assert box.open(box.authority.key()).code is BoxRefusalCode.GOOD
     assert [entry["number"] for entry in box.log] == [1, 2, 3]
 
 
@@ -95,26 +95,31 @@ def test_a_provisioning_is_taken_whole_or_not_at_all() -> None:
         lambda nonce: (other.provisioning(nonce), other.key_set(), other.list()[:-1] + b"?"),
     ):
         outcome = box.say(Provision(*made(box.challenge().nonce)))
-        assert outcome.code is not Code.GOOD
+        assert outcome.code is not BoxRefusalCode.GOOD
         assert not outcome.persist
         assert box.state.kept == kept
     nonce = box.challenge().nonce
-    assert box.say(Provision(other.provisioning(nonce), other.key_set(), other.list())).code is Code.GOOD
+    assert box.say(Provision(other.provisioning(nonce), other.key_set(), other.list())).code is BoxRefusalCode.GOOD
     assert box.challenge().sequence == 2
 
 
 def test_a_counter_that_goes_back_tells_of_a_copy() -> None:
     box = Box()
     key = box.authority.key()
-    assert box.open(key, count=10).code is Code.GOOD
-    for count, code in ((10, Code.COUNTER), (9, Code.COUNTER), (11, Code.GOOD), (0, Code.COUNTER)):
+    assert box.open(key, count=10).code is BoxRefusalCode.GOOD
+    for count, code in (
+        (10, BoxRefusalCode.COUNTER),
+        (9, BoxRefusalCode.COUNTER),
+        (11, BoxRefusalCode.GOOD),
+        (0, BoxRefusalCode.COUNTER),
+    ):
         assert box.open(key, count=count).code is code
         assert box.log[-1]["counter"] == count
     refused = box.answer(key, count=20)
     box.authority.revoked = {1}
     box.passes(1)
     box.carry(box.authority.list())
-    assert box.say(refused).code is Code.REVOKED
+    assert box.say(refused).code is BoxRefusalCode.REVOKED
     assert dict(box.state.kept.phones)[public("phone-1").thumbprint] == 11, "what is refused does not count"
 
 
@@ -150,9 +155,9 @@ def test_a_receipt_frees_what_is_home() -> None:
         box.passes(1)
         box.open(box.authority.key())
     third = box.log[2]
-    assert box.carry(box.authority.receipt(3, box.log[3]["digest"])) is Code.RECEIPT
-    assert box.carry(box.authority.receipt(3, third["digest"])) is Code.GOOD
-    assert box.carry(box.authority.receipt(3, third["digest"])) is Code.OLDER
+    assert box.carry(box.authority.receipt(3, box.log[3]["digest"])) is BoxRefusalCode.RECEIPT
+    assert box.carry(box.authority.receipt(3, third["digest"])) is BoxRefusalCode.GOOD
+    assert box.carry(box.authority.receipt(3, third["digest"])) is BoxRefusalCode.OLDER
     assert [entry["number"] for entry in box.log] == [4, 5, 6]
     box.open(box.authority.key())
     assert box.log[-1]["first"] == 4
@@ -161,7 +166,7 @@ def test_a_receipt_frees_what_is_home() -> None:
 def fill(box: Box, held: int) -> None:
     """The log with its first entry in all those places."""
     log = box.state.kept.log
-    box.state.kept.log = Log(log.entries[:1] * held, held + 1, log.newest)
+    box.state.kept.log = BoxLogState(log.entries[:1] * held, held + 1, log.newest)
 
 
 def test_a_log_that_fills_keeps_openings() -> None:
@@ -169,15 +174,15 @@ def test_a_log_that_fills_keeps_openings() -> None:
     box = Box()
     key, other = box.authority.key(rights=[1]), box.authority.key(rights=[2])
     fill(box, 768)
-    assert box.open(other).code is Code.RIGHT
+    assert box.open(other).code is BoxRefusalCode.RIGHT
     assert box.result().entry
-    assert box.open(other).code is Code.RIGHT
-    assert box.result() == Result(Code.RIGHT), "proven, and said, and not written"
-    assert box.state.running.refused == (1, Code.RIGHT)
+    assert box.open(other).code is BoxRefusalCode.RIGHT
+    assert box.result() == Result(BoxRefusalCode.RIGHT), "proven, and said, and not written"
+    assert box.state.running.refused == (1, BoxRefusalCode.RIGHT)
     fill(box, 1023)
     for first in (1, 2, 3):
         box.passes(1)
-        assert box.open(key).code is Code.GOOD
+        assert box.open(key).code is BoxRefusalCode.GOOD
         assert len(box.log) == 1024
         assert box.log[-1]["first"] == box.state.kept.log.first == first
 
@@ -189,13 +194,13 @@ def test_refusals_are_counted_until_an_entry_says_so() -> None:
     box.hear(b"")
     box.open(box.authority.key(), by="phone-2")
     box.open(box.authority.key())
-    assert box.log[-1]["refused"] == (5, Code.ANSWER_SIGNATURE)
+    assert box.log[-1]["refused"] == (5, BoxRefusalCode.ANSWER_SIGNATURE)
     box.passes(1)
     box.open(box.authority.key())
-    assert box.log[-1]["refused"] == (0, Code.GOOD)
+    assert box.log[-1]["refused"] == (0, BoxRefusalCode.GOOD)
     box.hear(b"")
     box.stops(0)
-    assert box.log[-1]["refused"] == (0, Code.GOOD), "the count is lost with the power"
+    assert box.log[-1]["refused"] == (0, BoxRefusalCode.GOOD), "the count is lost with the power"
 
 
 def test_a_flood_is_stopped_by_the_bucket() -> None:
@@ -203,39 +208,41 @@ def test_a_flood_is_stopped_by_the_bucket() -> None:
     box.passes(60)
     key = box.authority.key()
     codes = [box.open(key, by="phone-2").code for _ in range(20)]
-    assert codes == [Code.ANSWER_SIGNATURE] * 16 + [Code.BUSY] * 4
-    assert box.open(key).code is Code.BUSY
+    assert codes == [BoxRefusalCode.ANSWER_SIGNATURE] * 16 + [BoxRefusalCode.BUSY] * 4
+    assert box.open(key).code is BoxRefusalCode.BUSY
     box.passes(1)
-    assert box.open(key).code is Code.GOOD
-    assert box.open(key).code is Code.BUSY
+    assert box.open(key).code is BoxRefusalCode.GOOD
+    assert box.open(key).code is BoxRefusalCode.BUSY
     box.passes(3600)
-    assert [box.open(key, count=START * 2000 + number).code for number in range(17)] == [Code.GOOD] * 16 + [Code.BUSY]
+    assert [box.open(key, count=START * 2000 + number).code for number in range(17)] == [BoxRefusalCode.GOOD] * 16 + [
+        BoxRefusalCode.BUSY
+    ]
 
 
 def test_three_links_have_each_their_own_nonce() -> None:
     box = Box()
     keys = [box.authority.key() for _ in range(3)]
     said = [box.answer(key, on=on, count=on + 1) for on, key in enumerate(keys)]
-    assert box.say(said[1], 0).code is Code.NONCE
-    assert box.say(said[0], 0).code is Code.NONCE, "that of link 0 has died"
+    assert box.say(said[1], 0).code is BoxRefusalCode.NONCE
+    assert box.say(said[0], 0).code is BoxRefusalCode.NONCE, "that of link 0 has died"
     box.state = firmware.disconnect(box.state, 1)
-    assert box.say(said[1], 1).code is Code.NONCE
-    assert box.say(said[2], 2).code is Code.GOOD
-    assert box.say(Fetch(1), 2).code is Code.GOOD
+    assert box.say(said[1], 1).code is BoxRefusalCode.NONCE
+    assert box.say(said[2], 2).code is BoxRefusalCode.GOOD
+    assert box.say(Fetch(1), 2).code is BoxRefusalCode.GOOD
     box.state = firmware.disconnect(box.state, 2)
-    assert box.say(Fetch(1), 2).code is Code.NOT_NOW
+    assert box.say(Fetch(1), 2).code is BoxRefusalCode.NOT_NOW
 
 
 def test_a_nonce_lives_ten_seconds_and_to_the_next_hello() -> None:
     box = Box()
     key = box.authority.key()
-    for wait, code in ((9, Code.GOOD), (10, Code.NONCE), (4000, Code.NONCE)):
+    for wait, code in ((9, BoxRefusalCode.GOOD), (10, BoxRefusalCode.NONCE), (4000, BoxRefusalCode.NONCE)):
         said = box.answer(key)
         box.passes(wait)
         assert box.say(said).code is code
     said = box.answer(key)
     box.challenge()
-    assert box.say(said).code is Code.NONCE
+    assert box.say(said).code is BoxRefusalCode.NONCE
 
 
 def test_a_nonce_never_comes_again_though_chance_repeats() -> None:
@@ -267,12 +274,12 @@ def test_what_is_verified_says_nothing_of_what_the_box_knows() -> None:
             fresh.own.verified.clear()
             fresh.say(said)
             assert len(fresh.own.verified) == 2
-    assert box.open(keys[0]).code is Code.GOOD
+    assert box.open(keys[0]).code is BoxRefusalCode.GOOD
     box.passes(1)
     said = box.answer(keys[0])
     assert box.own.verified is not None
     box.own.verified.clear()
-    assert box.say(said).code is Code.GOOD
+    assert box.say(said).code is BoxRefusalCode.GOOD
     assert len(box.own.verified) == 1
 
 
@@ -282,10 +289,10 @@ def test_what_was_good_is_forgotten_with_the_key_set() -> None:
     box.open(key)
     assert box.state.running.good
     box.authority.sequence, box.authority.keys, box.authority.issuing = 2, ["issuing-2"], "issuing-2"
-    assert box.carry(box.authority.key_set()) is Code.GOOD
-    assert box.open(key, count=START * 2000).code is Code.ISSUING_KEY
-    assert box.result().code is Code.REFUSED
-    assert box.open(box.authority.key(), count=START * 2000).code is Code.GOOD
+    assert box.carry(box.authority.key_set()) is BoxRefusalCode.GOOD
+    assert box.open(key, count=START * 2000).code is BoxRefusalCode.ISSUING_KEY
+    assert box.result().code is BoxRefusalCode.REFUSED
+    assert box.open(box.authority.key(), count=START * 2000).code is BoxRefusalCode.GOOD
 
 
 @given(st.data())
@@ -295,9 +302,9 @@ def test_no_message_that_was_changed_opens(data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(message) - 1))
     message[place] ^= data.draw(st.integers(1, 255))
     outcome = firmware.receive(box.state, 0, bytes(message), box.tick, bytes(16), Own())
-    assert outcome.effect is firmware.Effect.NONE
-    assert outcome.code is not Code.GOOD
-    assert link_messages.read(outcome.reply, Result) == Result(Code.REFUSED)
+    assert outcome.effect is firmware.LockAction.NONE
+    assert outcome.code is not BoxRefusalCode.GOOD
+    assert link_messages.read(outcome.reply, Result) == Result(BoxRefusalCode.REFUSED)
     assert not outcome.persist
 
 
@@ -306,7 +313,7 @@ def test_whatever_comes_is_answered(message: bytes, on: int) -> None:
     box, _ = asked()
     outcome = firmware.receive(box.state, on, message, box.tick, bytes(16), Own())
     assert outcome.reply
-    assert outcome.effect is firmware.Effect.NONE
+    assert outcome.effect is firmware.LockAction.NONE
     assert not outcome.persist
 
 

@@ -15,7 +15,7 @@ from keyrack.core.settings import Settings
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.message_fields import KEY, RECEIPT
 from keyrack.offline_keys.p256 import PrivateKey
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.keys.garage import Firmware, Phone, b64, driver, garage, raw
 from tests.keys.looking import Logbook, changed, one_key
 from tests.people import Person, done, refused
@@ -96,8 +96,8 @@ def _of(key: bytes) -> dict[str, Any]:
 def test_the_whole_way_of_a_real_box(alice: Person, drive: Drive) -> None:
     """The receipt is what the box takes, and what it refuses where it has another entry."""
     kim, box = drive.kim, drive.box
-    assert kim.visit(box) is Code.GOOD
-    assert kim.close(box) is Code.GOOD
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    assert kim.close(box) is BoxRefusalCode.GOOD
     kim.home()
     kim.receipts.clear()  # it comes with the keys as well
     kim.fetch()

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from keyrack.offline_keys import status_list_bits
-from keyrack.offline_keys.box.state import State
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.box.state import BoxMemory
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.keys import c_box, c_layout, fuzz_boxes
 from tests.keys.c_box import CBox
 from tests.keys.vectors.states import dump, load
@@ -37,7 +37,7 @@ def box(library: ctypes.CDLL) -> CBox:
     return CBox(library, fuzz_boxes.own_key())
 
 
-def told(state: State, tick: int) -> dict[str, Any]:
+def told(state: BoxMemory, tick: int) -> dict[str, Any]:
     """A state as vectors have it, its bucket filled up to the tick."""
     members = dump(c_layout.at(state, tick))
     del members["log"]["entries"]  # of which they have some
@@ -107,7 +107,7 @@ def test_mutants_of_the_vectors_lead_to_the_same(library: ctypes.CDLL) -> None:
     codes = Counter(fuzz_boxes.run(library, MUTANTS, SEED))
     assert sum(codes.values()) == MUTANTS
     assert len(codes) > 20, codes  # all parts of a box are reached
-    assert codes[Code.GOOD] > MUTANTS // 100
+    assert codes[BoxRefusalCode.GOOD] > MUTANTS // 100
 
 
 def test_it_unpacks_what_zlib_unpacks(library: ctypes.CDLL) -> None:

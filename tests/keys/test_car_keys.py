@@ -12,7 +12,7 @@ import pytest
 from keyrack.api.permissions import Role
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.message_fields import KEY
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.access.limits import limited, put
 from tests.commands.test_cli import Operator
 from tests.keys.garage import DAY, Firmware, Phone, driver, garage
@@ -74,7 +74,7 @@ def test_a_revoked_key_opens_until_its_limit(carol: Person, operator: Operator) 
     kim = driver(carol)
     assignment = carol.assignment(car, kim.user)
     key = one_key(kim, box)
-    assert kim.visit(box) is Code.GOOD
+    assert kim.visit(box) is BoxRefusalCode.GOOD
     done(carol.delete(f"/users/{kim.user}/devices/{kim.id}"))
     row = shown(carol, car)
     revoked = seconds(row["revoked"])
@@ -84,9 +84,9 @@ def test_a_revoked_key_opens_until_its_limit(carol: Person, operator: Operator) 
     listed_at = box.challenge().listed
     box.tick += int(revoked - box.challenge().time) + 1
     box.tick += int(seconds(row["opensUntil"]) - box.challenge().time) - 2 * TOLERANCE
-    assert kim.open(box, key=key) is Code.GOOD
+    assert kim.open(box, key=key) is BoxRefusalCode.GOOD
     box.tick += 2 * TOLERANCE
-    assert kim.open(box, key=key) is Code.STALE
+    assert kim.open(box, key=key) is BoxRefusalCode.STALE
     assert listed_at <= revoked
     # The end of the key comes first where it is earlier
     later = driver(carol)
@@ -105,7 +105,7 @@ def test_a_box_that_has_the_list(alice: Person, keyed: Keyed) -> None:
     changed(alice, keyed.assignment, end="2026-01-02T00:00:00Z")
     assert is_revoked(alice, keyed.key)
     lee.fetch()
-    assert lee.visit(keyed.box) is Code.GOOD
+    assert lee.visit(keyed.box) is BoxRefusalCode.GOOD
     rows = {row["userId"]: row for row in alice.get(f"/cars/{keyed.car}/keys").json()}
     assert rows[keyed.kim.user]["isKnownToBox"] is False, "nobody has heard of the box yet"
     lee.home()
@@ -114,7 +114,7 @@ def test_a_box_that_has_the_list(alice: Person, keyed: Keyed) -> None:
     assert rows[keyed.kim.user]["isKnownToBox"] is True
     assert seconds(rows[keyed.kim.user]["opensUntil"]) == held
     assert rows[lee.user]["isKnownToBox"] is False
-    assert keyed.kim.open(keyed.box, key=keyed.key) is Code.REVOKED
+    assert keyed.kim.open(keyed.box, key=keyed.key) is BoxRefusalCode.REVOKED
 
 
 def test_a_list_from_before_that_is_ahead_of_the_clock(alice: Person, keyed: Keyed) -> None:
@@ -131,10 +131,10 @@ def test_a_list_from_before_that_is_ahead_of_the_clock(alice: Person, keyed: Key
     assert keyed.box.carry(before[-1].raw) == 0
     done(keyed.kim.call("DELETE", f"/sdk/devices/{keyed.kim.id}"))
     lee = phones[3]
-    assert lee.open(keyed.box) is Code.GOOD
+    assert lee.open(keyed.box) is BoxRefusalCode.GOOD
     lee.entries = keyed.box.fetch(1)
     lee.home()
-    assert keyed.kim.open(keyed.box, key=keyed.key) is Code.GOOD
+    assert keyed.kim.open(keyed.box, key=keyed.key) is BoxRefusalCode.GOOD
     rows = {row["userId"]: row for row in alice.get(f"/cars/{keyed.car}/keys").json()}
     assert rows[keyed.kim.user]["isKnownToBox"] is False
 

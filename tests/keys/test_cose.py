@@ -14,7 +14,7 @@ from keyrack.offline_keys import cose, p256
 from keyrack.offline_keys.cbor import GREATEST, Malformed, decode, encode
 from keyrack.offline_keys.message_fields import MEMBERS, Message, Status
 from keyrack.offline_keys.public_key import PublicKey
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.keys.signers import public, signer
 from tests.keys.vectors.recipes import MESSAGES
 
@@ -130,9 +130,9 @@ def test_the_limit_holds_for_who_signs_and_who_reads() -> None:
     }  # fmt: skip
     with pytest.raises(ValueError, match="at most 1024 bytes"):
         cose.sign(message, bytes(8), claims, lambda _: bytes(64))
-    with pytest.raises(cose.Refused) as refused:
+    with pytest.raises(cose.MessageRefused) as refused:
         cose.read(bytes(1025), message)
-    assert refused.value.code is Code.TOO_LONG
+    assert refused.value.code is BoxRefusalCode.TOO_LONG
 
 
 def test_a_thumbprint_is_that_of_rfc_9679() -> None:
@@ -168,7 +168,7 @@ def test_a_public_key_has_one_form(value: dict[Any, Any]) -> None:
 
 @given(st.binary(max_size=200))
 def test_whatever_comes_is_refused_with_a_code(data: bytes) -> None:
-    with pytest.raises(cose.Refused):
+    with pytest.raises(cose.MessageRefused):
         cose.read(data, *MESSAGES.values())
 
 
@@ -183,7 +183,7 @@ def test_a_changed_byte_is_refused_or_another_message(
     other = whole[:place] + bytes([whole[place] ^ data.draw(st.integers(1, 255))]) + whole[place + 1 :]
     try:
         read = cose.read(other, *MESSAGES.values())
-    except cose.Refused:
+    except cose.MessageRefused:
         return
     assert (read.kid, read.claims, read.signature) != (bytes(8), claims, bytes(64))
     assert decode(encode(read.message.write(read.claims))) == read.message.write(read.claims)

@@ -10,10 +10,10 @@ import pytest
 
 from keyrack.api.permissions import Role
 from keyrack.offline_keys import cose, link_messages
-from keyrack.offline_keys.link_messages import Enrol, Enrolled, Provision, Taken
+from keyrack.offline_keys.link_messages import Enrol, EnrolledMessage, Provision, TakenMessage
 from keyrack.offline_keys.message_fields import ENROLMENT, PROVISIONING, REGISTRATION
 from keyrack.offline_keys.p256 import PrivateKey
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.access.limits import limited, put
 from tests.keys.garage import Firmware, b64, garage, raw
 from tests.keys.looking import Clock, clock
@@ -57,7 +57,7 @@ def test_a_box_is_enrolled(alice: Person, box: Firmware) -> None:
     given = alice.post(path(box.product)).json()
     lasts = datetime.fromisoformat(given["expires"]) - datetime.now(UTC)
     assert 590 < lasts.total_seconds() <= 600
-    made = link_messages.read(box.say(link_messages.write(Enrol(raw(given["nonce"])))), Enrolled)
+    made = link_messages.read(box.say(link_messages.write(Enrol(raw(given["nonce"])))), EnrolledMessage)
     told = alice.put(path(box.product), {"enrolment": b64(made.enrolment)})
     assert told.json() == {
         "productId": box.product, "epoch": told.json()["epoch"], "name": f"box:{box.product}:{told.json()['epoch']}",
@@ -186,14 +186,14 @@ def test_provisioning(alice: Person, box: Firmware) -> None:
         refused(alice.get(path(box.product, f"provisioning{query}")), 400, NONCE + hint)
     refused(alice.get(path(box.product, "provisioning?nonce=" + "A" * 22)), 404, NOT_ENROLLED)
     nonce = nonce_of(alice, box.product)
-    made = link_messages.read(box.say(link_messages.write(Enrol(nonce))), Enrolled)
+    made = link_messages.read(box.say(link_messages.write(Enrol(nonce))), EnrolledMessage)
     alice.put(path(box.product), {"enrolment": b64(made.enrolment)})
     other = alice.get(path(box.product, "provisioning?nonce=" + "A" * 22)).json()
     messages = [raw(other[name]) for name in ("provisioning", "keySet", "statusList")]
     assert cose.read(messages[0], PROVISIONING).claims["nonce"] == bytes(16)
     box.challenge()
-    assert link_messages.read(box.say(link_messages.write(Provision(*messages))), Taken).refused == 1
-    assert box.code is Code.NONCE
+    assert link_messages.read(box.say(link_messages.write(Provision(*messages))), TakenMessage).refused == 1
+    assert box.code is BoxRefusalCode.NONCE
     box.provision(alice)
     box.tick += 3_600
     before = box.challenge().time
@@ -208,8 +208,8 @@ def test_an_enrolled_box_goes_to_nobody_else(alice: Person, bob: Person) -> None
     nonce = b64(box.challenge().nonce)
     told = bob.get(path(his.product, f"provisioning?nonce={nonce}")).json()
     messages = [raw(told[name]) for name in ("provisioning", "keySet", "statusList")]
-    assert link_messages.read(box.say(link_messages.write(Provision(*messages))), Taken).refused == 1
-    assert box.code is Code.NOT_NOW
+    assert link_messages.read(box.say(link_messages.write(Provision(*messages))), TakenMessage).refused == 1
+    assert box.code is BoxRefusalCode.NOT_NOW
     assert box.challenge().name.startswith(f"box:{box.product}:")
     assert alice.get(f"/cars/{car}/keys").json() == []
 

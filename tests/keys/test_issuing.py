@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from keyrack.offline_keys.message_fields import CLOSE, OPEN, UNCERTAIN
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.commands.test_cli import Operator
 from tests.keys.garage import DAY, driver, garage, raw
 from tests.keys.looking import Clock, changed, claims_of, clock, is_revoked, one_key, revocations, text
@@ -87,8 +87,8 @@ def test_the_same_key_until_it_is_renewed(alice: Person, clock: Clock) -> None:
     assert one_key(kim, box) == second
     assert claims_of(second)["exp"] - claims_of(first)["exp"] == claims_of(second)["iat"] - claims_of(first)["iat"]
     assert not is_revoked(alice, first), "it is what the phone has until it hears of the other one"
-    assert kim.visit(box) is Code.GOOD
-    assert kim.open(box, key=first) is Code.GOOD
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    assert kim.open(box, key=first) is BoxRefusalCode.GOOD
 
 
 def test_an_assignment_that_is_extended_has_a_new_key_at_once(alice: Person) -> None:
@@ -109,7 +109,7 @@ def test_an_assignment_that_is_extended_has_a_new_key_at_once(alice: Person) -> 
     assert [is_revoked(alice, one) for one in (first, second, third, fourth)] == [False] * 4
     assert revocations(alice, first) == []
     kim.bring(box)
-    assert [kim.open(box, key=one) for one in (first, second, third, fourth)] == [Code.GOOD] * 4
+    assert [kim.open(box, key=one) for one in (first, second, third, fourth)] == [BoxRefusalCode.GOOD] * 4
     changed(alice, assignment, renewableAfter=60)
     assert one_key(kim, box) == fourth, "it is not older than that"
 

@@ -8,7 +8,7 @@ import pytest
 
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.message_fields import KEY, KEY_SET
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.commands.test_cli import Operator
 from tests.keys.garage import Firmware, Phone, driver, garage, raw
 from tests.keys.looking import is_revoked, listed, one_key
@@ -37,7 +37,7 @@ def opened(person: Person) -> tuple[Firmware, Phone]:
     kim = driver(person)
     person.assignment(car, kim.user)
     kim.fetch()
-    assert kim.visit(box) is Code.GOOD
+    assert kim.visit(box) is BoxRefusalCode.GOOD
     return box, kim
 
 
@@ -118,12 +118,12 @@ def test_another_key_signs(carol: Person, operator: Operator) -> None:
     assert key_set(kim) == [bytes.fromhex(before["kid"]), bytes.fromhex(newest["kid"])]
     assert one_key(kim, box) == first, "what the one before signed stays good"
     assert not is_revoked(carol, first)
-    assert kim.visit(box) is Code.GOOD
+    assert kim.visit(box) is BoxRefusalCode.GOOD
     kim.home()
     lee = driver(carol)
     carol.assignment(carol.sql.value("select car_id from product where product_id = $1", box.product), lee.user)
     assert cose.read(one_key(lee, box), KEY).kid.hex() == newest["kid"]
-    assert lee.visit(box) is Code.GOOD
+    assert lee.visit(box) is BoxRefusalCode.GOOD
     # A box holds two: as long as keys of the older one open, there is no third
     said = operator.refused("keys", "rotate", *of)
     assert said.startswith("keyrack: Keys that the issuing key before the newest one has signed may open until 20")
@@ -136,7 +136,7 @@ def test_another_key_signs(carol: Person, operator: Operator) -> None:
     assert key_set(lee) == [bytes.fromhex(newest["kid"]), bytes.fromhex(third[0]["kid"])]
     # What the one that has gone signed is not told any more: a box that has the new set would not take it
     assert listed(carol, box.product).kid == bytes.fromhex(third[0]["kid"])
-    assert lee.visit(box) is Code.GOOD
+    assert lee.visit(box) is BoxRefusalCode.GOOD
     box.provision(carol)
     sealed = "select private_key is null from issuing_key where customer_id = $1 and issuing_key_id = $2"
     assert carol.sql.value(sealed, carol.customer, before["id"]) is True
@@ -157,9 +157,9 @@ def test_all_are_revoked_with_consent_alone(carol: Person, operator: Operator) -
     assert (newest["revokedAt"], before["revokedAt"] is None) == (None, False)
     assert key_set(kim) == [bytes.fromhex(newest["kid"])]
     assert one_key(kim, box) != first
-    assert kim.visit(box) is Code.GOOD
-    assert kim.open(box, key=first) is Code.REFUSED
-    assert box.code is Code.ISSUING_KEY
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    assert kim.open(box, key=first) is BoxRefusalCode.REFUSED
+    assert box.code is BoxRefusalCode.ISSUING_KEY
 
 
 def test_receipts_of_a_key_that_went(carol: Person, operator: Operator) -> None:
@@ -169,7 +169,7 @@ def test_receipts_of_a_key_that_went(carol: Person, operator: Operator) -> None:
     operator.value("keys", "rotate", "--customer", carol.customer, "--revoke", "--yes")
     kim.receipts.clear()
     assert [one["receipt"] for one in kim.fetch()["boxes"]] == [None], "it is made anew at the next delivery"
-    assert kim.visit(box) is Code.GOOD
+    assert kim.visit(box) is BoxRefusalCode.GOOD
     kim.home()
     kim.fetch()
     assert kim.bring(box)[0] == 0

@@ -10,7 +10,7 @@ import pytest
 
 from keyrack.core.settings import Settings
 from keyrack.offline_keys import status_list_slots
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.keys.garage import DAY, Firmware, Phone, b64, driver, garage, raw
 from tests.keys.looking import Clock, changed, claims_of, clock, is_revoked, one_key, tended, text
 from tests.keys.looking import places as places_of
@@ -109,10 +109,10 @@ def test_a_list_that_is_full(alice: Person) -> None:
     assert [one["generation"] for one in carried["statusLists"]] == [2], "its key stands there"
     (carried,) = kim.fetch()["boxes"]
     assert [one["generation"] for one in carried["statusLists"]] == [1, 2], "the box has to have both"
-    assert kim.visit(box) is Code.GOOD
-    assert max_.visit(box) is Code.GOOD
-    assert max_.open(box) is Code.GOOD
-    assert kim.open(box) is Code.GOOD
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    assert max_.visit(box) is BoxRefusalCode.GOOD
+    assert max_.open(box) is BoxRefusalCode.GOOD
+    assert kim.open(box) is BoxRefusalCode.GOOD
     fill(alice, box, 2, 1)
     held = ina.fetch()
     assert (held["keys"], [one["reason"] for one in held["withheld"]]) == ([], ["status-list-full"])
@@ -121,8 +121,8 @@ def test_a_list_that_is_full(alice: Person) -> None:
                       " and generation = 1", alice.customer, box.product)  # fmt: skip
     third = one_key(ina, box)
     assert places_of(third) == [(3, 0)]
-    assert ina.visit(box) is Code.GOOD
-    assert max_.visit(box) is Code.GOOD
+    assert ina.visit(box) is BoxRefusalCode.GOOD
+    assert max_.visit(box) is BoxRefusalCode.GOOD
 
 
 def test_a_place_is_given_back_when_nothing_opens_by_it(
@@ -139,13 +139,13 @@ def test_a_place_is_given_back_when_nothing_opens_by_it(
     id = claims_of(first)["cti"].hex()
     for ahead, stays in ((0, True), (WEEK + 3_590, True), (WEEK + 3_660, False)):
         clock.ahead = ahead
-        tended(dsn, settings, status_list_slots.tend)
+        tended(dsn, settings, status_list_slots.recycle_slots)
         assert alice.sql.value(placed, alice.customer, id) is stays, ahead
     clock.ahead = 0
     second = one_key(lee, box)
     assert places_of(second) == places_of(first)
     assert not is_revoked(alice, second)
-    assert lee.visit(box) is Code.GOOD
+    assert lee.visit(box) is BoxRefusalCode.GOOD
 
 
 def test_old_keys_are_forgotten(alice: Person, clock: Clock, dsn: str, settings: Settings) -> None:
@@ -156,7 +156,7 @@ def test_old_keys_are_forgotten(alice: Person, clock: Clock, dsn: str, settings:
     count = "select count(*) from box_key where customer_id = $1 and user_id = $2"
     for days, left in ((399, 1), (401, 0)):
         clock.ahead = days * DAY
-        tended(dsn, settings, status_list_slots.tend)
+        tended(dsn, settings, status_list_slots.recycle_slots)
         assert alice.sql.value(count, alice.customer, kim.user) == left
 
 

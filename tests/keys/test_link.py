@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from keyrack.offline_keys import cose, link_messages
 from keyrack.offline_keys.cbor import GREATEST, Malformed
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 COUNT, BIT, SIGNED = st.integers(0, GREATEST), st.integers(0, 1), st.binary(max_size=300)
 NONCE, HASH = st.binary(min_size=16, max_size=16), st.binary(min_size=32, max_size=32)
@@ -20,13 +20,13 @@ SAID = st.one_of(
         link_messages.Challenge, st.just(1), NAME, NONCE, COUNT, BIT, COUNT, COUNT, COUNT, COUNT, COUNT, HASH
     ),
     st.builds(link_messages.Carry, SIGNED),
-    st.builds(link_messages.Taken, BIT),
+    st.builds(link_messages.TakenMessage, BIT),
     st.builds(link_messages.Open, SIGNED, SIGNED),
-    st.builds(link_messages.Result, st.sampled_from(Code), SIGNED),
+    st.builds(link_messages.Result, st.sampled_from(BoxRefusalCode), SIGNED),
     st.builds(link_messages.Fetch, COUNT),
-    st.builds(link_messages.Entries, COUNT, st.lists(SIGNED, max_size=4)),
+    st.builds(link_messages.EntriesMessage, COUNT, st.lists(SIGNED, max_size=4)),
     st.builds(link_messages.Enrol, NONCE),
-    st.builds(link_messages.Enrolled, SIGNED),
+    st.builds(link_messages.EnrolledMessage, SIGNED),
     st.builds(link_messages.Provision, SIGNED, SIGNED, SIGNED),
 )  # fmt: skip
 KINDS = tuple(link_messages.SHAPES)
@@ -42,23 +42,27 @@ def test_what_is_said_is_heard(said: link_messages.Said) -> None:
 
 @given(SAID)
 def test_what_is_not_expected_is_not_heard(said: link_messages.Said) -> None:
-    with pytest.raises(cose.Refused) as refused:
+    with pytest.raises(cose.MessageRefused) as refused:
         link_messages.read(link_messages.write(said), *(kind for kind in KINDS if kind is not type(said)))
-    assert refused.value.code is Code.STRUCTURE
+    assert refused.value.code is BoxRefusalCode.STRUCTURE
 
 
 def test_the_numbers_are_those_of_the_document() -> None:
     assert [number for number, _ in link_messages.SHAPES.values()] == list(range(1, 12))
     assert link_messages.write(link_messages.Hello()) == bytes.fromhex("820101")
-    assert link_messages.write(link_messages.Result(Code.REFUSED)) == bytes.fromhex("83060140")
+    assert link_messages.write(link_messages.Result(BoxRefusalCode.REFUSED)) == bytes.fromhex("83060140")
 
 
 def test_a_message_has_its_bound() -> None:
     fits = link_messages.write(link_messages.Carry(bytes(link_messages.LONGEST - 5)))
     assert len(fits) == link_messages.LONGEST
     assert link_messages.read(fits, link_messages.Carry)
-    for data, code in ((fits + b"\0", Code.TOO_LONG), (fits[:-1], Code.ENCODING), (b"", Code.ENCODING)):
-        with pytest.raises(cose.Refused) as refused:
+    for data, code in (
+        (fits + b"\0", BoxRefusalCode.TOO_LONG),
+        (fits[:-1], BoxRefusalCode.ENCODING),
+        (b"", BoxRefusalCode.ENCODING),
+    ):
+        with pytest.raises(cose.MessageRefused) as refused:
             link_messages.read(data, link_messages.Carry)
         assert refused.value.code is code
 
@@ -67,9 +71,9 @@ def test_a_message_has_its_bound() -> None:
     "said",
     [
         link_messages.Enrol(bytes(15)),
-        link_messages.Taken(2),
+        link_messages.TakenMessage(2),
         link_messages.Fetch(-1),
-        link_messages.Entries(1, [b""] * 5),
+        link_messages.EntriesMessage(1, [b""] * 5),
         link_messages.Hello(2),
     ],
     ids=str,
@@ -83,5 +87,5 @@ def test_what_cannot_be_said_is_not_written(said: link_messages.Said) -> None:
 def test_whatever_comes_is_heard_or_refused(data: bytes) -> None:
     try:
         assert link_messages.write(link_messages.read(data, *KINDS)) == data
-    except cose.Refused as refused:
-        assert refused.code in (Code.ENCODING, Code.STRUCTURE)
+    except cose.MessageRefused as refused:
+        assert refused.code in (BoxRefusalCode.ENCODING, BoxRefusalCode.STRUCTURE)

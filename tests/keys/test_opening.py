@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.keys.garage import DAY, driver, garage
 from tests.people import Person
 from tests.servers import eventually
@@ -14,8 +14,8 @@ def test_a_box_opens_for_who_has_an_assignment(alice: Person) -> None:
     assignment = alice.assignment(car, kim.user)
     held = kim.fetch()
     assert [(key["assignmentId"], key["carId"]) for key in held["keys"]] == [(assignment, car)]
-    assert kim.visit(box) is Code.GOOD
-    assert kim.close(box) is Code.GOOD
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    assert kim.close(box) is BoxRefusalCode.GOOD
     answer = kim.home()
     assert answer["refused"] == []
     events = alice.get(f"/cars/{car}/events?$orderby=id").json()
@@ -33,9 +33,9 @@ def test_what_ends_an_assignment_ends_its_key(alice: Person) -> None:
     kim.fetch()
     alice.delete(f"/assignments/{assignment}")
     eventually(lambda: not kim.call("GET", "/sdk/keys", params={"device": kim.id}).json()["keys"], "no key any more")
-    assert kim.open(box) is Code.GOOD, "nobody has told the box"
+    assert kim.open(box) is BoxRefusalCode.GOOD, "nobody has told the box"
     lee.fetch()
-    assert lee.visit(box) is Code.GOOD
-    assert kim.open(box) is Code.REVOKED
+    assert lee.visit(box) is BoxRefusalCode.GOOD
+    assert kim.open(box) is BoxRefusalCode.REVOKED
     box.tick += 8 * DAY
-    assert kim.open(box) is Code.EXPIRED
+    assert kim.open(box) is BoxRefusalCode.EXPIRED

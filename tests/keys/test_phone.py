@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyrack.offline_keys import cose, link_messages, p256, phone
-from keyrack.offline_keys.link_messages import Challenge, Entries, Fetch
+from keyrack.offline_keys.link_messages import Challenge, EntriesMessage, Fetch
 from keyrack.offline_keys.message_fields import ANSWER, REGISTRATION
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.keys.authority import ISS, START, WEEK, Authority, Box
 from tests.keys.signers import public, signer
 
@@ -39,7 +39,7 @@ def test_an_answer_is_to_one_challenge_with_one_key() -> None:
         "challenge": hashlib.sha256(link_messages.write(said)).digest(),
     }
     assert p256.verify(public("phone-1"), read.to_be_signed, read.signature)
-    with pytest.raises(cose.Refused):
+    with pytest.raises(cose.MessageRefused):
         phone.answer(said, key[:-1], 1, 1, signer("phone-1").sign)
 
 
@@ -66,7 +66,7 @@ def test_what_is_newer_is_brought_in_an_order_in_which_the_box_takes_it() -> Non
     said = phone.brought(challenge, ISS, [box.authority.time(bytes(16)), *told, time])
     receipt, *lists, key_set = told
     assert [each.artefact for each in said] == [key_set, time, *lists[::-1], receipt]
-    assert [box.say(each).code for each in said] == [Code.GOOD] * 6
+    assert [box.say(each).code for each in said] == [BoxRefusalCode.GOOD] * 6
     assert phone.brought(box.challenge(), ISS, told) == []
 
 
@@ -78,15 +78,15 @@ def test_a_box_that_has_slept_through_a_rotation_wakes_up() -> None:
     authority.sequence, authority.keys, authority.issuing = 3, ["issuing-2", "issuing-3"], "issuing-3"
     challenge = box.challenge()
     told = [authority.list(), authority.time(challenge.nonce), authority.key_set()]
-    assert [box.say(each).code for each in phone.brought(challenge, ISS, told)] == [Code.GOOD] * 3
-    assert box.open(authority.key()).code is Code.GOOD
+    assert [box.say(each).code for each in phone.brought(challenge, ISS, told)] == [BoxRefusalCode.GOOD] * 3
+    assert box.open(authority.key()).code is BoxRefusalCode.GOOD
 
 
 def test_an_older_list_may_come_beside_the_newest() -> None:
     """Of the generation before, a challenge says nothing: what is later than the newest list is brought."""
     box = Box()
     box.passes(1)
-    assert box.carry(box.authority.list(2)) is Code.GOOD
+    assert box.carry(box.authority.list(2)) is BoxRefusalCode.GOOD
     early = box.authority.list(1)
     assert phone.brought(box.challenge(), ISS, [early]) == []
     box.passes(1)
@@ -109,12 +109,12 @@ def test_the_log_is_taken_home(held: int) -> None:
     for _ in range(10):
         box.passes(1)
         box.open(box.authority.key())
-    assert box.carry(box.authority.receipt(2, box.log[1]["digest"])) is Code.GOOD
+    assert box.carry(box.authority.receipt(2, box.log[1]["digest"])) is BoxRefusalCode.GOOD
     got: list[bytes] = []
     challenge = box.challenge()
     last, following = max(held, challenge.first - 1), challenge.next
     while wanted := phone.fetch(following, last):
-        fresh = link_messages.read(box.say(wanted).reply, Entries)
+        fresh = link_messages.read(box.say(wanted).reply, EntriesMessage)
         got += fresh.entries
         last, following = last + len(fresh.entries), fresh.next
     assert got == list(box.state.kept.log.entries)[max(held - 2, 0) :]
@@ -132,7 +132,7 @@ def test_a_challenge_that_was_altered_opens_nothing() -> None:
     for altered in (said._replace(time=START + 5), said._replace(certain=0), said._replace(next=9)):
         box.say(link_messages.Hello())
         answer = phone.answer(_nonce(altered, box), key, 1, 1, signer("phone-1").sign)
-        assert box.say(answer).code is Code.CHALLENGE
+        assert box.say(answer).code is BoxRefusalCode.CHALLENGE
 
 
 def _nonce(altered: Challenge, box: Box) -> Challenge:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from keyrack.offline_keys.p256 import PrivateKey
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.commands.test_cli import Operator
 from tests.keys.garage import DAY, Firmware, Phone, driver, garage, raw
 from tests.keys.looking import is_revoked, one_key, revocations
@@ -69,8 +69,8 @@ def scene(alice: Person, operator: Operator) -> Scene:
     assignment = alice.assignment(car, kim.user, lifetime=10 * DAY)
     alice.assignment(car, lee.user)
     key, other = one_key(kim, box), one_key(lee, box)
-    assert kim.visit(box) is Code.GOOD
-    assert lee.open(box) is Code.GOOD
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    assert lee.open(box) is BoxRefusalCode.GOOD
     return Scene(alice, operator, car, box, kim, lee, assignment, key, other)
 
 
@@ -120,10 +120,10 @@ def test_what_ends_one_key(alice: Person, operator: Operator, way: str) -> None:
     ended = eventually(lambda: revocations(alice, s.key), "the end in the log")
     assert [whose(change) for change in ended] == [actor]
     assert revocations(alice, s.other) == []
-    assert s.kim.open(s.box, key=s.key) is Code.GOOD, "nobody has told the box"
+    assert s.kim.open(s.box, key=s.key) is BoxRefusalCode.GOOD, "nobody has told the box"
     s.lee.fetch()
-    assert s.lee.visit(s.box) is Code.GOOD
-    assert s.kim.open(s.box, key=s.key) is Code.REVOKED
+    assert s.lee.visit(s.box) is BoxRefusalCode.GOOD
+    assert s.kim.open(s.box, key=s.key) is BoxRefusalCode.REVOKED
 
 
 ALL: dict[str, tuple[Callable[[Scene], object], str]] = {
@@ -150,8 +150,8 @@ def test_what_ends_all_keys_of_a_box(alice: Person, operator: Operator, way: str
         assert ended["actor"]["type"] == actor
     status = alice.get(f"/boxes/{s.box.product}/status").json()["statusList"]
     assert s.box.carry(raw(status)) == 0
-    assert s.kim.open(s.box, key=s.key) is Code.REVOKED
-    assert s.lee.open(s.box, key=s.other) is Code.REVOKED
+    assert s.kim.open(s.box, key=s.key) is BoxRefusalCode.REVOKED
+    assert s.lee.open(s.box, key=s.other) is BoxRefusalCode.REVOKED
 
 
 def test_a_pairing_that_is_ended(alice: Person, operator: Operator) -> None:
@@ -175,8 +175,8 @@ def test_a_service_that_is_reinstated(alice: Person, operator: Operator) -> None
     assert again != s.key
     assert (is_revoked(alice, s.key), is_revoked(alice, again)) == (True, False)
     s.kim.bring(s.box)
-    assert s.kim.open(s.box, key=s.key) is Code.REVOKED
-    assert s.kim.open(s.box) is Code.GOOD
+    assert s.kim.open(s.box, key=s.key) is BoxRefusalCode.REVOKED
+    assert s.kim.open(s.box) is BoxRefusalCode.GOOD
 
 
 def test_a_box_that_is_enrolled_anew(alice: Person, operator: Operator) -> None:
@@ -188,8 +188,8 @@ def test_a_box_that_is_enrolled_anew(alice: Person, operator: Operator) -> None:
     assert is_revoked(alice, s.other)
     again = one_key(s.kim, s.box)
     s.kim.bring(s.box)
-    assert s.kim.open(s.box, key=s.key) is Code.AUDIENCE
-    assert s.kim.open(s.box, key=again) is Code.GOOD
+    assert s.kim.open(s.box, key=s.key) is BoxRefusalCode.AUDIENCE
+    assert s.kim.open(s.box, key=again) is BoxRefusalCode.GOOD
     (ended,) = eventually(lambda: revocations(alice, s.key), "the end in the log")
     assert ended["actor"]["type"] == MANAGER
 
@@ -199,12 +199,12 @@ def test_issuing_keys_that_are_revoked(carol: Person, operator: Operator) -> Non
     s.command("keys", "rotate", "--customer", carol.customer, "--revoke", "--yes")
     assert is_revoked(carol, s.key)
     assert is_revoked(carol, s.other)
-    assert s.kim.open(s.box, key=s.key) is Code.GOOD, "nobody has told the box"
+    assert s.kim.open(s.box, key=s.key) is BoxRefusalCode.GOOD, "nobody has told the box"
     again = one_key(s.lee, s.box)
     assert again != s.other
-    assert s.lee.visit(s.box) is Code.GOOD
-    assert s.kim.open(s.box, key=s.key) in (Code.REFUSED, Code.ISSUING_KEY)
-    assert s.box.code is Code.ISSUING_KEY
+    assert s.lee.visit(s.box) is BoxRefusalCode.GOOD
+    assert s.kim.open(s.box, key=s.key) in (BoxRefusalCode.REFUSED, BoxRefusalCode.ISSUING_KEY)
+    assert s.box.code is BoxRefusalCode.ISSUING_KEY
     (ended,) = eventually(lambda: revocations(carol, s.key), "the end in the log")
     assert ended["actor"]["type"] == OPERATOR
 
@@ -240,7 +240,7 @@ def test_what_ends_no_key(alice: Person, operator: Operator, way: str) -> None:
     NOTHING[way](s)
     s.applied()
     assert not is_revoked(alice, s.key)
-    assert s.kim.open(s.box, key=s.key) is Code.GOOD
+    assert s.kim.open(s.box, key=s.key) is BoxRefusalCode.GOOD
 
 
 def test_a_unit_for_telemetry_that_is_taken_out(alice: Person, operator: Operator) -> None:
@@ -263,5 +263,5 @@ def test_a_box_that_goes_into_another_car(alice: Person, operator: Operator) -> 
     again = one_key(s.kim, s.box)
     assert (is_revoked(alice, s.key), is_revoked(alice, again)) == (True, False)
     s.kim.bring(s.box)
-    assert s.kim.open(s.box) is Code.GOOD
-    assert s.kim.open(s.box, key=s.key) is Code.REVOKED
+    assert s.kim.open(s.box) is BoxRefusalCode.GOOD
+    assert s.kim.open(s.box, key=s.key) is BoxRefusalCode.REVOKED

@@ -10,7 +10,7 @@ from keyrack.offline_keys import cose, status_list_bits, status_lists, timestamp
 from keyrack.offline_keys.cose import Signed
 from keyrack.offline_keys.message_fields import STATUS_LIST
 from keyrack.offline_keys.p256 import PrivateKey
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.keys.garage import driver, garage, raw
 from tests.keys.looking import LIST_TYPE, Clock, changed, clock, is_revoked, listed, one_key, places, text
 from tests.people import Person, done, refused
@@ -69,7 +69,7 @@ def test_a_later_time_for_each_list(alice: Person, clock: Clock) -> None:
     assert third.claims["exp"] == third.claims["iat"] + 28 * 86_400
     for one in (first, second, third):
         box.carry(one.raw)
-    assert (box.code, box.challenge().listed) == (Code.GOOD, third.claims["iat"])
+    assert (box.code, box.challenge().listed) == (BoxRefusalCode.GOOD, third.claims["iat"])
 
 
 def test_many_revocations_within_a_second(alice: Person) -> None:
@@ -109,12 +109,12 @@ def test_a_clock_that_was_ahead(alice: Person, clock: Clock) -> None:
     right = listed(alice, box.product)
     assert right.claims["iat"] == wrong.claims["iat"] + 1
     assert box.carry(right.raw) == 0
-    assert kim.open(box) is Code.REVOKED
-    assert lee.open(box) is Code.GOOD
+    assert kim.open(box) is BoxRefusalCode.REVOKED
+    assert lee.open(box) is BoxRefusalCode.GOOD
     done(lee.call("DELETE", f"/sdk/devices/{lee.id}"))
     assert listed(alice, box.product).claims["iat"] == wrong.claims["iat"] + 2
     assert box.carry(listed(alice, box.product).raw) == 0
-    assert lee.open(box) is Code.REVOKED
+    assert lee.open(box) is BoxRefusalCode.REVOKED
 
 
 def test_who_asks_while_much_is_revoked(alice: Person) -> None:
@@ -205,4 +205,4 @@ def test_a_list_whose_assignment_was_changed_and_changed_back(alice: Person) -> 
     second = one_key(kim, box)
     assert (is_revoked(alice, first), is_revoked(alice, second)) == (True, False)
     kim.bring(box)
-    assert [kim.open(box, key=one) for one in (first, second)] == [Code.REVOKED, Code.GOOD]
+    assert [kim.open(box, key=one) for one in (first, second)] == [BoxRefusalCode.REVOKED, BoxRefusalCode.GOOD]

@@ -11,7 +11,7 @@ from keyrack.offline_keys import cose
 from keyrack.offline_keys.log_chain import twin
 from keyrack.offline_keys.message_fields import ENTRY, RECEIPT
 from keyrack.offline_keys.p256 import PrivateKey, turned, verify
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.keys.garage import Firmware, Phone, b64, driver, garage, raw
 from tests.people import Person
 
@@ -28,7 +28,7 @@ class Drive:
 
     def opened(self) -> list[bytes]:
         """All entries of the box after it was opened once more."""
-        assert self.kim.open(self.box) is Code.GOOD
+        assert self.kim.open(self.box) is BoxRefusalCode.GOOD
         return self.box.fetch(1)
 
     def brought(self, *entries: bytes) -> list[dict[str, Any]]:
@@ -88,7 +88,7 @@ def test_the_next_entry_says_which_one_the_box_has(drive: Drive) -> None:
     (wrong,) = drive.brought(*first[:-1], twin(first[-1]))
     drive.box.challenge()
     assert drive.box.carry(raw(wrong["receipt"])) == 1
-    assert drive.box.code is Code.RECEIPT
+    assert drive.box.code is BoxRefusalCode.RECEIPT
     later = drive.opened()
     (right,) = drive.brought(later[-1])
     drive.box.challenge()
@@ -106,7 +106,7 @@ def test_a_real_fork_is_one_all_the_same(drive: Drive) -> None:
     copy = Phone(drive.person, drive.kim.user, drive.kim.key, drive.kim.token, drive.kim.count, drive.kim.held)
     other = Firmware(drive.box.product, drive.box.key)
     other.state = drive.box.state
-    assert copy.open(other) is Code.GOOD
+    assert copy.open(other) is BoxRefusalCode.GOOD
     drive.brought(*entries)
     drive.brought(*drive.opened())
     assert drive.reports() == []

@@ -12,7 +12,7 @@ import pytest
 
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.cbor import Malformed, decode, encode
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.keys.vectors import document
 from tests.keys.vectors.recipes import MESSAGES, Json, changed, message, spliced
 
@@ -53,7 +53,7 @@ def test_the_box_does_what_it_says(test: Json) -> None:
         test["reply"],
     )
     assert json.loads(json.dumps(changes)) == test["changes"]
-    assert (test["result"] == "valid") is (outcome.code is Code.GOOD)
+    assert (test["result"] == "valid") is (outcome.code is BoxRefusalCode.GOOD)
 
 
 @pytest.mark.parametrize("test", vectors_of("Box"), ids=name)
@@ -79,8 +79,8 @@ def test_messages_are_read(test: Json) -> None:
     assert (data.hex(), signed.hex()) == (test["message"], test["toBeSigned"])
     try:
         cose.read(data, MESSAGES[test["expects"]])
-        code = Code.GOOD
-    except cose.Refused as refused:
+        code = BoxRefusalCode.GOOD
+    except cose.MessageRefused as refused:
         code = refused.code
     assert code == test["code"]
 
@@ -101,8 +101,13 @@ def test_items_are_decoded(test: Json) -> None:
 def test_each_code_has_a_refused_message_and_each_flag_a_description() -> None:
     tests = list(itertools.chain.from_iterable(group["tests"] for group in file()["testGroups"]))
     assert len(tests) == file()["numberOfTests"]
-    assert {test.get("code", 0) for test in tests} == set(Code) - {Code.REFUSED}
-    assert {test.get("wireCode") for test in tests} >= {Code.GOOD, Code.REFUSED, Code.REVOKED, Code.STALE}
+    assert {test.get("code", 0) for test in tests} == set(BoxRefusalCode) - {BoxRefusalCode.REFUSED}
+    assert {test.get("wireCode") for test in tests} >= {
+        BoxRefusalCode.GOOD,
+        BoxRefusalCode.REFUSED,
+        BoxRefusalCode.REVOKED,
+        BoxRefusalCode.STALE,
+    }
     assert {flag for test in tests for flag in test["flags"]} == set(file()["notes"]) == set(document.FLAGS)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from keyrack.offline_keys.box import firmware
 from keyrack.offline_keys.box.verification_budget import MOST
 from keyrack.offline_keys.cbor import GREATEST
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.keys.authority import DAY, START, WEEK, Box
 
 TOLERANCE = 300
@@ -20,7 +20,12 @@ TOLERANCE = 300
 def test_a_key_opens_from_nbf_to_exp() -> None:
     box = Box()
     key = box.authority.key(nbf=START + 1000, exp=START + 2000)
-    for at, code in ((699, Code.NOT_YET), (700, Code.GOOD), (2299, Code.GOOD), (2300, Code.EXPIRED)):
+    for at, code in (
+        (699, BoxRefusalCode.NOT_YET),
+        (700, BoxRefusalCode.GOOD),
+        (2299, BoxRefusalCode.GOOD),
+        (2300, BoxRefusalCode.EXPIRED),
+    ):
         box.passes(START + at - box.authority.now)
         assert box.open(key).code is code, at
 
@@ -29,25 +34,25 @@ def test_a_revoked_key_opens_until_its_limit_where_lists_are_withheld() -> None:
     box = Box()
     key = box.authority.key(limit=DAY)
     box.passes(3600)
-    assert box.carry(box.authority.list()) is Code.GOOD
+    assert box.carry(box.authority.list()) is BoxRefusalCode.GOOD
     box.authority.revoked = {1}
     box.passes(DAY)
-    assert box.open(key).code is Code.GOOD
+    assert box.open(key).code is BoxRefusalCode.GOOD
     box.passes(1)
-    assert box.open(key).code is Code.STALE
-    assert box.carry(box.authority.list()) is Code.GOOD
-    assert box.open(key).code is Code.REVOKED
+    assert box.open(key).code is BoxRefusalCode.STALE
+    assert box.carry(box.authority.list()) is BoxRefusalCode.GOOD
+    assert box.open(key).code is BoxRefusalCode.REVOKED
 
 
 def test_a_list_gives_a_key_its_time_again() -> None:
     box = Box()
     key = box.authority.key(limit=3600)
     box.passes(3601)
-    assert box.open(key).code is Code.STALE
-    assert box.carry(box.authority.list()) is Code.GOOD
-    assert box.open(key).code is Code.GOOD
+    assert box.open(key).code is BoxRefusalCode.STALE
+    assert box.carry(box.authority.list()) is BoxRefusalCode.GOOD
+    assert box.open(key).code is BoxRefusalCode.GOOD
     box.passes(3600)
-    assert box.open(box.authority.key(limit=3600)).code is Code.GOOD, "a new key is evidence, too"
+    assert box.open(box.authority.key(limit=3600)).code is BoxRefusalCode.GOOD, "a new key is evidence, too"
 
 
 def test_a_loss_of_power_takes_the_clock_back_to_the_floor_and_no_further() -> None:
@@ -59,12 +64,12 @@ def test_a_loss_of_power_takes_the_clock_back_to_the_floor_and_no_further() -> N
     box.stops(DAY)
     assert box.now == START + 3600
     assert box.challenge().certain == 0
-    assert box.open(box.authority.key(nbf=START, iat=START)).code is Code.UNCERTAIN
-    assert box.open(key).code is Code.GOOD
+    assert box.open(box.authority.key(nbf=START, iat=START)).code is BoxRefusalCode.UNCERTAIN
+    assert box.open(key).code is BoxRefusalCode.GOOD
     assert box.log[-1]["certain"] == 0
-    assert box.carry(box.authority.time(box.challenge().nonce)) is Code.GOOD
+    assert box.carry(box.authority.time(box.challenge().nonce)) is BoxRefusalCode.GOOD
     assert box.now == box.authority.now
-    assert box.open(key).code is Code.EXPIRED
+    assert box.open(key).code is BoxRefusalCode.EXPIRED
 
 
 def test_a_clock_that_went_on_is_as_certain_as_before() -> None:
@@ -80,12 +85,12 @@ def test_what_is_signed_moves_the_clock_forward_by_a_week_at_most() -> None:
     box = Box()
     box.authority.now += WEEK + 1
     for artefact in (box.authority.list(), box.authority.receipt(1, box.log[0]["digest"])):
-        assert box.carry(artefact) is Code.FUTURE
+        assert box.carry(artefact) is BoxRefusalCode.FUTURE
     key = box.authority.key()
-    assert box.open(key).code is Code.FUTURE
+    assert box.open(key).code is BoxRefusalCode.FUTURE
     assert box.now == START
     box.passes(1)
-    assert box.open(key).code is Code.GOOD
+    assert box.open(key).code is BoxRefusalCode.GOOD
     assert box.now == START + WEEK + 1
 
 
@@ -93,14 +98,14 @@ def test_a_good_key_moves_the_clock_whoever_brings_it() -> None:
     """Also one for another box, and with an answer that does not hold: an issuing key has signed it."""
     box = Box()
     box.authority.now += DAY
-    assert box.open(box.authority.key(aud="box:1:1"), by="phone-2").code is Code.AUDIENCE
+    assert box.open(box.authority.key(aud="box:1:1"), by="phone-2").code is BoxRefusalCode.AUDIENCE
     assert box.now == box.authority.now
     box.authority.now += DAY
-    assert box.open(box.authority.key(iss="customer:8")).code is Code.ISSUER
+    assert box.open(box.authority.key(iss="customer:8")).code is BoxRefusalCode.ISSUER
     assert box.now == box.authority.now
     box.authority.now += DAY
     box.authority.issuing = "stranger"
-    assert box.open(box.authority.key()).code is Code.ISSUING_KEY
+    assert box.open(box.authority.key()).code is BoxRefusalCode.ISSUING_KEY
     assert box.now == box.authority.now - DAY
 
 
@@ -108,24 +113,24 @@ def test_a_time_moves_the_clock_back_with_its_floor() -> None:
     box = Box()
     box.passes(5000)
     box.authority.now -= 4000
-    assert box.carry(box.authority.list()) is Code.GOOD
+    assert box.carry(box.authority.list()) is BoxRefusalCode.GOOD
     assert box.now == START + 5000, "an artefact never moves it back"
-    assert box.carry(box.authority.time(box.challenge().nonce)) is Code.GOOD
+    assert box.carry(box.authority.time(box.challenge().nonce)) is BoxRefusalCode.GOOD
     assert box.now == box.state.kept.floor == START + 1000
     old = box.authority.time(box.challenge().nonce)
     box.challenge()
-    assert box.carry(old) is Code.NONCE
+    assert box.carry(old) is BoxRefusalCode.NONCE
 
 
 def test_a_time_that_is_the_last_one_can_be_taken_back() -> None:
     box = Box()
     now, box.authority.now = box.authority.now, GREATEST
-    assert box.carry(box.authority.time(box.challenge().nonce)) is Code.GOOD
+    assert box.carry(box.authority.time(box.challenge().nonce)) is BoxRefusalCode.GOOD
     box.tick += 5
     assert box.challenge().time == GREATEST
     box.authority.now = now
-    assert box.carry(box.authority.time(box.challenge().nonce)) is Code.GOOD
-    assert box.open(box.authority.key()).code is Code.GOOD
+    assert box.carry(box.authority.time(box.challenge().nonce)) is BoxRefusalCode.GOOD
+    assert box.open(box.authority.key()).code is BoxRefusalCode.GOOD
 
 
 SECONDS = st.integers(0, DAY) | st.sampled_from((3600, 3601, DAY, 2 * DAY, 4 * DAY))
@@ -191,10 +196,10 @@ class History:
                 self.do("carry", 0)
             case "carry" if self.lists:
                 iat, artefact = self.lists[-1 - number % len(self.lists)]
-                if box.carry(artefact) is Code.GOOD:
+                if box.carry(artefact) is BoxRefusalCode.GOOD:
                     self.listed = iat
             case "time":
-                assert box.carry(authority.time(box.challenge().nonce)) is Code.GOOD
+                assert box.carry(authority.time(box.challenge().nonce)) is BoxRefusalCode.GOOD
             case "write":
                 box.state = firmware.write_down(box.state, box.tick)
             case "open":
@@ -210,7 +215,7 @@ class History:
         now = self.box.authority.now
         slow = now - self.box.now
         assert slow >= 0, "only what was signed moves the clock, and that is never ahead"
-        if outcome.effect is firmware.Effect.OPEN:
+        if outcome.effect is firmware.LockAction.OPEN:
             evidence = max(key.iat, self.listed)
             assert now <= min(key.exp, evidence + key.limit) + TOLERANCE + slow
             if key.revoked is not None:
@@ -237,6 +242,6 @@ def test_the_formula_is_exact(limit: int) -> None:
     history = History(limit)
     for what, number in (("issue", 1), ("wait", 100), ("list", 0), ("carry", 0), ("revoke", 0), ("wait", limit)):
         history.do(what, number)
-    assert history.box.open(history.keys[0].raw).code is Code.GOOD
+    assert history.box.open(history.keys[0].raw).code is BoxRefusalCode.GOOD
     history.do("wait", 1)
-    assert history.box.open(history.keys[0].raw).code is Code.STALE
+    assert history.box.open(history.keys[0].raw).code is BoxRefusalCode.STALE

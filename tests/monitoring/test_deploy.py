@@ -178,7 +178,7 @@ def test_the_dashboard_has_the_form_of_one() -> None:
 def test_the_page_leads_from_each_finding_to_its_fix() -> None:
     """And from it to an alert that there is."""
     source = " ".join(Path(findings.__file__).read_text().split())
-    codes = set(re.findall(r'Finding\( ?(?:Level\.[A-Z]+|level), "([a-z-]+)"', source))
+    codes = set(re.findall(r'Finding\( ?(?:Severity\.[A-Z]+|level), "([a-z-]+)"', source))
     table = (ROOT / "docs/operating.md").read_text().partition("## Woken at night")[2].partition("\n## ")[0]
     rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| ")]
     assert codes == {code for row in rows for code in re.findall(r"`([a-z-]+)`", row[0])} - {"code"}

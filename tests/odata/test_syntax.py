@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from keyrack.api.odata import parse
-from keyrack.api.odata.ast import Arithmetic, Comparison, Junction, Kind, Literal, Membership, Negation, Not, Path
+from keyrack.api.odata.ast import (
+    Arithmetic,
+    AstComparison,
+    AstJunction,
+    AstMembership,
+    AstNot,
+    Literal,
+    LiteralKind,
+    Negation,
+    Path,
+)
 from keyrack.core import errors
 from tests.odata import oracle as oracle
 from tests.odata.steps import MOST, steps
@@ -203,15 +213,15 @@ def plain(tree: Any) -> Any:
             return text
         case Path(names, _):
             return "/".join(names)
-        case Not(operand, _):
+        case AstNot(operand, _):
             return ("not", plain(operand))
         case Negation(operand, _):
             return ("-", plain(operand))
-        case Junction(operator, operands, _):
+        case AstJunction(operator, operands, _):
             return (operator, *map(plain, operands))
-        case Comparison(operator, left, right, _) | Arithmetic(operator, left, right, _):
+        case AstComparison(operator, left, right, _) | Arithmetic(operator, left, right, _):
             return (operator, plain(left), plain(right))
-        case Membership(left, items, _):
+        case AstMembership(left, items, _):
             return ("in", plain(left), *map(plain, items or ()))
     raise AssertionError(tree)
 
@@ -241,21 +251,21 @@ def test_operators_bind_as_the_rules_say(text: str, expected: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("42", Kind.INTEGER),
-        ("4.2", Kind.DECIMAL),
-        ("1e3", Kind.DOUBLE),
-        ("'a'", Kind.STRING),
-        ("2020-01-02", Kind.DATE),
-        ("2020-01-02T03:04:05 01:00", Kind.DATE_TIME),
-        ("2020-01-02t03:04:05.1234567890123456", Kind.WALL_CLOCK),
-        ("03:04:05.6", Kind.TIME),
-        ("01234567-89ab-cdef-0123-456789abcdef", Kind.GUID),
-        ("Any.Prefix'Member'", Kind.ENUM),
-        ("TRUE", Kind.BOOLEAN),
-        ("Null", Kind.NULL),
+        ("42", LiteralKind.INTEGER),
+        ("4.2", LiteralKind.DECIMAL),
+        ("1e3", LiteralKind.DOUBLE),
+        ("'a'", LiteralKind.STRING),
+        ("2020-01-02", LiteralKind.DATE),
+        ("2020-01-02T03:04:05 01:00", LiteralKind.DATE_TIME),
+        ("2020-01-02t03:04:05.1234567890123456", LiteralKind.WALL_CLOCK),
+        ("03:04:05.6", LiteralKind.TIME),
+        ("01234567-89ab-cdef-0123-456789abcdef", LiteralKind.GUID),
+        ("Any.Prefix'Member'", LiteralKind.ENUM),
+        ("TRUE", LiteralKind.BOOLEAN),
+        ("Null", LiteralKind.NULL),
     ],
 )
-def test_literals(text: str, kind: Kind) -> None:
+def test_literals(text: str, kind: LiteralKind) -> None:
     tree = parse("literal", text)
     assert isinstance(tree, Literal)
     assert tree.kind is kind

@@ -12,7 +12,7 @@ import pytest
 
 from keyrack.core import secret_hashes
 from keyrack.offline_keys.message_fields import CLOSE, OPEN
-from keyrack.simulator import Access, Options, fleet, simulate
+from keyrack.simulator import SimulatorCredentials, SimulatorOptions, fleet, simulate
 from keyrack.simulator.client import FleetClient
 from keyrack.simulator.doors import Door, Doors
 from tests.endpoints.test_ingest import device_key, unit_of
@@ -35,16 +35,18 @@ def ella(town: Town) -> Person:
 
 
 @pytest.fixture(scope="module")
-def access(ella: Person, server: RunningServer) -> Access:
+def access(ella: Person, server: RunningServer) -> SimulatorCredentials:
     sdk_key = secret_hashes.new_secret()
     ella.sql.execute(
         "insert into sdk_key (customer_id, hash) values ($1, $2)", ella.customer, secret_hashes.digest(sdk_key)
     )
     url = f"{server.url}/v3"
-    return Access(url, ella.api_key, ella.username, ella.password, ella.customer, device_key(ella), sdk_key=sdk_key)
+    return SimulatorCredentials(
+        url, ella.api_key, ella.username, ella.password, ella.customer, device_key(ella), sdk_key=sdk_key
+    )
 
 
-def with_doors(access: Access, use: Callable[[Doors], Awaitable[None]]) -> None:
+def with_doors(access: SimulatorCredentials, use: Callable[[Doors], Awaitable[None]]) -> None:
     async def run() -> None:
         async with FleetClient(access) as client:
             await use(Doors(client, access))
@@ -52,7 +54,7 @@ def with_doors(access: Access, use: Callable[[Doors], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def test_a_right_opens_and_its_end_does_not(access: Access, ella: Person) -> None:
+def test_a_right_opens_and_its_end_does_not(access: SimulatorCredentials, ella: Person) -> None:
     first = ella.get("/cars").json()[0]["id"]
     (row,) = ella.get(f"/cars/{first}/assignments").json()
 
@@ -80,7 +82,7 @@ def test_a_right_opens_and_its_end_does_not(access: Access, ella: Person) -> Non
     ella.assignment(first, row["userId"])
 
 
-def test_a_box_of_an_earlier_run_is_ours_and_others_are_not(access: Access, ella: Person) -> None:
+def test_a_box_of_an_earlier_run_is_ours_and_others_are_not(access: SimulatorCredentials, ella: Person) -> None:
     second = ella.get("/cars").json()[1]["id"]
     others, box = garage(ella)
     before = ella.get(f"/boxes/{box.product}/enrolment").json()
@@ -103,7 +105,9 @@ def nothing_opens(car: int) -> Callable[[Doors], Awaitable[None]]:
     return use
 
 
-def test_a_live_fleet_opens_its_doors_by_keys(access: Access, ella: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_live_fleet_opens_its_doors_by_keys(
+    access: SimulatorCredentials, ella: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The time is not waited for."""
 
     async def at_once(stopping: asyncio.Event, at: datetime) -> bool:
@@ -111,7 +115,7 @@ def test_a_live_fleet_opens_its_doors_by_keys(access: Access, ella: Person, monk
 
     monkeypatch.setattr(fleet, "_stopped_before", at_once)
     faults = frozenset({"offline"})
-    options = Options(
+    options = SimulatorOptions(
         cars=4, minutes=4, every=2, live=True, start=datetime.now(UTC).replace(microsecond=0), faults=faults
     )
     summary = asyncio.run(simulate(access, options))

@@ -17,11 +17,11 @@ from keyrack.cli.commands import simulate_keys
 from keyrack.cli.main import application
 from keyrack.core.settings import Settings
 from keyrack.offline_keys.box import carried_messages, clock, decision
-from keyrack.offline_keys.box.state import State
+from keyrack.offline_keys.box.state import BoxMemory
 from keyrack.offline_keys.cose import PublicKey, Signed
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from keyrack.simulator import offline
-from keyrack.simulator.offline import Garage, Summary, pass_weeks
+from keyrack.simulator.offline import Garage, ScenarioSummary, pass_weeks
 from keyrack.simulator.offline.attackers import (  # fmt: skip
     ALTERED,
     BEHIND,
@@ -59,7 +59,7 @@ HAPPENED = {
 }  # fmt: skip
 
 
-def simulate(settings: Settings, dsn: str, **options: Any) -> Summary:
+def simulate(settings: Settings, dsn: str, **options: Any) -> ScenarioSummary:
     return pass_weeks(settings, dsn, Garage(**options))
 
 
@@ -81,8 +81,13 @@ def test_a_week_without_a_wrong(settings: Settings, empty: str) -> None:
 
 # What boxes leave out: the second to the fifth, and once more the sixth to the ninth; the first one is sound
 FORGIVEN = (
-    ({Code.STALE}, {Code.REVOKED}, {Code.EXPIRED}, {Code.COUNTER}),
-    ({Code.NOT_YET}, {Code.UNCERTAIN}, {Code.OTHER_KEY, Code.NONCE, Code.CHALLENGE}, set[Code]()),
+    ({BoxRefusalCode.STALE}, {BoxRefusalCode.REVOKED}, {BoxRefusalCode.EXPIRED}, {BoxRefusalCode.COUNTER}),
+    (
+        {BoxRefusalCode.NOT_YET},
+        {BoxRefusalCode.UNCERTAIN},
+        {BoxRefusalCode.OTHER_KEY, BoxRefusalCode.NONCE, BoxRefusalCode.CHALLENGE},
+        set[BoxRefusalCode](),
+    ),
 )
 CARELESS, TIMELESS = 2, 3  # of the second ones, which take old lists, too: any signature; no time is written down
 
@@ -92,7 +97,7 @@ def test_boxes_with_a_fault_are_found_out(
     settings: Settings, empty: str, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     judge, is_answered, write_down, is_older = (
-        decision.judge,
+        decision.decide,
         decision.is_answered,
         clock.write_down,
         carried_messages._is_older,
@@ -104,26 +109,26 @@ def test_boxes_with_a_fault_are_found_out(
         product = int(name.split(":")[1])
         return None if product == 1 else (product - 2) % 4
 
-    def judge_less(state: State, *rest: Any) -> Code:
+    def judge_less(state: BoxMemory, *rest: Any) -> BoxRefusalCode:
         code, which = judge(state, *rest), fault(state.authority.name)
-        return Code.GOOD if which is not None and code in FORGIVEN[number][which] else code
+        return BoxRefusalCode.GOOD if which is not None and code in FORGIVEN[number][which] else code
 
     def answers(link: Any, key: Signed, answer: Signed) -> bool:
         return bool(number and fault(key.claims["aud"]) == CARELESS) or is_answered(link, key, answer)
 
-    def write(state: State, tick: int) -> None:
+    def write(state: BoxMemory, tick: int) -> None:
         authority = state.kept.authority
         if not number or authority is None or fault(authority.name) != TIMELESS or not state.kept.floor:
             write_down(state, tick)
 
-    def older(state: State, signed: Signed) -> bool:
+    def older(state: BoxMemory, signed: Signed) -> bool:
         return not (number and fault(state.authority.name) is not None) and is_older(state, signed)
 
     def verifies(box: VirtualBox, public: PublicKey, message: bytes, signature: bytes) -> bool:
         is_careless = number and fault(f"box:{box.product}") == CARELESS
         return bool(is_careless) or verify(box, public, message, signature)
 
-    monkeypatch.setattr(decision, "judge", judge_less)
+    monkeypatch.setattr(decision, "decide", judge_less)
     monkeypatch.setattr(decision, "is_answered", answers)
     monkeypatch.setattr(clock, "write_down", write)
     monkeypatch.setattr(carried_messages, "_is_older", older)
@@ -170,7 +175,7 @@ def test_the_command_fails_where_something_is_wrong(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """That it succeeds else is seen in docs/telemetry.md."""
-    found = Summary(1, None, opens_uncertain=False, without_right=["a thief at box:1:1"])
+    found = ScenarioSummary(1, None, opens_uncertain=False, without_right=["a thief at box:1:1"])
     monkeypatch.setattr(simulate_keys, "_thrown_away", no_database)
     monkeypatch.setattr(offline, "pass_weeks", lambda *_: found)
     with pytest.raises(SystemExit) as end:

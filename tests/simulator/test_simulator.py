@@ -14,7 +14,15 @@ from typing import Any
 
 import pytest
 
-from keyrack.simulator import FAULTS, Access, ApiError, Options, Summary, drive_in_background, simulate
+from keyrack.simulator import (
+    FAULTS,
+    ApiError,
+    SimulationSummary,
+    SimulatorCredentials,
+    SimulatorOptions,
+    drive_in_background,
+    simulate,
+)
 from keyrack.simulator.car import VirtualCar
 from tests.endpoints.test_ingest import device_key, unit_of
 from tests.people import Person, Town
@@ -38,15 +46,17 @@ def dora(town: Town) -> Person:
 
 
 @pytest.fixture(scope="module")
-def access(dora: Person, server: RunningServer) -> Access:
-    return Access(f"{server.url}/v3", dora.api_key, dora.username, dora.password, dora.customer, device_key(dora))
+def access(dora: Person, server: RunningServer) -> SimulatorCredentials:
+    return SimulatorCredentials(
+        f"{server.url}/v3", dora.api_key, dora.username, dora.password, dora.customer, device_key(dora)
+    )
 
 
-def drive(access: Access, **options: Any) -> Summary:
-    return asyncio.run(simulate(access, Options(**({"minutes": 20, "start": START} | options))))
+def drive(access: SimulatorCredentials, **options: Any) -> SimulationSummary:
+    return asyncio.run(simulate(access, SimulatorOptions(**({"minutes": 20, "start": START} | options))))
 
 
-def test_a_fleet_that_drives_well_is_reported_as_sent(access: Access) -> None:
+def test_a_fleet_that_drives_well_is_reported_as_sent(access: SimulatorCredentials) -> None:
     summary = drive(access)
     assert summary.disagreements == []
     assert (summary.cars, summary.refused, summary.repeated, summary.late) == (5, 0, 0, 0)
@@ -57,7 +67,7 @@ def test_a_fleet_that_drives_well_is_reported_as_sent(access: Access) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_every_failure_is_survived(access: Access, fault: str) -> None:
+def test_every_failure_is_survived(access: SimulatorCredentials, fault: str) -> None:
     start = START + timedelta(hours=1 + FAULTS.index(fault))
     summary = drive(access, faults=frozenset({fault}), start=start, minutes=12, seed=4, every=5)
     assert summary.disagreements == []
@@ -71,7 +81,7 @@ def test_every_failure_is_survived(access: Access, fault: str) -> None:
     assert happened[fault] > 0
 
 
-def test_all_failures_at_once_and_the_same_again(access: Access) -> None:
+def test_all_failures_at_once_and_the_same_again(access: SimulatorCredentials) -> None:
     summary = drive(access, faults=frozenset(FAULTS), minutes=30, seed=7, start=START + timedelta(hours=8), every=15)
     assert summary.disagreements == []
     assert summary.events_late > 0
@@ -94,7 +104,7 @@ def test_a_seed_repeats_what_a_car_does() -> None:
     assert all(0 <= reading["currentSpeed"] <= 130 for reading in track(1))
 
 
-def test_the_same_seed_has_the_same_failures(access: Access, dora: Person) -> None:
+def test_the_same_seed_has_the_same_failures(access: SimulatorCredentials, dora: Person) -> None:
     def run(minutes: int) -> dict[str, Any]:
         start = START - timedelta(days=2, minutes=minutes)
         found = asdict(drive(access, faults=frozenset(FAULTS), minutes=10, seed=11, start=start))
@@ -103,39 +113,39 @@ def test_the_same_seed_has_the_same_failures(access: Access, dora: Person) -> No
     assert run(0) == run(30)
 
 
-def test_a_server_that_loses_something_is_found_out(access: Access, dora: Person) -> None:
+def test_a_server_that_loses_something_is_found_out(access: SimulatorCredentials, dora: Person) -> None:
     """The units' car states are thrown away behind the server's back while the fleet drives."""
 
-    async def run() -> Summary:
-        def forget(step: int, summary: Summary) -> None:
+    async def run() -> SimulationSummary:
+        def forget(step: int, summary: SimulationSummary) -> None:
             if step == 120:
                 dora.sql.execute(
                     "update car_state set odometer = 1, odometer_at = now() where customer_id = $1", dora.customer
                 )
 
-        return await simulate(access, Options(minutes=20, start=START), forget)
+        return await simulate(access, SimulatorOptions(minutes=20, start=START), forget)
 
     summary = asyncio.run(run())
     assert any("odometer" in line for line in summary.disagreements)
     dora.sql.execute("delete from car_state where customer_id = $1", dora.customer)
 
 
-def test_who_drives_the_same_cars_is_told_so(access: Access, dora: Person) -> None:
+def test_who_drives_the_same_cars_is_told_so(access: SimulatorCredentials, dora: Person) -> None:
     """It is the last car that drives, not the first as in the background of the demo."""
     car = dora.get("/cars").json()[-1]["id"]
 
-    async def run() -> Summary:
-        def tell(step: int, summary: Summary) -> None:
+    async def run() -> SimulationSummary:
+        def tell(step: int, summary: SimulationSummary) -> None:
             if step == 12:
                 dora.sql.execute("update car_state set read_at = now() where car_id = $1", car)
 
-        return await simulate(access, Options(cars=1, minutes=3, start=START), tell)
+        return await simulate(access, SimulatorOptions(cars=1, minutes=3, start=START), tell)
 
     assert f"car {car} tells more than was sent: others drive it, too" in asyncio.run(run()).disagreements
     dora.sql.execute("delete from car_state where customer_id = $1", dora.customer)
 
 
-def test_without_the_right_key_nothing_starts(access: Access) -> None:
+def test_without_the_right_key_nothing_starts(access: SimulatorCredentials) -> None:
     with pytest.raises(ApiError, match="401"):
         drive(replace(access, device_key="wrong"))
     with pytest.raises(ApiError, match="401"):
@@ -143,12 +153,14 @@ def test_without_the_right_key_nothing_starts(access: Access) -> None:
 
 
 def test_a_customer_without_units_is_told_so(server: RunningServer, bob: Person) -> None:
-    access = Access(f"{server.url}/v3", bob.api_key, bob.username, bob.password, bob.customer, device_key(bob))
+    access = SimulatorCredentials(
+        f"{server.url}/v3", bob.api_key, bob.username, bob.password, bob.customer, device_key(bob)
+    )
     with pytest.raises(ApiError, match="IQ"):
         drive(access)
 
 
-def test_the_command_says_what_it_saw(access: Access) -> None:
+def test_the_command_says_what_it_saw(access: SimulatorCredentials) -> None:
     env = {
         "KEYRACK_URL": access.url, "KEYRACK_API_KEY": access.api_key, "KEYRACK_USERNAME": access.username,
         "KEYRACK_PASSWORD": access.password, "KEYRACK_CUSTOMER_ID": str(access.customer),
@@ -167,7 +179,7 @@ def test_the_command_says_what_it_saw(access: Access) -> None:
     assert run("--faults", "fire").returncode == 2
 
 
-def test_a_fleet_drives_in_the_background_of_a_demo(access: Access, dora: Person) -> None:
+def test_a_fleet_drives_in_the_background_of_a_demo(access: SimulatorCredentials, dora: Person) -> None:
     dora.sql.execute("delete from car_state where customer_id = $1", dora.customer)
     assert drive_in_background(access, 2).daemon
     cars = [row["id"] for row in dora.get("/cars").json()][:2]

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
-from keyrack.db.group_commit import Batches
+from keyrack.db.group_commit import GroupCommitter
 from keyrack.db.transaction_database import InTransaction
 from keyrack.telemetry.ingest import Telemetry
-from keyrack.telemetry.runs import Stretch, continued
+from keyrack.telemetry.runs import Run, extend_run
 from tests.endpoints.test_ingest import Unit, unit_of
 from tests.people import Person
 from tests.servers import eventually
@@ -121,11 +121,11 @@ STEP = st.one_of(st.integers(1, 10**6), st.integers(1, 86_400).map(lambda n: n *
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(STEP, min_size=1, max_size=4), st.integers(0, 255))
 def test_the_database_continues_alike(alice: Person, steps: list[int], more: int) -> None:
-    stretch, last = Stretch(MIDNIGHT - timedelta(days=2), (1.0,)), MIDNIGHT - timedelta(days=2)
+    stretch, last = Run(MIDNIGHT - timedelta(days=2), (1.0,)), MIDNIGHT - timedelta(days=2)
     for step in [*steps, *([steps[-1] // 1_000_000 * 1_000_000 or 1] * more)]:
         at = last + timedelta(microseconds=step)
         found = alice.sql.value("select continued_times($1, $2, $3, $4)", stretch.times, stretch.at, last, at)
-        assert found == continued(stretch, last, at)
+        assert found == extend_run(stretch, last, at)
         if found is None:
             break
         stretch.times, last = found, at
@@ -148,10 +148,10 @@ def test_what_two_deliver_at_once_is_decided_one_after_another(alice: Person, ds
         try:
             async with database.transaction() as connection:
                 # the latest one first: what waits for it is late when its turn comes
-                first = Telemetry(Batches(InTransaction(connection)), Settings())
+                first = Telemetry(GroupCommitter(InTransaction(connection)), Settings())
                 reports = [await first.ingest(alice.customer, lines[1])]
                 waiting = [
-                    asyncio.create_task(Telemetry(Batches(database), Settings()).ingest(alice.customer, line))
+                    asyncio.create_task(Telemetry(GroupCommitter(database), Settings()).ingest(alice.customer, line))
                     for line in (lines[0], lines[2])
                 ]
                 await asyncio.to_thread(eventually, lambda: alice.sql.value(HELD) == 2, "both to wait")

@@ -17,10 +17,10 @@ import aiomqtt
 import pytest
 
 from keyrack.core.settings import Settings
-from keyrack.db.change_notifier import to_nobody
+from keyrack.db.change_notifier import discard
 from keyrack.db.connection import Database
 from keyrack.telemetry.mqtt import Subscriber
-from keyrack.telemetry.samples import Reading, readings
+from keyrack.telemetry.samples import CheckedSample, readings
 from tests.documents.blocks import block
 from tests.endpoints.test_ingest import Unit, ago, unit_of
 from tests.people import Person
@@ -230,9 +230,11 @@ def test_what_the_database_never_takes_holds_up_nobody(unit: Unit, dsn: str) -> 
 
     async def run() -> list[tuple[int, str]]:
         database = await Database.connect(dsn, Settings())
-        subscriber = Subscriber(database, Settings(), to_nobody)
+        subscriber = Subscriber(database, Settings(), discard)
         values = [json.dumps(sample(9 - n, odometer=n) | {"serialNumber": unit.serial}) for n in range(5)]
-        part = [found for _, found in readings("\n".join(values).encode(), Settings()) if isinstance(found, Reading)]
+        part = [
+            found for _, found in readings("\n".join(values).encode(), Settings()) if isinstance(found, CheckedSample)
+        ]
         part[2].values["vin"] = "\x00"  # no line can say so, for every text is checked
         refused = await subscriber._store(unit.person.customer, part)
         await database.close()

@@ -12,13 +12,13 @@ import asyncpg
 import pytest
 
 from keyrack.api.odata import Limits, query
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import NotFound
 from keyrack.core.settings import Settings
 from keyrack.db import partitions
 from keyrack.db.audit_context import acting, system
 from keyrack.db.connection import Database
-from keyrack.db.group_commit import Batches
+from keyrack.db.group_commit import GroupCommitter
 from keyrack.fleet.endpoints.cars import endpoints as car_endpoints
 from keyrack.telemetry.ingest import Telemetry
 from tests.endpoints.test_ingest import unit_of as an_iq_unit
@@ -81,7 +81,7 @@ async def a_unit(database: Database, owner: int, serial: str = "S") -> int:
 def test_partitions_are_made_ahead_and_again_without_harm(own: Any) -> None:
     async def work(database: Database) -> None:
         for _ in range(2):
-            assert await partitions.tend(database, Settings(), datetime(2026, 12, 31, 23, tzinfo=UTC)) == []
+            assert await partitions.maintain(database, Settings(), datetime(2026, 12, 31, 23, tzinfo=UTC)) == []
         assert await names(database) == ["position_202612", "position_202701", "position_202702"]
         assert await names(database, "odometer") == ["odometer_202612", "odometer_202701", "odometer_202702"]
 
@@ -98,7 +98,7 @@ def test_many_who_need_the_same_month_at_once_make_it_once(own: Any) -> None:
 
 def test_late_data_makes_the_month_that_it_needs(own: Any) -> None:
     async def work(database: Database) -> None:
-        telemetry = Telemetry(Batches(database), Settings())
+        telemetry = Telemetry(GroupCommitter(database), Settings())
         owner = await customer(database)
         await a_unit(database, owner)
         now = datetime.now(UTC)
@@ -125,13 +125,13 @@ def test_old_partitions_go_when_no_customer_wants_them(own: Any) -> None:
         patient = await customer(database, 100)
         settings = Settings(history_days=30)
         # 15 June less 100 days is 7 March: February is not needed any more
-        assert await partitions.tend(database, settings, NOW) == [
+        assert await partitions.maintain(database, settings, NOW) == [
             "odometer_202601", "odometer_202602", "position_202601", "position_202602", "telemetry_202601",
             "telemetry_202602",
         ]  # fmt: skip
         await database.execute("delete from customer where customer_id = $1", patient)
         assert (await names(database))[0] == "position_202603"
-        await partitions.tend(database, settings, NOW)
+        await partitions.maintain(database, settings, NOW)
         assert (await names(database))[0] == "position_202605"
 
     own(work)
@@ -150,7 +150,7 @@ def test_a_customer_who_wants_less_keeps_less(own: Any, monkeypatch: pytest.Monk
                 owner,
                 NOW,
             )
-        await partitions.tend(database, Settings(history_days=60), NOW)
+        await partitions.maintain(database, Settings(history_days=60), NOW)
         rows = await database.fetch("select customer_id, count(*), min(at) from position group by 1 order by 1")
         assert [tuple(row)[1:] for row in rows] == [(11, NOW - timedelta(days=10)), (41, NOW - timedelta(days=40))]
 
@@ -169,7 +169,7 @@ def test_rounds_that_have_time_for_one_customer_come_to_each(own: Any, monkeypat
         monkeypatch.setattr(partitions, "forget", cut)
         for _ in range(500):  # any order will do, as long as it changes
             with pytest.raises(TimeoutError):
-                await partitions.tend(database, Settings(), NOW)
+                await partitions.maintain(database, Settings(), NOW)
             if seen == brief:
                 return
         raise AssertionError(seen)
@@ -182,8 +182,8 @@ def test_history_is_not_dropped_while_somebody_reads_it(own: Any) -> None:
         await partitions.make(database, [date(2020, 1, 1)])
         async with database.transaction() as connection:
             await connection.fetch("select * from position")
-            assert await partitions.tend(database, Settings(), NOW) == []
-        assert len(await partitions.tend(database, Settings(), NOW)) == 3
+            assert await partitions.maintain(database, Settings(), NOW) == []
+        assert len(await partitions.maintain(database, Settings(), NOW)) == 3
 
     own(work)
 
@@ -192,7 +192,7 @@ def test_a_state_that_was_thrown_away_does_not_stop_a_unit(own: Any) -> None:
     """History then knows more than the newest state: what comes again is found in it."""
 
     async def work(database: Database) -> None:
-        telemetry = Telemetry(Batches(database), Settings())
+        telemetry = Telemetry(GroupCommitter(database), Settings())
         owner = await customer(database)
         await a_unit(database, owner)
         # A stretch ends with its day, so all of them are of one
@@ -269,11 +269,11 @@ def test_one_callers_fault_is_not_the_others(own: Any) -> None:
     """A batch that the database refuses is done again one by one."""
 
     async def work(database: Database) -> None:
-        batches = Batches(database)
+        batches = GroupCommitter(database)
 
         async def divide(db: Database, customer: int, items: list[list[int]]) -> list[Any]:
             values = await db.fetch("select 12 / v as v from unnest($1::int[]) v", [item for (item,) in items])
-            return [NotFound(Reason("odd", "odd")) if row["v"] % 2 else row["v"] for row in values]
+            return [NotFound(ErrorCode("odd", "odd")) if row["v"] % 2 else row["v"] for row in values]
 
         results = await asyncio.gather(
             *(batches.put(divide, 1, [item]) for item in (1, 2, 0, 4, 3)), return_exceptions=True
@@ -288,7 +288,7 @@ def test_one_callers_fault_is_not_the_others(own: Any) -> None:
 
 def test_a_caller_who_leaves_takes_nothing_from_the_others(own: Any) -> None:
     async def work(database: Database) -> None:
-        batches = Batches(database)
+        batches = GroupCommitter(database)
 
         async def slow(db: Database, customer: int, items: list[list[int]]) -> list[int]:
             await db.execute("select pg_sleep(0.1)")

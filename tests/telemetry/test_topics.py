@@ -13,7 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from keyrack.core.settings import Settings
-from keyrack.db.change_notifier import to_nobody
+from keyrack.db.change_notifier import discard
 from keyrack.db.connection import Database
 from keyrack.telemetry.ingest import UNKNOWN_UNIT
 from keyrack.telemetry.mqtt import Subscriber
@@ -35,7 +35,7 @@ def taken(dsn: str, *messages: tuple[str, Any], settings: Settings | None = None
     async def run() -> None:
         database = await Database.connect(dsn, Settings())
         try:
-            subscriber = Subscriber(database, settings or Settings(), to_nobody)
+            subscriber = Subscriber(database, settings or Settings(), discard)
             await subscriber._store_until_done(
                 [aiomqtt.Message(topic, json.dumps(body).encode(), 1, False, 0, None) for topic, body in messages]
             )

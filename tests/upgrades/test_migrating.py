@@ -147,7 +147,7 @@ def test_what_takes_long_is_told(dsn: str, monkeypatch: pytest.MonkeyPatch) -> N
     async def watch() -> None:
         onlooker, migrant = await asyncpg.connect(dsn), await asyncpg.connect(dsn)
         try:
-            seen = migration_runner.Seen(onlooker, "0101", migrant.get_server_pid(), 0.05)
+            seen = migration_runner.MigrationProgress(onlooker, "0101", migrant.get_server_pid(), 0.05)
             async with asyncio.timeout(DEADLINE), seen.watched():
                 long = asyncio.create_task(migrant.execute("select pg_sleep(3600) /* a long one */"))
                 await asyncio.to_thread(eventually, lambda: lines, "a line")

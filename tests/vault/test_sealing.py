@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from keyrack.core.settings import Settings
 from keyrack.db.encryption import master_keys
-from keyrack.db.encryption.cipher import number_of, opened, sealed, unwrapped, wrap
+from keyrack.db.encryption.cipher import decrypt, encrypt, number_of, unwrapped, wrap
 from keyrack.db.encryption.master_keys import MasterKey, MasterKeyError
 
 KEYS = st.binary(min_size=32, max_size=32)
@@ -23,28 +23,28 @@ PLACES = st.tuples(st.sampled_from(["webhook.secret", "webhook.signing_secret"])
 
 @given(key=KEYS, number=st.integers(1, 2**31 - 1), secret=st.text(), place=PLACES)
 def test_what_was_sealed_opens_in_its_place(key: bytes, number: int, secret: str, place: tuple[str, int, int]) -> None:
-    value = sealed(key, number, secret, place)
-    assert opened(key, value, place) == secret
+    value = encrypt(key, number, secret, place)
+    assert decrypt(key, value, place) == secret
     assert number_of(value) == number
-    assert value != sealed(key, number, secret, place)
+    assert value != encrypt(key, number, secret, place)
 
 
 @given(key=KEYS, other=KEYS, place=PLACES, elsewhere=PLACES, bit=st.integers(0))
 def test_nothing_else_opens_it(
     key: bytes, other: bytes, place: tuple[str, int, int], elsewhere: tuple[str, int, int], bit: int
 ) -> None:
-    value = sealed(key, 1, "a secret", place)
+    value = encrypt(key, 1, "a secret", place)
     at = bit % (8 * len(value))
     changed = bytearray(value)
     changed[at // 8] ^= 1 << at % 8
     with pytest.raises(InvalidTag):
-        opened(key, bytes(changed), place)
+        decrypt(key, bytes(changed), place)
     if other != key:
         with pytest.raises(InvalidTag):
-            opened(other, value, place)
+            decrypt(other, value, place)
     if elsewhere != place:
         with pytest.raises(InvalidTag):
-            opened(key, value, elsewhere)
+            decrypt(key, value, elsewhere)
 
 
 def test_what_is_not_sealed_has_no_data_key() -> None:

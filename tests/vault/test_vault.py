@@ -26,7 +26,7 @@ from keyrack.db import schema_version
 from keyrack.db.audit_context import acting, operator
 from keyrack.db.connection import Connection, Database
 from keyrack.db.encryption import bootstrap, master_keys, rotation
-from keyrack.db.encryption.cipher import Vault
+from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import HOLDINGS, PRIVATE_KEY
 from keyrack.db.transaction_database import InTransaction
 from tests.database.test_migrations import upgrade
@@ -101,7 +101,7 @@ class House:
                     assert web().get(server.url + "/v3/cars", headers=headers).status_code == 200
         self.delivers(self.hook, "/first", self.signing)
 
-    def open(self, settings: Settings) -> Vault:
+    def open(self, settings: Settings) -> Encryption:
         """The vault, by the keys of a node with these settings. Raises `MasterKeyError`."""
         return self.sql.run(bootstrap.open_vault(InTransaction(Connection(self.sql._connection)), settings))
 

@@ -29,8 +29,8 @@ from keyrack.db.connection import Connection
 from keyrack.db.transaction_database import InTransaction
 from keyrack.webhooks import cleanup, outbox
 from keyrack.webhooks.delivery_errors import NOT_REACHED
-from keyrack.webhooks.delivery_queue import Pace, backoff
-from keyrack.webhooks.sender import Attempt, Sender, signed
+from keyrack.webhooks.delivery_queue import EndpointThrottle, backoff
+from keyrack.webhooks.sender import DeliveryAttempt, Sender, signature_headers
 from tests.servers import DEADLINE, Process, eventually
 from tests.webhooks.office import LOCAL, SECRET, Office
 from tests.webhooks.receiver import Received, Receiver
@@ -38,8 +38,8 @@ from tests.webhooks.receiver import Received, Receiver
 PATIENT = LOCAL.model_copy(update={"webhook_timeout": 60})
 
 
-def send(url: str, settings: Settings = PATIENT, secret: str | None = None) -> Attempt:
-    async def main() -> Attempt:
+def send(url: str, settings: Settings = PATIENT, secret: str | None = None) -> DeliveryAttempt:
+    async def main() -> DeliveryAttempt:
         sender = Sender(settings)
         try:
             return await sender.send(url, '{"a": "\u00e9"}', "msg_1", [SECRET], secret)
@@ -193,17 +193,21 @@ def test_retry_after_in_both_forms() -> None:
 
 def test_backoff_is_full_jitter_under_a_doubling_bound() -> None:
     settings = Settings()
-    failed = Attempt(datetime.now(UTC), 1, 500)
+    failed = DeliveryAttempt(datetime.now(UTC), 1, 500)
     for failures, bound in ((0, 5), (1, 10), (5, 160), (12, 20_480), (13, 21_600), (100, 21_600)):
         waits = [backoff(settings, failures, failed) for _ in range(400)]
         assert 0 <= min(waits) < bound * 0.1 and bound * 0.9 < max(waits) <= bound
-    asked = Attempt(datetime.now(UTC), 1, 429, retry_after=1_000.0)
+    asked = DeliveryAttempt(datetime.now(UTC), 1, 429, retry_after=1_000.0)
     assert 1_000 <= backoff(settings, 0, asked) <= 1_000
-    assert backoff(settings, 0, Attempt(datetime.now(UTC), 1, 503, retry_after=1e9)) == 21_600
+    assert backoff(settings, 0, DeliveryAttempt(datetime.now(UTC), 1, 503, retry_after=1e9)) == 21_600
 
 
 def test_an_endpoint_that_fails_gets_less_and_one_success_restores_it() -> None:
-    pace, ok, bad = Pace(), Attempt(datetime.now(UTC), 1, 200), Attempt(datetime.now(UTC), 1, 500)
+    pace, ok, bad = (
+        EndpointThrottle(),
+        DeliveryAttempt(datetime.now(UTC), 1, 200),
+        DeliveryAttempt(datetime.now(UTC), 1, 500),
+    )
     shares = []
     for _ in range(7):
         shares.append(pace.share(20, time.monotonic()))
@@ -219,9 +223,9 @@ def test_an_endpoint_that_is_slow_gets_less_until_it_is_quick_again() -> None:
     """B4: a receiver's pace follows its latency."""
 
     def shares(*milliseconds: int) -> list[int]:
-        pace, found = Pace(), list[int]()
+        pace, found = EndpointThrottle(), list[int]()
         for duration in milliseconds:
-            pace.learn(Attempt(datetime.now(UTC), duration, 204))
+            pace.learn(DeliveryAttempt(datetime.now(UTC), duration, 204))
             found.append(pace.share(20, time.monotonic()))
         return found
 
@@ -229,9 +233,9 @@ def test_an_endpoint_that_is_slow_gets_less_until_it_is_quick_again() -> None:
     assert shares(2_000, 2_000) == [10, 10]
     assert shares(13_000, 13_000, 60_000) == [1, 1, 1]
     assert shares(13_000, 5, 5, 5, 5) == [1, 3, 6, 12, 20]
-    busy = Pace(sending=3)
+    busy = EndpointThrottle(sending=3)
     assert busy.share(20, 0.0) == 17
-    busy.learn(Attempt(datetime.now(UTC), 5_000, 204))
+    busy.learn(DeliveryAttempt(datetime.now(UTC), 5_000, 204))
     assert busy.share(20, time.monotonic()) == 1
 
 
@@ -255,7 +259,7 @@ for (const secret of secrets) {
     )
     other = "whsec_" + "B" * 43 + "="
     body = '{"a": "gr\u00fc\u00df"}'
-    headers = signed(body, "msg_1", [SECRET, other], datetime.now(UTC))
+    headers = signature_headers(body, "msg_1", [SECRET, other], datetime.now(UTC))
     told = json.dumps({"body": body, "headers": headers, "secrets": [SECRET, other, "whsec_" + "C" * 43 + "="]})
     run = subprocess.run(["node", "verify.cjs"], cwd=tmp_path, input=told, capture_output=True, text=True, timeout=30)
     assert run.stdout.splitlines() == ["gr\u00fc\u00df", "gr\u00fc\u00df", "No matching signature found"], run.stderr

@@ -12,7 +12,7 @@ import pytest
 
 from keyrack.webhooks import delivery
 from keyrack.webhooks.delivery_errors import NOT_REACHED
-from keyrack.webhooks.sender import Attempt, Sender
+from keyrack.webhooks.sender import DeliveryAttempt, Sender
 from tests.servers import DEADLINE
 from tests.webhooks.office import LOCAL, SECRET, Office
 from tests.webhooks.receiver import Received, Receiver
@@ -75,7 +75,7 @@ def test_names_that_take_long_keep_no_other_name_waiting(monkeypatch: pytest.Mon
         sender = Sender(LOCAL.model_copy(update={"webhook_timeout": 120.0}))
         with Receiver() as receiver:
 
-            def send(url: str) -> asyncio.Task[Attempt]:
+            def send(url: str) -> asyncio.Task[DeliveryAttempt]:
                 return asyncio.create_task(sender.send(url, "{}", "msg_1", [SECRET], None))
 
             slow = [send(f"http://{number}.example/") for number in range(LOCAL.webhook_concurrency // 2)]

@@ -18,7 +18,7 @@ from keyrack.core.settings import Settings
 from keyrack.core.ssrf_guard import Guard, is_own
 from keyrack.webhooks import sender as sending
 from keyrack.webhooks.delivery_errors import NOT_REACHED, NOT_TAKEN, TIMED_OUT
-from keyrack.webhooks.sender import Attempt, Sender
+from keyrack.webhooks.sender import DeliveryAttempt, Sender
 from tests.servers import free_port
 from tests.webhooks.office import LOCAL, SECRET, Office
 from tests.webhooks.receiver import Receiver
@@ -86,8 +86,8 @@ def test_the_machines_own_public_address_is_not_dialled(monkeypatch: pytest.Monk
 # What is told
 
 
-def send(url: str, settings: Settings = LOCAL) -> Attempt:
-    async def main() -> Attempt:
+def send(url: str, settings: Settings = LOCAL) -> DeliveryAttempt:
+    async def main() -> DeliveryAttempt:
         sender = Sender(settings)
         try:
             return await sender.send(url, "{}", "msg_1", [SECRET], None)
@@ -158,7 +158,7 @@ KEY: Any = Broken()
         (aiohttp.ConnectionTimeoutError(), TIMED_OUT),
         (aiohttp.ClientConnectorError(KEY, ConnectionRefusedError(errno.ECONNREFUSED, "refused")), NOT_TAKEN),
         (aiohttp.ClientConnectorError(KEY, OSError(errno.ENETUNREACH, "unreachable")), None),
-        (aiohttp.ClientConnectorError(KEY, ssrf_guard.Forbidden("10.0.0.1 is not public")), None),
+        (aiohttp.ClientConnectorError(KEY, ssrf_guard.AddressForbidden("10.0.0.1 is not public")), None),
         (aiohttp.ClientConnectorDNSError(KEY, OSError("no such name")), None),
         (aiohttp.ClientConnectorCertificateError(KEY, expired()),
          "The endpoint's certificate is not valid: certificate has expired."),

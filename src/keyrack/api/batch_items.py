@@ -15,8 +15,8 @@ from typing import Any, LiteralString
 import asyncpg
 
 from keyrack.api.endpoint import Endpoint
-from keyrack.api.exchange import Answer, Request
-from keyrack.api.schema.request_body import checked
+from keyrack.api.exchange import Request, Response
+from keyrack.api.schema.request_body import validate_body
 from keyrack.core.errors import Refusal, TooManyRequests
 from keyrack.db.connection import Connection, Row
 from keyrack.db.transaction_database import InTransaction
@@ -26,7 +26,7 @@ BREATH = 25  # items after whose checks others get their turn
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class BatchItem:
     """One item: the row and the request that it stands for, and its checked body, or why it is refused already."""
 
     endpoint: Endpoint
@@ -36,13 +36,13 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Several:
+class BatchItems:
     """What stands for several requests, once it is checked."""
 
-    items: Sequence[Item]
+    items: Sequence[BatchItem]
 
 
-Result = Answer | Refusal
+Result = Response | Refusal
 
 
 def canonical(value: object) -> bytes:
@@ -52,7 +52,7 @@ def canonical(value: object) -> bytes:
 
 async def checked_item(
     request: Request, endpoint: Endpoint, ids: tuple[int, ...], body: object, parts: Mapping[type, object]
-) -> Item:
+) -> BatchItem:
     """The item for a row, with the path's ids, and its body where it has one.
 
     Raises refusals that say nothing about the item itself: `NotPermitted`, which is so for all of a kind, and others
@@ -65,24 +65,24 @@ async def checked_item(
         body=b"" if endpoint.body is None else canonical(body),
     )  # fmt: skip
     if endpoint.body is None:
-        return Item(endpoint, request)
+        return BatchItem(endpoint, request)
     try:
-        value = checked(endpoint.body, request.body, endpoint.what)
+        value = validate_body(endpoint.body, request.body, endpoint.what)
         if endpoint.before is not None:
             value = await endpoint.before(request, value, *(parts[part] for part in endpoint.before_parts))
     except Refusal as refusal:
-        return Item(endpoint, request, refusal=own(refusal))
-    return Item(endpoint, request, value)
+        return BatchItem(endpoint, request, refusal=batch_database(refusal))
+    return BatchItem(endpoint, request, value)
 
 
-def own(refusal: Refusal) -> Refusal:
+def batch_database(refusal: Refusal) -> Refusal:
     """The refusal, as an item's own. Raises it where it is one to try again after: then it concerns the whole batch."""
     if refusal.status >= 500 or isinstance(refusal, TooManyRequests):
         raise refusal
     return refusal
 
 
-async def breathe(number: int) -> None:
+async def yield_to_event_loop(number: int) -> None:
     """Let others have their turn, after some items."""
     if number % BREATH == BREATH - 1:
         await asyncio.sleep(0)
@@ -118,7 +118,9 @@ class _Broken(Exception):
     """An item broke the transaction of its piece."""
 
 
-async def do(connection: Connection, items: Sequence[Item], announce: Callable[[LiteralString], None]) -> list[Result]:
+async def run_items(
+    connection: Connection, items: Sequence[BatchItem], announce: Callable[[LiteralString], None]
+) -> list[Result]:
     """Do the items in the caller's transaction, each alone: what a refused one wrote is undone.
 
     `announce` is told what has to be announced once that is committed.
@@ -142,7 +144,9 @@ async def do(connection: Connection, items: Sequence[Item], announce: Callable[[
     return results
 
 
-async def _each(db: InTransaction, items: Sequence[Item], announce: Callable[[LiteralString], None]) -> list[Result]:
+async def _each(
+    db: InTransaction, items: Sequence[BatchItem], announce: Callable[[LiteralString], None]
+) -> list[Result]:
     results: list[Result] = []
     for item in items:
         results.append(await _one(item, item.request.within(db, announce)))
@@ -151,10 +155,10 @@ async def _each(db: InTransaction, items: Sequence[Item], announce: Callable[[Li
     return results
 
 
-async def _one(item: Item, request: Request) -> Result:
+async def _one(item: BatchItem, request: Request) -> Result:
     if item.refusal is not None:
         return item.refusal
     try:
         return await item.endpoint.run(request, item.value)
     except Refusal as refusal:
-        return own(refusal)
+        return batch_database(refusal)

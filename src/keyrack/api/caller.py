@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from keyrack.api.grants import NOTHING, Grant, refusal
+from keyrack.api.grants import NOTHING, Grant, forbidden_response
 from keyrack.api.permissions import Free, Permission
-from keyrack.core.error_codes import NO_CUSTOMER, Reason
+from keyrack.core.error_codes import NO_CUSTOMER, ErrorCode
 from keyrack.core.errors import Forbidden, NotFound
 
-FOR_PEOPLE = Reason(
+FOR_PEOPLE = ErrorCode(
     "for-people-only",
     "This is about the account of a person, and a machine client has none.",
     "Ask with the token of a person. What a client may, GET /clients/{clientId} says to who may see clients.",
@@ -57,4 +57,4 @@ def permit(caller: Caller | None, wanted: Permission | Free, customer: int) -> N
     if isinstance(wanted, Free):
         return
     if caller is None or not (caller.may(wanted, customer) if customer else caller.where(wanted)):
-        raise refusal(caller.grants if caller else {}, wanted, customer)
+        raise forbidden_response(caller.grants if caller else {}, wanted, customer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from keyrack.api.batch_items import Several
+from keyrack.api.batch_items import BatchItems
 from keyrack.api.endpoint import Endpoint
 from keyrack.db.change_notifier import NOTHING, Topic, Topics
 
@@ -35,7 +35,7 @@ OF_ROW: Mapping[str, frozenset[Topic]] = {
 
 def topics(endpoint: Endpoint, value: object) -> Topics:
     """What this write tells of, `value` being its checked body; several in one tell of all that they are about."""
-    if isinstance(value, Several):
+    if isinstance(value, BatchItems):
         return NOTHING.union(*[_of(item.endpoint) for item in value.items])
     return _of(endpoint)
 

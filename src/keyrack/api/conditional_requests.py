@@ -16,28 +16,28 @@ from functools import lru_cache
 from typing import LiteralString
 
 from keyrack import __version__
-from keyrack.api.exchange import ANY, Answer, Request
+from keyrack.api.exchange import ANY, Request, Response
 from keyrack.api.schema.fields import Resource
-from keyrack.core.error_codes import Fault, Reason
+from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, NotFound, PreconditionFailed
 from keyrack.db.connection import Statements
 
-INVALID = Reason(
+INVALID = ErrorCode(
     "invalid-if-match",
     'The header If-Match must be * or a list of entity tags in double quotes, such as "5c1e-09ab".',
     "Send the ETag of the read just as it came, with its quotes.",
 )
-CHANGED = Reason(
+CHANGED = ErrorCode(
     "precondition-failed",
     "It was changed since it was read. Read it again, and decide anew.",
     "Read it again, and send the ETag of that read if the change is still wanted.",
 )
-NOTHING_TO_COMPARE = Reason(
+NOTHING_TO_COMPARE = ErrorCode(
     "precondition-unsupported",
     "There is nothing here that If-Match could be compared with.",
     "Send the request without If-Match.",
 )
-ONLY_FOR_READS = Reason(
+ONLY_FOR_READS = ErrorCode(
     "precondition-only-for-reads",
     "If-None-Match is for GET and HEAD.",
     "Send the request without If-None-Match.",
@@ -76,7 +76,7 @@ def expected(header: str) -> tuple[str, ...]:
     try:
         return tuple(f'"{tag.removesuffix(PACKED)}"' for strong, tag in _tags(header) if strong)
     except ValueError:
-        raise BadRequest(INVALID, errors=[Fault("wrong-form", INVALID.text, header="If-Match")]) from None
+        raise BadRequest(INVALID, errors=[FieldError("wrong-form", INVALID.text, header="If-Match")]) from None
 
 
 def packed_tag(tag: str) -> str:
@@ -84,7 +84,7 @@ def packed_tag(tag: str) -> str:
     return f'{tag[:-1]}{PACKED}"'
 
 
-def had(header: str) -> dict[str, str]:
+def parse_if_none_match(header: str) -> dict[str, str]:
     """The tags of `If-None-Match`, weak or strong (section 13.1.2): as they are compared -> as they were sent. What is
     no list of tags is none: the whole answer is right for everybody."""
     if header.strip() == "*":
@@ -106,20 +106,20 @@ def tag(resource: Resource, version: int) -> str:
     return f'"{_form(resource)}-{version % _BITS:x}"'
 
 
-def changed(resource: Resource, version: int) -> Answer:
+def changed(resource: Resource, version: int) -> Response:
     """204 for a change, with the tag of what it made."""
-    return Answer(204, headers={"ETag": tag(resource, version)})
+    return Response(204, headers={"ETag": tag(resource, version)})
 
 
-def document(request: Request, answer: Answer) -> Answer:
+def document(request: Request, answer: Response) -> Response:
     """An answer that is what its bytes are, with their digest as its tag; or 304. Raises `PreconditionFailed`."""
     headers = {**FOR_A_WHILE, **answer.headers, "ETag": _digest(answer.body or b"")}
-    return judged(request, replace(answer, headers=headers))
+    return apply_preconditions(request, replace(answer, headers=headers))
 
 
-def made(request: Request, body: bytes) -> Answer:
+def created_response(request: Request, body: bytes) -> Response:
     """What a read answers that is no resource's: the digest of its bytes is its tag. Raises `PreconditionFailed`."""
-    return judged(request, Answer(200, body, {**FRESH, "ETag": _digest_of(body)}))
+    return apply_preconditions(request, Response(200, body, {**FRESH, "ETag": _digest_of(body)}))
 
 
 def _digest_of(body: bytes) -> str:
@@ -140,7 +140,7 @@ def _signed(bits: int) -> int:
     return bits if bits < _BITS // 2 else bits - _BITS
 
 
-def judged(request: Request, answer: Answer) -> Answer:
+def apply_preconditions(request: Request, answer: Response) -> Response:
     """What a read answers: itself, or 304 if the client has it (section 15.4.5). Raises `PreconditionFailed`."""
     if request.if_none_match is None and request.if_match is None:
         return answer
@@ -149,13 +149,13 @@ def judged(request: Request, answer: Answer) -> Answer:
         raise PreconditionFailed(CHANGED)
     if request.if_none_match is None:
         return answer
-    tags = had(request.if_none_match)
+    tags = parse_if_none_match(request.if_none_match)
     if own is not None and own in tags:
-        return Answer(304, headers={**answer.headers, "ETag": tags[own]})
-    return Answer(304, headers=answer.headers) if "*" in tags else answer
+        return Response(304, headers={**answer.headers, "ETag": tags[own]})
+    return Response(304, headers=answer.headers) if "*" in tags else answer
 
 
-async def compare(connection: Statements, request: Request, resource: Resource, missing: Reason) -> None:
+async def compare(connection: Statements, request: Request, resource: Resource, missing: ErrorCode) -> None:
     """Lock the row of the path's id, in the caller's transaction, and compare it with `If-Match`.
 
     Raises `NotFound` where there is none, whatever was to be compared, and `PreconditionFailed`.
@@ -183,7 +183,7 @@ def _row(resource: Resource) -> LiteralString:
     )  # fmt: skip
 
 
-def is_there(resource: Resource, missing: Reason) -> Callable[[Statements, Request, object], Awaitable[None]]:
+def require_row(resource: Resource, missing: ErrorCode) -> Callable[[Statements, Request, object], Awaitable[None]]:
     """The look whether the path's row is there, without a lock; it raises `NotFound`."""
     sql: LiteralString = "select true" + _row(resource)
 
@@ -195,7 +195,7 @@ def is_there(resource: Resource, missing: Reason) -> Callable[[Statements, Reque
 
 
 @asynccontextmanager
-async def unchanged(request: Request, resource: Resource, missing: Reason) -> AsyncGenerator[Statements]:
+async def with_if_match(request: Request, resource: Resource, missing: ErrorCode) -> AsyncGenerator[Statements]:
     """What a change of the path's row is done with: as long as the block runs, the row is what `If-Match` names.
 
     Without the header this is the database itself. Raises `NotFound`, `PreconditionFailed`.

@@ -16,21 +16,21 @@ from typing import Any, LiteralString
 from pydantic import TypeAdapter
 
 from keyrack.api.caller import Caller, permit
-from keyrack.api.exchange import Answer, Request
+from keyrack.api.exchange import Request, Response
 from keyrack.api.grants import LimitedToGroups
 from keyrack.api.path_ids import path_id
 from keyrack.api.permissions import Free, Permission
-from keyrack.api.query_parameters import Parameter
-from keyrack.api.read_endpoint import Read
+from keyrack.api.query_parameters import QueryParameter
+from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.api.read_sql import Parent, Select
 from keyrack.api.schema.fields import Resource
 from keyrack.auth.device_keys import Scope
-from keyrack.core.error_codes import NOTHING_HERE, Reason
+from keyrack.core.error_codes import NOTHING_HERE, ErrorCode
 from keyrack.core.errors import JSON
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Statements
 
-Run = Callable[..., Awaitable[Answer]]  # the request, the checked body or None, and the parts that it names
+Run = Callable[..., Awaitable[Response]]  # the request, the checked body or None, and the parts that it names
 # Looks whether a request that changes the ground would be refused: statements, the request, the checked body or None
 Check = Callable[[Statements, Request, Any], Awaitable[object]]
 
@@ -46,7 +46,7 @@ class Endpoint:
     run: Run
     permission: Permission | Free = field(kw_only=True)  # what it wants of its caller
     status: int = 200
-    read: Read | None = None
+    read: ReadEndpoint | None = None
     body: TypeAdapter[Any] | None = None
     what: str = ""  # "create car": names the action in the refusal of a body
     form: Callable[[bytes], Any] | None = None  # the body is a form, not JSON, and this is how it is read
@@ -75,9 +75,11 @@ class Endpoint:
     item: TypeAdapter[Any] | None = None  # of one line of a raw body
     raw: bool = False  # the body is JSON lines or a JSON array, perhaps packed, which the endpoint reads itself
     converters: tuple[Callable[[str], Any], ...] = ()
-    refuses: Mapping[int, tuple[Reason, ...]] = field(default_factory=dict[int, tuple[Reason, ...]])
+    refuses: Mapping[int, tuple[ErrorCode, ...]] = field(default_factory=dict[int, tuple[ErrorCode, ...]])
     answers: Any = None  # the model of a successful answer's body, where it is no resource
-    in_part: Mapping[int, tuple[Reason, ...]] = field(default_factory=dict[int, tuple[Reason, ...]])  # in an answer
+    in_part: Mapping[int, tuple[ErrorCode, ...]] = field(
+        default_factory=dict[int, tuple[ErrorCode, ...]]
+    )  # in an answer
     reports: Mapping[int, Any] = field(default_factory=dict[int, Any])  # the models of refusals of its own, by status
     media_type: str = JSON  # of a successful answer; "" where it has no body
     ours: bool = False  # beside the spec
@@ -90,7 +92,7 @@ class Endpoint:
     secret: bool = False  # a successful answer shows a secret, so it is never compressed (docs/decisions.md, "BREACH")
     most: Callable[[Settings], int] = lambda settings: settings.max_body  # bytes from which on a body is refused
     headers: Mapping[str, str] = field(default_factory=dict[str, str])  # of a successful answer: name -> meaning
-    options: tuple[Parameter, ...] = ()  # of the query string, where it is no OData
+    options: tuple[QueryParameter, ...] = ()  # of the query string, where it is no OData
 
     def __post_init__(self) -> None:
         """Raises `TypeError` for a row that anybody might call by mistake."""
@@ -174,10 +176,10 @@ class Endpoints:
         *,
         one: bool = False,
         of: Parent | None = None,
-        missing: Reason | None = None,
-        empty: Reason | None = None,
+        missing: ErrorCode | None = None,
+        empty: ErrorCode | None = None,
         teller: Resource | None = None,
-        silent: Reason | None = None,
+        silent: ErrorCode | None = None,
         by: LiteralString = "",
         paged: bool = False,
         tenant: Callable[[Request], int] | None = None,
@@ -189,12 +191,12 @@ class Endpoints:
         if one and of is None and not by:
             by = resource.order("{t}") + " = $2"
         select = Select(resource, one, of, by, paged, bool(empty) and not one, teller=teller)
-        read = Read(select, missing or NOTHING_HERE, empty, silent, tenant or Read.tenant)
+        read = ReadEndpoint(select, missing or NOTHING_HERE, empty, silent, tenant or ReadEndpoint.tenant)
         reasons = tuple(reason for reason in (missing, empty, silent) if reason)
         refuses = ({404: reasons} if reasons else {}) | row.pop("refuses", {})
         endpoint = Endpoint(
             "GET", path, self.tag, summary, read, permission=self._permission("GET", row), read=read,
-            parts=_parts(Read.__call__, 3), customer=customer, refuses=refuses, **row,
+            parts=_parts(ReadEndpoint.__call__, 3), customer=customer, refuses=refuses, **row,
         )  # fmt: skip
         return self._add(endpoint, convert)
 
@@ -259,8 +261,8 @@ def _parts(function: Callable[..., object], before: int) -> tuple[type, ...]:
     return tuple(parameter.annotation for parameter in parameters[before:])
 
 
-def _without_body(function: Callable[..., Awaitable[Answer]]) -> Run:
-    async def run(request: Request, _body: None, *parts: object) -> Answer:
+def _without_body(function: Callable[..., Awaitable[Response]]) -> Run:
+    async def run(request: Request, _body: None, *parts: object) -> Response:
         return await function(request, *parts)
 
     return run

@@ -11,13 +11,13 @@ import secrets
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 
 from keyrack.api.permissions import Permission
-from keyrack.api.subscriptions import Held, Name, Stays
-from keyrack.core.error_codes import Reason
+from keyrack.api.subscriptions import Name, Stays, Subscription
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Refusal, TooManyRequests, Unavailable
-from keyrack.core.log_config import MINUTE, Seldom
+from keyrack.core.log_config import MINUTE, RateLimitedLogger
 from keyrack.core.metrics.catalog import LIMITS, STREAMS
 from keyrack.core.settings import Settings
-from keyrack.db.change_notifier import EVERYBODY, TOPICS, Topic, heard
+from keyrack.db.change_notifier import EVERYBODY, TOPICS, Topic, parse_notification
 from keyrack.db.connection import is_interruption
 
 # Whoever may read what has changed hears of it
@@ -25,7 +25,7 @@ NEEDS: Mapping[str, Permission] = {
     topic: Permission.WEBHOOKS_READ if topic == "deliveries" else Permission(f"{topic}:read") for topic in TOPICS
 }
 
-seldom = Seldom("keyrack.live", MINUTE)
+seldom = RateLimitedLogger("keyrack.live", MINUTE)
 
 EVENTS = "text/event-stream"
 GAP = "gap"
@@ -35,24 +35,24 @@ BREATH = 20  # streams that are looked at before others get their turn
 SOON = 1.0  # seconds until it is looked again where the database did not answer
 TRY_AGAIN = 10  # seconds until one of the streams may have ended
 
-FULL = Reason(
+FULL = ErrorCode(
     "too-many-streams",
     "Too many live streams are open at the moment. Please try again.",
     "Read again now and then instead, and try again after the seconds that Retry-After says.",
 )
-FULL_OF_CUSTOMER = Reason(
+FULL_OF_CUSTOMER = ErrorCode(
     "too-many-streams-of-customer",
     "The customer has {most} live streams open already. Retry in {seconds} seconds.",
     "Close streams that nobody looks at: one for each page or program is enough.",
 )
-FULL_OF_CALLER = Reason(
+FULL_OF_CALLER = ErrorCode(
     "too-many-streams-of-caller",
     "{most} live streams are open already with this sign-in. Retry in {seconds} seconds.",
     "Close streams that nobody looks at: one for each page or program is enough.",
 )
 
 
-class Hub:
+class EventHub:
     """The streams of one process, `most` of them, and what has changed last. Run its `run`."""
 
     def __init__(self, settings: Settings, most: int) -> None:
@@ -66,7 +66,7 @@ class Hub:
         self._floor = 0  # what was missed since an older number nobody knows
         self._changed: dict[int, dict[Topic, int]] = {}  # customer -> topic -> its newest number; the oldest first
         self._of_all: dict[Topic, int] = {}  # the same of what everybody was told
-        self._streams: dict[int, dict[Held, None]] = {}
+        self._streams: dict[int, dict[Subscription, None]] = {}
         self._callers: dict[int, int] = {}
         self._count = 0
         self._asked = asyncio.Event()
@@ -81,7 +81,7 @@ class Hub:
 
     def hear(self, payload: str) -> None:
         """What a notice tells."""
-        for customer, topics in heard(payload):
+        for customer, topics in parse_notification(payload):
             if not topics:
                 continue
             self._number += 1
@@ -132,13 +132,13 @@ class Hub:
             seldom.warning("a manager has as many live streams as it may", manager=caller, bound=self._of_caller)
             raise TooManyRequests(TRY_AGAIN, reason=FULL_OF_CALLER.format(most=self._of_caller, seconds=TRY_AGAIN))
 
-    def add(self, stream: Held) -> None:
+    def add(self, stream: Subscription) -> None:
         self._streams.setdefault(stream.customer, {})[stream] = None
         self._callers[stream.caller] = self._callers.get(stream.caller, 0) + 1
         self._count += 1
         STREAMS.add()
 
-    def remove(self, stream: Held) -> None:
+    def remove(self, stream: Subscription) -> None:
         streams = self._streams.get(stream.customer, {})
         if stream not in streams:
             return
@@ -173,7 +173,7 @@ class Hub:
                     await asyncio.sleep(0)
             due = clock.time() + self._keepalive if is_due else due
 
-    async def _look(self, stream: Held) -> None:
+    async def _look(self, stream: Subscription) -> None:
         """End the stream of who may not watch any more; where nobody can say so now, look again soon."""
         try:
             until = await stream.stays()
@@ -190,7 +190,7 @@ class Hub:
             return
         asyncio.get_running_loop().call_later(SOON, self._asked.set)
 
-    def _watching(self, customer: int) -> list[Held]:
+    def _watching(self, customer: int) -> list[Subscription]:
         if customer == EVERYBODY:
             return [stream for streams in self._streams.values() for stream in streams]
         return list(self._streams.get(customer, ()))
@@ -201,12 +201,12 @@ class Hub:
             self._floor = max(self._floor, *oldest.values())
 
 
-class Stream(Held, AsyncIterator[bytes]):
+class EventStream(Subscription, AsyncIterator[bytes]):
     """One stream of server-sent events (HTML, section 9.2): `event` and `data` are the topic's name."""
 
     def __init__(
         self,
-        hub: Hub,
+        hub: EventHub,
         customer: int,
         caller: int,
         topics: Collection[Topic],

@@ -11,14 +11,14 @@ from uuid import UUID
 from keyrack.api.caller import Caller, permit
 from keyrack.api.grants import NOTHING, Grant
 from keyrack.api.permissions import Free, Permission
-from keyrack.api.subscriptions import Held
-from keyrack.assignments.submission import Asker, checksum
+from keyrack.api.subscriptions import Subscription
+from keyrack.assignments.submission import RequestOrigin, checksum
 from keyrack.auth.app_tokens import App
 from keyrack.auth.device_keys import Device
 from keyrack.core.errors import JSON, Refusal
 from keyrack.core.tracing.context import here
 from keyrack.db.connection import Database
-from keyrack.db.group_commit import Batches
+from keyrack.db.group_commit import GroupCommitter
 from keyrack.db.transaction_database import InTransaction
 
 Returns = Literal["", "minimal", "representation"]  # "" for what the spec says
@@ -30,7 +30,7 @@ class Request:
     """One request, after the edge has checked it. `customer` is the tenant: 0 where the endpoint has none."""
 
     db: Database
-    batches: Batches
+    batches: GroupCommitter
     announce: Callable[[LiteralString], None]  # one of `notices`, given when the request is done
     id: str
     method: str
@@ -56,7 +56,9 @@ class Request:
     events: bool = False  # the client wants server-sent events
     also: bool = False  # the client prefers the other media type that the endpoint has
     app: App | None = None  # for which user an app calls, where its id token says so
-    holds: Callable[[Held], None] | None = None  # what is held open until it is answered has its end known by this
+    holds: Callable[[Subscription], None] | None = (
+        None  # what is held open until it is answered has its end known by this
+    )
 
     @property
     def grant(self) -> Grant:
@@ -83,13 +85,15 @@ class Request:
 
     def within(self, db: InTransaction, announce: Callable[[LiteralString], None]) -> Request:
         """The same request in a transaction that is under way; `announce` keeps its notices until that is committed."""
-        return replace(self, db=db, batches=Batches(db), announce=announce)
+        return replace(self, db=db, batches=GroupCommitter(db), announce=announce)
 
     @property
-    def asker(self) -> Asker:
+    def asker(self) -> RequestOrigin:
         """Who asks for asynchronous work."""
         place = here.get()
-        return Asker(self.caller and self.caller.id, self.address, self.id, place.traceparent if place else None)
+        return RequestOrigin(
+            self.caller and self.caller.id, self.address, self.id, place.traceparent if place else None
+        )
 
     @property
     def checksum(self) -> str:
@@ -98,7 +102,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """What goes back: `body` is finished bytes, or None for an empty answer; a long one comes in `parts`."""
 
     status: int
@@ -110,31 +114,31 @@ class Answer:
     made: int | UUID | None = None  # the id of what was made, or of the work that was asked for
 
 
-class Undone(Exception):
+class DryRunRollback(Exception):
     """An answer, or a refusal, that leaves nothing behind: it is raised, so that the transaction that it stands in is
     undone, and what is kept for an Idempotency-Key with it."""
 
-    def __init__(self, outcome: Answer | Refusal) -> None:
+    def __init__(self, outcome: Response | Refusal) -> None:
         super().__init__()
         self.outcome = outcome
 
 
-NO_CONTENT = Answer(204)
+NO_CONTENT = Response(204)
 
 
 def answer(
     value: object, status: int = 200, headers: Mapping[str, str] | None = None, made: int | None = None
-) -> Answer:
+) -> Response:
     """An answer with `value` as JSON."""
-    return Answer(status, json.dumps(value).encode(), headers or {}, made=made)
+    return Response(status, json.dumps(value).encode(), headers or {}, made=made)
 
 
-def varied(headers: Mapping[str, str], name: str) -> dict[str, str]:
+def with_vary(headers: Mapping[str, str], name: str) -> dict[str, str]:
     """The headers of an answer that depends on this header of the request as well (RFC 9110, section 12.5.5)."""
     told = headers.get("Vary")
     return {**headers, "Vary": name if told is None else f"{told}, {name}"}
 
 
-def created(id: int) -> Answer:
+def created(id: int) -> Response:
     """201 with the id of what was made (spec: `{id}`)."""
-    return Answer(201, b'{"id": %d}' % id, made=id)
+    return Response(201, b'{"id": %d}' % id, made=id)

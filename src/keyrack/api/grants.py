@@ -7,20 +7,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from keyrack.api.permissions import GRANTED, WITHIN_GROUPS, Permission, Role
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import JSON, Forbidden
 
-NOT_PERMITTED = Reason(
+NOT_PERMITTED = ErrorCode(
     "permission-missing",
     "The permission {permission} is missing.",
     "Ask an owner of the customer for a role that has it: docs/access.md lists what each role may.",
 )
-LIMITED = Reason(
+LIMITED = ErrorCode(
     "limited-to-groups",
     "The permission {permission} reaches beyond the groups that you are limited to.",
     "Ask somebody who is not limited: docs/access.md lists what whoever is limited to groups may.",
 )
-FACTOR_NEEDED = Reason(
+FACTOR_NEEDED = ErrorCode(
     "second-factor-needed",
     "Your role in this customer needs a second factor, and you have signed in without one.",
     "Sign in to the console with a passkey, or with a password and a code; set one up in its settings first.",
@@ -76,7 +76,7 @@ _WITHOUT_FACTOR = Grant(needs_factor=True)
 _OF_ROLE = {str(role): Grant(permissions, role) for role, permissions in GRANTED.items()}
 
 
-def granted(role: str | None, *, is_limited: bool, lacks_factor: bool) -> Grant:
+def load_grants(role: str | None, *, is_limited: bool, lacks_factor: bool) -> Grant:
     """What a row of a role gives in the whole customer: nothing where there is no such role, where it is limited to
     groups, or where it needs a second factor that was not shown."""
     if lacks_factor:
@@ -84,13 +84,13 @@ def granted(role: str | None, *, is_limited: bool, lacks_factor: bool) -> Grant:
     return NOTHING if is_limited else _OF_ROLE.get(role or "", NOTHING)
 
 
-def within(role: str | None, scope: int, groups: Iterable[int], *, lacks_factor: bool) -> Grant:
+def in_scope(role: str | None, scope: int, groups: Iterable[int], *, lacks_factor: bool) -> Grant:
     """What it gives who is limited to groups: nothing to an owner, for whoever says who may cannot be limited."""
-    whole = granted(role, is_limited=role == Role.OWNER, lacks_factor=lacks_factor)
+    whole = load_grants(role, is_limited=role == Role.OWNER, lacks_factor=lacks_factor)
     return replace(whole, permissions=whole.permissions & WITHIN_GROUPS, scope=scope, groups=frozenset(groups))
 
 
-def refusal(grants: Mapping[int, Grant], wanted: Permission, customer: int) -> NotPermitted:
+def forbidden_response(grants: Mapping[int, Grant], wanted: Permission, customer: int) -> NotPermitted:
     """What somebody is told who has not what is wanted, in the customer or, for 0, in any."""
     needs = [grants[customer]] if customer in grants else [] if customer else list(grants.values())
     if any(grant.needs_factor for grant in needs):

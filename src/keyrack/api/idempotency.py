@@ -20,27 +20,27 @@ from typing import LiteralString
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from keyrack.api.exchange import Answer, Request
-from keyrack.core.error_codes import Fault, Reason
-from keyrack.core.errors import BadRequest, Conflict, Refusal, Repeated, TooManyRequests, Unprocessable
+from keyrack.api.exchange import Request, Response
+from keyrack.core.error_codes import ErrorCode, FieldError
+from keyrack.core.errors import BadRequest, Conflict, IdempotentReplay, Refusal, TooManyRequests, Unprocessable
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database
-from keyrack.db.row_batches import repeat
+from keyrack.db.row_batches import run_in_batches
 from keyrack.db.transaction_database import InTransaction
 
 LONGEST = 255  # characters of a key
 
-INVALID = Reason(
+INVALID = ErrorCode(
     "invalid-idempotency-key",
     f"The header Idempotency-Key must have 1 to {LONGEST} printable ASCII characters.",
     "Send a key of your own for each change, as a UUID.",
 )
-IN_FLIGHT = Reason(
+IN_FLIGHT = ErrorCode(
     "idempotency-key-in-flight",
     "A request with this Idempotency-Key is still being worked on.",
     "Wait a moment and send the same request again: it gets the answer of the first one.",
 )
-OTHER_REQUEST = Reason(
+OTHER_REQUEST = ErrorCode(
     "idempotency-key-reused",
     "This Idempotency-Key was used for another request.",
     "Use a new key for a new request; a repeat has the same method, address, body, `Prefer: return` and If-Match.",
@@ -63,7 +63,7 @@ select count(*) from gone
 """
 
 
-async def once(request: Request, key: str, hours: int, run: Callable[[Request], Awaitable[Answer]]) -> Answer:
+async def run_once(request: Request, key: str, hours: int, run: Callable[[Request], Awaitable[Response]]) -> Response:
     """The answer of `run`, or the one that the same key got less than so many hours before. Raises what `run` raises,
     the first time or again.
 
@@ -71,7 +71,7 @@ async def once(request: Request, key: str, hours: int, run: Callable[[Request], 
     first one runs.
     """
     if not (1 <= len(key) <= LONGEST and key.isascii() and key.isprintable()):
-        raise BadRequest(INVALID, errors=[Fault("wrong-form", INVALID.text, header="Idempotency-Key")])
+        raise BadRequest(INVALID, errors=[FieldError("wrong-form", INVALID.text, header="Idempotency-Key")])
     # One key for all who act for a customer, but for whom not everything exists there that does for the others
     own = not request.customer or request.scope is not None
     caller = request.caller.id if request.caller and own else 0
@@ -102,8 +102,8 @@ async def once(request: Request, key: str, hours: int, run: Callable[[Request], 
 
 
 async def _first(
-    connection: Connection, request: Request, run: Callable[[Request], Awaitable[Answer]]
-) -> Answer | Refusal:
+    connection: Connection, request: Request, run: Callable[[Request], Awaitable[Response]]
+) -> Response | Refusal:
     """What becomes of a request that is new; a refusal is kept too, unless it is one to try again after."""
     try:
         async with connection.transaction():
@@ -118,7 +118,7 @@ async def _first(
 
 async def forget(db: Database, settings: Settings) -> None:
     """Forget the keys that are old enough. A step of housekeeping."""
-    await repeat(db, settings.housekeeping_rows, FORGET, settings.idempotency_hours)
+    await run_in_batches(db, settings.housekeeping_rows, FORGET, settings.idempotency_hours)
 
 
 def _digest(*parts: bytes) -> bytes:
@@ -135,7 +135,7 @@ def _cipher(key: str) -> AESGCM:
     return AESGCM(_digest(b"answer", key.encode()))
 
 
-def _sealed(result: Answer | Refusal, key: str, request_id: str) -> bytes:
+def _sealed(result: Response | Refusal, key: str, request_id: str) -> bytes:
     body = result.body(request_id) if isinstance(result, Refusal) else result.body
     head: dict[str, object] = {
         "status": result.status,
@@ -155,7 +155,7 @@ def _sealed(result: Answer | Refusal, key: str, request_id: str) -> bytes:
     return nonce + _cipher(key).encrypt(nonce, json.dumps(head).encode() + b"\n" + (body or b""), None)
 
 
-def _opened(sealed: bytes, key: str) -> Answer:
+def _opened(sealed: bytes, key: str) -> Response:
     """The answer that was kept. Raises the refusal that was kept."""
     try:
         head, _, body = _cipher(key).decrypt(sealed[:12], sealed[12:], None).partition(b"\n")
@@ -164,7 +164,7 @@ def _opened(sealed: bytes, key: str) -> Answer:
     told = json.loads(head)
     headers = told["headers"] | {"Idempotency-Replayed": "true"}
     if (refused := told.get("refusal")) is not None:
-        reason = Reason(refused["code"], refused["text"])
-        errors = [Fault(**fault) for fault in refused["errors"]]
-        raise Repeated(told["status"], told["mediaType"], body, reason, headers, errors, refused["extensions"])
-    return Answer(told["status"], body if told["hasBody"] else None, headers, told["mediaType"])
+        reason = ErrorCode(refused["code"], refused["text"])
+        errors = [FieldError(**fault) for fault in refused["errors"]]
+        raise IdempotentReplay(told["status"], told["mediaType"], body, reason, headers, errors, refused["extensions"])
+    return Response(told["status"], body if told["hasBody"] else None, headers, told["mediaType"])

@@ -15,18 +15,18 @@ from urllib.parse import unquote
 
 import structlog
 
-from keyrack.api.odata import Query, Segment, behind
+from keyrack.api.odata import Query, Segment, segments_after
 from keyrack.api.read_sql import PAGE, Select
-from keyrack.api.response_spool import Kept, Spool
-from keyrack.core.error_codes import Reason
-from keyrack.core.errors import BadRequest, BrokenOff
+from keyrack.api.response_spool import Spool, SpooledResponse
+from keyrack.core.error_codes import ErrorCode
+from keyrack.core.errors import BadRequest, ConnectionAborted
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Row
 
 log = structlog.get_logger("keyrack.lists")
 
 AT_ONCE = 200  # rows that a cursor hands over at most: a process has that many of the largest in its memory
-TOO_SLOW = Reason(
+TOO_SLOW = ErrorCode(
     "answer-too-slow",
     "The answer took too long to be put together. Ask for less at once.",
     "Narrow the list with $filter, or take less with $top.",
@@ -66,7 +66,7 @@ class Listing:
             yield b"]"
         except Exception:
             log.exception("a list broke off midway", resource=self.select.resource.name)
-            raise BrokenOff from None
+            raise ConnectionAborted from None
 
     async def _others(self, row: Row) -> AsyncGenerator[bytes]:
         """The pieces behind the first one that have rows."""
@@ -75,7 +75,7 @@ class Listing:
         found: Row | None = row
         while found is not None and found["place"] is not None and left > 0:
             rows = min(self.settings.list_rows, 2 * found["rows"])
-            segments = behind(self.query.walk, found["place"], number)
+            segments = segments_after(self.query.walk, found["place"], number)
             found = None
             for segment in segments:
                 piece = await self._piece(min(rows, left), segment, segment.values)
@@ -103,7 +103,7 @@ class Listing:
     async def _row(self, sql: LiteralString, *args: object) -> Row | None:
         return await self.db.fetchrow(sql, *self.args, *args)
 
-    async def kept(self, spool: Spool, customer: int) -> Kept:
+    async def kept(self, spool: Spool, customer: int) -> SpooledResponse:
         """The array in a file, read in one transaction. Raises `BadRequest` and `Unavailable` above the bounds."""
         try:
             async with asyncio.timeout(self.settings.spool_seconds), aclosing(self._batches()) as batches:
@@ -127,7 +127,7 @@ class Listing:
         yield b"]"
 
 
-async def nothing() -> AsyncIterator[bytes]:
+async def empty_body() -> AsyncIterator[bytes]:
     """The bytes of an answer whose head alone was asked for."""
     for none in ():
         yield none

@@ -11,17 +11,17 @@ from dataclasses import replace
 from typing import LiteralString
 
 from keyrack.api.endpoint import Endpoint
-from keyrack.api.exchange import Answer, Request, varied
+from keyrack.api.exchange import Request, Response, with_vary
 from keyrack.api.odata import Limits
-from keyrack.api.read_endpoint import Read
+from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.api.response_spool import Spool
 from keyrack.core.settings import Settings
 from keyrack.db.transaction_database import InTransaction
 
-Run = Callable[[Request], Awaitable[Answer]]
+Run = Callable[[Request], Awaitable[Response]]
 
 
-async def minimal(request: Request, run: Run) -> Answer:
+async def minimal(request: Request, run: Run) -> Response:
     """The answer of `run`, as it is without a preference."""
     answer = await run(request)
     return replace(answer, headers=_applied(answer.headers, "minimal"))
@@ -29,13 +29,13 @@ async def minimal(request: Request, run: Run) -> Answer:
 
 async def representation(
     request: Request, run: Run, endpoint: Endpoint, limits: Limits, spool: Spool, settings: Settings
-) -> Answer:
+) -> Response:
     """The answer of `run` with what the endpoint `shows`, shaped by the query options of the request.
 
     Raises what `run` raises, and before that what the read says about the query options: then nothing is done.
     """
     shows = endpoint.shows
-    assert shows is not None and isinstance(shows.run, Read)  # noqa: S101 - who calls has looked
+    assert shows is not None and isinstance(shows.run, ReadEndpoint)  # noqa: S101 - who calls has looked
     shows.run.query(request, limits)
     announced: list[LiteralString] = []
     async with request.db.transaction() as connection:
@@ -59,7 +59,7 @@ async def representation(
 
 
 def _applied(headers: Mapping[str, str], what: str) -> dict[str, str]:
-    return varied({**headers, "Preference-Applied": f"return={what}"}, "Prefer")
+    return with_vary({**headers, "Preference-Applied": f"return={what}"}, "Prefer")
 
 
 def _with_secrets(shown: bytes, told: bytes | None) -> bytes:

@@ -9,15 +9,15 @@ from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
 from keyrack.api.schema.request_body import INVALID_MOMENT, moment
-from keyrack.core.error_codes import EMPTY_RANGE, Fault, Reason
+from keyrack.core.error_codes import EMPTY_RANGE, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest
 
-INVALID = Reason(
+INVALID = ErrorCode(
     "invalid-query-parameter",
     "The query parameter {name} is not valid. {hint}",
     "Correct the parameter that `errors` names; percent-encode its value.",
 )
-TOO_LONG_RANGE = Reason(
+TOO_LONG_RANGE = ErrorCode(
     "time-range-too-long",
     "The time between from and to is longer than {days} days.",
     "Ask for a shorter time, or for several one after the other.",
@@ -29,7 +29,7 @@ FIRST, LAST = datetime.min.replace(tzinfo=UTC) + DAY, datetime.max.replace(tzinf
 
 
 @dataclass(frozen=True)
-class Parameter:
+class QueryParameter:
     """One parameter: `read` makes of its text what the endpoint gets, or raises `ValueError` with a whole sentence."""
 
     name: str
@@ -57,12 +57,12 @@ def whole_number(text: str) -> int:
 
 MOMENT: Mapping[str, object] = {"type": "string", "format": "date-time"}
 TIME_RANGE = (
-    Parameter("from", a_time, "The beginning; without it a day before `to`.", MOMENT),
-    Parameter("to", a_time, "The end, which is not part of it; without it a day after `from`, or now.", MOMENT),
+    QueryParameter("from", a_time, "The beginning; without it a day before `to`.", MOMENT),
+    QueryParameter("to", a_time, "The end, which is not part of it; without it a day after `from`, or now.", MOMENT),
 )
 
 
-def given(query: bytes, parameters: Sequence[Parameter], *, beside: bool = False) -> dict[str, Any]:
+def given(query: bytes, parameters: Sequence[QueryParameter], *, beside: bool = False) -> dict[str, Any]:
     """The parameters of a query string by name, as they are read. Raises `BadRequest` for what is unknown, given more
     than once, not valid, or needed and not there; where they stand `beside` OData's options, what is unknown is not
     theirs to judge."""
@@ -107,10 +107,10 @@ def time_range(values: Mapping[str, Any], days: int) -> tuple[datetime, datetime
     if since is None:
         since = max(until, FIRST) - DAY
     if until <= since:
-        raise BadRequest(EMPTY_RANGE, errors=[Fault("out-of-range", EMPTY_RANGE.text, parameter="to")])
+        raise BadRequest(EMPTY_RANGE, errors=[FieldError("out-of-range", EMPTY_RANGE.text, parameter="to")])
     if until - since > timedelta(days=days):
         reason = TOO_LONG_RANGE.format(days=days)
-        raise BadRequest(reason, errors=[Fault("out-of-range", reason.text, parameter="to")])
+        raise BadRequest(reason, errors=[FieldError("out-of-range", reason.text, parameter="to")])
     return since, until
 
 
@@ -123,4 +123,6 @@ def _pairs(query: bytes) -> list[tuple[str, str]]:
 
 def _refuse(name: str, hint: str, code: str, valid: tuple[str, ...] = ()) -> NoReturn:
     shown = name[:LONGEST_NAME]
-    raise BadRequest(INVALID.format(name=shown, hint=hint), errors=[Fault(code, hint, parameter=shown, valid=valid)])
+    raise BadRequest(
+        INVALID.format(name=shown, hint=hint), errors=[FieldError(code, hint, parameter=shown, valid=valid)]
+    )

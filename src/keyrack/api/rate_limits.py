@@ -11,7 +11,7 @@ from keyrack.core.errors import TooManyRequests
 from keyrack.core.metrics.catalog import LIMITS
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
-from keyrack.db.row_batches import repeat
+from keyrack.db.row_batches import run_in_batches
 
 GIVE_BACK: LiteralString = "select give_back($1, $2) from generate_series(1, $3::integer)"
 TAKE: LiteralString = "select allowed, remaining, wait, reset from take($1, $2, $3, $4)"
@@ -31,7 +31,7 @@ select count(*) from gone
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class RateLimit:
     """`rate` a minute over time, `burst` at once; `name` is what the RateLimit headers call it."""
 
     name: str
@@ -100,10 +100,10 @@ class Limit:
 
 async def forget(db: Database, settings: Settings) -> None:
     """Forget the buckets that have been full for an hour. A step of housekeeping."""
-    await repeat(db, settings.housekeeping_rows, FORGET)
+    await run_in_batches(db, settings.housekeeping_rows, FORGET)
 
 
-Taken = tuple[Limit, object]  # a limit, and whose bucket it is
+Taken = tuple[RateLimit, object]  # a limit, and whose bucket it is
 
 
 async def take_each(statements: Statements, *wanted: Taken) -> None:

@@ -7,29 +7,31 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from keyrack.api import conditional_requests, list_responses, odata
-from keyrack.api.exchange import Answer, Request
+from keyrack.api.exchange import Request, Response
 from keyrack.api.list_responses import Listing
 from keyrack.api.odata import Limits, Query
 from keyrack.api.read_sql import PAGE, Parent, Select
 from keyrack.api.response_spool import Spool
-from keyrack.api.schema.group_scope import ids_first, later, limited
-from keyrack.core.error_codes import NOTHING_HERE, Reason
+from keyrack.api.schema.group_scope import in_group_scope, later, scoped_list
+from keyrack.core.error_codes import NOTHING_HERE, ErrorCode
 from keyrack.core.errors import NotFound
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Row
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadEndpoint:
     """An endpoint that reads: the rows of `select`, shaped by the query options."""
 
     select: Select
-    missing: Reason = NOTHING_HERE  # 404: the row, or the parent, is not there
-    empty: Reason | None = None  # 404: the parent is there and has none
-    silent: Reason | None = None  # 404: who tells it is there and has not told it yet
+    missing: ErrorCode = NOTHING_HERE  # 404: the row, or the parent, is not there
+    empty: ErrorCode | None = None  # 404: the parent is there and has none
+    silent: ErrorCode | None = None  # 404: who tells it is there and has not told it yet
     tenant: Callable[[Request], int] = lambda request: request.customer
 
-    async def __call__(self, request: Request, _body: None, limits: Limits, spool: Spool, settings: Settings) -> Answer:
+    async def __call__(
+        self, request: Request, _body: None, limits: Limits, spool: Spool, settings: Settings
+    ) -> Response:
         select, query = self._selected(request), self.query(request, limits)
         args = (*self._before(request), *request.ids)
         first = len(args) + 1
@@ -44,27 +46,29 @@ class Read:
             return self._tagged(request, row, None, headers)
         if row["body"] is not None:
             return self._tagged(request, row, self._body(row, query, row["body"]), headers)
-        answer = conditional_requests.judged(
-            request, Answer(200, None, {**headers, **conditional_requests.FRESH}, parts=list_responses.nothing())
+        answer = conditional_requests.apply_preconditions(
+            request, Response(200, None, {**headers, **conditional_requests.FRESH}, parts=list_responses.empty_body())
         )
         if request.method == "HEAD" or answer.status != 200:
             return answer
         if not query.walk or not request.chunks:
             kept = await listing.kept(spool, request.customer)
-            return Answer(200, None, {**answer.headers, "Content-Length": str(kept.length)}, parts=kept)
+            return Response(200, None, {**answer.headers, "Content-Length": str(kept.length)}, parts=kept)
         piece = await listing.first()
         if piece is None:
             raise NotFound(self.missing)
         if piece["place"] is None:
-            return Answer(200, self._body(row, query, piece["body"]), answer.headers)
-        return Answer(200, None, answer.headers, parts=listing.pieces(piece))
+            return Response(200, self._body(row, query, piece["body"]), answer.headers)
+        return Response(200, None, answer.headers, parts=listing.pieces(piece))
 
     def _known(self, request: Request, query: Query) -> list[int]:
         """The versions of a list that the client has, where it is of use that the database knows them: it does not make
         the JSON then. Whether a list may be empty is asked of the list."""
         if request.if_none_match is None or self.empty or not query.plain:
             return []
-        return conditional_requests.versions(self.select.resource, conditional_requests.had(request.if_none_match))
+        return conditional_requests.versions(
+            self.select.resource, conditional_requests.parse_if_none_match(request.if_none_match)
+        )
 
     def _found(self, row: Row | None) -> Row:
         """The row of a statement, which has none where the parent is missing. Raises `NotFound`."""
@@ -72,14 +76,14 @@ class Read:
             raise NotFound(self.missing)
         return row
 
-    def _tagged(self, request: Request, row: Row, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+    def _tagged(self, request: Request, row: Row, body: bytes | None, headers: Mapping[str, str]) -> Response:
         """The answer with its tag, or that the client has it. Raises `PreconditionFailed`."""
         told = {
             **headers,
             **conditional_requests.FRESH,
             "ETag": conditional_requests.tag(self.select.resource, row["version"]),
         }
-        return conditional_requests.judged(request, Answer(200, body, told))
+        return conditional_requests.apply_preconditions(request, Response(200, body, told))
 
     def query(self, request: Request, limits: Limits) -> Query:
         """What the query options ask for. Raises `BadRequest`, `NotImplemented`, and `NotPermitted` where they reach
@@ -129,8 +133,8 @@ class Read:
 @cache
 def _limited(select: Select) -> Select:
     """The same for who is limited to groups: the scope is parameter `$2`. Raises `TypeError` where there is none."""
-    parent = select.of and Parent(limited(select.of.resource), select.of.link)
-    teller = select.teller and limited(select.teller)
+    parent = select.of and Parent(in_group_scope(select.of.resource), select.of.link)
+    teller = select.teller and in_group_scope(select.teller)
     is_list = parent is None and not select.one
-    resource = ids_first(select.resource) if is_list else limited(select.resource)
+    resource = scoped_list(select.resource) if is_list else in_group_scope(select.resource)
     return replace(select, resource=resource, of=parent, by=later(select.by), first="$3", teller=teller)

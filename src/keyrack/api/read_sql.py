@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import LiteralString
 
 from keyrack.api import keyset_sql
-from keyrack.api.odata import Lead, Query, Segment, Shape, Source, place
+from keyrack.api.odata import ApplySource, IndexOrder, Query, Segment, Shape, parameter_name
 from keyrack.api.schema.fields import Resource
 
 LONGEST_KEPT = 8_000  # characters of a statement that is kept: nobody can fill the memory with long ones
@@ -87,7 +87,7 @@ class Select:
             answer, body = self._one(query), "a.body"
         elif known:
             answer = self._version(query, free)
-            has_it: LiteralString = version + " = any(" + place(free + 2) + "::int8[])"
+            has_it: LiteralString = version + " = any(" + parameter_name(free + 2) + "::int8[])"
             body = "case when " + has_it + " then null else (" + self._array_of(query, free) + ") end"
         else:
             answer, body = self._whole(query, free), "a.body"
@@ -125,10 +125,12 @@ class Select:
         the segment, or at the beginning how many are skipped. Columns: `body`; `rows` in it; `place`, the criteria of
         the last one as text where the piece is full, else null. No row where the parent is missing.
         """
-        rows: LiteralString = place(free) + "::int8"
-        size: LiteralString = place(free + 1) + "::int8"
-        page: LiteralString = " limit " + rows + (" offset " + place(free + 2) + "::int8" if behind is None else "")
-        names: list[LiteralString] = ["k" + place(number)[1:] for number in range(len(query.walk))]
+        rows: LiteralString = parameter_name(free) + "::int8"
+        size: LiteralString = parameter_name(free + 1) + "::int8"
+        page: LiteralString = (
+            " limit " + rows + (" offset " + parameter_name(free + 2) + "::int8" if behind is None else "")
+        )
+        names: list[LiteralString] = ["k" + parameter_name(number)[1:] for number in range(len(query.walk))]
         criteria: LiteralString = ", ".join(
             [key.sql + " as " + name for key, name in zip(query.walk, names, strict=True)]
         )
@@ -187,15 +189,15 @@ class Select:
 
     def _bounded(self, query: Query, free: int, rows: LiteralString, then: LiteralString) -> LiteralString:
         """The rows in their parenthesis, one more than the list may have at most: a `$top` stands inside of it."""
-        most: LiteralString = place(free) + "::int8 + 1"
+        most: LiteralString = parameter_name(free) + "::int8 + 1"
         if query.top is not None:
             return rows + ")" + then + " limit " + most
         return rows + " limit " + ("least(" + most + ", " + PAGE + ")" if self.paged else most) + ")" + then
 
     def _array_or_null(self, free: int) -> LiteralString:
         """The bytes of the list, null where it has too many rows or one too long."""
-        rows: LiteralString = place(free) + "::int8"
-        size: LiteralString = place(free + 1) + "::int8"
+        rows: LiteralString = parameter_name(free) + "::int8"
+        size: LiteralString = parameter_name(free + 1) + "::int8"
         small: LiteralString = self._array(" filter (where octet_length(item) <= " + size + ")")
         return (
             "case when count(*) > " + rows + " or bool_or(octet_length(item) > " + size + ") then null else " + small
@@ -205,7 +207,7 @@ class Select:
     def _fingerprint(self, version: LiteralString, free: int) -> LiteralString:
         """The version of a list: of its rows' versions in their order, null where it has too many rows."""
         listed: LiteralString = "coalesce(hash_array_extended(array_agg(int8send(" + version + ")), 0), 0)"
-        return "case when count(*) <= " + place(free) + "::int8 then " + listed + " end"
+        return "case when count(*) <= " + parameter_name(free) + "::int8 then " + listed + " end"
 
     def _value(self, query: Query, row: LiteralString) -> LiteralString:
         """SQL of a row as JSON; after its page was cut, so that no row is written in vain."""
@@ -226,12 +228,18 @@ class Select:
         """The rows of the page, as `select` shows them."""
         if not query.apart:
             return select + self._page(query, row)
-        keys = keyset_sql.Keys(self.resource)
+        keys = keyset_sql.PrimaryKeySql(self.resource)
         page: LiteralString = "select " + keys.selected + self._page(query)
         if query.lead is not None:
-            first = "select " + keys.selected + self._resource(query.where, "", keyset_sql.among(query.lead, keys))
-            page = keyset_sql.led(query.lead, first + " order by " + query.order, page, skips=bool(query.skip))
-        return keyset_sql.shown(page, select + self._resource("", row, keys.same))
+            first = (
+                "select "
+                + keys.selected
+                + self._resource(query.where, "", keyset_sql.is_index_candidate(query.lead, keys))
+            )
+            page = keyset_sql.page_by_index(
+                query.lead, first + " order by " + query.order, page, skips=bool(query.skip)
+            )
+        return keyset_sql.page_rows(page, select + self._resource("", row, keys.same))
 
     def _page(self, query: Query, row: LiteralString = "") -> LiteralString:
         """FROM, WHERE, ORDER BY and LIMIT of the rows that the query asks for."""
@@ -288,10 +296,10 @@ def _built(
     count: bool,
     untopped: bool,
     skips: bool,
-    source: Source | None,
+    source: ApplySource | None,
     plain: bool,
     apart: bool,
-    lead: Lead | None,
+    lead: IndexOrder | None,
     free: int,
     known: bool,
 ) -> LiteralString:

@@ -11,18 +11,18 @@ from typing import IO
 
 import structlog
 
-from keyrack.core.error_codes import Reason
-from keyrack.core.errors import BadRequest, BrokenOff, Unavailable
+from keyrack.core.error_codes import ErrorCode
+from keyrack.core.errors import BadRequest, ConnectionAborted, Unavailable
 
 log = structlog.get_logger("keyrack.spool")
 
 SENT_AT_ONCE = 262_144  # bytes
-NO_ROOM = Reason(
+NO_ROOM = ErrorCode(
     "too-many-long-answers",
     "There are too many long answers under way at the moment. Please try again, or ask for less at once.",
     "Try again after the seconds that Retry-After says, or ask for less at once.",
 )
-TOO_LONG = Reason(
+TOO_LONG = ErrorCode(
     "answer-too-long",
     "The answer has more than {most} bytes, and no index leads through it in this order. Ask for less at once with"
     " $filter, $select or $top, or leave out $orderby.",
@@ -38,9 +38,9 @@ class Spool:
         self.directory = directory
         self._taken: Counter[int] = Counter()  # customer -> bytes
 
-    async def keep(self, customer: int, parts: AsyncIterable[bytes]) -> Kept:
+    async def keep(self, customer: int, parts: AsyncIterable[bytes]) -> SpooledResponse:
         """The answer of these parts. Raises `BadRequest` if it is too long, `Unavailable` for want of room."""
-        kept = Kept(self, customer)
+        kept = SpooledResponse(self, customer)
         try:
             async for part in parts:
                 await kept.add(part)
@@ -65,7 +65,7 @@ class Spool:
             del self._taken[customer]
 
 
-class Kept(AsyncIterator[bytes]):
+class SpooledResponse(AsyncIterator[bytes]):
     """One answer in a file that has no name, so that nothing is left of it whatever happens."""
 
     def __init__(self, spool: Spool, customer: int) -> None:
@@ -95,7 +95,7 @@ class Kept(AsyncIterator[bytes]):
         if self._file is not None:
             self._file.seek(0)
 
-    def __aiter__(self) -> Kept:
+    def __aiter__(self) -> SpooledResponse:
         return self
 
     async def __anext__(self) -> bytes:
@@ -103,7 +103,7 @@ class Kept(AsyncIterator[bytes]):
             part = b"" if self._file is None else await asyncio.to_thread(self._file.read, SENT_AT_ONCE)
         except OSError:
             log.exception("a long answer broke off midway")
-            raise BrokenOff from None
+            raise ConnectionAborted from None
         if not part:
             raise StopAsyncIteration
         return part

@@ -15,7 +15,7 @@ Name = Topic | Literal["gap"]
 Stays = Callable[[], Awaitable[float]]  # until when the caller may go on, in seconds since 1970; raises `Refusal`
 
 
-class Held:
+class Subscription:
     """A stream, or a request that waits: `until` and what `stays` tells are seconds since 1970, and it ends then."""
 
     def __init__(self, customer: int, caller: int, until: float, stays: Stays) -> None:

@@ -15,7 +15,7 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from keyrack.assignments.failure_codes import GIVEN_UP
-from keyrack.assignments.rules import Assignment, Decision, Ground, Key, Operation, as_given_up, decide
+from keyrack.assignments.rules import Assignment, Decision, Key, Operation, OperationState, decide, fail_permanently
 from keyrack.core.metrics.catalog import OPERATION_SECONDS, OPERATIONS, OPERATIONS_OF
 from keyrack.core.tracing.spans import TRACES
 from keyrack.db.connection import Connection, Row
@@ -96,7 +96,7 @@ returning (select set_config('keyrack.operations', $3, true))
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class AppliedBatch:
     """What one transaction came to."""
 
     operations: int = 0
@@ -105,9 +105,9 @@ class Done:
     failed: frozenset[UUID] = frozenset()  # of the operations
     begun: int = 0  # in nanoseconds since 1970
 
-    def __add__(self, other: Done) -> Done:
+    def __add__(self, other: AppliedBatch) -> AppliedBatch:
         customers, failed = self.customers | other.customers, self.failed | other.failed
-        return Done(self.operations + other.operations, self.deliveries + other.deliveries, customers, failed)
+        return AppliedBatch(self.operations + other.operations, self.deliveries + other.deliveries, customers, failed)
 
 
 async def pending(connection: Connection, customer: int, most: int) -> list[Row]:
@@ -131,7 +131,7 @@ async def claim(connection: Connection, customers: Sequence[int], each: int) -> 
     return await connection.fetch(CLAIM, customers, each)
 
 
-async def apply(connection: Connection, rows: Sequence[Row]) -> Done:
+async def apply(connection: Connection, rows: Sequence[Row]) -> AppliedBatch:
     """Apply these pending operations, of customers that the caller holds, in this order."""
     begun = time.time_ns()
     if TRACES.on:
@@ -147,9 +147,9 @@ async def apply(connection: Connection, rows: Sequence[Row]) -> Done:
     return await _finish(connection, rows, decisions, shown, begun)
 
 
-async def give_up(connection: Connection, row: Row) -> Done:
+async def give_up(connection: Connection, row: Row) -> AppliedBatch:
     """Let an operation fail that has an error of its own; what it would have done is not done."""
-    shown = as_given_up(_operation(row))
+    shown = fail_permanently(_operation(row))
     return await _finish(connection, [row], [Decision(shown, GIVEN_UP)], [shown], time.time_ns())
 
 
@@ -171,8 +171,8 @@ async def present(connection: Connection, keys: Iterable[Key]) -> dict[Key, Assi
     }  # fmt: skip
 
 
-async def _ground(connection: Connection, operations: Sequence[Operation]) -> Ground:
-    ground = Ground()
+async def _ground(connection: Connection, operations: Sequence[Operation]) -> OperationState:
+    ground = OperationState()
     wanted = {(o.customer, o.assignment) for o in operations if o.assignment is not None}
     if wanted:
         ground.assignments = await present(connection, wanted)
@@ -217,7 +217,7 @@ def _last(rows: Sequence[Row], operations: Sequence[Operation], decisions: Seque
     return last
 
 
-async def _write(connection: Connection, ground: Ground, last: Last) -> list[int]:
+async def _write(connection: Connection, ground: OperationState, last: Last) -> list[int]:
     """Write what has become of the assignments; the ids of the created ones."""
     if ground.ended:
         ended = sorted(ground.ended)
@@ -251,7 +251,7 @@ async def _finish(
     decisions: Sequence[Decision],
     shown: Sequence[Mapping[str, Any]],
     begun: int,
-) -> Done:
+) -> AppliedBatch:
     deliveries = await connection.fetchval(
         outbox.FINISH,
         [row["customer_id"] for row in rows],
@@ -262,10 +262,10 @@ async def _finish(
     )
     each = zip(rows, decisions, strict=True)
     failed = frozenset([row["operation_id"] for row, decision in each if decision.failure is not None])
-    return Done(len(rows), deliveries, frozenset([row["customer_id"] for row in rows]), failed, begun)
+    return AppliedBatch(len(rows), deliveries, frozenset([row["customer_id"] for row in rows]), failed, begun)
 
 
-def count(rows: Sequence[Row], done: Done) -> None:
+def count(rows: Sequence[Row], done: AppliedBatch) -> None:
     """Count operations that were applied, and how long they had waited: when they are committed, or as good as that."""
     OPERATIONS.add("succeeded", by=done.operations - len(done.failed))
     OPERATIONS.add("failed", by=len(done.failed))

@@ -18,7 +18,7 @@ from uuid import UUID
 import structlog
 
 from keyrack.assignments import apply
-from keyrack.core.error_codes import NO_CUSTOMER, Reason
+from keyrack.core.error_codes import NO_CUSTOMER, ErrorCode
 from keyrack.core.errors import NotFound, Unavailable
 from keyrack.core.metrics.catalog import LIMITS
 from keyrack.core.settings import Settings
@@ -28,12 +28,12 @@ log = structlog.get_logger("keyrack.holds")
 
 PIECE = 500  # operations that one transaction of a drain applies, at most
 PATIENCE = 5.0  # seconds that a command gives the workers to get over an operation that fails
-BUSY = Reason(
+BUSY = ErrorCode(
     "customer-busy",
     "The customer has too much work under way. Please try again.",
     "Nothing was done: send the same request again after the seconds that Retry-After says.",
 )
-STUCK = Reason(
+STUCK = ErrorCode(
     "operation-retried",
     "An operation of the customer is being tried again. Please try again.",
     "Nothing was done: send the same request again after the seconds that Retry-After says.",
@@ -43,19 +43,19 @@ ANY_PENDING: LiteralString = "select exists (select from operation where custome
 HOLD: LiteralString = "select true from customer_hold where customer_id = $1 for update"
 
 
-async def take(connection: Connection, customer: int) -> None:
+async def lock(connection: Connection, customer: int) -> None:
     """Hold the customer until the transaction ends. Raises `NotFound` when there is no such customer."""
     if await connection.fetchval(HOLD, customer) is None:
         raise NotFound(NO_CUSTOMER)
 
 
-async def settle(connection: Connection, customer: int) -> None:
+async def lock_and_flush(connection: Connection, customer: int) -> None:
     """Hold the customer and apply what is pending. Raises `Unavailable` if more than a piece has been asked for.
 
     Ends that a change of the ground has brought about do not count: in a batch they may be this transaction's own, so
     that nobody else could ever apply them. They go piece by piece, however many, in the time that the caller has.
     """
-    await take(connection, customer)
+    await lock(connection, customer)
     # Lock first, read in the next statement: what was committed before the lock was ours is seen
     while len(rows := await apply.pending(connection, customer, PIECE + 1)) > PIECE:
         ends = [row for row in rows if row["cause"] != "Request"]  # these come first
@@ -74,7 +74,7 @@ async def apply_at_once(connection: Connection, customer: int, *operations: UUID
     await _apply(connection, await apply.named(connection, customer, operations))
 
 
-async def drain(db: Database, customer: int, settings: Settings) -> None:
+async def flush_pending(db: Database, customer: int, settings: Settings) -> None:
     """Apply what is pending in committed pieces, as far as the settings allow. Raises `Unavailable` beyond that; what
     was applied stays so."""
     end = time.monotonic() + settings.drain_seconds
@@ -82,7 +82,7 @@ async def drain(db: Database, customer: int, settings: Settings) -> None:
     done = 0
     while await db.fetchval(ANY_PENDING, customer):
         async with db.transaction() as connection:
-            await take(connection, customer)
+            await lock(connection, customer)
             rows = await apply.pending(connection, customer, piece)
             await _apply(connection, rows)
         if len(rows) < piece:
@@ -92,7 +92,7 @@ async def drain(db: Database, customer: int, settings: Settings) -> None:
             raise Unavailable(BUSY)
 
 
-async def foretell(connection: Connection, customer: int, operations: Sequence[UUID]) -> dict[UUID, str | None]:
+async def simulate_pending(connection: Connection, customer: int, operations: Sequence[UUID]) -> dict[UUID, str | None]:
     """Apply these pending operations of a customer that the caller holds, and tell why each came to nothing, or None.
     The caller undoes it all. Raises `Unavailable` if they cannot be applied."""
     await _apply(connection, await apply.named(connection, customer, operations), counted=False)
@@ -114,7 +114,7 @@ async def _apply(connection: Connection, rows: list[Row], *, counted: bool = Tru
         apply.count(rows, done)
 
 
-class Turns:
+class CustomerTurns:
     """The requests of one process that change the ground of a customer: one at a time, few wait, the others hear 503.
 
     They wait here, without a connection, and not in the database.
@@ -141,13 +141,13 @@ class Turns:
                 del self._there[customer], self._locks[customer]
 
 
-async def settle_all(db: Database, connection: Connection, customers: Iterable[int], settings: Settings) -> None:
+async def flush_all(db: Database, connection: Connection, customers: Iterable[int], settings: Settings) -> None:
     """The same for a command that changes the ground of several customers in its own transaction, `connection`."""
     ordered = sorted(set(customers))
     for customer in ordered:
         await _drain_whole(db, customer, settings)
     for customer in ordered:
-        await settle(connection, customer)
+        await lock_and_flush(connection, customer)
 
 
 async def _drain_whole(db: Database, customer: int, settings: Settings) -> None:
@@ -155,7 +155,7 @@ async def _drain_whole(db: Database, customer: int, settings: Settings) -> None:
     end = time.monotonic() + PATIENCE
     while True:
         try:
-            await drain(db, customer, settings)
+            await flush_pending(db, customer, settings)
             return
         except Unavailable as busy:
             if busy.reason != BUSY and time.monotonic() > end:

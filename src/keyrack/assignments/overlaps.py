@@ -17,8 +17,8 @@ from typing import Any, LiteralString
 
 from keyrack.assignments import apply
 from keyrack.assignments.rules import LIFETIME, Assignment
-from keyrack.assignments.submission import Wanted
-from keyrack.core.error_codes import Reason
+from keyrack.assignments.submission import OperationRequest
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import BadRequest
 from keyrack.db.connection import Connection, Row
 
@@ -26,7 +26,7 @@ COMPARED = 50_000  # assignments that a batch is compared with, at most
 BREATH = 25  # items after which others get their turn
 READ = 1_000  # assignments after which they do
 BLOCK = 64  # assignments of a car whose last end is known
-TOO_MANY = Reason(
+TOO_MANY = ErrorCode(
     "too-many-overlaps",
     "Couldn't carry out the batch. Its cars have more than {most} assignments"
     " between its first start and its last end.",
@@ -51,29 +51,29 @@ Told = Mapping[str, Any]  # {"assignmentId": ..} or {"item": ..}, with userId, s
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class CarPeriod:
     """A time of a car; times are texts `yyyy-MM-ddTHH:mm:ssZ`, which sort as the times do."""
 
     car: int
     start: str
     end: str | None  # None: without end
 
-    def with_(self, other: Span) -> Span:
+    def with_(self, other: CarPeriod) -> CarPeriod:
         """From the first start to the last end of both."""
         end = None if self.end is None or other.end is None else max(self.end, other.end)
-        return Span(self.car, min(self.start, other.start), end)
+        return CarPeriod(self.car, min(self.start, other.start), end)
 
-    def lies_in(self, other: Span) -> bool:
+    def lies_in(self, other: CarPeriod) -> bool:
         ends_in = other.end is None or (self.end is not None and self.end <= other.end)
         return self.car == other.car and self.start >= other.start and ends_in
 
 
-def _span(assignment: Assignment) -> Span:
-    return Span(assignment.car, assignment.start, assignment.end)
+def _span(assignment: Assignment) -> CarPeriod:
+    return CarPeriod(assignment.car, assignment.start, assignment.end)
 
 
 @dataclass(frozen=True, slots=True)
-class Overlap:
+class OverlapReport:
     """With whom something overlaps, as far as it is told; whether there are more; whether that is why not to do it.
 
     What takes no time of a car that its assignment did not have is never refused: to take back must be possible.
@@ -96,7 +96,7 @@ class _Book:
         for id, assignment in present.items():
             self._enter(("assignmentId", id), assignment)
 
-    def meant(self, wanted: Wanted) -> Assignment | None:
+    def meant(self, wanted: OperationRequest) -> Assignment | None:
         """The assignment as it would be; None where it is to end, or is not there any more."""
         if wanted.kind == "CreateAssignment":
             request, user = wanted.request, wanted.user or 0
@@ -104,7 +104,7 @@ class _Book:
         before = self.present.get(wanted.assignment or 0)
         return None if before is None or wanted.kind == "DeleteAssignment" else before.patched(wanted.request)
 
-    def note(self, place: int, wanted: Wanted, meant: Assignment | None) -> None:
+    def note(self, place: int, wanted: OperationRequest, meant: Assignment | None) -> None:
         """It is done."""
         who = _who(place, wanted)
         if (before := self.present.pop(wanted.assignment or 0, None)) is not None:
@@ -119,7 +119,7 @@ class _Book:
         if assignment.start < (assignment.end or NEVER):
             there[who] = assignment
 
-    def overlapping(self, place: int, wanted: Wanted, span: Span) -> Iterator[Told]:
+    def overlapping(self, place: int, wanted: OperationRequest, span: CarPeriod) -> Iterator[Told]:
         """What changes here, and overlaps; looked for as far as it is asked for."""
         own, start, end = _who(place, wanted), span.start, span.end or NEVER
         if start >= end:
@@ -129,19 +129,19 @@ class _Book:
                 yield _told(who, there.user, _span(there))
 
 
-def _who(place: int, wanted: Wanted) -> tuple[str, int]:
+def _who(place: int, wanted: OperationRequest) -> tuple[str, int]:
     """By what others are told of it."""
     return ("item", place) if wanted.assignment is None else ("assignmentId", wanted.assignment)
 
 
-def _told(who: tuple[str, int], user: int, span: Span) -> Told:
+def _told(who: tuple[str, int], user: int, span: CarPeriod) -> Told:
     name, number = who
     return {name: number, "userId": user, "start": span.start, "end": span.end}
 
 
 async def find(
-    connection: Connection, customer: int, wanted: Mapping[int, Wanted], most: int, *, refuse: bool
-) -> dict[int, Overlap]:
+    connection: Connection, customer: int, wanted: Mapping[int, OperationRequest], most: int, *, refuse: bool
+) -> dict[int, OverlapReport]:
     """With whom each of these overlaps, by its place in the batch, `most` told of each.
 
     With `refuse`, what takes a time anew that somebody else has is taken as not done by those behind it.
@@ -152,7 +152,7 @@ async def find(
     foreseen = await _foreseen(wanted, _Book(book.present))
     beside = _Beside(connection, customer, ids)
     await beside.read(foreseen.values())
-    found: dict[int, Overlap] = {}
+    found: dict[int, OverlapReport] = {}
     async for place, one in _breathing(wanted):
         meant, before = book.meant(one), book.present.get(one.assignment or 0)
         if meant is None:
@@ -163,13 +163,13 @@ async def find(
             await beside.read([span])
         told = list(islice(chain(beside.overlapping(span), book.overlapping(place, one, span)), most + 1))
         is_new = bool(told) and (before is None or not span.lies_in(_span(before)))
-        found[place] = Overlap(told[:most], len(told) > most, is_new)
+        found[place] = OverlapReport(told[:most], len(told) > most, is_new)
         if not (refuse and is_new):
             book.note(place, one, meant)
     return found
 
 
-async def _breathing(wanted: Mapping[int, Wanted]) -> AsyncIterator[tuple[int, Wanted]]:
+async def _breathing(wanted: Mapping[int, OperationRequest]) -> AsyncIterator[tuple[int, OperationRequest]]:
     """Each of these by its place; others get their turn between them."""
     for number, placed in enumerate(wanted.items(), 1):
         yield placed
@@ -177,9 +177,9 @@ async def _breathing(wanted: Mapping[int, Wanted]) -> AsyncIterator[tuple[int, W
             await asyncio.sleep(0)
 
 
-async def _foreseen(wanted: Mapping[int, Wanted], book: _Book) -> dict[int, Span]:
+async def _foreseen(wanted: Mapping[int, OperationRequest], book: _Book) -> dict[int, CarPeriod]:
     """The span of each, if all of them are done."""
-    spans: dict[int, Span] = {}
+    spans: dict[int, CarPeriod] = {}
     async for place, one in _breathing(wanted):
         meant = book.meant(one)
         if meant is not None:
@@ -193,12 +193,12 @@ class _Beside:
 
     def __init__(self, connection: Connection, customer: int, but: set[int]) -> None:
         self._connection, self._customer, self._but = connection, customer, sorted(but)
-        self._times: dict[int, Span] = {}  # of each car, from the first start to the last end
+        self._times: dict[int, CarPeriod] = {}  # of each car, from the first start to the last end
         self._cars: dict[int, _Car] = {}
 
-    async def read(self, spans: Iterable[Span]) -> None:
+    async def read(self, spans: Iterable[CarPeriod]) -> None:
         """Read what overlaps these, unless it has been read. Raises `BadRequest` where that is too much."""
-        wider: dict[int, Span] = {}
+        wider: dict[int, CarPeriod] = {}
         for span in spans:
             known = wider.get(span.car) or self._times.get(span.car)
             if known is None or not span.lies_in(known):
@@ -218,7 +218,7 @@ class _Beside:
                 self._cars[row["car_id"]].enter(row)
             await asyncio.sleep(0)
 
-    def overlapping(self, span: Span) -> Iterator[Told]:
+    def overlapping(self, span: CarPeriod) -> Iterator[Told]:
         return self._cars[span.car].overlapping(span)
 
 
@@ -241,7 +241,7 @@ class _Car:
         self._rows.append(row)
         self._starts.append(row["start"])
 
-    def overlapping(self, span: Span) -> Iterator[Told]:
+    def overlapping(self, span: CarPeriod) -> Iterator[Told]:
         """What overlaps, by its start; looked for as far as it is asked for."""
         if span.start >= (span.end or NEVER):
             return
@@ -251,5 +251,5 @@ class _Car:
                 continue
             for row in self._rows[first : min(first + BLOCK, until)]:
                 if (row["end"] or NEVER) > span.start:
-                    there = Span(span.car, row["start"], row["end"])
+                    there = CarPeriod(span.car, row["start"], row["end"])
                     yield _told(("assignmentId", row["assignment_id"]), row["user_id"], there)

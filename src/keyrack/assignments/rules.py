@@ -110,7 +110,7 @@ class Operation:
 
 
 @dataclass(slots=True)
-class Ground:
+class OperationState:
     """What operations stand on, and what they have made of it so far."""
 
     assignments: dict[Key, Assignment] = field(default_factory=dict[Key, Assignment])
@@ -138,7 +138,7 @@ class Decision:
     created: int | None = None  # its place among the ground's `created`, while the assignment has no id
 
 
-def decide(operation: Operation, ground: Ground) -> Decision:
+def decide(operation: Operation, ground: OperationState) -> Decision:
     """Apply an operation to the ground."""
     match operation.kind:
         case "CreateAssignment":
@@ -149,7 +149,7 @@ def decide(operation: Operation, ground: Ground) -> Decision:
             return _delete(operation, ground)
 
 
-def _create(operation: Operation, ground: Ground) -> Decision:
+def _create(operation: Operation, ground: OperationState) -> Decision:
     assert operation.user is not None  # noqa: S101 - every creation has one, or its row could not be written
     asked = operation.request
     lifetime, _ = lifetimes(asked["lifetime"], None)
@@ -164,7 +164,7 @@ def _create(operation: Operation, ground: Ground) -> Decision:
     return Decision(wanted.shown(), created=len(ground.created) - 1)
 
 
-def _update(operation: Operation, ground: Ground) -> Decision:
+def _update(operation: Operation, ground: OperationState) -> Decision:
     key = (operation.customer, operation.assignment or 0)
     before = ground.assignments.get(key)
     if before is None or not operation.reaches(before):
@@ -188,7 +188,7 @@ def _check_times(wanted: Assignment) -> None:
         raise Failure(RENEWABLE_TOO_LATE)
 
 
-def _delete(operation: Operation, ground: Ground) -> Decision:
+def _delete(operation: Operation, ground: OperationState) -> Decision:
     key = (operation.customer, operation.assignment or 0)
     before = ground.assignments.get(key)
     if before is not None and operation.reaches(before):
@@ -207,7 +207,7 @@ def _as_asked(operation: Operation) -> dict[str, Any]:
     return known | nothing | dict(operation.request)
 
 
-def as_given_up(operation: Operation) -> dict[str, Any]:
+def fail_permanently(operation: Operation) -> dict[str, Any]:
     """The outcome's values of an operation that could not even be decided."""
     try:
         return _as_asked(operation)

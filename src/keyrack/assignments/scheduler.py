@@ -14,7 +14,7 @@ from typing import LiteralString
 import structlog
 
 from keyrack.assignments import apply
-from keyrack.assignments.apply import Done
+from keyrack.assignments.apply import AppliedBatch
 from keyrack.core.tracing.spans import TRACES
 from keyrack.db.connection import Connection, Database, Row, is_interruption
 
@@ -50,14 +50,14 @@ update customer_hold set due_at = now() + make_interval(secs => $3) where custom
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CustomerBatch:
     """Customers whose operations one transaction applies."""
 
     customers: list[int]
     operations: int
 
 
-class Rounds:
+class OperationScheduler:
     """The rounds of one worker. All its loops share them, so that each begins where the last one has ended."""
 
     def __init__(self, db: Database, call_another: Callable[[], None], call_later: Callable[[float], None]) -> None:
@@ -68,7 +68,7 @@ class Rounds:
         self._apart: set[int] = set()  # customers that something from outside stood in the way of
         self._most = 100  # operations of one transaction; follows the time that they take
 
-    async def run(self) -> Done | None:
+    async def run(self) -> AppliedBatch | None:
         """Apply what one transaction can. Returns None when nobody has work that is due and not under way."""
         groups, whole = await self._waiting()
         if len(groups) > 1:
@@ -86,28 +86,28 @@ class Rounds:
                 return done
         return None
 
-    async def _waiting(self) -> tuple[list[Group], bool]:
+    async def _waiting(self) -> tuple[list[CustomerBatch], bool]:
         """Who has work, from behind the last one on, and whether these are all up to the end."""
         rows = await self._db.fetch(WAITING, self._after, MANY + 1, CUSTOMERS)
         if not rows and self._after:
             self._after = 0
             rows = await self._db.fetch(WAITING, 0, MANY + 1, CUSTOMERS)
-        groups: list[Group] = []
+        groups: list[CustomerBatch] = []
         shared = False  # whether the last group takes more
         for row in rows:
             customer, operations = row["customer_id"], row["operations"]
             if operations > MANY or customer in self._apart:
-                groups.append(Group([customer], operations))
+                groups.append(CustomerBatch([customer], operations))
                 shared = False
             elif shared and groups[-1].operations + operations <= self._most:
                 last = groups.pop()
-                groups.append(Group([*last.customers, customer], last.operations + operations))
+                groups.append(CustomerBatch([*last.customers, customer], last.operations + operations))
             else:
-                groups.append(Group([customer], operations))
+                groups.append(CustomerBatch([customer], operations))
                 shared = True
         return groups, len(rows) < CUSTOMERS
 
-    async def _serve(self, group: Group, after: int) -> Done | None:
+    async def _serve(self, group: CustomerBatch, after: int) -> AppliedBatch | None:
         """Apply the group's operations; None where others hold all of its customers. As soon as they are held, the
         other loops look behind `after`."""
         each = self._most if len(group.customers) == 1 else MANY
@@ -135,9 +135,9 @@ class Rounds:
         elif operations >= self._most and seconds < TARGET / 2:
             self._most = min(LONGEST, self._most * 2)
 
-    async def _serve_singly(self, customers: Sequence[int]) -> Done:
+    async def _serve_singly(self, customers: Sequence[int]) -> AppliedBatch:
         """The same for the first few of each customer, each operation undone alone if it fails."""
-        total = Done()
+        total = AppliedBatch()
         for customer in customers:
             async with self._db.transaction() as connection:
                 for row in await apply.claim(connection, [customer], MANY):
@@ -148,7 +148,7 @@ class Rounds:
                     total += done
         return total
 
-    async def _apply_alone(self, connection: Connection, row: Row) -> Done | None:
+    async def _apply_alone(self, connection: Connection, row: Row) -> AppliedBatch | None:
         """Apply one operation; None when it is to be tried again later."""
         try:
             with TRACES.working():

@@ -20,7 +20,7 @@ Kind = Literal["CreateAssignment", "UpdateAssignment", "DeleteAssignment"]
 PIECE = 5_000  # ends that one statement asks for
 
 
-class Asker(NamedTuple):
+class RequestOrigin(NamedTuple):
     """Who asks: kept with the operation."""
 
     manager: int | None = None
@@ -30,7 +30,7 @@ class Asker(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class OperationRequest:
     """What somebody asks for: a creation names car and user, an end an assignment, a change both if it moves it."""
 
     kind: Kind
@@ -39,13 +39,13 @@ class Wanted:
     user: int | None
     request: Mapping[str, Any]  # start, end, lifetime, renewableAfter of a creation; the members that a change names
     checksum: str
-    asker: Asker
+    asker: RequestOrigin
     is_limited: bool = False  # who asks is limited to groups: it is about the assignment's car and user of now alone
     operation: UUID = field(default_factory=uuid4)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class References:
     """Whether what is named is there; if all of it is, it has been asked for."""
 
     assignment: bool
@@ -110,7 +110,7 @@ def checksum(body: bytes, method: str, path: str) -> str:
     return hashlib.md5(told, usedforsecurity=False).hexdigest().upper()
 
 
-async def ask(statements: Statements, customer: int, wanted: Sequence[Wanted]) -> list[Found]:
+async def submit(statements: Statements, customer: int, wanted: Sequence[OperationRequest]) -> list[References]:
     """Ask for these, in this order; for each, whether what it names is there."""
     rows = await statements.fetch(
         ASK, customer, [w.operation for w in wanted], [w.kind for w in wanted], [w.assignment for w in wanted],
@@ -118,28 +118,30 @@ async def ask(statements: Statements, customer: int, wanted: Sequence[Wanted]) -
         [w.checksum for w in wanted], [w.asker.manager for w in wanted], [w.asker.address for w in wanted],
         [w.asker.request for w in wanted], [w.asker.traceparent for w in wanted], [w.is_limited for w in wanted],
     )  # fmt: skip
-    return [Found(row["there"], row["car"], row["user"]) for row in rows]
+    return [References(row["there"], row["car"], row["user"]) for row in rows]
 
 
-async def take_back(statements: Statements, customer: int, operations: Sequence[UUID]) -> None:
+async def cancel(statements: Statements, customer: int, operations: Sequence[UUID]) -> None:
     """Let it not have been asked for, in the transaction in which it was."""
     await statements.execute(TAKE_BACK, customer, operations)
 
 
-async def end_all_of_car(
-    statements: Statements, customer: int, car: int, cause: str, checksum: str, asker: Asker
+async def submit_end_for_car(
+    statements: Statements, customer: int, car: int, cause: str, checksum: str, asker: RequestOrigin
 ) -> None:
     """Ask for the end of every assignment of a car, in the caller's transaction, which holds the customer."""
     await _end_all(statements, ENDS_OF_CAR, customer, car, cause, checksum, asker)
 
 
-async def end_all_of_user(statements: Statements, customer: int, user: int, checksum: str, asker: Asker) -> None:
+async def end_all_of_user(
+    statements: Statements, customer: int, user: int, checksum: str, asker: RequestOrigin
+) -> None:
     """Ask for the end of every assignment of a user within the customer, in the same way."""
     await _end_all(statements, ENDS_OF_USER, customer, user, "UserRemoved", checksum, asker)
 
 
 async def _end_all(
-    statements: Statements, sql: LiteralString, customer: int, of: int, cause: str, checksum: str, asker: Asker
+    statements: Statements, sql: LiteralString, customer: int, of: int, cause: str, checksum: str, asker: RequestOrigin
 ) -> None:
     last, count = 0, PIECE
     while count == PIECE:

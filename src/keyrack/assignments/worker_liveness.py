@@ -26,7 +26,7 @@ then (select extract(epoch from now() - least(
 """
 
 
-async def unattended(statements: Statements) -> float | None:
+async def seconds_without_worker(statements: Statements) -> float | None:
     """Seconds for which work has waited while no worker lives anywhere; None if it does not, or not for long yet.
 
     Raises what the database raises.

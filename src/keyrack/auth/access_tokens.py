@@ -13,7 +13,7 @@ from joserfc.errors import JoseError
 from keyrack.auth.signing_keys import SigningKeys
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
-from keyrack.db.row_batches import repeat
+from keyrack.db.row_batches import run_in_batches
 
 TOKEN_SECONDS = 3600
 API_AUDIENCE = "keyrack"
@@ -29,7 +29,7 @@ select count(*) from gone
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class AccessTokenClaims:
     """An access token that one of our keys has signed."""
 
     jti: str
@@ -43,14 +43,16 @@ class Token:
     secret: int | None = None
 
 
-def decoded(text: str, keys: SigningKeys) -> Token | None:
+def decode_token(text: str, keys: SigningKeys) -> AccessTokenClaims | None:
     """What the token says, if it is an access token of ours; when it ends is looked at by who uses it."""
     try:
         found = jwt.decode(text, keys.set, algorithms=["RS256"])
         claims = found.claims
         if found.header.get("typ") != TYPE or claims.get("aud") != API_AUDIENCE:
             return None
-        token = Token(str(claims["jti"]), UUID(claims["sub"]), float(claims["exp"]), float(claims.get("iat", 0)))
+        token = AccessTokenClaims(
+            str(claims["jti"]), UUID(claims["sub"]), float(claims["exp"]), float(claims.get("iat", 0))
+        )
         if "client_id" in claims:
             return replace(token, scopes=frozenset(claims["scope"].split()), secret=int(claims["secret"]))
         amr = tuple(str(one) for one in claims.get("amr", ()))
@@ -59,11 +61,11 @@ def decoded(text: str, keys: SigningKeys) -> Token | None:
         return None
 
 
-async def revoke(statements: Statements, token: Token) -> None:
+async def revoke(statements: Statements, token: AccessTokenClaims) -> None:
     """From now on the token is refused by every process."""
     await statements.execute(REVOKE, token.jti, datetime.fromtimestamp(token.expires, UTC))
 
 
 async def forget(db: Database, settings: Settings) -> None:
     """Forget revocations of tokens that are over anyway. A step of housekeeping."""
-    await repeat(db, settings.housekeeping_rows, FORGET)
+    await run_in_batches(db, settings.housekeeping_rows, FORGET)

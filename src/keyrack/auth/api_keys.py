@@ -6,9 +6,9 @@ import json
 from typing import LiteralString
 
 from keyrack.api.rate_limits import shown
-from keyrack.core.error_codes import INVALID_KEY, Fault
+from keyrack.core.error_codes import INVALID_KEY, FieldError
 from keyrack.core.errors import Unauthorized
-from keyrack.core.log_config import Seldom
+from keyrack.core.log_config import RateLimitedLogger
 from keyrack.db.connection import Database
 
 FIND: LiteralString = """
@@ -18,14 +18,14 @@ from api_key where hash = $1
 """
 MISSING, UNKNOWN, REVOKED, EXPIRED = "missing", "unknown", "revoked", "expired"
 
-_seldom = Seldom("keyrack.keys")
+_seldom = RateLimitedLogger("keyrack.keys")
 
 
 class KeyRefused(Unauthorized):
     """401 for an API key. The caller learns which header is meant; what was wrong with the key, only the log."""
 
     def __init__(self, header: str, because: str, key: int | None = None) -> None:
-        fault = Fault("missing", f"The header {header} is missing.", header=header)
+        fault = FieldError("missing", f"The header {header} is missing.", header=header)
         super().__init__(INVALID_KEY, errors=(fault,) if because == MISSING else ())
         self.header = header
         self.because = because

@@ -45,7 +45,7 @@ async def remember(statements: Statements, customer: int, subject: UUID, user: i
         await statements.execute(REMEMBER, customer, subject, user)
 
 
-async def is_there(statements: Statements, app: App) -> bool:
+async def user_exists(statements: Statements, app: App) -> bool:
     """Whether the user is the customer's, now."""
     return await statements.fetchval(USER, app.customer, app.subject) == app.user
 

@@ -16,12 +16,12 @@ from uuid import UUID
 from joserfc import jwt
 
 from keyrack.api.caller import Caller
-from keyrack.api.grants import Grant, granted, within
+from keyrack.api.grants import Grant, in_scope, load_grants
 from keyrack.auth import access_tokens, app_tokens, client_authentication, device_keys
-from keyrack.auth.access_tokens import API_AUDIENCE, TOKEN_SECONDS, TYPE, Token
+from keyrack.auth.access_tokens import API_AUDIENCE, TOKEN_SECONDS, TYPE, AccessTokenClaims
 from keyrack.auth.api_keys import EXPIRED, MISSING, KeyRefused, good_until
 from keyrack.auth.app_tokens import App
-from keyrack.auth.cache import Memory
+from keyrack.auth.cache import SingleFlightCache
 from keyrack.auth.device_keys import Device, Scope
 from keyrack.auth.password_hashing import Passwords
 from keyrack.auth.signing_keys import SigningKeys
@@ -30,8 +30,8 @@ from keyrack.core.errors import Forbidden, NotFound, Unauthorized
 from keyrack.core.secret_hashes import digest
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Row
-from keyrack.db.encryption.cipher import Vault
-from keyrack.db.notification_listener import Listener
+from keyrack.db.encryption.cipher import Encryption
+from keyrack.db.notification_listener import NotificationListener
 from keyrack.db.replication.primary_heartbeat import Heartbeat
 
 MANAGER: LiteralString = """
@@ -52,7 +52,7 @@ from manager m where lower(username) = lower($1) and not is_disabled
 
 
 @dataclass(frozen=True, slots=True)
-class SignedIn:
+class AuthenticatedManager:
     """A manager who has shown to be it."""
 
     manager: int
@@ -64,24 +64,24 @@ class SignedIn:
     provider: int | None = None  # which has said who it is, of single sign-on
 
 
-class Access:
+class Authenticator:
     """The verified keys, tokens and managers of one process."""
 
-    def __init__(self, db: Database, settings: Settings, vault: Vault) -> None:
+    def __init__(self, db: Database, settings: Settings, vault: Encryption) -> None:
         self._db = db.reading()
         self._settings = settings
         self.vault = vault
         self.passwords = Passwords(settings.share_waiting, settings.share_seconds)
-        self.listener: Listener | None = None
+        self.listener: NotificationListener | None = None
         self.heartbeat: Heartbeat | None = None
         seconds = settings.access_seconds
-        self._keys = Memory[bytes, float](self._may_remember, seconds, "keys")
-        self._tokens = Memory[str, Token](self._may_remember, seconds, "tokens")
-        self._managers = Memory[tuple[UUID, bool], Caller](self._may_remember, seconds, "managers")
-        self._clients = Memory[str, Caller](self._may_remember, seconds, "clients")
-        self._devices = Memory[bytes, Device](self._may_remember, seconds, "devices")
-        self._apps = Memory[str, App](self._may_remember, seconds, "apps")
-        self._signing = Memory[None, SigningKeys](self._may_remember, seconds, "signing-keys")
+        self._keys = SingleFlightCache[bytes, float](self._may_remember, seconds, "keys")
+        self._tokens = SingleFlightCache[str, AccessTokenClaims](self._may_remember, seconds, "tokens")
+        self._managers = SingleFlightCache[tuple[UUID, bool], Caller](self._may_remember, seconds, "managers")
+        self._clients = SingleFlightCache[str, Caller](self._may_remember, seconds, "clients")
+        self._devices = SingleFlightCache[bytes, Device](self._may_remember, seconds, "devices")
+        self._apps = SingleFlightCache[str, App](self._may_remember, seconds, "apps")
+        self._signing = SingleFlightCache[None, SigningKeys](self._may_remember, seconds, "signing-keys")
         self._loaded: SigningKeys | None = None  # the last that were, valid or not
 
     def forget(self) -> None:
@@ -155,17 +155,17 @@ class Access:
         text = _bearer(authorization)
         self.check()
         app = await self._apps.get(text, lambda: self._app(text))
-        if app is None or app.until <= time.time() or not (looks_itself or await app_tokens.is_there(self._db, app)):
+        if app is None or app.until <= time.time() or not (looks_itself or await app_tokens.user_exists(self._db, app)):
             raise Unauthorized(INVALID_TOKEN)
         return app
 
     async def _app(self, text: str) -> App | None:
         return await app_tokens.find(self._db, text, await self.signing_keys(), self._settings.public_url)
 
-    async def _client(self, token: Token) -> Caller:
+    async def _client(self, token: AccessTokenClaims) -> Caller:
         """The client of a token. Raises `Unauthorized` where it may not call, or not by this token any more."""
         self.check()
-        caller = await self._clients.get(token.jti, lambda: client_authentication.calling(self._db, token))
+        caller = await self._clients.get(token.jti, lambda: client_authentication.load_caller(self._db, token))
         if caller is None or caller.until <= time.time():
             raise Unauthorized(INVALID_TOKEN)
         return caller
@@ -180,7 +180,7 @@ class Access:
             raise NotFound(NO_MANAGER)
         return replace(manager, amr=amr, began=began)
 
-    async def verified(self, username: str, password: str, address: str) -> SignedIn | None:
+    async def verified(self, username: str, password: str, address: str) -> AuthenticatedManager | None:
         """The manager whose password this is, or None: unknown user and wrong password cost the same time.
 
         Raises `Unavailable` where too many log-ins from the address wait already.
@@ -191,18 +191,18 @@ class Access:
         if not await self.passwords.verify(password, known, ("address", address)) or row is None:
             return None
         self.hold(proven)
-        return SignedIn(
+        return AuthenticatedManager(
             row["manager_id"], row["subject"], row["sign_outs"], has_factor=row["has_factor"],
             needs_factor=row["needs_factor"],
         )  # fmt: skip
 
-    async def token(self, signed_in: SignedIn) -> str:
+    async def token(self, signed_in: AuthenticatedManager) -> str:
         """An access token of a manager."""
         return await self.sign(
             signed_in.subject, API_AUDIENCE, typ=TYPE, sign_outs=signed_in.sign_outs, amr=signed_in.amr
         )
 
-    async def client_token(self, shown: client_authentication.Shown, scopes: Sequence[str]) -> str:
+    async def client_token(self, shown: client_authentication.AuthenticatedClient, scopes: Sequence[str]) -> str:
         """An access token of a client, for these scopes (RFC 9068, section 2.2)."""
         return await self.sign(
             shown.subject, API_AUDIENCE, typ=TYPE, client_id=str(shown.subject), scope=" ".join(scopes),
@@ -238,7 +238,7 @@ class Access:
         self._loaded = await SigningKeys.load(self._db, self.vault, self._loaded)
         return self._loaded
 
-    async def token_of(self, authorization: str | None) -> Token:
+    async def token_of(self, authorization: str | None) -> AccessTokenClaims:
         """The token of an `Authorization`, which may be somebody's who may not call any more. Raises `Unauthorized`."""
         text = _bearer(authorization)
         token = await self._tokens.get(text, lambda: self._decoded(text))
@@ -246,9 +246,9 @@ class Access:
             raise Unauthorized(INVALID_TOKEN)
         return token
 
-    async def _decoded(self, text: str) -> Token | None:
+    async def _decoded(self, text: str) -> AccessTokenClaims | None:
         """What the token says, unless it was revoked."""
-        token = access_tokens.decoded(text, await self.signing_keys())
+        token = access_tokens.decode_token(text, await self.signing_keys())
         if token is not None and await self._db.fetchval(access_tokens.IS_REVOKED, token.jti):
             return None
         return token
@@ -277,5 +277,5 @@ def _grant(row: Row, *, has_factor: bool) -> Grant:
     """What a manager may in the customer of the row."""
     lacks_factor = row["needs_factor"] and not has_factor
     if row["scope_id"] is not None:
-        return within(row["role"], row["scope_id"], row["groups"], lacks_factor=lacks_factor)
-    return granted(row["role"], is_limited=row["is_limited"], lacks_factor=lacks_factor)
+        return in_scope(row["role"], row["scope_id"], row["groups"], lacks_factor=lacks_factor)
+    return load_grants(row["role"], is_limited=row["is_limited"], lacks_factor=lacks_factor)

@@ -18,14 +18,14 @@ REMEMBERED = 10_000  # entries; beyond, it starts anew
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Question(Generic[V]):
+class _PendingLookup(Generic[V]):
     """What is being asked just now."""
 
     task: asyncio.Task[V | None]
     asked: float
 
 
-class Memory(Generic[K, V]):
+class SingleFlightCache(Generic[K, V]):
     """Answers by key. `fresh`: whether changes would have been heard of; an answer that has been on its way for more
     than `seconds` is not shared any more. `name` is what metrics call it."""
 
@@ -33,7 +33,7 @@ class Memory(Generic[K, V]):
         self._fresh = fresh
         self._seconds = seconds
         self._known: dict[K, V] = {}
-        self._asked: dict[K, _Question[V]] = {}
+        self._asked: dict[K, _PendingLookup[V]] = {}
         self._hits, self._misses = LOOKUPS.of(name, "hit"), LOOKUPS.of(name, "miss")
 
     def forget(self) -> None:
@@ -53,12 +53,12 @@ class Memory(Generic[K, V]):
         self._misses.value += 1
         question = self._asked.get(key)
         if question is None or question.asked + self._seconds < time.monotonic():
-            question = _Question(asyncio.create_task(ask()), time.monotonic())
+            question = _PendingLookup(asyncio.create_task(ask()), time.monotonic())
             self._asked[key] = question
             question.task.add_done_callback(lambda task: self._learn(key, question, task))
         return await asyncio.shield(question.task)  # one who goes away takes the answer from nobody
 
-    def _learn(self, key: K, question: _Question[V], task: asyncio.Task[V | None]) -> None:
+    def _learn(self, key: K, question: _PendingLookup[V], task: asyncio.Task[V | None]) -> None:
         failed = task.cancelled() or task.exception() is not None
         if self._asked.get(key) is not question:
             return

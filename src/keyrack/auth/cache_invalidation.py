@@ -6,7 +6,7 @@ from typing import LiteralString
 
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
-from keyrack.db.row_batches import repeat
+from keyrack.db.row_batches import run_in_batches
 
 # Answers differently after every change of who may call, whoever made it; see the table's triggers
 CHANGES: LiteralString = "select count(*), coalesce(sum(access_change_id), 0) from access_change"
@@ -20,4 +20,4 @@ select count(*) from gone
 
 async def forget_changes(db: Database, settings: Settings) -> None:
     """Forget the changes that every process has seen long ago. A step of housekeeping."""
-    await repeat(db, settings.housekeeping_rows, FORGET_CHANGES)
+    await run_in_batches(db, settings.housekeeping_rows, FORGET_CHANGES)

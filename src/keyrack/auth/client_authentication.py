@@ -13,9 +13,9 @@ from pydantic import WithJsonSchema
 from keyrack.api.caller import Caller
 from keyrack.api.grants import Grant
 from keyrack.api.permissions import PROGRAMS, Permission, closed
-from keyrack.auth.access_tokens import Token
-from keyrack.auth.login_throttle import slowed
-from keyrack.core.error_codes import Reason
+from keyrack.auth.access_tokens import AccessTokenClaims
+from keyrack.auth.login_throttle import raise_if_throttled
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import InvalidClient
 from keyrack.core.secret_hashes import digest
 from keyrack.core.settings import Settings
@@ -24,7 +24,7 @@ from keyrack.db.connection import Database, Statements
 PREFIX = "keyrack_client_"  # by which a secret that lies around is recognised
 SCOPE = WithJsonSchema({"type": "string", "enum": [str(one) for one in PROGRAMS]})  # of a member that is one
 
-INVALID_CLIENT = Reason(
+INVALID_CLIENT = ErrorCode(
     "invalid-client",
     "There is no machine client with this id and secret, or it may not call any more.",
     "Check both. Who may see clients sees in GET /clients whether it is disabled, or its time is over.",
@@ -53,7 +53,7 @@ from s
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class AuthenticatedClient:
     """A client that has shown one of its secrets."""
 
     subject: UUID
@@ -66,32 +66,34 @@ def new_secret() -> str:
     return PREFIX + secrets.token_urlsafe(32)
 
 
-def known(scopes: Iterable[str]) -> frozenset[Permission]:
+def find_client(scopes: Iterable[str]) -> frozenset[Permission]:
     """The permissions of these names and, of what may write, to read. A name that is none, or none that a client may
     have, is nothing."""
     by_name = {str(one): one for one in PROGRAMS}
     return closed(by_name[name] for name in scopes if name in by_name)
 
 
-async def shown(
+async def authenticate_client(
     statements: Statements, settings: Settings, client: str, secret: str, address: str, *, by_header: bool
-) -> Shown:
+) -> AuthenticatedClient:
     """The client with this id, if that is one of its secrets. Raises `InvalidClient`, and `TooManyRequests` for who has
     guessed too often: wrong tries are counted as those of log-ins are."""
-    async with slowed(statements, settings, address, client.lower()):
+    async with raise_if_throttled(statements, settings, address, client.lower()):
         row = await statements.fetchrow(SHOWN, client.lower(), digest(secret))
         if row is None:
             raise InvalidClient(INVALID_CLIENT, by_header=by_header)
-    return Shown(row["subject"], row["client_secret_id"], frozenset(map(str, known(row["scopes"]))))
+    return AuthenticatedClient(row["subject"], row["client_secret_id"], frozenset(map(str, find_client(row["scopes"]))))
 
 
-async def calling(db: Database, token: Token) -> Caller | None:
+async def load_caller(db: Database, token: AccessTokenClaims) -> Caller | None:
     """The client of a token: what it may is what the token was asked for, as far as the client has it now."""
     rows = await db.fetch(CLIENT, token.subject)
     if not rows or token.secret not in rows[0]["secrets"]:
         return None
-    asked = known(token.scopes)
-    grants = {row["customer_id"]: Grant(known(row["scopes"]) & asked) for row in rows if row["customer_id"] is not None}
+    asked = find_client(token.scopes)
+    grants = {
+        row["customer_id"]: Grant(find_client(row["scopes"]) & asked) for row in rows if row["customer_id"] is not None
+    }
     first = rows[0]
     return Caller(
         first["client_id"], first["name"], grants, is_client=True, secrets=frozenset(first["secrets"]),

@@ -50,7 +50,7 @@ delete from client_secret where client_id = $1 and client_secret_id = $2 returni
 """
 
 
-class Made(NamedTuple):
+class CreatedClient(NamedTuple):
     """A new client, with the secret that is shown once."""
 
     id: int
@@ -67,7 +67,7 @@ class Secret(NamedTuple):
 
 async def add(
     connection: Statements, customer: int | None, name: str, expires: datetime | None, most: int
-) -> Made | None:
+) -> CreatedClient | None:
     """Make a client that the customer manages, or the operator (None); None where the customer has `most` already."""
     if customer is not None:
         await connection.fetchval(LOCK, customer)
@@ -77,10 +77,10 @@ async def add(
     assert row is not None  # noqa: S101 - an insert without a condition
     secret = await add_secret(connection, row["client_id"])
     assert secret is not None  # noqa: S101 - it is the first
-    return Made(row["client_id"], row["subject"], secret.secret)
+    return CreatedClient(row["client_id"], row["subject"], secret.secret)
 
 
-async def give(connection: Statements, customer: int, client: int, scopes: Sequence[str]) -> None:
+async def grant_role(connection: Statements, customer: int, client: int, scopes: Sequence[str]) -> None:
     """From now on the client may just this in the customer."""
     await connection.execute(GIVE, customer, client, sorted(set(scopes)))
 

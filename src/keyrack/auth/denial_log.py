@@ -15,9 +15,9 @@ import asyncpg
 from keyrack.api.grants import NotPermitted
 from keyrack.db.audit_context import Actor, acting
 from keyrack.db.connection import UNREACHABLE, Database
-from keyrack.db.throttled_log import Interruptions
+from keyrack.db.throttled_log import ThrottledLogger
 
-log = Interruptions("keyrack.refusals")
+log = ThrottledLogger("keyrack.refusals")
 
 NOBODY = Actor("client")
 MOST = 10_000  # of one round: beyond, the metric alone counts them
@@ -30,7 +30,7 @@ from unnest($1::integer[], $2::text[], $3::text[], $4::integer[]) r (customer, p
 """
 
 
-class Refused(NamedTuple):
+class Denial(NamedTuple):
     """What was refused: 0 is no customer, which the log of the installation has."""
 
     customer: int
@@ -38,18 +38,18 @@ class Refused(NamedTuple):
     who: str
 
 
-class Refusals:
+class DenialLog:
     """Those of one process, written every `seconds`."""
 
     def __init__(self, db: Database, seconds: float) -> None:
         self._db = db
         self._seconds = seconds
-        self._counted: Counter[Refused] = Counter()
+        self._counted: Counter[Denial] = Counter()
 
     def count(self, refusal: NotPermitted) -> None:
         """Something was refused to whoever acts."""
         actor = acting.get() or NOBODY
-        refused = Refused(refusal.customer, refusal.permission, Actor(actor.type, actor.name, actor.id).told)
+        refused = Denial(refusal.customer, refusal.permission, Actor(actor.type, actor.name, actor.id).told)
         if refused in self._counted or len(self._counted) < MOST:
             self._counted[refused] += 1
 

@@ -8,19 +8,19 @@ from typing import LiteralString, NamedTuple
 
 from keyrack.api.permissions import Role
 from keyrack.auth.owners import OWNER_LIMITED
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Statements
 
 PLACE = "/console/invitation#"  # behind the public address; what follows it reaches no server and no log
-TOO_MANY = Reason(
+TOO_MANY = ErrorCode(
     "too-many-invitations",
     "The customer has as many open invitations as it may have.",
     "Withdraw one that nobody will accept: GET /invitations lists them.",
 )
-ALREADY = Reason(
+ALREADY = ErrorCode(
     "already-a-manager",
     "Whoever has this address acts for the customer already.",
     "Change the role instead: PATCH /managers/{managerId}.",
@@ -62,15 +62,15 @@ on conflict (customer_id, manager_id) do nothing
 """
 
 
-class LinkOver(LookupError):
+class LinkExpired(LookupError):
     """The link is not good any more: it was used, withdrawn or replaced, or its time is over."""
 
 
-class AccountThere(ValueError):
+class AccountExists(ValueError):
     """There is an account of the name already: it accepts by signing in."""
 
 
-class Invited(NamedTuple):
+class CreatedInvitation(NamedTuple):
     """An invitation that was made; the link is shown once."""
 
     id: int
@@ -78,7 +78,7 @@ class Invited(NamedTuple):
     expires: datetime
 
 
-class Found(NamedTuple):
+class InvitationPreview(NamedTuple):
     """What a link is good for."""
 
     customer: int
@@ -102,7 +102,7 @@ async def invite(
     *,
     mail: bool,
     language: str | None = None,
-) -> Invited:
+) -> CreatedInvitation:
     """Invite an address, in the caller's transaction, which holds the customer (`owners.hold`); an open invitation of
     the same address is replaced. Without `groups` it is for the whole fleet. With `mail` a mail with a link of its own
     is sent as well. Raises `Conflict`."""
@@ -120,7 +120,7 @@ async def invite(
     assert row is not None  # noqa: S101 - an insert without a condition
     if mail:
         await connection.execute(MAIL, address, customer, row["invitation_id"], language)
-    return Invited(row["invitation_id"], link(settings, secret), row["expires_at"])
+    return CreatedInvitation(row["invitation_id"], link(settings, secret), row["expires_at"])
 
 
 def link(settings: Settings, secret: str) -> str:
@@ -128,13 +128,13 @@ def link(settings: Settings, secret: str) -> str:
     return settings.public_url + PLACE + secret
 
 
-async def found(statements: Statements, hash: bytes) -> Found:
+async def find_pending(statements: Statements, hash: bytes) -> InvitationPreview:
     """What the link is good for of whose secret this is the digest. Raises `LinkOver` where it is not, or never was
     good."""
     row = await statements.fetchrow(FIND, hash)
     if row is None:
-        raise LinkOver
-    return Found(
+        raise LinkExpired
+    return InvitationPreview(
         row["customer_id"], row["invitation_id"], row["address"], Role(row["role"]),
         None if row["groups"] is None else tuple(row["groups"]), row["invited_by"], row["customer"],
         row["manager"],
@@ -147,13 +147,13 @@ async def accept(connection: Statements, hash: bytes, *, manager: int | None, pa
 
     It works once: the row that goes is the lock.
     """
-    invitation = await found(connection, hash)
+    invitation = await find_pending(connection, hash)
     if not await connection.fetchval(TAKEN, invitation.customer, invitation.id):
-        raise LinkOver
+        raise LinkExpired
     if manager is None:
         manager = await connection.fetchval(MAKE, invitation.address, password_hash)
         if manager is None:
-            raise AccountThere
+            raise AccountExists
     assert manager is not None  # noqa: S101 - an insert without a condition
     await connection.execute(JOIN, invitation.customer, manager)
     await connection.execute(GIVE, invitation.customer, manager, str(invitation.role), invitation.groups)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from keyrack.api.rate_limits import network
 from keyrack.auth import login_challenges, passkeys, totp
-from keyrack.auth.authenticator import Access, SignedIn
-from keyrack.auth.login_throttle import slowed
+from keyrack.auth.authenticator import AuthenticatedManager, Authenticator
+from keyrack.auth.login_throttle import raise_if_throttled
 from keyrack.core.errors import WrongCredentials
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
 
 
 async def sign_in(
-    statements: Statements, access: Access, settings: Settings, username: str, password: str, address: str
-) -> SignedIn:
+    statements: Statements, access: Authenticator, settings: Settings, username: str, password: str, address: str
+) -> AuthenticatedManager:
     """The manager of a user name and a password. Raises `WrongCredentials`, `TooManyRequests`, `Unavailable`."""
-    async with slowed(statements, settings, address, username):
+    async with raise_if_throttled(statements, settings, address, username):
         signed_in = await access.verified(username, password, network(address))
         if signed_in is None:
             raise WrongCredentials
@@ -23,15 +23,15 @@ async def sign_in(
 
 
 async def show_code(
-    statements: Statements, access: Access, settings: Settings, secret: str, given: str, address: str
-) -> tuple[SignedIn, str | None] | None:
+    statements: Statements, access: Authenticator, settings: Settings, secret: str, given: str, address: str
+) -> tuple[AuthenticatedManager, str | None] | None:
     """Who has shown a code, of the app or for recovery, after a right password, and the time zone that the browser
     said; None where that is over, or was tried too often. Raises as `sign_in` does: a wrong code costs like a wrong
     password."""
     step = await login_challenges.find(statements, secret)
     if step is None or not await login_challenges.attempt(statements, secret):
         return None
-    async with slowed(statements, settings, address, step.username):
+    async with raise_if_throttled(statements, settings, address, step.username):
         if not (
             await totp.use(statements, access.vault, step.manager, given)
             or await totp.use_recovery(statements, step.manager, given)
@@ -40,13 +40,15 @@ async def show_code(
     if not await login_challenges.end(statements, secret):
         return None
     amr = (*step.amr, "otp", "mfa")
-    return SignedIn(step.manager, step.subject, step.sign_outs, amr, provider=step.provider), step.time_zone
+    return AuthenticatedManager(step.manager, step.subject, step.sign_outs, amr, provider=step.provider), step.time_zone
 
 
-async def show_passkey(db: Database, settings: Settings, secret: str, credential: str, address: str) -> SignedIn:
+async def show_passkey(
+    db: Database, settings: Settings, secret: str, credential: str, address: str
+) -> AuthenticatedManager:
     """Whose passkey has signed the browser's challenge. Raises `WrongCredentials`, `TooManyRequests`."""
-    async with slowed(db, settings, address):
-        signed_in = await passkeys.signed_in(db, settings, secret, credential)
+    async with raise_if_throttled(db, settings, address):
+        signed_in = await passkeys.verify_authentication(db, settings, secret, credential)
         if signed_in is None:
             raise WrongCredentials
     return signed_in

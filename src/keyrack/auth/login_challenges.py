@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import LiteralString
 from uuid import UUID
 
-from keyrack.auth.authenticator import SignedIn
+from keyrack.auth.authenticator import AuthenticatedManager
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
-from keyrack.db.row_batches import repeat
+from keyrack.db.row_batches import run_in_batches
 
 SECONDS = 300  # for which a step is good
 TRIES = 5  # codes for one right password
@@ -74,7 +74,7 @@ select count(*) from gone
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LoginChallenge:
     """Somebody whose password was right, or for whom a provider has spoken, and who has yet to show a second factor."""
 
     manager: int
@@ -88,7 +88,9 @@ class Step:
     provider: int | None
 
 
-async def begin(statements: Statements, signed_in: SignedIn, time_zone: str | None, settings: Settings) -> str:
+async def begin(
+    statements: Statements, signed_in: AuthenticatedManager, time_zone: str | None, settings: Settings
+) -> str:
     """Wait for the second factor of somebody who has shown a first one: the secret for the browser."""
     secret = new_secret()
     most = settings.sign_in_steps_per_manager - 1
@@ -103,10 +105,10 @@ async def has_factor(statements: Statements, manager: int) -> bool:
     return bool(await statements.fetchval(HAS_FACTOR, manager))
 
 
-async def find(statements: Statements, secret: str) -> Step | None:
+async def find(statements: Statements, secret: str) -> LoginChallenge | None:
     """Whom the browser's secret is of, unless that is over."""
     row = await statements.fetchrow(FIND, digest(secret), TRIES, SECONDS)
-    return None if row is None else Step(*row.values())
+    return None if row is None else LoginChallenge(*row.values())
 
 
 async def attempt(statements: Statements, secret: str) -> bool:
@@ -126,13 +128,13 @@ async def challenge(statements: Statements, challenge: bytes, settings: Settings
     return secret
 
 
-async def challenged(statements: Statements, secret: str) -> bytes | None:
+async def find_challenge(statements: Statements, secret: str) -> bytes | None:
     """The challenge of a browser, once; None where it is over."""
     row = await statements.fetchrow(TAKE_PASSKEY, digest(secret), SECONDS)
     return row["challenge"] if row is not None and row["good"] else None
 
 
-async def registering(statements: Statements, manager: int, secret: str, challenge: bytes) -> None:
+async def store_registration(statements: Statements, manager: int, secret: str, challenge: bytes) -> None:
     """Keep the challenge for a new passkey of a manager, in place of the one before; `secret` tells it again."""
     await statements.execute(BEGIN_REGISTRATION, digest(secret), manager, challenge)
 
@@ -144,4 +146,4 @@ async def registered(statements: Statements, manager: int, secret: str) -> bool:
 
 async def forget(db: Database, settings: Settings) -> None:
     """Forget what nobody went on with. A step of housekeeping."""
-    await repeat(db, settings.housekeeping_rows, FORGET, SECONDS)
+    await run_in_batches(db, settings.housekeeping_rows, FORGET, SECONDS)

@@ -8,7 +8,7 @@ from typing import LiteralString
 
 import structlog
 
-from keyrack.api.rate_limits import Limit, Taken, give_back_each, network, shown, take_each
+from keyrack.api.rate_limits import RateLimit, Taken, give_back_each, network, shown, take_each
 from keyrack.core.errors import InvalidClient, TooManyRequests, WrongCredentials
 from keyrack.core.metrics.catalog import LOG_INS
 from keyrack.core.secret_hashes import digest
@@ -21,7 +21,7 @@ COMPARED: LiteralString = "select lower($1)"  # a name as the database compares 
 
 
 @asynccontextmanager
-async def slowed(
+async def raise_if_throttled(
     statements: Statements, settings: Settings, address: str, name: str | None = None
 ) -> AsyncGenerator[None]:
     """A try from this address, of somebody who says to have this name: taken from each bucket, and given back unless
@@ -52,12 +52,12 @@ async def _tries(statements: Statements, settings: Settings, whose: str, name: s
     The last one is far larger than the others: who has used up the first two takes nothing from it, so no single
     address locks out whom it can name. It bounds what many addresses may guess together.
     """
-    of_address = (Limit("address", settings.address_rate, settings.address_burst), whose)
+    of_address = (RateLimit("address", settings.address_rate, settings.address_burst), whose)
     if name is None:
         return (of_address,)
     named = digest(await statements.fetchval(COMPARED, name)).hex()
     return (
         of_address,
-        (Limit("login", settings.login_rate, settings.login_burst), f"{named} {whose}"),
-        (Limit("name", settings.name_rate, settings.name_burst), named),
+        (RateLimit("login", settings.login_rate, settings.login_burst), f"{named} {whose}"),
+        (RateLimit("name", settings.name_rate, settings.name_burst), named),
     )

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict
 from keyrack.db.connection import Statements
 
-LAST_OWNER = Reason(
+LAST_OWNER = ErrorCode(
     "last-owner",
     "The customer would be left without an owner who may sign in.",
     "Make somebody else an owner first, and wait until that person has accepted.",
 )
-OWNER_LIMITED = Reason(
+OWNER_LIMITED = ErrorCode(
     "owner-not-limited",
     "An owner says who may in the whole customer, and cannot be limited to groups.",
     "Give another role, or remove the groups in the same change.",
@@ -27,17 +27,17 @@ select c as customer_id from unnest($1::integer[]) c where not exists (
 """
 
 
-async def hold(connection: Statements, *customers: int) -> None:
+async def lock_roles(connection: Statements, *customers: int) -> None:
     """Hold who may act for these customers, in the caller's transaction."""
     await connection.execute(LOCK, sorted(customers))
 
 
-async def without(connection: Statements, *customers: int) -> list[int]:
+async def has_other_owner(connection: Statements, *customers: int) -> list[int]:
     """Those of the customers that have no owner who may sign in."""
     return [row["customer_id"] for row in await connection.fetch(WITHOUT, sorted(customers))]
 
 
-async def check(connection: Statements, customer: int) -> None:
+async def ensure_owner_remains(connection: Statements, customer: int) -> None:
     """Raises `Conflict` where what the caller's transaction has done leaves nobody who may say who may."""
-    if await without(connection, customer):
+    if await has_other_owner(connection, customer):
         raise Conflict(LAST_OWNER)

@@ -37,8 +37,8 @@ from webauthn.helpers.structs import (
 )
 
 from keyrack.auth import login_challenges
-from keyrack.auth.authenticator import SignedIn
-from keyrack.core.error_codes import Reason
+from keyrack.auth.authenticator import AuthenticatedManager
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, Unprocessable, on_constraint
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row, Statements
@@ -52,18 +52,18 @@ ALGORITHMS = [
 ]
 LONGEST_ID = 1_023  # bytes (WebAuthn, section 4, "Credential ID")
 
-NO_PASSKEYS = Reason(
+NO_PASSKEYS = ErrorCode(
     "passkeys-not-here",
     "Passkeys need a public address with a name: {url} has none.",
     "Set KEYRACK_PUBLIC_URL to an address with a host name, with https; to try it out, localhost is one.",
 )
-NOT_VERIFIED = Reason(
+NOT_VERIFIED = ErrorCode(
     "passkey-not-verified",
     "The passkey could not be verified.",
     "Ask for new options and try again; the device must verify its user, by a fingerprint, a face or a PIN.",
 )
-KNOWN = Reason("passkey-known", "This passkey is registered already.", "Use it, or choose another device.")
-TOO_MANY = Reason(
+KNOWN = ErrorCode("passkey-known", "This passkey is registered already.", "Use it, or choose another device.")
+TOO_MANY = ErrorCode(
     "too-many-passkeys",
     "The manager has as many passkeys as it may have. Remove one first.",
     "Remove one: DELETE /me/passkeys/{passkeyId}.",
@@ -86,7 +86,7 @@ update passkey set sign_count = $2, is_backed_up = $3, used_at = now() where pas
 REFUSE: LiteralString = "update passkey set is_refused = true where passkey_id = $1"
 
 
-class NotVerified(Unprocessable):
+class PasskeyNotVerified(Unprocessable):
     """What a browser sent is no passkey of ours, or not for this challenge."""
 
     def __init__(self) -> None:
@@ -126,11 +126,13 @@ async def creation(statements: Statements, settings: Settings, manager: int) -> 
         supported_pub_key_algs=ALGORITHMS,
         timeout=login_challenges.SECONDS * 1000,
     )
-    await login_challenges.registering(statements, manager, bytes_to_base64url(options.challenge), options.challenge)
+    await login_challenges.store_registration(
+        statements, manager, bytes_to_base64url(options.challenge), options.challenge
+    )
     return json.loads(options_to_json(options))
 
 
-async def asked(statements: Statements, manager: int, credential: Mapping[str, Any]) -> bytes:
+async def authentication_options(statements: Statements, manager: int, credential: Mapping[str, Any]) -> bytes:
     """The challenge that a new passkey answers, if the manager was given it; it is over then, whatever comes of it.
     Raises `NotVerified`."""
     try:
@@ -139,7 +141,7 @@ async def asked(statements: Statements, manager: int, credential: Mapping[str, A
     except Exception as error:  # what a stranger sends breaks the parser in many ways
         raise _unverified(error) from None
     if not await login_challenges.registered(statements, manager, bytes_to_base64url(challenge)):
-        raise NotVerified
+        raise PasskeyNotVerified
     return challenge
 
 
@@ -169,7 +171,7 @@ async def register(
     except Exception as error:  # the same
         raise _unverified(error) from None
     if len(made.credential_id) > LONGEST_ID:
-        raise NotVerified
+        raise PasskeyNotVerified
     told = [each.value for each in parsed.response.transports or []]
     with on_constraint({"passkey_credential_id_key": (Conflict, KNOWN)}):
         id = await connection.fetchval(
@@ -179,7 +181,7 @@ async def register(
     return id, _kind(made.credential_device_type)
 
 
-async def request(statements: Statements, settings: Settings) -> tuple[dict[str, Any], str] | None:
+async def registration_options(statements: Statements, settings: Settings) -> tuple[dict[str, Any], str] | None:
     """The options to sign in (PublicKeyCredentialRequestOptionsJSON), and the secret for the browser that asks; None
     where there are no passkeys. No name is asked for: the device knows whose they are."""
     rp = host(settings)
@@ -192,13 +194,15 @@ async def request(statements: Statements, settings: Settings) -> tuple[dict[str,
     return json.loads(options_to_json(options)), secret
 
 
-async def signed_in(db: Database, settings: Settings, secret: str, credential: str) -> SignedIn | None:
+async def verify_authentication(
+    db: Database, settings: Settings, secret: str, credential: str
+) -> AuthenticatedManager | None:
     """Who has signed this browser's challenge; None for anything that is wrong with it.
 
     A sign count that does not grow is that of a copy: the passkey is refused from then on, which the log of changes
     has. Those that are synced between devices count nothing and say 0 each time (section 6.1.1).
     """
-    rp, challenge = host(settings), await login_challenges.challenged(db, secret)
+    rp, challenge = host(settings), await login_challenges.find_challenge(db, secret)
     if rp is None or challenge is None:
         return None
     async with db.transaction() as connection:
@@ -222,7 +226,7 @@ async def signed_in(db: Database, settings: Settings, secret: str, credential: s
         return await _counted(connection, row, shown)
 
 
-async def _counted(connection: Connection, row: Row, shown: VerifiedAuthentication) -> SignedIn | None:
+async def _counted(connection: Connection, row: Row, shown: VerifiedAuthentication) -> AuthenticatedManager | None:
     count = shown.new_sign_count
     if (count or row["sign_count"]) and count <= row["sign_count"]:
         log.warning("a passkey's count went back: it is refused from now on", passkey=row["passkey_id"], alert=True)
@@ -230,7 +234,7 @@ async def _counted(connection: Connection, row: Row, shown: VerifiedAuthenticati
         return None
     await connection.execute(USED, row["passkey_id"], count, shown.credential_backed_up)
     amr = (_kind(shown.credential_device_type), "user", "mfa")
-    return SignedIn(row["manager_id"], row["subject"], row["sign_outs"], amr)
+    return AuthenticatedManager(row["manager_id"], row["subject"], row["sign_outs"], amr)
 
 
 def _kind(device: CredentialDeviceType) -> str:
@@ -242,6 +246,6 @@ def _is_of(handle: bytes | None, subject: UUID) -> bool:
     return handle == subject.bytes
 
 
-def _unverified(error: Exception) -> NotVerified:
+def _unverified(error: Exception) -> PasskeyNotVerified:
     log.info("a passkey was not verified", kind=type(error).__name__)
-    return NotVerified()
+    return PasskeyNotVerified()

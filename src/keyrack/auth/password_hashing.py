@@ -15,7 +15,7 @@ from typing import TypeVar
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from keyrack.db.fair_semaphore import Shares, Who
+from keyrack.db.fair_semaphore import FairSemaphore, Tenants
 
 V = TypeVar("V")
 SHORTEST = 8  # characters of a manager's password
@@ -33,7 +33,7 @@ class Passwords:
     def __init__(self, waiting: int = 1, seconds: float = 1.0) -> None:
         self._hasher = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
         self._threads = ThreadPoolExecutor(self.THREADS, thread_name_prefix="passwords", initializer=_stand_back)
-        self._turns = Shares(self.THREADS, waiting, seconds, "passwords")
+        self._turns = FairSemaphore(self.THREADS, waiting, seconds, "passwords")
         self._nobody = self._hasher.hash(secrets.token_hex(16))
 
     async def hash(self, password: str, *parties: Hashable) -> str:
@@ -44,7 +44,7 @@ class Passwords:
         return await self._in_turn(parties, self._verify, password, hash)
 
     async def _in_turn(self, parties: tuple[Hashable, ...], work: Callable[..., V], *args: object) -> V:
-        who = Who(parties, 1)
+        who = Tenants(parties, 1)
         await self._turns.take(who)
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work, *args)

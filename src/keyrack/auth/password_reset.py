@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import LiteralString, NamedTuple
 
-from keyrack.auth.invitations import LinkOver
+from keyrack.auth.invitations import LinkExpired
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
-from keyrack.db.row_batches import repeat
+from keyrack.db.row_batches import run_in_batches
 
 PLACE = "/console/password#"  # behind the public address; what follows it reaches no server and no log
 
@@ -37,43 +37,43 @@ select (select count(*) from gone) + (select count(*) from old)
 """
 
 
-class Anew(NamedTuple):
+class PasswordReset(NamedTuple):
     """A link by which a password is set."""
 
     link: str
     language: str | None
 
 
-async def ask(statements: Statements, settings: Settings, address: str) -> None:
+async def request_link(statements: Statements, settings: Settings, address: str) -> None:
     """Have a link sent to the address, if it is somebody's. It says nothing of whether it is."""
     await statements.execute(ASK, address, settings.mail_waiting)
 
 
-async def made(connection: Statements, settings: Settings, name: str) -> Anew | None:
+async def create_link(connection: Statements, settings: Settings, name: str) -> PasswordReset | None:
     """A link for the manager of this name, in place of the one of before; None where there is nobody to get one."""
     row = await connection.fetchrow(WHOSE, name)
     if row is None:
         return None
     secret = new_secret()
     await connection.execute(LINK, row["manager_id"], digest(secret), settings.password_link_minutes)
-    return Anew(settings.public_url + PLACE + secret, row["language"])
+    return PasswordReset(settings.public_url + PLACE + secret, row["language"])
 
 
 async def check(statements: Statements, secret: str) -> None:
     """Raises `LinkOver` where the link with this secret is, or never was good."""
     if not await statements.fetchval(IS_GOOD, digest(secret)):
-        raise LinkOver
+        raise LinkExpired
 
 
-async def set_by(connection: Statements, secret: str, password_hash: str) -> str:
+async def reset_with_link(connection: Statements, secret: str, password_hash: str) -> str:
     """Set the password, in the caller's transaction: whose it is. The link is over with it. Raises `LinkOver`."""
     manager = await connection.fetchval(TAKEN, digest(secret))
     username = manager and await connection.fetchval(SET, manager, password_hash)
     if username is None:
-        raise LinkOver
+        raise LinkExpired
     return username
 
 
 async def forget(db: Database, settings: Settings) -> None:
     """Forget links and invitations whose time is over. A step of housekeeping."""
-    await repeat(db, settings.housekeeping_rows, FORGET)
+    await run_in_batches(db, settings.housekeeping_rows, FORGET)

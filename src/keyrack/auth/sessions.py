@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import LiteralString
 from uuid import UUID
 
-from keyrack.auth.authenticator import SignedIn
+from keyrack.auth.authenticator import AuthenticatedManager
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
-from keyrack.db.row_batches import repeat
+from keyrack.db.row_batches import run_in_batches
 
 LONGEST_AGENT = 250  # characters of what a browser says of itself, that are kept
 
@@ -53,7 +53,7 @@ select count(*) from gone
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class BrowserSession:
     """A manager who is signed in with a browser, and how the manager likes the pages; None for what was never said.
 
     `time_zone` is the one to show times in: the manager's, else `browser_zone`, which the browser said at signing in.
@@ -70,8 +70,8 @@ class Session:
     began: float  # seconds since 1970
 
 
-async def begin(
-    db: Database, signed_in: SignedIn, address: str, agent: str, time_zone: str | None, settings: Settings
+async def create_session(
+    db: Database, signed_in: AuthenticatedManager, address: str, agent: str, time_zone: str | None, settings: Settings
 ) -> str:
     """Begin a session: the secret for the browser. Of more than `sessions_per_manager` the ones unseen for longest
     end."""
@@ -83,14 +83,14 @@ async def begin(
     return secret
 
 
-async def find(db: Database, secret: str, settings: Settings, *, used: bool = True) -> Session | None:
+async def find(db: Database, secret: str, settings: Settings, *, used: bool = True) -> BrowserSession | None:
     """The session of a secret, unless it is over. Where it is `used`, that is written down once a minute."""
     row = await db.fetchrow(FIND, digest(secret), settings.session_minutes, settings.session_hours)
     if row is None:
         return None
     if used and row["stale"]:
         await db.execute(SEEN, row["session_id"])
-    return Session(
+    return BrowserSession(
         row["session_id"], row["subject"], row["username"], row["language"], row["zone"], row["time_zone"],
         row["theme"], tuple(row["amr"]), row["began"],
     )  # fmt: skip
@@ -108,4 +108,4 @@ async def end(statements: Statements, secret: str) -> None:
 
 async def forget(db: Database, settings: Settings) -> None:
     """Forget the sessions that are over. A step of housekeeping."""
-    await repeat(db, settings.housekeeping_rows, FORGET, settings.session_minutes, settings.session_hours)
+    await run_in_batches(db, settings.housekeeping_rows, FORGET, settings.session_minutes, settings.session_hours)

@@ -14,7 +14,7 @@ import structlog
 from joserfc.jwk import KeySet, RSAKey
 
 from keyrack.db.connection import Connection, Database, Statements
-from keyrack.db.encryption.cipher import CannotOpen, Vault
+from keyrack.db.encryption.cipher import CannotDecrypt, Encryption
 from keyrack.db.encryption.encrypted_columns import PRIVATE_KEY
 
 log = structlog.get_logger("keyrack.signing")
@@ -53,7 +53,7 @@ class SigningKeys:
         self.set = KeySet(list(keys.values()))
 
     @classmethod
-    async def load(cls, statements: Statements, vault: Vault, before: SigningKeys | None) -> SigningKeys:
+    async def load(cls, statements: Statements, vault: Encryption, before: SigningKeys | None) -> SigningKeys:
         """All keys that are not revoked; to read one that was not there `before` takes 30 ms.
 
         Raises `CannotOpen` if none of them opens; one that does not is left out.
@@ -63,12 +63,12 @@ class SigningKeys:
         for row in await statements.fetch(LOAD):
             try:
                 text = await vault.open(row["private_key"], PRIVATE_KEY, 0, row["kid"])
-            except CannotOpen:
+            except CannotDecrypt:
                 log.error("A signing key is left out: it does not open", kid=row["kid"], alert=True)
             else:
                 keys[text] = read.get(text) or RSAKey.import_key(json.loads(text))
         if not keys:
-            raise CannotOpen
+            raise CannotDecrypt
         return cls(keys)
 
     def public(self) -> Mapping[str, Any]:
@@ -85,7 +85,7 @@ class Revoked:
     signs: str
 
 
-async def ensure(db: Database, vault: Vault) -> None:
+async def ensure(db: Database, vault: Encryption) -> None:
     """Make the first key, once, however many processes start together."""
     async with db.transaction() as connection:
         await connection.execute(LOCK)
@@ -93,7 +93,7 @@ async def ensure(db: Database, vault: Vault) -> None:
             await _make(connection, vault)
 
 
-async def rotate(connection: Connection, vault: Vault) -> str:
+async def rotate(connection: Connection, vault: Encryption) -> str:
     """Make a new key that signs from now on, and drop those whose tokens have all expired. Returns its `kid`."""
     await connection.execute(LOCK)
     kid = await _make(connection, vault)
@@ -101,7 +101,7 @@ async def rotate(connection: Connection, vault: Vault) -> str:
     return kid
 
 
-async def revoke(connection: Connection, vault: Vault, kid: str) -> Revoked | None:
+async def revoke(connection: Connection, vault: Encryption, kid: str) -> Revoked | None:
     """Have a key's tokens refused from now on, and its private part forgotten; None: there is no such key.
 
     If it is the one that signs, a new one takes its place in the same transaction: an older one never does.
@@ -118,14 +118,14 @@ async def revoke(connection: Connection, vault: Vault, kid: str) -> Revoked | No
     return Revoked(at, before, current)
 
 
-async def revoke_all(connection: Connection, vault: Vault) -> str:
+async def revoke_all(connection: Connection, vault: Encryption) -> str:
     """Revoke every key, and make a new one. Returns its `kid`."""
     await connection.execute(LOCK)
     await connection.execute(REVOKE_ALL)
     return await _make(connection, vault)
 
 
-async def _make(connection: Connection, vault: Vault) -> str:
+async def _make(connection: Connection, vault: Encryption) -> str:
     kid = secrets.token_hex(16)
     key = await asyncio.to_thread(RSAKey.generate_key, 2048, {"use": "sig", "alg": "RS256", "kid": kid})
     private = json.dumps(key.as_dict(private=True))

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.twofactor.hotp import HOTP
 
 from keyrack.core.secret_hashes import digest
 from keyrack.db.connection import Connection, Statements
-from keyrack.db.encryption.cipher import Vault
+from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import TOTP_SECRET
 
 STEP_SECONDS = 30  # what every app takes, like the six digits and SHA-1
@@ -74,14 +74,14 @@ def step_of(secret: str, given: str, now: float) -> int | None:
     return found
 
 
-async def begin(connection: Connection, vault: Vault, manager: int) -> str | None:
+async def begin(connection: Connection, vault: Encryption, manager: int) -> str | None:
     """Make a secret for an app, in base32, in place of one that was never confirmed; None: there is a confirmed one."""
     secret = base64.b32encode(secrets.token_bytes(SECRET_BYTES)).decode()
     sealed = await vault.seal(connection, secret, TOTP_SECRET, 0, str(manager))
     return secret if await connection.fetchval(BEGIN, manager, sealed) is not None else None
 
 
-async def confirm(connection: Connection, vault: Vault, manager: int, given: str) -> bool | None:
+async def confirm(connection: Connection, vault: Encryption, manager: int, given: str) -> bool | None:
     """Whether the app shows the codes of the secret that was begun, which counts from now on; None: none was begun."""
     sealed = await connection.fetchval(PENDING, manager)
     if sealed is None:
@@ -90,7 +90,7 @@ async def confirm(connection: Connection, vault: Vault, manager: int, given: str
     return step is not None and await connection.fetchval(CONFIRM, manager, step) is not None
 
 
-async def use(statements: Statements, vault: Vault, manager: int, given: str) -> bool:
+async def use(statements: Statements, vault: Encryption, manager: int, given: str) -> bool:
     """Whether this is a code of the manager's app that was not used yet. It is used then, and all before it."""
     sealed = await statements.fetchval(SEALED, manager)
     if sealed is None:

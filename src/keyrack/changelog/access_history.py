@@ -20,7 +20,7 @@ from keyrack.changelog import access_baseline
 from keyrack.changelog.record_format import loads
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row
-from keyrack.db.row_batches import repeat
+from keyrack.db.row_batches import run_in_batches
 
 log = structlog.get_logger("keyrack.changes")
 
@@ -85,7 +85,7 @@ FORGET_FITTED: LiteralString = (
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class AccessPeriod:
     """What an assignment is, as of one change of it."""
 
     car: int
@@ -96,12 +96,12 @@ class Form:
     stretch: int | None = None  # its row; None where it has none yet
 
     @classmethod
-    def made(cls, at: datetime, members: Mapping[str, Any]) -> Form:
+    def made(cls, at: datetime, members: Mapping[str, Any]) -> AccessPeriod:
         """As it is created, with all of its members."""
         since = max(_start(members, at), at)
         return cls(members["carId"], members["userId"], since, _end(members.get("end")), at)
 
-    def changed(self, at: datetime, members: Mapping[str, Any]) -> Form:
+    def changed(self, at: datetime, members: Mapping[str, Any]) -> AccessPeriod:
         """As a change makes it that names these members.
 
         It comes into force when it is changed, if its start is past by then; if it is in force already, and stays with
@@ -112,11 +112,11 @@ class Form:
         start = _start(members, at) if "start" in members else self.since
         since = start if start > at else self.since if goes_on else at
         until = _end(members["end"]) if "end" in members else self.until
-        return Form(car, user, since, until, at)
+        return AccessPeriod(car, user, since, until, at)
 
 
 @dataclass(frozen=True, slots=True)
-class Fitting:
+class InstalledPart:
     """A part in its place."""
 
     place: int
@@ -132,11 +132,13 @@ Part = tuple[int, str, int]  # customer, kind, product or service
 class Custody:
     """What is known now of the things that some changes are about, and what these changes make of it."""
 
-    forms: dict[Key, Form] = field(default_factory=dict[Key, Form])
-    fitted: dict[Part, Fitting] = field(default_factory=dict[Part, Fitting])
+    forms: dict[Key, AccessPeriod] = field(default_factory=dict[Key, AccessPeriod])
+    fitted: dict[Part, InstalledPart] = field(default_factory=dict[Part, InstalledPart])
     # What ended, and until when it was known
-    closed: list[tuple[Key, Form, datetime]] = field(default_factory=list[tuple[Key, Form, datetime]])
-    removed: list[tuple[Part, Fitting, datetime]] = field(default_factory=list[tuple[Part, Fitting, datetime]])
+    closed: list[tuple[Key, AccessPeriod, datetime]] = field(default_factory=list[tuple[Key, AccessPeriod, datetime]])
+    removed: list[tuple[Part, InstalledPart, datetime]] = field(
+        default_factory=list[tuple[Part, InstalledPart, datetime]]
+    )
 
     def take(self, row: Row, recorded_at: datetime) -> None:
         """One change, in the order of the numbers; a clock that was put back does not let it be known too late."""
@@ -161,7 +163,7 @@ class Custody:
             self.closed.append((key, before, recorded_at))
             del self.forms[key]
         if members is not None:
-            self.forms[key] = Form.made(at, members) if before is None else before.changed(at, members)
+            self.forms[key] = AccessPeriod.made(at, members) if before is None else before.changed(at, members)
 
     def _part(
         self, row: Row, word: str, members: Mapping[str, Any] | None, at: datetime, recorded_at: datetime
@@ -176,7 +178,7 @@ class Custody:
             del self.fitted[part]
         place = None if members is None else members[member]
         if place is not None and (kind == "service" or before is not None or _is_box(row["kind"], members or {})):
-            self.fitted[part] = Fitting(place, at)
+            self.fitted[part] = InstalledPart(place, at)
 
 
 def _is_box(kind: str, members: Mapping[str, Any]) -> bool:
@@ -184,7 +186,7 @@ def _is_box(kind: str, members: Mapping[str, Any]) -> bool:
     return kind == "box.installed" or members.get("type") == "Box"
 
 
-async def keep(connection: Connection, rows: Sequence[Row], recorded: Mapping[int, datetime]) -> None:
+async def record_periods(connection: Connection, rows: Sequence[Row], recorded: Mapping[int, datetime]) -> None:
     """Keep what these changes make of custody: rows of the inbox, in their order, while they are there, and for each
     customer when they are recorded."""
     await access_baseline.begin(connection, [customer for customer in recorded if customer])
@@ -206,13 +208,13 @@ async def _known(connection: Connection, rows: Sequence[Row]) -> Custody:
     parts = [(customer, PLACES[resource][0], id) for customer, resource, id in keys if resource in PLACES]
     if assignments:
         for row in await connection.fetch(KNOWN, *_columns(assignments)):
-            custody.forms[row["customer_id"], row["assignment_id"]] = Form(
+            custody.forms[row["customer_id"], row["assignment_id"]] = AccessPeriod(
                 row["car_id"], row["user_id"], row["since"], row["until"], row["known_from"], row["stretch_id"]
             )
     if parts:
         for row in await connection.fetch(FITTED, *_columns(parts)):
             part = (row["customer_id"], row["kind"], row["part_id"])
-            custody.fitted[part] = Fitting(row["place_id"], row["known_from"], row["fitting_id"])
+            custody.fitted[part] = InstalledPart(row["place_id"], row["known_from"], row["fitting_id"])
     return custody
 
 
@@ -234,12 +236,12 @@ async def _write(connection: Connection, custody: Custody) -> None:
         await connection.execute(FIT, *_columns(put))
 
 
-async def forget(db: Database, settings: Settings, retention: int, before: datetime) -> None:
+async def prune_periods(db: Database, settings: Settings, retention: int, before: datetime) -> None:
     """Forget what was known up to a time only, of the customers of a class of retention: nothing is answered of times
     before it any more."""
     await db.execute(RAISE, retention, before)
     for sql in (FORGET, FORGET_FITTED):
-        await repeat(db, settings.housekeeping_rows, sql, retention, before)
+        await run_in_batches(db, settings.housekeeping_rows, sql, retention, before)
 
 
 def _columns(rows: Iterable[tuple[object, ...]]) -> list[list[object]]:

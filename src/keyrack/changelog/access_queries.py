@@ -140,7 +140,7 @@ EVENTS_OF: dict[Thing, LiteralString] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class HistoryExtent:
     """How far custody goes, as it was looked at."""
 
     since: datetime  # the oldest time that can be answered; now, where it has not begun
@@ -152,7 +152,9 @@ class Known:
     has: bool  # whether the customer has the thing, or ever had it
 
 
-async def look(statements: Statements, customer: int, thing: Thing, id: int, at: datetime | None) -> Known:
+async def history_extent(
+    statements: Statements, customer: int, thing: Thing, id: int, at: datetime | None
+) -> HistoryExtent:
     """How far custody goes, when everything has its number that was written up to a time.
 
     Without a time it is now; where something new is always written, it is the time of the question.
@@ -170,11 +172,11 @@ async def look(statements: Statements, customer: int, thing: Thing, id: int, at:
         if not waits or took > PATIENCE:
             since = row["since"] or now
             has = row["known"] or await statements.fetchval(EVER, customer, thing, id)
-            return Known(since, until, now, row["last_id"], row["recorded_at"] or since, waits, has)
+            return HistoryExtent(since, until, now, row["last_id"], row["recorded_at"] or since, waits, has)
         await asyncio.sleep(PAUSE)
 
 
-async def assigned(
+async def periods_at(
     statements: Statements, customer: int, thing: Thing, id: int, since: datetime, until: datetime | None, most: int
 ) -> list[Mapping[str, Any]]:
     """What counted at a time, or between two: up to `most` rows, the first ones."""

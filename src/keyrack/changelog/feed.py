@@ -10,11 +10,11 @@ from typing import LiteralString
 from uuid import UUID
 
 from keyrack.changelog.schema import CHANGE
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Gone
 from keyrack.db.connection import Row, Statements
 
-CURSOR_GONE = Reason(
+CURSOR_GONE = ErrorCode(
     "cursor-gone",
     "The log of changes cannot be gone on from there: it has the numbers {oldest} to {newest}, of epoch {epoch}.",
     "Note `newest` and `epoch`, read anew what you keep a copy of, then go on behind that number.",
@@ -89,7 +89,7 @@ class Piece:
     items: tuple[tuple[int, str], ...]
 
 
-async def look(statements: Statements, customer: int) -> Extent:
+async def load_extent(statements: Statements, customer: int) -> Extent:
     """How far the log goes now."""
     row = await statements.fetchrow(LOOK, customer)
     if row is None:

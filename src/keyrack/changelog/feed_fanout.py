@@ -10,13 +10,13 @@ from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
-from keyrack.api.subscriptions import Held
-from keyrack.changelog.feed import Extent, Piece, look, read
+from keyrack.api.subscriptions import Subscription
+from keyrack.changelog.feed import Extent, Piece, load_extent, read
 from keyrack.core.errors import Refusal
 from keyrack.db.connection import Database, is_interruption
-from keyrack.db.throttled_log import Interruptions
+from keyrack.db.throttled_log import ThrottledLogger
 
-log = Interruptions("keyrack.feed")
+log = ThrottledLogger("keyrack.feed")
 T = TypeVar("T")
 
 GONE = "gone"  # in place of an id: whoever comes back with it is told that there is nothing to come back to
@@ -47,7 +47,7 @@ def events(epoch: UUID | None, piece: Piece, behind: int = 0) -> bytes:
     )
 
 
-def gone(extent: Extent) -> bytes:
+def raise_cursor_expired(extent: Extent) -> bytes:
     """The event in place of 410, which scripts of a browser would not see; its id keeps them from coming back."""
     return f"id: {GONE}\nevent: gone\ndata: {json.dumps(extent.told())}\n\n".encode()
 
@@ -64,7 +64,7 @@ class Proof(Protocol):
         ...
 
 
-class Listener(Held):
+class FeedSubscriber(Subscription):
     """Who is told what comes; `is_live` as long as everything was told that there is."""
 
     is_live = False
@@ -74,13 +74,13 @@ class Listener(Held):
         raise NotImplementedError
 
 
-class Log:
+class CustomerFeed:
     """The log of one customer, as long as somebody follows it; `extent` is how far it was told, None at first."""
 
     def __init__(self, db: Database, customer: int, every: float, proof: Proof) -> None:
         self.extent: Extent | None = None
         self.renewed = 0  # how often another epoch has begun
-        self.held: dict[Held, None] = {}
+        self.held: dict[Subscription, None] = {}
         self._db = db
         self._customer = customer
         self._every = every
@@ -127,7 +127,7 @@ class Log:
 
     async def _go_on(self) -> None:
         """Tell what has come."""
-        found, known = await self._proven(look(self._db, self._customer)), self.extent
+        found, known = await self._proven(load_extent(self._db, self._customer)), self.extent
         if known is None or not found.has(known.newest, known.epoch):
             self._begin(found, anew=known is not None)
             return
@@ -145,8 +145,8 @@ class Log:
         self.extent = found
         self._wake()
 
-    def _listeners(self) -> list[Listener]:
-        return [one for one in self.held if isinstance(one, Listener)]
+    def _listeners(self) -> list[FeedSubscriber]:
+        return [one for one in self.held if isinstance(one, FeedSubscriber)]
 
     def _begin(self, found: Extent, *, anew: bool) -> None:
         """The log is another one than was known: nobody can go on."""

@@ -17,40 +17,40 @@ from contextvars import Context
 from typing import Any, TypeVar
 from uuid import UUID
 
-from keyrack.api.event_stream import RETRY, SPREAD, Hub
-from keyrack.api.subscriptions import Held, Stays
+from keyrack.api.event_stream import RETRY, SPREAD, EventHub
+from keyrack.api.subscriptions import Stays, Subscription
 from keyrack.changelog.feed import Extent, Piece
-from keyrack.changelog.feed_fanout import Listener, Log, Proof, events, gone, id_of
-from keyrack.core.background_tasks import lasting
+from keyrack.changelog.feed_fanout import CustomerFeed, FeedSubscriber, Proof, events, id_of, raise_cursor_expired
+from keyrack.core.background_tasks import supervise
 from keyrack.core.errors import Refusal
-from keyrack.core.log_config import MINUTE, Seldom
+from keyrack.core.log_config import MINUTE, RateLimitedLogger
 from keyrack.core.metrics.catalog import LIMITS
 from keyrack.core.settings import Settings
-from keyrack.db.change_notifier import EVERYBODY, NUMBERED, heard
+from keyrack.db.change_notifier import EVERYBODY, NUMBERED, parse_notification
 from keyrack.db.connection import Database, is_interruption
 
-seldom = Seldom("keyrack.feed", MINUTE)
+seldom = RateLimitedLogger("keyrack.feed", MINUTE)
 Result = TypeVar("Result")
 
 ALIVE = b":\n\n"
 
 
-class Feed:
+class FeedService:
     """The logs that are followed in one process."""
 
-    def __init__(self, db: Database, hub: Hub, settings: Settings, proof: Proof) -> None:
+    def __init__(self, db: Database, hub: EventHub, settings: Settings, proof: Proof) -> None:
         self.settings = settings
         self.db = db
         self._proof = proof
         self._hub = hub
-        self._logs: dict[int, tuple[Log, asyncio.Task[None]]] = {}
+        self._logs: dict[int, tuple[CustomerFeed, asyncio.Task[None]]] = {}
         self._reads: dict[Hashable, asyncio.Task[Any]] = {}
 
     def hear(self, payload: str) -> None:
         """What a notice tells."""
         if not self._logs:
             return
-        for customer, topics in heard(payload):
+        for customer, topics in parse_notification(payload):
             if topics >= NUMBERED and customer == EVERYBODY:
                 self.lost()
             elif topics >= NUMBERED and customer in self._logs:
@@ -65,19 +65,19 @@ class Feed:
         """Raises `Unavailable` and `TooManyRequests` where too much is held open already."""
         self._hub.check(customer, caller)
 
-    def enter(self, held: Held) -> Log:
+    def enter(self, held: Subscription) -> CustomerFeed:
         """It follows its customer's log from now on, until it leaves."""
         self._hub.add(held)
         held.begin()
         if held.customer not in self._logs:
             db = self.db.of(held.customer, reads=True)
-            new = Log(db, held.customer, self.settings.feed_look, self._proof)
-            self._logs[held.customer] = new, asyncio.create_task(lasting("feed", new.run), context=Context())
+            new = CustomerFeed(db, held.customer, self.settings.feed_look, self._proof)
+            self._logs[held.customer] = new, asyncio.create_task(supervise("feed", new.run), context=Context())
         found = self._logs[held.customer][0]
         found.held[held] = None
         return found
 
-    def leave(self, held: Held) -> None:
+    def leave(self, held: Subscription) -> None:
         self._hub.remove(held)
         held.release()
         found, task = self._logs[held.customer]
@@ -87,7 +87,7 @@ class Feed:
             task.cancel()
 
     @contextmanager
-    def waiting(self, waiter: Waiter) -> Generator[Log]:
+    def waiting(self, waiter: LongPoll) -> Generator[CustomerFeed]:
         """The log, which it follows within the block."""
         log = self.enter(waiter)
         try:
@@ -111,10 +111,10 @@ class Feed:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class Waiter(Held):
+class LongPoll(Subscription):
     """A request that waits until the log goes on."""
 
-    async def awaits(self, log: Log, known: Extent, until: float) -> bool:
+    async def awaits(self, log: CustomerFeed, known: Extent, until: float) -> bool:
         """Wait until the log goes further than is known, or is another one; False if it does not until then, by the
         loop's clock, or if nobody is to wait any more."""
         begun, renewed = time.monotonic(), log.renewed
@@ -132,15 +132,17 @@ class Waiter(Held):
         return is_new() and not self._ended
 
 
-class Follower(Listener, AsyncIterator[bytes]):
+class FeedFollower(FeedSubscriber, AsyncIterator[bytes]):
     """A stream of changes behind a number."""
 
-    def __init__(self, feed: Feed, customer: int, caller: int, until: float, stays: Stays, at: tuple[UUID | None, int]):
+    def __init__(
+        self, feed: FeedService, customer: int, caller: int, until: float, stays: Stays, at: tuple[UUID | None, int]
+    ):
         super().__init__(customer, caller, until, stays)
         self._feed = feed
         self._epoch, self._at = at
         self._recorded = Extent()
-        self._log: Log | None = None
+        self._log: CustomerFeed | None = None
         self._renewed = 0
         self._queue: deque[bytes] = deque()
         self._bytes = 0
@@ -196,7 +198,7 @@ class Follower(Listener, AsyncIterator[bytes]):
         head = f"retry: {RETRY + secrets.randbelow(SPREAD)}\nid: {id_of(self._epoch, self._at)}\n\n"
         return head.encode()
 
-    async def _next(self, log: Log) -> bytes | None:
+    async def _next(self, log: CustomerFeed) -> bytes | None:
         """What comes next, where it is still to be read; None where nothing is."""
         known = log.extent
         if known is None:
@@ -222,4 +224,4 @@ class Follower(Listener, AsyncIterator[bytes]):
 
     def _gone(self, extent: Extent) -> bytes:
         self.end()
-        return gone(extent)
+        return raise_cursor_expired(extent)

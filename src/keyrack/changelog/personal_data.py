@@ -15,7 +15,7 @@ NONE = frozenset[str]()
 Members = dict[str, Any]
 
 
-def apart(resource: str, before: Members | None, after: Members | None) -> Members:
+def split_personal_data(resource: str, before: Members | None, after: Members | None) -> Members:
     """The personal members of a change, as `{"before": {...}, "after": {...}}`, taken out of what is given.
 
     A side that has none is left out.

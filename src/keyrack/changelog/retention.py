@@ -17,7 +17,7 @@ from keyrack.changelog.visibility_watermark import ALONE
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
 from keyrack.db.partitions import months_ahead
-from keyrack.db.row_batches import repeat
+from keyrack.db.row_batches import run_in_batches
 
 log = structlog.get_logger("keyrack.changes")
 
@@ -74,10 +74,10 @@ async def tend(db: Database, settings: Settings, now: datetime | None = None) ->
                 dropped += [row[0] for row in rows]
         except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
             log.info("the log of changes is in use; its old months will be dropped later", retention=retention)
-        await access_history.forget(db, settings, retention, _midnight(now - timedelta(days=days)))
+        await access_history.prune_periods(db, settings, retention, _midnight(now - timedelta(days=days)))
     if dropped:
         log.info("old changes dropped", partitions=dropped)
-    await repeat(db, settings.housekeeping_rows, LEFT)
+    await run_in_batches(db, settings.housekeeping_rows, LEFT)
     return dropped
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import LiteralString
 
 from keyrack.api.permissions import Permission
-from keyrack.api.schema.fields import Complex, Field, Limit, Resource, date_time, int64, opaque, string
+from keyrack.api.schema.fields import Complex, Field, GroupScope, Resource, date_time, int64, opaque, string
 
 ACTOR: tuple[LiteralString, ...] = ("type", "id", "name")
 
@@ -45,6 +45,6 @@ CHANGE = Resource(
         "before": opaque(_content("before")),
         "after": opaque(_content("after")),
     },
-    limit=Limit("", "{t}.groups && (select s.groups from scope s where s.customer_id = $1 and s.scope_id = $2)"),
+    limit=GroupScope("", "{t}.groups && (select s.groups from scope s where s.customer_id = $1 and s.scope_id = $2)"),
     permission=Permission.CHANGES_READ,
 )

@@ -25,18 +25,18 @@ from keyrack.changelog import access_baseline, access_history, personal_data
 from keyrack.changelog.record_format import FIRST, SALT, Record, canonical, digest, encode, hash_of, loads
 from keyrack.changelog.transparency import epochs, trust_anchors
 from keyrack.changelog.transparency.merkle_tree import Tree, leaf_hash
-from keyrack.changelog.visibility_watermark import IF_ALONE, Fence
+from keyrack.changelog.visibility_watermark import IF_ALONE, VisibilityWatermark
 from keyrack.core.metrics.catalog import CHANGE_SECONDS, CHANGES
 from keyrack.core.settings import Settings
 from keyrack.db.change_notifier import DELIVERED, NUMBERED, Tell
 from keyrack.db.connection import Connection, Database, Row, is_interruption
 from keyrack.db.partitions import month
 from keyrack.db.session_settings import UNHURRIED
-from keyrack.db.throttled_log import Interruptions
+from keyrack.db.throttled_log import ThrottledLogger
 from keyrack.db.worker_wakeup import DELIVER
-from keyrack.webhooks.change_deliveries import Numbered, Publisher
+from keyrack.webhooks.change_deliveries import NumberedChange, Publisher
 
-seldom = Interruptions("keyrack.changes")
+seldom = ThrottledLogger("keyrack.changes")
 
 SOON = 0.01  # seconds until the next look where there was something to number just now
 WHOLE = 5.0  # seconds between two looks at the whole inbox, in place of what lies behind the last fence
@@ -85,7 +85,7 @@ where l.customer_id = n.customer_id
 
 
 @dataclass(slots=True)
-class Log:
+class LogEnd:
     """The end of a customer's log, to which numbers are added."""
 
     customer: int
@@ -97,7 +97,7 @@ class Log:
     tree: Tree
 
     @classmethod
-    def of(cls, row: Row, retention: int, now: datetime) -> Log:
+    def of(cls, row: Row, retention: int, now: datetime) -> LogEnd:
         """As it stands in the table. Its time goes on with the database's clock, and never back."""
         recorded_at = max(now, row["last_recorded_at"] or now)
         return cls(
@@ -108,7 +108,7 @@ class Log:
     def add(self, row: Row) -> tuple[Any, ...]:
         """Give a change its number: what `NUMBER` takes of it."""
         before, after = loads(row["before"]), loads(row["after"])
-        person = personal_data.apart(row["resource"], before, after)
+        person = personal_data.split_personal_data(row["resource"], before, after)
         content = None if before is None and after is None else {"before": before, "after": after}
         who_salt = secrets.token_bytes(SALT)
         content_salt = secrets.token_bytes(SALT) if content else None
@@ -153,7 +153,7 @@ class Numbering:
 
     async def run(self) -> None:
         """Number what comes, until cancelled."""
-        fence, pause = Fence(self.db), SOON
+        fence, pause = VisibilityWatermark(self.db), SOON
         while True:
             try:
                 pause = SOON if await self.round(fence) else min(2 * pause, self.settings.change_poll)
@@ -167,7 +167,7 @@ class Numbering:
                     await self._asked.wait()
             self._asked.clear()
 
-    async def round(self, fence: Fence) -> int:
+    async def round(self, fence: VisibilityWatermark) -> int:
         """Number what there is up to the next fence; how many changes that were, 0 where another worker does it."""
         self._begun = self._begun or await access_baseline.begin_some(self.db)
         if (now := time.monotonic()) >= self._whole_at:
@@ -210,13 +210,13 @@ class Numbering:
             await self.db.execute(DELIVER)
         return len(rows)
 
-    async def _number(self, connection: Connection, rows: Sequence[Row]) -> tuple[list[Log], set[int]]:
+    async def _number(self, connection: Connection, rows: Sequence[Row]) -> tuple[list[LogEnd], set[int]]:
         """The logs, and the customers of which webhooks are told of it."""
         customers = sorted({row["customer_id"] for row in rows})
         logs = await _logs(connection, customers, rows[0]["now"], self.settings.changes_days)
         for missing in sorted({month(log.recorded_at) for log in logs.values()} - self._months):
             await connection.execute(MAKE, missing)
-        await access_history.keep(connection, rows, {log.customer: log.recorded_at for log in logs.values()})
+        await access_history.record_periods(connection, rows, {log.customer: log.recorded_at for log in logs.values()})
         numbered = [logs[row["customer_id"]].add(row) for row in rows]
         await connection.execute(NUMBER, *map(list, zip(*numbered, strict=True)))
         ends = [(log.customer, log.last, log.recorded_at, log.hash, log.tree.stored) for log in logs.values()]
@@ -225,20 +225,20 @@ class Numbering:
         return list(logs.values()), told
 
 
-async def _logs(connection: Connection, customers: list[int], now: datetime, days: int) -> dict[int, Log]:
+async def _logs(connection: Connection, customers: list[int], now: datetime, days: int) -> dict[int, LogEnd]:
     """The ends of these customers' logs, locked; a log begins with its first change."""
     rows = await connection.fetch(LOGS, customers)
     if len(rows) < len(customers):
         await connection.execute(BEGIN, sorted(set(customers) - {row["customer_id"] for row in rows}))
         rows = await connection.fetch(LOGS, customers)
-    classes = await trust_anchors.turn(connection, rows, now, days)
-    return {row["customer_id"]: Log.of(row, classes[row["customer_id"]], now) for row in rows}
+    classes = await trust_anchors.advance_anchor(connection, rows, now, days)
+    return {row["customer_id"]: LogEnd.of(row, classes[row["customer_id"]], now) for row in rows}
 
 
-def _told(row: Row, numbered: tuple[Any, ...]) -> Numbered:
+def _told(row: Row, numbered: tuple[Any, ...]) -> NumberedChange:
     """What webhooks are told by, of a row of the inbox and what `NUMBER` takes of it."""
     _, customer, retention, id, recorded_at, *_ = numbered
-    return Numbered(customer, retention, id, recorded_at, row["kind"], row["resource"])
+    return NumberedChange(customer, retention, id, recorded_at, row["kind"], row["resource"])
 
 
 def _text(value: Any) -> str | None:

@@ -56,7 +56,7 @@ where inbox.locktype = 'relation' and inbox.relation = 'change_inbox'::regclass 
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class OpenWriter:
     """A transaction that has written changes, or is about to, and has not ended."""
 
     xid: str
@@ -71,13 +71,13 @@ class Writer:
         return f"{who} in {self.database}, for {int(self.seconds)} s"
 
 
-async def writers(statements: Statements, xids: Sequence[str] | None = None) -> list[Writer]:
+async def writers(statements: Statements, xids: Sequence[str] | None = None) -> list[OpenWriter]:
     """Who writes changes now, the oldest first; of `xids` those who still do."""
-    found = [Writer(**dict(row)) for row in await statements.fetch(WRITERS, xids)]
+    found = [OpenWriter(**dict(row)) for row in await statements.fetch(WRITERS, xids)]
     return sorted(found, key=lambda writer: -writer.seconds)
 
 
-class Fence:
+class VisibilityWatermark:
     """The fences that one process draws, one after another."""
 
     def __init__(self, db: Database) -> None:
@@ -106,7 +106,7 @@ class Fence:
             await asyncio.sleep(pause)
             pause = min(2 * pause, SELDOM)
 
-    async def _ended(self, before: list[Writer]) -> None:
+    async def _ended(self, before: list[OpenWriter]) -> None:
         """Wait until these have ended. Who takes long is named once."""
         begun, pause, told = time.monotonic(), OFTEN, False
         while before:

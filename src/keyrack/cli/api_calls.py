@@ -18,12 +18,12 @@ import typer
 
 from keyrack.cli import profiles
 from keyrack.cli.output import Failed, visible
-from keyrack.core.api_client.credentials import Login, Server, Token
+from keyrack.core.api_client.credentials import Login, ServerAddress, StoredToken
 from keyrack.core.api_client.responses import ApiError
-from keyrack.core.api_client.retries import Patience
+from keyrack.core.api_client.retries import RetryPolicy
 from keyrack.core.api_client.session import Client
 
-PATIENCE = Patience(attempts=4)  # somebody waits
+PATIENCE = RetryPolicy(attempts=4)  # somebody waits
 
 
 def _profiles(incomplete: str) -> list[str]:
@@ -74,13 +74,13 @@ async def client_of(name: str, customer: str | None = None) -> AsyncGenerator[Cl
     """A client that is signed in by a profile; a token that was renewed is kept there. Raises `Failed`, `ApiError`."""
     profile = profiles.read(name)
 
-    def keep(token: Token) -> None:
+    def keep(token: StoredToken) -> None:
         nonlocal profile
         profile = replace(profile, token=token)
         profiles.write(name, profile)
 
     def client(customer: int | None) -> Client:
-        server = Server(profile.url, profile.api_key, customer, profile.brand)
+        server = ServerAddress(profile.url, profile.api_key, customer, profile.brand)
         return Client(server, _login_of(profile), profile.token, kept=keep, patience=PATIENCE)
 
     whose = profile.customer

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from keyrack.changelog.transparency.export_verifier import Verification
-from keyrack.changelog.transparency.table_audit import Found
-from keyrack.cli.checkpoint_options import Compared
-from keyrack.cli.output import Said
+from keyrack.changelog.transparency.table_audit import AuditResult
+from keyrack.cli.checkpoint_options import VerifiedCheckpoints
+from keyrack.cli.output import CommandResult
 from keyrack.db.connection import Row
 
 
@@ -18,10 +18,10 @@ class Beside:
     """What there is beside a log that was verified: its epochs that are over, and the tables, if they were compared."""
 
     epochs: list[Row] = field(default_factory=list[Row])
-    tables: Found | None = None
+    tables: AuditResult | None = None
 
 
-def said(found: Verification, compared: Compared, beside: Beside) -> Said:
+def said(found: Verification, compared: VerifiedCheckpoints, beside: Beside) -> CommandResult:
     """For people, and as members for programs."""
     head, count, times = found.head, found.last - found.head.behind, compared.times
     value: dict[str, Any] = {
@@ -60,4 +60,4 @@ def said(found: Verification, compared: Compared, beside: Beside) -> Said:
             f"The tables are what the log says last: {same.whole:,} resources as a whole, {same.in_part:,} as far as "
             f"it is kept; {same.unsaid:,} are older than it, and were taken as they are."
         )
-    return Said(value, "\n".join(lines))
+    return CommandResult(value, "\n".join(lines))

@@ -8,28 +8,28 @@ from pathlib import Path
 
 from keyrack.changelog.transparency import checkpoint_keys
 from keyrack.changelog.transparency.checkpoint_publisher import NotPublished, of_log
-from keyrack.changelog.transparency.checkpoints import kept
+from keyrack.changelog.transparency.checkpoints import list_checkpoints
 from keyrack.changelog.transparency.export_format import Head
 from keyrack.changelog.transparency.export_verifier import name_of
 from keyrack.changelog.transparency.signed_notes import (
     BYTES,
     Checkpoint,
-    Key,
     NotAKey,
     NotANote,
     Note,
+    NoteNotVerified,
     NotKnown,
-    NotVerified,
+    VerificationKey,
 )
 from keyrack.cli.output import Failed
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Statements
 
-Trust = Callable[[str], list[Key]]  # whose signatures count below a checkpoint of this origin
+Trust = Callable[[str], list[VerificationKey]]  # whose signatures count below a checkpoint of this origin
 
 
 @dataclass
-class Compared:
+class VerifiedCheckpoints:
     """Checkpoints whose signatures hold, and when they were signed, as far as they say so."""
 
     notes: list[Checkpoint] = field(default_factory=list[Checkpoint])
@@ -52,7 +52,7 @@ class Compared:
                 self.others += 1
                 return
             raise Failed(f"{where} is no checkpoint to be trusted: {error}.") from None
-        except (NotANote, NotVerified) as error:
+        except (NotANote, NoteNotVerified) as error:
             raise Failed(f"{where} is no checkpoint to be trusted: {error}.") from None
         self.notes.append(checkpoint)
         self.times += [min(times)] if times else []
@@ -61,7 +61,7 @@ class Compared:
 def trusted(texts: Iterable[str]) -> Trust:
     """Who says by `--key` whom to trust. Raises `Failed`."""
     try:
-        found = [Key.read(text) for text in texts]
+        found = [VerificationKey.read(text) for text in texts]
     except NotAKey as error:
         raise Failed(f"--key: {error}.") from None
     if not found:
@@ -72,7 +72,7 @@ def trusted(texts: Iterable[str]) -> Trust:
 def own(secrets: list[bytes]) -> Trust:
     """Who trusts the key file of this node."""
 
-    def found(origin: str) -> list[Key]:
+    def found(origin: str) -> list[VerificationKey]:
         server = origin.rpartition("/changes/")[0]
         return [signer.key for signer in checkpoint_keys.signers(secrets, origin, server)]
 
@@ -80,7 +80,7 @@ def own(secrets: list[bytes]) -> Trust:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CheckpointComparison:
     """What a log is to be compared with."""
 
     files: list[Path]
@@ -91,35 +91,35 @@ class Asked:
     def anything(self) -> bool:
         return bool(self.files) or self.directory is not None
 
-    def compared(self, head: Head) -> Compared:
+    def compared(self, head: Head) -> VerifiedCheckpoints:
         """Of an export, which knows no key of its own. Raises `Failed`."""
         if not self.anything and not self.keys:
-            return Compared()
+            return VerifiedCheckpoints()
         return _given(self.files, self.directory, head, trusted(self.keys))
 
-    async def of_database(self, sql: Statements, settings: Settings, head: Head) -> Compared:
+    async def of_database(self, sql: Statements, settings: Settings, head: Head) -> VerifiedCheckpoints:
         """Of a log where it stands: without checkpoints those that are kept there, without keys the node's own. Raises
         `Failed`."""
         secrets = checkpoint_keys.read(settings)
         trust = own(secrets) if secrets and not self.keys else None
         if self.anything:
             return _given(self.files, self.directory, head, trust or trusted(self.keys))
-        found = Compared(kept=True)
+        found = VerifiedCheckpoints(kept=True)
         if trust is None and not self.keys:
             found.unsigned = (
                 f"{checkpoint_keys.path(settings)} is missing, so no key says whose signatures count. See --key"
             )
             return found
         trust = trust or trusted(self.keys)
-        for made in await kept(sql, head.customer, head.epoch):
+        for made in await list_checkpoints(sql, head.customer, head.epoch):
             where = f"The checkpoint of {made.size} records that is kept with the log"
             found.add(where, made.note.encode(), trust, found=head)
         return found
 
 
-def _given(files: Iterable[Path], directory: Path | None, head: Head, trust: Trust) -> Compared:
+def _given(files: Iterable[Path], directory: Path | None, head: Head, trust: Trust) -> VerifiedCheckpoints:
     """The checkpoints of these files, and those of this log in a directory. Raises `Failed`."""
-    found, name = Compared(), name_of(head.customer, head.epoch)
+    found, name = VerifiedCheckpoints(), name_of(head.customer, head.epoch)
     try:
         for file in files:
             found.add(file, _read(file), trust)

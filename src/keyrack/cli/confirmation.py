@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from keyrack.cli.output import Failed, Said, visible
+from keyrack.cli.output import CommandResult, Failed, visible
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without being asked.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would go, and change nothing.")]
@@ -20,7 +20,7 @@ NO_WAY_BACK = "There is no way back."
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class ConfirmationPreview:
     """What a command would do: a sentence without its end, and how many of what would go."""
 
     text: str
@@ -34,12 +34,14 @@ class Preview:
         return f"{self.text}{with_it}. {self.then}".rstrip()
 
     @property
-    def said(self) -> Said:
+    def said(self) -> CommandResult:
         """For `--dry-run`: nothing is done, and this is what would be."""
-        return Said({"dryRun": True, "would": self.text, "goes": dict(self.goes)}, f"This would {self.sentence}")
+        return CommandResult(
+            {"dryRun": True, "would": self.text, "goes": dict(self.goes)}, f"This would {self.sentence}"
+        )
 
 
-def agree(preview: Preview) -> None:
+def agree(preview: ConfirmationPreview) -> None:
     """Ask whether it is to be done. Raises `Failed`: it is not wanted, or there is nobody to be asked."""
     refused: dict[str, Any] = {"done": False, **{k: v for k, v in preview.said.value.items() if k != "dryRun"}}
     if not (sys.stdin.isatty() and sys.stderr.isatty()):

@@ -6,9 +6,9 @@ from typing import Annotated, LiteralString
 
 import typer
 
-from keyrack.cli.database_session import Session, command
+from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import which, words
-from keyrack.cli.output import Failed, Said
+from keyrack.cli.output import CommandResult, Failed
 
 REVOKE: LiteralString = """
 with k as (select revoked_at from {table} where {table}_id = $1 for update),
@@ -23,14 +23,14 @@ def revocable(app: typer.Typer, table: LiteralString, what: str) -> None:
     """Add the command `revoke` for the keys in `table`, called `what` in words."""
     revoked: LiteralString = REVOKE.replace("{table}", table)
 
-    async def revoke(session: Session, id: int) -> Said:
+    async def revoke(session: DatabaseSession, id: int) -> CommandResult:
         """Revoke a key."""
         row = await session.sql.fetchrow(revoked, id)
         if row is None:
             raise Failed(f"There is no {what} {id}.")
         if row["revoked_at"] is not None:
             raise Failed(f"{what} {id} is revoked already, since {row['revoked_at']:%Y-%m-%d %H:%M} UTC.")
-        return Said({"id": id}, f"{what} {id} revoked.")
+        return CommandResult({"id": id}, f"{what} {id} revoked.")
 
     revoke.__annotations__["id"] = Annotated[int, which(table)]
     command(app, "revoke")(revoke)

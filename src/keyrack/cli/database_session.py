@@ -23,19 +23,19 @@ import typer
 from keyrack.changelog.transparency.checkpoint_keys import CheckpointKeyError
 from keyrack.changelog.transparency.checkpoints import LogRefused
 from keyrack.cli import name_lookup
-from keyrack.cli.confirmation import DryRun, Preview, Yes, agree
+from keyrack.cli.confirmation import ConfirmationPreview, DryRun, Yes, agree
 from keyrack.cli.environment import read_settings
-from keyrack.cli.output import Failed, Json, Listed, Said, show, visible
+from keyrack.cli.output import CommandResult, Failed, Json, ListResult, show, visible
 from keyrack.core.errors import Refusal
 from keyrack.core.settings import Settings
 from keyrack.core.systemd import NoListener
 from keyrack.db import schema_version, worker_wakeup
 from keyrack.db.audit_context import acting, operator
-from keyrack.db.change_notifier import EVERYBODY, NOTHING, NOTIFY, Topics, payloads
+from keyrack.db.change_notifier import EVERYBODY, NOTHING, NOTIFY, Topics, encode_notifications
 from keyrack.db.connection import UNREACHABLE, Connection, Database, OutcomeUnknown
 from keyrack.db.embedded.server import EmbeddedServer, EmbeddedServerError
 from keyrack.db.encryption.bootstrap import open_vault
-from keyrack.db.encryption.cipher import Vault
+from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.master_keys import MasterKeyError
 from keyrack.db.session_settings import UNHURRIED
 
@@ -59,23 +59,23 @@ State = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class DatabaseSession:
     """What a command works with."""
 
     sql: Connection  # in the command's transaction
     settings: Settings
     db: Database
 
-    async def vault(self) -> Vault:
+    async def vault(self) -> Encryption:
         """What seals secrets, for a command that writes one. Raises `MasterKeyError`."""
         return await open_vault(self.db, self.settings)
 
     async def settle(self, *customers: int) -> None:
         """Hold these customers for the rest of the transaction, with all that was asked for applied: what the command
         changes is what operations stand on. To be called before anything is written. Raises `Refusal`."""
-        from keyrack.assignments.customer_lock import settle_all  # with it comes all that assignments are checked by
+        from keyrack.assignments.customer_lock import flush_all  # with it comes all that assignments are checked by
 
-        await settle_all(self.db, self.sql, customers, self.settings)
+        await flush_all(self.db, self.sql, customers, self.settings)
 
 
 def embedded_server(settings: Settings) -> EmbeddedServer:
@@ -141,12 +141,12 @@ TOLD_AS_THEY_ARE = (
     schema_version.SchemaError,
 )  # fmt: skip
 
-Work = Callable[..., Awaitable[Said | Listed]]
-Before = Callable[..., Awaitable[Preview | None]]
+Work = Callable[..., Awaitable[CommandResult | ListResult]]
+Before = Callable[..., Awaitable[ConfirmationPreview | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CommandCall:
     """A command as it was called."""
 
     work: Work
@@ -159,19 +159,21 @@ class Call:
 
 def command(
     app: typer.Typer, name: str, *, preview: Before | None = None, topics: Topics = NOTHING
-) -> Callable[[Callable[Concatenate[Session, P], Awaitable[Said | Listed]]], Callable[..., None]]:
+) -> Callable[[Callable[Concatenate[DatabaseSession, P], Awaitable[CommandResult | ListResult]]], Callable[..., None]]:
     """Register an async function as the command `name`; `--state` and `--json` are added to its options.
 
     `preview` gets the same options, and tells what would go, or None where that needs no consent: with it come `--yes`
     and `--dry-run`. `topics` are what the command may change, of the customer that its option names, or else of all.
     """
 
-    def register(function: Callable[Concatenate[Session, P], Awaitable[Said | Listed]]) -> Callable[..., None]:
+    def register(
+        function: Callable[Concatenate[DatabaseSession, P], Awaitable[CommandResult | ListResult]],
+    ) -> Callable[..., None]:
         def run(
             *, state: Path | None, json: bool, yes: bool = False, dry_run_only: bool = False, **options: Any
         ) -> None:
             def work() -> None:
-                called = Call(function, options, preview, yes, dry_run_only, topics)
+                called = CommandCall(function, options, preview, yes, dry_run_only, topics)
                 show(asyncio.run(_done(state, called)), json)
 
             explained(work, as_json=json)
@@ -182,7 +184,7 @@ def command(
     return register
 
 
-async def _done(state: Path | None, called: Call) -> Said | Listed:
+async def _done(state: Path | None, called: CommandCall) -> CommandResult | ListResult:
     """Do what was called, in one transaction; before it, in another one, what would go is looked at."""
     settings = read_settings(state)
     async with open_database(settings) as database:
@@ -191,12 +193,12 @@ async def _done(state: Path | None, called: Call) -> Said | Listed:
             async with _transaction(database, settings) as session:
                 preview = await called.preview(session, **options)
             if called.dry_run:
-                return (preview or Preview("remove this, and nothing else", then="")).said
+                return (preview or ConfirmationPreview("remove this, and nothing else", then="")).said
             if preview is not None:
                 agree(preview)
         async with _transaction(database, settings) as session:
             result = await called.work(session, **options)
-        if isinstance(result, Said):
+        if isinstance(result, CommandResult):
             await tell(database, options.get("customer") or EVERYBODY, called.topics)
         return result
 
@@ -206,15 +208,15 @@ async def tell(database: Database, customer: int, topics: Topics) -> None:
     for notice in (worker_wakeup.ACCESS, worker_wakeup.WORK, worker_wakeup.DELIVER):
         await database.execute(notice)
     if topics:
-        await database.execute(NOTIFY, list(payloads({customer: topics})))
+        await database.execute(NOTIFY, list(encode_notifications({customer: topics})))
 
 
 @asynccontextmanager
-async def _transaction(database: Database, settings: Settings) -> AsyncGenerator[Session]:
+async def _transaction(database: Database, settings: Settings) -> AsyncGenerator[DatabaseSession]:
     async with database.transaction() as connection:
         await connection.execute(UNHURRIED)  # an import may take longer than a request
         await connection.execute(PATIENCE)
-        yield Session(connection, settings, database)
+        yield DatabaseSession(connection, settings, database)
 
 
 def _pose_as(run: Callable[..., None], function: Callable[..., Any], *, consents: bool) -> None:
@@ -252,7 +254,7 @@ def explained(work: Callable[[], None], *, as_json: bool = False) -> None:
             traceback.print_exc()
         if isinstance(error, Failed):
             if as_json and error.value is not None:
-                show(Said(error.value, ""), as_json)
+                show(CommandResult(error.value, ""), as_json)
             for line in error.lines:
                 typer.echo(visible(line), err=True)
         typer.echo(visible(f"keyrack: {explain(error)}"), err=True)

@@ -20,7 +20,7 @@ def sentence(command: Any) -> str:
     return END.split(paragraph, maxsplit=1)[0]
 
 
-class Group(TyperGroup):
+class HelpGroup(TyperGroup):
     """A group whose commands are told by whole sentences, on as many lines as it takes."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

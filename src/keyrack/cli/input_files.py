@@ -19,7 +19,7 @@ JSON_NAMES = (".json", ".jsonl", ".ndjson")
 
 
 @dataclass(slots=True)
-class Row:
+class InputRow:
     """One row of a file; what is wrong with it gathers in `problems`."""
 
     line: int
@@ -60,7 +60,7 @@ class Row:
             return None
 
 
-def read_rows(path: Path, format: str | None, columns: Collection[str]) -> Iterator[Row]:
+def read_rows(path: Path, format: str | None, columns: Collection[str]) -> Iterator[InputRow]:
     """The rows of a file. Raises `Failed` where it cannot be read, or has a column that is not among `columns`."""
     known = {_plain(name): name for name in columns}
     as_json = format == "json" if format else path.suffix.lower() in JSON_NAMES
@@ -75,7 +75,7 @@ def read_rows(path: Path, format: str | None, columns: Collection[str]) -> Itera
         raise Failed(f"{path} cannot be read: {error.strerror}.") from None
 
 
-def _csv_rows(file: TextIO, path: Path, known: dict[str, str]) -> Iterator[Row]:
+def _csv_rows(file: TextIO, path: Path, known: dict[str, str]) -> Iterator[InputRow]:
     head = file.readline()
     file.seek(0)
     delimiter = max(DELIMITERS, key=head.count)
@@ -85,7 +85,7 @@ def _csv_rows(file: TextIO, path: Path, known: dict[str, str]) -> Iterator[Row]:
         _check_columns(path, names, known)
         for cells in reader:
             if any(cells):
-                row = Row(reader.line_num, dict(zip(names, cells, strict=False)))
+                row = InputRow(reader.line_num, dict(zip(names, cells, strict=False)))
                 if len(cells) > len(names):
                     row.problems.append(f"has {len(cells)} cells, the heading has {len(names)}")
                 yield row
@@ -93,7 +93,7 @@ def _csv_rows(file: TextIO, path: Path, known: dict[str, str]) -> Iterator[Row]:
         raise Failed(f"{path}, line {reader.line_num}: {error}.") from None
 
 
-def _json_rows(file: TextIO, path: Path, known: dict[str, str]) -> Iterator[Row]:
+def _json_rows(file: TextIO, path: Path, known: dict[str, str]) -> Iterator[InputRow]:
     text = file.read()
     try:
         if path.suffix.lower() in JSON_NAMES[1:]:
@@ -106,9 +106,9 @@ def _json_rows(file: TextIO, path: Path, known: dict[str, str]) -> Iterator[Row]
         raise Failed(f"{path} holds no array of objects.")
     for number, item in enumerate(cast("list[object]", items), 1):
         if not isinstance(item, dict):
-            yield Row(number, {}, ["is no object"])
+            yield InputRow(number, {}, ["is no object"])
             continue
-        row = Row(number, {})
+        row = InputRow(number, {})
         for name, value in cast("dict[str, object]", item).items():
             if _plain(name) not in known:
                 row.problems.append(f"has a member that is not known: {name!r}")

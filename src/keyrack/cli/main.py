@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from keyrack.cli.help_groups import Group
+from keyrack.cli.help_groups import HelpGroup
 
 # Heading of `keyrack --help` -> name -> module, and the sentence that is shown
 HEADINGS: dict[str, dict[str, tuple[str, str]]] = {
@@ -157,7 +157,7 @@ def _end(number: int, frame: object) -> None:
 def application(called: str) -> typer.Typer:
     """The whole command line, with the module of the command `called`; of the others, only what they are for."""
     app = typer.Typer(
-        cls=Group,
+        cls=HelpGroup,
         help="The open, self-hosted server for who may open which vehicle, when.",
         no_args_is_help=True,
         add_completion=True,
@@ -182,7 +182,7 @@ def _add(app: typer.Typer, name: str, found: typer.Typer, help: str, heading: st
     if own:
         app.registered_commands.extend(own)
     else:
-        app.add_typer(found, cls=Group, name=name, help=help, no_args_is_help=True, rich_help_panel=heading)
+        app.add_typer(found, cls=HelpGroup, name=name, help=help, no_args_is_help=True, rich_help_panel=heading)
 
 
 def _not_loaded() -> None:

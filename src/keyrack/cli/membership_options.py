@@ -10,7 +10,7 @@ import typer
 from keyrack.api.permissions import Role
 from keyrack.auth import owners
 from keyrack.auth.owners import OWNER_LIMITED
-from keyrack.cli.database_session import Session
+from keyrack.cli.database_session import DatabaseSession
 from keyrack.cli.output import Failed
 from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.errors import Conflict, NotFound, on_constraint
@@ -58,23 +58,23 @@ Ownerless = Annotated[
 ]
 
 
-async def owned(session: Session, id: int) -> list[int]:
+async def owned(session: DatabaseSession, id: int) -> list[int]:
     """The customers that the manager owns, of which nobody else changes who may until this is done."""
     owned = await session.sql.fetchval(WHERE_OWNER, id)
-    await owners.hold(session.sql, *owned)
+    await owners.lock_roles(session.sql, *owned)
     return owned
 
 
-async def check_owners(session: Session, owned: list[int], *, ownerless: bool) -> None:
+async def check_owners(session: DatabaseSession, owned: list[int], *, ownerless: bool) -> None:
     """Raises `Failed` where one of them has no owner any more, and that was not said to be meant."""
-    if not ownerless and (without := await owners.without(session.sql, *owned)):
+    if not ownerless and (without := await owners.has_other_owner(session.sql, *owned)):
         raise Failed(
             f"Customer {without[0]} would be left without an owner who may sign in. Make somebody else one first, or"
             " say --leave-without-owner."
         )
 
 
-async def limits(session: Session, customers: Sequence[int], groups: Sequence[str] | None) -> list[int] | None:
+async def limits(session: DatabaseSession, customers: Sequence[int], groups: Sequence[str] | None) -> list[int] | None:
     """The numbers of groups that are named; None for the whole fleet. Raises `Failed`."""
     if not groups:
         return None
@@ -89,7 +89,13 @@ async def limits(session: Session, customers: Sequence[int], groups: Sequence[st
 
 
 async def join(
-    session: Session, id: int, customers: list[int], role: Role, groups: list[int] | None, *, whole: bool = False
+    session: DatabaseSession,
+    id: int,
+    customers: list[int],
+    role: Role,
+    groups: list[int] | None,
+    *,
+    whole: bool = False,
 ) -> None:
     """Let a manager act for customers in a role, limited to groups; without any it stays as limited as it was, unless
     it is for the `whole` fleet. Raises `Failed`."""

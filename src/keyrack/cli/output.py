@@ -24,7 +24,7 @@ NUMERIC = re.compile(r"-|yes|no|[\d ,:.-]*")  # what a column of says too little
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class CommandResult:
     """One result: `value` for machines, `text` for people."""
 
     value: Mapping[str, Any]
@@ -32,7 +32,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListResult:
     """Rows: an array for machines, a table with these columns for people."""
 
     rows: Sequence[Mapping[str, Any]]
@@ -48,12 +48,12 @@ class Failed(Exception):
         self.value = value
 
 
-def show(result: Said | Listed, as_json: bool) -> None:
+def show(result: CommandResult | ListResult, as_json: bool) -> None:
     """Print a result: JSON for machines, else text for people."""
     if as_json:
-        value = [dict(row) for row in result.rows] if isinstance(result, Listed) else dict(result.value)
+        value = [dict(row) for row in result.rows] if isinstance(result, ListResult) else dict(result.value)
         typer.echo(as_text(value))
-    elif isinstance(result, Said):
+    elif isinstance(result, CommandResult):
         typer.echo(visible(result.text))
     else:
         for line in table(result, width=terminal_width()):
@@ -75,7 +75,7 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def table(result: Listed, *, width: int | None = None) -> list[str]:
+def table(result: ListResult, *, width: int | None = None) -> list[str]:
     """The rows in columns, below their headings.
 
     Without a `width` nothing is cut, so that everything can be searched. With one, long texts are shortened as far as

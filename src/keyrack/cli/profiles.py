@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from keyrack.cli.output import Failed
-from keyrack.core.api_client.credentials import Token
+from keyrack.core.api_client.credentials import StoredToken
 
 DEFAULT = "default"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -30,7 +30,7 @@ class Profile:
     brand: str = "vendor"
     customer: int | None = None
     password_file: str | None = None
-    token: Token | None = None
+    token: StoredToken | None = None
 
 
 def directory() -> Path:
@@ -62,7 +62,7 @@ def read(name: str) -> Profile:
                 raise Failed(f"{path} holds a token, and others may read it: chmod 600 {path}")
             members: dict[str, Any] = json.load(file)
         token = members.pop("token")
-        return Profile(**members, token=None if token is None else Token(**token))
+        return Profile(**members, token=None if token is None else StoredToken(**token))
     except FileNotFoundError:
         there = ", ".join(names())
         hint = f" There are: {there}." if there else ""

@@ -14,14 +14,14 @@ from typing import Protocol
 EVERY = 10.0  # seconds between two lines where nobody looks at a terminal
 
 
-class Tell(Protocol):
+class ProgressReporter(Protocol):
     """What is told how far it is: in words, and in numbers where the end is known."""
 
     def __call__(self, text: str, done: float | None = None, total: float | None = None) -> None: ...
 
 
 @contextmanager
-def progress() -> Generator[Tell]:
+def progress() -> Generator[ProgressReporter]:
     """What tells how far something is, for as long as the block lasts."""
     if sys.stderr.isatty():
         with _moving() as tell:
@@ -31,7 +31,7 @@ def progress() -> Generator[Tell]:
 
 
 @contextmanager
-def _moving() -> Generator[Tell]:
+def _moving() -> Generator[ProgressReporter]:
     from rich.console import Console  # comes with Typer, and takes its time to be loaded
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -45,7 +45,7 @@ def _moving() -> Generator[Tell]:
         yield tell
 
 
-def _lines() -> Tell:
+def _lines() -> ProgressReporter:
     last = time.monotonic()
 
     def tell(text: str, done: float | None = None, total: float | None = None) -> None:

@@ -12,14 +12,14 @@ import textwrap
 from collections.abc import Iterable
 
 from keyrack.cli.output import visible
-from keyrack.ops.monitoring.findings import Finding, Level
+from keyrack.ops.monitoring.findings import Finding, Severity
 
 WIDEST, ELSEWHERE = 110, 100  # columns: lines that are longer are hard to read; where there is no terminal
 LABEL = 14  # columns of the names of facts
 WORD = 10  # columns of the words for levels
 
-WORDS = {Level.OK: "ok", Level.WARNING: "warning", Level.CRITICAL: "critical", Level.UNKNOWN: "unknown"}
-COLOURS = {Level.OK: "32", Level.WARNING: "33", Level.CRITICAL: "31", Level.UNKNOWN: "35"}
+WORDS = {Severity.OK: "ok", Severity.WARNING: "warning", Severity.CRITICAL: "critical", Severity.UNKNOWN: "unknown"}
+COLOURS = {Severity.OK: "32", Severity.WARNING: "33", Severity.CRITICAL: "31", Severity.UNKNOWN: "35"}
 BOLD = "1"
 CLEAR = "\x1b[H\x1b[2J\x1b[3J"  # a terminal, and what it has scrolled away
 
@@ -33,7 +33,7 @@ class Screen:
         self.width = max(40, min(columns, WIDEST))
         self._colours = self.terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
-    def verdict(self, level: Level, text: str, word: str | None = None) -> str:
+    def verdict(self, level: Severity, text: str, word: str | None = None) -> str:
         """The first line, which monitoring programs show alone."""
         return f"{self._in(f'{BOLD};{COLOURS[level]}', (word or WORDS[level]).upper())}: {visible(text)}"
 
@@ -41,7 +41,7 @@ class Screen:
         """What the next lines are about."""
         return self._in(BOLD, text)
 
-    def finding(self, level: Level, text: str, action: str = "", word: str | None = None) -> list[str]:
+    def finding(self, level: Severity, text: str, action: str = "", word: str | None = None) -> list[str]:
         """What is wrong, or right, and below it what to do."""
         lines = self._wrapped(text, WORD, "")
         head, weight = self._in(COLOURS[level], f"{word or WORDS[level]:<{WORD}}"), BOLD if level else ""

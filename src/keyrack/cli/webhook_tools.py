@@ -14,8 +14,8 @@ import typer
 
 from keyrack.api.schema.request_body import INT32_MAX
 from keyrack.cli.database_session import Json, explained
-from keyrack.cli.output import Failed, Said, show
-from keyrack.webhooks.signature_check import examine
+from keyrack.cli.output import CommandResult, Failed, show
+from keyrack.webhooks.signature_check import diagnose_signature
 
 app = typer.Typer()
 
@@ -39,9 +39,9 @@ def verify(
         except OSError as error:
             raise Failed(f"{file} cannot be read: {error.strerror}.") from None
         headers = {"webhook-id": id, "webhook-timestamp": timestamp, "webhook-signature": signature}
-        verdict = examine(headers, body, secret, datetime.now(UTC))
+        verdict = diagnose_signature(headers, body, secret, datetime.now(UTC))
         text = "The signature is valid." if verdict.genuine else "\n".join(verdict.reasons)
-        show(Said({"genuine": verdict.genuine, "reasons": verdict.reasons}, text), as_json)
+        show(CommandResult({"genuine": verdict.genuine, "reasons": verdict.reasons}, text), as_json)
         if not verdict.genuine:
             raise typer.Exit(1)
 
@@ -89,7 +89,7 @@ def listen(
         except OSError as error:
             raise Failed(f"Keyrack cannot listen at port {port}: {error.strerror}.") from None
         where = f"http://127.0.0.1:{server.server_address[1]}/"
-        show(Said({"url": where}, f"Listening at {where}. Stop it with Ctrl-C."), as_json)
+        show(CommandResult({"url": where}, f"Listening at {where}. Stop it with Ctrl-C."), as_json)
         sys.stdout.flush()
         with server:
             server.serve_forever(0.05)
@@ -97,7 +97,7 @@ def listen(
     explained(run)
 
 
-def _told(headers: Mapping[str, str], body: bytes, secret: str | None) -> Said:
+def _told(headers: Mapping[str, str], body: bytes, secret: str | None) -> CommandResult:
     """What arrived, and whether it is genuine."""
     text = body.decode(errors="replace")
     value: dict[str, Any] = {"headers": headers, "body": text}
@@ -105,7 +105,7 @@ def _told(headers: Mapping[str, str], body: bytes, secret: str | None) -> Said:
         f"{name}: {content}" for name, content in headers.items() if name.lower().startswith(("webhook-", "secret"))
     ]
     if secret is not None:
-        verdict = examine(headers, body, secret, datetime.now(UTC))
+        verdict = diagnose_signature(headers, body, secret, datetime.now(UTC))
         value |= {"genuine": verdict.genuine, "reasons": verdict.reasons}
         lines.append("The signature is valid." if verdict.genuine else "NOT VALID: " + " ".join(verdict.reasons))
-    return Said(value, "\n".join([*lines, text, ""]))
+    return CommandResult(value, "\n".join([*lines, text, ""]))

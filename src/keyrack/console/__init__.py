@@ -31,7 +31,7 @@ from keyrack.console.pages import (
     webhook_forms,
     webhooks,
 )
-from keyrack.http.page_router import Page, Site
+from keyrack.http.page_router import ConsolePage, Site
 
 MODULES = (
     static_files,
@@ -67,5 +67,5 @@ MODULES = (
     group_members,
     key_forms,
 )
-PAGES: tuple[Page, ...] = tuple(page for module in MODULES for page in module.pages.rows)
+PAGES: tuple[ConsolePage, ...] = tuple(page for module in MODULES for page in module.pages.rows)
 SITE = Site(PAGES, error_messages.refused)

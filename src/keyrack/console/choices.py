@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.rendering import clock
 from keyrack.core.errors import NotFound
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 MOST = 20  # options at once; how many there are is told
 LONGEST = 200  # characters that are looked for
@@ -32,7 +32,7 @@ USERS_FIRST = [
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class Choice:
     """One that can be chosen."""
 
     value: int
@@ -41,32 +41,32 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class Choices:
     """What was found, the first of it, and how many there are."""
 
-    options: list[Option]
+    options: list[Choice]
     total: int
 
 
 @pages.get("/{customer}/choices/cars", permission=Permission.CARS_READ)
-async def cars(visit: Visit) -> Answer:
+async def cars(visit: Visit) -> Response:
     """Cars that match what is typed; with `free` those that nobody has from `start` to `end`."""
     return _answer(await find_cars(visit, visit.asked("q"), free(visit, visit.query)))
 
 
 @pages.get("/{customer}/choices/users", permission=Permission.USERS_READ)
-async def users(visit: Visit) -> Answer:
+async def users(visit: Visit) -> Response:
     return _answer(await find_users(visit, visit.asked("q")))
 
 
 @pages.get("/{customer}/choices/brands", permission=Permission.KEYS_READ)
-async def brands(visit: Visit) -> Answer:
+async def brands(visit: Visit) -> Response:
     """Brands of the catalogue that have what is typed in their names, regardless of case and of accents."""
     known: list[str] = (await visit.call("GET", "/brands", query={"$orderby": "$it"})).json
     typed = plain(" ".join(visit.asked("q")[:LONGEST].split()))
     found = sorted((name for name in known if typed in plain(name)), key=lambda name: not plain(name).startswith(typed))
     options = [{"value": name, "label": name, "detail": ""} for name in found[:MOST]]
-    return Answer(200, json.dumps({"options": options, "total": len(found)}).encode())
+    return Response(200, json.dumps({"options": options, "total": len(found)}).encode())
 
 
 def plain(text: str) -> str:
@@ -75,13 +75,13 @@ def plain(text: str) -> str:
     return "".join(part for part in parts if not unicodedata.combining(part))
 
 
-async def find_cars(visit: Visit, text: str, only: str = "") -> Options:
+async def find_cars(visit: Visit, text: str, only: str = "") -> Choices:
     """The first cars that match a text, of those that an OData filter lets through."""
     query = {"$select": CAR, "$orderby": _first(text, CARS_FIRST) + "name,id"} | ({"$filter": only} if only else {})
     return await _find(visit, "/cars", text, query, of_car)
 
 
-async def find_users(visit: Visit, text: str) -> Options:
+async def find_users(visit: Visit, text: str) -> Choices:
     """The first users that match a text."""
     query = {"$select": USER, "$orderby": _first(text, USERS_FIRST) + "emailAddress"}
     return await _find(visit, "/users", text, query, of_user)
@@ -107,18 +107,18 @@ def free(visit: Visit, fields: Mapping[str, list[str]]) -> str:
     return f"not assignments/any(a:{before}(a/end eq null or a/end gt {start}))"
 
 
-def of_car(car: Mapping[str, Any]) -> Option:
+def of_car(car: Mapping[str, Any]) -> Choice:
     """How a car is named: its plate tells it from others of its name."""
     plate = car.get("licensePlate")
     detail = " ".join(filter(None, (car.get("brand"), car.get("model"), car.get("vin"))))
-    return Option(car["id"], f"{car['name']} ({plate})" if plate else car["name"], detail)
+    return Choice(car["id"], f"{car['name']} ({plate})" if plate else car["name"], detail)
 
 
-def of_user(user: Mapping[str, Any]) -> Option:
+def of_user(user: Mapping[str, Any]) -> Choice:
     """How a user is named: by the name, where there is one."""
     data: Mapping[str, Any] = user.get("userData") or {}
     name = " ".join(filter(None, (data.get("firstName"), data.get("lastName"))))
-    return Option(user["id"], name or user["emailAddress"], user["emailAddress"] if name else "")
+    return Choice(user["id"], name or user["emailAddress"], user["emailAddress"] if name else "")
 
 
 def by_surname(user: Mapping[str, Any]) -> str:
@@ -127,15 +127,15 @@ def by_surname(user: Mapping[str, Any]) -> str:
     return ", ".join(filter(None, (data.get("lastName"), data.get("firstName")))) or user["emailAddress"]
 
 
-async def _find(visit: Visit, path: str, text: str, query: Mapping[str, str], named: Any) -> Options:
+async def _find(visit: Visit, path: str, text: str, query: Mapping[str, str], named: Any) -> Choices:
     words = _WORD.findall(text[:LONGEST])
     search = {"$search": " ".join(f'"{word}"' for word in words)} if words else {}
     try:
         found = await visit.call("GET", path, query={**query, **search, "$top": str(MOST), "$count": "true"})
     except NotFound:  # none at all
-        return Options([], 0)
-    return Options([named(row) for row in found.json], found.total)
+        return Choices([], 0)
+    return Choices([named(row) for row in found.json], found.total)
 
 
-def _answer(options: Options) -> Answer:
-    return Answer(200, json.dumps(asdict(options)).encode())
+def _answer(options: Choices) -> Response:
+    return Response(200, json.dumps(asdict(options)).encode())

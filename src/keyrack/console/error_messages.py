@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from urllib.parse import quote, urlsplit
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.console.forbidden import ASK_PART, lacking
 from keyrack.console.languages import N_
 from keyrack.console.rendering import gettext, plain, redirect, root, why
@@ -38,7 +38,7 @@ OF_PAGES = {
 }  # fmt: skip
 
 
-async def refused(visit: Visit, refusal: Refusal) -> Answer:
+async def refused(visit: Visit, refusal: Refusal) -> Response:
     """The page, or the part of one, for a refusal that the page itself did not foresee."""
     reads = visit.method in ("GET", "HEAD")
     if isinstance(refusal, Unauthorized) and refusal.reason == SIGNED_OUT and not _by_script(visit):
@@ -60,7 +60,7 @@ async def refused(visit: Visit, refusal: Refusal) -> Answer:
         visit, template, status=refusal.status, title=gettext(visit, title), text=why(visit, refusal.reason),
         remedy=gettext(visit, remedy), id=visit.id,
     )  # fmt: skip
-    return Answer(answer.status, answer.body, refusal.headers, answer.media_type)
+    return Response(answer.status, answer.body, refusal.headers, answer.media_type)
 
 
 def _of_customer(visit: Visit) -> str:

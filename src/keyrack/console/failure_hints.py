@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from keyrack.api.permissions import Permission
-from keyrack.console.choices import Option
+from keyrack.console.choices import Choice
 from keyrack.console.languages import N_
 from keyrack.console.rendering import base, gettext
 from keyrack.http.page_router import Visit
@@ -29,7 +29,7 @@ REASONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Mend:
+class FailureHint:
     """A link that leads on."""
 
     href: str
@@ -41,10 +41,12 @@ def reason(visit: Visit, failure: str) -> str:
     return gettext(visit, failure) if failure in REASONS else failure
 
 
-def mend(visit: Visit, failure: str, car: Option | None) -> Mend | None:
+def mend(visit: Visit, failure: str, car: Choice | None) -> FailureHint | None:
     """The way to mend a failure, by its text; None where another car, user or time is all that helps."""
     if car is not None and failure == NO_BOX and visit.may(Permission.INSTALLATIONS_WRITE):
-        return Mend(f"{base(visit)}/cars/{car.value}", gettext(visit, "Install a box into %(car)s", car=car.label))
+        return FailureHint(
+            f"{base(visit)}/cars/{car.value}", gettext(visit, "Install a box into %(car)s", car=car.label)
+        )
     if failure in OF_SERVICE:
-        return Mend(f"{base(visit)}/boxes", gettext(visit, "See to the box's service"))
+        return FailureHint(f"{base(visit)}/boxes", gettext(visit, "See to the box's service"))
     return None

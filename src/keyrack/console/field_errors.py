@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from keyrack.console.languages import N_
 from keyrack.console.rendering import gettext
-from keyrack.core.error_codes import Fault
+from keyrack.core.error_codes import FieldError
 from keyrack.http.page_router import Visit
 
 EMPTY = N_("This has to be filled in.")
@@ -18,7 +18,7 @@ WORDS = {
 }
 
 
-def words(visit: Visit, fault: Fault, longest: int) -> str:
+def words(visit: Visit, fault: FieldError, longest: int) -> str:
     """What is wrong with a field that may have so many characters: what the fault itself says is for programs."""
     if fault.code == "too-long":
         return gettext(visit, TOO_LONG, most=longest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import MEANINGS, Permission, Role
 from keyrack.console.languages import N_
 from keyrack.console.rendering import gettext, page
@@ -19,7 +19,7 @@ NAMES = {
 ASK_PART = N_("Ask an owner of the customer for a role that includes it.")
 
 
-async def lacking(visit: Visit, refusal: NotPermitted) -> Answer:
+async def lacking(visit: Visit, refusal: NotPermitted) -> Response:
     """The page of somebody who is signed in, in place of one that a role does not include."""
     return await page(
         visit, "not_permitted.html", status=refusal.status, section=_section(visit), id=visit.id,

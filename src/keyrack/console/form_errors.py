@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from uuid import uuid4
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.console.rendering import HTML, redirect, why
 from keyrack.core.errors import (
     BadRequest,
@@ -25,7 +25,7 @@ SHOWN = (BadRequest, Conflict, NotFound, PreconditionFailed, TooManyRequests, Un
 
 
 @dataclass(frozen=True)
-class Wrong:
+class FormErrors:
     """What is wrong with a form: `status` of the answer, and the texts, each with its field, "" for the whole form."""
 
     status: int = 200
@@ -41,10 +41,10 @@ class Wrong:
         return next((text for name, text in self.texts if name == field), "")
 
 
-RIGHT = Wrong()
+RIGHT = FormErrors()
 
 
-def refused(visit: Visit, refusal: Refusal, words: Mapping[str, tuple[str, str]] | None = None) -> Wrong:
+def refused(visit: Visit, refusal: Refusal, words: Mapping[str, tuple[str, str]] | None = None) -> FormErrors:
     """What an endpoint refused. `words` are the page's own: code of the reason, or JSON pointer of what is wrong ->
     field and text."""
     known = words or {}
@@ -52,7 +52,7 @@ def refused(visit: Visit, refusal: Refusal, words: Mapping[str, tuple[str, str]]
     own = tuple(dict.fromkeys(known[key] for key in keys if key in known))
     # A script does not put an answer 404 in place of a form (base.html): it is that the page is gone
     swaps = isinstance(refusal, NotFound) and visit.headers("HX-Request")
-    return Wrong(422 if swaps else refusal.status, own or (("", why(visit, refusal.reason)),))
+    return FormErrors(422 if swaps else refusal.status, own or (("", why(visit, refusal.reason)),))
 
 
 def key(visit: Visit, refusal: Refusal | None = None) -> str:
@@ -61,14 +61,14 @@ def key(visit: Visit, refusal: Refusal | None = None) -> str:
     return visit.sent("key") if refusal is not None and refusal.status == 503 else str(uuid4())
 
 
-def invalid(texts: Iterable[tuple[str, str]]) -> Wrong:
+def invalid(texts: Iterable[tuple[str, str]]) -> FormErrors:
     """What the page itself finds wrong: pairs of a field and a text, those with a text count."""
     told = tuple((field, text) for field, text in texts if text)
-    return Wrong(422, told) if told else RIGHT
+    return FormErrors(422, told) if told else RIGHT
 
 
-def went(visit: Visit, address: str) -> Answer:
+def went(visit: Visit, address: str) -> Response:
     """The form is done: go and look there."""
     if visit.headers("HX-Request"):
-        return Answer(200, b"", {"HX-Redirect": address}, HTML)
+        return Response(200, b"", {"HX-Redirect": address}, HTML)
     return redirect(address)

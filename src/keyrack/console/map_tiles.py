@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from keyrack.api.conditional_requests import had
-from keyrack.api.exchange import Answer
+from keyrack.api.conditional_requests import parse_if_none_match
+from keyrack.api.exchange import Response
 from keyrack.console.rendering import root
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import BadRequest, NotFound, RangeNotSatisfiable
-from keyrack.core.log_config import Seldom
+from keyrack.core.log_config import RateLimitedLogger
 from keyrack.core.settings import Settings
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
-seldom = Seldom("keyrack.tiles")
+pages = ConsolePages()
+seldom = RateLimitedLogger("keyrack.tiles")
 
 MEDIA_TYPE = "application/vnd.pmtiles"
 FOR_EVER = {"Cache-Control": "private, max-age=31536000, immutable", "Accept-Ranges": "bytes"}
@@ -41,18 +41,18 @@ SAMPLE = 16_384  # bytes at either end that make the tag: the first hold the hea
 
 _RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{0,18})|-([0-9]{1,18}))", re.IGNORECASE)
 
-NO_TILES = Reason(
+NO_TILES = ErrorCode(
     "tiles-not-found", "The tiles of the maps are other ones now, or away.", "Load the page with the map again."
 )
-NO_RANGE = Reason(
+NO_RANGE = ErrorCode(
     "range-missing", "This file is sent in pieces only.", "Send a Range header with one range, as bytes=0-16383."
 )
-WRONG_RANGE = Reason(
+WRONG_RANGE = ErrorCode(
     "range-not-satisfiable",
     "The file has {size} bytes, and this is no range of them.",
     "Send one range that begins within the file, as bytes=0-16383.",
 )
-LONG_RANGE = Reason(
+LONG_RANGE = ErrorCode(
     "range-too-long",
     "One request gets {most} bytes at most.",
     "Ask for shorter ranges, or have KEYRACK_MAP_RANGE_BYTES made greater.",
@@ -147,7 +147,7 @@ async def streets(visit: Visit) -> Streets | None:
 
 
 @pages.get("/map/{tag}/tiles.pmtiles")
-async def piece(visit: Visit) -> Answer:
+async def piece(visit: Visit) -> Response:
     """A range of bytes of the file, whose tag stands in the address, so that browsers may keep what they got.
 
     Raises `NotFound`, `BadRequest` without a range, `RangeNotSatisfiable` for one that is not there or too long.
@@ -163,11 +163,11 @@ async def piece(visit: Visit) -> Answer:
     if visit.ids["tag"] != found.tag:
         raise NotFound(NO_TILES)
     headers = {**FOR_EVER, "ETag": f'"{found.tag}"'}
-    if {headers["ETag"], "*"} & had(visit.headers("If-None-Match") or "").keys():
-        return Answer(304, headers=headers)
+    if {headers["ETag"], "*"} & parse_if_none_match(visit.headers("If-None-Match") or "").keys():
+        return Response(304, headers=headers)
     begin, end = _range(visit, found, headers["ETag"])
     body = await asyncio.to_thread(_read, tiles.address, begin, end - begin)
-    return Answer(206, body, {**headers, "Content-Range": f"bytes {begin}-{end - 1}/{found.size}"}, MEDIA_TYPE)
+    return Response(206, body, {**headers, "Content-Range": f"bytes {begin}-{end - 1}/{found.size}"}, MEDIA_TYPE)
 
 
 def _range(visit: Visit, found: Archive, tag: str) -> tuple[int, int]:

@@ -12,11 +12,11 @@ from babel.numbers import format_decimal
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from keyrack.api.event_stream import NEEDS
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.console.languages import LOCALES, language, translations
 from keyrack.console.local_times import UNKNOWN, Clock
 from keyrack.console.static_files import address
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.http.page_router import BELOW, Visit
 
 HTML = "text/html; charset=utf-8"
@@ -37,7 +37,7 @@ class SeenPerson:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class TemplateContext:
     """The visit, as templates show it. `root` is where the console stands, `base` the same of this customer; `may`
     tells of a permission whether the person has it here, `heard` of a page's topics those that may be told."""
 
@@ -83,7 +83,7 @@ def gettext(visit: Visit, text: str, **values: object) -> str:
     return said % values if values else said
 
 
-def why(visit: Visit, reason: Reason) -> str:
+def why(visit: Visit, reason: ErrorCode) -> str:
     """Why something is refused, in the language of the visit."""
     return reason.translated(translations(tongue(visit)).gettext)
 
@@ -93,40 +93,40 @@ async def live_id(visit: Visit) -> str:
     return (await visit.call("GET", "/live")).headers["Last-Event-ID"]
 
 
-async def page(visit: Visit, template: str, *, status: int = 200, section: str = "", **known: Any) -> Answer:
+async def page(visit: Visit, template: str, *, status: int = 200, section: str = "", **known: Any) -> Response:
     """A page of somebody who is signed in; `section` is its entry of the navigation."""
     return _answer(visit, template, None, status, {"section": section, "visit": await _seen(visit), **known})
 
 
-async def part(visit: Visit, template: str, block: str, *, status: int = 200, **known: Any) -> Answer:
+async def part(visit: Visit, template: str, block: str, *, status: int = 200, **known: Any) -> Response:
     """One block of a template, in place of what stands on the page."""
     return _answer(visit, template, block, status, {"visit": await _seen(visit), **known})
 
 
-def plain(visit: Visit, template: str, *, status: int = 200, **known: Any) -> Answer:
+def plain(visit: Visit, template: str, *, status: int = 200, **known: Any) -> Response:
     """A page of anybody: signing in, and what is refused."""
     person = visit.who.session if visit.who else None
     more = {"language": tag(visit), "theme": (person and person.theme) or SYSTEM, "root": root(visit)}
     return _answer(visit, template, None, status, {**more, **known})
 
 
-def redirect(address: str) -> Answer:
+def redirect(address: str) -> Response:
     """Go and look there (RFC 9110, section 15.4.4). What no address has as it stands is percent-encoded: it may be what
     somebody typed."""
-    return Answer(303, b"", {"Location": quote(address, safe=ADDRESS)}, HTML)
+    return Response(303, b"", {"Location": quote(address, safe=ADDRESS)}, HTML)
 
 
-async def _seen(visit: Visit) -> Seen:
+async def _seen(visit: Visit) -> TemplateContext:
     session = visit.person.session
     customers = await visit.call("GET", "/customers", query={"$orderby": "name"})
     time = clock(visit)
     person = SeenPerson(
         session.username, customers.json, tag(visit), time.shown, time.zone.key, session.theme or SYSTEM
     )
-    return Seen(person, visit.customer, visit.path, root(visit), base(visit), visit.may)
+    return TemplateContext(person, visit.customer, visit.path, root(visit), base(visit), visit.may)
 
 
-def _answer(visit: Visit, name: str, block: str | None, status: int, known: Mapping[str, Any]) -> Answer:
+def _answer(visit: Visit, name: str, block: str | None, status: int, known: Mapping[str, Any]) -> Response:
     time, speech = clock(visit), tongue(visit)
     template = _environment(speech, root(visit)).get_template(name)
     about: dict[str, Any] = {
@@ -138,9 +138,9 @@ def _answer(visit: Visit, name: str, block: str | None, status: int, known: Mapp
         **known,
     }
     if block is None:
-        return Answer(status, template.render(about).encode(), media_type=HTML)
+        return Response(status, template.render(about).encode(), media_type=HTML)
     made = "".join(template.blocks[block](template.new_context(about)))
-    return Answer(status, made.encode(), media_type=HTML)
+    return Response(status, made.encode(), media_type=HTML)
 
 
 @cache

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from keyrack.api.conditional_requests import had, packed_tag
-from keyrack.api.exchange import Answer
-from keyrack.core.error_codes import Reason
+from keyrack.api.conditional_requests import packed_tag, parse_if_none_match
+from keyrack.api.exchange import Response
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import NotFound
 from keyrack.http.compression import BEST, GZIP, Accepted, accepts
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 OURS = Path(__file__).parent / "web"
 OTHERS = Path(__file__).parent / "assets"
@@ -35,8 +35,8 @@ MEDIA_TYPES = {
 }
 FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 
-NO_FILE = Reason("file-not-found", "There is no such file.", "Go back to the page that led here, and load it again.")
-OTHER_VERSION = Reason(
+NO_FILE = ErrorCode("file-not-found", "There is no such file.", "Go back to the page that led here, and load it again.")
+OTHER_VERSION = ErrorCode(
     "file-of-another-version",
     "This file is of another version of Keyrack than the one that answers.",
     "Load the page again. Where several nodes serve, all have to be of the same version.",
@@ -54,7 +54,7 @@ class MissingFiles(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class StaticFile:
     """A file as it is kept: packed, since nearly everybody takes it so."""
 
     media_type: str
@@ -68,15 +68,15 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class StaticFiles:
     """All files by their names, and the digest of them all."""
 
     digest: str
-    files: Mapping[str, File]
+    files: Mapping[str, StaticFile]
 
 
 @cache
-def shelf() -> Shelf:
+def shelf() -> StaticFiles:
     """All files, read once: a server whose files are replaced goes on with those of its own version.
 
     Raises `MissingFiles`.
@@ -86,7 +86,7 @@ def shelf() -> Shelf:
     others = {path.name: _file(path, path.with_name(f"{path.name}.gz").read_bytes()) for path in _served(OTHERS)}
     files = others | {path.name: _file(path) for path in _served(OURS)}
     whole = "".join(f"{name} {files[name].tag}\n" for name in sorted(files))
-    return Shelf(hashlib.sha256(whole.encode()).hexdigest()[:16], files)
+    return StaticFiles(hashlib.sha256(whole.encode()).hexdigest()[:16], files)
 
 
 def address(root: str, name: str) -> str:
@@ -98,7 +98,7 @@ def address(root: str, name: str) -> str:
 
 
 @pages.get("/assets/{digest}/{name}", open=True)
-async def file(visit: Visit) -> Answer:
+async def file(visit: Visit) -> Response:
     """A file, packed for who takes gzip. Raises `NotFound`."""
     whole = shelf()
     found = whole.files.get(visit.ids["name"])
@@ -107,14 +107,14 @@ async def file(visit: Visit) -> Answer:
     if visit.ids["digest"] != whole.digest:
         raise NotFound(OTHER_VERSION)
     headers = {**FOR_EVER, "ETag": found.tag}
-    tags = had(visit.headers("If-None-Match") or "")
+    tags = parse_if_none_match(visit.headers("If-None-Match") or "")
     if known := tags.get(found.tag, tags.get("*")):
-        return Answer(304, headers={**headers, "ETag": found.tag if known == "*" else known})
+        return Response(304, headers={**headers, "ETag": found.tag if known == "*" else known})
     least = visit.settings.gzip_bytes  # 0 turns it off
     if least and found.size >= least and accepts(visit.headers("Accept-Encoding")) is not Accepted.IDENTITY:
         packed = {"ETag": packed_tag(found.tag), "Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
-        return Answer(200, found.packed, {**headers, **packed}, found.media_type)
-    return Answer(200, found.plain, headers, found.media_type)
+        return Response(200, found.packed, {**headers, **packed}, found.media_type)
+    return Response(200, found.plain, headers, found.media_type)
 
 
 def _served(directory: Path) -> list[Path]:
@@ -122,9 +122,9 @@ def _served(directory: Path) -> list[Path]:
     return [path for path in directory.iterdir() if path.suffix in MEDIA_TYPES and path.name != BUILT_FROM]
 
 
-def _file(path: Path, packed: bytes | None = None) -> File:
+def _file(path: Path, packed: bytes | None = None) -> StaticFile:
     content = path.read_bytes()
-    return File(
+    return StaticFile(
         MEDIA_TYPES[path.suffix],
         len(content),
         f'"{hashlib.sha256(content).hexdigest()[:32]}"',

@@ -17,7 +17,7 @@ log = structlog.get_logger("keyrack.loops")
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds until it is begun anew
 
 
-async def lasting(name: str, loop: Callable[[], Awaitable[object]], ends: Callable[[], bool] = lambda: False) -> None:
+async def supervise(name: str, loop: Callable[[], Awaitable[object]], ends: Callable[[], bool] = lambda: False) -> None:
     """Run `loop` until it is cancelled, or until it ends while `ends` says that it is meant to."""
     pause = FIRST_PAUSE
     while True:

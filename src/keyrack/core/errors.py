@@ -18,8 +18,8 @@ from keyrack.core.error_codes import (
     RATE_LIMITED,
     UNSUPPORTED_TYPE,
     WRONG_CREDENTIALS,
-    Fault,
-    Reason,
+    ErrorCode,
+    FieldError,
 )
 
 PLAIN_TEXT = "text/plain; charset=utf-8"
@@ -37,7 +37,9 @@ class Refusal(Exception):
     status: int
     media_type: str = PLAIN_TEXT
 
-    def __init__(self, reason: Reason, headers: Mapping[str, str] | None = None, errors: Sequence[Fault] = ()) -> None:
+    def __init__(
+        self, reason: ErrorCode, headers: Mapping[str, str] | None = None, errors: Sequence[FieldError] = ()
+    ) -> None:
         super().__init__(reason.text)
         self.reason = reason
         self.headers = dict(headers or {})
@@ -69,7 +71,7 @@ class Unauthorized(Refusal):
     status = 401
     media_type = JSON
 
-    def __init__(self, reason: Reason, errors: Sequence[Fault] = ()) -> None:
+    def __init__(self, reason: ErrorCode, errors: Sequence[FieldError] = ()) -> None:
         super().__init__(reason, CHALLENGE, errors)
 
     def body(self, trace_id: str) -> bytes:
@@ -82,7 +84,7 @@ class GrantRefused(Refusal):
     status = 400
     media_type = JSON
 
-    def __init__(self, error: str, reason: Reason) -> None:
+    def __init__(self, error: str, reason: ErrorCode) -> None:
         super().__init__(reason, {"Cache-Control": "no-store"})
         self.error = error
 
@@ -114,7 +116,7 @@ class InvalidClient(GrantRefused):
 
     status = 401
 
-    def __init__(self, reason: Reason, *, by_header: bool = False) -> None:
+    def __init__(self, reason: ErrorCode, *, by_header: bool = False) -> None:
         super().__init__("invalid_client", reason)
         self.headers |= {"WWW-Authenticate": 'Basic realm="keyrack"'} if by_header else CHALLENGE
 
@@ -154,7 +156,11 @@ class Gone(Refusal):
     status = 410
 
     def __init__(
-        self, reason: Reason, told: Mapping[str, object], headers: Mapping[str, str], errors: Sequence[Fault] = ()
+        self,
+        reason: ErrorCode,
+        told: Mapping[str, object],
+        headers: Mapping[str, str],
+        errors: Sequence[FieldError] = (),
     ) -> None:
         super().__init__(reason, headers, errors)
         self._told = dict(told)
@@ -189,7 +195,7 @@ class UnsupportedMediaType(Refusal):
         super().__init__(
             UNSUPPORTED_TYPE,
             {taken: ", ".join(valid)},
-            (Fault("not-one-of", self.detail, header=header, valid=tuple(valid)),),
+            (FieldError("not-one-of", self.detail, header=header, valid=tuple(valid)),),
         )
 
     def body(self, trace_id: str) -> bytes:
@@ -219,7 +225,7 @@ class TooManyRequests(Refusal):
     media_type = JSON
 
     def __init__(
-        self, retry_after: int, headers: Mapping[str, str] | None = None, *, reason: Reason = RATE_LIMITED
+        self, retry_after: int, headers: Mapping[str, str] | None = None, *, reason: ErrorCode = RATE_LIMITED
     ) -> None:
         super().__init__(reason.format(seconds=retry_after), headers)
         self.headers["Retry-After"] = str(retry_after)
@@ -250,11 +256,11 @@ class Unavailable(Refusal):
 
     status = 503
 
-    def __init__(self, reason: Reason = DATABASE_AWAY, *, repeatable: bool = True) -> None:
+    def __init__(self, reason: ErrorCode = DATABASE_AWAY, *, repeatable: bool = True) -> None:
         super().__init__(reason, {"Retry-After": "1"} if repeatable else None)
 
 
-class Repeated(Refusal):
+class IdempotentReplay(Refusal):
     """A refusal that was kept, with the body that it had, for whoever sends the same request again."""
 
     def __init__(
@@ -262,9 +268,9 @@ class Repeated(Refusal):
         status: int,
         media_type: str,
         body: bytes,
-        reason: Reason,
+        reason: ErrorCode,
         headers: Mapping[str, str],
-        errors: Sequence[Fault],
+        errors: Sequence[FieldError],
         extensions: Mapping[str, object],
     ) -> None:
         super().__init__(reason, headers, errors)
@@ -280,12 +286,12 @@ class Repeated(Refusal):
         return self._body
 
 
-class BrokenOff(Exception):
+class ConnectionAborted(Exception):
     """An answer that has begun cannot be ended: the client must see that it is not whole. The log says why."""
 
 
 @contextmanager
-def on_constraint(refusals: Mapping[str, tuple[type[Refusal], Reason]]) -> Generator[None]:
+def on_constraint(refusals: Mapping[str, tuple[type[Refusal], ErrorCode]]) -> Generator[None]:
     """Translate the violation of a named constraint into its refusal; any other violation goes on as it is."""
     try:
         yield

@@ -70,7 +70,7 @@ def _of_request(_logger: object, _method: str, line: MutableMapping[str, Any]) -
     return line
 
 
-class Seldom:
+class RateLimitedLogger:
     """Warnings about a trouble that lasts or comes often, such as a full disk: one line for many in `every` seconds,
     which says how many (`times`)."""
 

@@ -15,7 +15,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-class Forbidden(OSError):
+class AddressForbidden(OSError):
     """The address is not public, and the operator has not allowed its network."""
 
 

@@ -51,7 +51,7 @@ def inherited() -> socket.socket | None:
     return listener
 
 
-def tell(notice: bytes) -> None:
+def notify(notice: bytes) -> None:
     """Send a notice to whoever has started this process and wants to know."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
@@ -71,15 +71,15 @@ def patience() -> float | None:
     return int(microseconds) / 1e6 if wanted and microseconds.isdecimal() and int(microseconds) > 0 else None
 
 
-async def turn() -> None:
+async def watchdog_ping() -> None:
     """Tell for ever that the loop turns, where somebody wants to know: a loop that stands still does not say so."""
     seconds = patience()
     while seconds is not None:
-        tell(TURNS)
+        notify(TURNS)
         await asyncio.sleep(seconds / 3)
 
 
-class Herald:
+class SystemdNotifier:
     """Hears the notices of one child, at an address that the kernel chooses and only this machine's programs reach."""
 
     def __init__(self) -> None:

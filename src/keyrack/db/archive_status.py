@@ -25,7 +25,7 @@ from pg_stat_archiver s
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ArchiveStatus:
     """How the archiving stands. `age` is that of the last archived segment, in seconds: while anything writes,
     PostgreSQL archives one a minute, so an age of some minutes means trouble. None: none since the counters began."""
 
@@ -52,8 +52,8 @@ class Standing:
         return min(self.age, self.running) - self.timeout > LATE
 
 
-async def standing(statements: Statements) -> Standing:
+async def standing(statements: Statements) -> ArchiveStatus:
     """How the archiving of the server stands. Raises what the database raises."""
     row = await statements.fetchrow(STANDING)
     assert row is not None  # noqa: S101 - the view has one row
-    return Standing(**dict(row))
+    return ArchiveStatus(**dict(row))

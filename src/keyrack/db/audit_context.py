@@ -49,7 +49,7 @@ class Actor:
 acting: ContextVar[Actor | None] = ContextVar("acting", default=None)
 
 
-def beginning() -> str:
+def begin_statement() -> str:
     """The statement that begins a transaction of whoever acts; one round trip, whoever it is."""
     actor = acting.get()
     if actor is None:

@@ -13,9 +13,9 @@ from typing import Literal, LiteralString, get_args
 import asyncpg
 
 from keyrack.db.connection import UNREACHABLE, Database
-from keyrack.db.throttled_log import Interruptions
+from keyrack.db.throttled_log import ThrottledLogger
 
-log = Interruptions("keyrack.telling")
+log = ThrottledLogger("keyrack.telling")
 
 # A letter of the notice stands for each, in this order: new ones come last
 Topic = Literal[
@@ -49,11 +49,11 @@ AT_LAST = 1.0  # seconds that the last notice of a process may take
 Tell = Callable[[int, Topics], None]
 
 
-def to_nobody(customer: int, topics: Topics) -> None:
+def discard(customer: int, topics: Topics) -> None:
     """Where nobody listens."""
 
 
-class Teller:
+class ChangeNotifier:
     """Tells the processes of all nodes, soon: the first at once, what follows at a bounded pace."""
 
     def __init__(self, db: Database, pace: float = PACE) -> None:
@@ -107,7 +107,7 @@ class Teller:
         if not told:
             return
         try:
-            await self._db.execute(NOTIFY, list(payloads(told)))
+            await self._db.execute(NOTIFY, list(encode_notifications(told)))
         except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
             log.warning("changes not told yet", error=error)
             for customer, topics in told.items():
@@ -125,7 +125,7 @@ def _merge(told: dict[int, Topics]) -> None:
     told[EVERYBODY] = everything
 
 
-def payloads(told: dict[int, Topics]) -> Iterator[str]:
+def encode_notifications(told: dict[int, Topics]) -> Iterator[str]:
     """What notices say.
 
     >>> list(payloads({12: frozenset(("users", "cars")), 7: frozenset(("positions",))}))
@@ -136,7 +136,7 @@ def payloads(told: dict[int, Topics]) -> Iterator[str]:
         yield " ".join(words[first : first + IN_ONE])
 
 
-def heard(payload: str) -> Iterable[tuple[int, Topics]]:
+def parse_notification(payload: str) -> Iterable[tuple[int, Topics]]:
     """What a notice says; what a newer version says beside it is passed over.
 
     >>> [(customer, sorted(topics)) for customer, topics in heard("12ab 7k? nonsense")]

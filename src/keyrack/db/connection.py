@@ -17,11 +17,11 @@ from keyrack.core.error_codes import DATABASE_AWAY
 from keyrack.core.errors import Unavailable
 from keyrack.core.metrics.catalog import STATEMENT_SECONDS
 from keyrack.core.settings import Settings
-from keyrack.db.audit_context import UNRECORDED, acting, beginning
-from keyrack.db.fair_semaphore import PROCESS, Who
-from keyrack.db.pool import NEVER, ROLLBACK, OutcomeUnknown, Pool, patience, timed
-from keyrack.db.replication.primary import GOING, is_going
-from keyrack.db.replication.primary_connector import Connector, Link
+from keyrack.db.audit_context import UNRECORDED, acting, begin_statement
+from keyrack.db.fair_semaphore import PROCESS, Tenants
+from keyrack.db.pool import NEVER, ROLLBACK, OutcomeUnknown, Pool, acquire_timeout, timed
+from keyrack.db.replication.primary import GOING, is_shutting_down
+from keyrack.db.replication.primary_connector import KeepAliveConnection, PrimaryConnector
 from keyrack.db.session_settings import LACKING, NOT_TOLD, prepare, session
 
 __all__ = ["Connection", "Database", "OutcomeUnknown", "Row", "Statements"]
@@ -108,7 +108,7 @@ class Connection:
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[None]:
         """A savepoint: what fails inside is undone alone. On a connection without a transaction it is one."""
-        begin, undo, end = INNER if self.raw.is_in_transaction() else (beginning(), ROLLBACK, COMMIT)
+        begin, undo, end = INNER if self.raw.is_in_transaction() else (begin_statement(), ROLLBACK, COMMIT)
         await self.raw.execute(begin)
         try:
             yield
@@ -132,7 +132,7 @@ class Database:
 
     __slots__ = ("_pool", "_reads", "_who")
 
-    def __init__(self, pool: Pool, who: Who = PROCESS, *, reads: bool = False) -> None:
+    def __init__(self, pool: Pool, who: Tenants = PROCESS, *, reads: bool = False) -> None:
         self._pool = pool
         self._who = who
         self._reads = reads
@@ -140,7 +140,7 @@ class Database:
     @classmethod
     async def connect(
         cls,
-        dsn: str | Connector,
+        dsn: str | PrimaryConnector,
         settings: Settings,
         *,
         application: str = "keyrack",
@@ -152,12 +152,12 @@ class Database:
         size = size or settings.pool_size
         own = parameters or {}
         told = {name: value for name, value in session(settings).items() if name not in own}
-        connector = dsn if isinstance(dsn, Connector) else Connector(dsn, settings)
+        connector = dsn if isinstance(dsn, PrimaryConnector) else PrimaryConnector(dsn, settings)
         try:
             pool = await asyncpg.create_pool(
                 connector.dsn,
                 connect=connector,
-                connection_class=Link,
+                connection_class=KeepAliveConnection,
                 init_size=1,
                 min_size=0,  # else asyncpg tries to open one again and again while the server is away
                 max_size=size,
@@ -165,7 +165,7 @@ class Database:
                 reset=_keep,
                 statement_cache_size=settings.statement_cache,
                 max_cached_statement_lifetime=0,
-                command_timeout=patience(settings),
+                command_timeout=acquire_timeout(settings),
                 server_settings={**told, "application_name": application, **own},
             )
         except UNREACHABLE as error:
@@ -182,14 +182,14 @@ class Database:
         parties = [("customer", customer)] if customer else []
         if manager:
             parties.append(("manager", manager))
-        return Database(self._pool, Who(tuple(parties), max(1, self._pool.share - reads)), reads=reads)
+        return Database(self._pool, Tenants(tuple(parties), max(1, self._pool.share - reads)), reads=reads)
 
     def reading(self) -> Database:
         """The same, for statements that change nothing."""
         return Database(self._pool, self._who, reads=True)
 
     @property
-    def connector(self) -> Connector:
+    def connector(self) -> PrimaryConnector:
         """The way on which its connections are opened."""
         return self._pool.connector
 
@@ -234,7 +234,7 @@ class Database:
         connection is lost while it is being committed."""
         raw = await self._pool.take(self._who)
         try:
-            await raw.execute(beginning())
+            await raw.execute(begin_statement())
             yield Connection(raw, self._pool.name)
         except BaseException as error:
             await self._pool.mend(self._who, raw, error)
@@ -257,7 +257,7 @@ class Database:
                 result = await timed(self._pool.seconds, sql, do(sql, *args, timeout=NEVER))
         except BaseException as error:
             await self._pool.mend(self._who, raw, error)
-            if is_going(error):
+            if is_shutting_down(error):
                 raise OutcomeUnknown(f"the connection was lost while something was being written: {error}") from error
             raise
         self._pool.give_back(self._who, raw)
@@ -267,7 +267,7 @@ class Database:
         self, raw: asyncpg.Connection, do: Callable[..., Awaitable[T]], sql: LiteralString, args: Sequence[object]
     ) -> T:
         """One statement in a transaction that says who acts."""
-        await raw.execute(beginning())
+        await raw.execute(begin_statement())
         result = await timed(self._pool.seconds, sql, do(sql, *args, timeout=NEVER))
         await timed(self._pool.seconds, COMMIT, raw.execute(COMMIT, timeout=NEVER))
         return result

@@ -12,23 +12,23 @@ from collections import deque
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Unavailable
 from keyrack.core.metrics.catalog import LIMITS, QUEUE_PLACES, QUEUE_SECONDS, QUEUE_TAKEN, QUEUE_WAITING
 
-TOO_MANY = Reason(
+TOO_MANY = ErrorCode(
     "too-many-waiting",
     "Too many requests wait for their turn already. Please try again.",
     "Send fewer requests at once, and this one again after the seconds that Retry-After says.",
 )
-TOO_LONG = Reason(
+TOO_LONG = ErrorCode(
     "waited-too-long",
     "The request has waited too long for its turn. Please try again.",
     "Send fewer requests at once, and this one again after the seconds that Retry-After says.",
 )
 
 
-class Who(NamedTuple):
+class Tenants(NamedTuple):
     """On whose behalf: the parties whose shares it is taken from, such as a customer and a manager; nobody's is the
     process's own. `most` is how many each of them may have by then."""
 
@@ -36,10 +36,10 @@ class Who(NamedTuple):
     most: int = 0
 
 
-PROCESS = Who()
+PROCESS = Tenants()
 
 
-class Shares:
+class FairSemaphore:
     """`total` things; `waiting` askers may wait for each party, for so many seconds. Metrics call them `name`."""
 
     def __init__(self, total: int, waiting: int, seconds: float, name: str) -> None:
@@ -48,13 +48,13 @@ class Shares:
         self._seconds = seconds
         self._has: dict[Hashable, int] = {}
         self._waits: dict[Hashable, int] = {}
-        self._lines: dict[Who, deque[asyncio.Future[None]]] = {}  # the one that was served last stands last
+        self._lines: dict[Tenants, deque[asyncio.Future[None]]] = {}  # the one that was served last stands last
         self._name = name
         self._total = total
         self._taken = QUEUE_TAKEN.of(name)
         QUEUE_PLACES.of(name).add(total)
 
-    async def take(self, who: Who) -> None:
+    async def take(self, who: Tenants) -> None:
         """Take one. Raises `Unavailable` where too many wait, or after having waited for too long."""
         if self._free and self._may(who):
             self._give(who)
@@ -87,7 +87,7 @@ class Shares:
         """There are no such things any more."""
         QUEUE_PLACES.of(self._name).add(-self._total)
 
-    def give_back(self, who: Who) -> None:
+    def give_back(self, who: Tenants) -> None:
         """Return what was taken: to the next one, if somebody waits."""
         _less(self._has, who)
         self._free += 1
@@ -101,25 +101,25 @@ class Shares:
                 self._give(following)
                 turn.set_result(None)
 
-    def _may(self, who: Who) -> bool:
+    def _may(self, who: Tenants) -> bool:
         for party in who.parties:  # noqa: SIM110 - it runs before every statement, and `all` takes twice as long
             if self._has.get(party, 0) >= who.most:
                 return False
         return True
 
-    def _give(self, who: Who) -> None:
+    def _give(self, who: Tenants) -> None:
         self._free -= 1
         self._taken.value += 1
         _more(self._has, who)
 
-    def _following(self) -> Who | None:
+    def _following(self) -> Tenants | None:
         """Of those who may, the one whose parties have the fewest; the process itself has none."""
         return min(filter(self._may, self._lines), key=self._held, default=None)
 
-    def _held(self, who: Who) -> int:
+    def _held(self, who: Tenants) -> int:
         return max((self._has.get(party, 0) for party in who.parties), default=-1)
 
-    def _leave(self, who: Who, turn: asyncio.Future[None]) -> None:
+    def _leave(self, who: Tenants, turn: asyncio.Future[None]) -> None:
         line = self._lines.get(who, deque[asyncio.Future[None]]())
         if turn in line:
             line.remove(turn)
@@ -127,12 +127,12 @@ class Shares:
                 del self._lines[who]
 
 
-def _more(counts: dict[Hashable, int], who: Who) -> None:
+def _more(counts: dict[Hashable, int], who: Tenants) -> None:
     for party in who.parties:
         counts[party] = counts.get(party, 0) + 1
 
 
-def _less(counts: dict[Hashable, int], who: Who) -> None:
+def _less(counts: dict[Hashable, int], who: Tenants) -> None:
     for party in who.parties:
         if counts[party] > 1:
             counts[party] -= 1

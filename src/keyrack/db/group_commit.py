@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 import asyncpg
 
 from keyrack.core.errors import Refusal
-from keyrack.core.tracing.context import Place, here
+from keyrack.core.tracing.context import SpanContext, here
 from keyrack.db.connection import Database, is_interruption
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-Waiting = tuple[Sequence[Any], asyncio.Future[Any], Place | None]
+Waiting = tuple[Sequence[Any], asyncio.Future[Any], SpanContext | None]
 # Writes what callers hand in, for one customer in one transaction; returns for each, in order, its result or refusal
 Work = Callable[[Database, int, list[Sequence[Item]]], Awaitable[Sequence[Result | Refusal]]]
 
@@ -29,19 +29,19 @@ MOST = 2_000  # items of one batch, at most, unless one caller hands in more
 
 
 @dataclass(slots=True)
-class Line:
+class CommitQueue:
     """Who waits for one kind of work of one customer, and how many batches of it are under way."""
 
     waiting: list[Waiting] = field(default_factory=list[Waiting])
     running: int = 0
 
 
-class Batches:
+class GroupCommitter:
     """The batches of one process, for each kind of work and each customer in the order of arrival."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._lines: dict[tuple[Any, int], Line] = {}
+        self._lines: dict[tuple[Any, int], CommitQueue] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def put(self, work: Work[Item, Result], customer: int, items: Sequence[Item], *, at_once: int = 1) -> Result:
@@ -50,7 +50,7 @@ class Batches:
         `at_once` batches may be under way together: while one waits for the database, Python prepares the other.
         """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        line = self._lines.setdefault((work, customer), Line())
+        line = self._lines.setdefault((work, customer), CommitQueue())
         line.waiting.append((items, future, here.get()))
         if line.running < at_once:
             line.running += 1
@@ -59,7 +59,7 @@ class Batches:
             task.add_done_callback(self._tasks.discard)
         return await future
 
-    async def _run(self, work: Work[Any, Any], customer: int, line: Line) -> None:
+    async def _run(self, work: Work[Any, Any], customer: int, line: CommitQueue) -> None:
         try:
             while line.waiting:
                 count, total = 1, len(line.waiting[0][0])
@@ -96,7 +96,7 @@ class Batches:
                 future.set_result(result)
 
 
-def _trace(callers: Sequence[Place]) -> None:
+def _trace(callers: Sequence[SpanContext]) -> None:
     """What is done together belongs to the trace of the first caller; those of the others point to it."""
     here.set(callers[0] if callers else None)
     for other in callers[1:]:

@@ -6,30 +6,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from keyrack.db.migrations import module, oldest, revisions
-from keyrack.db.migrations.safety_check import Effect, Judge
+from keyrack.db.migrations.safety_check import Judge, StatementEffect
 from keyrack.db.migrations.sql_capture import recorded
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlannedRevision:
     """One revision."""
 
     revision: str
     title: str  # the first line of its docstring
     statements: Sequence[str]
-    effects: Sequence[Effect]
+    effects: Sequence[StatementEffect]
     unused_since: str | None  # the release since which nobody uses what it takes away
     oldest: str | None  # the oldest revision whose release works beside it, where it takes something away
 
 
-def steps(pending: Sequence[str]) -> list[Step]:
+def steps(pending: Sequence[str]) -> list[PlannedRevision]:
     """What these revisions do, oldest first; nothing is asked of a database."""
     judge = Judge()
-    found: list[Step] = []
+    found: list[PlannedRevision] = []
     for revision in revisions():  # what one may do depends on those before it
         file, statements = module(revision), recorded(revision)
         found.append(
-            Step(
+            PlannedRevision(
                 revision,
                 (file.__doc__ or "").strip().splitlines()[0],
                 statements,

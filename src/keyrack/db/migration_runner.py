@@ -50,7 +50,7 @@ class LocksNotHad(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class MigrationTimeouts:
     """How long a migration waits, in seconds: for a lock, and with all its tries."""
 
     lock: float
@@ -65,7 +65,7 @@ async def run(
     connect: Callable[[], Awaitable[asyncpg.Connection]],
     onlooker: asyncpg.Connection,
     revisions: Sequence[str],
-    patience: Patience,
+    patience: MigrationTimeouts,
 ) -> None:
     """Carry out what leads to these revisions, one after another, on what `connect` opens; `onlooker` looks at it.
 
@@ -99,7 +99,7 @@ async def run(
     try:
         async with engine.connect() as connection:
             for revision in revisions:
-                seen = Seen(onlooker, revision, pids[-1], patience.lock / LOOKS)
+                seen = MigrationProgress(onlooker, revision, pids[-1], patience.lock / LOOKS)
                 await _with_patience(lambda revision=revision: connection.run_sync(upgrade, revision), seen, patience)
     except DBAPIError as error:  # around what PostgreSQL said, with the whole statement
         raise _said(error) from None
@@ -110,7 +110,9 @@ def _said(error: DBAPIError) -> BaseException:
     return (error.orig and error.orig.__cause__) or error
 
 
-async def _with_patience(attempt: Callable[[], Awaitable[None]], seen: Seen, patience: Patience) -> None:
+async def _with_patience(
+    attempt: Callable[[], Awaitable[None]], seen: MigrationProgress, patience: MigrationTimeouts
+) -> None:
     from sqlalchemy.exc import DBAPIError
 
     began = time.monotonic()
@@ -141,7 +143,7 @@ async def _with_patience(attempt: Callable[[], Awaitable[None]], seen: Seen, pat
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
-class Seen:
+class MigrationProgress:
     """What is seen of a migration from another connection."""
 
     def __init__(self, onlooker: asyncpg.Connection, revision: str, pid: int, pause: float) -> None:

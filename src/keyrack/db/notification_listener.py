@@ -14,14 +14,14 @@ import structlog
 
 from keyrack.core.metrics.catalog import LISTENERS
 from keyrack.db.connection import UNREACHABLE
-from keyrack.db.replication.primary_connector import Connector
+from keyrack.db.replication.primary_connector import PrimaryConnector
 
 log = structlog.get_logger("keyrack.database")
 
 ALIVE: LiteralString = "select 1"
 
 
-class Listener:
+class NotificationListener:
     """One connection that hears the database's notices, and looks for what it may have missed.
 
     What is cached on the strength of notices may be used only while `fresh`: for `bound` seconds from the last look
@@ -34,7 +34,7 @@ class Listener:
 
     def __init__(
         self,
-        connector: Connector,
+        connector: PrimaryConnector,
         hear: Mapping[str, Callable[[], None]],
         lost: Callable[[], None],
         watch: LiteralString | None = None,

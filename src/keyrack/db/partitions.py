@@ -66,7 +66,7 @@ async def make(statements: Statements, months: Iterable[date]) -> None:
     await statements.execute(MAKE, sorted(months))
 
 
-async def tend(db: Database, settings: Settings, now: datetime | None = None) -> list[str]:
+async def maintain(db: Database, settings: Settings, now: datetime | None = None) -> list[str]:
     """Make what will be needed, throw away what is too old; the names of the partitions that were dropped."""
     now = now or datetime.now(UTC)
     await make(db, months_ahead(now))

@@ -20,8 +20,8 @@ from keyrack.core.metrics.catalog import STATEMENT_SECONDS
 from keyrack.core.metrics.instruments import Spread
 from keyrack.core.settings import Settings
 from keyrack.core.tracing.spans import TRACES
-from keyrack.db.fair_semaphore import Shares, Who
-from keyrack.db.replication.primary_connector import Connector
+from keyrack.db.fair_semaphore import FairSemaphore, Tenants
+from keyrack.db.replication.primary_connector import PrimaryConnector
 
 T = TypeVar("T")
 
@@ -43,15 +43,17 @@ class Pool:
     wrong with it.
     """
 
-    def __init__(self, pool: asyncpg.Pool, size: int, settings: Settings, connector: Connector, name: str) -> None:
+    def __init__(
+        self, pool: asyncpg.Pool, size: int, settings: Settings, connector: PrimaryConnector, name: str
+    ) -> None:
         self.share = max(1, size // 2)  # connections that one party has at a time
-        self.patience = patience(settings)
+        self.patience = acquire_timeout(settings)
         self.name = name
         self.seconds = STATEMENT_SECONDS.of(name)
         self._pool = pool
         self.connector = connector
         self._leadership = connector.leadership
-        self._shares = Shares(size, settings.share_waiting, settings.share_seconds, name)
+        self._shares = FairSemaphore(size, settings.share_waiting, settings.share_seconds, name)
         self._kept: list[asyncpg.Connection] = []
         self._open = set[asyncpg.Connection]()  # those that are ours now, kept or in use
         self._old = set[asyncpg.Connection]()  # of them, those that are over
@@ -59,7 +61,7 @@ class Pool:
         self._expiring: asyncio.Task[None] | None = None
         self._leadership.watch(self._renewed)
 
-    async def take(self, who: Who) -> asyncpg.Connection:
+    async def take(self, who: Tenants) -> asyncpg.Connection:
         """A connection for `who`. Raises `Unavailable` where too many wait for theirs."""
         await self._shares.take(who)
         try:
@@ -86,7 +88,7 @@ class Pool:
                 return raw
             await self._pool.release(raw)  # it was opened before a doubt
 
-    def give_back(self, who: Who, raw: asyncpg.Connection) -> None:
+    def give_back(self, who: Tenants, raw: asyncpg.Connection) -> None:
         """Keep the connection for the next one."""
         if self._old and raw in self._old:
             self._run(self._mended(who, raw))
@@ -94,7 +96,7 @@ class Pool:
         self._kept.append(raw)
         self._shares.give_back(who)
 
-    async def mend(self, who: Who, raw: asyncpg.Connection, error: BaseException) -> None:
+    async def mend(self, who: Tenants, raw: asyncpg.Connection, error: BaseException) -> None:
         """Give back a connection on which something has gone wrong; a transaction is undone."""
         if raw not in self._old and self._leadership.is_telling(error):
             self._leadership.doubt(self._leadership.generation, error)
@@ -138,7 +140,7 @@ class Pool:
                 with suppress(asyncpg.InterfaceError):
                     raw.terminate()
 
-    async def _mended(self, who: Who, raw: asyncpg.Connection) -> None:
+    async def _mended(self, who: Tenants, raw: asyncpg.Connection) -> None:
         try:
             await self._released(raw)
         finally:
@@ -173,7 +175,7 @@ class Pool:
             task.exception()  # who has gone does not ask for it
 
 
-def patience(settings: Settings) -> float:
+def acquire_timeout(settings: Settings) -> float:
     """Seconds that anybody waits for one statement, twice those that the server gives it: it may be gone."""
     return 2 * settings.read_timeout
 

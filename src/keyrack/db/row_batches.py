@@ -11,7 +11,7 @@ from keyrack.db.connection import Database
 FEWEST = 50  # rows of a piece; one that cannot be done in the time of a statement either is an error
 
 
-async def repeat(db: Database, rows: int, sql: LiteralString, *args: object) -> None:
+async def run_in_batches(db: Database, rows: int, sql: LiteralString, *args: object) -> None:
     """Repeat a statement until it finds nothing more: it takes the size of a piece as its last parameter and returns
     how many rows it has changed. A piece for which a statement's time is too short is tried again with half the rows.
     """

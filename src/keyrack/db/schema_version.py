@@ -18,7 +18,7 @@ from keyrack.core.settings import Settings
 from keyrack.db import migration_runner
 from keyrack.db.connection import Statements
 from keyrack.db.migrations import RELEASES, STOPPED, oldest, revisions
-from keyrack.db.replication.primary_connector import Connector
+from keyrack.db.replication.primary_connector import PrimaryConnector
 
 log = structlog.get_logger("keyrack.schema")
 
@@ -47,7 +47,7 @@ class SchemaError(Exception):
     """Keyrack cannot work with this schema, or as this role; the text tells an operator why and what to do."""
 
 
-class State(Enum):
+class SchemaState(Enum):
     """How a schema stands to this release."""
 
     EMPTY = "empty"
@@ -58,16 +58,16 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SchemaStatus:
     """The schema's revision, and how it stands to this release."""
 
-    state: State
+    state: SchemaState
     revision: str | None
 
     @property
     def pending(self) -> list[str]:
         """The revisions that are still to come, oldest first."""
-        if self.state in (State.NEWER, State.TOO_NEW):
+        if self.state in (SchemaState.NEWER, SchemaState.TOO_NEW):
             return []
         return [revision for revision in revisions() if revision > (self.revision or "")]
 
@@ -90,14 +90,14 @@ async def migrate(dsn: str, settings: Settings | None = None) -> str:
     be had, or the role lacks a right that Keyrack needs.
     """
     settings = settings or Settings.model_construct()
-    patience = migration_runner.Patience(settings.migration_lock_seconds, settings.migration_seconds)
+    patience = migration_runner.MigrationTimeouts(settings.migration_lock_seconds, settings.migration_seconds)
     async with _opened(dsn, settings) as raw:
         await raw.execute("select pg_advisory_lock($1)", MIGRATION_LOCK)
         await _check_rights(raw)
         found = await standing(raw)
-        if found.state is State.TOO_NEW:
+        if found.state is SchemaState.TOO_NEW:
             raise SchemaError(too_new(found))
-        if found.state is State.NEWER:
+        if found.state is SchemaState.NEWER:
             log.warning("a newer release has migrated the schema; this one works with it", revision=found.revision)
         if found.needs_stop:
             await _wait_for_stop(raw, found)
@@ -109,7 +109,7 @@ async def migrate(dsn: str, settings: Settings | None = None) -> str:
         return (await standing(raw)).revision or head()
 
 
-async def look(dsn: str, settings: Settings | None = None) -> Standing:
+async def read_schema_state(dsn: str, settings: Settings | None = None) -> SchemaStatus:
     """How the schema stands to this release; nothing is changed. Raises `SchemaError`: a right is missing."""
     async with _opened(dsn, settings or Settings.model_construct()) as raw:
         await _check_rights(raw)
@@ -118,18 +118,18 @@ async def look(dsn: str, settings: Settings | None = None) -> Standing:
 
 async def is_ours(statements: Statements) -> bool:
     """Whether this release works with the schema: its own, or that of a newer one that is taking over."""
-    return (await standing(statements)).state in (State.CURRENT, State.NEWER)
+    return (await standing(statements)).state in (SchemaState.CURRENT, SchemaState.NEWER)
 
 
 async def require(dsn: str, settings: Settings | None = None, *, newer: bool = False) -> None:
     """Raises `SchemaError` where the schema is not that of this release, or, if `newer`, one that it works with."""
-    found = await look(dsn, settings)
-    if found.state in (State.EMPTY, State.OLDER):
+    found = await read_schema_state(dsn, settings)
+    if found.state in (SchemaState.EMPTY, SchemaState.OLDER):
         stands = "is still empty" if found.revision is None else f"is at revision {found.revision}"
         raise SchemaError(
             f"The database {stands}; this Keyrack, {__version__}, works with revision {head()}. Run `keyrack migrate`."
         )
-    if found.state is State.TOO_NEW or (found.state is State.NEWER and not newer):
+    if found.state is SchemaState.TOO_NEW or (found.state is SchemaState.NEWER and not newer):
         raise SchemaError(too_new(found))
 
 
@@ -138,7 +138,7 @@ def head() -> str:
     return revisions()[-1]
 
 
-def too_new(found: Standing) -> str:
+def too_new(found: SchemaStatus) -> str:
     """What to say where a newer release has migrated."""
     return (
         f"The database's schema is at revision {found.revision}; this Keyrack, {__version__}, knows revisions up to "
@@ -146,29 +146,29 @@ def too_new(found: Standing) -> str:
     )
 
 
-def way_round(found: Standing) -> str:
+def explain_workaround(found: SchemaStatus) -> str:
     """The release by which the upgrade needs no stop, where one was skipped, as the end of a sentence."""
     if found.floor is None or found.floor <= STOPPED:
         return ""
     return f"; or upgrade to {next(name for name, newest in RELEASES.items() if newest == found.floor)} first"
 
 
-async def standing(raw: asyncpg.Connection | Statements) -> Standing:
+async def standing(raw: asyncpg.Connection | Statements) -> SchemaStatus:
     """How the schema stands to this release."""
     if await raw.fetchval("select to_regclass('alembic_version')") is None:
-        return Standing(State.EMPTY, None)
+        return SchemaStatus(SchemaState.EMPTY, None)
     revision: str | None = await raw.fetchval("select version_num from alembic_version")
     if revision is None:
-        return Standing(State.EMPTY, None)
+        return SchemaStatus(SchemaState.EMPTY, None)
     if revision in revisions():
-        return Standing(State.CURRENT if revision == head() else State.OLDER, revision)
+        return SchemaStatus(SchemaState.CURRENT if revision == head() else SchemaState.OLDER, revision)
     floor = None
     if await raw.fetchval("select to_regclass('compatibility')") is not None:
         floor = await raw.fetchval("select oldest_revision from compatibility")
-    return Standing(State.TOO_NEW if floor is None or floor > head() else State.NEWER, revision)
+    return SchemaStatus(SchemaState.TOO_NEW if floor is None or floor > head() else SchemaState.NEWER, revision)
 
 
-async def _wait_for_stop(raw: asyncpg.Connection, found: Standing) -> None:
+async def _wait_for_stop(raw: asyncpg.Connection, found: SchemaStatus) -> None:
     """Give the connections of processes that were stopped just now a moment. Raises `SchemaError`: others stay."""
     end = time.monotonic() + LEAVE
     while running := [row["name"] for row in await raw.fetch(RUNNING)]:
@@ -176,7 +176,8 @@ async def _wait_for_stop(raw: asyncpg.Connection, found: Standing) -> None:
             raise SchemaError(
                 f"The schema is at revision {found.revision}, and what brings it to {head()} breaks the release that "
                 f"made it, which is still running: {', '.join(running)}. Nothing was changed. Stop every process of "
-                f"Keyrack on this database, and run `keyrack migrate` again{way_round(found)} (docs/upgrading.md)."
+                "Keyrack on this database, and run `keyrack migrate` again"
+                f"{explain_workaround(found)} (docs/upgrading.md)."
             )
         await asyncio.sleep(0.2)
 
@@ -192,7 +193,7 @@ async def _opened(dsn: str, settings: Settings) -> AsyncGenerator[asyncpg.Connec
 
 async def _connect(dsn: str, settings: Settings, parameters: Mapping[str, str]) -> asyncpg.Connection:
     told = {"application_name": "keyrack migration", **parameters}
-    return await Connector(dsn, settings).connect(server_settings=told)
+    return await PrimaryConnector(dsn, settings).connect(server_settings=told)
 
 
 async def _check_rights(raw: asyncpg.Connection) -> None:

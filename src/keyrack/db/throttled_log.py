@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from keyrack.core.log_config import EVERY, MINUTE, Seldom, cause
+from keyrack.core.log_config import EVERY, MINUTE, RateLimitedLogger, cause
 from keyrack.db.connection import UNREACHABLE
 
 AWAY = "the database is away: what has to wait goes on when it is back"
 
-_away = Seldom("keyrack.database", MINUTE)
+_away = RateLimitedLogger("keyrack.database", MINUTE)
 
 
-class Interruptions(Seldom):
+class ThrottledLogger(RateLimitedLogger):
     """Warnings of one part of a process about what the database has interrupted.
 
     A database that cannot be reached interrupts all parts at once, again and again: they share a line, which names the

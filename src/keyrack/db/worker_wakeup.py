@@ -11,16 +11,16 @@ from typing import LiteralString
 import asyncpg
 
 from keyrack.db.connection import UNREACHABLE, Database
-from keyrack.db.throttled_log import Interruptions
+from keyrack.db.throttled_log import ThrottledLogger
 
-log = Interruptions("keyrack.notices")
+log = ThrottledLogger("keyrack.notices")
 
 WORK: LiteralString = "notify keyrack_work"  # there are operations to apply
 DELIVER: LiteralString = "notify keyrack_deliver"  # there are deliveries to send
 ACCESS: LiteralString = "notify keyrack_access"  # it has changed who may call
 
 
-class Announcer:
+class WakeupNotifier:
     """Gives notices, soon: many of the same become one. A lost one costs a poll, never the work."""
 
     def __init__(self, db: Database) -> None:

@@ -10,11 +10,11 @@ from typing import Any, LiteralString, cast
 
 from pydantic.alias_generators import to_snake
 
-from keyrack.api.batch_items import Item
+from keyrack.api.batch_items import BatchItem
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.exchange import Request
 from keyrack.api.schema.fields import Resource
-from keyrack.api.schema.group_scope import limited
+from keyrack.api.schema.group_scope import in_group_scope
 from keyrack.db.connection import Statements
 from keyrack.fleet.schema import ASSIGNMENT, CAR, GROUP, PRODUCT, SERVICE, USER
 
@@ -31,7 +31,7 @@ def _hidden() -> LiteralString:
     """A statement: those of the names ($3) and numbers ($4) that are not in the scope $2 of the customer $1."""
     whens: list[LiteralString] = []
     for name, resource in THINGS.items():
-        found = limited(resource)
+        found = in_group_scope(resource)
         rows: LiteralString = found.table.format(t="t") + " where " + found.scope.format(t="t")
         whens.append("when '" + name + "' then exists (select from " + rows + " and " + found.order("t") + " = w.id)")
     return (
@@ -43,7 +43,7 @@ def _hidden() -> LiteralString:
 HIDDEN = _hidden()
 
 
-async def hidden(statements: Statements, customer: int, scope: int, named: Collection[Named]) -> set[Named]:
+async def ids_out_of_scope(statements: Statements, customer: int, scope: int, named: Collection[Named]) -> set[Named]:
     """Those that are not in the scope."""
     wanted = [(name, id) for name, id in named if -(2**31) <= id < NOBODY]
     if not wanted:
@@ -52,27 +52,27 @@ async def hidden(statements: Statements, customer: int, scope: int, named: Colle
     return {(row["name"], row["id"]) for row in await statements.fetch(HIDDEN, customer, scope, names, ids)}
 
 
-async def hides(request: Request, name: str, id: int, statements: Statements | None = None) -> bool:
+async def is_out_of_scope(request: Request, name: str, id: int, statements: Statements | None = None) -> bool:
     """Whether this does not exist for who asks."""
     if request.scope is None:
         return False
-    return bool(await hidden(statements or request.db, request.customer, request.scope, [(name, id)]))
+    return bool(await ids_out_of_scope(statements or request.db, request.customer, request.scope, [(name, id)]))
 
 
-async def within(request: Request, endpoint: Endpoint, value: Any) -> tuple[Request, Any]:
+async def restrict_to_scope(request: Request, endpoint: Endpoint, value: Any) -> tuple[Request, Any]:
     """The request and its checked body as they are for who asks."""
     if request.scope is None or endpoint.limited is None:
         return request, value
-    gone = await hidden(request.db, request.customer, request.scope, list(_named(request, endpoint, value)))
+    gone = await ids_out_of_scope(request.db, request.customer, request.scope, list(_named(request, endpoint, value)))
     return _without(request, endpoint, value, gone)
 
 
-async def items_within(request: Request, items: Sequence[Item]) -> list[Item]:
+async def restrict_items_to_scope(request: Request, items: Sequence[BatchItem]) -> list[BatchItem]:
     """The same of the items of a batch, in one statement."""
     if request.scope is None:
         return list(items)
     every = {named for item in items for named in _named(item.request, item.endpoint, item.value)}
-    gone = await hidden(request.db, request.customer, request.scope, every)
+    gone = await ids_out_of_scope(request.db, request.customer, request.scope, every)
     seen = [_without(item.request, item.endpoint, item.value, gone) for item in items]
     return [replace(item, request=own, value=value) for item, (own, value) in zip(items, seen, strict=True)]
 

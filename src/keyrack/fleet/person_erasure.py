@@ -10,7 +10,7 @@ from typing import LiteralString
 
 import structlog
 
-from keyrack.assignments.submission import Asker, end_all_of_user
+from keyrack.assignments.submission import RequestOrigin, end_all_of_user
 from keyrack.changelog import erasure as changes
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
@@ -115,7 +115,7 @@ async def counts(statements: Statements, customer: int, user: int) -> dict[str, 
 
 
 async def erase(
-    statements: Statements, customer: int, user: int, checksum: str, asker: Asker, settings: Settings
+    statements: Statements, customer: int, user: int, checksum: str, asker: RequestOrigin, settings: Settings
 ) -> None:
     """Erase a user of the customer, in the caller's transaction, which holds the customer.
 

@@ -10,11 +10,11 @@ from typing import Any, LiteralString
 
 import structlog
 
-from keyrack.assignments.submission import Asker, checksum, end_all_of_user
+from keyrack.assignments.submission import RequestOrigin, checksum, end_all_of_user
 from keyrack.changelog import erasure as changes
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
-from keyrack.db.row_batches import repeat
+from keyrack.db.row_batches import run_in_batches
 
 log = structlog.get_logger("keyrack.privacy")
 
@@ -162,7 +162,7 @@ async def erase(statements: Statements, user: int) -> int:
     """
     fingerprint = checksum(b"", "ERASE", f"/users/{user}")
     for customer in await memberships(statements, user):
-        await end_all_of_user(statements, customer, user, fingerprint, Asker())
+        await end_all_of_user(statements, customer, user, fingerprint, RequestOrigin())
     await statements.execute(LEAVE, user)
     await statements.execute(ERASE_OPERATIONS, user)
     await statements.execute(ERASE_DELIVERIES, user)
@@ -190,7 +190,7 @@ async def forget_people(db: Database, settings: Settings) -> None:
     Logs of operations and deliveries go on to say their bare numbers until they are forgotten themselves: to look
     through all of them takes too long for something that happens every day.
     """
-    await repeat(db, settings.housekeeping_rows, STAY, settings.person_days)
+    await run_in_batches(db, settings.housekeeping_rows, STAY, settings.person_days)
     erased = 0
     for row in await db.fetch(LEFT, settings.person_days, settings.housekeeping_rows):
         user: int = row["user_id"]

@@ -8,7 +8,7 @@ from typing import LiteralString
 from keyrack.api.permissions import Free, Permission
 from keyrack.api.schema.fields import (
     Complex,
-    Limit,
+    GroupScope,
     Relation,
     Resource,
     boolean,
@@ -18,7 +18,7 @@ from keyrack.api.schema.fields import (
     string,
     wall_clock,
 )
-from keyrack.api.schema.group_scope import limit_itself, limit_of, within
+from keyrack.api.schema.group_scope import scoped_by, scoped_itself, within
 
 _OF_CUSTOMER: LiteralString = "{t}.customer_id = $1"
 
@@ -35,7 +35,7 @@ def _via(table: LiteralString, column: LiteralString, group: LiteralString, item
     )
 
 
-_OF_GROUP = Limit(
+_OF_GROUP = GroupScope(
     " join scope_group {t}_in on {t}_in.customer_id = {t}.customer_id and {t}_in.group_id = {t}.group_id",
     "{t}_in.customer_id = $1 and {t}_in.scope_id = $2",
 )
@@ -70,7 +70,7 @@ CAR = Resource(
         "groups": Relation("Group", _via("group_car", "car_id", "t", "p")),
     },
     walks=("name", "licensePlate", "vin"),
-    limit=limit_itself("car"),
+    limit=scoped_itself("car"),
     permission=Permission.CARS_READ,
 )
 
@@ -92,7 +92,7 @@ USER = Resource(
         "assignments": Relation("AssignmentOfUser", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id"),
         "groups": Relation("Group", _via("group_user", "user_id", "t", "p")),
     },
-    limit=limit_itself("user"),
+    limit=scoped_itself("user"),
     permission=Permission.USERS_READ,
 )
 
@@ -114,7 +114,7 @@ ASSIGNMENT = Resource(
         "user": Relation("User", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id", many=False),
     },
     walks=("start",),
-    limit=limit_of("car", user=True),
+    limit=scoped_by("car", user=True),
     permission=Permission.ASSIGNMENTS_READ,
 )
 ASSIGNMENT_OF_CAR = ASSIGNMENT.only("id", "userId", "start", "end")
@@ -156,7 +156,7 @@ PRODUCT = Resource(
         "groups": Relation("Group", _via("group_product", "product_id", "t", "p")),
     },
     walks=("uniqueId", "serialNumber"),
-    limit=limit_itself("product"),
+    limit=scoped_itself("product"),
     permission=Permission.PRODUCTS_READ,
 )
 PRODUCT_LISTED = PRODUCT.without("dongleTerminationTimeStamp")
@@ -183,7 +183,7 @@ SERVICE = Resource(
         ),
     },
     walks=("name",),
-    limit=replace(limit_itself("service"), fields={"productId": _OWN_PRODUCT}),
+    limit=replace(scoped_itself("service"), fields={"productId": _OWN_PRODUCT}),
     permission=Permission.SERVICES_READ,
 )
 SERVICE_OF_PRODUCT = SERVICE.without("productId")
@@ -203,7 +203,7 @@ CONTRACT = Resource(
         "unitOfNotice": string("{t}.unit_of_notice", nullable=True),
     },
     key=("orderNumber", "documentNumber"),
-    limit=limit_of("service"),
+    limit=scoped_by("service"),
     permission=Permission.SERVICES_READ,
 )
 
@@ -227,7 +227,7 @@ EVENT = Resource(
         "user": Relation("User", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id", many=False),
     },
     walks=("utcDateTime",),
-    limit=limit_of("car", user=True),
+    limit=scoped_by("car", user=True),
     permission=Permission.EVENTS_READ,
 )
 

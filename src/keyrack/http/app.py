@@ -11,29 +11,29 @@ import structlog
 
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.grants import NotPermitted
-from keyrack.core.error_codes import INVALID_HEADER, NOTHING_HERE, Reason
+from keyrack.core.error_codes import INVALID_HEADER, NOTHING_HERE, ErrorCode
 from keyrack.core.errors import BadRequest, MethodNotAllowed, NotFound, Refusal
-from keyrack.core.log_config import Seldom
+from keyrack.core.log_config import RateLimitedLogger
 from keyrack.core.settings import Settings
 from keyrack.http import read_position
 from keyrack.http.access_log import ROUTE, UNKNOWN
-from keyrack.http.base_path import METHODS, Edge
+from keyrack.http.base_path import METHODS, BasePathMiddleware
 from keyrack.http.cors import Cors
-from keyrack.http.exception_mapping import refusal_of
+from keyrack.http.exception_mapping import map_exception
 from keyrack.http.falcon_responses import put
-from keyrack.http.in_process_client import Calls
+from keyrack.http.in_process_client import InternalClient
 from keyrack.http.page_responses import PageRoute
-from keyrack.http.page_router import BELOW, Page, Site
-from keyrack.http.pipeline import Handler, Server
+from keyrack.http.page_router import BELOW, ConsolePage, Site
+from keyrack.http.pipeline import BoundEndpoint, RequestPipeline
 from keyrack.http.problem_details import shown
 from keyrack.http.request_ids import ID
 from keyrack.http.routes import ALL
 
 log = structlog.get_logger("keyrack.app")
-seldom = Seldom("keyrack.app")
+seldom = RateLimitedLogger("keyrack.app")
 
 # What Falcon refuses itself: headers that it cannot read, and a target that is no path, as `*`
-OF_FRAMEWORK: dict[int, tuple[type[Refusal], Reason]] = {
+OF_FRAMEWORK: dict[int, tuple[type[Refusal], ErrorCode]] = {
     400: (BadRequest, INVALID_HEADER),
     404: (NotFound, NOTHING_HERE),
 }
@@ -43,11 +43,11 @@ class Route:
     """All endpoints of one path. Every method comes here, so that what the path does not know is a 405 after the
     checks of key and token."""
 
-    def __init__(self, server: Server, cors: Cors | None, path: str, endpoints: Iterable[Endpoint]) -> None:
+    def __init__(self, server: RequestPipeline, cors: Cors | None, path: str, endpoints: Iterable[Endpoint]) -> None:
         self._server = server
         self._path = path
         self._cors = cors
-        self._by_method = {endpoint.method: Handler(endpoint) for endpoint in endpoints}
+        self._by_method = {endpoint.method: BoundEndpoint(endpoint) for endpoint in endpoints}
         server.handlers += self._by_method.values()
         # For a method that the path does not know, its least guarded endpoint says who may be told so
         self._needs_key = all(handler.endpoint.key for handler in self._by_method.values())
@@ -70,8 +70,8 @@ class Route:
                 self._server.process.refusals.count(refusal)
             _put(http, reply, refusal, self._server.settings)
         except Exception as error:
-            _put(http, reply, refusal_of(error, http.method, http.path, http.query_string), self._server.settings)
-        read_position.tell(http, reply)
+            _put(http, reply, map_exception(error, http.method, http.path, http.query_string), self._server.settings)
+        read_position.set_position_header(http, reply)
 
 
 for _method in METHODS:
@@ -87,10 +87,10 @@ def _put(http: falcon.asgi.Request, reply: falcon.asgi.Response, refusal: Refusa
     reply.append_header("Vary", "Accept")
 
 
-class Unknown:
+class UnknownRoute:
     """What no route knows."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: RequestPipeline) -> None:
         self._server = server
 
     async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **_: str) -> None:
@@ -102,12 +102,12 @@ class Unknown:
         except Refusal as refusal:
             _put(http, reply, refusal, self._server.settings)
         except Exception as error:
-            _put(http, reply, refusal_of(error, http.method, http.path, http.query_string), self._server.settings)
+            _put(http, reply, map_exception(error, http.method, http.path, http.query_string), self._server.settings)
 
 
-def create_app(settings: Settings, dsn: str, site: Site) -> Edge:
+def create_app(settings: Settings, dsn: str, site: Site) -> BasePathMiddleware:
     """The ASGI application over the database `dsn`, whose schema must be current, with the pages of `site`."""
-    server = Server(settings)
+    server = RequestPipeline(settings)
     app: Any = falcon.asgi.App()
     app.req_options.strip_url_path_trailing_slash = True
     cors = Cors(settings) if settings.origins else None
@@ -117,14 +117,14 @@ def create_app(settings: Settings, dsn: str, site: Site) -> Edge:
         by_path.setdefault(endpoint.path, []).append(endpoint)
     for path, endpoints in by_path.items():
         app.add_route(path, Route(server, cors, path, endpoints))
-    app.add_sink(Unknown(server).serve, "/")
+    app.add_sink(UnknownRoute(server).serve, "/")
     _add_pages(app, server, site)
-    return Edge(app, settings, cors, lambda: server.lifespan(dsn), server.readiness.stop)
+    return BasePathMiddleware(app, settings, cors, lambda: server.lifespan(dsn), server.readiness.stop)
 
 
-def _add_pages(app: Any, server: Server, site: Site) -> None:
-    calls = Calls(server)
-    by_path: dict[str, list[Page]] = {}
+def _add_pages(app: Any, server: RequestPipeline, site: Site) -> None:
+    calls = InternalClient(server)
+    by_path: dict[str, list[ConsolePage]] = {}
     for page in site.pages:
         by_path.setdefault(page.path, []).append(page)
     for path, pages in by_path.items():
@@ -140,6 +140,6 @@ def _framework_refused(settings: Settings) -> Any:
             refusal, reason = OF_FRAMEWORK[error.status_code]
             _put(http, reply, refusal(reason.saying(error.title or reason.text)), settings)
         else:
-            _put(http, reply, refusal_of(error, http.method, http.path, http.query_string), settings)
+            _put(http, reply, map_exception(error, http.method, http.path, http.query_string), settings)
 
     return handle

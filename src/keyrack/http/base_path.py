@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from keyrack.core import log_config
 from keyrack.core.error_codes import QUERY_NOT_ASCII, QUERY_TOO_LONG
-from keyrack.core.errors import BadRequest, BrokenOff, Refusal, UriTooLong
+from keyrack.core.errors import BadRequest, ConnectionAborted, Refusal, UriTooLong
 from keyrack.core.settings import Settings
 from keyrack.http.access_log import OTHER, Observed, always_logged
 from keyrack.http.cors import Cors
@@ -26,7 +26,7 @@ Scope = dict[str, Any]
 Asgi = Callable[[Scope, Any, Any], Awaitable[None]]
 
 
-class Edge:
+class BasePathMiddleware:
     """What stands before the router: the base path, and requests that no router should see."""
 
     def __init__(
@@ -87,7 +87,7 @@ class Edge:
         except asyncio.CancelledError:
             if not scope.get(GONE):
                 raise
-        except BrokenOff:
+        except ConnectionAborted:
             return
 
     async def _refuse(self, scope: Scope, send: Any, refusal: Refusal) -> None:

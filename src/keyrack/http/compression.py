@@ -17,7 +17,7 @@ import falcon.asgi
 
 from keyrack.api.conditional_requests import packed_tag
 from keyrack.api.event_stream import EVENTS
-from keyrack.api.exchange import Answer, varied
+from keyrack.api.exchange import Response, with_vary
 from keyrack.core.settings import Settings
 
 KINDS = ("text/", "application/json", "application/problem+json", "image/svg+xml")  # media types that get smaller
@@ -41,7 +41,7 @@ class Accepted(IntEnum):
     ONLY_GZIP = 2  # it refuses what is not compressed, however small
 
 
-class Stream(AsyncIterator[bytes]):
+class GzipStream(AsyncIterator[bytes]):
     """A long answer, compressed: closed with the plain one that it is made of, which may have a file."""
 
     def __init__(self, plain: Any, packed: AsyncGenerator[bytes]) -> None:
@@ -72,19 +72,19 @@ class Compression:
         """End the threads; what waits for one is for nobody any more."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def packed(self, http: falcon.asgi.Request, answer: Answer) -> Answer:
+    async def packed(self, http: falcon.asgi.Request, answer: Response) -> Response:
         """The answer as this client gets it: compressed, if it takes gzip and the answer is worth it."""
         if not self._least or "Content-Encoding" in answer.headers or answer.media_type == EVENTS:
             return answer  # what waits in a compressor would be late
         if answer.status == 304:
-            return replace(answer, headers=varied(answer.headers, "Accept-Encoding"))
+            return replace(answer, headers=with_vary(answer.headers, "Accept-Encoding"))
         size = self._least if answer.body is None else len(answer.body)
         if (answer.body is None and answer.parts is None) or not size or not answer.media_type.startswith(KINDS):
             return answer
         accepted = accepts(http.get_header("Accept-Encoding"))
         if size < self._least and accepted is not Accepted.ONLY_GZIP:
             return answer
-        headers = varied(answer.headers, "Accept-Encoding")
+        headers = with_vary(answer.headers, "Accept-Encoding")
         if accepted is Accepted.IDENTITY:
             return replace(answer, headers=headers)
         if answer.body is not None:
@@ -94,7 +94,7 @@ class Compression:
         assert answer.parts is not None  # noqa: S101 - or there was nothing to send
         if http.method == "HEAD":
             return replace(answer, headers=_encoded(headers))
-        return replace(answer, parts=Stream(answer.parts, self._stream(answer.parts)), headers=_encoded(headers))
+        return replace(answer, parts=GzipStream(answer.parts, self._stream(answer.parts)), headers=_encoded(headers))
 
     async def _whole(self, body: bytes, fixed: bool) -> bytes:
         if (kept := self._kept.get(body) if fixed else None) is not None:

@@ -8,8 +8,8 @@ from collections import defaultdict
 from typing import Protocol
 
 from keyrack.api.rate_limits import network
-from keyrack.core.error_codes import FULL, FULL_OF_ONE, Reason
-from keyrack.core.log_config import MINUTE, Seldom
+from keyrack.core.error_codes import FULL, FULL_OF_ONE, ErrorCode
+from keyrack.core.log_config import MINUTE, RateLimitedLogger
 from keyrack.core.metrics.catalog import CONNECTIONS, LIMITS
 from keyrack.core.settings import Settings
 
@@ -19,14 +19,14 @@ OWN_FILES = 64  # of a process: standard streams, listeners, modules, logs
 OF_EACH_POOL = 4  # files for each connection of a pool: two pools where a worker runs too, and one to cancel on
 
 
-class Guest(Protocol):
+class TrackedConnection(Protocol):
     """One connection."""
 
     def leave_room(self) -> None:
         """Close it: somebody else needs its place."""
 
 
-class Crowd:
+class ConnectionLimiter:
     """The connections of one process: `most` of them, `of_one` from each address that is no trusted proxy's.
 
     A proxy's address stands for many clients, and bounds them itself. In IPv6 an address is its network of 64 bits,
@@ -37,13 +37,13 @@ class Crowd:
         self.most = most
         self.of_one = of_one
         self._trusted = [part.strip() for part in trusted.split(",") if part.strip()]
-        self._guests: dict[Guest, str] = {}
+        self._guests: dict[TrackedConnection, str] = {}
         self._of: defaultdict[str, int] = defaultdict(int)
-        self._idle: dict[Guest, None] = {}  # the longest first
-        self._idle_of: defaultdict[str, dict[Guest, None]] = defaultdict(dict)
-        self._told = Seldom("keyrack.http", MINUTE)
+        self._idle: dict[TrackedConnection, None] = {}  # the longest first
+        self._idle_of: defaultdict[str, dict[TrackedConnection, None]] = defaultdict(dict)
+        self._told = RateLimitedLogger("keyrack.http", MINUTE)
 
-    def enter(self, guest: Guest, host: str) -> Reason | None:
+    def enter(self, guest: TrackedConnection, host: str) -> ErrorCode | None:
         """Take it in as idle; where nobody idle can make room, why it is refused."""
         who = self._who(host)
         if who and self._of[who] >= self.of_one and not self._make_room(self._idle_of[who], who, self.of_one):
@@ -56,7 +56,7 @@ class Crowd:
         self.idle(guest)
         return None
 
-    def leave(self, guest: Guest) -> None:
+    def leave(self, guest: TrackedConnection) -> None:
         who = self._guests.pop(guest, None)
         if who is None:
             return
@@ -67,18 +67,18 @@ class Crowd:
             del self._of[who]
             self._idle_of.pop(who, None)
 
-    def idle(self, guest: Guest) -> None:
+    def idle(self, guest: TrackedConnection) -> None:
         """It has no request under way, from now on."""
         if (who := self._guests.get(guest)) is not None:
             self._idle[guest] = None
             self._idle_of[who][guest] = None
 
-    def busy(self, guest: Guest, who: str | None = None) -> None:
+    def busy(self, guest: TrackedConnection, who: str | None = None) -> None:
         """It has a request under way."""
         if self._idle.pop(guest, self) is None:
             self._idle_of[who if who is not None else self._guests[guest]].pop(guest, None)
 
-    def _make_room(self, idle: dict[Guest, None], who: str, bound: int) -> bool:
+    def _make_room(self, idle: dict[TrackedConnection, None], who: str, bound: int) -> bool:
         longest = next(iter(idle), None)
         LIMITS.add("connections-of-address" if who else "connections")
         self._told.warning(
@@ -114,7 +114,7 @@ def _means(part: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) ->
         return False
 
 
-def room(settings: Settings) -> int:
+def max_connections(settings: Settings) -> int:
     """How many connections the process may have: as many as are set, or as its limit of open files leaves."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:

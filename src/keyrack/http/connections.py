@@ -19,14 +19,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from keyrack.core.error_codes import HEAD_TOO_LARGE, HEAD_TOO_SLOW, NO_HTTP, OVERLOADED
 from keyrack.core.errors import BadRequest, HeadTooLarge, Refusal, RequestTimeout, Unavailable
 from keyrack.core.settings import Settings
-from keyrack.http.access_log import HELD, LATER, not_read
+from keyrack.http.access_log import HELD, LATER, aborted_by_client
 from keyrack.http.base_path import GONE
-from keyrack.http.connection_limits import Crowd, room
-from keyrack.http.load_shedding import Overload, Turns
+from keyrack.http.connection_limits import ConnectionLimiter, max_connections
+from keyrack.http.load_shedding import DeferredConnections, Overload
 from keyrack.http.problem_details import accepted, shown
 from keyrack.http.request_ids import request_id
 from keyrack.http.session_cookie import READS
-from keyrack.http.slow_clients import Reader, Unread
+from keyrack.http.slow_clients import SlowClientGuard, WriteBufferBudget
 
 log = structlog.get_logger("keyrack.http")
 
@@ -42,17 +42,17 @@ class GuardedProtocol(HttpToolsProtocol):
     public_url = ""
     logs_requests = False
     head_timeout = 20.0  # seconds from the first byte, or from the connection, to the end of the head
-    crowd: Crowd  # of the process
-    unread: Unread
+    crowd: ConnectionLimiter  # of the process
+    unread: WriteBufferBudget
     overload: Overload
-    turns: Turns
+    turns: DeferredConnections
     linger: float | None = None  # seconds that idle connections stay, once the process has begun to end
 
     _head_bytes = 0
     _tail = b""  # the end of a head may be cut by the network
     _in_head = True
     _deadline: asyncio.TimerHandle | None = None
-    _reader: Reader
+    _reader: SlowClientGuard
     _answering: Any = None  # uvicorn's request that is being answered, and the task that does so
     _task: asyncio.Task[None] | None = None
     _stands_in_line = False  # until its turn comes nothing is read, and nothing that was read is begun
@@ -65,7 +65,7 @@ class GuardedProtocol(HttpToolsProtocol):
             # What the client has not taken waits here, where it is counted, and not unseen in megabytes of the kernel
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
         host, port = self.client or ("", 0)
-        self._reader = Reader(self.unread, transport, f"{host}:{port}")
+        self._reader = SlowClientGuard(self.unread, transport, f"{host}:{port}")
         if (why := self.crowd.enter(self, host)) is not None:
             self._refuse(Unavailable(why))
             return
@@ -241,7 +241,7 @@ class GuardedProtocol(HttpToolsProtocol):
         """Answer with a refusal, `bare` without body; `sent` are the request's headers, as far as they have come."""
         id = request_id(sent)
         body, media_type = shown(refusal, accepted(sent), id, self.public_url)
-        not_read(refusal.status, id, self.client, len(body), logged=self.logs_requests)
+        aborted_by_client(refusal.status, id, self.client, len(body), logged=self.logs_requests)
         headers = {
             "content-type": media_type, "content-length": str(len(body)), "vary": "Accept", "x-request-id": id,
             **refusal.headers, **({"connection": "close"} if close else {}),
@@ -255,13 +255,14 @@ class GuardedProtocol(HttpToolsProtocol):
 
 def protocol(settings: Settings) -> type[GuardedProtocol]:
     """The protocol of one process, with its bounds."""
-    most = room(settings)
+    most = max_connections(settings)
     log.info("the bound of connections is set", connections=most, of_each_address=settings.connections_per_address)
-    crowd = Crowd(most, settings.connections_per_address, settings.trusted_proxies)
-    unread = Unread(settings.unread_bytes, settings.slow_client_rate, settings.slow_client_seconds)
+    crowd = ConnectionLimiter(most, settings.connections_per_address, settings.trusted_proxies)
+    unread = WriteBufferBudget(settings.unread_bytes, settings.slow_client_rate, settings.slow_client_seconds)
     own = {
         "max_header": settings.max_header, "head_timeout": settings.client_timeout, "public_url": settings.public_url,
-        "logs_requests": settings.access_log, "overload": Overload(settings.overload_seconds), "turns": Turns(),
+        "logs_requests": settings.access_log, "overload": Overload(settings.overload_seconds),
+        "turns": DeferredConnections(),
     }  # fmt: skip
     return type("Protocol", (GuardedProtocol,), {**own, "crowd": crowd, "unread": unread})
 

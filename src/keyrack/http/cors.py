@@ -8,7 +8,7 @@ from typing import Any
 
 import falcon.asgi
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.core.settings import Settings
 
 ALLOWED = "keyrack.origin"  # of a scope: the request comes from a page of an allowed origin
@@ -59,10 +59,10 @@ class Cors:
         """Whether a browser asks what a page of an allowed origin may send: it asks without key and token."""
         return http.method == "OPTIONS" and ALLOWED in http.scope and http.get_header(METHOD) is not None
 
-    def preflight(self, methods: Collection[str]) -> Answer:
+    def preflight(self, methods: Collection[str]) -> Response:
         """What may be sent to a path that knows these methods."""
         known = {*methods, *(("HEAD",) if "GET" in methods else ())}
-        return Answer(
+        return Response(
             204,
             headers={
                 "Access-Control-Allow-Methods": ", ".join(sorted(known)),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from keyrack.api.rate_limits import Limit, network, take_each
+from keyrack.api.rate_limits import RateLimit, network, take_each
 from keyrack.auth import invitations, password_reset, sessions
-from keyrack.auth.invitations import AccountThere, Found, LinkOver
+from keyrack.auth.invitations import AccountExists, InvitationPreview, LinkExpired
 from keyrack.core.secret_hashes import digest
 from keyrack.db.audit_context import Actor, acting
 from keyrack.http.page_router import Visit
 
 __all__ = [
-    "AccountThere",
-    "LinkOver",
+    "AccountExists",
+    "LinkExpired",
     "accept",
     "check_password_link",
     "forgot",
@@ -21,9 +21,9 @@ __all__ = [
 ]
 
 
-async def invitation(visit: Visit, code: str) -> Found:
+async def invitation(visit: Visit, code: str) -> InvitationPreview:
     """What the link is good for. Raises `LinkOver`."""
-    return await invitations.found(visit.server.process.own, digest(code))
+    return await invitations.find_pending(visit.server.process.own, digest(code))
 
 
 async def signed_in_as(visit: Visit, name: str) -> bool:
@@ -39,7 +39,7 @@ async def accept(visit: Visit, code: str, password: str) -> int:
     process = visit.server.process
     invited = await invitation(visit, code)
     if invited.manager is not None and not await signed_in_as(visit, invited.address):
-        raise AccountThere
+        raise AccountExists
     is_new = invited.manager is None
     hash = await process.access.passwords.hash(password, ("address", network(visit.address))) if is_new else None
     acting.set(Actor("manager", invited.address, invited.manager, visit.address, visit.id))
@@ -54,10 +54,10 @@ async def forgot(visit: Visit, address: str) -> None:
     """Have a link sent, if the address is somebody's; it takes the same time if it is nobody's. Raises
     `TooManyRequests`."""
     settings, own = visit.settings, visit.server.process.own
-    limit = Limit("forgot", settings.login_rate, settings.login_burst)
+    limit = RateLimit("forgot", settings.login_rate, settings.login_burst)
     await take_each(own, (limit, network(visit.address)), (limit, digest(address.lower()).hex()))
     if settings.sends_mail:
-        await password_reset.ask(own, settings, address)
+        await password_reset.request_link(own, settings, address)
 
 
 async def check_password_link(visit: Visit, code: str) -> None:
@@ -72,4 +72,4 @@ async def set_password(visit: Visit, code: str, password: str) -> None:
     hash = await process.access.passwords.hash(password, ("address", network(visit.address)))
     acting.set(Actor("manager", None, None, visit.address, visit.id))
     async with process.own.transaction() as connection:
-        await password_reset.set_by(connection, code, hash)
+        await password_reset.reset_with_link(connection, code, hash)

@@ -17,16 +17,16 @@ from keyrack.core.error_codes import (
 )
 from keyrack.core.errors import BadRequest, InternalError, NotFound, Refusal, Unavailable
 from keyrack.db.connection import UNREACHABLE, OutcomeUnknown, is_interruption
-from keyrack.db.throttled_log import Interruptions
+from keyrack.db.throttled_log import ThrottledLogger
 
 log = structlog.get_logger("keyrack.app")
-seldom = Interruptions("keyrack.app")
+seldom = ThrottledLogger("keyrack.app")
 
 OF_CUSTOMER = "_customer_id_fkey"  # how the name of every foreign key to a customer ends
 FAULTS = ("25P02", "XX")  # interruptions that may be faults of ours all the same: nobody is told to try again
 
 
-def refusal_of(error: Exception, method: str, path: str, query: str) -> Refusal:
+def map_exception(error: Exception, method: str, path: str, query: str) -> Refusal:
     """What the caller is told of an exception that no endpoint foresaw."""
     if isinstance(error, asyncpg.DataError):  # SQLSTATE class 22: a value that an expression cannot take
         return BadRequest(QUERY_OUT_OF_RANGE)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import falcon.asgi
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 
 
-def put(reply: falcon.asgi.Response, answer: Answer) -> None:
+def put(reply: falcon.asgi.Response, answer: Response) -> None:
     """Make `answer` the reply."""
     reply.status = answer.status
     if answer.body is not None:

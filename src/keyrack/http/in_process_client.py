@@ -12,14 +12,14 @@ from urllib.parse import quote, urlencode
 from keyrack.api import conditional_requests
 from keyrack.api.caller import Caller
 from keyrack.api.endpoint import Endpoint
-from keyrack.api.exchange import Answer, Request
-from keyrack.api.schema.request_body import checked
+from keyrack.api.exchange import Request, Response
+from keyrack.api.schema.request_body import validate_body
 from keyrack.http import request_parsing
-from keyrack.http.pipeline import Server
+from keyrack.http.pipeline import RequestPipeline
 
 
 @dataclass(frozen=True)
-class Asking:
+class Impersonation:
     """Who asks, and on behalf of which request of a browser."""
 
     caller: Caller
@@ -29,10 +29,10 @@ class Asking:
 
 
 @dataclass(frozen=True)
-class Reply:
+class InternalResponse:
     """What an endpoint answered."""
 
-    answer: Answer
+    answer: Response
 
     @cached_property
     def json(self) -> Any:
@@ -59,16 +59,16 @@ class Reply:
         return self.answer.parts
 
 
-class Calls:
+class InternalClient:
     """The endpoints of one process, by method and path as they stand in the table."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: RequestPipeline) -> None:
         self._server = server
         self._handlers = {(handler.endpoint.method, handler.endpoint.path): handler for handler in server.handlers}
 
     async def call(
         self,
-        asking: Asking,
+        asking: Impersonation,
         method: str,
         path: str,
         *ids: object,
@@ -77,7 +77,7 @@ class Calls:
         if_match: str | None = None,
         key: str | None = None,
         pieces: bool = False,
-    ) -> Reply:
+    ) -> InternalResponse:
         """Ask the endpoint with this method and this path, whose parameters are `ids`; `pieces` takes a long list as it
         comes. Raises its `Refusal`, and `KeyError` for a row that there is not."""
         handler = self._handlers[method, path]
@@ -97,10 +97,10 @@ class Calls:
             if_match=conditional_requests.expected(if_match) if if_match else None,
         )  # fmt: skip
         answer = await self._server.perform(handler, request, _value(endpoint, sent), key)
-        return Reply(answer if pieces else await _whole(answer))
+        return InternalResponse(answer if pieces else await _whole(answer))
 
 
-async def _whole(answer: Answer) -> Answer:
+async def _whole(answer: Response) -> Response:
     """The same with a body, where it is a list too long for one piece: its length is what the page asked for."""
     parts: Any = answer.parts
     if parts is None:
@@ -113,4 +113,4 @@ async def _whole(answer: Answer) -> Answer:
 
 def _value(endpoint: Endpoint, sent: bytes) -> Any:
     """The checked body. Raises `BadRequest`."""
-    return None if endpoint.body is None else checked(endpoint.body, sent, endpoint.what)
+    return None if endpoint.body is None else validate_body(endpoint.body, sent, endpoint.what)

@@ -15,10 +15,10 @@ from keyrack.core.settings import Settings
 
 
 @dataclass(slots=True)
-class Room:
+class MemoryReservation:
     """What one delivery has taken."""
 
-    of: Underway
+    of: IngestMemoryBudget
     key: str
     taken: int = 0
 
@@ -29,7 +29,7 @@ class Room:
         self.of.check(self)
 
 
-class Underway:
+class IngestMemoryBudget:
     """The deliveries of one process."""
 
     def __init__(self, settings: Settings) -> None:
@@ -39,9 +39,9 @@ class Underway:
         self._of_key: dict[str, int] = {}
 
     @contextmanager
-    def room(self, key: str) -> Generator[Room]:
+    def room(self, key: str) -> Generator[MemoryReservation]:
         """Room for a delivery of this device key, given back at the end of the block."""
-        room = Room(self, key)
+        room = MemoryReservation(self, key)
         try:
             yield room
         finally:
@@ -53,7 +53,7 @@ class Underway:
         self._total += count
         self._of_key[key] = self._of_key.get(key, 0) + count
 
-    def check(self, room: Room) -> None:
+    def check(self, room: MemoryReservation) -> None:
         """Raises `Unavailable` when others have taken too much for this one to fit in beside them."""
         of_key = self._of_key[room.key]
         if of_key > max(self._most_of_key, room.taken):

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from keyrack.core.log_config import MINUTE, Seldom
+from keyrack.core.log_config import MINUTE, RateLimitedLogger
 from keyrack.http.session_cookie import READS
 
 FEW = 16  # requests under way, at most, with which a process is late for reasons that are not its callers'
@@ -44,7 +44,7 @@ class Overload:
         self._late = 0.0  # when it looked last
         self._late_since = 0.0  # 0 while it is in time
         self._again_until = 0.0
-        self._told = Seldom("keyrack.http", MINUTE)
+        self._told = RateLimitedLogger("keyrack.http", MINUTE)
 
     def enter(self, scope: Scope, address: str) -> str | None:
         """Take a request on, and say whose it is, for `leave`; None if it is put off."""
@@ -110,29 +110,29 @@ def _follows(scope: Scope) -> bool:
     )
 
 
-class Guest(Protocol):
+class DeferredConnection(Protocol):
     """One connection whose client was told to come again later."""
 
     def go_on(self) -> None:
         """Read the next request."""
 
 
-class Turns:
+class DeferredConnections:
     """The connections whose clients were told to come again later: they are not read until then, the longest first."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Guest, None] = {}
+        self._waiting: dict[DeferredConnection, None] = {}
         self._put_off = 0  # since the last tick
         self._turns = TURNS  # in the next one
         self._ticks = False  # a tick is to come
 
-    def wait(self, guest: Guest) -> None:
+    def wait(self, guest: DeferredConnection) -> None:
         """Have it go on when it is its turn, after a tick at the soonest."""
         self._waiting[guest] = None
         self._put_off += 1
         self._tick()
 
-    def forget(self, guest: Guest) -> None:
+    def forget(self, guest: DeferredConnection) -> None:
         """It has gone."""
         self._waiting.pop(guest, None)
 

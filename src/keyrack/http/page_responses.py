@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 
 import falcon.asgi
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.grants import NotPermitted
 from keyrack.core.error_codes import NOTHING_HERE
 from keyrack.core.errors import MethodNotAllowed, NotFound, Refusal
@@ -16,19 +16,21 @@ from keyrack.core.metrics.catalog import REFUSALS
 from keyrack.db.audit_context import acting
 from keyrack.http import request_parsing
 from keyrack.http.access_log import ROUTE, WHO
-from keyrack.http.exception_mapping import refusal_of
+from keyrack.http.exception_mapping import map_exception
 from keyrack.http.falcon_responses import put
-from keyrack.http.in_process_client import Calls
-from keyrack.http.page_router import FRESH, POLICY, Page, Person, Site, Visit, customer_of
-from keyrack.http.pipeline import Server
-from keyrack.http.request_actor import Known, actor
+from keyrack.http.in_process_client import InternalClient
+from keyrack.http.page_router import FRESH, POLICY, ConsolePage, Person, Site, Visit, customer_of
+from keyrack.http.pipeline import RequestPipeline
+from keyrack.http.request_actor import RequestIdentity, actor
 from keyrack.http.request_ids import ID
 
 
 class PageRoute:
     """All pages of one path; without any, what no page stands at."""
 
-    def __init__(self, server: Server, calls: Calls, site: Site, path: str, pages: Iterable[Page] = ()) -> None:
+    def __init__(
+        self, server: RequestPipeline, calls: InternalClient, site: Site, path: str, pages: Iterable[ConsolePage] = ()
+    ) -> None:
         self._server = server
         self._calls = calls
         self._site = site
@@ -45,18 +47,18 @@ class PageRoute:
             except Refusal as refusal:
                 answer = await self._refused(visit, refusal)
         except Exception as error:
-            answer = await self._refused(visit, refusal_of(error, http.method, http.path, http.query_string))
+            answer = await self._refused(visit, map_exception(error, http.method, http.path, http.query_string))
         http.scope[WHO] = (visit.customer, visit.who.manager.id if visit.who else 0)
         answer = replace(answer, headers=_told(answer, visit))
         put(reply, answer if page and page.secret else await self._server.compression.packed(http, answer))
 
-    async def _refused(self, visit: Visit, refusal: Refusal) -> Answer:
+    async def _refused(self, visit: Visit, refusal: Refusal) -> Response:
         REFUSALS.add(refusal.reason.code, str(refusal.status))
         if isinstance(refusal, NotPermitted):
             self._server.process.refusals.count(refusal)
         return await self._site.refused(visit, refusal)
 
-    async def _answer(self, http: falcon.asgi.Request, page: Page | None, visit: Visit) -> Answer:
+    async def _answer(self, http: falcon.asgi.Request, page: ConsolePage | None, visit: Visit) -> Response:
         if page is None or not page.open:
             visit.who = await self._who(http)
         self._acts(http, visit)
@@ -75,7 +77,7 @@ class PageRoute:
         return await page.run(visit)
 
     def _acts(self, http: falcon.asgi.Request, visit: Visit) -> None:
-        acting.set(actor(http, Known(visit.who and visit.who.manager, None, None, visit.customer)))
+        acting.set(actor(http, RequestIdentity(visit.who and visit.who.manager, None, None, visit.customer)))
 
     async def _who(self, http: falcon.asgi.Request) -> Person:
         """Raises `Unauthorized`."""
@@ -95,6 +97,6 @@ for _method in ("get", "head", "post", "put", "patch", "delete", "options", "tra
     setattr(PageRoute, f"on_{_method}", PageRoute.serve)
 
 
-def _told(answer: Answer, visit: Visit) -> dict[str, str]:
+def _told(answer: Response, visit: Visit) -> dict[str, str]:
     """The headers of a page: what may be in it, and that nobody keeps it unless it says so itself."""
     return {**POLICY, **({} if "Cache-Control" in answer.headers else FRESH), **answer.headers, **visit.told}

@@ -11,21 +11,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from keyrack.api.caller import Caller
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.grants import FactorNeeded as FactorNeeded
 from keyrack.api.grants import NotPermitted as NotPermitted
-from keyrack.api.grants import refusal
+from keyrack.api.grants import forbidden_response
 from keyrack.api.permissions import Permission, Role
 from keyrack.auth import login_challenges, passkeys, sessions
-from keyrack.auth.authenticator import SignedIn
+from keyrack.auth.authenticator import AuthenticatedManager
 from keyrack.auth.login import show_code, show_passkey, sign_in
-from keyrack.auth.login_challenges import Step
-from keyrack.auth.sessions import Session
+from keyrack.auth.login_challenges import LoginChallenge
+from keyrack.auth.sessions import BrowserSession
 from keyrack.core.error_codes import SIGNED_OUT
 from keyrack.core.errors import Refusal, Unauthorized
 from keyrack.core.settings import Settings
-from keyrack.http.in_process_client import Asking, Calls, Reply
-from keyrack.http.pipeline import Server
+from keyrack.http.in_process_client import Impersonation, InternalClient, InternalResponse
+from keyrack.http.pipeline import RequestPipeline
 
 BELOW = "/console"  # where the pages stand
 CSP = "Content-Security-Policy"
@@ -45,7 +45,7 @@ FRESH = {"Cache-Control": "no-store", "Vary": "HX-Request, HX-Request-Type, HX-H
 class Person:
     """Who is signed in."""
 
-    session: Session
+    session: BrowserSession
     manager: Caller
 
 
@@ -63,8 +63,8 @@ class Visit:
     address: str
     id: str
     settings: Settings
-    calls: Calls
-    server: Server
+    calls: InternalClient
+    server: RequestPipeline
     secret: str | None  # of the browser's session
     step: str | None  # of the second factor that the browser waits for
     challenged: str | None  # of the passkey that it waits for
@@ -92,7 +92,7 @@ class Visit:
     def needs(self, permission: Permission) -> None:
         """Raises `NotPermitted` unless the person has the permission."""
         if not self.may(permission):
-            raise refusal(self.person.manager.grants, permission, self.customer)
+            raise forbidden_response(self.person.manager.grants, permission, self.customer)
 
     @property
     def partial(self) -> bool:
@@ -107,41 +107,43 @@ class Visit:
         """The value of the form's field, "" without one; of several the last."""
         return self.form.get(name, [""])[-1].strip()
 
-    async def call(self, method: str, path: str, *ids: object, **more: Any) -> Reply:
+    async def call(self, method: str, path: str, *ids: object, **more: Any) -> InternalResponse:
         """Ask a row of the endpoints' table as the person, in the customer of the address: `query`, `body`, `if_match`
         and `key` as `Calls.call` takes them. Who asks for more rows than the settings allow gets as many as they do;
         `console.many` asks for the others. Raises the row's `Refusal`."""
         query: Mapping[str, str] = more.get("query") or {}
         if int(query.get("$top", "0")) > self.settings.odata_top:
             more["query"] = {**query, "$top": str(self.settings.odata_top)}
-        asking = Asking(self.person.manager, self.customer, self.address, self.id)
+        asking = Impersonation(self.person.manager, self.customer, self.address, self.id)
         return await self.calls.call(asking, method, path, *ids, **more)
 
     def reaches(self, origin: str) -> None:
         """Let the scripts of this page ask one other origin as well (CSP 3, section 6.1.2)."""
         self.told[CSP] = f"{POLICY[CSP]}; connect-src 'self' {origin}"
 
-    async def sign_in(self, username: str, password: str) -> SignedIn:
+    async def sign_in(self, username: str, password: str) -> AuthenticatedManager:
         """Whose password this is. Raises `WrongCredentials`, `TooManyRequests`, `Unavailable`."""
         process = self.server.process
         return await sign_in(process.own, process.access, self.settings, username, password, self.address)
 
-    async def begin(self, signed_in: SignedIn, time_zone: str | None) -> None:
+    async def begin(self, signed_in: AuthenticatedManager, time_zone: str | None) -> None:
         """Begin a session of somebody who has shown to be it, however that was."""
         agent = self.headers("User-Agent") or ""
-        secret = await sessions.begin(self.server.process.own, signed_in, self.address, agent, time_zone, self.settings)
+        secret = await sessions.create_session(
+            self.server.process.own, signed_in, self.address, agent, time_zone, self.settings
+        )
         self.told["Set-Cookie"] = self.server.sessions.cookie(secret)
 
-    async def wait(self, signed_in: SignedIn, time_zone: str | None) -> None:
+    async def wait(self, signed_in: AuthenticatedManager, time_zone: str | None) -> None:
         """Have the browser wait for a second factor: it is signed in to nothing yet."""
         secret = await login_challenges.begin(self.server.process.own, signed_in, time_zone, self.settings)
         self.told["Set-Cookie"] = self.server.sessions.step_cookie(secret)
 
-    async def waiting(self) -> Step | None:
+    async def waiting(self) -> LoginChallenge | None:
         """Whose second factor the browser waits for."""
         return await login_challenges.find(self.server.process.own, self.step) if self.step else None
 
-    async def show_code(self, given: str) -> tuple[SignedIn, str | None] | None:
+    async def show_code(self, given: str) -> tuple[AuthenticatedManager, str | None] | None:
         """Whose code this is, and the browser's time zone; None: the browser waits for nothing any more. Raises as
         `sign_in` does."""
         process = self.server.process
@@ -156,13 +158,13 @@ class Visit:
 
     async def challenge(self) -> dict[str, Any] | None:
         """The options for a passkey to sign in with; None: there are no passkeys at this address."""
-        made = await passkeys.request(self.server.process.own, self.settings)
+        made = await passkeys.registration_options(self.server.process.own, self.settings)
         if made is None:
             return None
         self.told["Set-Cookie"] = self.server.sessions.challenge_cookie(made[1])
         return made[0]
 
-    async def show_passkey(self, credential: str) -> SignedIn:
+    async def show_passkey(self, credential: str) -> AuthenticatedManager:
         """Whose passkey this is. Raises as `sign_in` does."""
         secret = self.challenged or ""
         return await show_passkey(self.server.process.own, self.settings, secret, credential, self.address)
@@ -178,11 +180,11 @@ class Visit:
         self.told["Set-Cookie"] = self.server.sessions.no_cookie()
 
 
-Run = Callable[[Visit], Awaitable[Answer]]
+Run = Callable[[Visit], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ConsolePage:
     """One row of the console's table."""
 
     method: str
@@ -193,11 +195,11 @@ class Page:
     secret: bool = False  # it shows a secret, so it is never compressed
 
 
-class Pages:
+class ConsolePages:
     """The pages of one module."""
 
     def __init__(self) -> None:
-        self.rows: list[Page] = []
+        self.rows: list[ConsolePage] = []
 
     def get(self, path: str, **row: Any) -> Callable[[Run], Run]:
         """A page to look at; see `Page` for what a row may say."""
@@ -209,7 +211,7 @@ class Pages:
 
     def _add(self, method: str, path: str, row: dict[str, Any]) -> Callable[[Run], Run]:
         def add(run: Run) -> Run:
-            self.rows.append(Page(method, path, run, **row))
+            self.rows.append(ConsolePage(method, path, run, **row))
             return run
 
         return add
@@ -219,8 +221,8 @@ class Pages:
 class Site:
     """All pages, and how a refusal looks to who visits one."""
 
-    pages: tuple[Page, ...]
-    refused: Callable[[Visit, Refusal], Awaitable[Answer]]
+    pages: tuple[ConsolePage, ...]
+    refused: Callable[[Visit, Refusal], Awaitable[Response]]
 
 
 def first_customer(person: Person) -> int:

@@ -19,15 +19,15 @@ from keyrack.api import change_topics, idempotency
 from keyrack.api.caller import Caller
 from keyrack.api.endpoint import Check, Endpoint
 from keyrack.api.event_stream import EVENTS
-from keyrack.api.exchange import Answer, Request, Undone
+from keyrack.api.exchange import DryRunRollback, Request, Response
 from keyrack.api.grants import Grant
 from keyrack.api.prefer_return import minimal, representation
-from keyrack.api.schema.request_body import checked
-from keyrack.api.subscriptions import Held
-from keyrack.assignments.customer_lock import Turns, drain
+from keyrack.api.schema.request_body import validate_body
+from keyrack.api.subscriptions import Subscription
+from keyrack.assignments.customer_lock import CustomerTurns, flush_pending
 from keyrack.auth import sessions
 from keyrack.auth.api_keys import KeyRefused
-from keyrack.auth.sessions import Session
+from keyrack.auth.sessions import BrowserSession
 from keyrack.core.error_codes import NOT_NOW, SIGNED_OUT
 from keyrack.core.errors import Refusal, Unauthorized, Unavailable
 from keyrack.core.settings import Settings
@@ -40,20 +40,20 @@ from keyrack.http import read_position, request_parsing
 from keyrack.http.access_log import HELD, WHO
 from keyrack.http.compression import Compression
 from keyrack.http.endpoints.health import Readiness
-from keyrack.http.ingest_memory import Room, Underway
+from keyrack.http.ingest_memory import IngestMemoryBudget, MemoryReservation
 from keyrack.http.prefer_header import NONE, preferences
-from keyrack.http.problem_details import prefers
-from keyrack.http.request_actor import Known, actor
+from keyrack.http.problem_details import prefers_media_type
+from keyrack.http.request_actor import RequestIdentity, actor
 from keyrack.http.request_ids import ID
-from keyrack.http.services import Process, opened
-from keyrack.http.session_cookie import OF_PAGE, Sessions
+from keyrack.http.services import ServeServices, open_services
+from keyrack.http.session_cookie import OF_PAGE, SessionCookies
 
 DEVICE_KEY = "Device-Key"
 DEADLOCKS = 4  # in which the database may choose the same request to give way, before the caller is told to
 
 
 @dataclass(slots=True)
-class Handler:
+class BoundEndpoint:
     """An endpoint with the parts of the process that it names."""
 
     endpoint: Endpoint
@@ -67,35 +67,35 @@ class Handler:
             return value
         return await self.endpoint.before(request, value, *self.before_parts)
 
-    async def run(self, request: Request, value: Any) -> Answer:
+    async def run(self, request: Request, value: Any) -> Response:
         if request.returns == "representation":
             return await representation(request, partial(self._run, value), self.endpoint, *self.shown_parts)
         if request.returns:
             return await minimal(request, partial(self._run, value))
         return await self._run(value, request)
 
-    async def _run(self, value: Any, request: Request) -> Answer:
+    async def _run(self, value: Any, request: Request) -> Response:
         return await self.endpoint.run(request, value, *self.parts)
 
 
-class Server:
+class RequestPipeline:
     """The checks that every endpoint has in common, and what the process has to do its work with."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.handlers: list[Handler] = []
+        self.handlers: list[BoundEndpoint] = []
         self._key_header = f"{settings.brand}-API-Key"
-        self._turns = Turns(settings.hold_waiting)
-        self._underway = Underway(settings)
+        self._turns = CustomerTurns(settings.hold_waiting)
+        self._underway = IngestMemoryBudget(settings)
         self.compression = Compression(settings)
-        self.sessions = Sessions(settings)
+        self.sessions = SessionCookies(settings)
         self.readiness = Readiness(settings)
-        self._process: Process | None = None
+        self._process: ServeServices | None = None
 
     @asynccontextmanager
     async def lifespan(self, dsn: str) -> AsyncGenerator[None]:
         """Open what the process needs, and close it."""
-        async with opened(self.settings, dsn, self.readiness) as process:
+        async with open_services(self.settings, dsn, self.readiness) as process:
             made = process.made
             for handler in self.handlers:
                 handler.parts = [made[part] for part in handler.endpoint.parts]
@@ -109,13 +109,13 @@ class Server:
                 self.compression.close()
 
     @property
-    def process(self) -> Process:
+    def process(self) -> ServeServices:
         """Raises `Unavailable` until the process is ready."""
         if self._process is None:
             raise Unavailable
         return self._process
 
-    async def serve(self, http: falcon.asgi.Request, handler: Handler, params: Mapping[str, str]) -> Answer:
+    async def serve(self, http: falcon.asgi.Request, handler: BoundEndpoint, params: Mapping[str, str]) -> Response:
         """Answer one request. Raises `Refusal`."""
         if not handler.endpoint.raw:
             return await self._serve(http, handler, params, None)
@@ -123,8 +123,12 @@ class Server:
             return await self._serve(http, handler, params, room)
 
     async def _serve(
-        self, http: falcon.asgi.Request, handler: Handler, params: Mapping[str, str], room: Room | None
-    ) -> Answer:
+        self,
+        http: falcon.asgi.Request,
+        handler: BoundEndpoint,
+        params: Mapping[str, str],
+        room: MemoryReservation | None,
+    ) -> Response:
         process, endpoint = self.process, handler.endpoint
         proven = process.access.check() if _asks_who(endpoint) else None
         known = await self._who(http, endpoint)
@@ -138,7 +142,7 @@ class Server:
         if endpoint.form is not None:
             value = endpoint.form(body)
         elif endpoint.body is not None:
-            value = checked(endpoint.body, body, endpoint.what, strict=preferred.strict)
+            value = validate_body(endpoint.body, body, endpoint.what, strict=preferred.strict)
         caller, customer = known.caller, known.customer
         request = Request(
             self.database(endpoint, caller, customer), process.batches, process.announce, http.scope[ID],
@@ -148,25 +152,27 @@ class Server:
             app=known.app,
         )  # fmt: skip
         if endpoint.also:
-            request.also = prefers(http.get_header("Accept") or "", endpoint.also.split(";")[0], endpoint.media_type)
+            request.also = prefers_media_type(
+                http.get_header("Accept") or "", endpoint.also.split(";")[0], endpoint.media_type
+            )
         if caller is not None and (endpoint.media_type == EVENTS or endpoint.follows):
             request.last_event, request.stays = (
                 http.get_header("Last-Event-ID"),
                 partial(self._stays, http, endpoint, customer, caller.grants[customer]),
             )
             request.holds = partial(http.scope.__setitem__, HELD)
-            request.events = prefers(http.get_header("Accept") or "", EVENTS, endpoint.media_type)
+            request.events = prefers_media_type(http.get_header("Accept") or "", EVENTS, endpoint.media_type)
         if endpoint.by_secret:
             request.authorization = http.get_header("Authorization")
             request.without_key = http.get_header(self._key_header) is None
         process.access.hold(proven)  # the body may have taken long
         perform = partial(self._asked, handler, value, http.get_header("Idempotency-Key"))
-        answer = await read_position.answered(http, endpoint, request, perform, process.replicas)
-        if isinstance(answer.parts, Held):
+        answer = await read_position.respond_with_position(http, endpoint, request, perform, process.replicas)
+        if isinstance(answer.parts, Subscription):
             http.scope[HELD] = answer.parts
         return answer
 
-    async def _who(self, http: falcon.asgi.Request, endpoint: Endpoint) -> Known:
+    async def _who(self, http: falcon.asgi.Request, endpoint: Endpoint) -> RequestIdentity:
         """Who calls; that it may. Raises `Unauthorized`, `Forbidden`, `NotFound`, `BadRequest`."""
         access, authorization = self.process.access, http.get_header("Authorization")
         asks_itself = endpoint.by_secret and self.settings.clients_without_key
@@ -176,21 +182,21 @@ class Server:
         device = await access.device(http.get_header(DEVICE_KEY), endpoint.device) if endpoint.device else None
         app = await access.app(authorization, looks_itself=endpoint.finds_user) if endpoint.app else None
         named = device or app
-        known = Known(caller, device, app, named.customer if named else customer)
+        known = RequestIdentity(caller, device, app, named.customer if named else customer)
         http.scope[WHO] = (known.customer, caller.id if caller else 0)
         acting.set(actor(http, known))
         endpoint.permit(caller, known.customer)
         return known
 
-    async def _asked(self, handler: Handler, value: Any, key: str | None, request: Request) -> Answer:
+    async def _asked(self, handler: BoundEndpoint, value: Any, key: str | None, request: Request) -> Response:
         return await self.perform(handler, request, value, key)
 
-    async def perform(self, handler: Handler, request: Request, value: Any, key: str | None) -> Answer:
+    async def perform(self, handler: BoundEndpoint, request: Request, value: Any, key: str | None) -> Response:
         """Do what a request asks for that has been checked as far as it can be seen, and tell those who watch what has
         changed: `value` is its checked body, `key` its Idempotency-Key. Raises `Refusal`."""
         endpoint, access = handler.endpoint, self.process.access
         proven = access.check() if _asks_who(endpoint) else None
-        request, value = await group_scope_checks.within(request, endpoint, value)
+        request, value = await group_scope_checks.restrict_to_scope(request, endpoint, value)
         value = await handler.before(request, value)
         key = key if endpoint.repeatable else None
         ground = endpoint.ground or (endpoint.settled if request.compares else None)
@@ -207,7 +213,7 @@ class Server:
                 return answer
             except asyncpg.DeadlockDetectedError:
                 continue  # it did nothing; whoever it stood against goes on now
-            except Undone as undone:
+            except DryRunRollback as undone:
                 if isinstance(undone.outcome, Refusal):
                     raise undone.outcome from None
                 return undone.outcome
@@ -246,7 +252,7 @@ class Server:
                 raise
         return await access.caller(authorization) if token else None
 
-    async def signed_in(self, http: falcon.asgi.Request, *, used: bool = True) -> Session:
+    async def signed_in(self, http: falcon.asgi.Request, *, used: bool = True) -> BrowserSession:
         """The session of a browser. Raises `Unauthorized` where there is none."""
         self.process.access.check()
         secret = self.sessions.secret(http)
@@ -255,15 +261,15 @@ class Server:
             raise Unauthorized(SIGNED_OUT)
         return session
 
-    async def _once(self, handler: Handler, request: Request, value: Any, key: str | None) -> Answer:
+    async def _once(self, handler: BoundEndpoint, request: Request, value: Any, key: str | None) -> Response:
         if key is None:
             return await handler.run(request, value)
         hours = self.settings.idempotency_hours
-        return await idempotency.once(request, key, hours, lambda request: handler.run(request, value))
+        return await idempotency.run_once(request, key, hours, lambda request: handler.run(request, value))
 
     async def _on_settled_ground(
-        self, check: Check, handler: Handler, request: Request, value: Any, key: str | None
-    ) -> Answer:
+        self, check: Check, handler: BoundEndpoint, request: Request, value: Any, key: str | None
+    ) -> Response:
         """The same after everything that was asked for before is applied.
 
         Who would be refused anyway is refused at once; but a request with a key may have had its answer already.
@@ -272,7 +278,7 @@ class Server:
             await check(request.db, request, value)
         try:
             async with self._turns.of(request.customer):
-                await drain(request.db, request.customer, self.settings)
+                await flush_pending(request.db, request.customer, self.settings)
                 return await self._once(handler, request, value, key)
         finally:
             request.announce(worker_wakeup.WORK)

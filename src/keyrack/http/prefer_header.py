@@ -21,17 +21,17 @@ _PREFERENCE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Preferences:
+class Prefer:
     """What of a client's preferences is known here."""
 
     strict: bool = False  # refuse what is not known in a body
     returns: Returns = ""  # what a write answers; "" where it does not matter
 
 
-NONE = Preferences()
+NONE = Prefer()
 
 
-def preferences(header: str | None) -> Preferences:
+def preferences(header: str | None) -> Prefer:
     """The preferences of a header, or of several that were joined by commas."""
     if header is None:
         return NONE
@@ -39,11 +39,11 @@ def preferences(header: str | None) -> Preferences:
 
 
 @lru_cache(maxsize=256)
-def _kept(header: str) -> Preferences:
+def _kept(header: str) -> Prefer:
     return _read(header)
 
 
-def _read(header: str) -> Preferences:
+def _read(header: str) -> Prefer:
     given: dict[str, str] = {}
     for part in _PARTS.findall(header):
         if (found := _PREFERENCE.fullmatch(part)) is None:
@@ -52,7 +52,7 @@ def _read(header: str) -> Preferences:
         value: str = (found["token"] or "") if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
         given.setdefault(found["name"].lower(), value.lower())  # of those that are told twice the first one counts
     returns = given.get("return")
-    return Preferences(
+    return Prefer(
         strict=given.get("handling") == "strict",
         returns=returns if returns == "representation" or returns == "minimal" else "",
     )

@@ -47,10 +47,10 @@ def _problem(refusal: Refusal, id: str, public_url: str) -> bytes:
 
 def _prefers_problem(accept: str, own: str) -> bool:
     """Whether the header names problems, at least as gladly as the media type `own` (RFC 9110, section 12.5.1)."""
-    return "problem+json" in accept.lower() and prefers(accept, PROBLEM, own)
+    return "problem+json" in accept.lower() and prefers_media_type(accept, PROBLEM, own)
 
 
-def prefers(accept: str, media_type: str, own: str) -> bool:
+def prefers_media_type(accept: str, media_type: str, own: str) -> bool:
     """Whether the header names a media type, at least as gladly as the type `own`."""
     wanted = _qualities(accept)
     quality = wanted.get(media_type, 0.0)

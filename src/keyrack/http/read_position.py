@@ -13,11 +13,11 @@ from typing import Any
 import falcon.asgi
 
 from keyrack.api.endpoint import Endpoint
-from keyrack.api.exchange import Answer, Request
-from keyrack.core.error_codes import Fault
+from keyrack.api.exchange import Request, Response
+from keyrack.core.error_codes import FieldError
 from keyrack.core.errors import BadRequest, Gone, NotFound, Refusal
 from keyrack.core.metrics.catalog import READS
-from keyrack.db.replication.read_routing import Replicas, Turn
+from keyrack.db.replication.read_routing import ReadRouter, ReplicaLease
 from keyrack.db.replication.replica import is_of_replica
 from keyrack.db.replication.wal_positions import INVALID, Position, position
 from keyrack.http.session_cookie import OF_PAGE
@@ -26,10 +26,10 @@ HEADER = "Keyrack-Position"
 LATEST = "latest"  # in place of a position: what there is now
 TOLD = "keyrack.position"  # of a scope: the position that the answer tells
 
-Perform = Callable[[Request], Awaitable[Answer]]
+Perform = Callable[[Request], Awaitable[Response]]
 
 
-def seen(http: falcon.asgi.Request) -> Position | str | None:
+def parse_position(http: falcon.asgi.Request) -> Position | str | None:
     """What the caller has seen: a position, or `LATEST`. Raises `BadRequest`."""
     header = http.get_header(HEADER)
     if header is None or header == LATEST:
@@ -37,22 +37,22 @@ def seen(http: falcon.asgi.Request) -> Position | str | None:
     try:
         return position(header)
     except ValueError:
-        fault = Fault("wrong-form", INVALID.text, header=HEADER)
+        fault = FieldError("wrong-form", INVALID.text, header=HEADER)
         raise BadRequest(INVALID, errors=[fault]) from None
 
 
-def tell(http: falcon.asgi.Request, reply: falcon.asgi.Response) -> None:
+def set_position_header(http: falcon.asgi.Request, reply: falcon.asgi.Response) -> None:
     """Put the position into the reply, if there is one to tell."""
     if (told := http.scope.get(TOLD)) is not None:
         reply.set_header(HEADER, str(told))
 
 
-async def answered(
-    http: falcon.asgi.Request, endpoint: Endpoint, request: Request, perform: Perform, replicas: Replicas | None
-) -> Answer:
+async def respond_with_position(
+    http: falcon.asgi.Request, endpoint: Endpoint, request: Request, perform: Perform, replicas: ReadRouter | None
+) -> Response:
     """What `perform` answers, at a replica where one may; how far it goes is noted for `tell`, of refusals too. Raises
     `BadRequest` for what is no position."""
-    wanted = seen(http) if endpoint.customer else None
+    wanted = parse_position(http) if endpoint.customer else None
     if replicas is None or (request.caller is None and not request.customer):
         return await perform(request)
     if endpoint.method == "GET":
@@ -70,7 +70,7 @@ def _may_be_elsewhere(endpoint: Endpoint, request: Request) -> bool:
     return endpoint.replicated and request.if_match is None
 
 
-async def _of_leader(scope: dict[str, Any], request: Request, perform: Perform, replicas: Replicas) -> Answer:
+async def _of_leader(scope: dict[str, Any], request: Request, perform: Perform, replicas: ReadRouter) -> Response:
     """What the leader answers. After a failure it is not asked how far it is: it may be away."""
     try:
         answer = await perform(request)
@@ -82,7 +82,7 @@ async def _of_leader(scope: dict[str, Any], request: Request, perform: Perform, 
     return answer
 
 
-async def _of_replica(scope: dict[str, Any], request: Request, perform: Perform, turn: Turn) -> Answer | None:
+async def _of_replica(scope: dict[str, Any], request: Request, perform: Perform, turn: ReplicaLease) -> Response | None:
     """What the replica answers; None where the leader has to: it was not there any more, or does not find something,
     which may have been made a moment ago."""
     database = turn.database(request.customer, request.caller.id if request.caller else 0, request.db)

@@ -14,7 +14,7 @@ from keyrack.http.request_ids import ID
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class RequestIdentity:
     """Who calls, and for which customer, 0 for none: at most one of the three."""
 
     caller: Caller | None
@@ -23,7 +23,7 @@ class Known:
     customer: int
 
 
-def actor(http: falcon.asgi.Request, known: Known) -> Actor:
+def actor(http: falcon.asgi.Request, known: RequestIdentity) -> Actor:
     """Who acts: a manager or a machine client, a device by its key, a user by an app, or a program that has shown no
     more than the installation's key."""
     address, request, caller, device = http.remote_addr, http.scope[ID], known.caller, known.device

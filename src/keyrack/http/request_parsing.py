@@ -22,7 +22,7 @@ from keyrack.core.error_codes import (
     NO_CUSTOMER_ID,
     NO_FORM,
     NO_GZIP,
-    Fault,
+    FieldError,
 )
 from keyrack.core.errors import (
     JSON,
@@ -34,7 +34,7 @@ from keyrack.core.errors import (
     UnsupportedMediaType,
 )
 from keyrack.core.settings import Settings
-from keyrack.http.ingest_memory import Room
+from keyrack.http.ingest_memory import MemoryReservation
 
 LINES = ("application/json", "application/x-ndjson", "application/jsonl")  # what units may send
 FORM = "application/x-www-form-urlencoded"
@@ -45,7 +45,7 @@ CUSTOMER_ID = "Customer-ID"
 UNPACKED_AT_ONCE = 65_536  # bytes
 
 
-class Incoming(Protocol):
+class IncomingRequest(Protocol):
     """The part of the framework's request that is needed here."""
 
     @property
@@ -57,7 +57,7 @@ class Incoming(Protocol):
     def get_header(self, name: str) -> str | None: ...
 
 
-async def body(http: Incoming, endpoint: Endpoint, settings: Settings, room: Room | None) -> bytes:
+async def body(http: IncomingRequest, endpoint: Endpoint, settings: Settings, room: MemoryReservation | None) -> bytes:
     """The whole body; where it is a delivery of lines, `room` is what it may take.
 
     Raises `UnsupportedMediaType`, `ContentTooLarge`, `RequestTimeout`, `Unavailable`, and `BadRequest` for gzip.
@@ -74,7 +74,7 @@ async def body(http: Incoming, endpoint: Endpoint, settings: Settings, room: Roo
     return _unpacked(whole, settings, room)
 
 
-async def form(http: Incoming, settings: Settings, *, anybodys: bool) -> dict[str, list[str]]:
+async def form(http: IncomingRequest, settings: Settings, *, anybodys: bool) -> dict[str, list[str]]:
     """The fields of a page's form, each with its values; `anybodys` is one of a page that anybody may see. Raises as
     `body` does, and `BadRequest` for what is no form in UTF-8 or has too many fields."""
     if not http.content_length and http.get_header("Transfer-Encoding") is None:
@@ -91,7 +91,7 @@ async def form(http: Incoming, settings: Settings, *, anybodys: bool) -> dict[st
         raise BadRequest(NO_FORM) from None
 
 
-async def _arrived(http: Incoming, limit: int, seconds: float, room: Room | None) -> bytes:
+async def _arrived(http: IncomingRequest, limit: int, seconds: float, room: MemoryReservation | None) -> bytes:
     """All bytes of a body, as they arrive."""
     if (http.content_length or 0) >= limit:
         raise _too_large(limit)
@@ -111,7 +111,7 @@ async def _arrived(http: Incoming, limit: int, seconds: float, room: Room | None
     return b"".join(chunks)
 
 
-def _unpacked(packed: bytes, settings: Settings, room: Room) -> bytes:
+def _unpacked(packed: bytes, settings: Settings, room: MemoryReservation) -> bytes:
     """What was packed with gzip, as far as it is allowed to go: a little at a time, so that a bomb takes no memory."""
     unpacker = zlib.decompressobj(wbits=31)
     unpacked, rest = bytearray(), packed
@@ -147,7 +147,7 @@ def _media_types(endpoint: Endpoint) -> tuple[str, ...]:
     return (JSON, "application/json-patch+json") if endpoint.method == "PATCH" else (JSON,)
 
 
-def _check_type(http: Incoming, endpoint: Endpoint) -> None:
+def _check_type(http: IncomingRequest, endpoint: Endpoint) -> None:
     """Raises `UnsupportedMediaType` for a body in another form than the endpoint's, coding and charset included."""
     coding, valid = http.get_header("Content-Encoding"), ("gzip", "identity") if endpoint.raw else ("identity",)
     if coding and coding not in valid:
@@ -161,22 +161,22 @@ def _check_type(http: Incoming, endpoint: Endpoint) -> None:
         raise UnsupportedMediaType("Content-Type", http.content_type, _media_types(endpoint))
 
 
-def customer(http: Incoming, caller: Caller) -> int:
+def customer(http: IncomingRequest, caller: Caller) -> int:
     """The tenant. Raises `BadRequest`, and `NotFound` alike for a customer that is nobody's or somebody else's."""
     text = http.get_header(CUSTOMER_ID)
     if not text:
-        raise BadRequest(NO_CUSTOMER_ID, errors=[Fault("missing", NO_CUSTOMER_ID.text, header=CUSTOMER_ID)])
+        raise BadRequest(NO_CUSTOMER_ID, errors=[FieldError("missing", NO_CUSTOMER_ID.text, header=CUSTOMER_ID)])
     digits = text[1:] if text[0] in "+-" else text
     if not (digits.isascii() and digits.isdigit()):
         raise BadRequest(
-            INVALID_CUSTOMER_ID, errors=[Fault("wrong-type", INVALID_CUSTOMER_ID.text, header=CUSTOMER_ID)]
+            INVALID_CUSTOMER_ID, errors=[FieldError("wrong-type", INVALID_CUSTOMER_ID.text, header=CUSTOMER_ID)]
         )
     tenant = int(text) if len(text) <= 12 else 0
     caller.check(tenant)
     return tenant
 
 
-def expected(http: Incoming, endpoint: Endpoint) -> tuple[str, ...] | None:
+def expected(http: IncomingRequest, endpoint: Endpoint) -> tuple[str, ...] | None:
     """The tags of `If-Match`, None without it. Raises `BadRequest`, and `PreconditionFailed` for a condition that the
     endpoint does not compare: who sends one wants nothing done if it does not hold."""
     if endpoint.method != "GET" and http.get_header("If-None-Match") is not None:

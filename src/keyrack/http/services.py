@@ -8,69 +8,69 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
-from keyrack.api.event_stream import Hub
+from keyrack.api.event_stream import EventHub
 from keyrack.api.odata import Limits
 from keyrack.api.response_spool import Spool
 from keyrack.auth import signing_keys
-from keyrack.auth.authenticator import Access
+from keyrack.auth.authenticator import Authenticator
 from keyrack.auth.cache_invalidation import CHANGES
-from keyrack.auth.denial_log import Refusals
+from keyrack.auth.denial_log import DenialLog
 from keyrack.auth.sso.login_flow import SignOn
-from keyrack.changelog.feed_stream import Feed
-from keyrack.core.background_tasks import lasting
+from keyrack.changelog.feed_stream import FeedService
+from keyrack.core.background_tasks import supervise
 from keyrack.core.settings import Settings
 from keyrack.db.audit_context import acting, system
-from keyrack.db.change_notifier import CHANNEL, Tell, Teller
+from keyrack.db.change_notifier import CHANNEL, ChangeNotifier, Tell
 from keyrack.db.connection import Database
 from keyrack.db.encryption.bootstrap import open_vault
-from keyrack.db.encryption.cipher import Vault
-from keyrack.db.group_commit import Batches
-from keyrack.db.notification_listener import Listener
-from keyrack.db.replication.primary_connector import Connector
+from keyrack.db.encryption.cipher import Encryption
+from keyrack.db.group_commit import GroupCommitter
+from keyrack.db.notification_listener import NotificationListener
+from keyrack.db.replication.primary_connector import PrimaryConnector
 from keyrack.db.replication.primary_heartbeat import Heartbeat
-from keyrack.db.replication.read_routing import Replicas
-from keyrack.db.worker_wakeup import Announcer
+from keyrack.db.replication.read_routing import ReadRouter
+from keyrack.db.worker_wakeup import WakeupNotifier
 from keyrack.http import connection_limits, static_services
 from keyrack.http.endpoints.documents import Documents
 from keyrack.http.endpoints.health import Readiness
-from keyrack.offline_keys.issuing_keys import Signers
+from keyrack.offline_keys.issuing_keys import IssuingKeySigners
 from keyrack.telemetry.ingest import Telemetry
 
 OWN = 2  # connections that a process keeps for itself
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class ServeServices:
     """What is open as long as the process serves."""
 
     db: Database
     own: Database  # for access checks, log-ins and health, whatever the others do
-    access: Access
-    announce: Announcer
+    access: Authenticator
+    announce: WakeupNotifier
     tell: Tell
-    replicas: Replicas | None
-    batches: Batches
-    refusals: Refusals
+    replicas: ReadRouter | None
+    batches: GroupCommitter
+    refusals: DenialLog
     sign_on: SignOn
     made: Mapping[type, object]  # what an endpoint may name, by its type
 
 
 @asynccontextmanager
-async def opened(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGenerator[Process]:
+async def open_services(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGenerator[ServeServices]:
     """Open what the process needs, and close it. Raises `Unavailable` while the database cannot be reached."""
-    connector = Connector(dsn, settings)
+    connector = PrimaryConnector(dsn, settings)
     db = await Database.connect(connector, settings)
     own = await Database.connect(connector, settings, application="keyrack access", size=OWN)
     acting.set(system("server"))
     vault = await open_vault(own, settings)
     await signing_keys.ensure(own, vault)
     acting.set(None)  # each request says who it is of
-    access = Access(own, settings, vault)
+    access = Authenticator(own, settings, vault)
     access.heartbeat = heartbeat = Heartbeat(connector, settings, "serve")
     readiness.proven = access.check
-    replicas = await Replicas.connect(connector, settings, heartbeat)
-    hub = Hub(settings, connection_limits.room(settings) // 2)
-    feed = Feed(db, hub, settings, access)
+    replicas = await ReadRouter.connect(connector, settings, heartbeat)
+    hub = EventHub(settings, connection_limits.max_connections(settings) // 2)
+    feed = FeedService(db, hub, settings, access)
 
     def forget() -> None:
         access.forget()
@@ -91,35 +91,35 @@ async def opened(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGen
     def renewed(_moved: bool) -> None:
         access.forget()  # what is being asked just now may be answered by an old leader
 
-    access.listener = Listener(
+    access.listener = NotificationListener(
         connector.direct(settings), {"keyrack_access": forget}, forget, CHANGES, bound=settings.access_seconds,
         read={CHANNEL: hear}, begun=begun,
     )  # fmt: skip
     connector.leadership.watch(renewed)
-    announce, tell, batches = Announcer(db), Teller(db), Batches(db)
-    refusals = Refusals(own, settings.refusal_seconds)
+    announce, tell, batches = WakeupNotifier(db), ChangeNotifier(db), GroupCommitter(db)
+    refusals = DenialLog(own, settings.refusal_seconds)
     sign_on = SignOn(own, settings, vault)
     tasks = [
-        asyncio.create_task(lasting("listener", access.listener.run)),
-        asyncio.create_task(lasting("heartbeat", heartbeat.run)),
-        asyncio.create_task(lasting("announcer", announce.run)),
-        asyncio.create_task(lasting("teller", tell.run)),
-        asyncio.create_task(lasting("streams", hub.run)),
-        asyncio.create_task(lasting("refusals", refusals.run)),
-        asyncio.create_task(lasting("watch", partial(readiness.watch, own.reading()))),
+        asyncio.create_task(supervise("listener", access.listener.run)),
+        asyncio.create_task(supervise("heartbeat", heartbeat.run)),
+        asyncio.create_task(supervise("announcer", announce.run)),
+        asyncio.create_task(supervise("teller", tell.run)),
+        asyncio.create_task(supervise("streams", hub.run)),
+        asyncio.create_task(supervise("refusals", refusals.run)),
+        asyncio.create_task(supervise("watch", partial(readiness.watch, own.reading()))),
     ]
     if replicas is not None:
-        tasks.append(asyncio.create_task(lasting("replicas", replicas.run)))
+        tasks.append(asyncio.create_task(supervise("replicas", replicas.run)))
     made: dict[type, object] = {
         Settings: settings,
-        Access: access,
-        Vault: vault,
-        Signers: Signers(vault),
+        Authenticator: access,
+        Encryption: vault,
+        IssuingKeySigners: IssuingKeySigners(vault),
         Limits: static_services.limits(settings),
         Spool: Spool(settings.spool_bytes, settings.spool_directory),
         Telemetry: Telemetry(batches, settings, tell),
-        Hub: hub,
-        Feed: feed,
+        EventHub: hub,
+        FeedService: feed,
         Documents: static_services.documents(settings),
         Readiness: readiness,
     }
@@ -128,7 +128,7 @@ async def opened(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGen
             with suppress(TimeoutError):
                 async with asyncio.timeout(settings.database_proof_seconds):
                     await heartbeat.proven.wait()
-        yield Process(db, own, access, announce, tell, replicas, batches, refusals, sign_on, made)
+        yield ServeServices(db, own, access, announce, tell, replicas, batches, refusals, sign_on, made)
     finally:
         for task in tasks:
             task.cancel()

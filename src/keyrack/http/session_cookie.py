@@ -14,7 +14,7 @@ READS = ("GET", "HEAD")  # no endpoint of these changes anything
 OF_PAGE = "keyrack.page"  # of a scope: the request came that way
 
 
-class Incoming(Protocol):
+class CookieRequest(Protocol):
     """The part of the framework's request that is needed here."""
 
     @property
@@ -23,7 +23,7 @@ class Incoming(Protocol):
     def get_cookie_values(self, name: str) -> Any: ...
 
 
-class Sessions:
+class SessionCookies:
     """The cookie of sessions, by the rules of RFC 6265bis: `__Host-` binds it to this host and to https."""
 
     def __init__(self, settings: Settings) -> None:
@@ -34,7 +34,7 @@ class Sessions:
         self._seconds = settings.session_hours * 3600
         self._origins = settings.own_origins
 
-    def secret(self, http: Incoming) -> str | None:
+    def secret(self, http: CookieRequest) -> str | None:
         """The secret that the browser sent; of several cookies of the name none is trusted."""
         return _one(http, self._name)
 
@@ -46,11 +46,11 @@ class Sessions:
         """The `Set-Cookie` that takes it back."""
         return self._cookie("", 0, self._name, "Lax")
 
-    def step(self, http: Incoming) -> str | None:
+    def step(self, http: CookieRequest) -> str | None:
         """The secret of the second factor that the browser waits for, in the same way."""
         return _one(http, self._step)
 
-    def challenge(self, http: Incoming) -> str | None:
+    def challenge(self, http: CookieRequest) -> str | None:
         """The secret of the passkey that the browser waits for, in the same way."""
         return _one(http, self._challenge)
 
@@ -66,7 +66,7 @@ class Sessions:
         secure = "; Secure" if self._secure else ""
         return f"{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite={site}{secure}"
 
-    def check_origin(self, http: Incoming) -> None:
+    def check_origin(self, http: CookieRequest) -> None:
         """Raises `Forbidden` for a write that does not come from a page of this server: `Sec-Fetch-Site` says so where
         the browser sends it, and `Origin` names the host that was asked, or that of the public address. A request that
         says neither is refused as well: every browser of today says at least one with a write."""
@@ -82,6 +82,6 @@ class Sessions:
         return origin in self._origins or (not self._secure and bool(host) and origin == f"http://{host}")
 
 
-def _one(http: Incoming, name: str) -> str | None:
+def _one(http: CookieRequest, name: str) -> str | None:
     values: list[str] = http.get_cookie_values(name) or []
     return values[0] if len(values) == 1 else None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from keyrack.core.log_config import MINUTE, Seldom
+from keyrack.core.log_config import MINUTE, RateLimitedLogger
 from keyrack.core.metrics.catalog import LIMITS
 
 
-class Unread:
+class WriteBufferBudget:
     """What the clients of one process have not taken yet.
 
     Above `most` bytes, whoever has taken nothing for the longest time is cut off first; so is, at once, a client that
@@ -19,21 +19,21 @@ class Unread:
         self.most = most
         self.rate = rate
         self.seconds = seconds
-        self._waiting: dict[Reader, None] = {}  # the longest first
+        self._waiting: dict[SlowClientGuard, None] = {}  # the longest first
         self._bytes = 0
-        self._log = Seldom("keyrack.http", MINUTE)
+        self._log = RateLimitedLogger("keyrack.http", MINUTE)
 
-    def add(self, reader: Reader) -> None:
+    def add(self, reader: SlowClientGuard) -> None:
         self._waiting[reader] = None
         self._bytes += reader.size
         if self._bytes > self.most:
             self._make_room()
 
-    def remove(self, reader: Reader) -> None:
+    def remove(self, reader: SlowClientGuard) -> None:
         del self._waiting[reader]
         self._bytes -= reader.size
 
-    def cut_slow(self, reader: Reader) -> None:
+    def cut_slow(self, reader: SlowClientGuard) -> None:
         LIMITS.add("slow-clients")
         self._log.warning(
             "a client that takes its answer too slowly is cut off",
@@ -61,10 +61,10 @@ class Unread:
             longest.cut()
 
 
-class Reader:
+class SlowClientGuard:
     """One client: `waits` is called when more is written than it takes, `goes_on` when it has caught up."""
 
-    def __init__(self, unread: Unread, transport: asyncio.Transport, name: str) -> None:
+    def __init__(self, unread: WriteBufferBudget, transport: asyncio.Transport, name: str) -> None:
         self.size = 0  # bytes that wait for it, when it was last looked at
         self.name = name
         self._unread = unread

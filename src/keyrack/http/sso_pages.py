@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import structlog
 
-from keyrack.api.rate_limits import Limit, network, shown
+from keyrack.api.rate_limits import RateLimit, network, shown
 from keyrack.auth import sessions
 from keyrack.auth.sso import accounts, providers
 from keyrack.auth.sso.errors import NotSignedIn
-from keyrack.auth.sso.login_flow import Came
-from keyrack.auth.sso.login_states import SECONDS, Asked
+from keyrack.auth.sso.login_flow import SignInResult
+from keyrack.auth.sso.login_states import SECONDS, LoginStart
 from keyrack.core.errors import TooManyRequests
 from keyrack.core.metrics.catalog import LOG_INS
 from keyrack.core.secret_hashes import digest, new_secret
@@ -24,7 +24,7 @@ SECRET = 43  # characters of the cookie
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SsoResult:
     """What came of a sign-in: where to go, or why nobody is signed in (`NotSignedIn.why`)."""
 
     next: str = ""
@@ -36,12 +36,12 @@ class Outcome:
 
 async def offered(visit: Visit) -> list[tuple[str, str]]:
     """Name and label of each provider."""
-    return await providers.shown(visit.server.process.own)
+    return await providers.as_json(visit.server.process.own)
 
 
 async def begin(
     visit: Visit, name: str, next: str, time_zone: str | None, *, connect: bool = False, code: str | None = None
-) -> Outcome:
+) -> SsoResult:
     """Where the browser is to go for signing in by a provider, for connecting its account with who is signed in, or
     for accepting the invitation with this code by it. Raises `TooManyRequests`, `Unavailable`."""
     process = visit.server.process
@@ -54,16 +54,16 @@ async def begin(
         raise
     browser = _browser(visit) or new_secret()
     invitation = None if code is None else digest(code)
-    asked = Asked(next, time_zone, visit.person.manager.id if connect else None, invitation)
+    asked = LoginStart(next, time_zone, visit.person.manager.id if connect else None, invitation)
     try:
         address = await process.sign_on.begin(name, browser, asked)
     except NotSignedIn as trouble:
         return _failed(visit, trouble)
     visit.told["Set-Cookie"] = _cookie(visit, browser)
-    return Outcome(address)
+    return SsoResult(address)
 
 
-async def finish(visit: Visit) -> Outcome:
+async def finish(visit: Visit) -> SsoResult:
     """Sign in who has come back from a provider, or connect the account. Raises `Unavailable`."""
     process = visit.server.process
     proven, customer, waits = process.access.check(), None, False
@@ -74,7 +74,7 @@ async def finish(visit: Visit) -> Outcome:
         else:
             who = Actor("client", came.provider.name, None, visit.address, visit.id)
             if came.asked.invitation is None:
-                signed_in = await accounts.signed_in(process.own, came.provider, came.account, who)
+                signed_in = await accounts.find_manager(process.own, came.provider, came.account, who)
             else:
                 signed_in, customer = await accounts.invited(
                     process.own, came.provider, came.account, who, came.asked.invitation
@@ -87,10 +87,10 @@ async def finish(visit: Visit) -> Outcome:
     limit, whose = _limit(visit)
     await limit.give_back(process.own, whose)
     LOG_INS.add("accepted")
-    return Outcome(came.asked.next, connected=came.asked.manager is not None, customer=customer, waits=waits)
+    return SsoResult(came.asked.next, connected=came.asked.manager is not None, customer=customer, waits=waits)
 
 
-async def _connect(visit: Visit, came: Came, manager: int) -> None:
+async def _connect(visit: Visit, came: SignInResult, manager: int) -> None:
     """Only for who has begun it, and is still signed in. Raises `NotSignedIn`."""
     process = visit.server.process
     session = await sessions.find(process.own, visit.secret, visit.settings) if visit.secret else None
@@ -110,16 +110,16 @@ async def sign_out(visit: Visit) -> str | None:
     return None if provider is None else await process.sign_on.end(provider)
 
 
-def _failed(visit: Visit, trouble: NotSignedIn) -> Outcome:
+def _failed(visit: Visit, trouble: NotSignedIn) -> SsoResult:
     LOG_INS.add("wrong")
     log.warning("single sign-on refused", address=shown(visit.address), why=trouble.why, reason=str(trouble))
-    return Outcome(why=trouble.why)
+    return SsoResult(why=trouble.why)
 
 
-def _limit(visit: Visit) -> tuple[Limit, str]:
+def _limit(visit: Visit) -> tuple[RateLimit, str]:
     """How many may be begun from an address: what failed log-ins take from as well, given back by who comes in."""
     settings = visit.settings
-    return Limit("address", settings.address_rate, settings.address_burst), network(visit.address)
+    return RateLimit("address", settings.address_rate, settings.address_burst), network(visit.address)
 
 
 def _name(visit: Visit) -> str:

@@ -17,13 +17,13 @@ import structlog
 
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row
-from keyrack.db.row_batches import repeat
+from keyrack.db.row_batches import run_in_batches
 from keyrack.offline_keys import cose
-from keyrack.offline_keys.cose import Refused, Signed
-from keyrack.offline_keys.issuing_keys import Signer, Signers, box_name, issuer, public
+from keyrack.offline_keys.cose import MessageRefused, Signed
+from keyrack.offline_keys.issuing_keys import IssuingKeySigner, IssuingKeySigners, box_name, issuer, public
 from keyrack.offline_keys.log_chain import Report, Walk, hash_of
 from keyrack.offline_keys.message_fields import ENTRY, RECEIPT
-from keyrack.offline_keys.opening_events import LAST_TIME, tell
+from keyrack.offline_keys.opening_events import LAST_TIME, publish_openings
 from keyrack.offline_keys.p256 import verify
 from keyrack.offline_keys.timestamps import now
 
@@ -112,7 +112,7 @@ Box = tuple[int, int]  # product and epoch
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class UploadResult:
     """What came of entries: receipts of the boxes that they are of, and why some were refused."""
 
     receipts: Mapping[Box, tuple[int, bytes]] = field(default_factory=dict[Box, tuple[int, bytes]])
@@ -120,35 +120,37 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
+class ReadEntries:
     """Entries that were read, by the box that they name."""
 
     entries: Mapping[Box, Sequence[tuple[int, Signed]]]  # each with its place
     refused: Mapping[int, str]
 
 
-def read(entries: Iterable[bytes]) -> Came:
+def read(entries: Iterable[bytes]) -> ReadEntries:
     """What came, read and not verified."""
     found: dict[Box, list[tuple[int, Signed]]] = {}
     refused: dict[int, str] = {}
     for place, data in enumerate(entries):
         try:
             entry = cose.read(data, ENTRY)
-        except Refused as reason:
+        except MessageRefused as reason:
             refused[place] = UNREADABLE.format(code=reason.code.text)
             continue
         if (name := NAME(entry.claims["aud"])) is None or max(int(name[1]), int(name[2]), _last(entry)) >= 1 << 31:
             refused[place] = NO_BOX
             continue
         found.setdefault((int(name[1]), int(name[2])), []).append((place, entry))
-    return Came(found, refused)
+    return ReadEntries(found, refused)
 
 
 def _last(entry: Signed) -> int:
     return max(entry.claims["number"], entry.claims["first"])
 
 
-async def take(db: Database, signers: Signers, settings: Settings, customer: int, came: Came) -> Taken:
+async def ingest_entries(
+    db: Database, signers: IssuingKeySigners, settings: Settings, customer: int, came: ReadEntries
+) -> UploadResult:
     """Keep what came, tell what can be told, and sign receipts: each box in a transaction of its own."""
     boxes = sorted(came.entries)
     columns = ([product for product, _ in boxes], [epoch for _, epoch in boxes])
@@ -166,7 +168,7 @@ async def take(db: Database, signers: Signers, settings: Settings, customer: int
             receipt = await _taken(connection, signers, settings, customer, box, signed, reports)
         if receipt is not None:
             receipts[box] = receipt
-    return Taken(receipts, refused)
+    return UploadResult(receipts, refused)
 
 
 def _verified(row: Row, entries: Sequence[tuple[int, Signed]]) -> tuple[list[Signed], dict[int, Signed]]:
@@ -183,9 +185,14 @@ def _verified(row: Row, entries: Sequence[tuple[int, Signed]]) -> tuple[list[Sig
 
 
 async def _taken(
-    connection: Connection, signers: Signers, settings: Settings, customer: int, box: Box, entries: Sequence[Signed],
+    connection: Connection,
+    signers: IssuingKeySigners,
+    settings: Settings,
+    customer: int,
+    box: Box,
+    entries: Sequence[Signed],
     reports: list[Report],
-) -> tuple[int, bytes] | None:  # fmt: skip
+) -> tuple[int, bytes] | None:
     """Keep entries that the box has signed, and go on along its log; the receipt, where it could be signed anew."""
     signer = await signers.newest(connection, customer)
     known = await connection.fetchrow(LOCK, customer, *box)
@@ -207,7 +214,7 @@ async def _taken(
         twins = dict(walk.twins)
         hashes = [hash_of(twin) for twin in twins.values()]
         await connection.execute(TURN, customer, *box, list(twins), hashes, list(twins.values()))
-    reports += walk.reports + await tell(connection, customer, box, walk.told)
+    reports += walk.reports + await publish_openings(connection, customer, box, walk.told)
     is_due = walk.told or walk.twins or known["receipt"] is None
     receipt = _receipt(signer, customer, box, walk) if is_due and known["is_present"] else None
     newest = max(known["newest"], held["newest"] or 0 if held else 0)
@@ -228,10 +235,10 @@ def _held(told: Sequence[Signed]) -> tuple[int | None, datetime | None]:
 
 async def forget(db: Database, settings: Settings) -> None:
     """Forget old entries whose place in the log is settled. A step of housekeeping."""
-    await repeat(db, settings.housekeeping_rows, FORGET, now() - timedelta(days=settings.key_days))
+    await run_in_batches(db, settings.housekeeping_rows, FORGET, now() - timedelta(days=settings.key_days))
 
 
-def _receipt(signer: Signer | None, customer: int, box: Box, walk: Walk) -> bytes | None:
+def _receipt(signer: IssuingKeySigner | None, customer: int, box: Box, walk: Walk) -> bytes | None:
     """That the log is known up to its last entry; None where that is missing, or nobody signs."""
     if signer is None or walk.hash is None or not walk.up_to:
         return None

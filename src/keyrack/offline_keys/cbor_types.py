@@ -11,32 +11,32 @@ from keyrack.offline_keys.public_key import PublicKey
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class CborType:
     """How a value is read from an item, and put into one."""
 
     read: Callable[[Value], Any]  # raises `Malformed`
     write: Callable[[Any], Value] = lambda value: value
 
 
-def number(least: int, greatest: int = GREATEST) -> Form:
+def number(least: int, greatest: int = GREATEST) -> CborType:
     def read(value: Value) -> int:
         if not isinstance(value, int) or not least <= value <= greatest:
             raise Malformed(f"this is no number from {least} to {greatest}")
         return value
 
-    return Form(read)
+    return CborType(read)
 
 
-def text(longest: int, *, shortest: int = 1) -> Form:
+def text(longest: int, *, shortest: int = 1) -> CborType:
     def read(value: Value) -> str:
         if not isinstance(value, str) or not shortest <= len(value) <= longest:
             raise Malformed(f"this is no text of {shortest} to {longest} characters")
         return value
 
-    return Form(read)
+    return CborType(read)
 
 
-def octets(*lengths: int) -> Form:
+def octets(*lengths: int) -> CborType:
     """Bytes of one of these lengths, or of any."""
 
     def read(value: Value) -> bytes:
@@ -44,10 +44,10 @@ def octets(*lengths: int) -> Form:
             raise Malformed(f"these are no bytes of the length {lengths}")
         return value
 
-    return Form(read)
+    return CborType(read)
 
 
-def array(*forms: Form) -> Form:
+def array(*forms: CborType) -> CborType:
     """A tuple, of these in their order."""
 
     def read(value: Value) -> tuple[Any, ...]:
@@ -55,16 +55,16 @@ def array(*forms: Form) -> Form:
             raise Malformed(f"this is no array of {len(forms)}")
         return tuple(form.read(each) for form, each in zip(forms, value, strict=True))
 
-    return Form(read, lambda values: [form.write(each) for form, each in zip(forms, values, strict=True)])
+    return CborType(read, lambda values: [form.write(each) for form, each in zip(forms, values, strict=True)])
 
 
-def alone(form: Form) -> Form:
+def alone(form: CborType) -> CborType:
     """What an array of one has in it."""
     one = array(form)
-    return Form(lambda value: one.read(value)[0], lambda value: [form.write(value)])
+    return CborType(lambda value: one.read(value)[0], lambda value: [form.write(value)])
 
 
-def several(form: Form, most: int, *, least: int = 1) -> Form:
+def several(form: CborType, most: int, *, least: int = 1) -> CborType:
     """A list of `least` to `most`."""
 
     def read(value: Value) -> list[Any]:
@@ -72,10 +72,10 @@ def several(form: Form, most: int, *, least: int = 1) -> Form:
             raise Malformed(f"this is no array of {least} to {most}")
         return [form.read(each) for each in value]
 
-    return Form(read, lambda values: [form.write(each) for each in values])
+    return CborType(read, lambda values: [form.write(each) for each in values])
 
 
-def ascending(form: Form) -> Form:
+def ascending(form: CborType) -> CborType:
     """The same, where each is greater than the one before."""
 
     def read(value: Value) -> list[Any]:
@@ -84,10 +84,10 @@ def ascending(form: Form) -> Form:
             raise Malformed("these do not ascend")
         return values
 
-    return Form(read, form.write)
+    return CborType(read, form.write)
 
 
-def wrapped(key: Key, form: Form, **others: int) -> Form:
+def wrapped(key: Key, form: CborType, **others: int) -> CborType:
     """What stands in a map under this key, beside others that are always the same."""
 
     def read(value: Value) -> Any:
@@ -95,10 +95,10 @@ def wrapped(key: Key, form: Form, **others: int) -> Form:
             raise Malformed(f"this is no map of {[key, *others]}")
         return form.read(value.get(key, {}))
 
-    return Form(read, lambda value: {key: form.write(value), **others})
+    return CborType(read, lambda value: {key: form.write(value), **others})
 
 
-def record(make: Callable[..., tuple[Any, ...]], forms: Mapping[Key, Form]) -> Form:
+def record(make: Callable[..., tuple[Any, ...]], forms: Mapping[Key, CborType]) -> CborType:
     """A named tuple, of a map with these keys."""
 
     def read(value: Value) -> tuple[Any, ...]:
@@ -109,7 +109,7 @@ def record(make: Callable[..., tuple[Any, ...]], forms: Mapping[Key, Form]) -> F
     def write(values: tuple[Any, ...]) -> Value:
         return {key: form.write(each) for (key, form), each in zip(forms.items(), values, strict=True)}
 
-    return Form(read, write)
+    return CborType(read, write)
 
 
-PUBLIC_KEY = Form(PublicKey.from_map, lambda key: cast("PublicKey", key).map)
+PUBLIC_KEY = CborType(PublicKey.from_map, lambda key: cast("PublicKey", key).map)

@@ -12,7 +12,7 @@ from typing import Any
 from keyrack.offline_keys.cbor import Key, Malformed, Tagged, Value, decode, encode
 from keyrack.offline_keys.message_fields import Message
 from keyrack.offline_keys.public_key import PublicKey as PublicKey  # who enters here for messages finds their keys here
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 ALG, KID, TYP = 1, 4, 16  # labels of RFC 9052, section 3.1, and RFC 9596
 ES256 = -7
@@ -20,10 +20,10 @@ KID_BYTES = 8
 SIGNATURE = 64  # bytes, r and s
 
 
-class Refused(Exception):
+class MessageRefused(Exception):
     """A message that is not taken, with the code that says why."""
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: BoxRefusalCode) -> None:
         super().__init__(code.text)
         self.code = code
 
@@ -43,17 +43,17 @@ class Signed:
 def read(data: bytes, *messages: Message) -> Signed:
     """The message that this is, one of these. Raises `Refused` (docs/keys.md, "Reading a signed message")."""
     if len(data) > max(message.limit for message in messages):
-        raise Refused(Code.TOO_LONG)
+        raise MessageRefused(BoxRefusalCode.TOO_LONG)
     protected, payload, signature = _parts(_item(data, tagged=True))
     kid, typ = _header(_item(protected))
     message = next((message for message in messages if message.typ == typ), None)
     if message is None:
-        raise Refused(Code.TYP)
+        raise MessageRefused(BoxRefusalCode.TYP)
     item = _item(payload)
     try:
         claims = message.read(item)
     except Malformed:
-        raise Refused(Code.CLAIMS) from None
+        raise MessageRefused(BoxRefusalCode.CLAIMS) from None
     return Signed(message, kid, claims, to_be_signed(protected, payload), signature, data)
 
 
@@ -80,7 +80,7 @@ def _item(data: bytes, *, tagged: bool = False) -> Value:
     try:
         return decode(data, tagged=tagged)
     except Malformed:
-        raise Refused(Code.ENCODING) from None
+        raise MessageRefused(BoxRefusalCode.ENCODING) from None
 
 
 def _parts(item: Value) -> tuple[bytes, bytes, bytes]:
@@ -91,16 +91,16 @@ def _parts(item: Value) -> tuple[bytes, bytes, bytes]:
         ):
             return protected, payload, signature
         case _:
-            raise Refused(Code.STRUCTURE)
+            raise MessageRefused(BoxRefusalCode.STRUCTURE)
 
 
 def _header(item: Value) -> tuple[bytes, str]:
     """Who signed, and what it is."""
     if not isinstance(item, dict) or set(item) != {ALG, KID, TYP}:
-        raise Refused(Code.HEADER)
+        raise MessageRefused(BoxRefusalCode.HEADER)
     if item[ALG] != ES256:
-        raise Refused(Code.ALGORITHM)
+        raise MessageRefused(BoxRefusalCode.ALGORITHM)
     kid, typ = item[KID], item[TYP]
     if not isinstance(kid, bytes) or len(kid) != KID_BYTES or not isinstance(typ, str):
-        raise Refused(Code.HEADER)
+        raise MessageRefused(BoxRefusalCode.HEADER)
     return kid, typ

@@ -13,14 +13,21 @@ from typing import LiteralString
 
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Row, Statements
-from keyrack.db.encryption.cipher import Vault
+from keyrack.db.encryption.cipher import Encryption
 from keyrack.offline_keys import cose, issuing_keys, status_list_slots, status_lists
-from keyrack.offline_keys.cose import Refused
-from keyrack.offline_keys.issuing_keys import Signer, Signers, box_name, issuer, public, stored
+from keyrack.offline_keys.cose import MessageRefused
+from keyrack.offline_keys.issuing_keys import (
+    IssuingKeySigner,
+    IssuingKeySigners,
+    box_name,
+    issuer,
+    load_authority,
+    public,
+)
 from keyrack.offline_keys.message_fields import ENROLMENT, PROVISIONING, TIME
 from keyrack.offline_keys.p256 import verify
-from keyrack.offline_keys.refusal_codes import Code
-from keyrack.offline_keys.status_lists import Place
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from keyrack.offline_keys.status_lists import StatusListId
 from keyrack.offline_keys.timestamps import now
 
 NONCE = 16  # bytes
@@ -75,7 +82,7 @@ class NotEnrolled(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Enrolled:
+class BoxEnrolment:
     """A box in its epoch."""
 
     product: int
@@ -96,7 +103,7 @@ class Provisioning:
     status_list: bytes
 
 
-async def begin(connection: Connection, vault: Vault, customer: int, product: int) -> tuple[bytes, datetime]:
+async def begin(connection: Connection, vault: Encryption, customer: int, product: int) -> tuple[bytes, datetime]:
     """A nonce for this box to sign, and until when it is taken; the customer's authority is made if there is none."""
     await issuing_keys.ensure(connection, vault, customer)
     nonce, expires = secrets.token_bytes(NONCE), now() + LASTS
@@ -104,7 +111,7 @@ async def begin(connection: Connection, vault: Vault, customer: int, product: in
     return nonce, expires
 
 
-async def enrol(connection: Connection, settings: Settings, customer: int, product: int, data: bytes) -> Enrolled:
+async def enrol(connection: Connection, settings: Settings, customer: int, product: int, data: bytes) -> BoxEnrolment:
     """Take the box's key and begin its next epoch; the same key again is the same epoch again.
 
     Raises `Refused` for what is no enrolment that its own key has signed, `NoNonce`, `UsedKey`.
@@ -112,30 +119,30 @@ async def enrol(connection: Connection, settings: Settings, customer: int, produ
     message = cose.read(data, ENROLMENT)
     key = message.claims["cnf"]
     if message.kid != key.kid or not verify(key, message.to_be_signed, message.signature):
-        raise Refused(Code.SIGNATURE)
+        raise MessageRefused(BoxRefusalCode.SIGNATURE)
     await connection.execute(LOCK, customer, product)
     newest = await connection.fetchrow(NEWEST, customer, product)
-    if newest is not None and newest["is_ours"] and newest["public_key"] == stored(key):
-        return Enrolled(product, newest["epoch"], key.thumbprint)
+    if newest is not None and newest["is_ours"] and newest["public_key"] == load_authority(key):
+        return BoxEnrolment(product, newest["epoch"], key.thumbprint)
     expires = await connection.fetchval(TAKE_NONCE, customer, product, message.claims["nonce"])
     if expires is None or expires < now():
         raise NoNonce
-    if await connection.fetchval(USED, customer, product, stored(key)):
+    if await connection.fetchval(USED, customer, product, load_authority(key)):
         raise UsedKey
-    epoch: int = await connection.fetchval(INSERT, customer, product, stored(key))
+    epoch: int = await connection.fetchval(INSERT, customer, product, load_authority(key))
     await status_list_slots.begin(connection, settings, customer, product, epoch, 1)
     await connection.execute(END, customer, product, epoch)
-    return Enrolled(product, epoch, key.thumbprint)
+    return BoxEnrolment(product, epoch, key.thumbprint)
 
 
 async def provision(
-    connection: Connection, signers: Signers, customer: int, product: int, nonce: bytes
+    connection: Connection, signers: IssuingKeySigners, customer: int, product: int, nonce: bytes
 ) -> Provisioning:
     """What the box is told, bound to its nonce. Raises `NotEnrolled`, `CannotOpen`."""
     await issuing_keys.hold(connection, customer)
     box, found, signer = await _enrolled(connection, signers, customer, product)
     at = now()
-    place = Place(product, box.epoch, found["generation"])
+    place = StatusListId(product, box.epoch, found["generation"])
     status = await status_lists.renew(
         connection, customer, await status_lists.lock(connection, customer, [(product, box.epoch)]), signer, at
     )
@@ -147,20 +154,20 @@ async def provision(
     return Provisioning(signed, found["key_set"], status[place])
 
 
-def time_for(customer: int, name: str, nonce: bytes, signer: Signer) -> bytes:
+def time_for(customer: int, name: str, nonce: bytes, signer: IssuingKeySigner) -> bytes:
     """What o'clock it is, for the box of this name and its nonce."""
     claims = {"iss": issuer(customer), "aud": name, "iat": int(now().timestamp()), "nonce": nonce}
     return cose.sign(TIME, signer.kid, claims, signer.key.sign)
 
 
 async def _enrolled(
-    statements: Statements, signers: Signers, customer: int, product: int
-) -> tuple[Enrolled, Row, Signer]:
+    statements: Statements, signers: IssuingKeySigners, customer: int, product: int
+) -> tuple[BoxEnrolment, Row, IssuingKeySigner]:
     """The box as it is, its authority, and who signs for that. Raises `NotEnrolled`, `CannotOpen`."""
     newest = await statements.fetchrow(NEWEST, customer, product)
     if newest is None or not newest["is_ours"]:
         raise NotEnrolled
-    box = Enrolled(product, newest["epoch"], public(newest["public_key"]).thumbprint)
+    box = BoxEnrolment(product, newest["epoch"], public(newest["public_key"]).thumbprint)
     found = await statements.fetchrow(AUTHORITY, customer, product, box.epoch)
     if found is None:
         raise NotEnrolled

@@ -11,7 +11,7 @@ from keyrack.db.connection import Row
 from keyrack.offline_keys.cose import PublicKey
 from keyrack.offline_keys.issuing_keys import public
 from keyrack.offline_keys.message_fields import CLOSE, OPEN, UNCERTAIN
-from keyrack.offline_keys.status_lists import Place
+from keyrack.offline_keys.status_lists import StatusListId
 
 # The phone, whoever signs, what keys hold to; and beside it each assignment of its user that is in force, or begins
 # within a key's life, in whose car there is a box that takes keys: with the phone's newest key for it, and the box's
@@ -83,7 +83,7 @@ def phone_of(row: Row, customer: int, device: bytes) -> Phone:
     return Phone(customer, device, key, row["subject"], row["chosen_freshness"], rights, row["signers"])
 
 
-def is_due(row: Row, phone: Phone, now: datetime) -> bool:
+def needs_renewal(row: Row, phone: Phone, now: datetime) -> bool:
     """Whether there is no key yet, or another one than the assignment, the customer or the authority want by now."""
     if row["key_id"] is None:
         return True
@@ -113,6 +113,6 @@ def box_of(row: Row) -> tuple[int, int]:
     return row["product_id"], row["epoch"]
 
 
-def of_key(row: Row) -> Place:
+def of_key(row: Row) -> StatusListId:
     """The list that the right's key stands in."""
-    return Place(row["product_id"], row["epoch"], row["key_generation"])
+    return StatusListId(row["product_id"], row["epoch"], row["key_generation"])

@@ -12,7 +12,7 @@ from typing import LiteralString
 from keyrack.core.error_codes import NOT_NOW
 from keyrack.core.errors import Unavailable
 from keyrack.db.connection import Connection, Statements
-from keyrack.db.encryption.cipher import Vault
+from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import ISSUING_KEY, ROOT_KEY
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.cose import PublicKey
@@ -79,7 +79,7 @@ class StillOpens(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Signer:
+class IssuingKeySigner:
     """An issuing key that is open."""
 
     id: int
@@ -90,21 +90,21 @@ class Signer:
         return self.key.public.kid
 
 
-class Signers:
+class IssuingKeySigners:
     """The issuing keys that this process has opened."""
 
-    def __init__(self, vault: Vault) -> None:
+    def __init__(self, vault: Encryption) -> None:
         self._vault = vault
-        self._opened: dict[tuple[int, int], Signer] = {}
+        self._opened: dict[tuple[int, int], IssuingKeySigner] = {}
 
-    async def newest(self, connection: Connection, customer: int) -> Signer | None:
+    async def newest(self, connection: Connection, customer: int) -> IssuingKeySigner | None:
         """Who signs, for as long as the caller's transaction lasts (see `hold`); None where the customer has no
         authority. Raises `CannotOpen`."""
         await hold(connection, customer)
         id = await connection.fetchval(SIGNS, customer)
         return None if id is None else await self.of(connection, customer, id)
 
-    async def of(self, statements: Statements, customer: int, id: int) -> Signer:
+    async def of(self, statements: Statements, customer: int, id: int) -> IssuingKeySigner:
         """The issuing key with this number. Raises `CannotOpen`, and `Unavailable` where it has just been revoked."""
         signer = self._opened.get((customer, id))
         if signer is None:
@@ -114,7 +114,7 @@ class Signers:
             text = await self._vault.open(sealed, ISSUING_KEY, customer, id)
             if len(self._opened) >= REMEMBERED:
                 self._opened = {}
-            signer = self._opened[customer, id] = Signer(id, PrivateKey.from_text(text))
+            signer = self._opened[customer, id] = IssuingKeySigner(id, PrivateKey.from_text(text))
         return signer
 
 
@@ -128,7 +128,7 @@ def box_name(product: int, epoch: int) -> str:
     return f"box:{product}:{epoch}"
 
 
-def stored(key: PublicKey) -> bytes:
+def load_authority(key: PublicKey) -> bytes:
     """A public key as tables keep it: x and y, 64 bytes."""
     return key.x + key.y
 
@@ -138,7 +138,7 @@ def public(stored: bytes) -> PublicKey:
     return PublicKey(stored[:32], stored[32:])
 
 
-async def ensure(connection: Connection, vault: Vault, customer: int) -> None:
+async def ensure(connection: Connection, vault: Encryption, customer: int) -> None:
     """Make the customer's authority, once, in the caller's transaction."""
     if await connection.fetchval(EXISTS, customer):
         return
@@ -146,11 +146,11 @@ async def ensure(connection: Connection, vault: Vault, customer: int) -> None:
     sealed = await vault.seal(connection, root.to_text(), ROOT_KEY, customer, customer)
     sequence: int = await connection.fetchval(NEXT_SET)
     key_set = _signed(customer, root, sequence, [first.public])
-    if await connection.fetchval(INSERT, customer, sealed, stored(root.public), sequence, key_set):
+    if await connection.fetchval(INSERT, customer, sealed, load_authority(root.public), sequence, key_set):
         await _insert(connection, vault, customer, first)
 
 
-async def rotate(connection: Connection, vault: Vault, customer: int, *, revoke: bool) -> int | None:
+async def rotate(connection: Connection, vault: Encryption, customer: int, *, revoke: bool) -> int | None:
     """Have a new issuing key sign from now on; its number, or None where the customer has no authority.
 
     The one before stays in the set, so that what it signed goes on; with `revoke` it does not. Raises `StillOpens`
@@ -199,10 +199,10 @@ async def lose_all(connection: Connection) -> int:
     return lost
 
 
-async def _insert(connection: Connection, vault: Vault, customer: int, key: PrivateKey) -> int:
+async def _insert(connection: Connection, vault: Encryption, customer: int, key: PrivateKey) -> int:
     id: int = await connection.fetchval(NEXT_ID)
     sealed = await vault.seal(connection, key.to_text(), ISSUING_KEY, customer, id)
-    await connection.execute(INSERT_KEY, customer, id, sealed, stored(key.public))
+    await connection.execute(INSERT_KEY, customer, id, sealed, load_authority(key.public))
     return id
 
 

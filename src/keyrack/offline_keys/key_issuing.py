@@ -17,11 +17,21 @@ from uuid import UUID
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row, Statements
 from keyrack.offline_keys import cose, status_lists
-from keyrack.offline_keys.entitlements import LOCK, RIGHTS, Phone, box_of, freshness, is_due, life, of_key, phone_of
-from keyrack.offline_keys.issuing_keys import Signer, Signers, box_name, hold, issuer
+from keyrack.offline_keys.entitlements import (
+    LOCK,
+    RIGHTS,
+    Phone,
+    box_of,
+    freshness,
+    life,
+    needs_renewal,
+    of_key,
+    phone_of,
+)
+from keyrack.offline_keys.issuing_keys import IssuingKeySigner, IssuingKeySigners, box_name, hold, issuer
 from keyrack.offline_keys.message_fields import KEY, Status
-from keyrack.offline_keys.status_list_slots import TOO_MANY, Taken, take
-from keyrack.offline_keys.status_lists import Place, place_of
+from keyrack.offline_keys.status_list_slots import TOO_MANY, SlotAllocation, take
+from keyrack.offline_keys.status_lists import StatusListId, place_of
 from keyrack.offline_keys.timestamps import now
 
 LISTS: LiteralString = """
@@ -43,12 +53,12 @@ class NoDevice(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class IssuedKey:
     """A key as a phone gets it."""
 
     assignment: int
     car: int
-    place: Place
+    place: StatusListId
     issued: datetime
     begins: datetime
     expires: datetime
@@ -57,23 +67,25 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class IssuedKeys:
     """What a phone is to hold now."""
 
     key_set: bytes | None  # None: nothing opens without a network at this customer
-    keys: Sequence[Key] = ()
-    lists: Mapping[Place, bytes] = field(default_factory=dict[Place, bytes])
+    keys: Sequence[IssuedKey] = ()
+    lists: Mapping[StatusListId, bytes] = field(default_factory=dict[StatusListId, bytes])
     receipts: Mapping[tuple[int, int], bytes] = field(default_factory=dict[tuple[int, int], bytes])
     withheld: Mapping[int, str] = field(default_factory=dict[int, str])  # assignment -> why there is no new key
     is_complete: bool = True  # else the user has more assignments than are told
 
 
-async def held(db: Database, signers: Signers, settings: Settings, customer: int, subject: UUID, device: bytes) -> Held:
+async def issue_keys(
+    db: Database, signers: IssuingKeySigners, settings: Settings, customer: int, subject: UUID, device: bytes
+) -> IssuedKeys:
     """What this phone is to hold: its keys, made as far as they are due. Raises `NoDevice`, `CannotOpen`."""
     asked = (customer, subject, device, now(), settings.sdk_keys + 1)
     view = await _look(db, asked)
     if view is None:
-        return Held(None)
+        return IssuedKeys(None)
     if view.due or view.outdated:
         async with db.transaction() as connection:
             return await _made(connection, signers, settings, asked, view.due)
@@ -87,20 +99,22 @@ class _View:
     phone: Phone
     key_set: bytes
     rights: Sequence[Row]
-    lists: Mapping[Place, Row]  # in which keys stand, or will
+    lists: Mapping[StatusListId, Row]  # in which keys stand, or will
     at: datetime
     is_complete: bool
 
     @property
     def due(self) -> list[int]:
         """The assignments that want another key."""
-        return [row["assignment_id"] for row in self.rights if is_due(row, self.phone, self.at)]
+        return [row["assignment_id"] for row in self.rights if needs_renewal(row, self.phone, self.at)]
 
     @property
-    def outdated(self) -> set[Place]:
+    def outdated(self) -> set[StatusListId]:
         return {place for place, row in self.lists.items() if status_lists.is_due(row, self.at)}
 
-    def held(self, made: Mapping[int, Key], found: Mapping[Place, bytes], withheld: Mapping[int, str]) -> Held:
+    def held(
+        self, made: Mapping[int, IssuedKey], found: Mapping[StatusListId, bytes], withheld: Mapping[int, str]
+    ) -> IssuedKeys:
         """What the phone gets: keys that were made, and the others as they are."""
         keys = [
             made.get(row["assignment_id"]) or _known(row)
@@ -108,7 +122,7 @@ class _View:
             if row["key_id"] is not None or row["assignment_id"] in made
         ]
         receipts = {box_of(row): row["receipt"] for row in self.rights if row["receipt"] is not None}
-        return Held(self.key_set, keys, found, receipts, withheld, self.is_complete)
+        return IssuedKeys(self.key_set, keys, found, receipts, withheld, self.is_complete)
 
 
 async def _look(statements: Statements, asked: tuple[int, UUID, bytes, datetime, int]) -> _View | None:
@@ -127,9 +141,12 @@ async def _look(statements: Statements, asked: tuple[int, UUID, bytes, datetime,
 
 
 async def _made(
-    connection: Connection, signers: Signers, settings: Settings, asked: tuple[int, UUID, bytes, datetime, int],
+    connection: Connection,
+    signers: IssuingKeySigners,
+    settings: Settings,
+    asked: tuple[int, UUID, bytes, datetime, int],
     wanted: Sequence[int],
-) -> Held:  # fmt: skip
+) -> IssuedKeys:
     """The same after what is due was made, in the caller's transaction; `wanted` are the assignments that want a key.
     Raises `NoDevice`, `CannotOpen`."""
     customer, _, device, at, _ = asked
@@ -138,7 +155,7 @@ async def _made(
     keys = {row["assignment_id"]: row["keys"] for row in counts}
     view = await _look(connection, asked)
     if view is None:
-        return Held(None)
+        return IssuedKeys(None)
     signer = await signers.of(connection, customer, view.phone.signers[0])
     many = {id for id, count in keys.items() if count >= settings.keys_per_assignment}
     wanting = set(view.due) & keys.keys() - many
@@ -158,9 +175,14 @@ async def _made(
 
 
 async def _make(
-    connection: Connection, phone: Phone, signer: Signer, due: Sequence[Row], taken: Taken, uris: Mapping[Place, str],
+    connection: Connection,
+    phone: Phone,
+    signer: IssuingKeySigner,
+    due: Sequence[Row],
+    taken: SlotAllocation,
+    uris: Mapping[StatusListId, str],
     at: datetime,
-) -> dict[int, Key]:  # fmt: skip
+) -> dict[int, IssuedKey]:
     """Sign and keep a key for each of these rights that has got a place."""
     uris = {**uris, **taken.begun}
     of = [row for row in due if row["assignment_id"] in taken.places]
@@ -181,7 +203,9 @@ async def _make(
     return {key.assignment: key for key in keys}
 
 
-def _signed(phone: Phone, signer: Signer, row: Row, id: bytes, place: Place, status: Status, at: datetime) -> Key:
+def _signed(
+    phone: Phone, signer: IssuingKeySigner, row: Row, id: bytes, place: StatusListId, status: Status, at: datetime
+) -> IssuedKey:
     begins, expires = life(row, at)
     claims = {
         "iss": issuer(phone.customer), "sub": str(phone.subject), "aud": box_name(place.product, place.epoch),
@@ -190,12 +214,12 @@ def _signed(phone: Phone, signer: Signer, row: Row, id: bytes, place: Place, sta
         "limit": freshness(row, phone),
     }  # fmt: skip
     token = cose.sign(KEY, signer.kid, claims, signer.key.sign)
-    return Key(row["assignment_id"], row["car_id"], place, at, begins, expires, _renewed(row, at), token)
+    return IssuedKey(row["assignment_id"], row["car_id"], place, at, begins, expires, _renewed(row, at), token)
 
 
-def _known(row: Row) -> Key:
+def _known(row: Row) -> IssuedKey:
     """The key that the phone has, or may have, already."""
-    return Key(
+    return IssuedKey(
         row["assignment_id"], row["car_id"], of_key(row), row["issued_at"], row["begins_at"], row["expires_at"],
         _renewed(row, row["issued_at"]), row["token"],
     )  # fmt: skip

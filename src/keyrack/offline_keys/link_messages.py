@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from keyrack.offline_keys.cbor import Malformed, Value, decode, encode
-from keyrack.offline_keys.cbor_types import Form, alone, array, number, octets, record, several, text
-from keyrack.offline_keys.cose import Refused
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.cbor_types import CborType, alone, array, number, octets, record, several, text
+from keyrack.offline_keys.cose import MessageRefused
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 LONGEST = 1536  # bytes of a message, in both directions
 VERSION = 1
@@ -38,7 +38,7 @@ class Carry(NamedTuple):
     artefact: bytes
 
 
-class Taken(NamedTuple):
+class TakenMessage(NamedTuple):
     refused: int
 
 
@@ -48,7 +48,7 @@ class Open(NamedTuple):
 
 
 class Result(NamedTuple):
-    code: Code
+    code: BoxRefusalCode
     entry: bytes = b""
 
 
@@ -56,7 +56,7 @@ class Fetch(NamedTuple):
     begin: int
 
 
-class Entries(NamedTuple):
+class EntriesMessage(NamedTuple):
     next: int
     entries: list[bytes]
 
@@ -65,7 +65,7 @@ class Enrol(NamedTuple):
     nonce: bytes  # 16 bytes
 
 
-class Enrolled(NamedTuple):
+class EnrolledMessage(NamedTuple):
     enrolment: bytes
 
 
@@ -76,26 +76,36 @@ class Provision(NamedTuple):
 
 
 Said: TypeAlias = (
-    Hello | Challenge | Carry | Taken | Open | Result | Fetch | Entries | Enrol | Enrolled | Provision
-)  # fmt: skip
+    Hello
+    | Challenge
+    | Carry
+    | TakenMessage
+    | Open
+    | Result
+    | Fetch
+    | EntriesMessage
+    | Enrol
+    | EnrolledMessage
+    | Provision
+)
 Kind = TypeVar("Kind", bound=Said)
 
 _NONCE, _HASH, _COUNT, _BIT, _SIGNED = octets(16), octets(32), number(0), number(0, 1), octets()
-_CODE = Form(lambda value: Code(number(0, max(Code)).read(value)), int)
+_CODE = CborType(lambda value: BoxRefusalCode(number(0, max(BoxRefusalCode)).read(value)), int)
 _HAS = (
     number(VERSION, VERSION), text(40, shortest=0), _NONCE, _COUNT, _BIT, _COUNT, _COUNT, _COUNT, _COUNT, _COUNT, _HASH
 )  # fmt: skip
-SHAPES: dict[type[Said], tuple[int, Form]] = {
+SHAPES: dict[type[Said], tuple[int, CborType]] = {
     Hello: (1, array(number(VERSION, VERSION))),
     Challenge: (2, alone(record(Challenge, dict(enumerate(_HAS, 1))))),
     Carry: (3, array(_SIGNED)),
-    Taken: (4, array(_BIT)),
+    TakenMessage: (4, array(_BIT)),
     Open: (5, array(_SIGNED, _SIGNED)),
     Result: (6, array(_CODE, _SIGNED)),
     Fetch: (7, array(_COUNT)),
-    Entries: (8, array(_COUNT, several(_SIGNED, MOST_ENTRIES, least=0))),
+    EntriesMessage: (8, array(_COUNT, several(_SIGNED, MOST_ENTRIES, least=0))),
     Enrol: (9, array(_NONCE)),
-    Enrolled: (10, array(_SIGNED)),
+    EnrolledMessage: (10, array(_SIGNED)),
     Provision: (11, array(_SIGNED, _SIGNED, _SIGNED)),
 }
 
@@ -111,11 +121,11 @@ def write(said: Said) -> bytes:
 def read(data: bytes, *kinds: type[Kind]) -> Kind:
     """What is said, one of these. Raises `Refused`: too-long, encoding, structure."""
     if len(data) > LONGEST:
-        raise Refused(Code.TOO_LONG)
+        raise MessageRefused(BoxRefusalCode.TOO_LONG)
     try:
         items = decode(data)
     except Malformed:
-        raise Refused(Code.ENCODING) from None
+        raise MessageRefused(BoxRefusalCode.ENCODING) from None
     for kind in kinds:
         first, form = SHAPES[kind]
         try:
@@ -123,7 +133,7 @@ def read(data: bytes, *kinds: type[Kind]) -> Kind:
                 return kind(*form.read(values[1:]))
         except Malformed:
             break
-    raise Refused(Code.STRUCTURE)
+    raise MessageRefused(BoxRefusalCode.STRUCTURE)
 
 
 def _items(value: Value) -> list[Value]:

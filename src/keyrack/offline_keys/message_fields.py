@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from keyrack.offline_keys.cbor import Malformed, Value
 from keyrack.offline_keys.cbor_types import (
     PUBLIC_KEY,
-    Form,
+    CborType,
     array,
     ascending,
     number,
@@ -19,7 +19,7 @@ from keyrack.offline_keys.cbor_types import (
     text,
     wrapped,
 )
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 # The claim keys that draft-ietf-oauth-status-list-21 requests and IANA has not assigned: they stand here alone
 DRAFT_STATUS_LIST, DRAFT_TTL, DRAFT_STATUS = 65533, 65534, 65535
@@ -41,51 +41,51 @@ class Status(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MessageField:
     """One claim of payloads: by what it stands in them, what it is called, and what values it may have."""
 
     key: int
     name: str
-    form: Form
+    form: CborType
 
 
 MEMBERS = {
     member.name: member
     for member in (
-        Member(1, "iss", text(40)),
-        Member(2, "sub", text(128)),
-        Member(3, "aud", text(40)),
-        Member(4, "exp", _TIME),
-        Member(5, "nbf", _TIME),
-        Member(6, "iat", _TIME),
-        Member(7, "cti", octets(16)),
-        Member(8, "cnf", wrapped(1, PUBLIC_KEY)),
-        Member(10, "nonce", octets(16)),
-        Member(DRAFT_STATUS_LIST, "status_list", wrapped("lst", octets(), bits=1)),
-        Member(DRAFT_TTL, "ttl", _ORDINAL),  # seconds
-        Member(DRAFT_STATUS, "status", wrapped("status_list", record(Status, {"idx": _COUNT, "uri": text(128)}))),
-        Member(-65537, "assignment", number(1, (1 << 31) - 1)),
-        Member(-65538, "rights", ascending(several(number(OPEN, UNCERTAIN), 3))),
-        Member(-65539, "limit", number(1, (1 << 31) - 1)),  # seconds
-        Member(-65540, "command", number(OPEN, CLOSE)),
-        Member(-65541, "counter", _COUNT),
-        Member(-65542, "key", _HASH),
-        Member(-65543, "challenge", _HASH),
-        Member(-65544, "sequence", _ORDINAL),
-        Member(-65545, "keys", several(PUBLIC_KEY, 2)),
-        Member(-65546, "generation", _ORDINAL),
-        Member(-65547, "upto", array(_ORDINAL, _HASH)),
-        Member(-65548, "root", PUBLIC_KEY),
-        Member(-65549, "box", _HASH),
-        Member(-65550, "number", _ORDINAL),
-        Member(-65551, "previous", _HASH),
-        Member(-65552, "first", _ORDINAL),
-        Member(-65553, "event", number(1, 6)),
-        Member(-65554, "code", number(0, max(Code))),
-        Member(-65555, "certain", number(0, 1)),
-        Member(-65556, "device", octets(0, 32)),
-        Member(-65557, "held", array(_ORDINAL, _ORDINAL, _TIME)),
-        Member(-65558, "refused", array(_COUNT, number(0, max(Code)))),
+        MessageField(1, "iss", text(40)),
+        MessageField(2, "sub", text(128)),
+        MessageField(3, "aud", text(40)),
+        MessageField(4, "exp", _TIME),
+        MessageField(5, "nbf", _TIME),
+        MessageField(6, "iat", _TIME),
+        MessageField(7, "cti", octets(16)),
+        MessageField(8, "cnf", wrapped(1, PUBLIC_KEY)),
+        MessageField(10, "nonce", octets(16)),
+        MessageField(DRAFT_STATUS_LIST, "status_list", wrapped("lst", octets(), bits=1)),
+        MessageField(DRAFT_TTL, "ttl", _ORDINAL),  # seconds
+        MessageField(DRAFT_STATUS, "status", wrapped("status_list", record(Status, {"idx": _COUNT, "uri": text(128)}))),
+        MessageField(-65537, "assignment", number(1, (1 << 31) - 1)),
+        MessageField(-65538, "rights", ascending(several(number(OPEN, UNCERTAIN), 3))),
+        MessageField(-65539, "limit", number(1, (1 << 31) - 1)),  # seconds
+        MessageField(-65540, "command", number(OPEN, CLOSE)),
+        MessageField(-65541, "counter", _COUNT),
+        MessageField(-65542, "key", _HASH),
+        MessageField(-65543, "challenge", _HASH),
+        MessageField(-65544, "sequence", _ORDINAL),
+        MessageField(-65545, "keys", several(PUBLIC_KEY, 2)),
+        MessageField(-65546, "generation", _ORDINAL),
+        MessageField(-65547, "upto", array(_ORDINAL, _HASH)),
+        MessageField(-65548, "root", PUBLIC_KEY),
+        MessageField(-65549, "box", _HASH),
+        MessageField(-65550, "number", _ORDINAL),
+        MessageField(-65551, "previous", _HASH),
+        MessageField(-65552, "first", _ORDINAL),
+        MessageField(-65553, "event", number(1, 6)),
+        MessageField(-65554, "code", number(0, max(BoxRefusalCode))),
+        MessageField(-65555, "certain", number(0, 1)),
+        MessageField(-65556, "device", octets(0, 32)),
+        MessageField(-65557, "held", array(_ORDINAL, _ORDINAL, _TIME)),
+        MessageField(-65558, "refused", array(_COUNT, number(0, max(BoxRefusalCode)))),
     )
 }
 
@@ -97,7 +97,7 @@ class Message:
     name: str
     typ: str
     limit: int  # bytes
-    members: tuple[Member, ...]
+    members: tuple[MessageField, ...]
 
     def read(self, payload: Value) -> dict[str, Any]:
         """The claims by their names. Raises `Malformed`."""
@@ -114,7 +114,7 @@ class Message:
         return payload
 
 
-def _message(name: str, limit: int, *members: str, typ: str = "", **forms: Form) -> Message:
+def _message(name: str, limit: int, *members: str, typ: str = "", **forms: CborType) -> Message:
     """`forms` are those of members that have other values in this message."""
     own = {each: replace(MEMBERS[each], form=form) for each, form in forms.items()}
     typ = typ or f"application/vnd.keyrack.{name}-1+cwt"

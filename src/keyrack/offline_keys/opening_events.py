@@ -40,7 +40,7 @@ select n from opened where car_id is null order by n
 """
 
 
-async def tell(
+async def publish_openings(
     connection: Connection, customer: int, box: tuple[int, int], entries: Sequence[Signed]
 ) -> list[tuple[str, int, bytes]]:
     """Record the openings and closings among these entries of a box, a product in an epoch, as events, in their order;

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 
-class Code(IntEnum):
+class BoxRefusalCode(IntEnum):
     """Numbered as docs/keys.md does; a number is never given to something else."""
 
     GOOD = 0

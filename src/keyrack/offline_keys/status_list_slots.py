@@ -14,9 +14,9 @@ from typing import LiteralString
 
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row
-from keyrack.db.row_batches import repeat
+from keyrack.db.row_batches import run_in_batches
 from keyrack.offline_keys.status_list_bits import ENTRIES
-from keyrack.offline_keys.status_lists import Place, place_of
+from keyrack.offline_keys.status_lists import StatusListId, place_of
 from keyrack.offline_keys.timestamps import now
 
 Box = tuple[int, int]  # a product in an epoch
@@ -56,12 +56,12 @@ LIST_FULL = "status-list-full"  # both lists of the box are full of keys that ma
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class SlotAllocation:
     """What each assignment got: its place, or why there is none; and which lists were begun, with their URIs."""
 
-    places: Mapping[int, tuple[Place, int]]
+    places: Mapping[int, tuple[StatusListId, int]]
     refused: Mapping[int, str]
-    begun: Mapping[Place, str]
+    begun: Mapping[StatusListId, str]
 
 
 async def begin(
@@ -75,7 +75,7 @@ async def begin(
 
 async def take(
     connection: Connection, settings: Settings, customer: int, rows: Sequence[Row], locked: Iterable[Row]
-) -> Taken:
+) -> SlotAllocation:
     """A place for a new key of each of these rights, which are of different assignments, in the caller's transaction.
     `locked` are all lists of their boxes."""
     boxes: dict[Box, list[int]] = {}
@@ -83,29 +83,29 @@ async def take(
         boxes.setdefault((row["product_id"], row["epoch"]), []).append(row["assignment_id"])
     columns = ([product for product, _ in boxes], [epoch for _, epoch in boxes])
     known = await connection.fetch(TAKEN, customer, *columns)
-    taken: dict[Place, set[int]] = {place_of(row): set(row["places"]) for row in known}
-    places: dict[int, tuple[Place, int]] = {}
+    taken: dict[StatusListId, set[int]] = {place_of(row): set(row["places"]) for row in known}
+    places: dict[int, tuple[StatusListId, int]] = {}
     refused: dict[int, str] = {}
-    begun: dict[Place, str] = {}
+    begun: dict[StatusListId, str] = {}
     newest = {(place.product, place.epoch): place for place in sorted(place_of(row) for row in locked)}
     for box, assignments in boxes.items():
         place = newest[box]
         got = _free(place, taken.get(place, set[int]()), len(assignments))
         if len(got) < len(assignments) and not any(_is_before(one, place) for one in taken):
-            place = Place(*box, place.generation + 1)
+            place = StatusListId(*box, place.generation + 1)
             begun[place] = await begin(connection, settings, customer, *box, place.generation)
             got += _free(place, set[int](), len(assignments) - len(got))
         places |= zip(assignments, got, strict=False)
         refused |= dict.fromkeys(assignments[len(got) :], LIST_FULL)
-    return Taken(places, refused, begun)
+    return SlotAllocation(places, refused, begun)
 
 
-def _free(place: Place, taken: Container[int], count: int) -> list[tuple[Place, int]]:
+def _free(place: StatusListId, taken: Container[int], count: int) -> list[tuple[StatusListId, int]]:
     """As many free places of a list as are wanted, the lowest first."""
     return [(place, one) for one in islice((one for one in range(ENTRIES) if one not in taken), count)]
 
 
-def _is_before(place: Place, other: Place) -> bool:
+def _is_before(place: StatusListId, other: StatusListId) -> bool:
     """Whether it is of the same box, and older."""
     return (place.product, place.epoch) == (other.product, other.epoch) and place.generation < other.generation
 
@@ -117,7 +117,7 @@ def _uri(settings: Settings, product: int, epoch: int, generation: int) -> str:
     return uri if len(uri) <= LONGEST_URI else "keyrack:" + path
 
 
-async def tend(db: Database, settings: Settings) -> None:
+async def recycle_slots(db: Database, settings: Settings) -> None:
     """Give back the places of keys that open nothing any more, and forget old keys. A step of housekeeping."""
-    await repeat(db, settings.housekeeping_rows, GIVE_BACK, now() - MARGIN)
-    await repeat(db, settings.housekeeping_rows, FORGET, now() - timedelta(days=settings.key_days))
+    await run_in_batches(db, settings.housekeeping_rows, GIVE_BACK, now() - MARGIN)
+    await run_in_batches(db, settings.housekeeping_rows, FORGET, now() - timedelta(days=settings.key_days))

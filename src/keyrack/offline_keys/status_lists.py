@@ -13,7 +13,7 @@ from typing import LiteralString
 
 from keyrack.db.connection import Connection, Row
 from keyrack.offline_keys import cose, status_list_bits
-from keyrack.offline_keys.issuing_keys import Signer, box_name, issuer
+from keyrack.offline_keys.issuing_keys import IssuingKeySigner, box_name, issuer
 from keyrack.offline_keys.message_fields import STATUS_LIST
 
 FRESH = timedelta(minutes=5)  # for which a list is told again as it is
@@ -50,7 +50,7 @@ where g.customer_id = $1 and g.product_id = u.product_id and g.epoch = u.epoch a
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class StatusListId:
     """Which list: of a product in an epoch, and the generation."""
 
     product: int
@@ -76,13 +76,13 @@ async def lock(connection: Connection, customer: int, boxes: Iterable[tuple[int,
 
 
 async def renew(
-    connection: Connection, customer: int, rows: Iterable[Row], signer: Signer, now: datetime
-) -> dict[Place, bytes]:
+    connection: Connection, customer: int, rows: Iterable[Row], signer: IssuingKeySigner, now: datetime
+) -> dict[StatusListId, bytes]:
     """The lists of these rows, which the caller has locked, signed anew as far as they are due. `now` has whole
     seconds."""
     known = {place_of(row): row for row in rows}
     due = {place: row for place, row in known.items() if is_due(row, now)}
-    found: dict[Place, bytes] = {place: row["list"] for place, row in known.items() if place not in due}
+    found: dict[StatusListId, bytes] = {place: row["list"] for place, row in known.items() if place not in due}
     if due:
         revoked = {place_of(row): row["places"] for row in await connection.fetch(REVOKED, customer, *columns(due))}
         times = [max(now, row["listed_at"] + SECOND) if row["listed_at"] else now for row in due.values()]
@@ -95,7 +95,9 @@ async def renew(
     return found
 
 
-def _signed(customer: int, place: Place, uri: str, revoked: Iterable[int], signer: Signer, at: datetime) -> bytes:
+def _signed(
+    customer: int, place: StatusListId, uri: str, revoked: Iterable[int], signer: IssuingKeySigner, at: datetime
+) -> bytes:
     bits = bytearray(status_list_bits.ENTRIES // 8)
     for one in revoked:
         bits[one // 8] |= 1 << one % 8
@@ -107,12 +109,12 @@ def _signed(customer: int, place: Place, uri: str, revoked: Iterable[int], signe
     return cose.sign(STATUS_LIST, signer.kid, claims, signer.key.sign)
 
 
-def place_of(row: Row) -> Place:
+def place_of(row: Row) -> StatusListId:
     """Which list a row is of."""
-    return Place(row["product_id"], row["epoch"], row["generation"])
+    return StatusListId(row["product_id"], row["epoch"], row["generation"])
 
 
-def columns(places: Iterable[Place]) -> tuple[list[int], list[int], list[int]]:
+def columns(places: Iterable[StatusListId]) -> tuple[list[int], list[int], list[int]]:
     """Products, epochs and generations, as statements take them."""
     listed = list(places)
     return [one.product for one in listed], [one.epoch for one in listed], [one.generation for one in listed]

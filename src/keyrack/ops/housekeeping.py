@@ -25,13 +25,13 @@ from keyrack.db import partitions
 from keyrack.db.audit_context import acting, system
 from keyrack.db.connection import Database, Row, Statements, is_interruption
 from keyrack.db.replication import primary_heartbeat
-from keyrack.db.throttled_log import Interruptions
+from keyrack.db.throttled_log import ThrottledLogger
 from keyrack.fleet import person_erasure, person_export
 from keyrack.offline_keys import box_logs, status_list_slots
 from keyrack.webhooks import cleanup
 
 log = structlog.get_logger("keyrack.housekeeping")
-seldom = Interruptions("keyrack.housekeeping")
+seldom = ThrottledLogger("keyrack.housekeeping")
 
 EVERY = 300  # seconds between two rounds of a step
 AGAIN = 30  # seconds until the next round of one that failed or was not finished
@@ -40,7 +40,7 @@ MISSED = 3  # rounds without a good one, after which a step is late, and an aler
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HousekeepingTask:
     """Something to be done again and again: name, how, and every how many seconds."""
 
     name: str
@@ -51,29 +51,29 @@ class Step:
 UNFINISHED = "Not finished within {:g} seconds; it goes on in the next round."
 
 STEPS = (
-    Step("history", partitions.tend),
-    Step("months of changes", retention.tend),
-    Step("checkpoints", checkpoints.tend, every=20),
-    Step("copies of checkpoints", checkpoint_publisher.tend, every=20),
-    Step("old checkpoints", checkpoints.thin, every=3_600),
-    Step("old changes", retention.erase, every=3_600),
-    Step("keys of boxes", status_list_slots.tend),
-    Step("logs of boxes", box_logs.forget),
-    Step("rate limits", rate_limits.forget),
-    Step("changes of access", cache_invalidation.forget_changes),
-    Step("sessions", sessions.forget),
-    Step("revocations", access_tokens.forget),
-    Step("links of people", password_reset.forget),
-    Step("steps of signing in", login_challenges.forget),
-    Step("sign-ins under way", login_states.forget),
-    Step("erased people", person_erasure.finish, every=60),
-    Step("people in no customer", person_export.forget_people),
-    Step("idempotency keys", idempotency.forget),
-    Step("deliveries", cleanup.deliveries),
-    Step("operations", cleanup.operations),
-    Step("removed webhooks", cleanup.removed_webhooks),
-    Step("disabled webhooks", cleanup.disabled_webhooks),
-    Step("heartbeats", primary_heartbeat.forget),
+    HousekeepingTask("history", partitions.maintain),
+    HousekeepingTask("months of changes", retention.tend),
+    HousekeepingTask("checkpoints", checkpoints.create_due_checkpoints, every=20),
+    HousekeepingTask("copies of checkpoints", checkpoint_publisher.tend, every=20),
+    HousekeepingTask("old checkpoints", checkpoints.prune_checkpoints, every=3_600),
+    HousekeepingTask("old changes", retention.erase, every=3_600),
+    HousekeepingTask("keys of boxes", status_list_slots.recycle_slots),
+    HousekeepingTask("logs of boxes", box_logs.forget),
+    HousekeepingTask("rate limits", rate_limits.forget),
+    HousekeepingTask("changes of access", cache_invalidation.forget_changes),
+    HousekeepingTask("sessions", sessions.forget),
+    HousekeepingTask("revocations", access_tokens.forget),
+    HousekeepingTask("links of people", password_reset.forget),
+    HousekeepingTask("steps of signing in", login_challenges.forget),
+    HousekeepingTask("sign-ins under way", login_states.forget),
+    HousekeepingTask("erased people", person_erasure.finish, every=60),
+    HousekeepingTask("people in no customer", person_export.forget_people),
+    HousekeepingTask("idempotency keys", idempotency.forget),
+    HousekeepingTask("deliveries", cleanup.deliveries),
+    HousekeepingTask("operations", cleanup.operations),
+    HousekeepingTask("removed webhooks", cleanup.removed_webhooks),
+    HousekeepingTask("disabled webhooks", cleanup.disabled_webhooks),
+    HousekeepingTask("heartbeats", primary_heartbeat.forget),
 )
 
 KNOW: LiteralString = "insert into housekeeping (step) select unnest($1::text[]) on conflict (step) do nothing"
@@ -111,7 +111,7 @@ async def status(statements: Statements) -> list[Row]:
 class Housekeeping:
     """The housekeeping of one worker."""
 
-    def __init__(self, db: Database, settings: Settings, steps: Sequence[Step] = STEPS) -> None:
+    def __init__(self, db: Database, settings: Settings, steps: Sequence[HousekeepingTask] = STEPS) -> None:
         self._db = db
         self._settings = settings
         self._steps = {step.name: step for step in steps}
@@ -149,7 +149,7 @@ class Housekeeping:
         await self._keep(step, taken, time.monotonic() - begun, wrong)
         return True
 
-    async def _keep(self, step: Step, taken: Row, seconds: float, wrong: str | None) -> None:
+    async def _keep(self, step: HousekeepingTask, taken: Row, seconds: float, wrong: str | None) -> None:
         """Write down how a round went, and tell what an operator should know."""
         told = {"step": step.name, "seconds": round(seconds, 3), "last_good": taken["last_good"]}
         if wrong is None:

@@ -24,7 +24,7 @@ from keyrack.ops.monitoring.metrics_server import NOWHERE, Reports, reporting
 from keyrack.server.worker import Worker, connect
 
 if TYPE_CHECKING:
-    from keyrack.http.app import Edge
+    from keyrack.http.app import BasePathMiddleware
 
 T = TypeVar("T")
 log = structlog.get_logger("keyrack.processes")
@@ -55,7 +55,7 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-class _Server(uvicorn.Server):
+class _ServerWithoutSignals(uvicorn.Server):
     """uvicorn's server without its own signal handling: a process of ours has more to stop than HTTP."""
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -113,14 +113,14 @@ def serve(
     async def run() -> None:
         stop = stop_signal()  # one that comes while all of it begins is heeded afterwards
         app = _application(settings, dsn)
-        server = _Server(_configuration(settings, app))
+        server = _ServerWithoutSignals(_configuration(settings, app))
         serving = asyncio.create_task(server.serve([listener]))
         up = asyncio.create_task(server.up.wait())
         await asyncio.wait((serving, up), return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
             raise app.failure or SystemExit(1)
         gc.freeze()  # what lives as long as the process need not be looked through again
-        systemd.tell(systemd.READY)
+        systemd.notify(systemd.READY)
         if ready is not None:
             ready()
 
@@ -151,7 +151,7 @@ def work(settings: Settings, dsn: str, ready: Callable[[], None], reports: Repor
     uvloop.run(main())
 
 
-def meanwhile(settings: Settings, dsn: str, use: Callable[[Settings], Awaitable[T]]) -> T:
+def run_beside(settings: Settings, dsn: str, use: Callable[[Settings], Awaitable[T]]) -> T:
     """Serve and work in this process for as long as `use` takes, which gets the settings with the address; what it
     returns. Raises what it raises, and what kept us from serving."""
 
@@ -159,7 +159,7 @@ def meanwhile(settings: Settings, dsn: str, use: Callable[[Settings], Awaitable[
         with listen("127.0.0.1", 0) as listener:
             told = settings.model_copy(update={"public_url": f"http://127.0.0.1:{listener.getsockname()[1]}"})
             app, stop = _application(told, dsn), asyncio.Event()
-            server = _Server(_configuration(told, app))
+            server = _ServerWithoutSignals(_configuration(told, app))
             serving = asyncio.create_task(server.serve([listener]))
             await asyncio.wait((serving, asyncio.create_task(server.up.wait())), return_when=asyncio.FIRST_COMPLETED)
             if serving.done():
@@ -182,9 +182,9 @@ async def _traced(settings: Settings) -> AsyncGenerator[None]:
     if settings.traces is None:
         yield
         return
-    from keyrack.core.tracing.exporter import telling  # with it comes OpenTelemetry
+    from keyrack.core.tracing.exporter import export_spans  # with it comes OpenTelemetry
 
-    async with telling(settings):
+    async with export_spans(settings):
         yield
 
 
@@ -194,10 +194,10 @@ async def _run(
     """Wait for the stop, and for the parts of the process to end with it. One that ends before it is told as an alert,
     and the others are stopped: a process that does half of its work would go unnoticed, one that is gone is replaced.
     """
-    turning = asyncio.create_task(systemd.turn())
+    turning = asyncio.create_task(systemd.watchdog_ping())
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait((stopped, *parts.values()), return_when=asyncio.FIRST_COMPLETED)
-    systemd.tell(systemd.STOPPING)
+    systemd.notify(systemd.STOPPING)
     ended = {} if stop.is_set() else {name: task for name, task in parts.items() if task.done()}
     for name, task in ended.items():
         error = task.exception()
@@ -215,7 +215,7 @@ async def _work(settings: Settings, dsn: str, stop: asyncio.Event, ready: Callab
     db = await connect(dsn, settings)
     worker = Worker(db, settings)
     if ready is not None:
-        systemd.tell(systemd.READY)
+        systemd.notify(systemd.READY)
         ready()
     working = asyncio.create_task(worker.run())
     stopped = asyncio.create_task(stop.wait())
@@ -231,14 +231,14 @@ def configuration(settings: Settings, dsn: str) -> uvicorn.Config:
     return _configuration(settings, _application(settings, dsn))
 
 
-def _application(settings: Settings, dsn: str) -> Edge:
+def _application(settings: Settings, dsn: str) -> BasePathMiddleware:
     from keyrack.console import SITE  # what answers requests: neither who only works nor a parent of others needs it
     from keyrack.http.app import create_app
 
     return create_app(settings, dsn, SITE)
 
 
-def _configuration(settings: Settings, app: Edge) -> uvicorn.Config:
+def _configuration(settings: Settings, app: BasePathMiddleware) -> uvicorn.Config:
     from keyrack.http.connections import protocol
 
     return uvicorn.Config(

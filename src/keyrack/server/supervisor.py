@@ -41,7 +41,7 @@ def supervise(
 
     async def main() -> None:
         stop = stop_signal()
-        turning = asyncio.create_task(systemd.turn())
+        turning = asyncio.create_task(systemd.watchdog_ping())
         up = [asyncio.Event() for _ in commands]
         telling = asyncio.create_task(_tell_ready(up, ready))
         grace = settings.stop_seconds + settings.stop_delay + OF_OWN
@@ -58,7 +58,7 @@ def supervise(
 async def _tell_ready(up: Sequence[asyncio.Event], ready: Callable[[], None]) -> None:
     for child in up:
         await child.wait()
-    systemd.tell(systemd.READY)
+    systemd.notify(systemd.READY)
     ready()
 
 
@@ -72,7 +72,7 @@ async def _keep_alive(
 ) -> None:
     stopped = asyncio.create_task(stop.wait())
     while not stop.is_set():
-        with closing(systemd.Herald()) as herald:
+        with closing(systemd.SystemdNotifier()) as herald:
             try:
                 with place.line() as (options, files):
                     child = await asyncio.create_subprocess_exec(

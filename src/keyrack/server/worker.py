@@ -12,22 +12,22 @@ from typing import Any
 import asyncpg
 import structlog
 
-from keyrack.assignments.scheduler import Rounds
+from keyrack.assignments.scheduler import OperationScheduler
 from keyrack.changelog.sequencer import SOON, Numbering
-from keyrack.core.background_tasks import lasting
+from keyrack.core.background_tasks import supervise
 from keyrack.core.settings import Settings
 from keyrack.db import worker_wakeup
 from keyrack.db.audit_context import acting, system
-from keyrack.db.change_notifier import APPLIED, CHANNEL, Teller
+from keyrack.db.change_notifier import APPLIED, CHANNEL, ChangeNotifier
 from keyrack.db.connection import UNREACHABLE, Database
 from keyrack.db.encryption.bootstrap import open_vault
-from keyrack.db.notification_listener import Listener
+from keyrack.db.notification_listener import NotificationListener
 from keyrack.db.replication.primary_heartbeat import Heartbeat
-from keyrack.db.throttled_log import Interruptions
+from keyrack.db.throttled_log import ThrottledLogger
 from keyrack.ops.housekeeping import Housekeeping
 
 log = structlog.get_logger("keyrack.worker")
-seldom = Interruptions("keyrack.worker")
+seldom = ThrottledLogger("keyrack.worker")
 
 # A worker repeats some statements, each of which finds its rows by an index: planning them anew would take longer than
 # they do, and a plan from the time when a table was empty must not read all of it later
@@ -40,7 +40,7 @@ async def connect(dsn: str, settings: Settings) -> Database:
     return await Database.connect(dsn, settings, application="keyrack worker", parameters=PARAMETERS)
 
 
-class Bell:
+class WakeupEvent:
     """Wakes one sleeper for each ring; a ring while nobody sleeps is kept for the next one."""
 
     def __init__(self) -> None:
@@ -73,29 +73,29 @@ class Worker:
     def __init__(self, db: Database, settings: Settings) -> None:
         self._db = db
         self._settings = settings
-        self._bell = Bell()
+        self._bell = WakeupEvent()
         self._stopping = asyncio.Event()
-        self._tell = Teller(db)
-        self._numbered = Teller(db, SOON)  # who follows the log of changes waits for nothing else
+        self._tell = ChangeNotifier(db)
+        self._numbered = ChangeNotifier(db, SOON)  # who follows the log of changes waits for nothing else
         self._numbering = Numbering(db, settings, self._numbered)
         heard = {
             "keyrack_work": self._bell.ring,
             "keyrack_deliver": self._on_deliver,
             CHANNEL: self._numbering.wake,
         }
-        self._listener = Listener(db.connector.direct(settings), heard, self._on_all)
+        self._listener = NotificationListener(db.connector.direct(settings), heard, self._on_all)
         self._heartbeat = Heartbeat(db.connector, settings, "work")
-        self._rounds = Rounds(db, self._bell.ring, self._look_again)
+        self._rounds = OperationScheduler(db, self._bell.ring, self._look_again)
         self._courier: Any = None
         self._call = asyncio.Event()
 
     async def run(self) -> None:
         """Work until `stop`; what is held then is finished first, or given back."""
         acting.set(system("worker"))
-        from keyrack.webhooks.delivery import Courier  # with it comes an HTTP client that only workers need
+        from keyrack.webhooks.delivery import DeliveryWorker  # with it comes an HTTP client that only workers need
 
         vault = await open_vault(self._db, self._settings)
-        self._courier = courier = Courier(self._db, self._settings, vault, self._call.set, self._tell)
+        self._courier = courier = DeliveryWorker(self._db, self._settings, vault, self._call.set, self._tell)
         housekeeping = Housekeeping(self._db, self._settings)
         helpers = [
             self._start("listener", self._listener.run),
@@ -125,7 +125,7 @@ class Worker:
             await asyncio.gather(*helpers, delivering, *loops, return_exceptions=True)
 
     def _start(self, name: str, loop: Callable[[], Awaitable[object]]) -> asyncio.Task[None]:
-        return asyncio.create_task(lasting(name, loop, self._stopping.is_set))
+        return asyncio.create_task(supervise(name, loop, self._stopping.is_set))
 
     async def stop(self) -> None:
         """Ask the loops to end after what each one holds."""

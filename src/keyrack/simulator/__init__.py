@@ -7,17 +7,25 @@ import threading
 import time
 
 from keyrack.core.api_client.responses import ApiError
-from keyrack.simulator.client import Access
-from keyrack.simulator.expected_state import Summary
+from keyrack.simulator.client import SimulatorCredentials
+from keyrack.simulator.expected_state import SimulationSummary
 from keyrack.simulator.fleet import simulate
-from keyrack.simulator.unit import FAULTS, Options
+from keyrack.simulator.unit import FAULTS, SimulatorOptions
 
-__all__ = ["FAULTS", "Access", "ApiError", "Options", "Summary", "drive_in_background", "simulate"]
+__all__ = [
+    "FAULTS",
+    "ApiError",
+    "SimulationSummary",
+    "SimulatorCredentials",
+    "SimulatorOptions",
+    "drive_in_background",
+    "simulate",
+]
 
 A_YEAR = 60.0 * 24 * 365
 
 
-def drive_in_background(access: Access, cars: int = 12) -> threading.Thread:
+def drive_in_background(access: SimulatorCredentials, cars: int = 12) -> threading.Thread:
     """Let the first cars drive in real time for as long as the process lives, whatever becomes of the server.
 
     `keyrack simulate` takes the last ones, so that both get along in one fleet.
@@ -26,7 +34,9 @@ def drive_in_background(access: Access, cars: int = 12) -> threading.Thread:
     def drive() -> None:
         while True:
             try:
-                asyncio.run(simulate(access, Options(cars=cars, minutes=A_YEAR, every=5, live=True, first=True)))
+                asyncio.run(
+                    simulate(access, SimulatorOptions(cars=cars, minutes=A_YEAR, every=5, live=True, first=True))
+                )
             except ApiError:
                 time.sleep(5)
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from keyrack.core.api_client.credentials import Login, Server
+from keyrack.core.api_client.credentials import Login, ServerAddress
 from keyrack.core.api_client.session import Client
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class SimulatorCredentials:
     """Where the server is, and who calls."""
 
     url: str
@@ -29,8 +29,8 @@ class Access:
 class FleetClient(Client):
     """One session at the server, of a manager and of the cars' units."""
 
-    def __init__(self, access: Access) -> None:
-        server = Server(access.url, access.api_key, access.customer, access.brand)
+    def __init__(self, access: SimulatorCredentials) -> None:
+        server = ServerAddress(access.url, access.api_key, access.customer, access.brand)
         super().__init__(server, Login(access.username, access.password))
         self._device_key = access.device_key
 

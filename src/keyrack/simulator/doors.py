@@ -12,9 +12,9 @@ from keyrack.core.api_client.responses import ApiError
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.message_fields import CLOSE, ENTRY, OPEN
 from keyrack.offline_keys.p256 import PrivateKey
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from keyrack.simulator.car import stamp_of
-from keyrack.simulator.client import Access, FleetClient
+from keyrack.simulator.client import FleetClient, SimulatorCredentials
 from keyrack.simulator.offline.box import VirtualBox
 from keyrack.simulator.offline.phone import VirtualPhone
 from keyrack.simulator.offline.provisioning_tool import enrol, octets
@@ -45,7 +45,7 @@ class Door:
             box.carry(said, at)
         challenge = box.challenge(at)
         result = box.open(phone.answer(challenge, key.raw, command, at * 1_000), at)
-        is_done = box.code is Code.GOOD
+        is_done = box.code is BoxRefusalCode.GOOD
         if result.entry:
             phone.keep(box, challenge, result, at)
         if is_done:
@@ -83,7 +83,7 @@ class Door:
 class Doors:
     """All doors of a fleet that are opened by keys."""
 
-    def __init__(self, client: FleetClient, access: Access) -> None:
+    def __init__(self, client: FleetClient, access: SimulatorCredentials) -> None:
         self._client, self._access = client, access
         self._phones: dict[int, VirtualPhone] = {}
 

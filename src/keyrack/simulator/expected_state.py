@@ -17,7 +17,7 @@ SHOWN = 20  # disagreements that a summary lists
 
 
 @dataclass(slots=True)
-class Summary:
+class SimulationSummary:
     """What was sent and what the server now reports; `disagreements` is empty when they agree."""
 
     cars: int = 0
@@ -38,7 +38,7 @@ class Summary:
 
 
 @dataclass(slots=True)
-class Account:
+class CarLedger:
     """What one car's unit has told, and what must be read back."""
 
     car: int
@@ -78,7 +78,7 @@ def _later(at: str, than: str | None) -> bool:
 
 
 async def check(
-    client: Client, accounts: list[Account], summary: Summary, pick: Callable[[list[str]], list[str]]
+    client: Client, accounts: list[CarLedger], summary: SimulationSummary, pick: Callable[[list[str]], list[str]]
 ) -> None:
     """Ask the server about everything that was sent, and write down where it disagrees."""
     at_once = asyncio.Semaphore(CHECKS_AT_ONCE)
@@ -88,7 +88,7 @@ async def check(
         if expected != found:
             summary.disagreements.append(f"{what}: sent {expected}, the server says {found}")
 
-    async def one(account: Account) -> None:
+    async def one(account: CarLedger) -> None:
         async with at_once:
             path = f"/cars/{account.car}"
             telemetry = await client.get(f"{path}/telemetry")

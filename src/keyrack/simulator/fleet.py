@@ -11,27 +11,27 @@ from typing import Any
 from keyrack.core.api_client.responses import ApiError
 from keyrack.core.api_client.session import Client
 from keyrack.simulator.car import VirtualCar
-from keyrack.simulator.client import Access, FleetClient
+from keyrack.simulator.client import FleetClient, SimulatorCredentials
 from keyrack.simulator.doors import Doors
-from keyrack.simulator.expected_state import SAMPLED, SHOWN, Account, Summary, check
-from keyrack.simulator.unit import Options, Unit
+from keyrack.simulator.expected_state import SAMPLED, SHOWN, CarLedger, SimulationSummary, check
+from keyrack.simulator.unit import SimulatorOptions, Unit
 
 BATCH = 100  # samples of one delivery
 LANES = 8  # deliveries at once, each of cars of its own
 STEPS_AT_ONCE = 10  # that are delivered together when time is simulated
 HOME = (52.52, 13.405)  # around which cars begin that have never told where they are
 
-Progress = Callable[[int, Summary], None]
+Progress = Callable[[int, SimulationSummary], None]
 
 
 async def simulate(
-    access: Access,
-    options: Options,
+    access: SimulatorCredentials,
+    options: SimulatorOptions,
     progress: Progress = lambda step, summary: None,
     stopping: asyncio.Event | None = None,
-) -> Summary:
+) -> SimulationSummary:
     """Drive the fleet, then ask the server about all of it. Raises `ApiError` where the server cannot be used."""
-    summary, stopping = Summary(), stopping or asyncio.Event()
+    summary, stopping = SimulationSummary(), stopping or asyncio.Event()
     random = Random(options.seed)  # noqa: S311 - a seed is to repeat it
     async with FleetClient(access) as client:
         units = await _units(client, options)
@@ -70,7 +70,7 @@ async def _stopped_before(stopping: asyncio.Event, at: datetime) -> bool:
     return True
 
 
-async def _units(client: Client, options: Options) -> list[Unit]:
+async def _units(client: Client, options: SimulatorOptions) -> list[Unit]:
     """The last cars, or the first, that have an IQ unit, each as the server knows it."""
     users = [row["id"] for row in await client.rows("/users")]
     units: list[Unit] = []
@@ -87,8 +87,8 @@ async def _units(client: Client, options: Options) -> list[Unit]:
     return units
 
 
-async def _unit(client: Client, options: Options, car: int, serial: str, users: list[int]) -> Unit:
-    account = Account(car, serial)
+async def _unit(client: Client, options: SimulatorOptions, car: int, serial: str, users: list[int]) -> Unit:
+    account = CarLedger(car, serial)
     location = await client.get(f"/cars/{car}/location")
     account.begin(location, await client.get(f"/cars/{car}/telemetry", missing={}))
     assignments = await client.get(f"/cars/{car}/assignments", missing=[])
@@ -106,14 +106,16 @@ async def _unit(client: Client, options: Options, car: int, serial: str, users: 
     return unit
 
 
-async def _deliver(client: FleetClient, units: list[Unit], summary: Summary, random: Random, options: Options) -> None:
+async def _deliver(
+    client: FleetClient, units: list[Unit], summary: SimulationSummary, random: Random, options: SimulatorOptions
+) -> None:
     """Send what waits: each lane its cars' samples in their order, and all events."""
     lanes = [units[number::LANES] for number in range(LANES)]
     resend = "duplicates" in options.faults and random.random() < 0.1
     await asyncio.gather(*(_deliver_lane(client, lane, summary, resend) for lane in lanes if lane))
 
 
-async def _deliver_lane(client: FleetClient, lane: list[Unit], summary: Summary, resend: bool) -> None:
+async def _deliver_lane(client: FleetClient, lane: list[Unit], summary: SimulationSummary, resend: bool) -> None:
     waiting: list[tuple[dict[str, Any], bool]] = []
     for unit in lane:
         waiting += unit.samples
@@ -143,7 +145,7 @@ async def _deliver_lane(client: FleetClient, lane: list[Unit], summary: Summary,
                 summary.refused_expected += sum(not valid for _, valid in part)
 
 
-async def _deliver_events(client: FleetClient, unit: Unit, summary: Summary, resend: bool) -> None:
+async def _deliver_events(client: FleetClient, unit: Unit, summary: SimulationSummary, resend: bool) -> None:
     events, unit.late_events = unit.late_events, []
     for again in (False, True) if resend else (False,):
         report = await client.deliver("/ingest/events", events)
@@ -160,7 +162,7 @@ async def _deliver_events(client: FleetClient, unit: Unit, summary: Summary, res
     summary.events_late += len(events)
 
 
-def _unexpected(refused: list[dict[str, Any]], valid: Iterable[int], summary: Summary) -> None:
+def _unexpected(refused: list[dict[str, Any]], valid: Iterable[int], summary: SimulationSummary) -> None:
     """Write down the refusals of lines that the server should have taken."""
     expected = set(valid)
     for entry in refused:

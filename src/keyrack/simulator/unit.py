@@ -11,14 +11,14 @@ from typing import Any
 from keyrack.offline_keys.message_fields import CLOSE, OPEN
 from keyrack.simulator.car import VirtualCar, stamp
 from keyrack.simulator.doors import Door
-from keyrack.simulator.expected_state import Account, Summary
+from keyrack.simulator.expected_state import CarLedger, SimulationSummary
 
 FAULTS = ("offline", "duplicates", "skew", "jumps", "silent")
 AGENT = "Keyrack virtual fleet"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SimulatorOptions:
     """What is to be simulated."""
 
     cars: int = 5
@@ -39,7 +39,7 @@ class Options:
 class Unit:
     """A virtual car with its IQ unit and box, and what waits to be delivered; a sample with whether it is valid."""
 
-    account: Account
+    account: CarLedger
     car: VirtualCar
     random: Random  # of the failures: what the car does stays the same without them
     assignments: list[dict[str, Any]]
@@ -55,7 +55,7 @@ class Unit:
     late_events: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     door: Door | None = None  # where it is opened by keys, the events come from its box
 
-    def step(self, at: datetime, number: int, options: Options, summary: Summary) -> None:
+    def step(self, at: datetime, number: int, options: SimulatorOptions, summary: SimulationSummary) -> None:
         """Let `options.every` seconds pass."""
         self._connect(options, summary)
         if self.car.is_driving:
@@ -72,14 +72,14 @@ class Unit:
         if self.car.is_driving or number % 6 == 0:
             self._read(at, options, summary)
 
-    def come_online(self, summary: Summary) -> None:
+    def come_online(self, summary: SimulationSummary) -> None:
         """Deliver what waited: the newest readings have gone first, so these are late."""
         self.offline_steps = 0
         summary.late += len(self.backlog)
         self.samples += self.backlog
         self.backlog = []
 
-    def _connect(self, options: Options, summary: Summary) -> None:
+    def _connect(self, options: SimulatorOptions, summary: SimulationSummary) -> None:
         if self.offline_steps:
             self.offline_steps -= 1
         elif self.backlog:
@@ -87,7 +87,7 @@ class Unit:
         elif "offline" in options.faults and self.random.random() < 0.02:
             self.offline_steps = self.random.randint(5, 40)
 
-    def _try_door(self, at: datetime, options: Options, summary: Summary) -> None:
+    def _try_door(self, at: datetime, options: SimulatorOptions, summary: SimulationSummary) -> None:
         user = self._user(at)
         if "silent" in options.faults and self.random.random() < 0.15:
             summary.doors_unanswered += 1
@@ -134,7 +134,7 @@ class Unit:
         else:
             self.events.append(event)
 
-    def _read(self, at: datetime, options: Options, summary: Summary) -> None:
+    def _read(self, at: datetime, options: SimulatorOptions, summary: SimulationSummary) -> None:
         sample = self.car.reading(at + self.skew) | {"serialNumber": self.account.serial}
         valid, odd = True, False
         if "jumps" in options.faults and self.random.random() < 0.01:

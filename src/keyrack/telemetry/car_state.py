@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from keyrack.telemetry.latest_values import Newest
-from keyrack.telemetry.rollups import Quarters, Told, quarter
-from keyrack.telemetry.runs import Stretch, Value, continued
-from keyrack.telemetry.samples import Reading
+from keyrack.telemetry.latest_values import LatestValues
+from keyrack.telemetry.rollups import Quarters, RollupSample, quarter
+from keyrack.telemetry.runs import Run, Value, extend_run
+from keyrack.telemetry.samples import CheckedSample
 
 Moment = tuple[int, datetime]  # a car, and when
 
 
 @dataclass(slots=True)
-class Track:
+class NewestReading:
     """The newest position, or the newest odometer reading, that the unit in a car has told.
 
     It is the last reading of the stretch that is `open`, which history does not have yet; all of the car's history lies
@@ -27,7 +27,7 @@ class Track:
 
     value: Value | None = None
     at: datetime | None = None
-    open: Stretch | None = None
+    open: Run | None = None
     behind: datetime | None = None
 
 
@@ -36,24 +36,24 @@ class Changes:
     """What a batch adds to history: `closed` stretches lie after all that is stored of their car; where `late` readings
     belong has to be looked up."""
 
-    closed: list[tuple[int, Stretch]] = field(default_factory=list[Any])
+    closed: list[tuple[int, Run]] = field(default_factory=list[Any])
     late: dict[Moment, Value] = field(default_factory=dict[Moment, Value])
 
 
 @dataclass(slots=True)
-class Known:
+class CarState:
     """What is known of one car, as told by the unit that is in it now."""
 
     unit: int  # its productId
-    position: Track = field(default_factory=Track)
-    odometer: Track = field(default_factory=Track)
-    newest: Newest = field(default_factory=Newest)
+    position: NewestReading = field(default_factory=NewestReading)
+    odometer: NewestReading = field(default_factory=NewestReading)
+    newest: LatestValues = field(default_factory=LatestValues)
     quarter: int | None = None  # the one of `newest`
 
 
-def take(
-    car: int, known: Known, sample: Reading, positions: Changes, odometers: Changes, quarters: Quarters
-) -> tuple[bool, bool, bool, Told | None]:
+def apply_sample(
+    car: int, known: CarState, sample: CheckedSample, positions: Changes, odometers: Changes, quarters: Quarters
+) -> tuple[bool, bool, bool, RollupSample | None]:
     """Let a sample change what is known, and say what history is to do with it.
 
     Whether it told anything new already; and whether the place of its position, of its odometer reading, and of its
@@ -77,7 +77,7 @@ def take(
     return new, late_position, late_odometer, late_values
 
 
-def _read(car: int, track: Track, at: datetime, value: Value, changes: Changes) -> tuple[bool, bool]:
+def _read(car: int, track: NewestReading, at: datetime, value: Value, changes: Changes) -> tuple[bool, bool]:
     """Whether this is the newest reading, and whether its place in history has to be looked up."""
     newest, stretch = track.at is None or at > track.at, track.open
     if stretch is not None and at == track.at:
@@ -90,21 +90,21 @@ def _read(car: int, track: Track, at: datetime, value: Value, changes: Changes) 
             track.value, track.at = value, at
         return newest, late
     if stretch is None:
-        track.open = Stretch(at, value)
+        track.open = Run(at, value)
     else:
-        times = continued(stretch, track.at or at, at) if value == track.value else None
+        times = extend_run(stretch, track.at or at, at) if value == track.value else None
         if times is None:
             changes.closed.append((car, stretch))
-            track.open = Stretch(at, value)
+            track.open = Run(at, value)
         else:
             stretch.times = times
     track.value, track.at = value, at
     return True, False
 
 
-def ended(car: int, track: Track, changes: Changes) -> Track:
+def ended(car: int, track: NewestReading, changes: Changes) -> NewestReading:
     """The track of the next unit: what the one before told is history."""
     if track.open is None:
-        return Track()
+        return NewestReading()
     changes.closed.append((car, track.open))
-    return Track(behind=track.at)
+    return NewestReading(behind=track.at)

@@ -11,9 +11,9 @@ from pydantic_core import from_json
 from keyrack.db import partitions
 from keyrack.db.connection import Connection
 from keyrack.telemetry import rollups
-from keyrack.telemetry.history import ODOMETERS, POSITIONS, History
-from keyrack.telemetry.latest_values import Newest
-from keyrack.telemetry.runs import Stretch, packed, times_of
+from keyrack.telemetry.history import ODOMETERS, POSITIONS, HistoryTable
+from keyrack.telemetry.latest_values import LatestValues
+from keyrack.telemetry.runs import Run, packed, times_of
 
 # Whoever stores readings of the car locks this row first, so nothing comes in between
 FIRST: LiteralString = "insert into car_state (customer_id, car_id) values ($1, $2) on conflict do nothing"
@@ -42,12 +42,12 @@ async def discard(connection: Connection, customer: int, car: int, since: dateti
     assert row is not None  # noqa: S101 - it was made if it was not there
     readings = 0
     if row["position_since"] is not None:
-        place = Stretch(row["position_since"], (row["latitude"], row["longitude"]), row["position_times"])
+        place = Run(row["position_since"], (row["latitude"], row["longitude"]), row["position_times"])
         readings += await _keep(connection, customer, car, POSITIONS, place, since)
     if row["odometer_since"] is not None:
-        distance = Stretch(row["odometer_since"], (row["odometer"],), row["odometer_times"])
+        distance = Run(row["odometer_since"], (row["odometer"],), row["odometer_times"])
         readings += await _keep(connection, customer, car, ODOMETERS, distance, since)
-    newest = Newest(row["read_at"], from_json(row["telemetry"]), from_json(row["told"]))
+    newest = LatestValues(row["read_at"], from_json(row["telemetry"]), from_json(row["told"]))
     await rollups.discard(connection, customer, car, newest, since)
     for history in (POSITIONS, ODOMETERS):
         readings += await history.discard(connection, customer, car, since)
@@ -55,7 +55,7 @@ async def discard(connection: Connection, customer: int, car: int, since: dateti
 
 
 async def _keep(
-    connection: Connection, customer: int, car: int, history: History, open: Stretch, since: datetime
+    connection: Connection, customer: int, car: int, history: HistoryTable, open: Run, since: datetime
 ) -> int:
     """Make history of what the newest state alone has, up to `since`; how many readings are not in it."""
     times = times_of(open)

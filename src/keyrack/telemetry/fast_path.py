@@ -16,7 +16,7 @@ from pydantic_core import to_json
 
 from keyrack.db.connection import Database
 from keyrack.telemetry.rollups import KEPT
-from keyrack.telemetry.samples import Reading
+from keyrack.telemetry.samples import CheckedSample
 
 # The state of the cars is locked in the order of their keys, as by all who write it. A stretch that ends becomes
 # history, and so does the quarter that ends, unless history has something of it already. Whatever is not certain
@@ -94,9 +94,9 @@ select array(select number from taken)
 """
 
 
-async def take(
-    db: Database, customer: int, parts: Sequence[Sequence[Reading]], latest: datetime, days: int
-) -> list[list[Reading]]:
+async def ingest_newer(
+    db: Database, customer: int, parts: Sequence[Sequence[CheckedSample]], latest: datetime, days: int
+) -> list[list[CheckedSample]]:
     """Store the samples that are ahead, each car's one, and not after `latest`; of each part those that are left.
 
     `days` are those for which history is kept where the customer has none of its own.
@@ -115,7 +115,7 @@ async def take(
     return [[sample for sample in part if id(sample) not in taken] for part in parts]
 
 
-def _told(number: int, sample: Reading) -> dict[str, object]:
+def _told(number: int, sample: CheckedSample) -> dict[str, object]:
     latitude, longitude = sample.position or (None, None)
     kind, name = sample.unit
     return {

@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from keyrack.db.connection import Connection, Row
-from keyrack.telemetry.car_state import Changes, Moment, Track
-from keyrack.telemetry.runs import Stretch, Value, packed, times_of
+from keyrack.telemetry.car_state import Changes, Moment, NewestReading
+from keyrack.telemetry.runs import Run, Value, packed, times_of
 
 # The stretch whose first time is the last one up to each moment, if there is one
 BEFORE: LiteralString = """
@@ -43,7 +43,7 @@ select count(*)::integer from gone, packed_times(gone.at, gone.times)
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class HistoryTable:
     """The history of one kind of reading: its table, and the columns of a value."""
 
     table: str
@@ -53,7 +53,7 @@ class History:
     remove: LiteralString
     cut: LiteralString
 
-    async def look_behind(self, connection: Connection, customer: int, tracks: Mapping[int, Track]) -> None:
+    async def look_behind(self, connection: Connection, customer: int, tracks: Mapping[int, NewestReading]) -> None:
         """Find out how far the history of these cars goes, which have no open stretch."""
         if tracks:
             for row in await connection.fetch(self.last, customer, list(tracks)):
@@ -62,7 +62,7 @@ class History:
                 track.behind = max(at for at in found if at is not None)
 
     async def write(
-        self, connection: Connection, customer: int, tracks: Mapping[int, Track], changes: Changes
+        self, connection: Connection, customer: int, tracks: Mapping[int, NewestReading], changes: Changes
     ) -> set[Moment]:
         """Write what a batch adds; of the late readings, those that history did not have.
 
@@ -71,7 +71,7 @@ class History:
         await self.add(connection, customer, changes.closed)
         if not changes.late:
             return set()
-        outcome = Outcome()
+        outcome = LateReadingResult()
         found = await self._before(connection, customer, tracks, changes.late)
         for (car, _), (stretch, late) in found.items():
             await asyncio.sleep(0)  # others want to be served too
@@ -95,7 +95,7 @@ class History:
             await self.add(connection, customer, [(car, part) for part, _ in packed(kept)])
         return discarded + len(times) - len(kept)
 
-    async def add(self, connection: Connection, customer: int, stretches: Sequence[tuple[int, Stretch]]) -> None:
+    async def add(self, connection: Connection, customer: int, stretches: Sequence[tuple[int, Run]]) -> None:
         """Write stretches, each with its car, where no others are."""
         if stretches:
             columns = ("customer_id", "car_id", "at", *self.columns, "times")
@@ -103,8 +103,8 @@ class History:
             await connection.copy(self.table, columns, rows)
 
     async def _before(
-        self, connection: Connection, customer: int, tracks: Mapping[int, Track], late: Mapping[Moment, Value]
-    ) -> dict[tuple[int, datetime | None], tuple[Stretch | None, list[tuple[datetime, Value]]]]:
+        self, connection: Connection, customer: int, tracks: Mapping[int, NewestReading], late: Mapping[Moment, Value]
+    ) -> dict[tuple[int, datetime | None], tuple[Run | None, list[tuple[datetime, Value]]]]:
         """The late readings, each with those that belong to the same stretch, or lie before all stretches."""
         found: dict[Any, Any] = {}
         elsewhere: list[Moment] = []
@@ -121,23 +121,23 @@ class History:
             found.setdefault((car, row["at"]), (stretch, []))[1].append((at, late[car, at]))
         return found
 
-    def _stretch(self, row: Row) -> Stretch:
-        return Stretch(row["at"], tuple(row[column] for column in self.columns), row["times"])
+    def _stretch(self, row: Row) -> Run:
+        return Run(row["at"], tuple(row[column] for column in self.columns), row["times"])
 
 
 @dataclass(slots=True)
-class Outcome:
+class LateReadingResult:
     """What becomes of history when late readings are put into it."""
 
     new: set[Moment] = field(default_factory=set[Moment])
     removed: list[Moment] = field(default_factory=list[Moment])  # stretches, by their first times
-    added: list[tuple[int, Stretch]] = field(default_factory=list[Any])
+    added: list[tuple[int, Run]] = field(default_factory=list[Any])
 
     def insert(
         self,
         car: int,
-        track: Track,
-        stretch: Stretch | None,
+        track: NewestReading,
+        stretch: Run | None,
         late: Sequence[tuple[datetime, Value]],
     ) -> None:
         """Put readings into the stretch they belong to, or before all of them: it may become several."""
@@ -161,11 +161,11 @@ def _columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-def _history(table: LiteralString, columns: tuple[LiteralString, ...]) -> History:
+def _history(table: LiteralString, columns: tuple[LiteralString, ...]) -> HistoryTable:
     def of(sql: LiteralString) -> LiteralString:
         return sql.replace("{table}", table).replace("{columns}", ", ".join(["h." + column for column in columns]))
 
-    return History(table, columns, of(BEFORE), of(LAST), of(REMOVE), of(CUT))
+    return HistoryTable(table, columns, of(BEFORE), of(LAST), of(REMOVE), of(CUT))
 
 
 POSITIONS = _history("position", ("latitude", "longitude"))

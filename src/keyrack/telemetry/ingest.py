@@ -18,18 +18,18 @@ from pydantic_core import from_json, to_json
 from keyrack.core.metrics.catalog import SAMPLES, SAMPLES_OF
 from keyrack.core.settings import Settings
 from keyrack.db import partitions
-from keyrack.db.change_notifier import DRIVEN, Tell, to_nobody
+from keyrack.db.change_notifier import DRIVEN, Tell, discard
 from keyrack.db.connection import Connection, Database, Row
-from keyrack.db.group_commit import Batches
+from keyrack.db.group_commit import GroupCommitter
 from keyrack.db.partitions import month
 from keyrack.telemetry import fast_path
-from keyrack.telemetry.car_state import Changes, Known, Moment, Track, ended, take
+from keyrack.telemetry.car_state import CarState, Changes, Moment, NewestReading, apply_sample, ended
 from keyrack.telemetry.history import ODOMETERS, POSITIONS
 from keyrack.telemetry.json_lines import Invalid, Report
-from keyrack.telemetry.latest_values import Newest
-from keyrack.telemetry.rollups import Quarters, Told, quarter
-from keyrack.telemetry.runs import Stretch, Value
-from keyrack.telemetry.samples import Reading, readings
+from keyrack.telemetry.latest_values import LatestValues
+from keyrack.telemetry.rollups import Quarters, RollupSample, quarter
+from keyrack.telemetry.runs import Run, Value
+from keyrack.telemetry.samples import CheckedSample, readings
 
 AT_ONCE = 2  # batches of one customer under way; those that share a car wait for each other
 AT_A_TIME = 0.01  # seconds for which lines are read before others are served
@@ -79,7 +79,7 @@ where s.customer_id = $1 and s.car_id = n.car_id
 class Telemetry:
     """Takes samples in, for one process."""
 
-    def __init__(self, batches: Batches, settings: Settings, tell: Tell = to_nobody) -> None:
+    def __init__(self, batches: GroupCommitter, settings: Settings, tell: Tell = discard) -> None:
         self._batches = batches
         self._tell = tell
         self._settings = settings
@@ -92,7 +92,7 @@ class Telemetry:
         exist. What was stored before a failure is harmless when the delivery is repeated. Raises `NotALine`, and
         `ContentTooLarge` for too many lines.
         """
-        report, part = Report(self._settings.ingest_refused), list[Reading]()
+        report, part = Report(self._settings.ingest_refused), list[CheckedSample]()
         began = monotonic()
         for line, found in readings(body, self._settings):
             if monotonic() - began > AT_A_TIME:
@@ -110,7 +110,7 @@ class Telemetry:
             report.add(await self.store(customer, part))
         return report
 
-    async def store(self, customer: int, part: list[Reading]) -> Report:
+    async def store(self, customer: int, part: list[CheckedSample]) -> Report:
         """Store these samples; the report once they are committed.
 
         What is ahead and what is left are committed one after the other: in one transaction, the cars of both could not
@@ -128,11 +128,13 @@ class Telemetry:
             self._tell(customer, DRIVEN)
         return report
 
-    async def _ahead(self, db: Database, customer: int, parts: Sequence[Sequence[Reading]]) -> list[list[Reading]]:
+    async def _ahead(
+        self, db: Database, customer: int, parts: Sequence[Sequence[CheckedSample]]
+    ) -> list[list[CheckedSample]]:
         latest = datetime.now(UTC) + timedelta(seconds=self._settings.clock_skew)
-        return await fast_path.take(db, customer, parts, latest, self._settings.history_days)
+        return await fast_path.ingest_newer(db, customer, parts, latest, self._settings.history_days)
 
-    async def _store(self, db: Database, customer: int, parts: Sequence[Sequence[Reading]]) -> list[Report]:
+    async def _store(self, db: Database, customer: int, parts: Sequence[Sequence[CheckedSample]]) -> list[Report]:
         for _ in range(2):
             try:
                 async with db.transaction() as connection:
@@ -145,16 +147,16 @@ class Telemetry:
             return (await self._write(connection, customer, parts))[0]
 
     async def _write(
-        self, connection: Connection, customer: int, parts: Sequence[Sequence[Reading]]
+        self, connection: Connection, customer: int, parts: Sequence[Sequence[CheckedSample]]
     ) -> tuple[list[Report], frozenset[date]]:
         rows = await _locked(connection, customer, parts)
         cars: dict[tuple[str, str], Row] = {}
         for row in rows:
             cars["serialNumber", row["serial_number"]] = cars["uniqueId", row["unique_id"]] = row
         reports = [Report(self._settings.ingest_refused) for _ in parts]
-        known: dict[int, Known] = {}
+        known: dict[int, CarState] = {}
         positions, odometers, quarters = Changes(), Changes(), Quarters()
-        pending: list[tuple[Report, Moment, bool, bool, Told | None]] = []
+        pending: list[tuple[Report, Moment, bool, bool, RollupSample | None]] = []
         taken = self._judged(parts, cars, reports)
         for sample, row, _ in taken:
             if row["car_id"] not in known:
@@ -164,7 +166,7 @@ class Telemetry:
         await _look_behind(connection, customer, known, taken)
         for sample, row, report in taken:
             car = row["car_id"]
-            new, late_position, late_odometer, late_values = take(
+            new, late_position, late_odometer, late_values = apply_sample(
                 car, known[car], sample, positions, odometers, quarters
             )
             if new:
@@ -191,12 +193,12 @@ class Telemetry:
         return reports, months
 
     def _judged(
-        self, parts: Sequence[Sequence[Reading]], cars: dict[tuple[str, str], Row], reports: list[Report]
-    ) -> list[tuple[Reading, Row, Report]]:
+        self, parts: Sequence[Sequence[CheckedSample]], cars: dict[tuple[str, str], Row], reports: list[Report]
+    ) -> list[tuple[CheckedSample, Row, Report]]:
         """The samples that can be taken, in the order of their times; the others are refused."""
         now = datetime.now(UTC)
         latest = now + timedelta(seconds=self._settings.clock_skew)
-        taken: list[tuple[Reading, Row, Report]] = []
+        taken: list[tuple[CheckedSample, Row, Report]] = []
         for part, report in zip(parts, reports, strict=True):
             for sample in part:
                 row = cars.get(sample.unit)
@@ -226,7 +228,7 @@ def _count(customer: int, result: str, samples: int) -> None:
     SAMPLES_OF.count(customer, result, by=samples)
 
 
-async def _locked(connection: Connection, customer: int, parts: Sequence[Sequence[Reading]]) -> list[Row]:
+async def _locked(connection: Connection, customer: int, parts: Sequence[Sequence[CheckedSample]]) -> list[Row]:
     """The cars of the units that the samples name, each with its newest state, locked."""
     serials = list({s.unit[1] for part in parts for s in part if s.unit[0] == "serialNumber"})
     uniques = list({s.unit[1] for part in parts for s in part if s.unit[0] == "uniqueId"})
@@ -238,28 +240,31 @@ async def _locked(connection: Connection, customer: int, parts: Sequence[Sequenc
     return [row for row in rows if row["customer_id"] is not None]
 
 
-def _known(row: Row, positions: Changes, odometers: Changes, quarters: Quarters) -> Known:
+def _known(row: Row, positions: Changes, odometers: Changes, quarters: Quarters) -> CarState:
     """What is known of a car; if another unit told it, it is history."""
     place = None if row["position_at"] is None else (row["latitude"], row["longitude"])
     position = _track(place, row["position_at"], row["position_since"], row["position_times"])
     distance = None if row["odometer_at"] is None else (row["odometer"],)
     odometer = _track(distance, row["odometer_at"], row["odometer_since"], row["odometer_times"])
     told: dict[str, str] = {} if row["told"] is None else from_json(row["told"])
-    newest = Newest(row["read_at"], from_json(row["telemetry"]), told)
+    newest = LatestValues(row["read_at"], from_json(row["telemetry"]), told)
     if row["product_id"] != row["unit_id"]:
         car = row["car_id"]
         quarters.close(car, newest)
-        return Known(row["unit_id"], ended(car, position, positions), ended(car, odometer, odometers))
+        return CarState(row["unit_id"], ended(car, position, positions), ended(car, odometer, odometers))
     reached = None if newest.read_at is None else quarter(newest.read_at)
-    return Known(row["unit_id"], position, odometer, newest, reached)
+    return CarState(row["unit_id"], position, odometer, newest, reached)
 
 
-def _track(value: Value | None, at: datetime | None, since: datetime | None, times: bytes | None) -> Track:
-    return Track(value, at, None if value is None or since is None else Stretch(since, value, times))
+def _track(value: Value | None, at: datetime | None, since: datetime | None, times: bytes | None) -> NewestReading:
+    return NewestReading(value, at, None if value is None or since is None else Run(since, value, times))
 
 
 async def _look_behind(
-    connection: Connection, customer: int, known: dict[int, Known], taken: Sequence[tuple[Reading, Row, Report]]
+    connection: Connection,
+    customer: int,
+    known: dict[int, CarState],
+    taken: Sequence[tuple[CheckedSample, Row, Report]],
 ) -> None:
     told = {row["car_id"] for sample, row, _ in taken if sample.position is not None}
     places = {car: known[car].position for car in told if known[car].position.open is None}
@@ -269,7 +274,7 @@ async def _look_behind(
     await ODOMETERS.look_behind(connection, customer, distances)
 
 
-async def _update(connection: Connection, customer: int, known: dict[int, Known]) -> None:
+async def _update(connection: Connection, customer: int, known: dict[int, CarState]) -> None:
     rows = [
         (
             car, k.unit, k.position.at, *(k.position.value or (None, None)), *_open(k.position), k.odometer.at,
@@ -281,5 +286,5 @@ async def _update(connection: Connection, customer: int, known: dict[int, Known]
     await connection.execute(UPDATE, customer, *(list(column) for column in zip(*rows, strict=True)))
 
 
-def _open(track: Track) -> tuple[datetime | None, bytes | None]:
+def _open(track: NewestReading) -> tuple[datetime | None, bytes | None]:
     return (None, None) if track.open is None else (track.open.at, track.open.times)

@@ -16,7 +16,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import ContentTooLarge
 from keyrack.core.settings import Settings
 
@@ -70,10 +70,10 @@ class NotALine(ValueError):
     """Why the whole body is unusable."""
 
 
-INVALID_LINES = Reason(
+INVALID_LINES = ErrorCode(
     "invalid-lines", "The body is not valid JSON: {fault}.", "Send one JSON object a line, or one array of them."
 )
-TOO_MANY_LINES = Reason(
+TOO_MANY_LINES = ErrorCode(
     "too-many-lines",
     "The body must have at most {most} lines, or elements of its array.",
     "Send them in several deliveries.",

@@ -11,7 +11,7 @@ from keyrack.telemetry.samples import Json
 
 
 @dataclass(slots=True)
-class Newest:
+class LatestValues:
     """Values by their members' names: those that were told at `read_at`, and others, whose times are in `told`."""
 
     read_at: datetime | None = None

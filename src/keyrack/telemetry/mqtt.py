@@ -25,14 +25,14 @@ from keyrack.core.log_config import cause
 from keyrack.core.settings import Settings
 from keyrack.db.change_notifier import Tell
 from keyrack.db.connection import UNREACHABLE, Database
-from keyrack.db.group_commit import Batches
-from keyrack.db.throttled_log import Interruptions
+from keyrack.db.group_commit import GroupCommitter
+from keyrack.db.throttled_log import ThrottledLogger
 from keyrack.telemetry.ingest import Telemetry
 from keyrack.telemetry.json_lines import Invalid, NotALine
-from keyrack.telemetry.samples import Reading, readings
+from keyrack.telemetry.samples import CheckedSample, readings
 
 log = structlog.get_logger("keyrack.mqtt")
-seldom = Interruptions("keyrack.mqtt")
+seldom = ThrottledLogger("keyrack.mqtt")
 
 AT_ONCE = 1_000  # messages that are stored together
 PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between attempts to reach the broker
@@ -46,13 +46,13 @@ class Subscriber:
 
     def __init__(self, db: Database, settings: Settings, tell: Tell) -> None:
         self._settings = settings
-        self._telemetry = Telemetry(Batches(db), settings, tell)
+        self._telemetry = Telemetry(GroupCommitter(db), settings, tell)
         self._filter = settings.mqtt_topic.replace("{customer}", "+").replace("{unit}", "+")
         # one unit has one topic: an id with zeros before it would pass by what a broker allows
         pattern = re.escape(settings.mqtt_topic).replace(r"\{customer\}", r"([1-9][0-9]{0,9})")
         self._topic = re.compile(pattern.replace(r"\{unit\}", "([^/]+)"))
         self._stopping = asyncio.Event()
-        self._refusals = Refusals(settings.mqtt_refusals)
+        self._refusals = RejectedSamples(settings.mqtt_refusals)
 
     def stop(self) -> None:
         """End after the messages that are being stored."""
@@ -126,7 +126,7 @@ class Subscriber:
 
     async def _store_until_done(self, batch: list[aiomqtt.Message]) -> None:
         """Store the messages; while the database is away they stay here, unacknowledged, and none is lost."""
-        parts: dict[int, list[Reading]] = {}
+        parts: dict[int, list[CheckedSample]] = {}
         for number, message in enumerate(batch):
             self._read(number, message, parts)
         while parts:
@@ -139,7 +139,7 @@ class Subscriber:
                 seldom.warning("messages not stored yet; trying again", error=error)
                 await asyncio.sleep(0.5)
 
-    async def _store(self, customer: int, part: list[Reading]) -> list[tuple[int, str]]:
+    async def _store(self, customer: int, part: list[CheckedSample]) -> list[tuple[int, str]]:
         """Store samples; what was refused. What the database will never take is found by taking each alone."""
         try:
             return (await self._telemetry.store(customer, part)).refused
@@ -148,7 +148,7 @@ class Subscriber:
                 return [(part[0].line, cause(error))]
         return [refused for sample in part for refused in await self._store(customer, [sample])]
 
-    def _read(self, number: int, message: aiomqtt.Message, parts: dict[int, list[Reading]]) -> None:
+    def _read(self, number: int, message: aiomqtt.Message, parts: dict[int, list[CheckedSample]]) -> None:
         """Add the samples of a message to those of its customer; a sample's line is the number of its message."""
         topic = self._topic.fullmatch(message.topic.value)
         if topic is None or int(topic[1]) > INT32_MAX:
@@ -167,7 +167,7 @@ class Subscriber:
             self._refusals.tell(message.topic.value, str(reason))
 
 
-class Refusals:
+class RejectedSamples:
     """Says which samples were refused, so many a minute, and how many the others were.
 
     They are acknowledged, for they would be refused again.

@@ -17,7 +17,7 @@ from pydantic_core import from_json, to_json
 
 from keyrack.db.connection import Connection, Row
 from keyrack.db.partitions import month
-from keyrack.telemetry.latest_values import Newest
+from keyrack.telemetry.latest_values import LatestValues
 from keyrack.telemetry.samples import Json
 from keyrack.telemetry.schema import MEASURES
 
@@ -47,7 +47,7 @@ returning car_id, at, read_at, readings::text, told::text
 
 
 @dataclass(slots=True)
-class Told:
+class RollupSample:
     """Values of one time, and whether one of them was new to its quarter: that is known once they are written."""
 
     at: datetime
@@ -59,18 +59,18 @@ class Told:
 class Quarters:
     """What a batch adds to series: by car and quarter."""
 
-    told: dict[tuple[int, int], list[Told]] = field(default_factory=dict[Any, Any])
+    told: dict[tuple[int, int], list[RollupSample]] = field(default_factory=dict[Any, Any])
 
-    def add(self, car: int, at: datetime, values: Mapping[str, Any]) -> Told | None:
+    def add(self, car: int, at: datetime, values: Mapping[str, Any]) -> RollupSample | None:
         """Readings of a quarter that has ended; None where no member is kept."""
         kept = {name: value for name, value in values.items() if name in KEPT}
         if not kept:
             return None
-        told = Told(at, kept)
+        told = RollupSample(at, kept)
         self.told.setdefault((car, quarter(at)), []).append(told)
         return told
 
-    def close(self, car: int, newest: Newest, before: datetime | None = None) -> None:
+    def close(self, car: int, newest: LatestValues, before: datetime | None = None) -> None:
         """The quarter of a newest state ends, with what was told in it, or in it and before a time."""
         if newest.read_at is None:
             return
@@ -94,7 +94,7 @@ class Quarters:
         rows: list[tuple[Any, ...]] = []
         for (car, number), readings in self.told.items():
             begin = _begin(number)
-            newest = known.get((car, begin)) or Newest()
+            newest = known.get((car, begin)) or LatestValues()
             for told in readings:
                 told.new = newest.tell(told.at, told.values)
             if any(told.new for told in readings):
@@ -105,7 +105,7 @@ class Quarters:
             await connection.execute(WRITE, customer, *(list(column) for column in zip(*rows, strict=True)))
 
 
-async def discard(connection: Connection, customer: int, car: int, newest: Newest, since: datetime) -> None:
+async def discard(connection: Connection, customer: int, car: int, newest: LatestValues, since: datetime) -> None:
     """Throw away the readings of a car from `since` on, and keep those of its newest state that are older."""
     kept = Quarters()
     for row in await connection.fetch(CUT, customer, car, _begin(quarter(since))):
@@ -123,5 +123,5 @@ def _begin(number: int) -> datetime:
     return datetime.fromtimestamp(number * SECONDS, UTC)
 
 
-def _newest(row: Row) -> Newest:
-    return Newest(row["read_at"], from_json(row["readings"]), from_json(row["told"]))
+def _newest(row: Row) -> LatestValues:
+    return LatestValues(row["read_at"], from_json(row["readings"]), from_json(row["told"]))

@@ -20,7 +20,7 @@ UNITS = {0: 1_000_000, 3: 1_000, 6: 1}  # digits of the fraction -> microseconds
 
 
 @dataclass(slots=True)
-class Stretch:
+class Run:
     """Readings of one value: the first one's time, and the packed times of the others."""
 
     at: datetime
@@ -28,7 +28,7 @@ class Stretch:
     times: bytes | None = None
 
 
-def continued(stretch: Stretch, last: datetime, at: datetime) -> bytes | None:
+def extend_run(stretch: Run, last: datetime, at: datetime) -> bytes | None:
     """The packed times with one more, `at` after `last`; None where it has to begin another stretch."""
     step, times = (at - last) // MICROSECOND, stretch.times
     if times is None:
@@ -49,7 +49,7 @@ def _number(step: int) -> bytes:
     return bytes(digits)
 
 
-def times_of(stretch: Stretch) -> list[datetime]:
+def times_of(stretch: Run) -> list[datetime]:
     """The times of all its readings."""
     found, times = [stretch.at], stretch.times
     if times is None:
@@ -65,16 +65,16 @@ def times_of(stretch: Stretch) -> list[datetime]:
     return found
 
 
-def packed(readings: Iterable[tuple[datetime, Value]]) -> list[tuple[Stretch, datetime]]:
+def packed(readings: Iterable[tuple[datetime, Value]]) -> list[tuple[Run, datetime]]:
     """Readings in the order of their times as stretches, each with its last time."""
-    found: list[tuple[Stretch, datetime]] = []
+    found: list[tuple[Run, datetime]] = []
     for at, value in readings:
         if found and found[-1][0].value == value:
             stretch, last = found[-1]
-            times = continued(stretch, last, at)
+            times = extend_run(stretch, last, at)
             if times is not None:
                 stretch.times = times
                 found[-1] = (stretch, at)
                 continue
-        found.append((Stretch(at, value), at))
+        found.append((Run(at, value), at))
     return found

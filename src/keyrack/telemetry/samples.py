@@ -102,7 +102,7 @@ Kind = Literal["serialNumber", "uniqueId"]
 
 
 @dataclass(slots=True)
-class Reading:
+class CheckedSample:
     """A checked sample."""
 
     line: int
@@ -113,7 +113,9 @@ class Reading:
     values: Json  # all other members that have a value
 
 
-def readings(body: bytes, settings: Settings, named: str | None = None) -> Iterable[tuple[int, Reading | Invalid]]:
+def readings(
+    body: bytes, settings: Settings, named: str | None = None
+) -> Iterable[tuple[int, CheckedSample | Invalid]]:
     """The samples of a body, JSON lines or an array; `named` is the serial number of the only unit that may speak.
 
     JSON is read and checked in one step. Raises `NotALine` for an array that is not valid JSON, `ContentTooLarge` for
@@ -140,7 +142,7 @@ def _at_once(body: bytes) -> list[Sample] | None:
         return None
 
 
-def _checked(line: int, text: bytes, named: str | None) -> Reading | Invalid:
+def _checked(line: int, text: bytes, named: str | None) -> CheckedSample | Invalid:
     try:
         sample = ONE.validate_json(text)
     except ValidationError as error:
@@ -148,7 +150,7 @@ def _checked(line: int, text: bytes, named: str | None) -> Reading | Invalid:
     return _reading(line, sample, named)
 
 
-def _reading(line: int, sample: Sample, named: str | None) -> Reading | Invalid:
+def _reading(line: int, sample: Sample, named: str | None) -> CheckedSample | Invalid:
     told: Json = {name: value for name, value in sample.items() if value is not None}
     at = told.pop("carDataReadTime", None)
     serial, unique = told.pop("serialNumber", None), told.pop("uniqueId", None)
@@ -171,4 +173,4 @@ def _reading(line: int, sample: Sample, named: str | None) -> Reading | Invalid:
     if (latitude is None) != (longitude is None):
         return Invalid("currentLatitude and currentLongitude are needed together.")
     position = None if latitude is None else (latitude, longitude)
-    return Reading(line, unit, at, position, told.pop("odometer", None), told)
+    return CheckedSample(line, unit, at, position, told.pop("odometer", None), told)

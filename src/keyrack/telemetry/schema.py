@@ -9,7 +9,7 @@ from typing import LiteralString
 from keyrack.api.permissions import Permission
 from keyrack.api.schema.fields import (
     Field,
-    Newest,
+    IndexOrderSource,
     Resource,
     Type,
     boolean,
@@ -20,7 +20,7 @@ from keyrack.api.schema.fields import (
     opaque,
     string,
 )
-from keyrack.api.schema.group_scope import limit_of
+from keyrack.api.schema.group_scope import scoped_by
 from keyrack.fleet.schema import CAR
 
 # What another unit told, before this one was in the car, is not its own
@@ -39,7 +39,7 @@ LOCATION = Resource(
         "odometer": double_as_text("{t}_state.odometer"),
     },
     key=(),
-    limit=limit_of("car"),
+    limit=scoped_by("car"),
     permission=Permission.POSITIONS_READ,
 )
 
@@ -74,7 +74,7 @@ LOCATION_AT = Resource(
         "odometer": double_as_text("{t}_odometer.odometer"),
     },
     key=(),
-    limit=limit_of("car"),
+    limit=scoped_by("car"),
     permission=Permission.POSITIONS_READ,
 )
 
@@ -137,7 +137,7 @@ TELEMETRY = Resource(
         **{name: _amount(name) for name in _DOUBLES},
     },
     key=(),
-    limit=limit_of("car"),
+    limit=scoped_by("car"),
     permission=Permission.POSITIONS_READ,
 )
 
@@ -178,13 +178,13 @@ POSITION = Resource(
     relations={name: CAR.relations[name] for name in ("products", "assignments", "groups")},
     key=("carId",),
     walks=("name", "licensePlate", "vin"),
-    newest=Newest(
+    newest=IndexOrderSource(
         "lastSeen",
         "car_state {l}",
         "{l}.customer_id = $1 and {l}.read_quarter is not null",
         "{l}.read_quarter desc, {l}.read_at desc",
         "{l}.car_id",
     ),
-    limit=limit_of("car"),
+    limit=scoped_by("car"),
     permission=Permission.POSITIONS_READ,
 )

@@ -38,7 +38,7 @@ class Certificate:
         return None if self.until is None else (self.until - datetime.now(UTC)).total_seconds() / 86_400
 
 
-async def look(urls: Iterable[str], settings: Settings, most: int) -> list[Certificate]:
+async def check_certificates(urls: Iterable[str], settings: Settings, most: int) -> list[Certificate]:
     """The certificates of the hosts of these addresses, of `most` of them; those without TLS have none."""
     guard, turns, tls = Guard(settings), asyncio.Semaphore(AT_ONCE), ssl.create_default_context()
     hosts: dict[tuple[str, int], None] = {}

@@ -80,7 +80,7 @@ Key = tuple[int, int]  # customer, webhook
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
+class NumberedChange:
     """A change that has just got its number: where it stands in the log, and what it is of."""
 
     customer: int
@@ -98,7 +98,7 @@ class Publisher:
     most: int  # deliveries that may wait for a webhook: with more to come it is disabled
     _left: dict[Key, tuple[int, float]] = field(default_factory=dict[Key, tuple[int, float]])  # and up to when
 
-    async def publish(self, statements: Statements, changes: Iterable[Numbered]) -> set[int]:
+    async def publish(self, statements: Statements, changes: Iterable[NumberedChange]) -> set[int]:
         """Write the deliveries of changes, in the transaction that numbers them; the customers that have some.
 
         Where no webhook takes such kinds, a look is all that it costs.
@@ -152,12 +152,12 @@ class Publisher:
         return found
 
 
-def _names(change: Numbered) -> tuple[str, ...]:
+def _names(change: NumberedChange) -> tuple[str, ...]:
     """What a webhook may say to take it."""
     return (change.kind, *wildcards(change.kind, change.resource))
 
 
-def _pairs(changes: Sequence[Numbered], takers: Sequence[Row]) -> list[tuple[Numbered, int]]:
+def _pairs(changes: Sequence[NumberedChange], takers: Sequence[Row]) -> list[tuple[NumberedChange, int]]:
     """Each change with each webhook that takes it."""
     taking: dict[tuple[int, str], set[int]] = {}
     for row in takers:

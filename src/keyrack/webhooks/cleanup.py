@@ -7,7 +7,7 @@ from typing import LiteralString
 
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
-from keyrack.db.row_batches import repeat
+from keyrack.db.row_batches import run_in_batches
 
 FORGET_DELIVERIES: LiteralString = """
 with gone as (delete from delivery where ctid = any(array(
@@ -45,21 +45,21 @@ GIVE_UP_DISABLED: LiteralString = "select give_up_disabled($1, $2)"
 
 async def deliveries(db: Database, settings: Settings) -> None:
     """Forget the log of deliveries that is old enough."""
-    await repeat(db, settings.housekeeping_rows, FORGET_DELIVERIES, settings.delivery_days)
+    await run_in_batches(db, settings.housekeeping_rows, FORGET_DELIVERIES, settings.delivery_days)
 
 
 async def operations(db: Database, settings: Settings) -> None:
     """Forget the finished operations that are old enough."""
-    await repeat(db, settings.housekeeping_rows, FORGET_OPERATIONS, settings.operation_days)
+    await run_in_batches(db, settings.housekeeping_rows, FORGET_OPERATIONS, settings.operation_days)
 
 
 async def removed_webhooks(db: Database, settings: Settings) -> None:
     """Throw away what is left of removed webhooks."""
-    await repeat(db, settings.housekeeping_rows, EMPTY_REMOVED)
-    await repeat(db, settings.housekeeping_rows, EMPTY_REMOVED_LANES)
-    await repeat(db, settings.housekeeping_rows, FORGET_REMOVED)
+    await run_in_batches(db, settings.housekeeping_rows, EMPTY_REMOVED)
+    await run_in_batches(db, settings.housekeeping_rows, EMPTY_REMOVED_LANES)
+    await run_in_batches(db, settings.housekeeping_rows, FORGET_REMOVED)
 
 
 async def disabled_webhooks(db: Database, settings: Settings) -> None:
     """Give up what waits for webhooks that have been disabled for as long as a delivery is tried again."""
-    await repeat(db, settings.housekeeping_rows, GIVE_UP_DISABLED, settings.webhook_retry_for)
+    await run_in_batches(db, settings.housekeeping_rows, GIVE_UP_DISABLED, settings.webhook_retry_for)

@@ -20,31 +20,31 @@ import asyncpg
 import structlog
 
 from keyrack.api.schema.request_body import INT32_MAX
-from keyrack.core.background_tasks import lasting
+from keyrack.core.background_tasks import supervise
 from keyrack.core.metrics.catalog import GIVEN_UP
 from keyrack.core.settings import Settings
 from keyrack.db.change_notifier import DELIVERED, Tell
 from keyrack.db.connection import UNREACHABLE, Database, is_interruption
-from keyrack.db.encryption.cipher import CannotOpen, Vault
-from keyrack.db.throttled_log import Interruptions
+from keyrack.db.encryption.cipher import CannotDecrypt, Encryption
+from keyrack.db.throttled_log import ThrottledLogger
 from keyrack.webhooks import subscriptions
 from keyrack.webhooks.delivery_errors import DISABLED_BY_GONE, SEALED
 from keyrack.webhooks.delivery_queue import (
     CLAIM,
     RECORD,
+    DeliveryLane,
+    EndpointThrottle,
     Key,
-    Lane,
-    Pace,
     Waiting,
     backoff,
     columns_of,
     count,
     lanes_of,
 )
-from keyrack.webhooks.sender import Attempt, Sender
+from keyrack.webhooks.sender import DeliveryAttempt, Sender
 
 log = structlog.get_logger("keyrack.delivery")
-seldom = Interruptions("keyrack.delivery")
+seldom = ThrottledLogger("keyrack.delivery")
 
 PER_LANE = 10  # deliveries of one lane that one claim sends
 SOON = 0.004  # seconds in which freed places are gathered before the next claim
@@ -59,11 +59,11 @@ where customer_id = $1 and webhook_id = $2 and is_enabled and url = $4
 """
 
 
-class Courier:
+class DeliveryWorker:
     """The deliveries of one worker."""
 
     def __init__(
-        self, db: Database, settings: Settings, vault: Vault, call_others: Callable[[], None], tell: Tell
+        self, db: Database, settings: Settings, vault: Encryption, call_others: Callable[[], None], tell: Tell
     ) -> None:
         self._db = db
         self._settings = settings
@@ -71,9 +71,9 @@ class Courier:
         self._call_others = call_others  # there is more than this worker can take
         self._told = tell
         self._lease = settings.webhook_timeout + min(5.0, max(1.0, settings.webhook_timeout / 2))
-        self._paces: dict[Key, Pace] = {}
-        self._sending: dict[asyncio.Task[None], Lane] = {}
-        self._finished: list[Lane] = []
+        self._paces: dict[Key, EndpointThrottle] = {}
+        self._sending: dict[asyncio.Task[None], DeliveryLane] = {}
+        self._finished: list[DeliveryLane] = []
         self._wake = asyncio.Event()
         self._record = asyncio.Event()
         self._after: Key = (0, 0)  # the webhook behind which the next claim begins
@@ -89,7 +89,7 @@ class Courier:
     async def run(self, grace: float) -> None:
         """Deliver until `stop`; what is under way then has `grace` seconds, and is given back after them."""
         self._sender = Sender(self._settings)
-        recording = asyncio.create_task(lasting("recording", self._recording, lambda: self._stopping))
+        recording = asyncio.create_task(supervise("recording", self._recording, lambda: self._stopping))
         try:
             await self._claiming()
             if self._sending:
@@ -180,8 +180,8 @@ class Courier:
         if not seen_all and left > 0:
             self._after = (rows[0]["last_customer"], rows[0]["last_webhook"])
 
-    def _begin(self, lane: Lane) -> None:
-        self._paces.setdefault(lane.key, Pace()).sending += 1
+    def _begin(self, lane: DeliveryLane) -> None:
+        self._paces.setdefault(lane.key, EndpointThrottle()).sending += 1
         task = asyncio.create_task(self._deliver(lane))
         self._sending[task] = lane
         task.add_done_callback(self._ended)
@@ -197,7 +197,7 @@ class Courier:
         if self._full:
             self._wake.set()
 
-    async def _deliver(self, lane: Lane) -> None:
+    async def _deliver(self, lane: DeliveryLane) -> None:
         """Send what waits in the lane, in order, up to the first failure and as long as the lease allows."""
         pace = self._paces[lane.key]
         for waiting in lane.waiting:
@@ -229,7 +229,7 @@ class Courier:
             lane.wait = backoff(self._settings, lane.attempts, attempt)
             return
 
-    async def _attempt(self, lane: Lane, waiting: Waiting) -> Attempt:
+    async def _attempt(self, lane: DeliveryLane, waiting: Waiting) -> DeliveryAttempt:
         """Send one delivery, signed; what cannot be signed is not sent."""
         try:
             secrets = [
@@ -240,19 +240,19 @@ class Courier:
                 if lane.secret is None
                 else await subscriptions.static_secret(self._vault, lane.key, lane.secret)
             )
-        except CannotOpen:
-            return Attempt(datetime.now(UTC), 0, error=SEALED)
+        except CannotDecrypt:
+            return DeliveryAttempt(datetime.now(UTC), 0, error=SEALED)
         return await self._sender.send(
             lane.url, waiting.payload, waiting.message_id, secrets, static or None, waiting.traceparent
         )
 
-    def _tell(self, lane: Lane, pace: Pace, attempt: Attempt) -> None:
+    def _tell(self, lane: DeliveryLane, pace: EndpointThrottle, attempt: DeliveryAttempt) -> None:
         """Say in the log what the customer is not told, once for each reason in a row."""
         if attempt.hidden and attempt.hidden != pace.hidden:
             log.info("endpoint not reached", customer=lane.key[0], webhook=lane.key[1], reason=attempt.hidden)
         pace.hidden = attempt.hidden
 
-    async def _disable(self, lane: Lane) -> None:
+    async def _disable(self, lane: DeliveryLane) -> None:
         with suppress(*UNREACHABLE, asyncpg.PostgresError):
             await self._db.execute(DISABLE, *lane.key, DISABLED_BY_GONE, lane.url)
             log.warning("webhook disabled", customer=lane.key[0], webhook=lane.key[1], reason=DISABLED_BY_GONE)
@@ -277,7 +277,7 @@ class Courier:
             if self._stopping and not self._sending:
                 return
 
-    async def _record_all(self, lanes: Sequence[Lane]) -> None:
+    async def _record_all(self, lanes: Sequence[DeliveryLane]) -> None:
         """Record what came of these lanes; what cannot be recorded for a reason of its own keeps no other from it."""
         try:
             await self._db.execute(RECORD, *columns_of(lanes))
@@ -293,7 +293,7 @@ class Courier:
                 told = {"customer": lanes[0].key[0], "webhook": lanes[0].key[1], "lane": lanes[0].number}
                 log.exception("result not recorded; it will be sent again", **told)
 
-    def _look_again(self, lanes: Sequence[Lane]) -> None:
+    def _look_again(self, lanes: Sequence[DeliveryLane]) -> None:
         """What is delivered may have more behind it, now; what failed is due after its pause."""
         waits = [lane.wait for lane in lanes if lane.wait is not None]
         if len(waits) < len(lanes):

@@ -14,7 +14,7 @@ from typing import Any, LiteralString
 
 from keyrack.core.metrics.catalog import ATTEMPT_SECONDS, ATTEMPTS, ATTEMPTS_OF, DELIVERY_SECONDS
 from keyrack.core.settings import Settings
-from keyrack.webhooks.sender import Attempt
+from keyrack.webhooks.sender import DeliveryAttempt
 
 LONGEST_REST = 5.0  # seconds that a webhook without success rests, at most, before the next probe
 LONGEST_ASKED_REST = 60.0  # seconds that it rests at its own wish
@@ -122,7 +122,7 @@ class Waiting:
 
 
 @dataclass(slots=True)
-class Lane:
+class DeliveryLane:
     """A claimed lane, and what came of it so far."""
 
     key: Key
@@ -134,12 +134,12 @@ class Lane:
     secret: bytes | None  # sealed, like those below
     signing_secrets: tuple[bytes, ...]
     waiting: list[Waiting]
-    done: list[tuple[int, str, Attempt]] = field(default_factory=list[tuple[int, str, Attempt]])
+    done: list[tuple[int, str, DeliveryAttempt]] = field(default_factory=list[tuple[int, str, DeliveryAttempt]])
     wait: float | None = None  # seconds until the next try; None: go on at once
 
 
 @dataclass(slots=True)
-class Pace:
+class EndpointThrottle:
     """How fast one webhook is sent to, as this worker knows it."""
 
     sending: int = 0
@@ -158,7 +158,7 @@ class Pace:
             most = min(most, int(full * QUICK / self.seconds))
         return max(0, max(1, most) - self.sending)
 
-    def learn(self, attempt: Attempt) -> None:
+    def learn(self, attempt: DeliveryAttempt) -> None:
         """Take note of an attempt: any success ends the failures, and answers that are quick end the slowness."""
         seconds = attempt.duration / 1000
         self.seconds = (self.seconds + seconds) / 2 if self.learned else seconds
@@ -180,7 +180,7 @@ class Pace:
         return (not self.failures and self.seconds <= QUICK) or self.learned < now - FORGOTTEN
 
 
-def backoff(settings: Settings, failures: int, attempt: Attempt) -> float:
+def backoff(settings: Settings, failures: int, attempt: DeliveryAttempt) -> float:
     """Seconds until the next try: full jitter over a doubling bound, and not before an endpoint wants it."""
     bound = min(settings.webhook_retry_max, settings.webhook_retry_first * 2.0 ** min(failures, 30))
     wait = _CHANCE.random() * bound
@@ -189,9 +189,9 @@ def backoff(settings: Settings, failures: int, attempt: Attempt) -> float:
     return wait
 
 
-def lanes_of(rows: Sequence[Any], now: float) -> list[Lane]:
+def lanes_of(rows: Sequence[Any], now: float) -> list[DeliveryLane]:
     """The lanes of a claim's rows, of which there is one without a lane where none was found."""
-    lanes: list[Lane] = []
+    lanes: list[DeliveryLane] = []
     for row in rows:
         if row["lane"] is None:
             continue
@@ -200,7 +200,9 @@ def lanes_of(rows: Sequence[Any], now: float) -> list[Lane]:
             old = row["old_signing_secret"]
             secrets = (row["signing_secret"], old) if old else (row["signing_secret"],)
             lanes.append(
-                Lane(key, row["lane"], row["lease"], now, row["attempts"], row["url"], row["secret"], secrets, [])
+                DeliveryLane(
+                    key, row["lane"], row["lease"], now, row["attempts"], row["url"], row["secret"], secrets, []
+                )
             )
         if row["delivery_id"] is not None:
             told = (row["message_id"], row["payload"], row["age"], row["traceparent"])
@@ -208,7 +210,7 @@ def lanes_of(rows: Sequence[Any], now: float) -> list[Lane]:
     return lanes
 
 
-def columns_of(lanes: Sequence[Lane]) -> tuple[list[Any], ...]:
+def columns_of(lanes: Sequence[DeliveryLane]) -> tuple[list[Any], ...]:
     """The arguments of `record_attempts`: of each attempt, and of each lane."""
     done = [(place, *result) for place, lane in enumerate(lanes, 1) for result in lane.done]
     return (
@@ -229,7 +231,7 @@ def columns_of(lanes: Sequence[Lane]) -> tuple[list[Any], ...]:
     )
 
 
-def count(lane: Lane, waiting: Waiting, attempt: Attempt) -> None:
+def count(lane: DeliveryLane, waiting: Waiting, attempt: DeliveryAttempt) -> None:
     """Count an attempt, and how long what it has delivered had waited."""
     result = "delivered" if attempt.succeeded else "unanswered" if attempt.status is None else "refused"
     ATTEMPTS.add(result)

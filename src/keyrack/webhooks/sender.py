@@ -25,7 +25,7 @@ from standardwebhooks import Webhook
 
 from keyrack import __version__
 from keyrack.core.settings import Settings
-from keyrack.core.ssrf_guard import Forbidden, Guard
+from keyrack.core.ssrf_guard import AddressForbidden, Guard
 from keyrack.core.tracing.spans import TRACES
 from keyrack.webhooks.delivery_errors import (
     ANSWERED,
@@ -48,7 +48,7 @@ REMEMBERED = 10_000  # names whose addresses are known; beyond, it starts anew
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class DeliveryAttempt:
     """What came of one attempt. `status` is None where no answer came."""
 
     started: datetime
@@ -132,7 +132,7 @@ class Sender:
         signing_secrets: Sequence[str],
         secret: str | None,
         traceparent: str | None = None,
-    ) -> Attempt:
+    ) -> DeliveryAttempt:
         """POST the payload once, in the trace of the request that it is an outcome of, if it has one and traces are on.
         Never raises for what an endpoint or the network does."""
         place = TRACES.delivery(traceparent, message_id) if TRACES.on else None
@@ -154,13 +154,13 @@ class Sender:
         signing_secrets: Sequence[str],
         secret: str | None,
         carried: dict[str, str],
-    ) -> Attempt:
+    ) -> DeliveryAttempt:
         started, clock = datetime.now(UTC), time.monotonic()
 
-        def attempt(**what: Any) -> Attempt:
-            return Attempt(started, round((time.monotonic() - clock) * 1000), **what)
+        def attempt(**what: Any) -> DeliveryAttempt:
+            return DeliveryAttempt(started, round((time.monotonic() - clock) * 1000), **what)
 
-        headers = carried | signed(payload, message_id, signing_secrets, started)
+        headers = carried | signature_headers(payload, message_id, signing_secrets, started)
         if secret is not None:
             headers["secret"] = secret
         try:
@@ -182,11 +182,11 @@ class Sender:
     def _socket(self, info: Any) -> socket.socket:
         family, kind, proto, _, where = info
         if not self._guard.may_dial(where[0]):
-            raise Forbidden(f"{where[0]} is not public and not in KEYRACK_WEBHOOK_NETWORKS")
+            raise AddressForbidden(f"{where[0]} is not public and not in KEYRACK_WEBHOOK_NETWORKS")
         return socket.socket(family, kind, proto)
 
 
-def signed(payload: str, message_id: str, signing_secrets: Sequence[str], now: datetime) -> dict[str, str]:
+def signature_headers(payload: str, message_id: str, signing_secrets: Sequence[str], now: datetime) -> dict[str, str]:
     """The Standard Webhooks headers, with a signature by each secret."""
     return {
         "webhook-id": message_id,

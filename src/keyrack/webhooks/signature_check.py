@@ -16,30 +16,30 @@ NEEDED = ("webhook-id", "webhook-timestamp", "webhook-signature")
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SignatureVerdict:
     """Whether a request is genuine, and why not."""
 
     genuine: bool
     reasons: tuple[str, ...]
 
 
-def examine(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> Verdict:
+def diagnose_signature(headers: Mapping[str, str], body: bytes, secret: str, now: datetime) -> SignatureVerdict:
     """Verify a request as a receiver should, and look for the mistake if it does not."""
     given = {name.lower(): value.strip() for name, value in headers.items()}
     missing = [name for name in NEEDED if not given.get(name)]
     if missing:
-        return Verdict(False, (f"The header {missing[0]} is missing.",))
+        return SignatureVerdict(False, (f"The header {missing[0]} is missing.",))
     problems = [*_timestamp(given["webhook-timestamp"], now)]
     key, wrong = _key(secret)
     if key is None:
-        return Verdict(False, (*problems, wrong))
+        return SignatureVerdict(False, (*problems, wrong))
     signatures, unreadable = _signatures(given["webhook-signature"])
     if not signatures:
-        return Verdict(False, (*problems, unreadable))
+        return SignatureVerdict(False, (*problems, unreadable))
     id, timestamp = given["webhook-id"], given["webhook-timestamp"]
     if not _fits(signatures, key, id, timestamp, body):
         problems.extend(_mistakes(signatures, key, secret, id, timestamp, body))
-    return Verdict(not problems, tuple(problems))
+    return SignatureVerdict(not problems, tuple(problems))
 
 
 def _timestamp(text: str, now: datetime) -> Generator[str]:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from keyrack.api.schema.event_types import stored
 from keyrack.db.connection import Connection
-from keyrack.db.encryption.cipher import Vault
+from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import SIGNING_SECRET, STATIC_SECRET
 from keyrack.webhooks.outcome_payload import WEBHOOK
 
@@ -71,7 +71,7 @@ def new_signing_secret() -> str:
 
 async def add(
     connection: Connection,
-    vault: Vault,
+    vault: Encryption,
     customer: int,
     url: str,
     secret: str | None,
@@ -89,7 +89,7 @@ async def add(
 
 
 async def change(
-    connection: Connection, vault: Vault, customer: int, webhook: int, changes: Mapping[str, Any]
+    connection: Connection, vault: Encryption, customer: int, webhook: int, changes: Mapping[str, Any]
 ) -> int | None:
     """Change what is named: `url`, `secret`, `kinds`, `enabled`. The webhook's version; None: there is no such one."""
     secret = changes.get("secret")
@@ -103,7 +103,7 @@ async def change(
 
 
 async def rotate(
-    connection: Connection, vault: Vault, customer: int, webhook: int, overlap_hours: int
+    connection: Connection, vault: Encryption, customer: int, webhook: int, overlap_hours: int
 ) -> tuple[str, Any] | None:
     """A new signing secret, and until when the old one signs too; None when there is no such webhook."""
     secret = new_signing_secret()
@@ -112,7 +112,7 @@ async def rotate(
     return None if until is None else (secret, until)
 
 
-async def replace_all(connection: Connection, vault: Vault, reason: str) -> int:
+async def replace_all(connection: Connection, vault: Encryption, reason: str) -> int:
     """New signing secrets for all webhooks, whose old ones are lost; they are disabled until somebody has told their
     receivers. How many there are."""
     webhooks = await connection.fetch(ALL)
@@ -123,11 +123,11 @@ async def replace_all(connection: Connection, vault: Vault, reason: str) -> int:
     return len(webhooks)
 
 
-async def signing_secret(vault: Vault, webhook: tuple[int, int], value: bytes) -> str:
+async def signing_secret(vault: Encryption, webhook: tuple[int, int], value: bytes) -> str:
     """A signing secret, the old or the new one, of the customer's webhook. Raises `CannotOpen`."""
     return await vault.open(value, SIGNING_SECRET, *webhook)
 
 
-async def static_secret(vault: Vault, webhook: tuple[int, int], value: bytes) -> str:
+async def static_secret(vault: Encryption, webhook: tuple[int, int], value: bytes) -> str:
     """The text of the header `secret`. Raises `CannotOpen`."""
     return await vault.open(value, STATIC_SECRET, *webhook)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from keyrack.db.change_notifier import CHANNEL, NUMBERED, payloads
+from keyrack.db.change_notifier import CHANNEL, NUMBERED, encode_notifications
 from tests.people import Person
 
 WHO = {"type": "manager", "id": "7", "name": "anna"}
@@ -40,5 +40,5 @@ def epoch(person: Person) -> str:
 
 def told(whose: Person) -> None:
     """Tell all processes that the customer's changes have got numbers, as who gives them does."""
-    said = list(payloads({whose.customer: NUMBERED}))
+    said = list(encode_notifications({whose.customer: NUMBERED}))
     whose.sql.execute("select pg_notify($1, said) from unnest($2::text[]) said", CHANNEL, said)

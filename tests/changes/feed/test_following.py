@@ -15,11 +15,11 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack.api.event_stream import EVENTS, FULL, FULL_OF_CUSTOMER, TRY_AGAIN, Hub
+from keyrack.api.event_stream import EVENTS, FULL, FULL_OF_CUSTOMER, TRY_AGAIN, EventHub
 from keyrack.changelog.endpoints.changes import NOT_OF_STREAMS
 from keyrack.changelog.endpoints.live import OLD_HTTP
 from keyrack.changelog.feed import EPOCH, NEWEST
-from keyrack.changelog.feed_stream import Feed, Follower
+from keyrack.changelog.feed_stream import FeedFollower, FeedService
 from keyrack.core.metrics.catalog import STREAMS
 from keyrack.core.settings import Settings
 from keyrack.server.worker import connect
@@ -392,11 +392,11 @@ class Proven:
         pass
 
 
-async def followers(dsn: str, settings: Settings, person: Person, count: int) -> tuple[Feed, list[Follower]]:
+async def followers(dsn: str, settings: Settings, person: Person, count: int) -> tuple[FeedService, list[FeedFollower]]:
     """Streams of this process, which have had everything that there is."""
-    feed = Feed(await connect(dsn, settings), Hub(settings, count), settings, Proven())
+    feed = FeedService(await connect(dsn, settings), EventHub(settings, count), settings, Proven())
     found = [
-        Follower(feed, person.customer, 1, float("inf"), lambda: asyncio.sleep(0, float("inf")), (None, 0))
+        FeedFollower(feed, person.customer, 1, float("inf"), lambda: asyncio.sleep(0, float("inf")), (None, 0))
         for _ in range(count)
     ]
     for one in found:
@@ -404,7 +404,7 @@ async def followers(dsn: str, settings: Settings, person: Person, count: int) ->
     return feed, found
 
 
-async def ended(feed: Feed, found: list[Follower]) -> None:
+async def ended(feed: FeedService, found: list[FeedFollower]) -> None:
     for one in found:
         await one.close()
     await feed.close()

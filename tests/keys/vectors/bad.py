@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.keys.vectors.recipes import Json
 
 
@@ -13,16 +13,16 @@ class Bad(NamedTuple):
     mends: str  # the good one
     comment: str
     flags: tuple[str, ...]
-    code: Code
+    code: BoxRefusalCode
     change: Json
 
 
-def bad(mends: str, path: str, value: Any, code: Code, flags: str, comment: str) -> Bad:
+def bad(mends: str, path: str, value: Any, code: BoxRefusalCode, flags: str, comment: str) -> Bad:
     """The good one with this value at this place of its input."""
     return Bad(mends, comment, tuple(flags.split()), code, {"path": path.split("/"), "value": value})
 
 
-def several(mends: str, path: str, *rows: tuple[Any, Code, str, str]) -> Iterator[Bad]:
+def several(mends: str, path: str, *rows: tuple[Any, BoxRefusalCode, str, str]) -> Iterator[Bad]:
     """Of one good message, at one place: value, code, flags and comment of each."""
     yield from (bad(mends, path, *row) for row in rows)
 

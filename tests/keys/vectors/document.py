@@ -14,8 +14,8 @@ from typing import Any
 
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.box import firmware
-from keyrack.offline_keys.link_messages import Result, Taken, read
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.link_messages import Result, TakenMessage, read
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.keys.signers import NAMES, Own, public, scalar
 from tests.keys.vectors import items
 from tests.keys.vectors.diagnosis import shown
@@ -91,7 +91,7 @@ def document() -> Json:
         "notes": {
             flag: {"bugType": kind, "description": text} for flag, (kind, text) in sorted(FLAGS.items()) if flag in used
         },
-        "codes": {str(int(code)): code.text for code in Code},
+        "codes": {str(int(code)): code.text for code in BoxRefusalCode},
         "keys": {name: _key(name) for name in NAMES},
         "testGroups": groups,
     }
@@ -101,14 +101,14 @@ def text() -> str:
     return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
 
 
-def run(given: Json, states: dict[str, Json]) -> tuple[Built, firmware.Outcome, Json]:
+def run(given: Json, states: dict[str, Json]) -> tuple[Built, firmware.MessageResult, Json]:
     """What the reference box does: the message, the outcome, and which members of its state have changed."""
     named = states[given["state"]]
     built = Built(given["recipe"], named["links"])
     return built, *hear(given, built.message, states)
 
 
-def hear(given: Json, message: bytes, states: dict[str, Json]) -> tuple[firmware.Outcome, Json]:
+def hear(given: Json, message: bytes, states: dict[str, Json]) -> tuple[firmware.MessageResult, Json]:
     before = load(states[given["state"]] | given["set"])
     outcome = firmware.receive(before, given["link"], message, given["tick"], bytes.fromhex(given["random"]), Own())
     return outcome, changes(before, outcome.state)
@@ -126,14 +126,14 @@ def _box(count: Iterator[int]) -> Json:
     for name, comment, flags, given in goods():
         numbers[name], inputs[name] = next(count), given
         told = {"name": name, "recipe": given["recipe"]}
-        tests.append(_test(numbers[name], comment, flags, Code.GOOD, given, told))
+        tests.append(_test(numbers[name], comment, flags, BoxRefusalCode.GOOD, given, told))
     for mends, comment, flags, code, change in (*unread(), *unwanted()):
         told = {"mends": numbers[mends], "change": change}
         tests.append(_test(next(count), comment, flags, code, changed(inputs[mends], change), told))
     return {"type": "Box", "states": states(), "tests": tests}
 
 
-def _test(number: int, comment: str, flags: tuple[str, ...], code: Code, given: Json, told: Json) -> Json:
+def _test(number: int, comment: str, flags: tuple[str, ...], code: BoxRefusalCode, given: Json, told: Json) -> Json:
     built, outcome, changed = run(given, states())
     assert outcome.code is code, f"{comment}: {outcome.code.text}, not {code.text}"
     made: Json = {
@@ -145,7 +145,7 @@ def _test(number: int, comment: str, flags: tuple[str, ...], code: Code, given: 
         "toBeSigned": {part: signed.hex() for part, signed in built.signed.items()},
         "message": built.message.hex(),
     }
-    if code is Code.GOOD:
+    if code is BoxRefusalCode.GOOD:
         made["diagnostic"] = shown(built.message)
     return made | {
         "result": "invalid" if code else "valid",
@@ -160,8 +160,8 @@ def _test(number: int, comment: str, flags: tuple[str, ...], code: Code, given: 
 def _wire(reply: bytes) -> int | None:
     """The code of a result, whether what was carried is refused, or null."""
     try:
-        said = read(reply, Result, Taken)
-    except cose.Refused:
+        said = read(reply, Result, TakenMessage)
+    except cose.MessageRefused:
         return None
     return said.code if isinstance(said, Result) else said.refused
 
@@ -199,7 +199,7 @@ def _reading(count: Iterator[int]) -> Json:
     recipes: dict[str, Json] = {}
     for name, recipe, comment, flags in items.READ:
         numbers[name], recipes[name] = next(count), recipe
-        tests.append(_read(numbers[name], name, comment, flags, Code.GOOD, recipe, {"recipe": recipe}))
+        tests.append(_read(numbers[name], name, comment, flags, BoxRefusalCode.GOOD, recipe, {"recipe": recipe}))
     for name, path, value, code, comment in items.MISREAD:
         change = {"path": path.split("/"), "value": value}
         told = {"mends": numbers[name], "change": change}
@@ -207,12 +207,12 @@ def _reading(count: Iterator[int]) -> Json:
     return {"type": "Reading", "tests": tests}
 
 
-def _read(number: int, name: str, comment: str, flags: str, code: Code, recipe: Json, told: Json) -> Json:
+def _read(number: int, name: str, comment: str, flags: str, code: BoxRefusalCode, recipe: Json, told: Json) -> Json:
     data, signed = message(recipe)
     try:
         cose.read(data, MESSAGES[name])
-        found = Code.GOOD
-    except cose.Refused as refused:
+        found = BoxRefusalCode.GOOD
+    except cose.MessageRefused as refused:
         found = refused.code
     assert found is code, f"{comment}: {found.text}, not {code.text}"
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.keys.signers import public
 from tests.keys.vectors.bad import instead, more
 from tests.keys.vectors.life import NAME, NOW
@@ -111,25 +111,26 @@ READ: tuple[tuple[str, Json, str, str], ...] = (
 )
 # Name of the good one, path in its recipe, value, code, comment
 MISREAD = (
-    ("registration", "typ", "application/vnd.keyrack.enrolment-1+cwt", Code.TYP, "the typ of an enrolment"),
-    ("registration", "claims/sub", None, Code.CLAIMS, "no sub"),
-    ("registration", "claims/sub", "", Code.CLAIMS, "an empty sub"),
-    ("registration", "whole", more("00" * 400), Code.TOO_LONG, "more than 400 bytes"),
-    ("registration", "payload", instead(public("phone-1").y.hex(), "00" * 31), Code.ENCODING, "a coordinate too short"),
-    ("enrolment", "claims/nonce", "11" * 15, Code.CLAIMS, "a nonce of 15 bytes"),
-    ("enrolment", "claims/cnf", None, Code.CLAIMS, "no cnf"),
-    ("entry", "claims/cti", "00" * 8, Code.CLAIMS, "a cti of 8 bytes"),
-    ("entry", "claims/command", 3, Code.CLAIMS, "command 3"),
-    ("entry", "claims/number", 0, Code.CLAIMS, "number 0"),
-    ("entry", "claims/first", 0, Code.CLAIMS, "first 0"),
-    ("entry", "claims/event", 0, Code.CLAIMS, "event 0"),
-    ("entry", "claims/event", 7, Code.CLAIMS, "event 7"),
-    ("entry", "claims/code", 34, Code.CLAIMS, "code 34"),
-    ("entry", "claims/certain", 2, Code.CLAIMS, "certain 2"),
-    ("entry", "claims/device", "00" * 16, Code.CLAIMS, "a device of 16 bytes"),
-    ("entry", "claims/previous", "", Code.CLAIMS, "no hash of the entry before"),
-    ("entry", "claims/held", [0, 1, NOW], Code.CLAIMS, "a key set of sequence 0"),
-    ("entry", "claims/refused", [0, 34], Code.CLAIMS, "refused with code 34"),
-    ("entry", "claims/refused", [-1, 0], Code.CLAIMS, "refused -1 times"),
-    ("entry", "claims/iat", 0, Code.CLAIMS, "iat 0"),
+    ("registration", "typ", "application/vnd.keyrack.enrolment-1+cwt", BoxRefusalCode.TYP, "the typ of an enrolment"),
+    ("registration", "claims/sub", None, BoxRefusalCode.CLAIMS, "no sub"),
+    ("registration", "claims/sub", "", BoxRefusalCode.CLAIMS, "an empty sub"),
+    ("registration", "whole", more("00" * 400), BoxRefusalCode.TOO_LONG, "more than 400 bytes"),
+    ("registration", "payload", instead(public("phone-1").y.hex(), "00" * 31), BoxRefusalCode.ENCODING,
+     "a coordinate too short"),
+    ("enrolment", "claims/nonce", "11" * 15, BoxRefusalCode.CLAIMS, "a nonce of 15 bytes"),
+    ("enrolment", "claims/cnf", None, BoxRefusalCode.CLAIMS, "no cnf"),
+    ("entry", "claims/cti", "00" * 8, BoxRefusalCode.CLAIMS, "a cti of 8 bytes"),
+    ("entry", "claims/command", 3, BoxRefusalCode.CLAIMS, "command 3"),
+    ("entry", "claims/number", 0, BoxRefusalCode.CLAIMS, "number 0"),
+    ("entry", "claims/first", 0, BoxRefusalCode.CLAIMS, "first 0"),
+    ("entry", "claims/event", 0, BoxRefusalCode.CLAIMS, "event 0"),
+    ("entry", "claims/event", 7, BoxRefusalCode.CLAIMS, "event 7"),
+    ("entry", "claims/code", 34, BoxRefusalCode.CLAIMS, "code 34"),
+    ("entry", "claims/certain", 2, BoxRefusalCode.CLAIMS, "certain 2"),
+    ("entry", "claims/device", "00" * 16, BoxRefusalCode.CLAIMS, "a device of 16 bytes"),
+    ("entry", "claims/previous", "", BoxRefusalCode.CLAIMS, "no hash of the entry before"),
+    ("entry", "claims/held", [0, 1, NOW], BoxRefusalCode.CLAIMS, "a key set of sequence 0"),
+    ("entry", "claims/refused", [0, 34], BoxRefusalCode.CLAIMS, "refused with code 34"),
+    ("entry", "claims/refused", [-1, 0], BoxRefusalCode.CLAIMS, "refused -1 times"),
+    ("entry", "claims/iat", 0, BoxRefusalCode.CLAIMS, "iat 0"),
 )  # fmt: skip

@@ -6,7 +6,7 @@ import functools
 import hashlib
 
 from keyrack.offline_keys.box import firmware
-from keyrack.offline_keys.box.state import State
+from keyrack.offline_keys.box.state import BoxMemory
 from tests.keys.signers import Own, public
 from tests.keys.vectors.recipes import Built, Json
 from tests.keys.vectors.states import dump
@@ -107,10 +107,10 @@ class Life:
     """A box to which things happen."""
 
     def __init__(self) -> None:
-        self.state: State = firmware.reset(public("box"), SECRET, 0)
+        self.state: BoxMemory = firmware.reset(public("box"), SECRET, 0)
         self.said = 0
 
-    def hear(self, tick: int, on: int, recipe: Json) -> firmware.Outcome:
+    def hear(self, tick: int, on: int, recipe: Json) -> firmware.MessageResult:
         built = Built(recipe, dump(self.state)["links"])
         self.said += 1
         outcome = firmware.receive(self.state, on, built.message, tick, random(self.said), Own())
@@ -119,7 +119,7 @@ class Life:
 
 
 @functools.cache
-def fresh() -> State:
+def fresh() -> BoxMemory:
     """A box after its reset, asked for a challenge at tick 20."""
     life = Life()
     assert not life.hear(20, 0, {"say": "hello"}).code
@@ -127,7 +127,7 @@ def fresh() -> State:
 
 
 @functools.cache
-def working() -> State:
+def working() -> BoxMemory:
     """A box at work: two issuing keys, two lists, a log, of which a receipt has freed the beginning.
 
     It was started twice. At tick 1000 link 0 was asked for a challenge; link 1 has proven a good key at tick 950.

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from keyrack.offline_keys.box.state import Authority, Kept, Link, Log, Running, State, StatusList
+from keyrack.offline_keys.box.state import (
+    Authority,
+    BoxLogState,
+    BoxMemory,
+    LinkState,
+    PersistentState,
+    StatusList,
+    VolatileState,
+)
 from keyrack.offline_keys.public_key import PublicKey
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 Json = dict[str, Any]
 
@@ -19,7 +27,7 @@ def written(key: PublicKey) -> Json:
     return {"x": key.x.hex(), "y": key.y.hex()}
 
 
-def dump(state: State, numbers: range = range(0)) -> Json:
+def dump(state: BoxMemory, numbers: range = range(0)) -> Json:
     """The whole state; of the log's entries those with these numbers."""
     kept, running, log = state.kept, state.running, state.kept.log
     authority = kept.authority
@@ -66,11 +74,11 @@ def dump(state: State, numbers: range = range(0)) -> Json:
     }
 
 
-def load(value: Json) -> State:
+def load(value: Json) -> BoxMemory:
     """The state; entries that are not told are empty."""
     authority, log, bucket = value["authority"], value["log"], value["bucket"]
     entries = tuple(bytes.fromhex(log["entries"].get(str(n), "")) for n in range(log["first"], log["next"]))
-    kept = Kept(
+    kept = PersistentState(
         key=key(value["key"]),
         secret=bytes.fromhex(value["secret"]),
         boot=value["boot"],
@@ -89,24 +97,26 @@ def load(value: Json) -> State:
             ),
         ),
         phones=tuple((bytes.fromhex(phone), counter) for phone, counter in value["phones"]),
-        log=Log(entries, log["next"], bytes.fromhex(log["newest"])),
+        log=BoxLogState(entries, log["next"], bytes.fromhex(log["newest"])),
     )
-    running = Running(
+    running = VolatileState(
         booted=value["booted"],
         refilled=bucket["refilled"],
         tokens=bucket["tokens"],
         challenges=value["challenges"],
         links=tuple(
-            Link(bytes.fromhex(each["nonce"]), each["made"], bytes.fromhex(each["challenge"]), bool(each["proven"]))
+            LinkState(
+                bytes.fromhex(each["nonce"]), each["made"], bytes.fromhex(each["challenge"]), bool(each["proven"])
+            )
             for each in value["links"]
         ),
         good=tuple(bytes.fromhex(each) for each in value["good"]),
-        refused=(value["refused"][0], Code(value["refused"][1])),
+        refused=(value["refused"][0], BoxRefusalCode(value["refused"][1])),
     )
-    return State(kept, running)
+    return BoxMemory(kept, running)
 
 
-def changes(before: State, after: State) -> Json:
+def changes(before: BoxMemory, after: BoxMemory) -> Json:
     """The members that differ, as they are after; of the log without its entries."""
     was, now = dump(before), dump(after)
     for each in (was, now):

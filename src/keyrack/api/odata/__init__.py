@@ -1,9 +1,9 @@
 """OData: text becomes a tree (`parse`), the tree a typed plan, the plan SQL with parameters (`query`)."""
 
-from keyrack.api.odata.apply_sql import Source
+from keyrack.api.odata.apply_sql import ApplySource
 from keyrack.api.odata.cursor import INVALID, NOT_SUPPORTED
-from keyrack.api.odata.index_order import Lead
-from keyrack.api.odata.keyset import Key, Segment, behind, place
+from keyrack.api.odata.index_order import IndexOrder
+from keyrack.api.odata.keyset import KeysetColumn, Segment, parameter_name, segments_after
 from keyrack.api.odata.limits import Limits
 from keyrack.api.odata.parser import parse
 from keyrack.api.odata.plan import COUNT
@@ -18,17 +18,17 @@ __all__ = [
     "OPTIONS",
     "TOO_MANY",
     "TOO_MANY_EXPANDED",
+    "ApplySource",
     "Beginning",
-    "Key",
-    "Lead",
+    "IndexOrder",
+    "KeysetColumn",
     "Limits",
     "Query",
     "Segment",
     "Shape",
-    "Source",
     "beginning",
-    "behind",
+    "parameter_name",
     "parse",
-    "place",
     "query",
+    "segments_after",
 ]

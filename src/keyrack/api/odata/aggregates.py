@@ -9,7 +9,7 @@ from typing import LiteralString, NoReturn
 
 from keyrack.api.odata import ast
 from keyrack.api.odata.binder import Binder
-from keyrack.api.odata.groupby_paths import Lead, Leading
+from keyrack.api.odata.groupby_paths import GroupByPath, Leading
 from keyrack.api.odata.literal_values import NUMERIC, check_offset, refuse, refuse_unsupported
 from keyrack.api.odata.plan import Edm, Function, Nested, Value
 from keyrack.api.odata.sql import NUMBERS
@@ -81,7 +81,7 @@ def _of(method: str, operand: Value) -> Value:
     return Function(type_, True, _LEAST[method].get(type_, _ANY[method]), (operand,))
 
 
-def _count(lead: Lead) -> Value:
+def _count(lead: GroupByPath) -> Value:
     """`path/$count`: how many objects, or values that are not null, the path leads to."""
     if isinstance(lead.found, Nested):
         if lead.found.there is None and not lead.along:

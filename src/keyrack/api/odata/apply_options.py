@@ -11,15 +11,15 @@ from keyrack.api.odata import ast
 from keyrack.api.odata.apply_plan import BEHIND, Sequence
 from keyrack.api.odata.limits import Limits
 from keyrack.api.odata.literal_values import refuse, refuse_unsupported
-from keyrack.api.odata.plan import Made, Nested, Order, Rows
-from keyrack.api.odata.row_options import Asked, both, check_items, ordered, page, rows
+from keyrack.api.odata.plan import ComputedProperty, Nested, Order, Rows
+from keyrack.api.odata.row_options import QueryContext, both, check_items, ordered, page, rows
 from keyrack.api.odata.visible_properties import View, member
 from keyrack.api.schema.fields import Resource
 
-_Members = Mapping[str, Made | Nested]
+_Members = Mapping[str, ComputedProperty | Nested]
 
 
-def shaped(asked: Asked, resource: Resource, options: ast.Options) -> Rows:
+def plan_apply(asked: QueryContext, resource: Resource, options: ast.AstOptions) -> Rows:
     """The plan of options with `$apply` or `$compute` or both. Raises `BadRequest` and `NotImplemented`."""
     sequence = Sequence(asked.limits, asked.aliases, resource)
     sequence.apply(options.apply)
@@ -43,7 +43,7 @@ def _then(order: tuple[Order, ...], others: tuple[Order, ...]) -> tuple[Order, .
     return order + tuple(item for item in others if all(item.value != earlier.value for earlier in order))
 
 
-def _result(asked: Asked, view: View, resource: Resource, options: ast.Options) -> Rows:
+def _result(asked: QueryContext, view: View, resource: Resource, options: ast.AstOptions) -> Rows:
     """The plan of rows that are not the resource's own any more."""
     for name, value in (("expand", options.expand), ("search", options.search)):
         if value:
@@ -67,7 +67,7 @@ def _result(asked: Asked, view: View, resource: Resource, options: ast.Options) 
 
 def _selected(
     limits: Limits, members: _Members, items: tuple[ast.SelectItem, ...], view: View | None = None, owner: str = ""
-) -> dict[str, Made | Nested]:
+) -> dict[str, ComputedProperty | Nested]:
     """What `$select` names of the members, in their order; `view` says what they are at the top."""
     check_items(limits, items)
     wanted: dict[str, list[ast.SelectItem] | None] = {}
@@ -80,13 +80,13 @@ def _selected(
         parts = _parts(item, rest, name)
         others = wanted.get(name, [])
         wanted[name] = None if parts is None or others is None else [*others, *parts]
-    found: dict[str, Made | Nested] = {}
+    found: dict[str, ComputedProperty | Nested] = {}
     for name, part in members.items():
         if name not in wanted:
             continue
         inside = wanted[name]
         if inside is not None:
-            if isinstance(part, Made):
+            if isinstance(part, ComputedProperty):
                 refuse(f"'{name}' has no parts to select.")
             part = Nested(_selected(limits, part.members, tuple(inside), owner=name), part.there)
         found[name] = part
@@ -99,6 +99,6 @@ def _parts(item: ast.SelectItem, rest: list[str], name: str) -> list[ast.SelectI
         return [ast.SelectItem(tuple(rest), item.options, item.at)]
     if item.options is None:
         return None
-    if item.options != ast.Options(select=item.options.select):
+    if item.options != ast.AstOptions(select=item.options.select):
         refuse(f"In the parentheses of '{name}' only $select can stand.")
     return list(item.options.select)

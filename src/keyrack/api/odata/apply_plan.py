@@ -14,7 +14,7 @@ from keyrack.api.odata.binder import Binder
 from keyrack.api.odata.groupby_paths import Leading, everything, keys
 from keyrack.api.odata.limits import Limits
 from keyrack.api.odata.literal_values import check_offset, refuse, refuse_unsupported
-from keyrack.api.odata.plan import Column, Edm, Function, Made, Nested, Order, Stage, Step, Value
+from keyrack.api.odata.plan import ComputedProperty, Edm, Function, Nested, Order, PlanColumn, PlanJoin, Stage, Value
 from keyrack.api.odata.row_options import both, ordered, page, searched
 from keyrack.api.odata.sql import NUMBERS
 from keyrack.api.odata.visible_properties import View
@@ -22,7 +22,7 @@ from keyrack.api.schema.fields import Resource
 
 BEHIND = "behind groupby, aggregate, top or skip in $apply"
 
-_Members = dict[str, Made | Nested]
+_Members = dict[str, ComputedProperty | Nested]
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -32,14 +32,14 @@ class Columns:
     __slots__ = ("values",)
 
     def __init__(self) -> None:
-        self.values: dict[Value, Column] = {}
+        self.values: dict[Value, PlanColumn] = {}
 
-    def add(self, value: Value) -> Column:
+    def add(self, value: Value) -> PlanColumn:
         """The value as a column for the next stage."""
         if (found := self.values.get(value)) is None:
-            enum = value.enum if isinstance(value, Column) else ()
+            enum = value.enum if isinstance(value, PlanColumn) else ()
             name = NUMBERS[len(self.values)]
-            found = self.values[value] = Column(value.type, value.nullable, "{t}.c" + name, 0, enum)
+            found = self.values[value] = PlanColumn(value.type, value.nullable, "{t}.c" + name, 0, enum)
         return found
 
 
@@ -65,7 +65,7 @@ class Sequence:
         self._skip = 0
 
     @property
-    def joins(self) -> tuple[Step, ...]:
+    def joins(self) -> tuple[PlanJoin, ...]:
         """The relations that are joined to the resource's rows."""
         return tuple(self._joins.values())
 
@@ -90,12 +90,12 @@ class Sequence:
                 # Of a property, what was divided by 0 is null
                 value = Function(value.type, True, "{0}", (value,))
             cost = self._binder.nodes - before
-            self.view.made[item.alias] = Made(value, True, None, cost, self._binder.deepest)
+            self.view.made[item.alias] = ComputedProperty(value, True, None, cost, self._binder.deepest)
 
     def identity(self, _node: ast.Identity) -> None:
         pass
 
-    def filter(self, node: ast.Filter) -> None:
+    def filter(self, node: ast.FilterTransformation) -> None:
         self._settle()
         self.where = both(self.where, self._binder.condition(node.condition))
 
@@ -151,14 +151,14 @@ class Sequence:
             value = aggregates.value(item, self._binder, leading)
             alias = item.alias or ""
             self._check_alias(alias, made, self.view.made)
-            made[alias] = Made(columns.add(value), True, None, self._cost(item, leading, before))
+            made[alias] = ComputedProperty(columns.add(value), True, None, self._cost(item, leading, before))
         self._next(Stage(tuple(columns.values), self.where, grouped), made, tuple(order))
 
     def _cost(self, item: ast.AggregateItem, leading: Leading, before: int) -> int:
         """What naming the item costs: as much as what it is made of, or a text could grow in each stage."""
         if isinstance(item.expression, ast.Path):
             found = leading.follow(item.expression.names, grouping=False).found
-            return found.nodes if isinstance(found, Made) else 1
+            return found.nodes if isinstance(found, ComputedProperty) else 1
         return max(1, self._binder.nodes - before)
 
     def _settle(self) -> None:
@@ -206,35 +206,35 @@ def _kept(there: Value | None, columns: Columns, order: list[Order]) -> Value | 
     return None if there is None else _criterion(there, columns, order)
 
 
-def _criterion(value: Value, columns: Columns, order: list[Order]) -> Column:
+def _criterion(value: Value, columns: Columns, order: list[Order]) -> PlanColumn:
     column = columns.add(value)
     if all(column != item.value for item in order):
         order.append(Order(column, False))
     return column
 
 
-def _grouped(member: Made | Nested, columns: Columns, order: list[Order]) -> Made | Nested:
+def _grouped(member: ComputedProperty | Nested, columns: Columns, order: list[Order]) -> ComputedProperty | Nested:
     """A property, or all that an object has, as criteria of the groups."""
     if isinstance(member, Nested):
         there = _kept(member.there, columns, order)
         return Nested({name: _grouped(part, columns, order) for name, part in member.members.items()}, there)
     if member.value.type is Edm.OPAQUE:
         refuse("This property can be selected, but not grouped by.")
-    return Made(_criterion(member.value, columns, order), member.alias, None, member.nodes)
+    return ComputedProperty(_criterion(member.value, columns, order), member.alias, None, member.nodes)
 
 
-def _copied(member: Made | Nested, columns: Columns) -> Made | Nested:
+def _copied(member: ComputedProperty | Nested, columns: Columns) -> ComputedProperty | Nested:
     """The same of the next stage's rows."""
     if isinstance(member, Nested):
         there = None if member.there is None else columns.add(member.there)
         return Nested({name: _copied(part, columns) for name, part in member.members.items()}, there)
     shown = None if member.shown is None else columns.add(member.shown)
-    return Made(columns.add(member.value), member.alias, shown, member.nodes)
+    return ComputedProperty(columns.add(member.value), member.alias, shown, member.nodes)
 
 
 _APPLY: dict[type[Any], Callable[[Sequence, Any], None]] = {
     ast.Identity: Sequence.identity,
-    ast.Filter: Sequence.filter,
+    ast.FilterTransformation: Sequence.filter,
     ast.Find: Sequence.find,
     ast.Compute: Sequence.computed,
     ast.Sort: Sequence.sort,

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from typing import LiteralString, NamedTuple
 
 from keyrack.api.odata.literal_values import refuse
-from keyrack.api.odata.plan import Edm, Function, Made, Nested, Rows, Stage, Value
+from keyrack.api.odata.plan import ComputedProperty, Edm, Function, Nested, Rows, Stage, Value
 from keyrack.api.odata.select_list import as_value, columns, is_value, names, parts
-from keyrack.api.odata.sql import NUMBERS, Writer
+from keyrack.api.odata.sql import NUMBERS, SqlWriter
 from keyrack.api.schema.fields import literal, utc
 
 _MEMBERS = 50  # of an object: PostgreSQL's functions take 100 arguments
@@ -24,7 +24,7 @@ _SHOWN: dict[Edm, LiteralString] = {
 }
 
 
-class Source(NamedTuple):
+class ApplySource(NamedTuple):
     """Where the rows of an answer come from, and how they are shown, where the resource alone does not say it.
 
     `joins` stands behind the resource's table. The resource's rows that fulfil `where`, with the tenant's predicate and
@@ -39,7 +39,7 @@ class Source(NamedTuple):
     item: LiteralString
 
 
-def source(writer: Writer, rows: Rows, item: LiteralString) -> Source | None:
+def source(writer: SqlWriter, rows: Rows, item: LiteralString) -> ApplySource | None:
     """The source of the rows; None for the resource as it is."""
     if not (rows.joins or rows.stages or item):
         return None
@@ -58,10 +58,10 @@ def source(writer: Writer, rows: Rows, item: LiteralString) -> Source | None:
         else:
             before, where = "select " + columns, condition
         after += _behind(writer, stage)
-    return Source(joins, where, before, after, item)
+    return ApplySource(joins, where, before, after, item)
 
 
-def _behind(writer: Writer, stage: Stage) -> LiteralString:
+def _behind(writer: SqlWriter, stage: Stage) -> LiteralString:
     """What stands behind the WHERE of a stage."""
     if stage.grouped is None:
         order = writer.items(stage.order)
@@ -69,7 +69,7 @@ def _behind(writer: Writer, stage: Stage) -> LiteralString:
     return " group by " + ", ".join(NUMBERS[1 : stage.grouped + 1]) if stage.grouped else ""
 
 
-def shown(writer: Writer, rows: Rows) -> tuple[LiteralString, bool, LiteralString]:
+def shown(writer: SqlWriter, rows: Rows) -> tuple[LiteralString, bool, LiteralString]:
     """The select list; whether it is one column, `value`, which is the row as JSON; if it is not, a row `{r}` of it as
     JSON, or "" where its columns are the members."""
     if not rows.made:
@@ -87,7 +87,7 @@ def shown(writer: Writer, rows: Rows) -> tuple[LiteralString, bool, LiteralStrin
 
 
 def _members(
-    writer: Writer, made: Iterable[tuple[str, Made | Nested]], columns: list[LiteralString], first: int
+    writer: SqlWriter, made: Iterable[tuple[str, ComputedProperty | Nested]], columns: list[LiteralString], first: int
 ) -> list[LiteralString]:
     """The arguments of `json_build_object`; their values become columns."""
     members: list[LiteralString] = []

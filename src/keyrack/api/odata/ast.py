@@ -10,7 +10,7 @@ from enum import Enum
 from typing import NamedTuple
 
 
-class Kind(Enum):
+class LiteralKind(Enum):
     """What a literal looks like; what it is worth is for the binding to say (OData ABNF, section 7)."""
 
     NULL = "null"
@@ -33,7 +33,7 @@ class Kind(Enum):
 class Literal(NamedTuple):
     """`text` is the value as written, without the quotes and the prefix of a quoted one."""
 
-    kind: Kind
+    kind: LiteralKind
     text: str
     at: int
 
@@ -72,7 +72,7 @@ class Lambda(NamedTuple):
     at: int
 
 
-class Call(NamedTuple):
+class FunctionCall(NamedTuple):
     """A function of the language; its name in lower case."""
 
     name: str
@@ -80,7 +80,7 @@ class Call(NamedTuple):
     at: int
 
 
-class Not(NamedTuple):
+class AstNot(NamedTuple):
     operand: Node
     at: int
 
@@ -99,7 +99,7 @@ class Arithmetic(NamedTuple):
     at: int
 
 
-class Comparison(NamedTuple):
+class AstComparison(NamedTuple):
     """`eq ne gt ge lt le`."""
 
     operator: str
@@ -108,7 +108,7 @@ class Comparison(NamedTuple):
     at: int
 
 
-class Junction(NamedTuple):
+class AstJunction(NamedTuple):
     """`and` or `or` over two operands or more, so that a long chain is not deep."""
 
     operator: str
@@ -116,7 +116,7 @@ class Junction(NamedTuple):
     at: int
 
 
-class Membership(NamedTuple):
+class AstMembership(NamedTuple):
     """`left in (literal, ...)`; where `items` is None, `left in expression`, which no type of ours allows."""
 
     left: Node
@@ -124,7 +124,7 @@ class Membership(NamedTuple):
     at: int
 
 
-class Unsupported(NamedTuple):
+class UnsupportedNode(NamedTuple):
     """Well-formed, but answered 501; never part of a tree that `parse` returns."""
 
     at: int
@@ -136,14 +136,14 @@ Node = (
     | Alias
     | Count
     | Lambda
-    | Call
-    | Not
+    | FunctionCall
+    | AstNot
     | Negation
     | Arithmetic
-    | Comparison
-    | Junction
-    | Membership
-    | Unsupported
+    | AstComparison
+    | AstJunction
+    | AstMembership
+    | UnsupportedNode
 )
 
 
@@ -153,7 +153,7 @@ class OrderItem(NamedTuple):
     at: int
 
 
-class Word(NamedTuple):
+class SearchWord(NamedTuple):
     """A word or a phrase of `$search`."""
 
     text: str
@@ -171,14 +171,14 @@ class SearchJunction(NamedTuple):
     at: int
 
 
-Search = Word | SearchNot | SearchJunction
+Search = SearchWord | SearchNot | SearchJunction
 
 
 class SelectItem(NamedTuple):
     """A path of names, `("*",)` for everything; `options` are those in parentheses."""
 
     path: tuple[str, ...]
-    options: Options | None
+    options: AstOptions | None
     at: int
 
 
@@ -186,7 +186,7 @@ class ExpandItem(NamedTuple):
     """A path of names; `alone` says that `/$count` stands behind it, which asks for the count alone."""
 
     path: tuple[str, ...]
-    options: Options | None
+    options: AstOptions | None
     at: int
     alone: bool = False
 
@@ -205,7 +205,7 @@ class Identity(NamedTuple):
     at: int
 
 
-class Filter(NamedTuple):
+class FilterTransformation(NamedTuple):
     """`filter(condition)`."""
 
     condition: Node
@@ -265,10 +265,10 @@ class GroupBy(NamedTuple):
     at: int
 
 
-Transformation = Identity | Filter | Find | Compute | Sort | Cut | Aggregate | GroupBy
+Transformation = Identity | FilterTransformation | Find | Compute | Sort | Cut | Aggregate | GroupBy
 
 
-class Options(NamedTuple):
+class AstOptions(NamedTuple):
     """The options of a request, or those in the parentheses of `$select` or `$expand`."""
 
     filter: Node | None = None

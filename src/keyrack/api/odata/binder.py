@@ -14,19 +14,19 @@ from keyrack.api.odata import ast, comparisons, functions, names
 from keyrack.api.odata.limits import Limits
 from keyrack.api.odata.literal_values import parameter, refuse
 from keyrack.api.odata.plan import (
-    Column,
+    ComputedProperty,
     CountOf,
     Edm,
     Exists,
-    Junction,
-    Made,
+    LiteralOrigin,
     Nested,
-    Not,
     Null,
-    Origin,
-    Parameter,
+    PlanColumn,
+    PlanJoin,
+    PlanJunction,
+    PlanNot,
+    PlanParameter,
     Related,
-    Step,
     Value,
 )
 from keyrack.api.odata.visible_properties import View, member
@@ -64,7 +64,7 @@ class Binder:
         base: Row,
         root: Row,
         view: View | None = None,
-        origins: list[Origin] | None = None,
+        origins: list[LiteralOrigin] | None = None,
     ) -> None:
         self.limits = limits
         self.aliases = aliases
@@ -106,11 +106,11 @@ class Binder:
         refuse(f"An expression has more parts than the limit of {self.limits.nodes}.")
 
     def literal(self, node: ast.Literal) -> Value:
-        if node.kind is ast.Kind.ENUM:
+        if node.kind is ast.LiteralKind.ENUM:
             refuse("An enumeration member can only be compared with an enumeration.")
         found = parameter(node, self.limits.digits)
-        if self.origins is not None and isinstance(found, Parameter):
-            found.origin = Origin(node.at, found.type)
+        if self.origins is not None and isinstance(found, PlanParameter):
+            found.origin = LiteralOrigin(node.at, found.type)
             self.origins.append(found.origin)
         return found
 
@@ -144,10 +144,10 @@ class Binder:
             return column._replace(nullable=True, level=self.view.join(steps))
         return Related(column.type, steps, column) if steps else column
 
-    def _made(self, path: tuple[str, ...], found: Made | Nested) -> Value:
+    def _made(self, path: tuple[str, ...], found: ComputedProperty | Nested) -> Value:
         """A property that the request has made: it costs as much as what it was made of."""
         for owner, name in pairwise(path):
-            if isinstance(found, Made):
+            if isinstance(found, ComputedProperty):
                 refuse(f"'{'/'.join(path)}' goes on after a property that has none of its own.")
             _, found = member(found.members, name, owner)
         if isinstance(found, Nested):
@@ -170,9 +170,9 @@ class Binder:
             return row, path[1:]
         return self.base, path
 
-    def _walk(self, row: Row, path: tuple[str, ...]) -> tuple[tuple[Step, ...], Row, tuple[str, ...]]:
+    def _walk(self, row: Row, path: tuple[str, ...]) -> tuple[tuple[PlanJoin, ...], Row, tuple[str, ...]]:
         """Follow relations, over single rows and at most one with many; return the way, its end and what is left."""
-        steps: list[Step] = []
+        steps: list[PlanJoin] = []
         level = max([self.base[1], self.root[1], *[level for _, level in self.variables.values()]])
         while path and not (steps and steps[-1].relation.many):
             _, member = names.member(row[0], path[0])
@@ -181,12 +181,12 @@ class Binder:
             level += 1
             if len(steps) == RELATIONS_OF_A_PATH:
                 refuse(f"A path follows more relations than the limit of {RELATIONS_OF_A_PATH}.")
-            steps.append(Step(member, names.target(member), row[1], level))
+            steps.append(PlanJoin(member, names.target(member), row[1], level))
             row = (steps[-1].target, level)
             path = path[1:]
         return tuple(steps), row, path
 
-    def _rows(self, path: ast.Path) -> tuple[tuple[Step, ...], Row]:
+    def _rows(self, path: ast.Path) -> tuple[tuple[PlanJoin, ...], Row]:
         """The way to the many rows of a relation. Raises `BadRequest` if it is something else."""
         row, rest = self._start(path.names)
         if self.view is not None and rest and not row[1] and self.view.find(rest[0])[1] is not None:
@@ -225,7 +225,7 @@ class Binder:
         self.opened.discard(node.name)
         return value
 
-    def call(self, node: ast.Call) -> Value:
+    def call(self, node: ast.FunctionCall) -> Value:
         return functions.call(node.name, tuple([self.value(argument) for argument in node.arguments]))
 
     def negation(self, node: ast.Negation) -> Value:
@@ -234,44 +234,44 @@ class Binder:
     def arithmetic(self, node: ast.Arithmetic) -> Value:
         return functions.arithmetic(node.operator, self.value(node.left), self.value(node.right))
 
-    def comparison(self, node: ast.Comparison) -> Value:
+    def comparison(self, node: ast.AstComparison) -> Value:
         operator, left, right, _ = node
-        if isinstance(right, ast.Literal) and right.kind is ast.Kind.ENUM:
+        if isinstance(right, ast.Literal) and right.kind is ast.LiteralKind.ENUM:
             return self._with_member(operator, self.value(left), right)
-        if isinstance(left, ast.Literal) and left.kind is ast.Kind.ENUM:
+        if isinstance(left, ast.Literal) and left.kind is ast.LiteralKind.ENUM:
             return self._with_member(_TURNED[operator], self.value(right), left)
         return comparisons.compare(operator, self.value(left), self.value(right))
 
     def _with_member(self, operator: str, column: Value, member: ast.Literal) -> Value:
-        if not (isinstance(column, Column) and column.enum):
+        if not (isinstance(column, PlanColumn) and column.enum):
             refuse("An enumeration member can only be compared with an enumeration.")
-        return comparisons.compare(operator, column, Parameter(Edm.STRING, member.text))
+        return comparisons.compare(operator, column, PlanParameter(Edm.STRING, member.text))
 
-    def membership(self, node: ast.Membership) -> Value:
+    def membership(self, node: ast.AstMembership) -> Value:
         operand = self.value(node.left)
         if node.items is None:
             refuse("The operator 'in' takes a list of literals in parentheses.")
         if len(node.items) > self.limits.items:
             refuse(f"The list of an 'in' has more items than the limit of {self.limits.items}.")
         self.nodes += 1
-        enum = isinstance(operand, Column) and bool(operand.enum)
-        items: list[Parameter | Null] = []
+        enum = isinstance(operand, PlanColumn) and bool(operand.enum)
+        items: list[PlanParameter | Null] = []
         for item in node.items:
-            if enum and item.kind is ast.Kind.ENUM:
-                items.append(Parameter(Edm.STRING, item.text))
+            if enum and item.kind is ast.LiteralKind.ENUM:
+                items.append(PlanParameter(Edm.STRING, item.text))
             else:
                 items.append(parameter(item, self.limits.digits))
         return comparisons.among(operand, items)
 
-    def junction(self, node: ast.Junction) -> Value:
+    def junction(self, node: ast.AstJunction) -> Value:
         operands = tuple([self._operand(node.operator, operand) for operand in node.operands])
-        return Junction(node.operator, operands, any(operand.nullable for operand in operands))
+        return PlanJunction(node.operator, operands, any(operand.nullable for operand in operands))
 
-    def negated(self, node: ast.Not) -> Value:
+    def negated(self, node: ast.AstNot) -> Value:
         value = self.value(node.operand)
         if value.type is not Edm.BOOLEAN and value.type is not Edm.NULL:
             refuse(f"The operator 'not' takes Edm.Boolean, not {value.type.value}. {comparisons.NEEDS_PARENTHESES}")
-        return Not(value, value.nullable)
+        return PlanNot(value, value.nullable)
 
     def _operand(self, operator: str, node: ast.Node) -> Value:
         value = self.value(node)
@@ -288,11 +288,11 @@ _BIND: dict[type[Any], Callable[[Binder, Any], Value]] = {
     ast.Alias: Binder.alias,
     ast.Count: Binder.count,
     ast.Lambda: Binder.quantified,
-    ast.Call: Binder.call,
-    ast.Not: Binder.negated,
+    ast.FunctionCall: Binder.call,
+    ast.AstNot: Binder.negated,
     ast.Negation: Binder.negation,
     ast.Arithmetic: Binder.arithmetic,
-    ast.Comparison: Binder.comparison,
-    ast.Membership: Binder.membership,
-    ast.Junction: Binder.junction,
+    ast.AstComparison: Binder.comparison,
+    ast.AstMembership: Binder.membership,
+    ast.AstJunction: Binder.junction,
 }

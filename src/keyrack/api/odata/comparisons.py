@@ -9,7 +9,17 @@ from typing import NoReturn
 
 from keyrack.api.odata.functions import as_double
 from keyrack.api.odata.literal_values import DATE_TIMES, NUMERIC, check_offset, converted, refuse
-from keyrack.api.odata.plan import Column, Comparison, Edm, Function, Membership, Null, Parameter, Value, divisors
+from keyrack.api.odata.plan import (
+    Edm,
+    Function,
+    Null,
+    PlanColumn,
+    PlanComparison,
+    PlanMembership,
+    PlanParameter,
+    Value,
+    divisors,
+)
 
 NEEDS_PARENTHESES = "'not' binds tighter than the comparison: did you mean not (...)?"
 
@@ -17,14 +27,14 @@ NEEDS_PARENTHESES = "'not' binds tighter than the comparison: did you mean not (
 def compare(operator: str, left: Value, right: Value) -> Value:
     """`eq ne gt ge lt le`. Raises `BadRequest` where the types cannot be compared."""
     left, right = together(operator, left, right)
-    return Comparison(operator, left, right, divisors(left, right))
+    return PlanComparison(operator, left, right, divisors(left, right))
 
 
 def together(operator: str, left: Value, right: Value) -> tuple[Value, Value]:
     """Both sides in one type. Raises `BadRequest`."""
-    if isinstance(left, Parameter) and left.type is not right.type:
+    if isinstance(left, PlanParameter) and left.type is not right.type:
         left = _to(left, right)
-    elif isinstance(right, Parameter):
+    elif isinstance(right, PlanParameter):
         right = _to(right, left)
     one, two = left.type, right.type
     if one is Edm.OPAQUE or two is Edm.OPAQUE:
@@ -53,7 +63,7 @@ def _refuse_types(operator: str, one: Edm, two: Edm) -> NoReturn:
     refuse(f"The operator '{operator}' cannot compare {one.value} with {two.value}.{hint}")
 
 
-def _to(constant: Parameter, other: Value) -> Value:
+def _to(constant: PlanParameter, other: Value) -> Value:
     return converted(constant, other.type) or constant
 
 
@@ -64,32 +74,32 @@ def _midnight(day: Value) -> Value:
 
 def _check_members(column: Value, constant: Value) -> None:
     """A text beside an enumeration must be one of its members."""
-    if isinstance(column, Column) and column.enum and isinstance(constant, Parameter):
+    if isinstance(column, PlanColumn) and column.enum and isinstance(constant, PlanParameter):
         check_member(column, constant.value)
 
 
-def check_member(column: Column, value: object) -> None:
+def check_member(column: PlanColumn, value: object) -> None:
     """Raise `BadRequest` unless the value is a member of the column's enumeration."""
     if value not in column.enum:
         refuse(f"'{str(value)[:50]}' is no member of the enumeration. Its members are {', '.join(column.enum)}.")
 
 
-def among(operand: Value, items: list[Parameter | Null]) -> Value:
+def among(operand: Value, items: list[PlanParameter | Null]) -> Value:
     """`operand in (items)`. Raises `BadRequest` where an item is of another type."""
     null = any(isinstance(item, Null) for item in items)
-    values: list[Parameter] = []
+    values: list[PlanParameter] = []
     for item in items:
         if isinstance(item, Null):
             continue
         _, right = together("in", operand, item)
         if isinstance(operand, Null):
             continue
-        values.append(right if isinstance(right, Parameter) else item)
+        values.append(right if isinstance(right, PlanParameter) else item)
     widest = max((value.type for value in values), key=_width, default=operand.type)
     if operand.type is Edm.DATE and widest is Edm.DATE_TIME:
         operand = _midnight(operand)
     same = [converted(value, widest) or value for value in values]
-    return Membership(operand, widest, tuple([value.value for value in same]), null, divisors(operand))
+    return PlanMembership(operand, widest, tuple([value.value for value in same]), null, divisors(operand))
 
 
 def _width(type_: Edm) -> int:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import NoReturn
 
 from keyrack.api.odata import tokens
-from keyrack.api.odata.ast import Unsupported
+from keyrack.api.odata.ast import UnsupportedNode
 from keyrack.core import errors
-from keyrack.core.error_codes import Fault, Reason
+from keyrack.core.error_codes import ErrorCode, FieldError
 
-INVALID = Reason(
+INVALID = ErrorCode(
     "invalid-query",
     "The query specified in the URI is not valid. {fault}",
     "Correct the query option; `errors` tells which one and where, as far as that is known. See docs/odata.md.",
 )
-NOT_SUPPORTED = Reason(
+NOT_SUPPORTED = ErrorCode(
     "query-not-supported", "{what} is not supported.", "Ask without it; docs/odata.md lists what there is."
 )
 LONGEST_MESSAGE = 500  # characters; it may quote a path of any length
@@ -42,14 +42,14 @@ class Cursor:
         """Raise `BadRequest` with the position, in characters from 0."""
         position = self.at if at is None else at
         told = message[:LONGEST_MESSAGE]
-        fault = Fault("syntax", f"{told[:1].upper()}{told[1:]}.", parameter=self._parameter, position=position)
+        fault = FieldError("syntax", f"{told[:1].upper()}{told[1:]}.", parameter=self._parameter, position=position)
         text = f"Syntax error at position {position} of ${self.option}: {told}."
         raise errors.BadRequest(INVALID.format(fault=text), errors=[fault])
 
-    def refuse_later(self, what: str) -> Unsupported:
+    def refuse_later(self, what: str) -> UnsupportedNode:
         """Note that `what` is not supported (a whole sentence less its end)."""
         self.unsupported = self.unsupported or what
-        return Unsupported(self.at)
+        return UnsupportedNode(self.at)
 
     def finish(self) -> None:
         """Raise `BadRequest` unless the whole text is read, `NotImplemented` if something was noted."""
@@ -57,7 +57,9 @@ class Cursor:
             self.fail("an operator or the end was expected")
         if self.unsupported is not None:
             reason = NOT_SUPPORTED.format(what=self.unsupported[:LONGEST_MESSAGE])
-            raise errors.NotImplemented(reason, errors=[Fault("not-supported", reason.text, parameter=self._parameter)])
+            raise errors.NotImplemented(
+                reason, errors=[FieldError("not-supported", reason.text, parameter=self._parameter)]
+            )
 
     @property
     def _parameter(self) -> str | None:

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from keyrack.api.odata import tokens
 from keyrack.api.odata.literal_values import INT32, converted, date_time
-from keyrack.api.odata.plan import Edm, Origin, Parameter
+from keyrack.api.odata.plan import Edm, LiteralOrigin, PlanParameter
 from keyrack.api.odata.statement import Query
 from keyrack.core.errors import BadRequest
 
@@ -30,7 +30,7 @@ _SPLIT = re.compile(
 Typed = tuple[Edm, object]
 
 
-class Literals(NamedTuple):
+class LiteralSlots(NamedTuple):
     """The literals of a filter that may differ, and what is around them, with the kind of each in its place."""
 
     shape: str
@@ -39,12 +39,12 @@ class Literals(NamedTuple):
     pieces: Sequence[str]  # what is around, each followed by the kind of a literal, but the last one
 
 
-def literals(text: str) -> Literals:
+def literals(text: str) -> LiteralSlots:
     """The literals of a filter, which has no U+0000."""
     pieces = _SPLIT(text)
     texts = pieces[1::2]
     kinds = pieces[1::2] = [_kind(literal) for literal in texts]
-    return Literals("".join(pieces), texts, kinds, pieces)
+    return LiteralSlots("".join(pieces), texts, kinds, pieces)
 
 
 def _kind(literal: str) -> str:
@@ -102,7 +102,7 @@ class Shapes:
         self._known: dict[tuple[Hashable, str], _Shape] = {}
         self._made = 0
 
-    def find(self, around: Hashable, found: Literals) -> Query | None:
+    def find(self, around: Hashable, found: LiteralSlots) -> Query | None:
         """What was made of a text of this shape, with the literals of this one; None if there is nothing."""
         shape = self._known.get((around, found.shape))
         if shape is None:
@@ -123,7 +123,7 @@ class Shapes:
             return None
         return query._replace(args=tuple(args))
 
-    def learn(self, around: Hashable, found: Literals, query: Query, origins: Sequence[Origin]) -> None:
+    def learn(self, around: Hashable, found: LiteralSlots, query: Query, origins: Sequence[LiteralOrigin]) -> None:
         """Keep what was made of a text."""
         free = _free(found, query, origins)
         readers = [_READ[kind] if place in free else None for place, kind in enumerate(found.kinds)]
@@ -142,7 +142,7 @@ class Shapes:
         self._made += 1
 
 
-def _free(found: Literals, query: Query, origins: Sequence[Origin]) -> dict[int, _Free]:
+def _free(found: LiteralSlots, query: Query, origins: Sequence[LiteralOrigin]) -> dict[int, _Free]:
     """The literals that may have another value, by their places."""
     by_start = {origin.at: origin for origin in origins}
     free: dict[int, _Free] = {}
@@ -164,5 +164,5 @@ def _converted(read: Typed, to: Edm) -> object:
     type_, value = read
     if type_ is to:
         return value
-    turned = converted(Parameter(type_, value), to)
+    turned = converted(PlanParameter(type_, value), to)
     return None if turned is None else turned.raw

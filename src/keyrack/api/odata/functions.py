@@ -9,7 +9,7 @@ from typing import LiteralString
 
 from keyrack.api.odata.literal_values import DATE_TIMES, INT32, INTEGERS, NUMERIC, check_offset, converted, refuse
 from keyrack.api.odata.parse_paths import FUNCTIONS
-from keyrack.api.odata.plan import Edm, Function, Null, Parameter, Value, divisors
+from keyrack.api.odata.plan import Edm, Function, Null, PlanParameter, Value, divisors
 
 # Unicode's white space, all that `trim` takes away; PostgreSQL's btrim alone knows the blank only
 _BLANKS: LiteralString = (
@@ -109,14 +109,14 @@ def _substring(arguments: tuple[Value, ...]) -> Value:
     _check("substring", text, (Edm.STRING,))
     for number in (start, *rest):
         _check("substring", number, INTEGERS)
-    if rest and isinstance(rest[0], Parameter) and isinstance(rest[0].value, int) and rest[0].value < 0:
+    if rest and isinstance(rest[0], PlanParameter) and isinstance(rest[0].value, int) and rest[0].value < 0:
         refuse("The length of a substring cannot be negative.")
-    if isinstance(start, Parameter) and isinstance(start.value, int) and start.value >= 0:
-        first = Parameter(Edm.INT32, min(start.value + 1, INT32 - 1))
+    if isinstance(start, PlanParameter) and isinstance(start.value, int) and start.value >= 0:
+        first = PlanParameter(Edm.INT32, min(start.value + 1, INT32 - 1))
         if not rest:
             return _function(Edm.STRING, "substr({0}, {1}::int4)", text, first)
-        if isinstance(rest[0], Parameter) and isinstance(rest[0].value, int):
-            length = Parameter(Edm.INT32, min(rest[0].value, INT32 - 1))
+        if isinstance(rest[0], PlanParameter) and isinstance(rest[0].value, int):
+            length = PlanParameter(Edm.INT32, min(rest[0].value, INT32 - 1))
             return _function(Edm.STRING, "substr({0}, {1}::int4, {2}::int4)", text, first, length)
     if rest:
         return _function(Edm.STRING, "odata_substring({0}, {1}, {2})", text, start, rest[0])
@@ -129,7 +129,7 @@ def arithmetic(operator: str, left: Value, right: Value) -> Value:
         if side.type not in _RANK and side.type is not Edm.NULL:
             refuse(f"The operator '{operator}' takes numbers, not {left.type.value} and {right.type.value}.")
     division = operator in ("div", "divby", "mod")
-    if division and isinstance(right, Parameter) and right.value == 0:
+    if division and isinstance(right, PlanParameter) and right.value == 0:
         refuse("A number cannot be divided by zero.")
     if isinstance(left, Null) or isinstance(right, Null):
         return Null()
@@ -140,7 +140,7 @@ def arithmetic(operator: str, left: Value, right: Value) -> Value:
     if whole:
         # 64 bits, so that two numbers of 32 bits do not overflow
         type_ = Edm.DECIMAL if operator == "divby" else Edm.INT64
-    zero = division and not isinstance(right, Parameter)
+    zero = division and not isinstance(right, PlanParameter)
     nullable = left.nullable or right.nullable or zero
     below = divisors(left, right) + ((right,) if zero else ())
     return Function(type_, nullable, _template(operator, type_, whole, zero), (left, right), below)
@@ -170,6 +170,6 @@ def negation(operand: Value) -> Value:
 
 def as_double(value: Value) -> Value:
     """A literal beside a Double as one, so that its parameter is."""
-    if isinstance(value, Parameter) and value.type in NUMERIC:
+    if isinstance(value, PlanParameter) and value.type in NUMERIC:
         return converted(value, Edm.DOUBLE) or value
     return value

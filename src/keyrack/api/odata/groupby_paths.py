@@ -11,12 +11,12 @@ from typing import NamedTuple, NoReturn
 from keyrack.api.odata import names
 from keyrack.api.odata.binder import RELATIONS_OF_A_PATH
 from keyrack.api.odata.literal_values import refuse, refuse_unsupported
-from keyrack.api.odata.plan import Column, Edm, Function, Made, Nested, Step, Value
+from keyrack.api.odata.plan import ComputedProperty, Edm, Function, Nested, PlanColumn, PlanJoin, Value
 from keyrack.api.odata.visible_properties import View, member
 from keyrack.api.schema.fields import Complex, Field, Relation, Resource
 
 
-class Lead(NamedTuple):
+class GroupByPath(NamedTuple):
     """Where a path leads: the objects on the way, each with what says whether it is there, and what is at its end.
 
     `identity` is what tells an object at the end from others; a property has none.
@@ -24,7 +24,7 @@ class Lead(NamedTuple):
 
     way: tuple[tuple[str, Value | None], ...]
     name: str
-    found: Made | Nested
+    found: ComputedProperty | Nested
     identity: tuple[Value, ...] = ()
 
     @property
@@ -41,7 +41,7 @@ class Leading:
     def __init__(self, view: View) -> None:
         self._view = view
 
-    def follow(self, path: tuple[str, ...], *, grouping: bool) -> Lead:
+    def follow(self, path: tuple[str, ...], *, grouping: bool) -> GroupByPath:
         """Raises `BadRequest`, and `NotImplemented` for many rows where they are not grouped by."""
         if path[0] in ("$it", "$this") and path[1:]:
             path = path[1:]
@@ -50,16 +50,16 @@ class Leading:
             return self._own(path, grouping)
         way: list[tuple[str, Value | None]] = []
         for following in path[1:]:
-            if isinstance(found, Made):
+            if isinstance(found, ComputedProperty):
                 _refuse_more(path)
             way.append((name, found.there))
             name, found = member(found.members, following, name)
-        return Lead(tuple(way), name, found, tuple(_values(found)) if isinstance(found, Nested) else ())
+        return GroupByPath(tuple(way), name, found, tuple(_values(found)) if isinstance(found, Nested) else ())
 
-    def _own(self, path: tuple[str, ...], grouping: bool) -> Lead:
+    def _own(self, path: tuple[str, ...], grouping: bool) -> GroupByPath:
         resource = self._view.resource
         way: list[tuple[str, Value | None]] = []
-        steps: list[Step] = []
+        steps: list[PlanJoin] = []
         level = 0
         for place, following in enumerate(path, 1):
             name, own = names.member(resource, following)
@@ -70,11 +70,11 @@ class Leading:
             if len(steps) == RELATIONS_OF_A_PATH:
                 refuse(f"A path follows more relations than the limit of {RELATIONS_OF_A_PATH}.")
             resource = names.target(own)
-            steps.append(Step(own, resource, 0, 0))
+            steps.append(PlanJoin(own, resource, 0, 0))
             level = self._view.join(tuple(steps))
             way.append((name, Function(Edm.BOOLEAN, False, "({0} is not null)", keys(resource, level)[:1])))
         name, there = way.pop()
-        return Lead(tuple(way), name, Nested(everything(resource.fields, level), there), keys(resource, level))
+        return GroupByPath(tuple(way), name, Nested(everything(resource.fields, level), there), keys(resource, level))
 
     def _end(
         self,
@@ -84,20 +84,20 @@ class Leading:
         level: int,
         name: str,
         own: Field | Complex,
-    ) -> Lead:
+    ) -> GroupByPath:
         if isinstance(own, Complex):
             if place == len(path):
                 parts = everything(own.fields, level)
-                return Lead(tuple(way), name, Nested(parts), tuple(_values(Nested(parts))))
+                return GroupByPath(tuple(way), name, Nested(parts), tuple(_values(Nested(parts))))
             way.append((name, None))
             name, own = names.part(own, name, path[place])
             place += 1
         if place < len(path):
             _refuse_more(path)
-        return Lead(tuple(way), name, _property(own, level))
+        return GroupByPath(tuple(way), name, _property(own, level))
 
 
-def everything(fields: Mapping[str, Field | Complex], level: int) -> dict[str, Made | Nested]:
+def everything(fields: Mapping[str, Field | Complex], level: int) -> dict[str, ComputedProperty | Nested]:
     """All properties of the row at the level."""
     return {
         name: Nested(everything(own.fields, level), _there(own, level))
@@ -107,26 +107,26 @@ def everything(fields: Mapping[str, Field | Complex], level: int) -> dict[str, M
     }
 
 
-def _there(own: Complex, level: int) -> Column | None:
+def _there(own: Complex, level: int) -> PlanColumn | None:
     """Whether the object is there; None of one that always is."""
-    return None if own.there is None else Column(Edm.BOOLEAN, True, own.there, level)
+    return None if own.there is None else PlanColumn(Edm.BOOLEAN, True, own.there, level)
 
 
-def keys(resource: Resource, level: int) -> tuple[Column, ...]:
+def keys(resource: Resource, level: int) -> tuple[PlanColumn, ...]:
     """The key of the row at the level."""
     fields = [resource.fields[name] for name in resource.key]
     return tuple(names.column(own, level) for own in fields if isinstance(own, Field))
 
 
-def _property(own: Field, level: int) -> Made:
+def _property(own: Field, level: int) -> ComputedProperty:
     column = names.column(own, level)
     if level:  # a joined row may be missing
         column = column._replace(nullable=True)
-    return Made(column, shown=None if own.json is None else Column(Edm.OPAQUE, True, own.json, level))
+    return ComputedProperty(column, shown=None if own.json is None else PlanColumn(Edm.OPAQUE, True, own.json, level))
 
 
-def _values(found: Made | Nested) -> list[Value]:
-    if isinstance(found, Made):
+def _values(found: ComputedProperty | Nested) -> list[Value]:
+    if isinstance(found, ComputedProperty):
         return [found.value]
     return [value for part in found.members.values() for value in _values(part)]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import LiteralString, NamedTuple
 
-from keyrack.api.odata.keyset import place
-from keyrack.api.odata.plan import Column, Order, Rows
+from keyrack.api.odata.keyset import parameter_name
+from keyrack.api.odata.plan import Order, PlanColumn, Rows
 from keyrack.api.schema.fields import Resource
 
 FAR = 10_000  # rows from the first one: whoever looks farther looks at most of them
 
 
-class Lead(NamedTuple):
+class IndexOrder(NamedTuple):
     """What leads to the rows of a page: `keys` is a SELECT of keys as `k0`, in the order that was asked for. Of those,
     rows of the resource that are `valued` come before all others; `end` is how many rows there are up to the page's
     last one."""
@@ -21,7 +21,7 @@ class Lead(NamedTuple):
     end: LiteralString
 
 
-def lead(plan: Rows, alias: LiteralString, limit: int) -> Lead | None:
+def lead(plan: Rows, alias: LiteralString, limit: int) -> IndexOrder | None:
     """What leads to the page, if the newest come first in it; `limit` is the number of its LIMIT's parameter."""
     newest, order = plan.resource.newest, plan.order
     if newest is None or plan.stages or not 1 <= len(order) <= 2 or (plan.top or 0) + (plan.skip or 0) > FAR:
@@ -36,10 +36,12 @@ def lead(plan: Rows, alias: LiteralString, limit: int) -> Lead | None:
         "select " + key + " as k0 from " + newest.table.format(l="l") + " where " + newest.scope.format(l="l")
         + " order by " + newest.order.format(l="l") + ", " + last
     )  # fmt: skip
-    end: LiteralString = place(limit) + "::int8" + (" + " + place(limit + 1) + "::int8" if plan.skip else "")
-    return Lead(keys, plan.resource.value(newest.field, alias) + " is not null", end)
+    end: LiteralString = (
+        parameter_name(limit) + "::int8" + (" + " + parameter_name(limit + 1) + "::int8" if plan.skip else "")
+    )
+    return IndexOrder(keys, plan.resource.value(newest.field, alias) + " is not null", end)
 
 
 def _is_by(resource: Resource, item: Order, name: str) -> bool:
     value = item.value
-    return isinstance(value, Column) and not value.level and value.sql == resource.value(name, "{t}")
+    return isinstance(value, PlanColumn) and not value.level and value.sql == resource.value(name, "{t}")

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from typing import LiteralString, NamedTuple
 
 from keyrack.api.odata import names
-from keyrack.api.odata.plan import Column, Order, Rows
+from keyrack.api.odata.plan import Order, PlanColumn, Rows
 from keyrack.api.odata.sql import CASTS, NUMBERS, direction
 from keyrack.api.schema.fields import Field, Resource
 
 NO_MORE = 50  # parameters that must be left: those of a piece, and of the place behind which it begins
 
 
-class Key(NamedTuple):
+class KeysetColumn(NamedTuple):
     """One criterion: its SQL, as an item of ORDER BY too, how text becomes its value again, whether it can be null."""
 
     sql: LiteralString
@@ -38,17 +38,17 @@ class Segment(NamedTuple):
     values: tuple[str, ...]
 
 
-def place(number: int) -> LiteralString:
+def parameter_name(number: int) -> LiteralString:
     """The parameter of that number."""
     return "$" + NUMBERS[number]
 
 
-def keys(plan: Rows, alias: LiteralString, free: int) -> tuple[Key, ...]:
+def keys(plan: Rows, alias: LiteralString, free: int) -> tuple[KeysetColumn, ...]:
     """The criteria of an order that can be walked, else none; `free` is the first number that no parameter has."""
     resource = plan.resource
     if plan.stages or not resource.key or free + NO_MORE >= len(NUMBERS):
         return ()
-    found: list[Key] = []
+    found: list[KeysetColumn] = []
     for item in plan.order:
         name = _name(resource, item)
         if name is None or (found and name not in resource.key):
@@ -62,7 +62,7 @@ def keys(plan: Rows, alias: LiteralString, free: int) -> tuple[Key, ...]:
 def _name(resource: Resource, item: Order) -> str | None:
     """The field that is ordered by, if an index leads through it."""
     value = item.value
-    if not isinstance(value, Column) or value.level:
+    if not isinstance(value, PlanColumn) or value.level:
         return None
     for name in (*resource.key, *resource.walks):
         if _field(resource, name).sql == value.sql:
@@ -70,11 +70,11 @@ def _name(resource: Resource, item: Order) -> str | None:
     return None
 
 
-def _key(resource: Resource, name: str, alias: LiteralString, *, descending: bool) -> Key:
+def _key(resource: Resource, name: str, alias: LiteralString, *, descending: bool) -> KeysetColumn:
     field = _field(resource, name)
     sql: LiteralString = field.sql.format(t=alias)
     order: LiteralString = sql + direction(descending, field.nullable)
-    return Key(sql, order, CASTS[names.TYPES[field.type]], descending, field.nullable)
+    return KeysetColumn(sql, order, CASTS[names.TYPES[field.type]], descending, field.nullable)
 
 
 def _field(resource: Resource, name: str) -> Field:
@@ -84,7 +84,7 @@ def _field(resource: Resource, name: str) -> Field:
     return field
 
 
-def behind(keys: Sequence[Key], position: Sequence[str | None], number: int) -> Iterator[Segment]:
+def segments_after(keys: Sequence[KeysetColumn], position: Sequence[str | None], number: int) -> Iterator[Segment]:
     """All rows behind the one whose criteria are `position`, in their order; parameters from `number` on.
 
     First those that differ from it in the last criterion only, then in the last but one, and so on. Nulls come first,
@@ -97,18 +97,18 @@ def behind(keys: Sequence[Key], position: Sequence[str | None], number: int) -> 
             if value is None:
                 same.append(key.sql + " is null")
             else:
-                same.append(key.sql + " = " + place(number + len(values)) + "::text" + key.cast)
+                same.append(key.sql + " = " + parameter_name(number + len(values)) + "::text" + key.cast)
                 values.append(value)
         for condition, limit, fast in _behind(keys[last], position[last], number + len(values)):
             order: LiteralString = ", ".join([key.order for key in keys[last + fast :]])
             yield Segment(" and ".join([*same, condition]), order, (*values, *limit))
 
 
-def _behind(key: Key, value: str | None, number: int) -> Iterator[tuple[LiteralString, tuple[str, ...], bool]]:
+def _behind(key: KeysetColumn, value: str | None, number: int) -> Iterator[tuple[LiteralString, tuple[str, ...], bool]]:
     """What is behind a value, the parameters of that, and whether it is one value."""
     if value is not None:
         sign: LiteralString = " < " if key.descending else " > "
-        yield key.sql + sign + place(number) + "::text" + key.cast, (value,), False
+        yield key.sql + sign + parameter_name(number) + "::text" + key.cast, (value,), False
         if key.descending and key.nullable:
             yield key.sql + " is null", (), True
     elif not key.descending:

@@ -11,11 +11,11 @@ from math import isinf
 from typing import NoReturn
 from uuid import UUID
 
-from keyrack.api.odata.ast import Kind, Literal
+from keyrack.api.odata.ast import Literal, LiteralKind
 from keyrack.api.odata.cursor import INVALID, LONGEST_MESSAGE, NOT_SUPPORTED
-from keyrack.api.odata.plan import Edm, Null, Parameter, Value
+from keyrack.api.odata.plan import Edm, Null, PlanParameter, Value
 from keyrack.core import errors
-from keyrack.core.error_codes import Fault
+from keyrack.core.error_codes import FieldError
 from keyrack.core.errors import BadRequest
 
 INT32 = 2**31
@@ -36,7 +36,7 @@ _EXPONENT = re.compile(r"[eE].*").sub
 def refuse(message: str, code: str = "", parameter: str | None = None, valid: Sequence[str] = ()) -> NoReturn:
     """Raise `BadRequest` with the message, which may quote a path of any length; with a fault if there is a code."""
     told = message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "..."
-    fault = Fault(code, told, parameter=parameter, valid=tuple(valid))
+    fault = FieldError(code, told, parameter=parameter, valid=tuple(valid))
     raise BadRequest(INVALID.format(fault=told), errors=[fault] if code else ())
 
 
@@ -45,49 +45,49 @@ def refuse_unsupported(what: str) -> NoReturn:
     raise errors.NotImplemented(NOT_SUPPORTED.format(what=what[:LONGEST_MESSAGE]))
 
 
-def parameter(literal: Literal, digits: int) -> Parameter | Null:
+def parameter(literal: Literal, digits: int) -> PlanParameter | Null:
     """The value of a literal by itself; `digits` is how many a number may have. Raises `BadRequest`."""
     kind, text, _ = literal
-    if kind is Kind.STRING:
-        return Parameter(Edm.STRING, text)
-    if kind is Kind.INTEGER:
+    if kind is LiteralKind.STRING:
+        return PlanParameter(Edm.STRING, text)
+    if kind is LiteralKind.INTEGER:
         return _integer(text, digits)
-    if kind is Kind.NULL:
+    if kind is LiteralKind.NULL:
         return Null()
-    if kind is Kind.BOOLEAN:
-        return Parameter(Edm.BOOLEAN, text == "true")
-    if kind is Kind.DECIMAL:
+    if kind is LiteralKind.BOOLEAN:
+        return PlanParameter(Edm.BOOLEAN, text == "true")
+    if kind is LiteralKind.DECIMAL:
         _check_digits(text, digits)
-        return Parameter(Edm.DECIMAL, Decimal(text))
-    if kind is Kind.DOUBLE:
-        return Parameter(Edm.DOUBLE, _double(text, digits))
-    if kind is Kind.DATE_TIME:
-        return Parameter(Edm.DATE_TIME, date_time(text))
-    if kind is Kind.WALL_CLOCK:
-        return Parameter(Edm.WALL_CLOCK, _wall_clock(text))
-    if kind is Kind.DATE:
-        return Parameter(Edm.DATE, _date(text))
-    if kind is Kind.TIME:
-        return Parameter(Edm.TIME, _time(text))
-    if kind is Kind.GUID:
-        return Parameter(Edm.GUID, UUID(text))
+        return PlanParameter(Edm.DECIMAL, Decimal(text))
+    if kind is LiteralKind.DOUBLE:
+        return PlanParameter(Edm.DOUBLE, _double(text, digits))
+    if kind is LiteralKind.DATE_TIME:
+        return PlanParameter(Edm.DATE_TIME, date_time(text))
+    if kind is LiteralKind.WALL_CLOCK:
+        return PlanParameter(Edm.WALL_CLOCK, _wall_clock(text))
+    if kind is LiteralKind.DATE:
+        return PlanParameter(Edm.DATE, _date(text))
+    if kind is LiteralKind.TIME:
+        return PlanParameter(Edm.TIME, _time(text))
+    if kind is LiteralKind.GUID:
+        return PlanParameter(Edm.GUID, UUID(text))
     refuse(f"The literal '{text[:50]}' cannot be used here.")
 
 
 def check_offset(value: Value) -> None:
     """Raise `BadRequest` for a date-time literal without offset: it is understood beside a wall clock alone."""
-    if isinstance(value, Parameter) and value.type is Edm.WALL_CLOCK:
+    if isinstance(value, PlanParameter) and value.type is Edm.WALL_CLOCK:
         refuse("A date-time needs an offset, such as Z or +01:00.")
 
 
-def _integer(text: str, digits: int) -> Parameter:
+def _integer(text: str, digits: int) -> PlanParameter:
     _check_digits(text, digits)
     number = int(text)
     if -INT32 <= number < INT32:
-        return Parameter(Edm.INT32, number)
+        return PlanParameter(Edm.INT32, number)
     if -INT64 <= number < INT64:
-        return Parameter(Edm.INT64, number)
-    return Parameter(Edm.DECIMAL, Decimal(number))
+        return PlanParameter(Edm.INT64, number)
+    return PlanParameter(Edm.DECIMAL, Decimal(number))
 
 
 def _check_digits(text: str, digits: int) -> None:
@@ -160,7 +160,7 @@ def midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
-def converted(constant: Parameter, to: Edm) -> Parameter | None:
+def converted(constant: PlanParameter, to: Edm) -> PlanParameter | None:
     """The constant as a value of the type `to`, which stands on the other side; None where there is no way.
 
     A quoted literal becomes a date-time, a date or a guid, a date a date-time, a date-time beside a wall clock what

@@ -8,9 +8,9 @@ from typing import NoReturn
 
 from keyrack.api.odata.literal_values import refuse
 from keyrack.api.odata.parse_paths import NEEDS
-from keyrack.api.odata.plan import Column, Edm
+from keyrack.api.odata.plan import Edm, PlanColumn
 from keyrack.api.schema.fields import Complex, Field, Relation, Resource, Type
-from keyrack.api.schema.group_scope import limited
+from keyrack.api.schema.group_scope import in_group_scope
 from keyrack.fleet.schema import RESOURCES
 
 Member = Field | Complex | Relation
@@ -79,7 +79,7 @@ def type_name(resource: Resource) -> str:
 def target(relation: Relation) -> Resource:
     """The resource whose rows the relation leads to."""
     found = RESOURCES[relation.target]
-    return limited(found) if relation.limited else found
+    return in_group_scope(found) if relation.limited else found
 
 
 def refuse_rows(path: str, resource: Resource, rest: Sequence[str]) -> NoReturn:
@@ -101,6 +101,6 @@ def refuse_bare(name: str, resource: Resource) -> NoReturn:
     refuse(NEEDS.format(name) + known + ".")
 
 
-def column(field: Field, level: int) -> Column:
+def column(field: Field, level: int) -> PlanColumn:
     """The field of the row at the level."""
-    return Column(TYPES[field.type], field.nullable, field.sql, level, field.enum)
+    return PlanColumn(TYPES[field.type], field.nullable, field.sql, level, field.enum)

@@ -16,7 +16,7 @@ from keyrack.api.odata.ast import (
     Compute,
     Count,
     Cut,
-    Filter,
+    FilterTransformation,
     Find,
     GroupBy,
     Identity,
@@ -74,7 +74,7 @@ class Transformations(Items):
         self.open()
         condition = self.expression()
         self.close()
-        return Filter(condition, at)
+        return FilterTransformation(condition, at)
 
     def find(self, at: int) -> Transformation:
         self.open()

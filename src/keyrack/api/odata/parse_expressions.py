@@ -9,7 +9,18 @@ from __future__ import annotations
 import re
 
 from keyrack.api.odata import tokens
-from keyrack.api.odata.ast import Alias, Arithmetic, Comparison, Junction, Kind, Membership, Negation, Node, Not, Path
+from keyrack.api.odata.ast import (
+    Alias,
+    Arithmetic,
+    AstComparison,
+    AstJunction,
+    AstMembership,
+    AstNot,
+    LiteralKind,
+    Negation,
+    Node,
+    Path,
+)
 from keyrack.api.odata.parse_paths import Paths
 
 _BINDING = {
@@ -57,7 +68,7 @@ class Parser(Paths):
             elif operator == "has":
                 left = self._has()
             elif binding <= _RELATIONAL:
-                left = Comparison(operator, left, self.expression(binding), at)
+                left = AstComparison(operator, left, self.expression(binding), at)
             else:
                 left = Arithmetic(operator, left, self.expression(binding), at)
         return left
@@ -74,21 +85,21 @@ class Parser(Paths):
         while (found := self._operator()) and found[1].lower() == operator:
             self.at = found.end()
             operands.append(self.expression(binding))
-        return Junction(operator, tuple(operands), at)
+        return AstJunction(operator, tuple(operands), at)
 
     def _membership(self, left: Node, at: int) -> Node:
         start = self.at
         if self.sees("(") and (items := self.literals()) is not None:
             if len(items) != 1:  # one literal in parentheses is an expression as well
                 self.closed = self.at
-            return Membership(left, items, at)
+            return AstMembership(left, items, at)
         self.at = start
         self.expression(_BINDING["in"])
-        return Membership(left, None, at)
+        return AstMembership(left, None, at)
 
     def _has(self) -> Node:
         found = self.literal()
-        if found is None or found.kind not in (Kind.ENUM, Kind.STRING):
+        if found is None or found.kind not in (LiteralKind.ENUM, LiteralKind.STRING):
             self.fail("'has' takes an enumeration member")
         self.closed = self.at
         return self.refuse_later("The operator 'has'")
@@ -133,7 +144,7 @@ class Parser(Paths):
                 self.at = found.end()
                 operand = self.expression(_UNARY)
                 self.depth -= 1
-                return Not(operand, at)
+                return AstNot(operand, at)
         if following == "(" or following == "/" or "." in text:
             return self.path(text)
         self.at = end

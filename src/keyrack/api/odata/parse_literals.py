@@ -5,22 +5,22 @@ from __future__ import annotations
 import re
 
 from keyrack.api.odata import tokens
-from keyrack.api.odata.ast import Kind, Literal
+from keyrack.api.odata.ast import Literal, LiteralKind
 from keyrack.api.odata.cursor import Cursor
 
 _KINDS = {
-    "guid": Kind.GUID,
-    "string": Kind.STRING,
-    "date_time": Kind.DATE_TIME,
-    "date": Kind.DATE,
-    "time": Kind.TIME,
-    "number": Kind.INTEGER,
+    "guid": LiteralKind.GUID,
+    "string": LiteralKind.STRING,
+    "date_time": LiteralKind.DATE_TIME,
+    "date": LiteralKind.DATE,
+    "time": LiteralKind.TIME,
+    "number": LiteralKind.INTEGER,
 }
-_WORDS = {"null": Kind.NULL, "true": Kind.BOOLEAN, "false": Kind.BOOLEAN}
+_WORDS = {"null": LiteralKind.NULL, "true": LiteralKind.BOOLEAN, "false": LiteralKind.BOOLEAN}
 _NUMBERS = ("NaN", "INF")
 
 
-class Literals(Cursor):
+class LiteralParser(Cursor):
     """Reads literals where the cursor stands."""
 
     __slots__ = ()
@@ -41,15 +41,15 @@ class Literals(Cursor):
         at = self.at
         if kind is None:
             return None
-        if kind is Kind.STRING:
+        if kind is LiteralKind.STRING:
             text = text[1:-1].replace("''", "'")
-        elif kind is Kind.INTEGER:
+        elif kind is LiteralKind.INTEGER:
             if "." in text:
-                kind = Kind.DECIMAL
+                kind = LiteralKind.DECIMAL
             if text == "-INF" or "e" in text or "E" in text:
-                kind = Kind.DOUBLE
-        elif kind is Kind.DATE_TIME and found["offset"] is None:
-            kind = Kind.WALL_CLOCK
+                kind = LiteralKind.DOUBLE
+        elif kind is LiteralKind.DATE_TIME and found["offset"] is None:
+            kind = LiteralKind.WALL_CLOCK
         self.at = found.end()
         return Literal(kind, text, at)
 
@@ -62,11 +62,11 @@ class Literals(Cursor):
             return self._prefixed(text)
         if following == "(" or following == "/":
             return None
-        kind = Kind.DOUBLE if text in _NUMBERS else _WORDS.get(text.lower())
+        kind = LiteralKind.DOUBLE if text in _NUMBERS else _WORDS.get(text.lower())
         if kind is None:
             return None
         self.at = end
-        return Literal(kind, text if kind is Kind.DOUBLE else text.lower(), at)
+        return Literal(kind, text if kind is LiteralKind.DOUBLE else text.lower(), at)
 
     def _prefixed(self, prefix: str) -> Literal:
         at = self.at
@@ -77,7 +77,7 @@ class Literals(Cursor):
         kind = tokens.prefixed(prefix, content)
         if kind is None:
             self.fail("this is no valid literal", at)
-        if kind is Kind.OTHER:
+        if kind is LiteralKind.OTHER:
             self.refuse_later(f"A {prefix.lower()} literal")
         self.at = found.end()
         return Literal(kind, content, at)

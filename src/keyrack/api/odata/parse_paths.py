@@ -7,8 +7,8 @@ Source: OData ABNF, section 4 (memberExpr to functionExpr, methodCallExpr, isofE
 from __future__ import annotations
 
 from keyrack.api.odata import tokens
-from keyrack.api.odata.ast import Call, Count, Kind, Lambda, Node, Path
-from keyrack.api.odata.parse_literals import Literals
+from keyrack.api.odata.ast import Count, FunctionCall, Lambda, LiteralKind, Node, Path
+from keyrack.api.odata.parse_literals import LiteralParser
 
 # Function -> how many arguments it takes
 FUNCTIONS = {
@@ -27,7 +27,7 @@ NEEDS = "'{}' needs a collection before it"
 TAKES = "'{}' takes a variable and a condition, as in (x:x/name eq 'a')"
 
 
-class Paths(Literals):
+class Paths(LiteralParser):
     """Reads what begins with a name."""
 
     __slots__ = ()
@@ -183,7 +183,7 @@ class Paths(Literals):
                 self.refuse_later(f"A path after '{name}()'")
                 return Path((name,), at)
             self.at = end
-        return Call(name, tuple(arguments), at)
+        return FunctionCall(name, tuple(arguments), at)
 
     def _empty(self) -> bool:
         """Parentheses with nothing but blanks in them."""
@@ -222,7 +222,7 @@ class Paths(Literals):
             self.at = alias.end()
         else:
             literal = self.literal()
-            if literal is None or literal.kind is Kind.NULL:
+            if literal is None or literal.kind is LiteralKind.NULL:
                 self.at = start
                 return False
         if not self.sees(")"):

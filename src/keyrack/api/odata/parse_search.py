@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from keyrack.api.odata.ast import Search, SearchJunction, SearchNot, Word
+from keyrack.api.odata.ast import Search, SearchJunction, SearchNot, SearchWord
 from keyrack.api.odata.cursor import Cursor
 
 _WORD = re.compile(r"[^ \t()\"'][^ \t()\"]*").match
@@ -25,7 +25,7 @@ def search(cursor: Cursor, *, nested: bool = False) -> Search:
     if found := _INCOMPLETE(cursor.text, cursor.at):
         # What a person has typed so far, as text
         at, cursor.at = cursor.at, found.end()
-        return Word(found[1].replace("''", "'"), at)
+        return SearchWord(found[1].replace("''", "'"), at)
     return _or(cursor, nested)
 
 
@@ -88,7 +88,7 @@ def _term(cursor: Cursor, nested: bool) -> Search:
         return inner
     if found := _PHRASE(text, at):
         cursor.at = found.end()
-        return Word(found[1], at)
+        return SearchWord(found[1], at)
     found = _WORD(text, at)
     if found is None:
         cursor.fail("a word, a phrase in double quotes or '(' was expected")
@@ -98,4 +98,4 @@ def _term(cursor: Cursor, nested: bool) -> Search:
     if end == at:
         cursor.fail("a word was expected")
     cursor.at = end
-    return Word(text[at:end], at)
+    return SearchWord(text[at:end], at)

@@ -25,7 +25,7 @@ _PRESERVING = frozenset(
 _PRESERVES = re.compile(rf"(?:{'|'.join(sorted(_PRESERVING - {'identity'}))})\(|identity(?!\w)").match
 
 
-class Unsupported(Transformations):
+class UnsupportedParser(Transformations):
     """Reads what `Transformations` leaves."""
 
     __slots__ = ()
@@ -167,16 +167,16 @@ class Unsupported(Transformations):
             self.fail("',' was expected")
 
 
-_READ: dict[str, Callable[[Unsupported], None]] = {
-    "concat": Unsupported.concat,
+_READ: dict[str, Callable[[UnsupportedParser], None]] = {
+    "concat": UnsupportedParser.concat,
     **dict.fromkeys(
-        ("topcount", "toppercent", "topsum", "bottomcount", "bottompercent", "bottomsum"), Unsupported.ranked
+        ("topcount", "toppercent", "topsum", "bottomcount", "bottompercent", "bottomsum"), UnsupportedParser.ranked
     ),
-    "nest": Unsupported.nest,
-    "addnested": Unsupported.addnested,
-    "join": Unsupported.join,
-    "outerjoin": Unsupported.join,
-    "ancestors": Unsupported.ancestors,
-    "descendants": Unsupported.ancestors,
-    "traverse": Unsupported.traverse,
+    "nest": UnsupportedParser.nest,
+    "addnested": UnsupportedParser.addnested,
+    "join": UnsupportedParser.join,
+    "outerjoin": UnsupportedParser.join,
+    "ancestors": UnsupportedParser.ancestors,
+    "descendants": UnsupportedParser.ancestors,
+    "traverse": UnsupportedParser.traverse,
 }

@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable
 
 from keyrack.api.odata import tokens
-from keyrack.api.odata.ast import ComputeItem, ExpandItem, Options, OrderItem, SelectItem, Tree
+from keyrack.api.odata.ast import AstOptions, ComputeItem, ExpandItem, OrderItem, SelectItem, Tree
 from keyrack.api.odata.cursor import NESTING
 from keyrack.api.odata.parse_search import search
-from keyrack.api.odata.parse_unsupported import Unsupported
+from keyrack.api.odata.parse_unsupported import UnsupportedParser
 
 _OPTION = re.compile(r"\$?([A-Za-z]+)=").match
 _ALIAS = re.compile(rf"@{tokens.IDENTIFIER}=").match
@@ -28,7 +28,7 @@ _IN_REFERENCE = ("filter", "search", "orderby", "skip", "top", "count")
 _IN_COUNT = ("filter", "search")
 
 
-class OptionParser(Unsupported):
+class OptionParser(UnsupportedParser):
     """Reads a query option, and those in the parentheses of `$select` and `$expand`."""
 
     __slots__ = ()
@@ -144,7 +144,7 @@ class OptionParser(Unsupported):
     def count_options(self) -> None:
         self.options(_IN_COUNT)
 
-    def options(self, allowed: tuple[str, ...]) -> Options:
+    def options(self, allowed: tuple[str, ...]) -> AstOptions:
         """The options in parentheses, separated by semicolons; the same one twice is refused."""
         self.expect("(")
         self.enter()
@@ -169,7 +169,7 @@ class OptionParser(Unsupported):
             self.at += 1
         self.expect(")")
         self.depth -= 1
-        return Options(**{name: value for name, value in values.items() if name in Options._fields})  # type: ignore[arg-type]
+        return AstOptions(**{name: value for name, value in values.items() if name in AstOptions._fields})  # type: ignore[arg-type]
 
     def _option(self, name: str) -> object:
         match name:

@@ -37,7 +37,7 @@ class Edm(Enum):
     __hash__ = object.__hash__  # Enum's own is a function in Python, and members are keys of every look-up
 
 
-class Column(NamedTuple):
+class PlanColumn(NamedTuple):
     """A field of the row at `level`; `sql` is the field's template."""
 
     type: Edm
@@ -47,7 +47,7 @@ class Column(NamedTuple):
     enum: tuple[str, ...] = ()
 
 
-class Origin:
+class LiteralOrigin:
     """A literal of the request's `$filter`, and what becomes of it. Where its value is neither looked at nor converted
     twice, and is one parameter of the statement, another value of its type makes the same statement (`shapes`)."""
 
@@ -61,14 +61,14 @@ class Origin:
         self.written = type  # that the parameter has
 
 
-class Parameter:
+class PlanParameter:
     """A literal: always a parameter of the statement. `raw` is for whoever does the same with every value of a type;
     to look at the `value`, or compare it, says that the statement may depend on it."""
 
     __slots__ = ("origin", "raw", "type")
     nullable = False
 
-    def __init__(self, type: Edm, value: object, origin: Origin | None = None) -> None:
+    def __init__(self, type: Edm, value: object, origin: LiteralOrigin | None = None) -> None:
         self.type = type
         self.raw = value
         self.origin = origin
@@ -80,16 +80,16 @@ class Parameter:
         return self.raw
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Parameter) and (self.type, self.value) == (other.type, other.value)
+        return isinstance(other, PlanParameter) and (self.type, self.value) == (other.type, other.value)
 
     def __hash__(self) -> int:
         return hash((self.type, self.value))
 
-    def turned(self, to: Edm, value: object) -> Parameter:
+    def turned(self, to: Edm, value: object) -> PlanParameter:
         """The same literal as a value of another type."""
         if self.origin is not None and self.type is not self.origin.type:
             self.origin.fixed = True
-        return Parameter(to, value, self.origin)
+        return PlanParameter(to, value, self.origin)
 
 
 class Null(NamedTuple):
@@ -112,7 +112,7 @@ class Function(NamedTuple):
     divisors: tuple[Value, ...] = ()
 
 
-class Comparison(NamedTuple):
+class PlanComparison(NamedTuple):
     """`eq ne gt ge lt le`: two-valued also on null, unless a divisor is 0."""
 
     operator: str
@@ -127,7 +127,7 @@ class Comparison(NamedTuple):
         return bool(self.divisors)
 
 
-class Membership(NamedTuple):
+class PlanMembership(NamedTuple):
     """`operand in (items)`; `null` says that null is one of them. The items have one type."""
 
     operand: Value
@@ -143,7 +143,7 @@ class Membership(NamedTuple):
         return bool(self.divisors)
 
 
-class Junction(NamedTuple):
+class PlanJunction(NamedTuple):
     """Three-valued `and` or `or`."""
 
     operator: str
@@ -153,14 +153,14 @@ class Junction(NamedTuple):
     type = Edm.BOOLEAN
 
 
-class Not(NamedTuple):
+class PlanNot(NamedTuple):
     operand: Value
     nullable: bool
 
     type = Edm.BOOLEAN
 
 
-class Step(NamedTuple):
+class PlanJoin(NamedTuple):
     """One relation on the way to other rows: from the row at `parent` to those at `level`."""
 
     relation: Relation
@@ -173,7 +173,7 @@ class Related(NamedTuple):
     """A value of the one row that the steps lead to; null where there is none."""
 
     type: Edm
-    steps: tuple[Step, ...]
+    steps: tuple[PlanJoin, ...]
     value: Value
 
     nullable = True
@@ -182,7 +182,7 @@ class Related(NamedTuple):
 class CountOf(NamedTuple):
     """How many rows the steps lead to."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PlanJoin, ...]
 
     type = Edm.INT64
     nullable = False
@@ -191,7 +191,7 @@ class CountOf(NamedTuple):
 class Exists(NamedTuple):
     """`any`: one of the rows fulfils the predicate; `every`: there is none that does not."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[PlanJoin, ...]
     predicate: Value | None
     every: bool
 
@@ -199,7 +199,19 @@ class Exists(NamedTuple):
     nullable = False
 
 
-Value = Column | Parameter | Null | Function | Comparison | Membership | Junction | Not | Related | CountOf | Exists
+Value = (
+    PlanColumn
+    | PlanParameter
+    | Null
+    | Function
+    | PlanComparison
+    | PlanMembership
+    | PlanJunction
+    | PlanNot
+    | Related
+    | CountOf
+    | Exists
+)
 
 
 class Order(NamedTuple):
@@ -207,7 +219,7 @@ class Order(NamedTuple):
     descending: bool
 
 
-class Shown(NamedTuple):
+class SelectedMember(NamedTuple):
     """A member of the answer: a field or a complex member, perhaps with some of its fields only."""
 
     name: str
@@ -218,14 +230,14 @@ class Expansion(NamedTuple):
     """A relation of the answer: an array, or an object or null; and how many rows there are."""
 
     name: str
-    step: Step
+    step: PlanJoin
     rows: Rows
     most: int  # rows of an array, unless `rows.top` says how many
     listed: bool  # whether the rows are shown
     counted: bool  # whether their number is, without `rows.top` and `rows.skip`
 
 
-class Made(NamedTuple):
+class ComputedProperty(NamedTuple):
     """A property that the request has made, or that is left of a row: its value, and what the answer shows where that
     is something else; `alias` says that a client chose its name. `nodes` and `depth` are what naming it costs.
     """
@@ -240,7 +252,7 @@ class Made(NamedTuple):
 class Nested(NamedTuple):
     """An object among such properties, as `car` after `groupby((car/brand))`; `there` is false where it is null."""
 
-    members: Mapping[str, Made | Nested]
+    members: Mapping[str, ComputedProperty | Nested]
     there: Value | None = None
 
 
@@ -260,14 +272,14 @@ class Rows(NamedTuple):
 
     resource: Resource
     level: int
-    shown: tuple[Shown, ...] | None  # None: the whole resource
+    shown: tuple[SelectedMember, ...] | None  # None: the whole resource
     expanded: tuple[Expansion, ...]
     where: Value | None
     order: tuple[Order, ...]  # without the key, which always follows
     top: int | None
     skip: int | None
-    made: tuple[tuple[str, Made | Nested], ...] = ()  # shown behind what is the resource's own
-    joins: tuple[Step, ...] = ()  # relations with one row, joined to the resource's rows
+    made: tuple[tuple[str, ComputedProperty | Nested], ...] = ()  # shown behind what is the resource's own
+    joins: tuple[PlanJoin, ...] = ()  # relations with one row, joined to the resource's rows
     stages: tuple[Stage, ...] = ()  # around the resource's rows; without any, these are the rows
     key: tuple[Order, ...] = ()  # of the rows of the last stage
 

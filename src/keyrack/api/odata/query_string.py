@@ -13,7 +13,7 @@ from typing import Any, LiteralString, NamedTuple, NoReturn, cast
 from urllib.parse import unquote_to_bytes
 
 from keyrack.api.odata import ast
-from keyrack.api.odata.apply_options import shaped
+from keyrack.api.odata.apply_options import plan_apply
 from keyrack.api.odata.apply_sql import shown, source
 from keyrack.api.odata.filter_cache import DIGITS, Shapes, literals
 from keyrack.api.odata.index_order import lead
@@ -21,9 +21,9 @@ from keyrack.api.odata.keyset import keys
 from keyrack.api.odata.limits import Limits
 from keyrack.api.odata.literal_values import refuse
 from keyrack.api.odata.parser import NOT_SUPPORTED, parse
-from keyrack.api.odata.plan import Origin, Rows
-from keyrack.api.odata.row_options import Asked, rows
-from keyrack.api.odata.sql import Writer
+from keyrack.api.odata.plan import LiteralOrigin, Rows
+from keyrack.api.odata.row_options import QueryContext, rows
+from keyrack.api.odata.sql import SqlWriter
 from keyrack.api.odata.statement import Query
 from keyrack.api.schema.fields import Resource
 from keyrack.core.errors import NotImplemented
@@ -88,7 +88,7 @@ def _query(resource: Resource, text: bytes, shape: Shape, alias: LiteralString, 
     known = _shapes.find(around, found)
     if known is not None:
         return known
-    origins: list[Origin] = []
+    origins: list[LiteralOrigin] = []
     made = _compiled(resource, values, aliases, shape, alias, first, limits, origins)
     _shapes.learn(around, found, made, origins)
     return made
@@ -114,14 +114,14 @@ def beginning(text: bytes, name: str, limits: Limits) -> Beginning | None:
     parts, found = [whole], list[int]()
     while parts:
         part = parts.pop()
-        if isinstance(part, ast.Junction) and part.operator == "and":
+        if isinstance(part, ast.AstJunction) and part.operator == "and":
             parts += part.operands
-        elif isinstance(part, ast.Comparison) and part.operator in ("gt", "lt"):
+        elif isinstance(part, ast.AstComparison) and part.operator in ("gt", "lt"):
             path, number = (part.left, part.right) if part.operator == "gt" else (part.right, part.left)
             number = _meant(number, aliases, limits)
             if isinstance(path, ast.Path) and path.names == (name,):
                 found += _whole(number)
-    return Beginning(max(found), isinstance(whole, ast.Comparison)) if found else None
+    return Beginning(max(found), isinstance(whole, ast.AstComparison)) if found else None
 
 
 def _meant(node: ast.Node, aliases: Mapping[str, str], limits: Limits) -> ast.Node:
@@ -136,7 +136,7 @@ def _whole(number: ast.Node) -> list[int]:
     """The integer that a literal is, if it is one."""
     is_negative = isinstance(number, ast.Negation)
     literal = number.operand if is_negative else number
-    if not isinstance(literal, ast.Literal) or literal.kind is not ast.Kind.INTEGER:
+    if not isinstance(literal, ast.Literal) or literal.kind is not ast.LiteralKind.INTEGER:
         return []
     return [-int(literal.text) if is_negative else int(literal.text)]
 
@@ -149,17 +149,17 @@ def _compiled(
     alias: LiteralString,
     first: int,
     limits: Limits,
-    origins: list[Origin] | None = None,
+    origins: list[LiteralOrigin] | None = None,
 ) -> Query:
     """What the options ask, from their texts; `origins` gets the literals of the filter."""
     options, nodes = _trees(values, aliases, shape, limits)
-    asked = Asked(limits, nodes, (resource, 0), origins=origins)
-    plan = (rows if _MADE_ANEW.isdisjoint(options) else shaped)(asked, resource, _tree(options))
+    asked = QueryContext(limits, nodes, (resource, 0), origins=origins)
+    plan = (rows if _MADE_ANEW.isdisjoint(options) else plan_apply)(asked, resource, _tree(options))
     return _written(plan, bool(options.get("count")), alias, first)
 
 
 def _written(plan: Rows, count: bool, alias: LiteralString, first: int) -> Query:
-    writer = Writer(alias, first)
+    writer = SqlWriter(alias, first)
     where: LiteralString = "" if plan.where is None else writer.condition(plan.where)
     counted = len(writer.args)
     columns, value, item = shown(writer, plan)
@@ -179,9 +179,9 @@ def _written(plan: Rows, count: bool, alias: LiteralString, first: int) -> Query
     )  # fmt: skip
 
 
-def _tree(options: dict[str, ast.Tree]) -> ast.Options:
-    found = {name: value for name, value in options.items() if name in ast.Options._fields}
-    return ast.Options(**cast("dict[str, Any]", found))  # each is what `parse` gives for its name
+def _tree(options: dict[str, ast.Tree]) -> ast.AstOptions:
+    found = {name: value for name, value in options.items() if name in ast.AstOptions._fields}
+    return ast.AstOptions(**cast("dict[str, Any]", found))  # each is what `parse` gives for its name
 
 
 def _sorted(text: bytes) -> tuple[dict[str, str], dict[str, str]]:

@@ -14,20 +14,20 @@ from keyrack.api.odata.binder import Binder, Row
 from keyrack.api.odata.limits import Limits
 from keyrack.api.odata.literal_values import refuse
 from keyrack.api.odata.plan import (
-    Column,
+    ComputedProperty,
     Edm,
     Expansion,
     Function,
-    Junction,
-    Made,
+    LiteralOrigin,
     Nested,
-    Not,
     Order,
-    Origin,
-    Parameter,
+    PlanColumn,
+    PlanJoin,
+    PlanJunction,
+    PlanNot,
+    PlanParameter,
     Rows,
-    Shown,
-    Step,
+    SelectedMember,
     Value,
 )
 from keyrack.api.odata.visible_properties import View
@@ -36,14 +36,14 @@ from keyrack.api.schema.fields import Complex, Field, Relation, Resource
 EXPANSIONS = 2  # levels of $expand
 
 
-class Asked(NamedTuple):
+class QueryContext(NamedTuple):
     """What the whole request says, as every option needs it; `root` is the row of the request."""
 
     limits: Limits
     aliases: Mapping[str, ast.Node]
     root: Row
     view: View | None = None  # what the request itself has made of its rows
-    origins: list[Origin] | None = None  # of the literals in its own `$filter`
+    origins: list[LiteralOrigin] | None = None  # of the literals in its own `$filter`
 
     def binder(self, base: Row) -> Binder:
         return Binder(self.limits, self.aliases, base, self.root, self.view)
@@ -54,13 +54,13 @@ class Asked(NamedTuple):
         return Binder(self.limits, self.aliases, base, self.root, self.view, origins).condition(node)
 
 
-def rows(asked: Asked, resource: Resource, options: ast.Options, level: int = 0) -> Rows:
+def rows(asked: QueryContext, resource: Resource, options: ast.AstOptions, level: int = 0) -> Rows:
     """The plan of the options for rows of the resource. Raises `BadRequest`."""
     row = (resource, level)
     where = None if options.filter is None else asked.condition(row, options.filter)
     if options.search is not None:
         where = both(where, searched(asked.limits, row, options.search))
-    made: dict[str, Made | Nested] = {}
+    made: dict[str, ComputedProperty | Nested] = {}
     select = options.select
     if asked.view is not None and not level:
         select, made = _computed(asked.limits, asked.view, select)
@@ -92,7 +92,7 @@ def rows(asked: Asked, resource: Resource, options: ast.Options, level: int = 0)
 
 def both(one: Value | None, two: Value) -> Value:
     """A condition and another one, if there is one already."""
-    return two if one is None else Junction("and", (one, two), one.nullable or two.nullable)
+    return two if one is None else PlanJunction("and", (one, two), one.nullable or two.nullable)
 
 
 def page(top: int | None, most: int) -> int | None:
@@ -118,7 +118,7 @@ def ordered(limits: Limits, bind: Callable[[ast.Node], Value], items: tuple[ast.
 
 def _computed(
     limits: Limits, view: View, items: tuple[ast.SelectItem, ...]
-) -> tuple[tuple[ast.SelectItem, ...], dict[str, Made | Nested]]:
+) -> tuple[tuple[ast.SelectItem, ...], dict[str, ComputedProperty | Nested]]:
     """The items of `$select` that name no computed property, and those that are shown: all, unless some are named."""
     check_items(limits, items)
     own: list[ast.SelectItem] = []
@@ -166,7 +166,7 @@ def check_items(limits: Limits, items: tuple[ast.SelectItem, ...]) -> None:
 
 
 def _parts(
-    limits: Limits, name: str, member: Complex, path: tuple[str, ...], options: ast.Options | None
+    limits: Limits, name: str, member: Complex, path: tuple[str, ...], options: ast.AstOptions | None
 ) -> set[str] | None:
     """Which parts of a complex member are asked for; None for all."""
     if len(path) > 1 or (path and options is not None):
@@ -175,7 +175,7 @@ def _parts(
         return {names.part(member, name, path[0])[0]}
     if options is None:
         return None
-    if options != ast.Options(select=options.select):
+    if options != ast.AstOptions(select=options.select):
         refuse(f"In the parentheses of '{name}' only $select can stand.")
     check_items(limits, options.select)
     parts: set[str] = set()
@@ -200,7 +200,7 @@ def _with_complex(
     wanted: _Wanted | None,
     name: str,
     member: Complex,
-    options: ast.Options | None,
+    options: ast.AstOptions | None,
 ) -> _Wanted:
     """`wanted` with an expanded complex member: what is expanded is shown, whatever is selected."""
     parts = _parts(limits, name, member, (), options)
@@ -212,16 +212,16 @@ def _with_complex(
     return wanted
 
 
-def _shown(resource: Resource, wanted: _Wanted) -> tuple[Shown, ...]:
+def _shown(resource: Resource, wanted: _Wanted) -> tuple[SelectedMember, ...]:
     """What is wanted, in the model's order."""
-    shown: list[Shown] = []
+    shown: list[SelectedMember] = []
     for name, member in resource.fields.items():
         if name not in wanted:
             continue
         parts = wanted[name]
         if isinstance(member, Complex) and parts is not None:
             member = replace(member, fields={part: field for part, field in member.fields.items() if part in parts})
-        shown.append(Shown(name, member))
+        shown.append(SelectedMember(name, member))
     return tuple(shown)
 
 
@@ -232,15 +232,15 @@ def _expandable(resource: Resource, item: ast.ExpandItem) -> tuple[str, Complex 
     return name, member
 
 
-def _expanded(asked: Asked, row: Row, name: str, relation: Relation, item: ast.ExpandItem) -> Expansion:
+def _expanded(asked: QueryContext, row: Row, name: str, relation: Relation, item: ast.ExpandItem) -> Expansion:
     _, level = row
     if level == EXPANSIONS:
         refuse(f"$expand is nested deeper than the limit of {EXPANSIONS} levels.")
-    options = item.options or ast.Options()
-    if not relation.many and options != ast.Options(select=options.select, expand=options.expand):
+    options = item.options or ast.AstOptions()
+    if not relation.many and options != ast.AstOptions(select=options.select, expand=options.expand):
         refuse(f"'{name}' is one object: only $select and $expand can stand in its parentheses.")
     target = names.target(relation)
-    step = Step(relation, target, level, level + 1)
+    step = PlanJoin(relation, target, level, level + 1)
     found = rows(asked, target, options, level + 1)
     return Expansion(name, step, found, asked.limits.expanded, not item.alone, item.alone or bool(options.count))
 
@@ -253,7 +253,7 @@ def searched(limits: Limits, row: Row, search: ast.Search) -> Value:
         return Function(Edm.BOOLEAN, False, "false")
     # `concat_ws` leaves nulls out; a line's end keeps a phrase inside one field
     sql: LiteralString = "lower(concat_ws(chr(10), " + ", ".join(texts) + "))"
-    column = Column(Edm.STRING, False, sql, level)
+    column = PlanColumn(Edm.STRING, False, sql, level)
     nodes = 0
 
     def bind(node: ast.Search) -> Value:
@@ -261,12 +261,12 @@ def searched(limits: Limits, row: Row, search: ast.Search) -> Value:
         nodes += 1
         if nodes > limits.nodes:
             refuse(f"$search has more parts than the limit of {limits.nodes}.")
-        if isinstance(node, ast.Word):
-            word = Parameter(Edm.STRING, node.text)
+        if isinstance(node, ast.SearchWord):
+            word = PlanParameter(Edm.STRING, node.text)
             return Function(Edm.BOOLEAN, False, "(strpos({0}, lower({1})) > 0)", (column, word))
         if isinstance(node, ast.SearchNot):
-            return Not(bind(node.operand), False)
-        return Junction(node.operator, tuple([bind(operand) for operand in node.operands]), False)
+            return PlanNot(bind(node.operand), False)
+        return PlanJunction(node.operator, tuple([bind(operand) for operand in node.operands]), False)
 
     return bind(search)
 

@@ -6,11 +6,11 @@ from functools import lru_cache
 from typing import LiteralString
 
 from keyrack.api.odata.plan import COUNT, Expansion, Rows
-from keyrack.api.odata.sql import NUMBERS, Writer
-from keyrack.api.schema.fields import Resource, literal, quoted
+from keyrack.api.odata.sql import NUMBERS, SqlWriter
+from keyrack.api.schema.fields import Resource, literal, quote_identifier
 
 
-def columns(writer: Writer, rows: Rows) -> LiteralString:
+def columns(writer: SqlWriter, rows: Rows) -> LiteralString:
     """The select list: what is shown of a row, then what is expanded; one column where `is_value`."""
     shown, beside = parts(writer, rows)
     together: LiteralString = ", ".join(shown)
@@ -24,12 +24,12 @@ def as_value(item: LiteralString, columns: LiteralString, beside: list[LiteralSt
     return "(select " + item + " from (select " + columns + " from " + ", ".join(beside) + ") v) as value"
 
 
-def parts(writer: Writer, rows: Rows) -> tuple[list[LiteralString], list[LiteralString]]:
+def parts(writer: SqlWriter, rows: Rows) -> tuple[list[LiteralString], list[LiteralString]]:
     """The items of the select list, and the tables that they need beside the row."""
     shown: list[LiteralString] = [_own(writer, rows)]
     beside: list[LiteralString] = []
     for number, expansion in enumerate(rows.expanded):
-        name, count = quoted(expansion.name), quoted(expansion.name, COUNT)
+        name, count = quote_identifier(expansion.name), quote_identifier(expansion.name, COUNT)
         if _is_read_once(expansion):
             value, source = _expanded(writer, expansion)
             one: LiteralString = "e" + NUMBERS[number]
@@ -47,12 +47,12 @@ def parts(writer: Writer, rows: Rows) -> tuple[list[LiteralString], list[Literal
 def names(rows: Rows) -> list[tuple[LiteralString, LiteralString]]:
     """The members of a row as texts, and the columns that they are: the resource's own, and what is expanded."""
     own = rows.resource.fields if rows.shown is None else [member.name for member in rows.shown]
-    found: list[tuple[LiteralString, LiteralString]] = [(literal(name), quoted(name)) for name in own]
+    found: list[tuple[LiteralString, LiteralString]] = [(literal(name), quote_identifier(name)) for name in own]
     for expansion in rows.expanded:
         if expansion.counted:
-            found.append((literal(expansion.name, COUNT), quoted(expansion.name, COUNT)))
+            found.append((literal(expansion.name, COUNT), quote_identifier(expansion.name, COUNT)))
         if expansion.listed:
-            found.append((literal(expansion.name), quoted(expansion.name)))
+            found.append((literal(expansion.name), quote_identifier(expansion.name)))
     return found
 
 
@@ -67,11 +67,11 @@ def _is_read_once(expansion: Expansion) -> bool:
     return expansion.listed and expansion.counted and whole
 
 
-def _own(writer: Writer, rows: Rows) -> LiteralString:
+def _own(writer: SqlWriter, rows: Rows) -> LiteralString:
     alias = writer.row(rows.level)
     if rows.shown is None:
         return _everything(rows.resource, alias)
-    return ", ".join([member.shown(alias) + " as " + quoted(name) for name, member in rows.shown])
+    return ", ".join([member.shown(alias) + " as " + quote_identifier(name) for name, member in rows.shown])
 
 
 @lru_cache(1024)
@@ -79,13 +79,13 @@ def _everything(resource: Resource, alias: LiteralString) -> LiteralString:
     return resource.shown(alias)
 
 
-def _found(writer: Writer, expansion: Expansion) -> LiteralString:
+def _found(writer: SqlWriter, expansion: Expansion) -> LiteralString:
     """FROM and WHERE of the rows of a relation, whatever page of them is shown."""
     where = expansion.rows.where
     return writer.steps((expansion.step,)) + ("" if where is None else " and " + writer.condition(where))
 
 
-def _expanded(writer: Writer, expansion: Expansion) -> tuple[LiteralString, LiteralString]:
+def _expanded(writer: SqlWriter, expansion: Expansion) -> tuple[LiteralString, LiteralString]:
     """The rows of a relation as a value, with its FROM: an array in the order asked for, or an object or null."""
     rows = expansion.rows
     inner: LiteralString = "select " + columns(writer, rows) + _found(writer, expansion)

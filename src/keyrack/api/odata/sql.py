@@ -12,25 +12,25 @@ from typing import Any, LiteralString
 
 from keyrack.api.odata.literal_values import refuse
 from keyrack.api.odata.plan import (
-    Column,
-    Comparison,
     CountOf,
     Edm,
     Exists,
     Function,
-    Junction,
-    Membership,
-    Not,
     Null,
     Order,
-    Parameter,
+    PlanColumn,
+    PlanComparison,
+    PlanJoin,
+    PlanJunction,
+    PlanMembership,
+    PlanNot,
+    PlanParameter,
     Related,
     Rows,
-    Step,
     Value,
 )
 from keyrack.api.schema.fields import Resource
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 
 _DIGITS: tuple[LiteralString, ...] = ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
 _HUNDRED: tuple[LiteralString, ...] = tuple([tens + ones for tens in _DIGITS for ones in _DIGITS])
@@ -55,7 +55,7 @@ CASTS: dict[Edm, LiteralString] = {
     Edm.GUID: "::uuid",
 }
 TOO_MANY = "KR001"  # the state of the error that `refuse_expansion` raises
-TOO_MANY_EXPANDED = Reason(  # the text is the database's
+TOO_MANY_EXPANDED = ErrorCode(  # the text is the database's
     "expansion-too-large",
     "A relation that is expanded has more than {most} rows. Give it a $top of its own, or ask for less.",
     "Give the $expand a $top of its own, or ask for the relation by itself.",
@@ -67,7 +67,7 @@ _FALSE: LiteralString = "false::bool"
 _JUNCTIONS: dict[str, LiteralString] = {"and": " and ", "or": " or "}
 
 
-class Writer:
+class SqlWriter:
     """Writes the SQL of one plan; `alias` is the row of level 0, `first` the number of the first parameter."""
 
     __slots__ = ("_numbers", "alias", "args", "beside", "first")
@@ -101,10 +101,10 @@ class Writer:
 
     # Each of these writes one kind of node; `loose` says that null may stand for false
 
-    def column(self, column: Column, _loose: bool) -> LiteralString:
+    def column(self, column: PlanColumn, _loose: bool) -> LiteralString:
         return column.sql.format(t=self.row(column.level))
 
-    def literal(self, literal: Parameter, _loose: bool) -> LiteralString:
+    def literal(self, literal: PlanParameter, _loose: bool) -> LiteralString:
         known = self._numbers.get(id(literal))
         if known is None:
             if (origin := literal.origin) is not None:
@@ -122,7 +122,7 @@ class Writer:
         operands: list[LiteralString] = [self.value(operand) for operand in function.operands]
         return function.template.format(*operands)
 
-    def comparison(self, comparison: Comparison, loose: bool) -> LiteralString:
+    def comparison(self, comparison: PlanComparison, loose: bool) -> LiteralString:
         written = self._compared(comparison, loose)
         return self._guarded(written, comparison.divisors) if comparison.divisors else written
 
@@ -131,7 +131,7 @@ class Writer:
         zero: LiteralString = " or ".join([self.value(divisor) + " = 0" for divisor in divisors])
         return "(case when " + zero + " then null else " + written + " end)"
 
-    def _compared(self, comparison: Comparison, loose: bool) -> LiteralString:
+    def _compared(self, comparison: PlanComparison, loose: bool) -> LiteralString:
         operator, left, right, _ = comparison
         if isinstance(left, Null):
             left, right = right, left
@@ -143,7 +143,7 @@ class Writer:
             return "(" + self.value(left) + (" is null)" if operator == "eq" else " is not null)")
         if operator == "eq" and (loose or not (left.nullable or right.nullable)):
             for one, two in ((left, right), (right, left)):
-                if isinstance(two, Parameter) and two.type is Edm.BOOLEAN:
+                if isinstance(two, PlanParameter) and two.type is Edm.BOOLEAN:
                     return self.value(one) if two.value else "(not " + self.value(one) + ")"
         one, two = self.value(left), self.value(right)
         nullable = left.nullable or right.nullable
@@ -157,7 +157,7 @@ class Writer:
             return "((" + one + _SIGNS[operator] + two + ") is true)"
         return "(" + one + _SIGNS[operator] + two + ")"
 
-    def membership(self, membership: Membership, loose: bool) -> LiteralString:
+    def membership(self, membership: PlanMembership, loose: bool) -> LiteralString:
         operand, type_, items, null, divisors = membership
         if isinstance(operand, Null):
             return _TRUE if null else _FALSE
@@ -169,11 +169,11 @@ class Writer:
             written = "(" + written + " is true)"
         return self._guarded(written, divisors) if divisors else written
 
-    def junction(self, junction: Junction, loose: bool) -> LiteralString:
+    def junction(self, junction: PlanJunction, loose: bool) -> LiteralString:
         operands: list[LiteralString] = [_WRITE[type(operand)](self, operand, loose) for operand in junction.operands]
         return "(" + _JUNCTIONS[junction.operator].join(operands) + ")"
 
-    def negated(self, negated: Not, _loose: bool) -> LiteralString:
+    def negated(self, negated: PlanNot, _loose: bool) -> LiteralString:
         return "(not " + self.value(negated.operand) + ")"
 
     def related(self, related: Related, _loose: bool) -> LiteralString:
@@ -191,19 +191,19 @@ class Writer:
             return "(not exists (select" + rows + " and (" + predicate + ") is not true))"
         return "(exists (select" + rows + " and " + predicate + "))"
 
-    def steps(self, steps: tuple[Step, ...]) -> LiteralString:
+    def steps(self, steps: tuple[PlanJoin, ...]) -> LiteralString:
         """FROM and WHERE of the rows that the steps lead to, each inside the tenant."""
         tables: LiteralString = ", ".join([step.target.table.format(t=self.row(step.level)) for step in steps])
         return " from " + tables + " where " + " and ".join([self._link(step) for step in steps])
 
-    def joined(self, step: Step) -> LiteralString:
+    def joined(self, step: PlanJoin) -> LiteralString:
         """The one row that a relation leads to, or none, behind the row's own table; inside the tenant."""
         table: LiteralString = step.target.table.format(t=self.row(step.level))
         if " join " in table:
             table = "(" + table + ")"
         return " left join " + table + " on " + self._link(step)
 
-    def _link(self, step: Step) -> LiteralString:
+    def _link(self, step: PlanJoin) -> LiteralString:
         self.beside.add(step.target)
         alias = self.row(step.level)
         link: LiteralString = step.relation.link.format(t=alias, p=self.row(step.parent))
@@ -249,16 +249,16 @@ def _key(resource: Resource, alias: LiteralString) -> LiteralString:
     return resource.order(alias)
 
 
-_WRITE: dict[type[Any], Callable[[Writer, Any, bool], LiteralString]] = {
-    Column: Writer.column,
-    Parameter: Writer.literal,
-    Null: Writer.null,
-    Function: Writer.function,
-    Comparison: Writer.comparison,
-    Membership: Writer.membership,
-    Junction: Writer.junction,
-    Not: Writer.negated,
-    Related: Writer.related,
-    CountOf: Writer.count,
-    Exists: Writer.exists,
+_WRITE: dict[type[Any], Callable[[SqlWriter, Any, bool], LiteralString]] = {
+    PlanColumn: SqlWriter.column,
+    PlanParameter: SqlWriter.literal,
+    Null: SqlWriter.null,
+    Function: SqlWriter.function,
+    PlanComparison: SqlWriter.comparison,
+    PlanMembership: SqlWriter.membership,
+    PlanJunction: SqlWriter.junction,
+    PlanNot: SqlWriter.negated,
+    Related: SqlWriter.related,
+    CountOf: SqlWriter.count,
+    Exists: SqlWriter.exists,
 }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import LiteralString, NamedTuple
 
-from keyrack.api.odata.apply_sql import Source
-from keyrack.api.odata.index_order import Lead
-from keyrack.api.odata.keyset import Key
+from keyrack.api.odata.apply_sql import ApplySource
+from keyrack.api.odata.index_order import IndexOrder
+from keyrack.api.odata.keyset import KeysetColumn
 from keyrack.api.schema.fields import Resource
 
 
@@ -22,7 +22,7 @@ class Query(NamedTuple):
     args: tuple[object, ...]
     counted: int  # how many of `args`, from the first, `where` uses
     unpaged: int  # how many of them everything but `limit` uses
-    walk: tuple[Key, ...]  # the criteria of `order` where rows can be gone through by it; else none
+    walk: tuple[KeysetColumn, ...]  # the criteria of `order` where rows can be gone through by it; else none
     top: int | None
     skip: int | None
     # `columns` show nothing but values of the resource's own fields, and `walk` leads to the rows: their values tell
@@ -32,6 +32,6 @@ class Query(NamedTuple):
     # The keys of the page's rows are found first, and what is shown of them then: of rows that are skipped,
     # sorted or perhaps left out many more are read than shown, and PostgreSQL would make all of them
     apart: bool = False
-    lead: Lead | None = None  # what leads to the first rows of such a page
-    source: Source | None = None  # where the rows come from and how they are shown, with `$apply` and `$compute`
+    lead: IndexOrder | None = None  # what leads to the first rows of such a page
+    source: ApplySource | None = None  # where the rows come from and how they are shown, with `$apply` and `$compute`
     beside: frozenset[Resource] = frozenset()  # whose rows are read through relations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from keyrack.api.odata.ast import Kind
+from keyrack.api.odata.ast import LiteralKind
 
 # The ABNF's own note: letters are more than ASCII has
 IDENTIFIER = r"[^\W\d]\w*"
@@ -69,18 +69,18 @@ _BINARY = re.compile(r"(?:[-\w]{4})*(?:[-\w]{2}[AEIMQUYcgkosw048]=?|[-\w][AQgw](
 _GEO = re.compile(r"SRID=[0-9]{1,5};[A-Za-z]+\([-+0-9.eE (),A-Za-z]*\)", re.IGNORECASE).fullmatch
 
 
-def prefixed(prefix: str, content: str) -> Kind | None:
+def prefixed(prefix: str, content: str) -> LiteralKind | None:
     """The kind of a literal such as `Sales.Pattern'Yellow'`, where `content` is without quotes; None: malformed.
 
     Source: OData ABNF, section 7. Geographic values are checked in outline only; they are answered 501.
     """
     lower = prefix.lower()
     if lower == "duration":
-        return Kind.OTHER if _DURATION(content) else None
+        return LiteralKind.OTHER if _DURATION(content) else None
     if lower == "binary":
-        return Kind.OTHER if _BINARY(content) else None
+        return LiteralKind.OTHER if _BINARY(content) else None
     if lower in ("geography", "geometry"):
-        return Kind.OTHER if _GEO(content) else None
+        return LiteralKind.OTHER if _GEO(content) else None
     if "." in prefix and "/" not in prefix and _ENUM_MEMBERS(content):
-        return Kind.ENUM
+        return LiteralKind.ENUM
     return None

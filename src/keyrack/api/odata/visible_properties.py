@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from keyrack.api.odata import names
 from keyrack.api.odata.literal_values import refuse, refuse_unsupported
-from keyrack.api.odata.plan import Made, Nested, Step
+from keyrack.api.odata.plan import ComputedProperty, Nested, PlanJoin
 from keyrack.api.schema.fields import Relation, Resource
 
 _JOINED = 100  # level of the first joined row: subqueries inside have lower ones, and never hide it
@@ -19,13 +19,13 @@ class View:
     of `top` or `skip`, not because they were aggregated away."""
 
     resource: Resource
-    made: dict[str, Made | Nested] = field(default_factory=dict[str, Made | Nested])
+    made: dict[str, ComputedProperty | Nested] = field(default_factory=dict[str, ComputedProperty | Nested])
     own: bool = True
     cut: bool = False
     named: int = 0  # parts of expressions that came with a name: an answer's whole query has a budget of them
-    joins: dict[tuple[int, Relation], Step] = field(default_factory=dict[tuple[int, Relation], Step])
+    joins: dict[tuple[int, Relation], PlanJoin] = field(default_factory=dict[tuple[int, Relation], PlanJoin])
 
-    def find(self, name: str) -> tuple[str, Made | Nested | None]:
+    def find(self, name: str) -> tuple[str, ComputedProperty | Nested | None]:
         """The right name and the property; None for the resource's own. Raises `BadRequest` if there is none."""
         if (found := self.made.get(name)) is not None:
             return name, found
@@ -43,19 +43,19 @@ class View:
         right = names.only(candidates, name, names.type_name(self.resource))
         return right, self.made.get(right)
 
-    def join(self, steps: tuple[Step, ...]) -> int:
+    def join(self, steps: tuple[PlanJoin, ...]) -> int:
         """The level of the row that the steps lead to, which is joined to the request's rows once."""
         parent = 0
         for step in steps:
             joined = self.joins.get((parent, step.relation))
             if joined is None:
-                joined = Step(step.relation, step.target, parent, _JOINED + len(self.joins))
+                joined = PlanJoin(step.relation, step.target, parent, _JOINED + len(self.joins))
                 self.joins[parent, step.relation] = joined
             parent = joined.level
         return parent
 
 
-def member(of: Mapping[str, Made | Nested], name: str, owner: str) -> tuple[str, Made | Nested]:
+def member(of: Mapping[str, ComputedProperty | Nested], name: str, owner: str) -> tuple[str, ComputedProperty | Nested]:
     """The member called `name` of an object. Raises `BadRequest`."""
     if (found := of.get(name)) is not None:
         return name, found

@@ -182,7 +182,7 @@ UNTOLD = frozenset(("customer.created", "customer.deleted"))
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class EventType:
     """What a webhook may take: of which resource, and what it means; of a wildcard the kinds that it stands for."""
 
     name: str
@@ -192,16 +192,16 @@ class Kind:
 
 
 # What webhooks are told of the log of changes. Assignments are told as outcomes: their changes would say the same again
-CHANGES: Mapping[str, Kind] = {
-    name: Kind(name, resource, meaning)
+CHANGES: Mapping[str, EventType] = {
+    name: EventType(name, resource, meaning)
     for resource, kinds in RECORDED.items()
     for name, meaning in kinds.items()
     if name not in UNTOLD and name not in OUTCOMES
 }
-_EXACT: Mapping[str, Kind] = {
-    **{name: Kind(name, "assignment", RECORDED["assignment"][name]) for name in OUTCOMES},
+_EXACT: Mapping[str, EventType] = {
+    **{name: EventType(name, "assignment", RECORDED["assignment"][name]) for name in OUTCOMES},
     **CHANGES,
-    CHECKPOINT: Kind(CHECKPOINT, "changes", "A new checkpoint proves the log of changes up to a number."),
+    CHECKPOINT: EventType(CHECKPOINT, "changes", "A new checkpoint proves the log of changes up to a number."),
 }
 
 
@@ -227,9 +227,11 @@ def _taken() -> dict[str, list[str]]:
     return found
 
 
-def _meant(wildcard: str, taken: list[str]) -> Kind:
+def _meant(wildcard: str, taken: list[str]) -> EventType:
     resource = _EXACT[taken[0]].resource
-    return Kind(wildcard, resource, f"All that begins with `{wildcard[:-1]}`{_also(wildcard, taken)}.", tuple(taken))
+    return EventType(
+        wildcard, resource, f"All that begins with `{wildcard[:-1]}`{_also(wildcard, taken)}.", tuple(taken)
+    )
 
 
 def _also(wildcard: str, taken: Iterable[str]) -> str:
@@ -238,7 +240,7 @@ def _also(wildcard: str, taken: Iterable[str]) -> str:
 
 
 # What a webhook may take: kinds, and behind them wildcards
-TAKEN: Mapping[str, Kind] = _EXACT | {name: _meant(name, taken) for name, taken in _taken().items()}
+TAKEN: Mapping[str, EventType] = _EXACT | {name: _meant(name, taken) for name, taken in _taken().items()}
 # What a delivery may be of
 SENT = (*_EXACT, TEST)
 

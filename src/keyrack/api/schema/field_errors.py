@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 
 from pydantic import TypeAdapter
 
-from keyrack.core.error_codes import Fault
+from keyrack.core.error_codes import FieldError
 from keyrack.core.text import is_blank
 
 Problem = Mapping[str, Any]  # one of pydantic's errors
@@ -39,7 +39,7 @@ _DETAILS = {
 _SUBJECTS = ("Input ", "String ", "List ")  # with which pydantic's messages begin
 
 
-class Step(Protocol):
+class PatchStepInfo(Protocol):
     """One step of a JSON Patch."""
 
     @property
@@ -48,7 +48,7 @@ class Step(Protocol):
     def model_fields_set(self) -> set[str]: ...
 
 
-def faults(adapter: TypeAdapter[Any], problems: Iterable[Problem]) -> list[Fault]:
+def faults(adapter: TypeAdapter[Any], problems: Iterable[Problem]) -> list[FieldError]:
     """Pydantic's errors about a body of the adapter's type; without those about members that it does not know."""
     return [_fault(adapter, problem) for problem in problems if problem["type"] != "extra_forbidden"]
 
@@ -92,12 +92,12 @@ def pointer(location: Location) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location)
 
 
-def blank(place: str) -> Fault:
+def blank(place: str) -> FieldError:
     """A text at this place has nothing to be seen."""
-    return Fault("blank", "It has nothing to be seen.", place)
+    return FieldError("blank", "It has nothing to be seen.", place)
 
 
-def at(patch: Sequence[Step], member: str) -> str:
+def at(patch: Sequence[PatchStepInfo], member: str) -> str:
     """The JSON Pointer to what a patch makes of a member: to the value of the last step about it."""
     for number, step in reversed(list(enumerate(patch))):
         if step.path == f"/{member}":
@@ -111,14 +111,14 @@ def schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
     return adapter.json_schema()
 
 
-def _fault(adapter: TypeAdapter[Any], problem: Problem) -> Fault:
+def _fault(adapter: TypeAdapter[Any], problem: Problem) -> FieldError:
     kind, location = problem["type"], problem["loc"]
     if kind == "string_pattern_mismatch" and is_blank(problem["input"]):
         return blank(pointer(location))
     code = _CODES.get(kind, "wrong-type")
     detail = _DETAILS.get(kind) or _sentence(problem["msg"])
     valid = problem.get("valid") or (_values(schema(adapter), location) if code == "not-one-of" else ())
-    return Fault(code, detail, pointer(location), valid)
+    return FieldError(code, detail, pointer(location), valid)
 
 
 def _sentence(message: str) -> str:

@@ -90,7 +90,7 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
-class Newest:
+class IndexOrderSource:
     """Where an index leads to the rows that come first in the descending order of `field`, for which the resource's own
     tables would all be read: rows `{l}` of another table, at most one for each of ours, whose `key` is our key. Those
     that are no row of ours, or where `field` is null, are few."""
@@ -103,7 +103,7 @@ class Newest:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class GroupScope:
     """Which rows exist for who is limited to groups: the scope, which is parameter `$2`, is joined behind the table."""
 
     table: LiteralString
@@ -124,9 +124,9 @@ class Resource:
     relations: Mapping[str, Relation] = field(default_factory=dict[str, Relation])
     scalar: str | None = None  # the field that an array of plain values consists of, such as /brands
     walks: tuple[str, ...] = ()  # beside the key, the fields in whose order an index leads through a tenant's rows
-    newest: Newest | None = None
+    newest: IndexOrderSource | None = None
     unseen: tuple[LiteralString, ...] = ()  # what can be changed and is never shown, such as a secret
-    limit: Limit | None = None  # without one nothing of it exists for who is limited to groups
+    limit: GroupScope | None = None  # without one nothing of it exists for who is limited to groups
     permission: Permission | Free = field(kw_only=True)  # what whoever reads it needs, on its own or beside another
 
     def only(self, *names: str) -> Resource:
@@ -160,7 +160,7 @@ class Resource:
         """SQL of the whole row as the answer shows it, in the model's order."""
         if self.scalar is not None:
             return self.fields[self.scalar].shown(alias) + " as value"
-        return ", ".join([f.shown(alias) + " as " + quoted(name) for name, f in self.fields.items()])
+        return ", ".join([f.shown(alias) + " as " + quote_identifier(name) for name, f in self.fields.items()])
 
 
 def utc(sql: LiteralString) -> LiteralString:
@@ -169,7 +169,7 @@ def utc(sql: LiteralString) -> LiteralString:
 
 
 # The names of fields are constants of `resources`; `name` is looked up there, so no text of a client comes here.
-def quoted(name: str, suffix: LiteralString = "") -> LiteralString:
+def quote_identifier(name: str, suffix: LiteralString = "") -> LiteralString:
     """A field's name as an SQL identifier, perhaps with something behind it."""
     return '"' + _constant(name) + suffix + '"'
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 from functools import cache
 from typing import LiteralString
 
-from keyrack.api.schema.fields import Field, Limit, Resource
+from keyrack.api.schema.fields import Field, GroupScope, Resource
 
 _NUMBER = re.compile(r"\$(\d+)")
 
 
-def limit_of(kind: LiteralString, *, user: bool = False) -> Limit:
+def scoped_by(kind: LiteralString, *, user: bool = False) -> GroupScope:
     """A row exists if its car, service, product or user is in the scope; and, with `user`, its user as well, where it
     has one."""
     own: LiteralString = "{t}." + kind + "_id"
@@ -27,12 +27,12 @@ def limit_of(kind: LiteralString, *, user: bool = False) -> Limit:
     scope: LiteralString = "{t}_in.customer_id = $1 and {t}_in.scope_id = $2"
     if user:
         scope += " and ({t}.user_id is null or " + within("user", "{t}.user_id") + ")"
-    return Limit(table, scope)
+    return GroupScope(table, scope)
 
 
-def limit_itself(kind: LiteralString) -> Limit:
+def scoped_itself(kind: LiteralString) -> GroupScope:
     """A row is a car, service, product or user, and exists if it is in the scope."""
-    return replace(limit_of(kind), itself=kind + "_id")
+    return replace(scoped_by(kind), itself=kind + "_id")
 
 
 def within(kind: LiteralString, id: LiteralString) -> LiteralString:
@@ -44,7 +44,7 @@ def within(kind: LiteralString, id: LiteralString) -> LiteralString:
 
 
 @cache
-def limited(resource: Resource) -> Resource:
+def in_group_scope(resource: Resource) -> Resource:
     """The resource as it is for who is limited to groups; what had parameters from `$2` on has them from `$3` on.
     Raises `TypeError` for one that does not exist for them."""
     if resource.limit is None:
@@ -60,11 +60,11 @@ def limited(resource: Resource) -> Resource:
 
 
 @cache
-def ids_first(resource: Resource) -> Resource:
+def scoped_list(resource: Resource) -> Resource:
     """The same rows, for lists of them: the numbers are read from the scope, in their order, and each row by its own.
     Left to itself PostgreSQL reads the whole fleet where it takes a scope for a larger part of it than it is. Raises
     `TypeError` like `limited`."""
-    found, limit = limited(resource), resource.limit
+    found, limit = in_group_scope(resource), resource.limit
     if limit is None or not limit.itself:
         return found
     main, _, rest = later(resource.table).partition(" {t}")

@@ -23,7 +23,7 @@ from pydantic_core import PydanticCustomError
 
 from keyrack.api.schema import event_types, unknown_members
 from keyrack.api.schema.field_errors import at, faults, placed
-from keyrack.core.error_codes import Fault, Reason
+from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest
 from keyrack.core.text import LONGEST_ADDRESS, NOT_BLANK, email_address
 
@@ -36,26 +36,26 @@ INVALID_MOMENT = "The form is that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-
 INVALID_WALL_CLOCK = INVALID_MOMENT + "; a dateTime may lack the offset"
 LONGEST_TIME = 250  # characters of a time that is shown as it was sent
 
-INVALID_MEMBERS = Reason(
+INVALID_MEMBERS = ErrorCode(
     "invalid-members", "Couldn't {what}. No valid {members} provided.", "Correct the members that `errors` points to."
 )
-INVALID_JSON = Reason(
+INVALID_JSON = ErrorCode(
     "invalid-json",
     "Couldn't {what}. The body is not valid JSON: {fault}.",
     "Send JSON in UTF-8; `errors` tells where it breaks.",
 )
-WRONG_FORM = Reason(
+WRONG_FORM = ErrorCode(
     "wrong-form-of-body",
     "Couldn't {what}. The body must be {form}.",
     "Send what the reference shows for this endpoint; a patch is an array of steps.",
 )
-TOO_MANY_ERRORS = Reason(
+TOO_MANY_ERRORS = ErrorCode(
     "too-many-errors",
     "Couldn't {what}. The body has more than {most} errors.",
     "Correct the body; so many errors are mostly one that is repeated.",
 )
-NO_STEPS = Reason("no-steps", "Couldn't {what}. The patch has no steps.", "Send at least one step.")
-TOO_MANY_STEPS = Reason(
+NO_STEPS = ErrorCode("no-steps", "Couldn't {what}. The patch has no steps.", "Send at least one step.")
+TOO_MANY_STEPS = ErrorCode(
     "too-many-steps",
     "Couldn't {what}. A patch has at most {most} steps.",
     "Send one step for each member that changes.",
@@ -68,7 +68,7 @@ class Body(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore", alias_generator=to_camel)
 
 
-class Grant(Body):
+class StrictBody(Body):
     """A body that gives somebody access, or tells of it: what is misspelt must not be read as "unlimited"."""
 
     model_config = ConfigDict(extra="forbid")
@@ -114,12 +114,12 @@ def _read(text: str, *, is_instant: bool) -> datetime:
         raise ValueError("the year lies outside 0001 to 9999") from None
 
 
-def stamp(time: datetime) -> str:
+def format_timestamp(time: datetime) -> str:
     """yyyy-MM-ddTHH:mm:ssZ, the spec's one form; a fraction is cut."""
     return time.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def exact(time: datetime) -> str:
+def format_timestamp_exact(time: datetime) -> str:
     """The same with its fraction: from where somebody goes on."""
     return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
@@ -205,23 +205,23 @@ Step = TypeVar("Step")
 Patch = Annotated[list[Step], Field(max_length=STEPS)]
 
 
-def patched(steps: Sequence[PatchStep], what: str) -> dict[str, Any]:
+def apply_patch(steps: Sequence[PatchStep], what: str) -> dict[str, Any]:
     """What a patch leaves behind: member -> value, None for what it removes. A later step overrides an earlier one.
 
     Raises `BadRequest` for a patch without steps, and for a `replace` without `value` (RFC 6902, section 4.3): read as
     null it would make an assignment unlimited.
     """
     if not steps:
-        fault = Fault("too-short", "It has no steps.", "")
+        fault = FieldError("too-short", "It has no steps.", "")
         raise BadRequest(NO_STEPS.format(what=what), errors=[fault])
     for number, step in enumerate(steps):
         if step.op == "replace" and "value" not in step.model_fields_set:
-            reason = no_valid(what, step.path[1:], hint="A replace needs a value.")
-            raise BadRequest(reason, errors=[Fault("missing", "A replace needs a value.", f"/{number}/value")])
+            reason = invalid_member(what, step.path[1:], hint="A replace needs a value.")
+            raise BadRequest(reason, errors=[FieldError("missing", "A replace needs a value.", f"/{number}/value")])
     return {step.path[1:]: step.value if step.op == "replace" else None for step in steps}
 
 
-def checked(
+def validate_body(
     adapter: TypeAdapter[Any], body: bytes, what: str, *, strict: bool = False, patch: Sequence[PatchStep] = ()
 ) -> Any:
     """The body as the adapter's type; `strict` refuses members that it does not know, or has more than once, whatever
@@ -246,18 +246,18 @@ def checked(
         raise unknown_members.refusal(what, unknown)
     if (strict or unknown_members.is_closed(adapter)) and (name := unknown_members.repeated(body)) is not None:
         reason = unknown_members.REPEATED.format(what=what, name=name[: unknown_members.LONGEST])
-        raise BadRequest(reason, errors=[Fault("repeated", reason.text)])
+        raise BadRequest(reason, errors=[FieldError("repeated", reason.text)])
     return value
 
 
-def no_valid(what: str, *members: str, hint: str = "") -> Reason:
+def invalid_member(what: str, *members: str, hint: str = "") -> ErrorCode:
     """Why a body with these members is refused (design: patterns of messages); the hint is a whole sentence."""
     listed = members[0] if len(members) == 1 else ", ".join(members[:-1]) + " and " + members[-1]
     reason = INVALID_MEMBERS.format(what=what, members=listed)
     return reason.saying(f"{reason} {hint}") if hint else reason
 
 
-def _explained(problems: Sequence[Any], what: str) -> Reason:
+def _explained(problems: Sequence[Any], what: str) -> ErrorCode:
     first = problems[0]
     if first["type"] == "json_invalid":
         return INVALID_JSON.format(what=what, fault=first["msg"].removeprefix("Invalid JSON: "))
@@ -266,7 +266,7 @@ def _explained(problems: Sequence[Any], what: str) -> Reason:
     named = list(dict.fromkeys(name for problem in problems if (name := _member(problem["loc"]))))
     if not named:
         return WRONG_FORM.format(what=what, form=_form(first["type"]))
-    return no_valid(what, *named[:TOLD], hint=" ".join(_hints(problems, named[:TOLD])))
+    return invalid_member(what, *named[:TOLD], hint=" ".join(_hints(problems, named[:TOLD])))
 
 
 TOLD = 5  # members that the text of a refusal names; its faults have all

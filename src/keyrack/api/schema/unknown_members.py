@@ -12,14 +12,14 @@ from typing import Any, NamedTuple, cast
 from pydantic import TypeAdapter
 
 from keyrack.api.schema.field_errors import pointer, schema
-from keyrack.core.error_codes import Fault, Reason
+from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest
 
-UNKNOWN_MEMBERS = Reason(
+UNKNOWN_MEMBERS = ErrorCode(
     "unknown-members", "Couldn't {what}. {members}", "Remove or rename the members that `errors` points to."
 )
 
-REPEATED = Reason(
+REPEATED = ErrorCode(
     "repeated-members",
     "Couldn't {what}. The member {name} is given more than once.",
     "Send each member of an object once: JSON does not say which of its values counts.",
@@ -31,7 +31,7 @@ TOLD = 50  # of which a problem tells the place, at most
 LOOKED_AT = 1_000  # unknown members among which those are: the same one comes again in each step of a patch
 
 
-class Unknown(NamedTuple):
+class UnknownMember(NamedTuple):
     """A member that a form does not know, and those that it knows at this place."""
 
     name: str
@@ -51,7 +51,7 @@ class Unknown(NamedTuple):
         return f"There is no member {self.name[:LONGEST]}." + (f" Did you mean {lower[meant[0]]}?" if meant else "")
 
 
-def unknown(adapter: TypeAdapter[Any], body: bytes) -> list[Unknown]:
+def unknown(adapter: TypeAdapter[Any], body: bytes) -> list[UnknownMember]:
     """The members of a valid body that its form does not know."""
     whole = schema(adapter)
     return list(islice(_unknown(json.loads(body), whole, whole.get("$defs", {}), ()), LOOKED_AT))
@@ -89,7 +89,7 @@ class _Repeated(Exception):
 
 def _unknown(
     value: object, schema: Mapping[str, Any], defs: Mapping[str, Any], place: tuple[int | str, ...]
-) -> Iterator[Unknown]:
+) -> Iterator[UnknownMember]:
     if "$ref" in schema:
         schema = defs[schema["$ref"].rsplit("/", 1)[-1]]
     if "discriminator" in schema:
@@ -108,7 +108,7 @@ def _unknown(
             if name in known:
                 yield from _unknown(member, known[name], defs, (*place, name))
             else:
-                yield Unknown(name, list(known), (*place, name))
+                yield UnknownMember(name, list(known), (*place, name))
 
 
 def _meant(value: object, told: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -117,10 +117,12 @@ def _meant(value: object, told: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"$ref": told["mapping"][name]} if isinstance(name, str) and name in told["mapping"] else {}
 
 
-def refusal(what: str, members: Sequence[Unknown], others: Iterable[Fault] = ()) -> BadRequest:
+def refusal(what: str, members: Sequence[UnknownMember], others: Iterable[FieldError] = ()) -> BadRequest:
     """The refusal of a body for members that its form does not know: `Couldn't <what>. There is no member ende. Did you
     mean end?`; beside them, what else is wrong with it."""
     by_name = {member.name: member for member in members}
     told = " ".join(member.told for member in list(by_name.values())[:NAMED])
-    faults = [Fault("unknown", member.told, pointer(member.shown), tuple(member.known)) for member in members[:TOLD]]
+    faults = [
+        FieldError("unknown", member.told, pointer(member.shown), tuple(member.known)) for member in members[:TOLD]
+    ]
     return BadRequest(UNKNOWN_MEMBERS.format(what=what, members=told), errors=[*faults, *others])

@@ -14,26 +14,26 @@ from pydantic import WithJsonSchema
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import Endpoints
-from keyrack.api.exchange import Answer, Request
-from keyrack.api.rate_limits import Limit
+from keyrack.api.exchange import Request, Response
+from keyrack.api.rate_limits import RateLimit
 from keyrack.api.schema.field_errors import at
 from keyrack.api.schema.request_body import (
     INVALID_MOMENT,
-    Grant,
     Int32,
     Patch,
+    StrictBody,
     WholeSecond,
+    apply_patch,
+    format_timestamp,
+    invalid_member,
     moment,
-    no_valid,
-    patched,
-    stamp,
 )
 from keyrack.assignments import submission
-from keyrack.assignments.customer_lock import apply_at_once, settle
+from keyrack.assignments.customer_lock import apply_at_once, lock_and_flush
 from keyrack.assignments.endpoints.operations import ONE_OPERATION
 from keyrack.assignments.rules import LIFETIME, LIFETIME_BOUND, lifetimes
-from keyrack.assignments.submission import Asker, Found, Wanted
-from keyrack.core.error_codes import RATE_LIMITED, Fault, Reason
+from keyrack.assignments.submission import OperationRequest, References, RequestOrigin
+from keyrack.core.error_codes import RATE_LIMITED, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, NotFound, Refusal
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
@@ -44,22 +44,22 @@ from keyrack.fleet.schema import ASSIGNMENT
 
 endpoints = Endpoints("Assignments", "assignments")
 
-NO_ASSIGNMENT = Reason(
+NO_ASSIGNMENT = ErrorCode(
     "assignment-not-found",
     "Unable to find an assignment for the given assignmentId which is assigned to the given customerId.",
     "It has ended or was never there; GET /cars/{carId}/assignments lists those of a car.",
 )
 CREATE = "create assignment"
 UPDATE = "update assignment"
-END_BEFORE_START = Reason(
+END_BEFORE_START = ErrorCode(
     "end-before-start", "The end must not lie before the start.", "Send an end that is the start or later, or none."
 )
-LIFETIME_RANGE = Reason(
+LIFETIME_RANGE = ErrorCode(
     "lifetime-out-of-range",
     f"The lifetime must be greater than {LIFETIME} and less than {LIFETIME_BOUND} seconds.",
     "Send a lifetime in seconds within these bounds, or none: it is a week then.",
 )
-RENEWABLE_RANGE = Reason(
+RENEWABLE_RANGE = ErrorCode(
     "renewable-after-out-of-range",
     "renewableAfter must be 0 or more and less than lifetime.",
     "Send seconds from 0 up to, but without, the lifetime, or none: it is half of it then.",
@@ -80,7 +80,7 @@ PatchValue = Annotated[
 _NUMBER = re.compile(r"-?[0-9]{1,10}")
 
 
-class NewAssignment(Grant):
+class NewAssignment(StrictBody):
     car_id: Int32
     user_id: Int32
     start: WholeSecond
@@ -89,22 +89,22 @@ class NewAssignment(Grant):
     renewable_after: Int32 | None = None
 
 
-class AssignmentPatch(Grant):
+class AssignmentPatch(StrictBody):
     op: Literal["remove", "replace"]
     path: Literal["/carId", "/userId", "/start", "/end", "/lifetime", "/renewableAfter"]
     value: PatchValue = None
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AssignmentRequest:
     """An assignment that a caller asks for, and the limit on how many the customer may ask for."""
 
-    wanted: Wanted
-    limit: Limit
+    wanted: OperationRequest
+    limit: RateLimit
 
 
 async def accept(
-    db: Database, customer: int, parts: Sequence[Sequence[Asked]]
+    db: Database, customer: int, parts: Sequence[Sequence[AssignmentRequest]]
 ) -> list[list[Mapping[str, str] | Refusal]]:
     """Accept what several callers of a customer ask for: for each the limit's headers, or why not.
 
@@ -114,7 +114,7 @@ async def accept(
     asked = [one for part in parts for one in part]
     taken = await asked[0].limit.take_many(db, customer, len(asked))
     allowed = [one.wanted for one, headers in zip(asked, taken, strict=True) if not isinstance(headers, Refusal)]
-    found = iter(await submission.ask(db, customer, allowed) if allowed else ())
+    found = iter(await submission.submit(db, customer, allowed) if allowed else ())
     results: list[Mapping[str, str] | Refusal] = []
     for headers in taken:
         if isinstance(headers, Refusal):
@@ -137,25 +137,30 @@ async def accept(
     refuses={400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE), 404: (NO_CAR, NO_USER), 429: (RATE_LIMITED,)},
     headers=OPERATION_HEADERS,
 )
-async def create(request: Request, body: NewAssignment, settings: Settings) -> Answer:
+async def create(request: Request, body: NewAssignment, settings: Settings) -> Response:
     wanted = creation(request, body)
-    (result,) = await request.batches.put(accept, request.customer, [Asked(wanted, limit(settings))])
+    (result,) = await request.batches.put(accept, request.customer, [AssignmentRequest(wanted, limit(settings))])
     if isinstance(result, Refusal):
         raise result
     return _accepted(request, wanted, settings, result)
 
 
-def limit(settings: Settings) -> Limit:
+def limit(settings: Settings) -> RateLimit:
     """How many assignments a customer may ask for."""
-    return Limit("assignments", settings.assignment_rate, settings.assignment_burst)
+    return RateLimit("assignments", settings.assignment_rate, settings.assignment_burst)
 
 
-def creation(request: Request, body: NewAssignment) -> Wanted:
+def creation(request: Request, body: NewAssignment) -> OperationRequest:
     """What the body asks for. Raises `BadRequest`."""
     _check(CREATE, "/{}".format, body.start, body.end, body.lifetime, body.renewable_after)
-    last = body.end and stamp(body.end)
-    asked = {"start": stamp(body.start), "end": last, "lifetime": body.lifetime, "renewableAfter": body.renewable_after}
-    return Wanted("CreateAssignment", None, body.car_id, body.user_id, asked, *_asked(request))
+    last = body.end and format_timestamp(body.end)
+    asked = {
+        "start": format_timestamp(body.start),
+        "end": last,
+        "lifetime": body.lifetime,
+        "renewableAfter": body.renewable_after,
+    }
+    return OperationRequest("CreateAssignment", None, body.car_id, body.user_id, asked, *_asked(request))
 
 
 @endpoints.patch(
@@ -166,18 +171,18 @@ def creation(request: Request, body: NewAssignment) -> Wanted:
     what=UPDATE,
     shows=ONE_OPERATION,
     compares=ASSIGNMENT,
-    settled=conditional_requests.is_there(ASSIGNMENT, NO_ASSIGNMENT),
+    settled=conditional_requests.require_row(ASSIGNMENT, NO_ASSIGNMENT),
     refuses={400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE), 404: (NO_ASSIGNMENT, NO_CAR, NO_USER)},
     headers=OPERATION_HEADERS,
 )
-async def update(request: Request, patch: list[AssignmentPatch], settings: Settings) -> Answer:
+async def update(request: Request, patch: list[AssignmentPatch], settings: Settings) -> Response:
     return await _ask(request, change(request, patch), settings)
 
 
-def change(request: Request, patch: list[AssignmentPatch]) -> Wanted:
+def change(request: Request, patch: list[AssignmentPatch]) -> OperationRequest:
     """What the patch asks for. Raises `BadRequest`."""
     changes: dict[str, Any] = {
-        name: _value(name, value, at(patch, name)) for name, value in patched(patch, UPDATE).items()
+        name: _value(name, value, at(patch, name)) for name, value in apply_patch(patch, UPDATE).items()
     }
     _check(
         UPDATE,
@@ -189,7 +194,9 @@ def change(request: Request, patch: list[AssignmentPatch]) -> Wanted:
         complete="lifetime" in changes,
     )
     (id,) = request.ids
-    return Wanted("UpdateAssignment", id, changes.get("carId"), changes.get("userId"), changes, *_asked(request))
+    return OperationRequest(
+        "UpdateAssignment", id, changes.get("carId"), changes.get("userId"), changes, *_asked(request)
+    )
 
 
 @endpoints.delete(
@@ -198,26 +205,26 @@ def change(request: Request, patch: list[AssignmentPatch]) -> Wanted:
     limited=(),
     shows=ONE_OPERATION,
     compares=ASSIGNMENT,
-    settled=conditional_requests.is_there(ASSIGNMENT, NO_ASSIGNMENT),
+    settled=conditional_requests.require_row(ASSIGNMENT, NO_ASSIGNMENT),
     refuses={404: (NO_ASSIGNMENT,)},
     headers=OPERATION_HEADERS,
 )
-async def delete(request: Request, settings: Settings) -> Answer:
+async def delete(request: Request, settings: Settings) -> Response:
     return await _ask(request, end(request), settings)
 
 
-def end(request: Request) -> Wanted:
+def end(request: Request) -> OperationRequest:
     """The end of the path's assignment."""
     (id,) = request.ids
-    return Wanted("DeleteAssignment", id, None, None, {}, *_asked(request))
+    return OperationRequest("DeleteAssignment", id, None, None, {}, *_asked(request))
 
 
-def _asked(request: Request) -> tuple[str, Asker, bool]:
+def _asked(request: Request) -> tuple[str, RequestOrigin, bool]:
     """Which request it was, who has sent it, and whether that one is limited to groups."""
     return request.checksum, request.asker, request.scope is not None
 
 
-async def _ask(request: Request, wanted: Wanted, settings: Settings) -> Answer:
+async def _ask(request: Request, wanted: OperationRequest, settings: Settings) -> Response:
     """Write down what is wanted.
 
     With `If-Match` it has its place in the order of work at once: after everything that was asked for before it, and
@@ -226,7 +233,7 @@ async def _ask(request: Request, wanted: Wanted, settings: Settings) -> Answer:
     """
     if request.compares:
         async with request.db.transaction() as connection:
-            await settle(connection, request.customer)
+            await lock_and_flush(connection, request.customer)
             await conditional_requests.compare(connection, request, ASSIGNMENT, NO_ASSIGNMENT)
             await _write(connection, request.customer, wanted)
             await apply_at_once(connection, request.customer, wanted.operation)
@@ -235,13 +242,13 @@ async def _ask(request: Request, wanted: Wanted, settings: Settings) -> Answer:
     return _accepted(request, wanted, settings)
 
 
-async def _write(statements: Statements, customer: int, wanted: Wanted) -> None:
-    (found,) = await submission.ask(statements, customer, [wanted])
+async def _write(statements: Statements, customer: int, wanted: OperationRequest) -> None:
+    (found,) = await submission.submit(statements, customer, [wanted])
     if (refusal := absent(found)) is not None:
         raise refusal
 
 
-def absent(found: Found) -> NotFound | None:
+def absent(found: References) -> NotFound | None:
     """The refusal of what names something that is not there."""
     for there, reason in ((found.assignment, NO_ASSIGNMENT), (found.car, NO_CAR), (found.user, NO_USER)):
         if not there:
@@ -249,11 +256,13 @@ def absent(found: Found) -> NotFound | None:
     return None
 
 
-def _accepted(request: Request, wanted: Wanted, settings: Settings, more: Mapping[str, str] | None = None) -> Answer:
+def _accepted(
+    request: Request, wanted: OperationRequest, settings: Settings, more: Mapping[str, str] | None = None
+) -> Response:
     """204 for what was written down."""
     request.announce(WORK)
     told = {"Operation-Id": str(wanted.operation), "Operation-Location": operations(settings) + str(wanted.operation)}
-    return Answer(204, headers={**told, **(more or {})}, made=wanted.operation)
+    return Response(204, headers={**told, **(more or {})}, made=wanted.operation)
 
 
 def operations(settings: Settings) -> str:
@@ -283,10 +292,10 @@ def _check(
             raise _of_member(RENEWABLE_RANGE, what, "renewableAfter", place)
 
 
-def _of_member(reason: Reason, what: str, member: str, place: Callable[[str], str]) -> BadRequest:
+def _of_member(reason: ErrorCode, what: str, member: str, place: Callable[[str], str]) -> BadRequest:
     """The refusal for this reason, behind the name of the member that it is about."""
-    fault = Fault("out-of-range", reason.text, place(member))
-    return BadRequest(reason.saying(f"{no_valid(what, member)} {reason}"), errors=[fault])
+    fault = FieldError("out-of-range", reason.text, place(member))
+    return BadRequest(reason.saying(f"{invalid_member(what, member)} {reason}"), errors=[fault])
 
 
 def _value(name: str, value: object, place: str) -> str | int | None:
@@ -295,14 +304,14 @@ def _value(name: str, value: object, place: str) -> str | int | None:
         return None
     if name in ("start", "end"):
         try:
-            return stamp(moment(value if isinstance(value, str) else ""))
+            return format_timestamp(moment(value if isinstance(value, str) else ""))
         except ValueError:
-            fault = Fault("wrong-form", f"{INVALID_MOMENT}.", place)
-            raise BadRequest(no_valid(UPDATE, name, hint=f"{INVALID_MOMENT}."), errors=[fault]) from None
+            fault = FieldError("wrong-form", f"{INVALID_MOMENT}.", place)
+            raise BadRequest(invalid_member(UPDATE, name, hint=f"{INVALID_MOMENT}."), errors=[fault]) from None
     number = int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
     if isinstance(number, bool) or not isinstance(number, int) or not -(2**31) <= number < 2**31:
-        fault = Fault("wrong-type", "It should be an integer of 32 bits, as a number or as text.", place)
-        raise BadRequest(no_valid(UPDATE, name), errors=[fault])
+        fault = FieldError("wrong-type", "It should be an integer of 32 bits, as a number or as text.", place)
+        raise BadRequest(invalid_member(UPDATE, name), errors=[fault])
     return number
 
 

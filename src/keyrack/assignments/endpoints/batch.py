@@ -10,25 +10,25 @@ from dataclasses import dataclass, field
 from typing import Any, LiteralString, cast
 
 from keyrack.api import batch_items
-from keyrack.api.batch_items import Item, Several
+from keyrack.api.batch_items import BatchItem, BatchItems
 from keyrack.api.endpoint import Endpoints
-from keyrack.api.exchange import Answer, Request, Undone, answer
-from keyrack.api.rate_limits import Limit
-from keyrack.assignments.customer_lock import settle
+from keyrack.api.exchange import DryRunRollback, Request, Response, answer
+from keyrack.api.rate_limits import RateLimit
+from keyrack.assignments.customer_lock import lock_and_flush
 from keyrack.assignments.endpoints import assignments, batch_assignments
 from keyrack.assignments.endpoints.batch_models import (
     AnyBatch,
     AssignmentBatch,
+    BatchCreation,
     BatchReport,
     BatchResult,
-    Creation,
     OneBatch,
     UserBatch,
     ways,
 )
 from keyrack.assignments.overlaps import TOO_MANY as TOO_MANY_OVERLAPS
-from keyrack.auth.authenticator import Access
-from keyrack.core.error_codes import RATE_LIMITED, Reason
+from keyrack.auth.authenticator import Authenticator
+from keyrack.core.error_codes import RATE_LIMITED, ErrorCode
 from keyrack.core.errors import JSON, BadRequest, Refusal, Unavailable
 from keyrack.core.metrics.catalog import REFUSALS
 from keyrack.core.settings import Settings
@@ -41,32 +41,32 @@ endpoints = Endpoints("Batches", "batch")
 BATCH = "carry out the batch"
 FAULTS = 10  # of an item, that are told
 DRY_ITEMS = 20  # that a dry run counts as at least: it takes the hold, however little it tries
-TOO_MANY = Reason(
+TOO_MANY = ErrorCode(
     "too-many-items",
     f"Couldn't {BATCH}. It has too many items: at most {{items}} are possible.",
     "Send the items in several batches.",
 )
-NO_OPTIONS = Reason(
+NO_OPTIONS = ErrorCode(
     "batch-with-query",
     f"Couldn't {BATCH}. It takes no query string: what is wanted stands in the body.",
     "Put `atomic`, `dryRun` and `conflicts` into the body.",
 )
-TOO_MANY_PASSWORDS = Reason(
+TOO_MANY_PASSWORDS = ErrorCode(
     "too-many-passwords",
     f"Couldn't {BATCH}. It has too many users with a password: at most {{users}} are possible.",
     "Send users of the type `Normal` in several batches: to hash a password takes its time.",
 )
-TOO_LONG = Reason(
+TOO_LONG = ErrorCode(
     "batch-too-slow",
     "The batch took too long, and was undone. Please send fewer items at once.",
     "Send the items in several batches.",
 )
-REFUSED = Reason(
+REFUSED = ErrorCode(
     "batch-refused",
     "The batch was not carried out, because an item was refused.",
     "See in `results` which items were refused, and why; or send it without `atomic`.",
 )
-UNDONE = Reason(
+UNDONE = ErrorCode(
     "item-undone",
     "Not done, because another item was refused.",
     "Put right what was refused, and send the whole batch again.",
@@ -96,18 +96,18 @@ class BatchRefused(Refusal):
 
 
 @dataclass(frozen=True, slots=True)
-class Checked(Several):
+class CheckedItem(BatchItems):
     """A batch whose items have been checked, as far as that needs no transaction."""
 
     body: OneBatch
-    limit: Limit  # on assignments
+    limit: RateLimit  # on assignments
 
     @property
     def creates_assignments(self) -> bool:
-        return isinstance(self.body, AssignmentBatch) and any(isinstance(one, Creation) for one in self.body.items)
+        return isinstance(self.body, AssignmentBatch) and any(isinstance(one, BatchCreation) for one in self.body.items)
 
 
-def _needs_hold(batch: Checked) -> bool:
+def _needs_hold(batch: CheckedItem) -> bool:
     """Whether it changes the ground, or has to know what is asked for already."""
     if isinstance(batch.body, AssignmentBatch):
         return batch.body.dry_run or batch.body.conflicts != "allow"
@@ -115,7 +115,7 @@ def _needs_hold(batch: Checked) -> bool:
 
 
 @dataclass(slots=True)
-class Worked:
+class BatchProgress:
     """What came of a batch: a result for each item, and what has to be told when it is committed."""
 
     results: list[_Result]
@@ -140,7 +140,7 @@ def _report(done: int, refused: int, results: Sequence[_Result], *, is_dry: bool
     return {"done": done, "refused": refused, **({"dryRun": True} if is_dry else {}), "results": results}
 
 
-async def checked(request: Request, body: OneBatch, settings: Settings, access: Access) -> Checked:
+async def checked(request: Request, body: OneBatch, settings: Settings, access: Authenticator) -> CheckedItem:
     """Check what can be checked of each item alone. Raises `BadRequest`, `TooManyRequests` for dry runs, and
     `Unavailable`."""
     if request.query:
@@ -150,15 +150,17 @@ async def checked(request: Request, body: OneBatch, settings: Settings, access: 
     if isinstance(body, UserBatch) and sum(map(_has_password, body.items)) > settings.batch_passwords:
         raise BadRequest(TOO_MANY_PASSWORDS.format(users=settings.batch_passwords))
     if body.dry_run:
-        limit = Limit("dry-runs", settings.dry_run_rate, settings.dry_run_burst)
+        limit = RateLimit("dry-runs", settings.dry_run_rate, settings.dry_run_burst)
         await limit.borrow(request.db, request.customer, max(DRY_ITEMS, len(body.items)))
-    parts = {Settings: settings, Access: access}
-    found: list[Item] = []
+    parts = {Settings: settings, Authenticator: access}
+    found: list[BatchItem] = []
     async with _bounded(settings):
         for number, (row, ids, value) in enumerate(ways(body)):
             found.append(await batch_items.checked_item(request, row, ids, value, parts))
-            await batch_items.breathe(number)
-    return Checked(await group_scope_checks.items_within(request, found), body, assignments.limit(settings))
+            await batch_items.yield_to_event_loop(number)
+    return CheckedItem(
+        await group_scope_checks.restrict_items_to_scope(request, found), body, assignments.limit(settings)
+    )
 
 
 def _has_password(item: object) -> bool:
@@ -183,7 +185,7 @@ def _bytes(settings: Settings) -> int:
     return settings.batch_bytes
 
 
-async def _may(statements: Statements, request: Request, batch: Checked) -> None:
+async def _may(statements: Statements, request: Request, batch: CheckedItem) -> None:
     """Raises `TooManyRequests` where nothing is left of the limit."""
     if batch.creates_assignments and not batch.body.dry_run:
         await batch.limit.look(statements, request.customer)
@@ -212,14 +214,14 @@ async def _may(statements: Statements, request: Request, batch: Checked) -> None
     },
     in_part={409: (batch_assignments.OVERLAP,), 424: (UNDONE,)},
 )
-async def batch(request: Request, batch: Checked, settings: Settings) -> Answer:
+async def batch(request: Request, batch: CheckedItem, settings: Settings) -> Response:
     body = batch.body
     async with request.db.transaction() as connection:
         async with _bounded(settings):  # not the commit: whoever is told that it was undone must be right
             worked = await _work(connection, request, batch, settings)
         refusal = BatchRefused(worked.undone(is_dry=body.dry_run)) if body.atomic and worked.refused else None
         if body.dry_run:
-            raise Undone(refusal or answer(worked.report(is_dry=True)))
+            raise DryRunRollback(refusal or answer(worked.report(is_dry=True)))
         if refusal is not None:
             raise refusal
     for notice in worked.notices:
@@ -227,10 +229,10 @@ async def batch(request: Request, batch: Checked, settings: Settings) -> Answer:
     return answer(worked.report(is_dry=False), headers=worked.headers)
 
 
-async def _work(connection: Connection, request: Request, batch: Checked, settings: Settings) -> Worked:
+async def _work(connection: Connection, request: Request, batch: CheckedItem, settings: Settings) -> BatchProgress:
     await _may(connection, request, batch)
     if _needs_hold(batch):
-        await settle(connection, request.customer)
+        await lock_and_flush(connection, request.customer)
     if isinstance(batch.body, AssignmentBatch):
         return await _ask(connection, request, batch, batch.body, settings)
     await connection.execute(IN_TURN, batch.body.kind, request.customer)
@@ -238,29 +240,29 @@ async def _work(connection: Connection, request: Request, batch: Checked, settin
 
 
 async def _ask(
-    connection: Connection, request: Request, batch: Checked, body: AssignmentBatch, settings: Settings
-) -> Worked:
+    connection: Connection, request: Request, batch: CheckedItem, body: AssignmentBatch, settings: Settings
+) -> BatchProgress:
     asked = await batch_assignments.ask(connection, request, body, batch.items, settings)
     results = [_told(asked.told(place)) | asked.overlap(place) for place in range(len(batch.items))]
-    worked = Worked(results, notices=[WORK] if asked.wanted else [])
+    worked = BatchProgress(results, notices=[WORK] if asked.wanted else [])
     if asked.creations and not body.dry_run and not (body.atomic and worked.refused):
         # Last of all: the bucket is locked until the end
         worked.headers = await batch.limit.borrow(connection, request.customer, asked.creations)
     return worked
 
 
-async def _do(connection: Connection, request: Request, todo: Sequence[Item], *, is_dry: bool) -> Worked:
+async def _do(connection: Connection, request: Request, todo: Sequence[BatchItem], *, is_dry: bool) -> BatchProgress:
     notices: list[LiteralString] = []
-    done = await batch_items.do(connection, todo, notices.append)
-    return Worked([_told(one, is_dry=is_dry) for one in done], notices=notices)
+    done = await batch_items.run_items(connection, todo, notices.append)
+    return BatchProgress([_told(one, is_dry=is_dry) for one in done], notices=notices)
 
 
-def _told(one: Answer | Refusal | _Result, *, is_dry: bool = False) -> _Result:
+def _told(one: Response | Refusal | _Result, *, is_dry: bool = False) -> _Result:
     """An item's result: what its request would have been answered. What was not made has no id."""
     if isinstance(one, Refusal):
         REFUSALS.add(one.reason.code, str(one.status))
         told: _Result = {"status": one.status, "code": one.reason.code, "detail": one.text}
         return told | ({"errors": [fault.members() for fault in one.errors[:FAULTS]]} if one.errors else {})
-    if isinstance(one, Answer):
+    if isinstance(one, Response):
         return {"status": one.status} | (json.loads(one.body) if one.body and not is_dry else {})
     return one

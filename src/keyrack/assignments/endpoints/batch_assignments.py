@@ -7,21 +7,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from keyrack.api.batch_items import Item
+from keyrack.api.batch_items import BatchItem
 from keyrack.api.exchange import Request
 from keyrack.assignments import submission
-from keyrack.assignments.customer_lock import foretell
+from keyrack.assignments.customer_lock import simulate_pending
 from keyrack.assignments.endpoints import assignments
 from keyrack.assignments.endpoints.batch_models import AssignmentBatch
-from keyrack.assignments.overlaps import Overlap, find
-from keyrack.assignments.submission import Wanted
-from keyrack.core.error_codes import Reason
+from keyrack.assignments.overlaps import OverlapReport, find
+from keyrack.assignments.submission import OperationRequest
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, Refusal
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection
 from keyrack.fleet import group_scope_checks
 
-OVERLAP = Reason(
+OVERLAP = ErrorCode(
     "assignment-conflict",
     "The car has another assignment within this time.",
     "See in `conflicts` with whom; choose another time or car, or send the batch with `report`.",
@@ -29,13 +29,13 @@ OVERLAP = Reason(
 
 
 @dataclass(slots=True)
-class Asked:
+class BatchSubmission:
     """What has become of the items, by their places: asked for or refused, with what they overlap and how they would
     end. `creations` count for the rate limit."""
 
-    wanted: dict[int, Wanted]
+    wanted: dict[int, OperationRequest]
     refused: dict[int, Refusal]
-    overlaps: Mapping[int, Overlap]
+    overlaps: Mapping[int, OverlapReport]
     failures: Mapping[UUID, str | None]
     operations: str  # where to ask for outcomes
 
@@ -63,11 +63,11 @@ class Asked:
 
 
 async def ask(
-    connection: Connection, request: Request, batch: AssignmentBatch, items: Sequence[Item], settings: Settings
-) -> Asked:
+    connection: Connection, request: Request, batch: AssignmentBatch, items: Sequence[BatchItem], settings: Settings
+) -> BatchSubmission:
     """Ask for what the items want, in the caller's transaction. With conflicts or a dry run it holds the customer, and
     nothing is pending."""
-    asked = Asked({}, {}, {}, {}, assignments.operations(settings))
+    asked = BatchSubmission({}, {}, {}, {}, assignments.operations(settings))
     for place, item in enumerate(items):
         wanted = _wanted(item)
         if isinstance(wanted, Refusal):
@@ -76,7 +76,7 @@ async def ask(
             asked.wanted[place] = wanted
     if not asked.wanted:
         return asked
-    found = await submission.ask(connection, request.customer, list(asked.wanted.values()))
+    found = await submission.submit(connection, request.customer, list(asked.wanted.values()))
     for place, there in zip(list(asked.wanted), found, strict=True):
         if (refusal := assignments.absent(there)) is not None:
             asked.refused[place] = refusal
@@ -85,11 +85,11 @@ async def ask(
         await _compare(connection, request, asked, settings, refuse=batch.conflicts == "refuse")
     if batch.dry_run:
         operations = [one.operation for one in asked.wanted.values()]
-        asked.failures = await foretell(connection, request.customer, operations)
+        asked.failures = await simulate_pending(connection, request.customer, operations)
     return asked
 
 
-def _wanted(item: Item) -> Wanted | Refusal:
+def _wanted(item: BatchItem) -> OperationRequest | Refusal:
     if item.refusal is not None:
         return item.refusal
     try:
@@ -104,7 +104,9 @@ def _wanted(item: Item) -> Wanted | Refusal:
         return refusal
 
 
-async def _compare(connection: Connection, request: Request, asked: Asked, settings: Settings, *, refuse: bool) -> None:
+async def _compare(
+    connection: Connection, request: Request, asked: BatchSubmission, settings: Settings, *, refuse: bool
+) -> None:
     found = await find(connection, request.customer, asked.wanted, settings.batch_conflicts, refuse=refuse)
     asked.overlaps = await _of_groups(connection, request, found)
     if not refuse:
@@ -115,16 +117,18 @@ async def _compare(connection: Connection, request: Request, asked: Asked, setti
             gone.append(asked.wanted.pop(place).operation)
             asked.refused[place] = Conflict(OVERLAP)
     if gone:
-        await submission.take_back(connection, request.customer, gone)
+        await submission.cancel(connection, request.customer, gone)
 
 
-async def _of_groups(connection: Connection, request: Request, found: Mapping[int, Overlap]) -> Mapping[int, Overlap]:
+async def _of_groups(
+    connection: Connection, request: Request, found: Mapping[int, OverlapReport]
+) -> Mapping[int, OverlapReport]:
     """The same with whom exists for who asks: the others are told as more."""
     if request.scope is None:
         return found
     named = {("userId", int(told["userId"])) for overlap in found.values() for told in overlap.told}
-    gone = await group_scope_checks.hidden(connection, request.customer, request.scope, named)
-    seen: dict[int, Overlap] = {}
+    gone = await group_scope_checks.ids_out_of_scope(connection, request.customer, request.scope, named)
+    seen: dict[int, OverlapReport] = {}
     for place, overlap in found.items():
         told = [one for one in overlap.told if ("userId", one["userId"]) not in gone]
         seen[place] = replace(overlap, told=told, more=overlap.more or len(told) < len(overlap.told))

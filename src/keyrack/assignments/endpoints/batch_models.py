@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 from pydantic.alias_generators import to_camel
 
 from keyrack.api.endpoint import Endpoint
-from keyrack.api.schema.request_body import Grant, Int32, Patch
+from keyrack.api.schema.request_body import Int32, Patch, StrictBody
 from keyrack.assignments.endpoints import assignments
 from keyrack.assignments.endpoints.assignments import AssignmentPatch, NewAssignment
 from keyrack.fleet.endpoints import cars, groups, users
@@ -20,14 +20,14 @@ from keyrack.fleet.endpoints.users import NewUser
 Form = TypeVar("Form")
 
 
-class Creation(Grant, Generic[Form]):
+class BatchCreation(StrictBody, Generic[Form]):
     """What the `PUT` of the kind would take; it is checked as there, item by item."""
 
     op: Literal["create"]
     body: SkipValidation[Form]
 
 
-class Change(Grant, Generic[Form]):
+class Change(StrictBody, Generic[Form]):
     """What the `PATCH` of the kind would take."""
 
     op: Literal["change"]
@@ -35,35 +35,35 @@ class Change(Grant, Generic[Form]):
     patch: SkipValidation[Patch[Form]]
 
 
-class End(Grant):
+class End(StrictBody):
     """What the `DELETE` of the kind would do; of a user: the end of the membership in the customer."""
 
     op: Literal["end"]
     id: Int32
 
 
-class AssignmentCreation(Creation[NewAssignment]): ...
+class AssignmentCreation(BatchCreation[NewAssignment]): ...
 
 
 class AssignmentChange(Change[AssignmentPatch]): ...
 
 
-class CarCreation(Creation[NewCar]): ...
+class CarCreation(BatchCreation[NewCar]): ...
 
 
 class CarChange(Change[CarPatch]): ...
 
 
-class UserCreation(Creation[NewUser]): ...
+class UserCreation(BatchCreation[NewUser]): ...
 
 
-class GroupCreation(Creation[NewGroup]): ...
+class GroupCreation(BatchCreation[NewGroup]): ...
 
 
 class GroupChange(Change[GroupPatch]): ...
 
 
-class Batch(Grant):
+class Batch(StrictBody):
     """`atomic`: all or nothing. `dryRun`: what would happen is told, and nothing is done."""
 
     atomic: bool = False
@@ -125,7 +125,7 @@ def ways(batch: OneBatch) -> Iterator[tuple[Endpoint, tuple[int, ...], Any]]:
     """For each item its row, the ids of its path, and its body."""
     for item in batch.items:
         row = ROWS[batch.kind, item.op]
-        if isinstance(item, Creation):
+        if isinstance(item, BatchCreation):
             yield row, (), item.body
         elif isinstance(item, Change):
             yield row, (item.id,), item.patch
@@ -135,11 +135,11 @@ def ways(batch: OneBatch) -> Iterator[tuple[Endpoint, tuple[int, ...], Any]]:
             yield row, (item.id,), None
 
 
-class _Answer(BaseModel):
+class _BatchResponse(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel)
 
 
-class AssignmentConflict(_Answer):
+class AssignmentConflict(_BatchResponse):
     """An assignment of the same car within the same time: one that there is, or what an item before asks for."""
 
     assignment_id: Int32 | None = None
@@ -149,7 +149,7 @@ class AssignmentConflict(_Answer):
     end: str | None
 
 
-class ItemFault(_Answer):
+class ItemFault(_BatchResponse):
     """What is wrong with the item's body or patch, where it is known which part of it."""
 
     code: str
@@ -158,7 +158,7 @@ class ItemFault(_Answer):
     valid: list[Any] | None = None
 
 
-class ItemResult(_Answer):
+class ItemResult(_BatchResponse):
     """What the single request would have been answered."""
 
     status: Int32
@@ -175,7 +175,7 @@ class ItemResult(_Answer):
     errors: list[ItemFault] | None = None
 
 
-class BatchResult(_Answer):
+class BatchResult(_BatchResponse):
     """How many items were done and how many refused, and for each item, in order, what came of it."""
 
     done: Int32

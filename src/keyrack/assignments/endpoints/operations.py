@@ -5,12 +5,12 @@ from __future__ import annotations
 from uuid import UUID
 
 from keyrack.api.endpoint import Endpoints
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.webhooks.outcome_payload import OPERATION
 
 endpoints = Endpoints("Operations", "operations")
 
-NO_OPERATION = Reason(
+NO_OPERATION = ErrorCode(
     "operation-not-found",
     "Unable to find an operation for the given operationId which is assigned to the given customerId.",
     "Use the Operation-Id that the change was answered with.",

@@ -12,41 +12,41 @@ from pydantic_core import PydanticCustomError
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import Endpoints, Parent
-from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
+from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import PROGRAMS, Permission
 from keyrack.api.schema.fields import Resource, boolean, date_time, guid, int32, opaque, string
-from keyrack.api.schema.json_patch import left
-from keyrack.api.schema.request_body import Grant, Int32, Moment, Name, Patch, no_valid
+from keyrack.api.schema.json_patch import patched_form
+from keyrack.api.schema.request_body import Int32, Moment, Name, Patch, StrictBody, invalid_member
 from keyrack.auth import client_registry
 from keyrack.auth.client_authentication import SCOPE
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, NotFound
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Row, Statements
 
 endpoints = Endpoints("Clients", "clients")
 
-NO_CLIENT = Reason(
+NO_CLIENT = ErrorCode(
     "client-not-found",
     "Unable to find a client for the given clientId which is assigned to the given customerId.",
     "Use an id that GET /clients returns for this customer.",
 )
-NO_SECRET = Reason(
+NO_SECRET = ErrorCode(
     "client-secret-not-found",
     "Unable to find a secret for the given secretId which is assigned to the given clientId.",
     "Use an id that GET /clients/{clientId}/secrets returns.",
 )
-TOO_MANY = Reason(
+TOO_MANY = ErrorCode(
     "too-many-clients",
     "The customer has as many clients as it may have. Remove one first.",
     "Remove one that has not been used for long: GET /clients says when that was.",
 )
-TWO_SECRETS = Reason(
+TWO_SECRETS = ErrorCode(
     "two-secrets",
     "The client has two secrets already. Remove the one that is not used any more first.",
     "GET /clients/{clientId}/secrets says when each was used last; DELETE removes one.",
 )
-MANAGED_ELSEWHERE = Reason(
+MANAGED_ELSEWHERE = ErrorCode(
     "client-managed-elsewhere",
     "The client is managed by the operator or by another customer. Here only its scopes change, or it is taken out.",
     "Ask whoever runs the server for a change of its name, its time or its secrets.",
@@ -119,30 +119,30 @@ Scopes = Annotated[list[Scope], Field(min_length=1, max_length=len(PROGRAMS)), A
 Expires = Annotated[Moment | None, AfterValidator(_to_come)]
 
 
-class NewClient(Grant):
+class NewClient(StrictBody):
     name: Name
     scopes: Scopes
     expires: Expires = None
 
 
-class ClientCreated(Grant):
+class ClientCreated(StrictBody):
     id: Int32
     client_id: UUID
     client_secret: str
 
 
-class SecretCreated(Grant):
+class SecretCreated(StrictBody):
     id: Int32
     client_secret: str
 
 
-class ClientPatch(Grant):
+class ClientPatch(StrictBody):
     op: Literal["remove", "replace"]
     path: Literal["/name", "/scopes", "/expires", "/enabled"]
     value: Any = None
 
 
-class Changed(Grant):
+class PatchedClient(StrictBody):
     """What a patch may leave behind: each member checked as in a new client. Only the time can be removed."""
 
     name: Name = "-"
@@ -151,7 +151,7 @@ class Changed(Grant):
     enabled: bool = True
 
 
-CHANGED = TypeAdapter(Changed)
+CHANGED = TypeAdapter(PatchedClient)
 
 
 @endpoints.put(
@@ -163,17 +163,17 @@ CHANGED = TypeAdapter(Changed)
     answers=ClientCreated,
     shows=ONE_CLIENT,
     secret=True,
-    refuses={400: tuple(no_valid(CREATE, name) for name in ("name", "scopes", "expires")), 409: (TOO_MANY,)},
+    refuses={400: tuple(invalid_member(CREATE, name) for name in ("name", "scopes", "expires")), 409: (TOO_MANY,)},
     ours=True,
 )
-async def create(request: Request, client: NewClient, settings: Settings) -> Answer:
+async def create(request: Request, client: NewClient, settings: Settings) -> Response:
     async with request.db.transaction() as connection:
         made = await client_registry.add(
             connection, request.customer, client.name, client.expires, settings.client_limit
         )
         if made is None:
             raise Conflict(TOO_MANY)
-        await client_registry.give(connection, request.customer, made.id, client.scopes)
+        await client_registry.grant_role(connection, request.customer, made.id, client.scopes)
     told = {"id": made.id, "clientId": str(made.subject), "clientSecret": made.secret}
     return answer(told, 201, {"Cache-Control": "no-store"}, made=made.id)
 
@@ -186,21 +186,23 @@ async def create(request: Request, client: NewClient, settings: Settings) -> Ans
     shows=ONE_CLIENT,
     compares=CLIENT,
     refuses={
-        400: tuple(no_valid(UPDATE, name) for name in ("name", "scopes", "expires", "enabled")),
+        400: tuple(invalid_member(UPDATE, name) for name in ("name", "scopes", "expires", "enabled")),
         404: (NO_CLIENT,),
         409: (MANAGED_ELSEWHERE,),
     },
     ours=True,
 )
-async def update(request: Request, patch: list[ClientPatch]) -> Answer:
-    whole = left(CHANGED, patch, UPDATE, "expires", "It is a time; `remove` gives one without end.").model_dump()
+async def update(request: Request, patch: list[ClientPatch]) -> Response:
+    whole = patched_form(
+        CHANGED, patch, UPDATE, "expires", "It is a time; `remove` gives one without end."
+    ).model_dump()
     changes = {step.path[1:]: whole[step.path[1:]] for step in patch}
     async with request.db.transaction() as connection:
         await conditional_requests.compare(connection, request, CLIENT, NO_CLIENT)
         await _locked(connection, request, own=changes.keys() != {"scopes"})
         await client_registry.change(connection, request.ids[0], changes)
         if "scopes" in changes:
-            await client_registry.give(connection, request.customer, request.ids[0], changes["scopes"])
+            await client_registry.grant_role(connection, request.customer, request.ids[0], changes["scopes"])
     return NO_CONTENT
 
 
@@ -211,7 +213,7 @@ async def update(request: Request, patch: list[ClientPatch]) -> Answer:
     refuses={404: (NO_CLIENT,)},
     ours=True,
 )
-async def delete(request: Request) -> Answer:
+async def delete(request: Request) -> Response:
     async with request.db.transaction() as connection:
         await conditional_requests.compare(connection, request, CLIENT, NO_CLIENT)
         found = await _locked(connection, request, own=False)
@@ -231,7 +233,7 @@ async def delete(request: Request) -> Answer:
     refuses={404: (NO_CLIENT,), 409: (TWO_SECRETS, MANAGED_ELSEWHERE)},
     ours=True,
 )
-async def add_secret(request: Request) -> Answer:
+async def add_secret(request: Request) -> Response:
     async with request.db.transaction() as connection:
         await _locked(connection, request, own=True)
         added = await client_registry.add_secret(connection, request.ids[0])
@@ -246,7 +248,7 @@ async def add_secret(request: Request) -> Answer:
     refuses={404: (NO_CLIENT, NO_SECRET), 409: (MANAGED_ELSEWHERE,)},
     ours=True,
 )
-async def remove_secret(request: Request) -> Answer:
+async def remove_secret(request: Request) -> Response:
     async with request.db.transaction() as connection:
         await _locked(connection, request, own=True)
         if not await connection.fetchval(client_registry.WITHOUT, *request.ids):

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import LiteralString
 
 from keyrack.api.endpoint import Endpoints
-from keyrack.api.exchange import NO_CONTENT, Answer, Request
+from keyrack.api.exchange import NO_CONTENT, Request, Response
 from keyrack.api.path_ids import path_number
 from keyrack.api.permissions import Free
 from keyrack.api.schema.fields import Resource, date_time, int32, string
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, NotFound
 
 endpoints = Endpoints("Me", Free.PERSON)
 
-NO_IDENTITY = Reason(
+NO_IDENTITY = ErrorCode(
     "identity-not-found",
     "Unable to find an account for the given identityId which is connected with the manager.",
     "Use an id that GET /me/identities returns.",
 )
-LAST_WAY_IN = Reason(
+LAST_WAY_IN = ErrorCode(
     "last-way-in",
     "Without this account there is no way left for the manager to sign in.",
     "Set a password or connect another account first.",
@@ -69,7 +69,7 @@ endpoints.get(
     convert={"identityId": path_number},
     refuses={404: (NO_IDENTITY,), 409: (LAST_WAY_IN,)},
 )
-async def disconnect(request: Request) -> Answer:
+async def disconnect(request: Request) -> Response:
     manager = _manager(request)
     async with request.db.transaction() as connection:
         password = await connection.fetchval(OF_MANAGER, manager)

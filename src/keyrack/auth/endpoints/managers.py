@@ -9,15 +9,24 @@ from pydantic import BeforeValidator, Field, TypeAdapter
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import Endpoints
-from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
+from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Permission, Role
 from keyrack.api.schema.fields import Resource, boolean, date_time, int32, opaque, string
-from keyrack.api.schema.json_patch import left
-from keyrack.api.schema.request_body import EmailAddress, Grant, Id, Int32, Moment, Patch, no_valid, stamp
+from keyrack.api.schema.json_patch import patched_form
+from keyrack.api.schema.request_body import (
+    EmailAddress,
+    Id,
+    Int32,
+    Moment,
+    Patch,
+    StrictBody,
+    format_timestamp,
+    invalid_member,
+)
 from keyrack.auth import invitations, owners
 from keyrack.auth.invitations import ALREADY, TOO_MANY
 from keyrack.auth.owners import LAST_OWNER, OWNER_LIMITED
-from keyrack.core.error_codes import Fault, Reason
+from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound, on_constraint
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Statements
@@ -25,12 +34,12 @@ from keyrack.fleet.endpoints.groups import NO_GROUP
 
 endpoints = Endpoints("Managers", "managers")
 
-NO_MANAGER_HERE = Reason(
+NO_MANAGER_HERE = ErrorCode(
     "manager-of-customer-not-found",
     "Unable to find a manager for the given managerId which is assigned to the given customerId.",
     "Use an id that GET /managers returns for this customer.",
 )
-NO_INVITATION = Reason(
+NO_INVITATION = ErrorCode(
     "invitation-not-found",
     "Unable to find an invitation for the given invitationId which is assigned to the given customerId.",
     "Use an id that GET /invitations returns; one that was accepted or withdrawn is gone.",
@@ -103,7 +112,7 @@ RoleName = Annotated[Role, BeforeValidator(_role)]
 Groups = Annotated[list[Id] | None, Field(min_length=1, max_length=MOST_GROUPS)]
 
 
-class NewManager(Grant):
+class NewManager(StrictBody):
     """Whom to invite, and to which role."""
 
     email_address: EmailAddress
@@ -111,27 +120,27 @@ class NewManager(Grant):
     groups: Groups = None
 
 
-class ManagerInvited(Grant):
+class ManagerInvited(StrictBody):
     id: Int32
     link: str
     expires: Moment
     mailed: bool
 
 
-class ManagerPatch(Grant):
+class ManagerPatch(StrictBody):
     op: Literal["remove", "replace"]
     path: Literal["/role", "/groups"]
     value: Any = None
 
 
-class Changed(Grant):
+class PatchedManager(StrictBody):
     """What a patch may leave behind: each member checked as in an invitation. Only the groups can be removed."""
 
     role: RoleName = Role.VIEWER
     groups: Groups = None
 
 
-CHANGED = TypeAdapter(Changed)
+CHANGED = TypeAdapter(PatchedManager)
 
 
 @endpoints.put(
@@ -143,25 +152,25 @@ CHANGED = TypeAdapter(Changed)
     answers=ManagerInvited,
     secret=True,
     refuses={
-        400: tuple(no_valid(INVITE, name) for name in ("emailAddress", "role", "groups")),
+        400: tuple(invalid_member(INVITE, name) for name in ("emailAddress", "role", "groups")),
         404: (NO_GROUP,),
         409: (TOO_MANY, ALREADY, OWNER_LIMITED),
     },
     ours=True,
 )
-async def invite(request: Request, wanted: NewManager, settings: Settings) -> Answer:
+async def invite(request: Request, wanted: NewManager, settings: Settings) -> Response:
     caller = request.caller
     by = caller.name if caller else ""
     mails = settings.sends_mail
     async with request.db.transaction() as connection:
-        await owners.hold(connection, request.customer)
+        await owners.lock_roles(connection, request.customer)
         await _check_groups(connection, request.customer, wanted.groups)
         language = await connection.fetchval(LANGUAGE, caller.id) if caller else None
         made = await invitations.invite(
             connection, settings, request.customer, wanted.email_address, wanted.role, wanted.groups, by, mail=mails,
             language=language,
         )  # fmt: skip
-    told = {"id": made.id, "link": made.link, "expires": stamp(made.expires), "mailed": mails}
+    told = {"id": made.id, "link": made.link, "expires": format_timestamp(made.expires), "mailed": mails}
     return answer(told, 201, {"Cache-Control": "no-store"})
 
 
@@ -172,7 +181,7 @@ async def invite(request: Request, wanted: NewManager, settings: Settings) -> An
     refuses={404: (NO_INVITATION,)},
     ours=True,
 )
-async def withdraw(request: Request) -> Answer:
+async def withdraw(request: Request) -> Response:
     if not await request.db.fetchval(WITHDRAW, request.customer, *request.ids):
         raise NotFound(NO_INVITATION)
     return NO_CONTENT
@@ -186,15 +195,15 @@ async def withdraw(request: Request) -> Answer:
     shows=ONE_MANAGER,
     compares=MANAGER,
     refuses={
-        400: (no_valid(UPDATE, "role"), no_valid(UPDATE, "groups")),
+        400: (invalid_member(UPDATE, "role"), invalid_member(UPDATE, "groups")),
         404: (NO_MANAGER_HERE, NO_GROUP),
         409: (LAST_OWNER, OWNER_LIMITED),
     },
     ours=True,
 )
-async def update(request: Request, patch: list[ManagerPatch]) -> Answer:
+async def update(request: Request, patch: list[ManagerPatch]) -> Response:
     """It holds within a second, on open streams as well."""
-    whole = left(CHANGED, patch, UPDATE, "groups", "It is a list of groups; `remove` gives the whole fleet.")
+    whole = patched_form(CHANGED, patch, UPDATE, "groups", "It is a list of groups; `remove` gives the whole fleet.")
     named = {step.path for step in patch}
     async with request.db.transaction() as connection:
         await _held(connection, request)
@@ -202,11 +211,13 @@ async def update(request: Request, patch: list[ManagerPatch]) -> Answer:
         role = str(whole.role) if "/role" in named else row and row["role"]
         groups = whole.groups if "/groups" in named else row and row["groups"]
         if role is None:
-            raise BadRequest(no_valid(UPDATE, "role"), errors=[Fault("missing", "The manager has none.", "")])
+            raise BadRequest(
+                invalid_member(UPDATE, "role"), errors=[FieldError("missing", "The manager has none.", "")]
+            )
         await _check_groups(connection, request.customer, whole.groups)
         with on_constraint({"manager_role_owner": (Conflict, OWNER_LIMITED)}):
             await connection.execute(SET_ROLE, request.customer, request.ids[0], role, groups)
-        await owners.check(connection, request.customer)
+        await owners.ensure_owner_remains(connection, request.customer)
     return NO_CONTENT
 
 
@@ -223,17 +234,17 @@ async def _check_groups(connection: Statements, customer: int, groups: Sequence[
     refuses={404: (NO_MANAGER_HERE,), 409: (LAST_OWNER,)},
     ours=True,
 )
-async def remove(request: Request) -> Answer:
+async def remove(request: Request) -> Response:
     async with request.db.transaction() as connection:
         await _held(connection, request)
         await connection.fetchval(LEAVE, request.customer, request.ids[0])
-        await owners.check(connection, request.customer)
+        await owners.ensure_owner_remains(connection, request.customer)
     return NO_CONTENT
 
 
 async def _held(connection: Statements, request: Request) -> None:
     """Hold who may act for the customer, and find the manager of the path. Raises `NotFound`, `PreconditionFailed`."""
-    await owners.hold(connection, request.customer)
+    await owners.lock_roles(connection, request.customer)
     await conditional_requests.compare(connection, request, MANAGER, NO_MANAGER_HERE)
     if not await connection.fetchval(HERE, request.customer, request.ids[0]):
         raise NotFound(NO_MANAGER_HERE)

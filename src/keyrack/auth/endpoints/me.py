@@ -9,26 +9,26 @@ from zoneinfo import available_timezones
 from pydantic import AfterValidator, Field
 
 from keyrack.api.endpoint import Endpoints
-from keyrack.api.exchange import NO_CONTENT, Answer, Request
+from keyrack.api.exchange import NO_CONTENT, Request, Response
 from keyrack.api.path_ids import path_number
 from keyrack.api.permissions import Free
 from keyrack.api.schema.fields import Resource, date_time, int32, int64, string
 from keyrack.api.schema.request_body import AnyText, Body, Text
-from keyrack.auth.authenticator import Access
+from keyrack.auth.authenticator import Authenticator
 from keyrack.auth.login import sign_in
 from keyrack.auth.password_hashing import SHORTEST
-from keyrack.core.error_codes import RATE_LIMITED, Reason
+from keyrack.core.error_codes import RATE_LIMITED, ErrorCode
 from keyrack.core.errors import Forbidden, NotFound, WrongCredentials
 from keyrack.core.settings import Settings
 
 endpoints = Endpoints("Me", Free.PERSON)
 
-WRONG_PASSWORD = Reason(
+WRONG_PASSWORD = ErrorCode(
     "wrong-password",
     "The current password is wrong.",
     "Check it; after many tries wait as long as the next answer says.",
 )
-NO_SESSION = Reason(
+NO_SESSION = ErrorCode(
     "session-not-found",
     "Unable to find a session for the given sessionId which is the manager's.",
     "Use an id that GET /sessions returns.",
@@ -114,12 +114,12 @@ endpoints.get(
     once=False,
     ours=True,
 )
-async def prefer(request: Request, wanted: Preferences) -> Answer:
+async def prefer(request: Request, wanted: Preferences) -> Response:
     await request.db.execute(PREFER, _manager(request), wanted.language, wanted.time_zone, wanted.theme)
     return NO_CONTENT
 
 
-async def hashed(request: Request, wanted: NewPassword, access: Access, settings: Settings) -> str:
+async def hashed(request: Request, wanted: NewPassword, access: Authenticator, settings: Settings) -> str:
     """The hash of the new password, if the current one is right: asked slowly, as whoever has found a browser open may
     be guessing. Raises `Forbidden`, `TooManyRequests`."""
     username = await request.db.fetchval(USERNAME, _manager(request))
@@ -141,13 +141,13 @@ async def hashed(request: Request, wanted: NewPassword, access: Access, settings
     ours=True,
     refuses={403: (WRONG_PASSWORD,), 429: (RATE_LIMITED,)},
 )
-async def change_password(request: Request, hash: str) -> Answer:
+async def change_password(request: Request, hash: str) -> Response:
     await request.db.execute(CHANGE, _manager(request), hash)
     return NO_CONTENT
 
 
 @endpoints.delete("/sessions", "Sign out everywhere: end every session", customer=False, once=False, ours=True)
-async def end_all(request: Request) -> Answer:
+async def end_all(request: Request) -> Response:
     await request.db.execute(END_ALL, _manager(request))
     return NO_CONTENT
 
@@ -161,7 +161,7 @@ async def end_all(request: Request) -> Answer:
     convert={"sessionId": path_number},
     refuses={404: (NO_SESSION,)},
 )
-async def end_one(request: Request) -> Answer:
+async def end_one(request: Request) -> Response:
     if await request.db.fetchval(END_ONE, _manager(request), *request.ids) is None:
         raise NotFound(NO_SESSION)
     return NO_CONTENT

@@ -9,44 +9,46 @@ from pydantic import Field
 
 from keyrack.api.caller import Caller
 from keyrack.api.endpoint import Endpoints
-from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
+from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.path_ids import path_number
 from keyrack.api.permissions import Free
-from keyrack.api.rate_limits import Limit
+from keyrack.api.rate_limits import RateLimit
 from keyrack.api.schema.fields import Resource, boolean, date_time, int32, string
 from keyrack.api.schema.request_body import Body, Int32, Text
 from keyrack.auth import login_challenges, passkeys, totp
-from keyrack.core.error_codes import RATE_LIMITED, Reason
+from keyrack.core.error_codes import RATE_LIMITED, ErrorCode
 from keyrack.core.errors import Conflict, Forbidden, NotFound, Unprocessable
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection
-from keyrack.db.encryption.cipher import Vault
+from keyrack.db.encryption.cipher import Encryption
 
 endpoints = Endpoints("Second factor", Free.CALLER)
 
-SIGN_IN_AGAIN = Reason(
+SIGN_IN_AGAIN = ErrorCode(
     "sign-in-again",
     "This is done within {minutes} minutes of signing in, with the second factor where there is one.",
     "Sign in again, then repeat it.",
 )
-NO_PASSKEY = Reason(
+NO_PASSKEY = ErrorCode(
     "passkey-not-found",
     "Unable to find a passkey for the given passkeyId which is the manager's.",
     "Use an id that GET /me/passkeys returns.",
 )
-NO_APP = Reason("app-not-found", "No app is set up for codes.", "Begin with POST /me/totp.")
-APP_THERE = Reason("app-set-up", "An app is set up for codes already. Remove it first.", "Remove it: DELETE /me/totp.")
-WRONG_CODE = Reason(
+NO_APP = ErrorCode("app-not-found", "No app is set up for codes.", "Begin with POST /me/totp.")
+APP_THERE = ErrorCode(
+    "app-set-up", "An app is set up for codes already. Remove it first.", "Remove it: DELETE /me/totp."
+)
+WRONG_CODE = ErrorCode(
     "wrong-code",
     "The code is wrong.",
     "Send the six digits that the app shows now; the clock of its device must be right.",
 )
-NO_FACTOR = Reason(
+NO_FACTOR = ErrorCode(
     "no-second-factor",
     "Recovery codes stand in for an app or a passkey, and there is none.",
     "Set up an app or a passkey first.",
 )
-LAST_FACTOR = Reason(
+LAST_FACTOR = ErrorCode(
     "last-factor-needed",
     "A role of yours needs a second factor, and this is the last one.",
     "Add another one first, or ask the customer's owner to lift the rule.",
@@ -174,7 +176,7 @@ endpoints.get("/me/passkeys", PASSKEY, "The manager's passkeys", tenant=_manager
     refuses={403: (SIGN_IN_AGAIN,), 409: (passkeys.NO_PASSKEYS, passkeys.TOO_MANY)},
     **ABOUT,
 )
-async def options(request: Request, settings: Settings) -> Answer:
+async def options(request: Request, settings: Settings) -> Response:
     async with request.db.transaction() as connection:
         manager = await _fresh(connection, request, settings)
         made = await passkeys.creation(connection, settings, manager)
@@ -195,8 +197,8 @@ async def options(request: Request, settings: Settings) -> Answer:
     },
     **ABOUT,
 )
-async def add_passkey(request: Request, wanted: NewPasskey, settings: Settings) -> Answer:
-    challenge = await passkeys.asked(request.db, _manager(request), wanted.credential)
+async def add_passkey(request: Request, wanted: NewPasskey, settings: Settings) -> Response:
+    challenge = await passkeys.authentication_options(request.db, _manager(request), wanted.credential)
     async with request.db.transaction() as connection:
         manager = await _fresh(connection, request, settings)
         id, amr = await passkeys.register(connection, settings, manager, wanted.name, wanted.credential, challenge)
@@ -210,7 +212,7 @@ async def add_passkey(request: Request, wanted: NewPasskey, settings: Settings) 
     refuses={403: (SIGN_IN_AGAIN,), 404: (NO_PASSKEY,), 409: (LAST_FACTOR,)},
     **ABOUT,
 )
-async def remove_passkey(request: Request, settings: Settings) -> Answer:
+async def remove_passkey(request: Request, settings: Settings) -> Response:
     if not await request.db.fetchval(HAS_PASSKEY, _manager(request), *request.ids):
         raise NotFound(NO_PASSKEY)
     async with request.db.transaction() as connection:
@@ -230,7 +232,7 @@ async def remove_passkey(request: Request, settings: Settings) -> Answer:
     refuses={403: (SIGN_IN_AGAIN,), 409: (APP_THERE,)},
     **ABOUT,
 )
-async def begin_app(request: Request, settings: Settings, vault: Vault) -> Answer:
+async def begin_app(request: Request, settings: Settings, vault: Encryption) -> Response:
     async with request.db.transaction() as connection:
         manager = await _fresh(connection, request, settings)
         secret = await totp.begin(connection, vault, manager)
@@ -248,8 +250,8 @@ async def begin_app(request: Request, settings: Settings, vault: Vault) -> Answe
     refuses={403: (SIGN_IN_AGAIN,), 404: (NO_APP,), 422: (WRONG_CODE,), 429: (RATE_LIMITED,)},
     **ABOUT,
 )
-async def confirm_app(request: Request, wanted: Code, settings: Settings, vault: Vault) -> Answer:
-    limit = Limit("login", settings.login_rate, settings.login_burst)
+async def confirm_app(request: Request, wanted: Code, settings: Settings, vault: Encryption) -> Response:
+    limit = RateLimit("login", settings.login_rate, settings.login_burst)
     await limit.take(request.db, f"code {_manager(request)}")
     async with request.db.transaction() as connection:
         manager = await _fresh(connection, request, settings)
@@ -268,7 +270,7 @@ async def confirm_app(request: Request, wanted: Code, settings: Settings, vault:
     refuses={403: (SIGN_IN_AGAIN,), 404: (NO_APP,), 409: (LAST_FACTOR,)},
     **ABOUT,
 )
-async def remove_app(request: Request, settings: Settings) -> Answer:
+async def remove_app(request: Request, settings: Settings) -> Response:
     async with request.db.transaction() as connection:
         manager = await _fresh(connection, request, settings)
         if await connection.fetchval(totp.REMOVE, manager) is None:
@@ -286,7 +288,7 @@ async def remove_app(request: Request, settings: Settings) -> Answer:
     refuses={403: (SIGN_IN_AGAIN,), 409: (NO_FACTOR,)},
     **ABOUT,
 )
-async def renew_recovery(request: Request, settings: Settings) -> Answer:
+async def renew_recovery(request: Request, settings: Settings) -> Response:
     async with request.db.transaction() as connection:
         manager = await _fresh(connection, request, settings)
         if not await connection.fetchval(HAS, manager):

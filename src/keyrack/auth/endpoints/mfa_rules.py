@@ -9,15 +9,15 @@ from pydantic import Field
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import TAGGED, Endpoints
-from keyrack.api.exchange import NO_CONTENT, Answer, Request
+from keyrack.api.exchange import NO_CONTENT, Request, Response
 from keyrack.api.permissions import Role
-from keyrack.api.schema.request_body import Grant
-from keyrack.core.error_codes import Reason
+from keyrack.api.schema.request_body import StrictBody
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict
 
 endpoints = Endpoints("Second factor", "managers")
 
-RULE_WITHOUT_FACTOR = Reason(
+RULE_WITHOUT_FACTOR = ErrorCode(
     "rule-without-factor",
     "Whoever makes a second factor needed has signed in with one, so that nobody locks out themselves.",
     "Sign in with a passkey or a code, then set the rule.",
@@ -31,7 +31,7 @@ insert into factor_rule (customer_id, role) select $1, unnest($2::text[]) on con
 """
 
 
-class FactorRules(Grant):
+class FactorRules(StrictBody):
     """The roles that need a second factor."""
 
     roles: Annotated[list[Role], Field(max_length=len(Role))]
@@ -46,9 +46,9 @@ class FactorRules(Grant):
     headers=TAGGED,
     ours=True,
 )
-async def rules(request: Request) -> Answer:
+async def rules(request: Request) -> Response:
     rows = await request.db.fetch(RULES, request.customer)
-    return conditional_requests.made(request, json.dumps({"roles": [row["role"] for row in rows]}).encode())
+    return conditional_requests.created_response(request, json.dumps({"roles": [row["role"] for row in rows]}).encode())
 
 
 @endpoints.put(
@@ -59,7 +59,7 @@ async def rules(request: Request) -> Answer:
     ours=True,
     refuses={409: (RULE_WITHOUT_FACTOR,)},
 )
-async def set_rules(request: Request, wanted: FactorRules) -> Answer:
+async def set_rules(request: Request, wanted: FactorRules) -> Response:
     """It holds within a second, for those who are signed in as well."""
     roles = [str(role) for role in wanted.roles]
     if roles and "mfa" not in (request.caller.amr if request.caller else ()):

@@ -7,14 +7,14 @@ from typing import Any
 from pydantic import BaseModel
 
 from keyrack.api.endpoint import Endpoints
-from keyrack.api.exchange import Answer, Request, answer
+from keyrack.api.exchange import Request, Response, answer
 from keyrack.api.permissions import Free
-from keyrack.api.rate_limits import Limit
+from keyrack.api.rate_limits import RateLimit
 from keyrack.auth import access_tokens, client_authentication
 from keyrack.auth.access_tokens import TOKEN_SECONDS
 from keyrack.auth.api_keys import MISSING, KeyRefused
-from keyrack.auth.authenticator import Access
-from keyrack.auth.client_authentication import INVALID_CLIENT, Shown
+from keyrack.auth.authenticator import Authenticator
+from keyrack.auth.client_authentication import INVALID_CLIENT, AuthenticatedClient
 from keyrack.auth.endpoints.oauth2_forms import (
     FORM_TOO_LONG,
     GIVEN_TWICE,
@@ -23,8 +23,8 @@ from keyrack.auth.endpoints.oauth2_forms import (
     MISSING_PARAMETER,
     OTHER_GRANT,
     TWO_WAYS,
+    ClientCredentials,
     ClientGrant,
-    Credentials,
     Grant,
     PasswordGrant,
     Revocation,
@@ -33,28 +33,28 @@ from keyrack.auth.endpoints.oauth2_forms import (
     revocation,
 )
 from keyrack.auth.login import sign_in
-from keyrack.core.error_codes import NO_FORM, RATE_LIMITED, WRONG_CREDENTIALS, Reason
+from keyrack.core.error_codes import NO_FORM, RATE_LIMITED, WRONG_CREDENTIALS, ErrorCode
 from keyrack.core.errors import GrantRefused, InvalidClient, Unauthorized
 from keyrack.core.settings import Settings
 
 endpoints = Endpoints("Authentication")
 
-OTHERS_TOKEN = Reason(
+OTHERS_TOKEN = ErrorCode(
     "token-of-another",
     "The token is another client's.",
     "Have the client that got the token revoke it, or remove the secret that it was got by.",
 )
-NO_CLIENT = Reason(
+NO_CLIENT = ErrorCode(
     "client-must-show-itself",
     "The token is a client's, and only that client revokes it.",
     "Send the client's id and secret, as for getting a token.",
 )
-PASSWORD_NOT_ENOUGH = Reason(
+PASSWORD_NOT_ENOUGH = ErrorCode(
     "password-not-enough",
     "A password alone signs this manager in nowhere: it has a second factor, or a role that needs one.",
     "Sign in to the console; programs use a client of their own instead of a person's password.",
 )
-FORM: tuple[Reason, ...] = (FORM_TOO_LONG, NO_FORM, GIVEN_TWICE, MISSING_PARAMETER, INVALID_PARAMETER, TWO_WAYS)
+FORM: tuple[ErrorCode, ...] = (FORM_TOO_LONG, NO_FORM, GIVEN_TWICE, MISSING_PARAMETER, INVALID_PARAMETER, TWO_WAYS)
 FRESH = {"Cache-Control": "no-store"}
 # Of rows where somebody shows a secret to a form
 SECRETS: dict[str, Any] = {
@@ -86,7 +86,7 @@ class AccessToken(BaseModel):
     secret=True,
     **SECRETS,
 )
-async def token(request: Request, wanted: Grant, settings: Settings, access: Access) -> Answer:
+async def token(request: Request, wanted: Grant, settings: Settings, access: Authenticator) -> Response:
     if isinstance(wanted, ClientGrant):
         return await _for_client(request, wanted, settings, access)
     if request.without_key:
@@ -100,7 +100,7 @@ async def token(request: Request, wanted: Grant, settings: Settings, access: Acc
     )
 
 
-async def _for_client(request: Request, wanted: ClientGrant, settings: Settings, access: Access) -> Answer:
+async def _for_client(request: Request, wanted: ClientGrant, settings: Settings, access: Authenticator) -> Response:
     proven = access.check()
     shown = await _shown(request, credentials(request.authorization, wanted), settings)
     access.hold(proven)
@@ -116,12 +116,12 @@ async def _for_client(request: Request, wanted: ClientGrant, settings: Settings,
     return answer(told, headers=FRESH)
 
 
-async def _shown(request: Request, given: Credentials | None, settings: Settings) -> Shown:
+async def _shown(request: Request, given: ClientCredentials | None, settings: Settings) -> AuthenticatedClient:
     """The client that shows a secret. Raises `InvalidClient`, `TooManyRequests`."""
     by_header = request.authorization is not None
     if given is None:
         raise InvalidClient(INVALID_CLIENT, by_header=by_header)
-    return await client_authentication.shown(
+    return await client_authentication.authenticate_client(
         request.db, settings, given.id, given.secret, request.address, by_header=by_header
     )
 
@@ -136,7 +136,7 @@ async def _shown(request: Request, given: Credentials | None, settings: Settings
     ours=True,
     **SECRETS,
 )
-async def revoke(request: Request, wanted: Revocation, settings: Settings, access: Access) -> Answer:
+async def revoke(request: Request, wanted: Revocation, settings: Settings, access: Authenticator) -> Response:
     """RFC 7009. What is no token of ours, or is over, is revoked already. A manager's token is revoked by whoever has
     it and the API key, which is all that it takes to use it."""
     given = credentials(request.authorization, wanted)
@@ -146,13 +146,13 @@ async def revoke(request: Request, wanted: Revocation, settings: Settings, acces
     try:
         found = await access.token_of(f"Bearer {wanted.token}")
     except Unauthorized:
-        return Answer(200, headers=FRESH)
+        return Response(200, headers=FRESH)
     if shown is None and found.secret is not None:
         raise InvalidClient(NO_CLIENT)
     if shown is not None and found.subject != shown.subject:
         raise GrantRefused("unauthorized_client", OTHERS_TOKEN)
-    limit = Limit("revocations", settings.revocation_rate, settings.revocation_burst)
+    limit = RateLimit("revocations", settings.revocation_rate, settings.revocation_burst)
     await limit.take(request.db, str(found.subject))
     await access_tokens.revoke(request.db, found)
     access.forget()  # the other processes hear of it
-    return Answer(200, headers=FRESH)
+    return Response(200, headers=FRESH)

@@ -12,33 +12,33 @@ from pydantic import BaseModel
 
 from keyrack.api.permissions import PROGRAMS
 from keyrack.auth.client_authentication import INVALID_CLIENT
-from keyrack.core.error_codes import NO_FORM, Reason
+from keyrack.core.error_codes import NO_FORM, ErrorCode
 from keyrack.core.errors import GrantRefused, InvalidClient
 
 LONGEST = 32_768  # bytes of a form: enough for a thousand characters of each parameter, percent-encoded
-FORM_TOO_LONG = Reason(
+FORM_TOO_LONG = ErrorCode(
     "form-too-long",
     f"The form is longer than {LONGEST} bytes.",
     "Send the parameters that are named for it, and nothing else.",
 )
-GIVEN_TWICE = Reason("parameter-given-twice", "A parameter is given more than once.", "Send each parameter once.")
-MISSING_PARAMETER = Reason(
+GIVEN_TWICE = ErrorCode("parameter-given-twice", "A parameter is given more than once.", "Send each parameter once.")
+MISSING_PARAMETER = ErrorCode(
     "missing-parameter", "The parameter {name} is missing.", "Send all parameters that are named for this grant."
 )
-INVALID_PARAMETER = Reason(
+INVALID_PARAMETER = ErrorCode(
     "invalid-parameter", "The parameter {name} is not valid.", "Send at most {most} characters, without U+0000."
 )
-OTHER_GRANT = Reason(
+OTHER_GRANT = ErrorCode(
     "unsupported-grant-type",
     "The only grant_type here is password or client_credentials.",
     "Send grant_type=password for a manager, grant_type=client_credentials for a machine client.",
 )
-INVALID_SCOPE = Reason(
+INVALID_SCOPE = ErrorCode(
     "invalid-scope",
     "A scope is none, or none that the client has.",
     "Send some of the client's scopes with blanks between them, or no scope for all of them.",
 )
-TWO_WAYS = Reason(
+TWO_WAYS = ErrorCode(
     "two-client-authentications",
     "The client shows itself in two ways.",
     "Send its id and secret in the header Authorization or in the form, not in both (RFC 6749, section 2.3).",
@@ -75,7 +75,7 @@ class Revocation(InForm):
     token_type_hint: str | None = None
 
 
-class Credentials(BaseModel):
+class ClientCredentials(BaseModel):
     """What a client shows."""
 
     id: str
@@ -106,7 +106,7 @@ def revocation(body: bytes) -> Revocation:
     return Revocation(token=_needed(form, "token", LONG), **_in_form(form))
 
 
-def credentials(authorization: str | None, form: InForm) -> Credentials | None:
+def credentials(authorization: str | None, form: InForm) -> ClientCredentials | None:
     """What a client shows, by the header or by the form; None where it shows nothing. Raises `GrantRefused` for both
     ways at once, and `InvalidClient` for what is neither."""
     scheme, _, encoded = (authorization or "").partition(" ")
@@ -122,10 +122,10 @@ def credentials(authorization: str | None, form: InForm) -> Credentials | None:
     if not form.client_id or not form.client_secret:
         name = "client_secret" if form.client_id else "client_id"
         raise GrantRefused("invalid_request", MISSING_PARAMETER.format(name=name))
-    return Credentials(id=form.client_id, secret=form.client_secret)
+    return ClientCredentials(id=form.client_id, secret=form.client_secret)
 
 
-def _basic(encoded: str) -> Credentials:
+def _basic(encoded: str) -> ClientCredentials:
     """Id and secret as RFC 6749, section 2.3.1, has them: each encoded as in a form, then as RFC 7617 has them."""
     try:
         id, colon, secret = b64decode(encoded, validate=True).decode("ascii").partition(":")
@@ -136,7 +136,7 @@ def _basic(encoded: str) -> Credentials:
     id, secret = unquote_plus(id), unquote_plus(secret)
     if "\0" in id + secret:
         raise InvalidClient(INVALID_CLIENT, by_header=True)
-    return Credentials(id=id, secret=secret)
+    return ClientCredentials(id=id, secret=secret)
 
 
 def _parameters(body: bytes) -> Mapping[str, str]:

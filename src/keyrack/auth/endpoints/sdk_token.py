@@ -13,19 +13,19 @@ from pydantic import BaseModel
 
 from keyrack.api.caller import permit
 from keyrack.api.endpoint import Endpoints
-from keyrack.api.exchange import Answer, Request, answer
+from keyrack.api.exchange import Request, Response, answer
 from keyrack.api.permissions import Permission
 from keyrack.api.schema.request_body import Body, Int32, Name
 from keyrack.auth import app_tokens
-from keyrack.auth.authenticator import Access
-from keyrack.core.error_codes import Reason
+from keyrack.auth.authenticator import Authenticator
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import BadRequest
 from keyrack.core.secret_hashes import digest
 from keyrack.fleet import group_scope_checks
 
 endpoints = Endpoints("App SDK", "sdk")
 
-INVALID_COMBINATION = Reason(
+INVALID_COMBINATION = ErrorCode(
     "invalid-sdk-combination",
     "Invalid combination of customerId, sdkKey and userId.",
     "The key and the user must both be of the customer, and the customer one of yours.",
@@ -60,13 +60,13 @@ class SdkToken(BaseModel):
     secret=True,
     refuses={400: (INVALID_COMBINATION,)},
 )
-async def token(request: Request, wanted: SdkTokenRequest, access: Access) -> Answer:
+async def token(request: Request, wanted: SdkTokenRequest, access: Authenticator) -> Response:
     subject = None
     if request.caller and wanted.customer_id in request.caller.grants:
         permit(request.caller, Permission.SDK_WRITE, wanted.customer_id)
         scope = request.caller.grant(wanted.customer_id).scope
         user = wanted.user_id
-        if scope is not None and await group_scope_checks.hidden(
+        if scope is not None and await group_scope_checks.ids_out_of_scope(
             request.db, wanted.customer_id, scope, [("userId", user)]
         ):
             raise BadRequest(INVALID_COMBINATION)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import PUBLIC, TAGGED, Endpoints
-from keyrack.api.exchange import Answer, Request, answer
+from keyrack.api.exchange import Request, Response, answer
 from keyrack.api.permissions import PROGRAMS
-from keyrack.auth.authenticator import Access
+from keyrack.auth.authenticator import Authenticator
 from keyrack.core.settings import Settings
 
 endpoints = Endpoints("Authentication")
@@ -15,7 +15,7 @@ BY_SECRET = ["client_secret_basic", "client_secret_post"]
 
 
 @endpoints.write("GET", "/.well-known/jwks.json", "The public keys of the tokens", headers=TAGGED, **PUBLIC)
-async def jwks(request: Request, access: Access) -> Answer:
+async def jwks(request: Request, access: Authenticator) -> Response:
     keys = await access.signing_keys()
     return conditional_requests.document(request, answer(keys.public()))
 
@@ -23,7 +23,7 @@ async def jwks(request: Request, access: Access) -> Answer:
 @endpoints.write(
     "GET", "/.well-known/openid-configuration", "Where the token endpoint and the keys are", headers=TAGGED, **PUBLIC
 )
-async def discovery(request: Request, settings: Settings) -> Answer:
+async def discovery(request: Request, settings: Settings) -> Response:
     """OpenID Connect Discovery 1.0, section 3, as far as it applies."""
     told = _server(settings) | {
         "response_types_supported": ["id_token"],
@@ -41,7 +41,7 @@ async def discovery(request: Request, settings: Settings) -> Answer:
     headers=TAGGED,
     **PUBLIC,
 )
-async def authorization_server(request: Request, settings: Settings) -> Answer:
+async def authorization_server(request: Request, settings: Settings) -> Response:
     """RFC 8414, section 2. There is no authorization endpoint, so no response type."""
     return conditional_requests.document(request, answer({**_server(settings), "response_types_supported": []}))
 

@@ -21,10 +21,10 @@ from keyrack.core.metrics.catalog import MAILS
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
 from keyrack.db.connection import UNREACHABLE, Database, Row
-from keyrack.db.throttled_log import Interruptions
+from keyrack.db.throttled_log import ThrottledLogger
 
 log = structlog.get_logger("keyrack.mail")
-seldom = Interruptions("keyrack.mail")
+seldom = ThrottledLogger("keyrack.mail")
 
 POLL = 2.0  # seconds between two looks for mails that wait
 FIRST, LONGEST = 30, 3_600  # seconds until a mail that was not taken is tried again, at first and at most
@@ -115,7 +115,7 @@ class Postman:
         sender = settings.mail_from or ""
         async with self._db.transaction() as connection:
             if row["kind"] == "password":
-                anew = await password_reset.made(connection, settings, row["address"])
+                anew = await password_reset.create_link(connection, settings, row["address"])
                 if anew is None:
                     return None
                 return written(

@@ -12,15 +12,15 @@ DEFAULT = "en"
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class MailTemplate:
     """A subject and a body, with places to fill."""
 
     subject: str
     body: str
 
 
-INVITATION: Mapping[str, Text] = {
-    "en": Text(
+INVITATION: Mapping[str, MailTemplate] = {
+    "en": MailTemplate(
         "Invitation to Keyrack: {customer}",
         """\
 {by} invites you to act for {customer} in Keyrack, in the role {role}.
@@ -32,7 +32,7 @@ Open this link to accept. It works once, until {until}:
 If you do not know what this is about, do nothing: without the link nothing happens.
 """,
     ),
-    "de": Text(
+    "de": MailTemplate(
         "Einladung zu Keyrack: {customer}",
         """\
 {by} lädt Sie ein, in Keyrack für {customer} zu handeln, in der Rolle {role}.
@@ -45,8 +45,8 @@ Wenn Sie nicht wissen, worum es geht, tun Sie nichts: Ohne den Link geschieht ni
 """,
     ),
 }
-PASSWORD: Mapping[str, Text] = {
-    "en": Text(
+PASSWORD: Mapping[str, MailTemplate] = {
+    "en": MailTemplate(
         "Set a new password for Keyrack",
         """\
 Somebody, probably you, has asked for a new password for the account {address} in Keyrack.
@@ -58,7 +58,7 @@ Open this link to set one. It works once, for {minutes} minutes:
 If it was not you, do nothing: your password stays as it is.
 """,
     ),
-    "de": Text(
+    "de": MailTemplate(
         "Neues Kennwort für Keyrack",
         """\
 Jemand, wahrscheinlich Sie, hat für das Konto {address} in Keyrack ein neues Kennwort verlangt.
@@ -71,7 +71,7 @@ Wenn Sie es nicht waren, tun Sie nichts: Ihr Kennwort bleibt, wie es ist.
 """,
     ),
 }
-TEST = Text(
+TEST = MailTemplate(
     "Keyrack can send mail", "This is a test from {host}. Whoever runs that server has asked for it.\n"
 )  # fmt: skip
 ROLES_DE = {
@@ -85,7 +85,7 @@ def language_of(wanted: str | None) -> str:
     return wanted if wanted is not None and wanted in INVITATION else DEFAULT
 
 
-def written(text: Text, sender: str, to: str, **places: object) -> EmailMessage:
+def written(text: MailTemplate, sender: str, to: str, **places: object) -> EmailMessage:
     """A mail in plain text (RFC 5322). What is filled in cannot end a header: a subject is one line. Raises
     `ValueError` for an address that is none."""
     name, address = parseaddr(sender)

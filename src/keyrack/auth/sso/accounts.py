@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import LiteralString
 
 from keyrack.auth import invitations, login_challenges
-from keyrack.auth.authenticator import SignedIn
-from keyrack.auth.invitations import AccountThere, LinkOver
+from keyrack.auth.authenticator import AuthenticatedManager
+from keyrack.auth.invitations import AccountExists, LinkExpired
 from keyrack.auth.sso.errors import NotSignedIn
-from keyrack.auth.sso.id_tokens import Account
+from keyrack.auth.sso.id_tokens import ProviderAccount
 from keyrack.auth.sso.providers import Provider
 from keyrack.db.audit_context import Actor, acting
 from keyrack.db.connection import Connection, Database, Row, Statements
@@ -39,7 +39,7 @@ OWN: LiteralString = "select true from manager_identity where provider_id = $1 a
 OF_SESSION: LiteralString = "select provider_id from session where hash = $1"
 
 
-async def signed_in(db: Database, provider: Provider, account: Account, who: Actor) -> SignedIn:
+async def find_manager(db: Database, provider: Provider, account: ProviderAccount, who: Actor) -> AuthenticatedManager:
     """The manager whose account it is, who may be connected with it by that: `who` acts then, in its name. Raises
     `NotSignedIn`."""
     row = await db.fetchrow(KNOWN, provider.id, account.subject)
@@ -48,10 +48,10 @@ async def signed_in(db: Database, provider: Provider, account: Account, who: Act
     if row["is_disabled"]:
         raise NotSignedIn("unknown", "the manager is disabled")
     amr = ("fed", "mfa") if account.has_mfa else ("fed",)
-    return SignedIn(row["manager_id"], row["subject"], row["sign_outs"], amr, provider=provider.id)
+    return AuthenticatedManager(row["manager_id"], row["subject"], row["sign_outs"], amr, provider=provider.id)
 
 
-async def _by_address(db: Database, provider: Provider, account: Account, who: Actor) -> Row:
+async def _by_address(db: Database, provider: Provider, account: ProviderAccount, who: Actor) -> Row:
     if account.email is None:
         raise NotSignedIn("unknown", "nobody is connected with the account, and it has no verified address")
     domain = account.email.rpartition("@")[2]
@@ -66,15 +66,15 @@ async def _by_address(db: Database, provider: Provider, account: Account, who: A
 
 
 async def invited(
-    db: Database, provider: Provider, account: Account, who: Actor, invitation: bytes
-) -> tuple[SignedIn, int]:
+    db: Database, provider: Provider, account: ProviderAccount, who: Actor, invitation: bytes
+) -> tuple[AuthenticatedManager, int]:
     """Who accepts an invitation by an account, and the customer: its manager, or somebody new, who is connected with
     the account from then on. An account does not make its holder the manager who has the invited address already.
     Raises `NotSignedIn`."""
     try:
-        found = await invitations.found(db, invitation)
+        found = await invitations.find_pending(db, invitation)
         if found.manager is not None or await db.fetchrow(KNOWN, provider.id, account.subject):
-            signed = await signed_in(db, provider, account, who)
+            signed = await find_manager(db, provider, account, who)
             if signed.manager != found.manager:
                 raise NotSignedIn("invitation", "the invitation is to another address than that of the manager")
             acting.set(who)
@@ -86,12 +86,12 @@ async def invited(
             manager = await invitations.accept(connection, invitation, manager=None)
             if not await _connected(connection, provider, account, manager):
                 raise NotSignedIn("connected", "the account was connected with somebody else meanwhile")
-    except (LinkOver, AccountThere):
+    except (LinkExpired, AccountExists):
         raise NotSignedIn("invitation", "the invitation is not good any more") from None
-    return await signed_in(db, provider, account, who), found.customer
+    return await find_manager(db, provider, account, who), found.customer
 
 
-async def connect(db: Database, provider: Provider, account: Account, manager: int) -> None:
+async def connect(db: Database, provider: Provider, account: ProviderAccount, manager: int) -> None:
     """Connect an account with a manager who is signed in. Raises `NotSignedIn` where it is another one's, or where the
     manager has one of this provider already."""
     async with db.transaction() as connection:
@@ -102,14 +102,14 @@ async def connect(db: Database, provider: Provider, account: Account, manager: i
             raise NotSignedIn("connected", "the account is somebody else's, or the manager has another one")
 
 
-async def _connected(connection: Connection, provider: Provider, account: Account, manager: int) -> bool:
+async def _connected(connection: Connection, provider: Provider, account: ProviderAccount, manager: int) -> bool:
     """Whether the account is the manager's, now or since before."""
     if await connection.fetchval(CONNECT, provider.id, account.subject, manager) is not None:
         return True
     return bool(await connection.fetchval(OWN, provider.id, account.subject, manager))
 
 
-async def wants_factor(statements: Statements, signed_in: SignedIn) -> bool:
+async def wants_factor(statements: Statements, signed_in: AuthenticatedManager) -> bool:
     """Whether somebody has a second factor here, and has shown none at the provider."""
     return "mfa" not in signed_in.amr and await login_challenges.has_factor(statements, signed_in.manager)
 

@@ -29,7 +29,7 @@ MFA = frozenset(("mfa", "http://schemas.openid.net/pape/policies/2007/06/multi-f
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ProviderAccount:
     """Who somebody is at a provider."""
 
     subject: str
@@ -44,7 +44,7 @@ async def verified(
     now: float,
     skew: int,
     keys: Callable[[str | None], Awaitable[list[Key]]],
-) -> Account:
+) -> ProviderAccount:
     """The account that a token is about; `keys` finds the provider's by their `kid`. Raises `ProviderTrouble`."""
     if not isinstance(token, str) or not token:
         raise ProviderTrouble("id_token: there is none in the answer")
@@ -121,7 +121,7 @@ def _time(claims: dict[str, Any], name: str) -> float:
     return value
 
 
-def _account(claims: dict[str, Any], provider: Provider) -> Account:
+def _account(claims: dict[str, Any], provider: Provider) -> ProviderAccount:
     subject, email = claims.get("sub"), claims.get("email")
     if not isinstance(subject, str) or not 1 <= len(subject) <= LONGEST_SUBJECT or not subject.isprintable():
         raise ProviderTrouble("sub: the identity token is about nobody")
@@ -129,4 +129,4 @@ def _account(claims: dict[str, Any], provider: Provider) -> Account:
     methods, acr = claims.get("amr"), claims.get("acr")
     said = [acr, *cast("list[object]", methods)] if isinstance(methods, list) else [acr]
     has_mfa = provider.counts_mfa and any(isinstance(one, str) and one in MFA for one in said)
-    return Account(subject, email if is_verified else None, has_mfa)
+    return ProviderAccount(subject, email if is_verified else None, has_mfa)

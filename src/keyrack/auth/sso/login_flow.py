@@ -15,13 +15,13 @@ from urllib.parse import urlencode
 from keyrack.auth.sso import id_tokens, login_states, providers
 from keyrack.auth.sso.discovery import Directory, Metadata
 from keyrack.auth.sso.errors import NotSignedIn, ProviderTrouble
-from keyrack.auth.sso.id_tokens import Account
-from keyrack.auth.sso.login_states import Asked
+from keyrack.auth.sso.id_tokens import ProviderAccount
+from keyrack.auth.sso.login_states import LoginStart
 from keyrack.auth.sso.providers import Provider
 from keyrack.core.secret_hashes import new_secret
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
-from keyrack.db.encryption.cipher import Vault
+from keyrack.db.encryption.cipher import Encryption
 
 if TYPE_CHECKING:
     from keyrack.auth.sso.provider_client import Fetcher
@@ -34,18 +34,18 @@ DECLINED = ("access_denied", "login_required", "interaction_required", "consent_
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
+class SignInResult:
     """Who has come back from a provider, and what for."""
 
     provider: Provider
-    account: Account
-    asked: Asked
+    account: ProviderAccount
+    asked: LoginStart
 
 
 class SignOn:
     """What one process needs for single sign-on; it asks nobody until somebody signs in."""
 
-    def __init__(self, db: Database, settings: Settings, vault: Vault) -> None:
+    def __init__(self, db: Database, settings: Settings, vault: Encryption) -> None:
         self._db = db
         self._settings = settings
         self._vault = vault
@@ -56,14 +56,14 @@ class SignOn:
         if self._made is not None:
             await self._made.close()
 
-    async def begin(self, name: str, browser: str, asked: Asked) -> str:
+    async def begin(self, name: str, browser: str, asked: LoginStart) -> str:
         """Where to send the browser with this secret in its cookie. Raises `NotSignedIn`."""
         provider = await providers.named(self._db, name)
         if provider is None:
             raise ProviderTrouble("there is no such provider")
         metadata = await self._directory.metadata(provider)
         state = new_secret()
-        await login_states.begin(self._db, provider.id, state, browser, asked, self._settings)
+        await login_states.create_state(self._db, provider.id, state, browser, asked, self._settings)
         told = {
             "response_type": "code",
             "client_id": provider.client_id,
@@ -78,12 +78,12 @@ class SignOn:
             told["prompt"] = "login"
         return _with(metadata.authorization, told)
 
-    async def finish(self, query: Mapping[str, Sequence[str]], browser: str | None) -> Came:
+    async def finish(self, query: Mapping[str, Sequence[str]], browser: str | None) -> SignInResult:
         """Who has come back with this query of the callback's address. Raises `NotSignedIn`."""
         state = _one(query, "state")
         if not browser or not state:
             raise NotSignedIn("lapsed", "the answer has no state, or the browser no cookie")
-        taken = await login_states.take(self._db, state, browser)
+        taken = await login_states.consume_state(self._db, state, browser)
         provider = await providers.of_id(self._db, taken.provider)
         if provider is None:
             raise ProviderTrouble("there is no such provider any more")
@@ -99,7 +99,7 @@ class SignOn:
             self._settings.provider_skew,
             lambda kid: self._directory.keys(provider, kid),
         )
-        return Came(provider, account, taken.asked)
+        return SignInResult(provider, account, taken.asked)
 
     async def end(self, provider: int) -> str | None:
         """Where a browser signs out at the provider as well (OpenID Connect RP-Initiated Logout, section 2), if it

@@ -16,7 +16,7 @@ from keyrack.auth.sso.errors import NotSignedIn
 from keyrack.core.secret_hashes import digest
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
-from keyrack.db.row_batches import repeat
+from keyrack.db.row_batches import run_in_batches
 
 SECONDS = 600  # that one may take
 
@@ -37,7 +37,7 @@ select count(*) from gone
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class LoginStart:
     """What a sign-in was begun for."""
 
     next: str  # where to go then
@@ -47,11 +47,11 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ResumedLogin:
     """A sign-in that is taken up again."""
 
     provider: int
-    asked: Asked
+    asked: LoginStart
 
 
 def nonce(browser: str, state: str) -> str:
@@ -74,8 +74,8 @@ def _made(what: str, browser: str, state: str) -> str:
     return urlsafe_b64encode(made).rstrip(b"=").decode()
 
 
-async def begin(
-    statements: Statements, provider: int, state: str, browser: str, asked: Asked, settings: Settings
+async def create_state(
+    statements: Statements, provider: int, state: str, browser: str, asked: LoginStart, settings: Settings
 ) -> None:
     """Keep that it was begun. Raises `NotSignedIn` where too many are under way."""
     begun = await statements.fetchval(
@@ -86,14 +86,16 @@ async def begin(
         raise NotSignedIn("crowded", "too many sign-ins are under way: KEYRACK_PROVIDER_SIGN_INS")
 
 
-async def take(statements: Statements, state: str, browser: str) -> Taken:
+async def consume_state(statements: Statements, state: str, browser: str) -> ResumedLogin:
     """Take one up again, which nobody can do twice. Raises `NotSignedIn`: it is over, or another browser's."""
     row = await statements.fetchrow(TAKE, digest(state), digest(browser))
     if row is None:
         raise NotSignedIn("lapsed", "this browser has no such sign-in under way")
-    return Taken(row["provider_id"], Asked(row["next"], row["time_zone"], row["manager_id"], row["invitation"]))
+    return ResumedLogin(
+        row["provider_id"], LoginStart(row["next"], row["time_zone"], row["manager_id"], row["invitation"])
+    )
 
 
 async def forget(db: Database, settings: Settings) -> None:
     """Forget the sign-ins that nobody has gone through with. A step of housekeeping."""
-    await repeat(db, settings.housekeeping_rows, FORGET)
+    await run_in_batches(db, settings.housekeeping_rows, FORGET)

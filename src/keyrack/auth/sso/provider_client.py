@@ -18,7 +18,7 @@ from keyrack import __version__
 from keyrack.auth.sso.errors import ProviderTrouble
 from keyrack.auth.sso.provider_urls import allows
 from keyrack.core.settings import Settings
-from keyrack.core.ssrf_guard import Forbidden, Guard
+from keyrack.core.ssrf_guard import AddressForbidden, Guard
 
 MOST = 256 << 10  # bytes of an answer
 LOOPBACK = "127.0.0.0/8, ::1"
@@ -74,7 +74,7 @@ class Fetcher:
     def _socket(self, info: Any) -> socket.socket:
         family, kind, proto, _, where = info
         if not self._guard.may_dial(where[0]):
-            raise Forbidden(f"{where[0]} is not public and not in KEYRACK_PROVIDER_NETWORKS")
+            raise AddressForbidden(f"{where[0]} is not public and not in KEYRACK_PROVIDER_NETWORKS")
         return socket.socket(family, kind, proto)
 
 

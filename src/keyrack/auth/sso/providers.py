@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from keyrack.db.connection import Connection, Row, Statements
-from keyrack.db.encryption.cipher import Vault
+from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import CLIENT_SECRET
 
 # What may sign an identity token: a public key verifies each of them (RFC 7518, section 3.1; RFC 8037)
@@ -65,24 +65,24 @@ async def of_id(statements: Statements, id: int) -> Provider | None:
     return _provider(await statements.fetchrow(OF_ID, id))
 
 
-async def shown(statements: Statements) -> list[tuple[str, str]]:
+async def as_json(statements: Statements) -> list[tuple[str, str]]:
     """Name and label of each, as pages offer them."""
     return [(row["name"], row["label"]) for row in await statements.fetch(SHOWN, MOST)]
 
 
-async def secret(statements: Statements, vault: Vault, provider: Provider) -> str:
+async def secret(statements: Statements, vault: Encryption, provider: Provider) -> str:
     """The client's secret at a provider. Raises `CannotOpen`."""
     return await vault.open(await statements.fetchval(SECRET, provider.id), CLIENT_SECRET, 0, provider.id)
 
 
-async def seal(connection: Connection, vault: Vault, id: int, client_secret: str) -> None:
+async def seal(connection: Connection, vault: Encryption, id: int, client_secret: str) -> None:
     """Keep the client's secret, sealed. Raises `CannotOpen`."""
     await connection.execute(SEAL, id, await vault.seal(connection, client_secret, CLIENT_SECRET, 0, id))
 
 
 async def add(
     connection: Connection,
-    vault: Vault,
+    vault: Encryption,
     name: str,
     label: str,
     issuer: str,

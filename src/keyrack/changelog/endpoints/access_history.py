@@ -11,12 +11,12 @@ from pydantic import Field
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import TAGGED, Endpoints
-from keyrack.api.exchange import Answer, Request
-from keyrack.api.query_parameters import INVALID, MOMENT, Parameter, a_time, given
+from keyrack.api.exchange import Request, Response
+from keyrack.api.query_parameters import INVALID, MOMENT, QueryParameter, a_time, given
 from keyrack.api.schema.request_body import Body, Id, Moment
 from keyrack.changelog import access_queries
-from keyrack.changelog.access_queries import Known, Thing
-from keyrack.core.error_codes import EMPTY_RANGE, Fault, Reason
+from keyrack.changelog.access_queries import HistoryExtent, Thing
+from keyrack.core.error_codes import EMPTY_RANGE, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Gone, NotFound, Unavailable
 from keyrack.core.settings import Settings
 from keyrack.fleet import group_scope_checks
@@ -25,34 +25,34 @@ from keyrack.fleet.endpoints.users import NO_USER
 
 endpoints = Endpoints("Access", "access")
 
-AT_OR_RANGE = Reason(
+AT_OR_RANGE = ErrorCode(
     "at-or-range",
     "Either at is given, or both from and to, or none of them.",
     "Send at for a time, from and to for what was between, and nothing for now.",
 )
-IN_FUTURE = Reason(
+IN_FUTURE = ErrorCode(
     "time-in-future",
     "The {name} lies in the future, and nobody knows yet what will be known then.",
     "Send a time that has been, or none for now. What is to come is in GET /assignments.",
 )
-GONE = Reason(
+GONE = ErrorCode(
     "access-gone",
     "Who had access is known from {oldest} on.",
     "Ask for that time or a later one: `oldestTime` of the problem has it. What was before is not kept any more.",
 )
-BEHIND = Reason(
+BEHIND = ErrorCode(
     "access-behind",
     "What was changed up to that time has not got its numbers yet, and an answer would leave it out.",
     "Ask again soon. If it stays so, `keyrack status` says what holds the numbers up.",
 )
-TOO_MANY = Reason(
+TOO_MANY = ErrorCode(
     "too-many-stretches",
     "More than {most} stretches are in that time.",
     "Ask for a shorter time, or of each user or car alone.",
 )
-AT = Parameter("at", a_time, "The time that is asked about; without it, and without `from` and `to`, now.", MOMENT)
-FROM = Parameter("from", a_time, "The beginning of the time that is asked about, with `to`.", MOMENT)
-TO = Parameter("to", a_time, "Its end, which is not part of it; one that lies in the future is now.", MOMENT)
+AT = QueryParameter("at", a_time, "The time that is asked about; without it, and without `from` and `to`, now.", MOMENT)
+FROM = QueryParameter("from", a_time, "The beginning of the time that is asked about, with `to`.", MOMENT)
+TO = QueryParameter("to", a_time, "Its end, which is not part of it; one that lies in the future is now.", MOMENT)
 OPTIONS = (AT, FROM, TO)
 
 LONG = Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
@@ -114,7 +114,7 @@ REFUSES = {400: (INVALID, AT_OR_RANGE, EMPTY_RANGE, IN_FUTURE, TOO_MANY), 410: (
     refuses={**REFUSES, 404: (NO_CAR,)},
     **ROW,
 )
-async def of_car(request: Request, settings: Settings) -> Answer:
+async def of_car(request: Request, settings: Settings) -> Response:
     return await _answer(request, "car", NO_CAR, settings)
 
 
@@ -127,19 +127,19 @@ async def of_car(request: Request, settings: Settings) -> Answer:
     refuses={**REFUSES, 404: (NO_USER,)},
     **ROW,
 )
-async def of_user(request: Request, settings: Settings) -> Answer:
+async def of_user(request: Request, settings: Settings) -> Response:
     return await _answer(request, "user", NO_USER, settings)
 
 
-async def _answer(request: Request, thing: Thing, missing: Reason, settings: Settings) -> Answer:
+async def _answer(request: Request, thing: Thing, missing: ErrorCode, settings: Settings) -> Response:
     """What custody has. Raises `BadRequest`, `NotFound`, `Gone`, `Unavailable`."""
     given_at, since, until = _times(request.query)
     (id,) = request.ids
     of = (request.db, request.customer, thing, id)
-    known = await access_queries.look(*of, until or given_at)
+    known = await access_queries.history_extent(*of, until or given_at)
     since, until = _checked(known, missing, since or given_at or known.at, until)
     most = settings.access_stretches
-    rows = await access_queries.assigned(*of, since, until, most + 1)
+    rows = await access_queries.periods_at(*of, since, until, most + 1)
     if len(rows) > most:
         raise BadRequest(TOO_MANY.format(most=most))
     events, more = await access_queries.events(*of, since, until, known.last)
@@ -153,13 +153,13 @@ async def _answer(request: Request, thing: Thing, missing: Reason, settings: Set
         "assigned": [{name: _shown(row[column]) for name, column in MEMBERS.items()} for row in rows],
     }
     body = json.dumps(told)[:-1] + f', "events": [{", ".join(events)}], "moreEvents": {json.dumps(more)}}}'
-    return conditional_requests.made(request, body.encode())
+    return conditional_requests.created_response(request, body.encode())
 
 
 async def _of_groups(request: Request, scope: int, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Those whose car and user exist for who asks, with the box and the service as far as they do."""
     named = {(name, row[column]) for row in rows for name, column in PARTS.items() if row[column] is not None}
-    gone = await group_scope_checks.hidden(request.db, request.customer, scope, named)
+    gone = await group_scope_checks.ids_out_of_scope(request.db, request.customer, scope, named)
     seen = [row for row in rows if not gone & {("carId", row["car_id"]), ("userId", row["user_id"])}]
     hides = {"box_id": "productId", "service_id": "serviceId"}
     return [{**row, **{column: None for column, name in hides.items() if (name, row[column]) in gone}} for row in seen]
@@ -183,20 +183,20 @@ def _times(query: bytes) -> tuple[datetime | None, datetime | None, datetime | N
     at, since, until = (values.get(option.name) for option in OPTIONS)
     if (since is None) != (until is None) or (at is not None and since is not None):
         wrong = ("not-supported", "at") if at is not None else ("missing", "from" if since is None else "to")
-        raise BadRequest(AT_OR_RANGE, errors=[Fault(wrong[0], AT_OR_RANGE.text, parameter=wrong[1])])
+        raise BadRequest(AT_OR_RANGE, errors=[FieldError(wrong[0], AT_OR_RANGE.text, parameter=wrong[1])])
     if since is not None and until is not None and until <= since:
-        raise BadRequest(EMPTY_RANGE, errors=[Fault("out-of-range", EMPTY_RANGE.text, parameter="to")])
+        raise BadRequest(EMPTY_RANGE, errors=[FieldError("out-of-range", EMPTY_RANGE.text, parameter="to")])
     return at, since, until
 
 
 def _checked(
-    known: Known, missing: Reason, since: datetime, until: datetime | None
+    known: HistoryExtent, missing: ErrorCode, since: datetime, until: datetime | None
 ) -> tuple[datetime, datetime | None]:
     """The times, as far as they have been. Raises what is wrong with them."""
     if since > known.now:
         name = "at" if until is None else "from"
         reason = IN_FUTURE.format(name=name)
-        raise BadRequest(reason, errors=[Fault("out-of-range", reason.text, parameter=name)])
+        raise BadRequest(reason, errors=[FieldError("out-of-range", reason.text, parameter=name)])
     if known.waits:
         raise Unavailable(BEHIND)
     if not known.has:

@@ -13,34 +13,34 @@ from uuid import UUID
 from keyrack.api import list_responses, odata
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.event_stream import EVENTS, FULL, FULL_OF_CALLER, FULL_OF_CUSTOMER
-from keyrack.api.exchange import NO_CONTENT, Answer, Request, varied
+from keyrack.api.exchange import NO_CONTENT, Request, Response, with_vary
 from keyrack.api.odata import Limits
-from keyrack.api.query_parameters import INVALID, Parameter, given
-from keyrack.api.read_endpoint import Read
+from keyrack.api.query_parameters import INVALID, QueryParameter, given
+from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.api.read_sql import Select
 from keyrack.api.response_spool import Spool
 from keyrack.changelog import feed
 from keyrack.changelog.endpoints.live import OLD_HTTP
 from keyrack.changelog.feed import Extent
-from keyrack.changelog.feed_fanout import GONE, gone, place_of
-from keyrack.changelog.feed_stream import Feed, Follower, Waiter
+from keyrack.changelog.feed_fanout import GONE, place_of, raise_cursor_expired
+from keyrack.changelog.feed_stream import FeedFollower, FeedService, LongPoll
 from keyrack.changelog.schema import CHANGE
-from keyrack.core.error_codes import Fault, Reason
+from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Forbidden
 from keyrack.core.settings import Settings
 
 endpoints = Endpoints("Changes", "changes")
 
 # Up to the newest change that the answer's head tells of: what came since is for the next request
-READ = Read(Select(CHANGE, paged=True, by="{t}.change_id <= $2"))
+READ = ReadEndpoint(Select(CHANGE, paged=True, by="{t}.change_id <= $2"))
 LONGEST = 60  # seconds that a request may wait
-NOT_OF_STREAMS = Reason(
+NOT_OF_STREAMS = ErrorCode(
     "stream-with-options",
     "A stream of changes takes no query options but epoch and $filter=id gt N.",
     "Leave out the others, and pass over what is not wanted; or ask for the list, with `wait`.",
 )
 
-NOT_FOR_LIMITED = Reason(
+NOT_FOR_LIMITED = ErrorCode(
     "no-stream-for-limited",
     "A stream of changes is the same for all who listen, and you are limited to groups.",
     "Ask for the list with `wait`; `Changes-Newest` of each answer is the number to go on from.",
@@ -62,13 +62,13 @@ def seconds(text: str) -> int:
     return int(text)
 
 
-OF_EPOCH = Parameter(
+OF_EPOCH = QueryParameter(
     "epoch",
     an_epoch,
     f"The epoch that the number in `$filter=id gt N` is of, as the header {feed.EPOCH} told it.",
     {"type": "string", "format": "uuid"},
 )
-WAIT = Parameter(
+WAIT = QueryParameter(
     "wait",
     seconds,
     "Seconds that an empty list waits for what comes; then it is answered as it is.",
@@ -77,7 +77,7 @@ WAIT = Parameter(
 OPTIONS = (OF_EPOCH, WAIT)
 NOT_STREAMED = {WAIT.name, *odata.OPTIONS} - {"filter", "format"}
 
-Listed = tuple[Answer, Extent]
+Listed = tuple[Response, Extent]
 
 
 @endpoints.write(
@@ -99,7 +99,9 @@ Listed = tuple[Answer, Extent]
     ours=True,
     follows=True,
 )
-async def changes(request: Request, limits: Limits, spool: Spool, settings: Settings, following: Feed) -> Answer:
+async def changes(
+    request: Request, limits: Limits, spool: Spool, settings: Settings, following: FeedService
+) -> Response:
     own = given(request.query, OPTIONS, beside=True)
     epoch: UUID | None = own.get(OF_EPOCH.name)
     READ.query(replace(request, ids=(0,)), limits)  # what is wrong with the options comes first
@@ -110,12 +112,12 @@ async def changes(request: Request, limits: Limits, spool: Spool, settings: Sett
         return await _stream(request, epoch, begins, following)
 
     async def listed() -> Listed:
-        extent = await feed.look(request.db, request.customer)
+        extent = await feed.load_extent(request.db, request.customer)
         extent.check(begins and begins.number, epoch)
         answer = await READ(replace(request, ids=(extent.newest,)), None, limits, spool, settings)
         if begins is not None and begins.number < extent.newest:  # the oldest ones may have gone while they were read
-            (await feed.look(request.db, request.customer)).check(begins.number, epoch)
-        return replace(answer, headers=varied(answer.headers, "Accept") | extent.headers()), extent
+            (await feed.load_extent(request.db, request.customer)).check(begins.number, epoch)
+        return replace(answer, headers=with_vary(answer.headers, "Accept") | extent.headers()), extent
 
     found = await listed()
     if WAIT.name not in own or request.method == "HEAD" or not _has_nothing(found):
@@ -129,13 +131,17 @@ def _has_nothing(found: Listed) -> bool:
 
 
 async def _awaited(
-    request: Request, seconds: int, found: Listed, listed: Callable[[], Coroutine[Any, Any, Listed]], following: Feed
-) -> Answer:
+    request: Request,
+    seconds: int,
+    found: Listed,
+    listed: Callable[[], Coroutine[Any, Any, Listed]],
+    following: FeedService,
+) -> Response:
     """What there is once something comes, or the empty list after so many seconds."""
     if request.stays is None or request.holds is None or request.caller is None:  # a page waits for nothing
         return found[0]
     until = asyncio.get_running_loop().time() + seconds
-    waiter = Waiter(request.customer, request.caller.id, await request.stays(), request.stays)
+    waiter = LongPoll(request.customer, request.caller.id, await request.stays(), request.stays)
     following.check(waiter.customer, waiter.caller)
     request.holds(waiter)
     with following.waiting(waiter) as log:
@@ -148,27 +154,29 @@ async def _awaited(
     return found[0]
 
 
-async def _stream(request: Request, epoch: UUID | None, begins: odata.Beginning | None, following: Feed) -> Answer:
+async def _stream(
+    request: Request, epoch: UUID | None, begins: odata.Beginning | None, following: FeedService
+) -> Response:
     """Changes as they come, behind a number or the last id that was heard; without either, from the oldest on."""
     _check_options(request, begins)
     if not request.chunks:
         raise BadRequest(OLD_HTTP)
     if request.last_event == GONE:  # by which a browser stops coming back (HTML, section 9.2.3)
         return NO_CONTENT
-    extent = await feed.look(request.db, request.customer)
+    extent = await feed.load_extent(request.db, request.customer)
     place = (epoch, extent.oldest - 1 if begins is None else begins.number)
     if request.last_event is not None:
         place = place_of(request.last_event)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Vary": "Accept", **extent.headers()}
     if place is None or not extent.has(place[1], place[0]):
-        return Answer(200, gone(extent), headers, EVENTS)
+        return Response(200, raise_cursor_expired(extent), headers, EVENTS)
     if request.method == "HEAD" or request.stays is None or request.caller is None:
-        return Answer(200, None, headers, EVENTS, list_responses.nothing())
+        return Response(200, None, headers, EVENTS, list_responses.empty_body())
     until = await request.stays()
     following.check(request.customer, request.caller.id)
     at = (place[0] or extent.epoch, place[1])
-    stream = Follower(following, request.customer, request.caller.id, until, request.stays, at)
-    return Answer(200, None, headers, EVENTS, stream)
+    stream = FeedFollower(following, request.customer, request.caller.id, until, request.stays, at)
+    return Response(200, None, headers, EVENTS, stream)
 
 
 def _check_options(request: Request, begins: odata.Beginning | None) -> None:
@@ -176,4 +184,4 @@ def _check_options(request: Request, begins: odata.Beginning | None) -> None:
     for name, _ in parse_qsl(request.query.decode(), keep_blank_values=True):
         option = name.removeprefix("$").lower()
         if option in NOT_STREAMED or (option == "filter" and (begins is None or not begins.alone)):
-            raise BadRequest(NOT_OF_STREAMS, errors=[Fault("not-supported", NOT_OF_STREAMS.text, parameter=name)])
+            raise BadRequest(NOT_OF_STREAMS, errors=[FieldError("not-supported", NOT_OF_STREAMS.text, parameter=name)])

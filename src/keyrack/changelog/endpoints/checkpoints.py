@@ -7,39 +7,39 @@ from dataclasses import replace
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import TAGGED, Endpoints
-from keyrack.api.exchange import Answer, Request, answer, varied
+from keyrack.api.exchange import Request, Response, answer, with_vary
 from keyrack.api.path_ids import path_number
-from keyrack.api.query_parameters import INVALID, Parameter, given
+from keyrack.api.query_parameters import INVALID, QueryParameter, given
 from keyrack.api.schema.request_body import Body, Moment
 from keyrack.changelog import feed
 from keyrack.changelog.transparency import checkpoints, proof_service
-from keyrack.changelog.transparency.checkpoints import Made
+from keyrack.changelog.transparency.checkpoints import CreatedCheckpoint
 from keyrack.changelog.transparency.proof_service import NoTile
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import PLAIN_TEXT, Conflict, NotFound
 
 endpoints = Endpoints("Changes", "changes")
 
-NO_CHECKPOINT = Reason(
+NO_CHECKPOINT = ErrorCode(
     "no-checkpoint",
     "There is no checkpoint of the log of changes yet.",
     "Ask again in some minutes. If there still is none though something was changed, tell the operator: the server "
     "has no key that signs.",
 )
-NO_SUCH_SIZE = Reason(
+NO_SUCH_SIZE = ErrorCode(
     "checkpoint-ahead",
     "The newest checkpoint is of {size} changes, so none of {since} can be compared with it.",
     "If you hold one of as many changes, the log has lost some: keep it, and tell the operator.",
 )
-NO_CHANGE = Reason(
+NO_CHANGE = ErrorCode(
     "change-not-found", "Unable to find a change for the given changeId.", "Use the id of a change of GET /changes."
 )
-NOT_PROVEN = Reason(
+NOT_PROVEN = ErrorCode(
     "change-not-proven",
     "The change is newer than the newest checkpoint, which is of {size} changes.",
     "Ask again in some minutes, when there is a newer one.",
 )
-ALTERED = Reason(
+ALTERED = ErrorCode(
     "log-altered",
     "What the server has kept of the log of changes is not what was signed.",
     "Keep the checkpoints that you have, and tell the operator: `keyrack audit verify` says what was altered.",
@@ -53,7 +53,7 @@ def a_size(text: str) -> int:
     return int(text)
 
 
-SINCE = Parameter(
+SINCE = QueryParameter(
     "since",
     a_size,
     "The size of a checkpoint that you hold: `consistency` proves that the log begins with it.",
@@ -97,7 +97,7 @@ class ChangeProof(Body):
     leads=True,  # as GET /changes: what it proves is not lost with a leader
     ours=True,
 )
-async def checkpoint(request: Request) -> Answer:
+async def checkpoint(request: Request) -> Response:
     since: int | None = given(request.query, (SINCE,)).get(SINCE.name)
     made = await _newest(request)
     proof: list[bytes] | None = None
@@ -108,10 +108,10 @@ async def checkpoint(request: Request) -> Answer:
             proof = await proof_service.consistency(request.db, request.customer, made.epoch, made.size, since)
         except NoTile:
             raise Conflict(ALTERED) from None
-    told = answer(_told(made, proof)) if not request.also else Answer(200, made.note.encode())
-    found = conditional_requests.made(request, told.body or b"")
+    told = answer(_told(made, proof)) if not request.also else Response(200, made.note.encode())
+    found = conditional_requests.created_response(request, told.body or b"")
     media_type = PLAIN_TEXT if request.also else found.media_type
-    return replace(found, headers=varied(found.headers, "Accept"), media_type=media_type)
+    return replace(found, headers=with_vary(found.headers, "Accept"), media_type=media_type)
 
 
 @endpoints.write(
@@ -126,9 +126,9 @@ async def checkpoint(request: Request) -> Answer:
     leads=True,
     ours=True,
 )
-async def proof(request: Request) -> Answer:
+async def proof(request: Request) -> Response:
     (number,) = request.ids
-    extent = await feed.look(request.db, request.customer)
+    extent = await feed.load_extent(request.db, request.customer)
     if not 0 < number <= extent.newest:
         raise NotFound(NO_CHANGE)
     extent.check(number - 1, None)
@@ -145,17 +145,17 @@ async def proof(request: Request) -> Answer:
         record = None
     if record is None or not proof_service.holds(made.root, made.size, record, index, shown):
         # A month that was dropped meanwhile, or another epoch, is no alarm
-        (await feed.look(request.db, request.customer)).check(number - 1, extent.epoch)
+        (await feed.load_extent(request.db, request.customer)).check(number - 1, extent.epoch)
         raise Conflict(ALTERED)
     told = {
         "id": number, "epoch": str(made.epoch), "index": index, "record": proof_service.text(record),
         "inclusion": proof_service.texts(shown),
         "checkpoint": _told(made, None),
     }  # fmt: skip
-    return conditional_requests.made(request, answer(told).body or b"")
+    return conditional_requests.created_response(request, answer(told).body or b"")
 
 
-async def _newest(request: Request) -> Made:
+async def _newest(request: Request) -> CreatedCheckpoint:
     """Raises `NotFound`."""
     made = await checkpoints.newest(request.db, request.customer)
     if made is None:
@@ -163,5 +163,5 @@ async def _newest(request: Request) -> Made:
     return made
 
 
-def _told(made: Made, consistency: Sequence[bytes] | None) -> dict[str, object]:
+def _told(made: CreatedCheckpoint, consistency: Sequence[bytes] | None) -> dict[str, object]:
     return made.told() | {"consistency": None if consistency is None else proof_service.texts(consistency)}

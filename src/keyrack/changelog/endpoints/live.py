@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from keyrack.api import list_responses
 from keyrack.api.endpoint import Endpoints
-from keyrack.api.event_stream import EVENTS, FULL, FULL_OF_CALLER, FULL_OF_CUSTOMER, NEEDS, Hub, Stream
-from keyrack.api.exchange import Answer, Request
-from keyrack.api.query_parameters import INVALID, Parameter, given
-from keyrack.core.error_codes import Reason
+from keyrack.api.event_stream import EVENTS, FULL, FULL_OF_CALLER, FULL_OF_CUSTOMER, NEEDS, EventHub, EventStream
+from keyrack.api.exchange import Request, Response
+from keyrack.api.query_parameters import INVALID, QueryParameter, given
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import BadRequest
 from keyrack.db.change_notifier import TOPICS, Topic
 
 endpoints = Endpoints("Live updates", "live")
 
-OLD_HTTP = Reason(
+OLD_HTTP = ErrorCode(
     "http-too-old",
     "A live stream needs HTTP/1.1.",
     "Let the client, or the proxy before the server, speak HTTP/1.1: of nginx `proxy_http_version 1.1`.",
 )
 
 
-def wanted(text: str) -> frozenset[Topic]:
+def requested_topics(text: str) -> frozenset[Topic]:
     """The topics of a list. Raises `ValueError`."""
     names = {name.strip() for name in text.split(",")}
     if not names <= set(TOPICS):
@@ -28,9 +28,9 @@ def wanted(text: str) -> frozenset[Topic]:
     return frozenset(topic for topic in TOPICS if topic in names)
 
 
-ONLY = Parameter(
+ONLY = QueryParameter(
     "topics",
-    wanted,
+    requested_topics,
     "Only these topics, comma-separated; all without it.",
     {"type": "string", "examples": ["cars,operations"]},
     TOPICS,
@@ -63,16 +63,16 @@ def _permitted(request: Request, named: frozenset[Topic] | None) -> frozenset[To
     leads=True,
     ours=True,
 )
-async def live(request: Request, hub: Hub) -> Answer:
+async def live(request: Request, hub: EventHub) -> Response:
     topics = _permitted(request, given(request.query, (ONLY,)).get(ONLY.name))
     if not request.chunks:
         raise BadRequest(OLD_HTTP)
     # No proxy is to gather what comes (`X-Accel-Buffering` is nginx's name for that), and nobody to keep it
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Last-Event-ID": hub.id}
     if request.method == "HEAD" or request.stays is None:  # a page of the console asks where it is, and has no stream
-        return Answer(200, None, headers, EVENTS, list_responses.nothing())
+        return Response(200, None, headers, EVENTS, list_responses.empty_body())
     assert request.caller is not None  # noqa: S101 - the row wants a token
     until = await request.stays()
     hub.check(request.customer, request.caller.id)  # nobody else comes between this and the first bytes, which count
-    stream = Stream(hub, request.customer, request.caller.id, topics, request.last_event, until, request.stays)
-    return Answer(200, None, headers, EVENTS, stream)
+    stream = EventStream(hub, request.customer, request.caller.id, topics, request.last_event, until, request.stays)
+    return Response(200, None, headers, EVENTS, stream)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from keyrack.changelog.transparency.signed_notes import COSIGNATURE, ED25519, NotAKey, Signer
+from keyrack.changelog.transparency.signed_notes import COSIGNATURE, ED25519, NotAKey, NoteSigner
 from keyrack.core import atomic_files
 from keyrack.core.settings import Settings
 
@@ -90,7 +90,7 @@ def server(settings: Settings) -> str:
     return f"{parts.netloc}{parts.path}"
 
 
-def signers(found: Sequence[bytes], origin: str, name: str) -> list[Signer]:
+def signers(found: Sequence[bytes], origin: str, name: str) -> list[NoteSigner]:
     """What signs the checkpoints of a log: of each secret the log's key, and that of the time of the server `name`.
 
     Raises `CheckpointKeyError` for a server's name that no key may have.
@@ -100,8 +100,8 @@ def signers(found: Sequence[bytes], origin: str, name: str) -> list[Signer]:
             signer
             for secret in found
             for signer in (
-                Signer.make(origin, ED25519, _derived(secret, b"log")),
-                Signer.make(f"{name}/time", COSIGNATURE, _derived(secret, b"time")),
+                NoteSigner.make(origin, ED25519, _derived(secret, b"log")),
+                NoteSigner.make(f"{name}/time", COSIGNATURE, _derived(secret, b"time")),
             )
         ]
     except NotAKey as error:

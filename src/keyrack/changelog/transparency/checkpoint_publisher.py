@@ -14,7 +14,7 @@ from typing import LiteralString
 from uuid import UUID
 
 from keyrack.changelog.transparency import proof_service
-from keyrack.changelog.transparency.checkpoints import Made
+from keyrack.changelog.transparency.checkpoints import CreatedCheckpoint
 from keyrack.changelog.transparency.export_verifier import name_of
 from keyrack.changelog.transparency.merkle_tree import EMPTY
 from keyrack.changelog.transparency.proof_service import NoTile
@@ -55,8 +55,8 @@ async def tend(db: Database, settings: Settings) -> None:
         return
     behind, troubles = FIRST, list[str]()
     while rows := await db.fetch(SOME, ROWS, *behind):
-        written = list[Made]()
-        for made in map(Made.of, rows):
+        written = list[CreatedCheckpoint]()
+        for made in map(CreatedCheckpoint.of, rows):
             trouble = await _trouble(db, directory, made)
             if trouble is None:
                 await asyncio.to_thread(_write, directory, made)
@@ -67,13 +67,13 @@ async def tend(db: Database, settings: Settings) -> None:
         keys = [(one.customer, one.epoch, one.size) for one in written]
         await db.execute(PUBLISHED, *(map(list, zip(*keys, strict=True)) if keys else ([], [], [])))
         CHECKPOINTS_PUBLISHED.of().add(len(written))
-        last = Made.of(rows[-1])
+        last = CreatedCheckpoint.of(rows[-1])
         behind = (last.at, last.customer, last.epoch, last.size)
     if troubles:
         raise NotPublished(f"{troubles[0]} No copy of that was written.")
 
 
-async def _trouble(statements: Statements, directory: Path, made: Made) -> str | None:
+async def _trouble(statements: Statements, directory: Path, made: CreatedCheckpoint) -> str | None:
     """What is wrong with a log, compared with its newest copy. Raises `NotPublished`."""
     file, newest = await asyncio.to_thread(_newest, directory, made)
     if newest is None:
@@ -92,7 +92,7 @@ async def _trouble(statements: Statements, directory: Path, made: Made) -> str |
     return None
 
 
-def place(directory: Path, made: Made) -> Path:
+def place(directory: Path, made: CreatedCheckpoint) -> Path:
     """The file of a checkpoint. Sizes have as many digits as they may need, so that names are in their order."""
     return directory / str(made.customer) / f"{made.at:%Y-%m-%d}" / f"{made.epoch}-{made.size:019}.note"
 
@@ -114,7 +114,7 @@ def of_log(directory: Path, customer: int, epoch: object) -> Iterator[Path]:
             yield file
 
 
-def _newest(directory: Path, made: Made) -> tuple[Path, Checkpoint | None]:
+def _newest(directory: Path, made: CreatedCheckpoint) -> tuple[Path, Checkpoint | None]:
     """The copy of the same size, else the newest one of a log. Raises `NotPublished`."""
     file = place(directory, made)
     try:
@@ -131,7 +131,7 @@ def _newest(directory: Path, made: Made) -> tuple[Path, Checkpoint | None]:
         raise NotPublished(f"{file} cannot be read: {error.strerror or error}.") from None
 
 
-def _write(directory: Path, made: Made) -> None:
+def _write(directory: Path, made: CreatedCheckpoint) -> None:
     """Raises `NotPublished`."""
     file = place(directory, made)
     try:

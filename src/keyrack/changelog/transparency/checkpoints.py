@@ -15,16 +15,16 @@ from uuid import UUID
 
 import structlog
 
-from keyrack.api.schema.request_body import stamp
+from keyrack.api.schema.request_body import format_timestamp
 from keyrack.changelog.transparency import checkpoint_keys, tree_builder
 from keyrack.changelog.transparency.checkpoint_keys import CheckpointKeyError
 from keyrack.changelog.transparency.export_verifier import name_of
-from keyrack.changelog.transparency.signed_notes import Checkpoint, NotANote, Note, NotVerified, signed
-from keyrack.changelog.transparency.tree_builder import Log
+from keyrack.changelog.transparency.signed_notes import Checkpoint, NotANote, Note, NoteNotVerified, signed
+from keyrack.changelog.transparency.tree_builder import PendingTree
 from keyrack.core.metrics.catalog import CHECKPOINTS
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row, Statements
-from keyrack.db.row_batches import repeat
+from keyrack.db.row_batches import run_in_batches
 from keyrack.db.worker_wakeup import DELIVER
 from keyrack.webhooks.change_deliveries import publish_checkpoints
 
@@ -97,7 +97,7 @@ class LogRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class CreatedCheckpoint:
     """A checkpoint that was made."""
 
     customer: int
@@ -108,29 +108,29 @@ class Made:
     note: str
 
     @classmethod
-    def of(cls, row: Row) -> Made:
+    def of(cls, row: Row) -> CreatedCheckpoint:
         return cls(row["customer_id"], row["epoch"], row["size"], row["root"], row["at"], row["note"])
 
     def told(self) -> dict[str, object]:
         """As programs are told of it, in the API and by webhooks."""
         return {
             "customerId": self.customer, "epoch": str(self.epoch), "size": self.size,
-            "root": base64.b64encode(self.root).decode(), "time": stamp(self.at), "note": self.note,
+            "root": base64.b64encode(self.root).decode(), "time": format_timestamp(self.at), "note": self.note,
         }  # fmt: skip
 
 
-async def newest(statements: Statements, customer: int) -> Made | None:
+async def newest(statements: Statements, customer: int) -> CreatedCheckpoint | None:
     """The newest checkpoint of a log; None where there is none."""
     row = await statements.fetchrow(NEWEST, customer)
-    return None if row is None else Made.of(row)
+    return None if row is None else CreatedCheckpoint.of(row)
 
 
-async def kept(statements: Statements, customer: int, epoch: UUID) -> list[Made]:
+async def list_checkpoints(statements: Statements, customer: int, epoch: UUID) -> list[CreatedCheckpoint]:
     """Those that the database keeps of an epoch of a log, the oldest first."""
-    return [Made.of(row) for row in await statements.fetch(ALL, customer, epoch)]
+    return [CreatedCheckpoint.of(row) for row in await statements.fetch(ALL, customer, epoch)]
 
 
-async def tend(db: Database, settings: Settings) -> None:
+async def create_due_checkpoints(db: Database, settings: Settings) -> None:
     """Make the checkpoints that are due. A step of housekeeping; it goes on where it was interrupted.
 
     Raises `CheckpointKeyError`: nothing signs; `LogRefused`.
@@ -154,7 +154,7 @@ async def tend(db: Database, settings: Settings) -> None:
         raise trouble
 
 
-async def make(sql: Connection, settings: Settings, customer: int) -> Made | None:
+async def make(sql: Connection, settings: Settings, customer: int) -> CreatedCheckpoint | None:
     """The newest checkpoint of a log, made at once if there is something new; None where there is no log.
 
     In the caller's transaction, one piece of the log at a time. Raises as `tend` does.
@@ -170,22 +170,22 @@ async def make(sql: Connection, settings: Settings, customer: int) -> Made | Non
             return await newest(sql, customer)
 
 
-async def thin(db: Database, settings: Settings) -> None:
+async def prune_checkpoints(db: Database, settings: Settings) -> None:
     """Forget old checkpoints: all but the last one of a day, and what lies before the last over dropped months. A step
     of housekeeping."""
     today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    await repeat(db, settings.housekeeping_rows, THIN, today - timedelta(days=settings.checkpoint_days))
+    await run_in_batches(db, settings.housekeeping_rows, THIN, today - timedelta(days=settings.checkpoint_days))
     await db.execute(FORGET)
 
 
 async def _some(
     sql: Connection, settings: Settings, secrets: Sequence[bytes], behind: int, seconds: float, only: int | None = None
-) -> tuple[int | None, list[Log]]:
+) -> tuple[int | None, list[PendingTree]]:
     """Deal with the next logs: behind which customer to go on, None at the end; and what was dealt with."""
-    logs = await tree_builder.due(sql, behind, seconds, signs=bool(secrets), only=only)
+    logs = await tree_builder.trees_due(sql, behind, seconds, signs=bool(secrets), only=only)
     for one in logs:
         one.refused = one.refused or _forged(one, secrets, settings)
-    dealt = await tree_builder.grow(sql, logs)
+    dealt = await tree_builder.extend_trees(sql, logs)
     for one in dealt:
         if one.refused is not None and not one.is_known:
             log.critical(
@@ -205,16 +205,16 @@ async def _some(
     return (last.customer if last.refused or last.whole else last.customer - 1), dealt
 
 
-def _signed(one: Log, secrets: Sequence[bytes], settings: Settings) -> Made:
+def _signed(one: PendingTree, secrets: Sequence[bytes], settings: Settings) -> CreatedCheckpoint:
     """The checkpoint of a log as it stands in its tree."""
     server, at = checkpoint_keys.server(settings), one.now.replace(microsecond=0)
     origin = f"{server}/{name_of(one.customer, one.epoch)}"
     text = str(Checkpoint(origin, one.tree.size, one.tree.root))
     note = signed(text, *checkpoint_keys.signers(secrets, origin, server), at=int(at.timestamp()))
-    return Made(one.customer, one.epoch, one.tree.size, one.tree.root, at, bytes(note).decode())
+    return CreatedCheckpoint(one.customer, one.epoch, one.tree.size, one.tree.root, at, bytes(note).decode())
 
 
-def _forged(one: Log, secrets: Sequence[bytes], settings: Settings) -> str | None:
+def _forged(one: PendingTree, secrets: Sequence[bytes], settings: Settings) -> str | None:
     """What is wrong with the newest checkpoint as the database has it. One that was signed by another key is believed:
     there was one before this."""
     if one.note is None or not secrets:
@@ -230,6 +230,6 @@ def _forged(one: Log, secrets: Sequence[bytes], settings: Settings) -> str | Non
             note.verify(own)
         if (said.size, said.root) == (one.before, one.root):
             return None
-    except (NotANote, NotVerified):
+    except (NotANote, NoteNotVerified):
         pass
     return f"its newest checkpoint, of {one.before} records, is not what was signed"

@@ -67,7 +67,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ExportedChange:
     """A numbered change with its proof. A part that there is not, or not any more, is None, and so is its salt."""
 
     id: int
@@ -82,7 +82,7 @@ class Change:
     record: bytes
 
     @classmethod
-    def read(cls, line: bytes) -> Change:
+    def read(cls, line: bytes) -> ExportedChange:
         """The change that a line is. Raises `NotAnExport`."""
         try:
             value = loads(line)

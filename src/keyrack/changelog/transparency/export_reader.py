@@ -7,7 +7,7 @@ from typing import LiteralString
 from uuid import UUID
 
 from keyrack.changelog.record_format import FIRST, decode, loads
-from keyrack.changelog.transparency.export_format import Change, Head
+from keyrack.changelog.transparency.export_format import ExportedChange, Head
 from keyrack.changelog.transparency.merkle_tree import Tree
 from keyrack.db.connection import Connection, Row, Statements
 
@@ -38,7 +38,7 @@ from change where customer_id = $1 and change_id > $2 and change_id <= $3 order 
 """
 
 
-async def read(sql: Connection, customer: int, epoch: UUID | None = None) -> AsyncGenerator[Head | Change]:
+async def read(sql: Connection, customer: int, epoch: UUID | None = None) -> AsyncGenerator[Head | ExportedChange]:
     """The head of a customer's log, and each change that is still kept; nothing where there is no log, or no such epoch
     of it.
 
@@ -76,10 +76,10 @@ async def _head(sql: Connection, customer: int, log: Row) -> Head:
     return Head(customer, log["epoch"], behind, last, before, None)
 
 
-def _change(row: Row) -> Change:
+def _change(row: Row) -> ExportedChange:
     before, after = loads(row["before"]), loads(row["after"])
     has_content = row["content_salt"] is not None or before is not None or after is not None
-    return Change(
+    return ExportedChange(
         row["change_id"], row["at"], row["recorded_at"], row["kind"], row["resource"], row["resource_id"],
         row["groups"],
         parts={

@@ -7,7 +7,7 @@ from dataclasses import InitVar, dataclass, field
 from datetime import datetime
 
 from keyrack.changelog.record_format import PARTS, NotARecord, Part, Record, decode, digest, hash_of
-from keyrack.changelog.transparency.export_format import Change, Head, NotAnExport
+from keyrack.changelog.transparency.export_format import ExportedChange, Head, NotAnExport
 from keyrack.changelog.transparency.merkle_tree import Tree, leaf_hash
 from keyrack.changelog.transparency.signed_notes import Checkpoint
 
@@ -50,7 +50,7 @@ class Verification:
             _comparable(checkpoint, self.head)
         self._compare()
 
-    def take(self, change: Change) -> None:
+    def take(self, change: ExportedChange) -> None:
         """Verify the next change. Raises `Mismatch`; what was verified before stands."""
         due = self.last + 1
         if change.id != due:
@@ -84,7 +84,7 @@ class Verification:
                 raise Mismatch(first, why)
             self.proven = self.last
 
-    def _record(self, change: Change) -> Record:
+    def _record(self, change: ExportedChange) -> Record:
         try:
             return decode(change.record)
         except NotARecord as error:
@@ -106,7 +106,7 @@ def verify(lines: Iterator[bytes], checkpoints: Collection[Checkpoint]) -> Verif
     found = Verification(Head.read(next(lines, b"")), checkpoints)
     for number, line in enumerate(lines, start=2):
         try:
-            change = Change.read(line)
+            change = ExportedChange.read(line)
         except NotAnExport as error:
             raise NotAnExport(f"line {number}: {error}") from None
         found.take(change)
@@ -131,7 +131,7 @@ def name_of(customer: int, epoch: object) -> str:
     return f"changes/{customer}/{epoch}"
 
 
-def _members(change: Change, record: Record) -> list[tuple[str, object, object]]:
+def _members(change: ExportedChange, record: Record) -> list[tuple[str, object, object]]:
     """What stands beside a record as well as in it: the name, what is told, what was recorded."""
     return [
         ("time", change.at, record.at),
@@ -143,7 +143,7 @@ def _members(change: Change, record: Record) -> list[tuple[str, object, object]]
     ]
 
 
-def _is_erased(change: Change, record: Record, part: Part) -> bool:
+def _is_erased(change: ExportedChange, record: Record, part: Part) -> bool:
     """Whether a part was erased; else it is what its digest says. Raises `Mismatch`."""
     value, salt = change.parts[part], change.salts[part]
     recorded: bytes | None = getattr(record, part)

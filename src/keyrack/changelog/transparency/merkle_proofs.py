@@ -67,7 +67,7 @@ def consistency(leaves: Sequence[bytes], first: int) -> list[bytes]:
     return [Tree.of(leaves[begin:end]).root for begin, end in additions(len(leaves), first)]
 
 
-def includes(root: bytes, size: int, leaf: bytes, index: int, proof: Sequence[bytes]) -> bool:
+def verify_inclusion(root: bytes, size: int, leaf: bytes, index: int, proof: Sequence[bytes]) -> bool:
     """Whether the proof shows a leaf's hash in the tree with this root and size (RFC 9162, 2.1.3.2)."""
     if not 0 <= index < size:
         return False
@@ -84,7 +84,7 @@ def includes(root: bytes, size: int, leaf: bytes, index: int, proof: Sequence[by
     return last == 0 and found == root
 
 
-def extends(root: bytes, size: int, first_root: bytes, first: int, proof: Sequence[bytes]) -> bool:
+def verify_consistency(root: bytes, size: int, first_root: bytes, first: int, proof: Sequence[bytes]) -> bool:
     """Whether the proof shows that a tree begins with the `first` leaves of an older one (RFC 9162, 2.1.4.2)."""
     if first in (0, size):
         return not proof and first_root == (root if first else EMPTY)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import LiteralString
 from uuid import UUID
 
-from keyrack.changelog.transparency.merkle_proofs import additions, includes, siblings
+from keyrack.changelog.transparency.merkle_proofs import additions, siblings, verify_inclusion
 from keyrack.changelog.transparency.merkle_tiles import NoTile, Range, needed, root
 from keyrack.changelog.transparency.merkle_tree import leaf_hash
 from keyrack.db.connection import Statements
@@ -44,7 +44,7 @@ async def root_of(statements: Statements, customer: int, epoch: UUID, size: int)
 
 def holds(root: bytes, size: int, record: bytes, index: int, proof: Sequence[bytes]) -> bool:
     """Whether the proof shows the record in the tree with this root."""
-    return includes(root, size, leaf_hash(record), index, proof)
+    return verify_inclusion(root, size, leaf_hash(record), index, proof)
 
 
 def text(data: bytes) -> str:

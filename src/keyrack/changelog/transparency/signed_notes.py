@@ -38,16 +38,16 @@ class NotAKey(ValueError):
     """This text is no key that signs or verifies notes."""
 
 
-class NotVerified(ValueError):
+class NoteNotVerified(ValueError):
     """A note that nobody has to believe: no signature of a known key, or a wrong one."""
 
 
-class NotKnown(NotVerified):
+class NotKnown(NoteNotVerified):
     """A note that was signed by others alone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class VerificationKey:
     """By what a signature is verified."""
 
     name: str
@@ -55,7 +55,7 @@ class Key:
     public: bytes  # 32 bytes
 
     @classmethod
-    def read(cls, text: str) -> Key:
+    def read(cls, text: str) -> VerificationKey:
         """The key of `name+hash+base64`, a verifier key of signed-note. Raises `NotAKey`."""
         name, stated, raw = _parts(text)
         key = cls(name, raw[0], raw[1:])
@@ -73,22 +73,22 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Signer:
+class NoteSigner:
     """What signs. It is not shown: its `repr` has the public key alone."""
 
-    key: Key
+    key: VerificationKey
     private: Ed25519PrivateKey
 
     @classmethod
-    def make(cls, name: str, kind: int = ED25519, seed: bytes | None = None) -> Signer:
+    def make(cls, name: str, kind: int = ED25519, seed: bytes | None = None) -> NoteSigner:
         """A new key, or the one of these 32 bytes. Raises `NotAKey` for a name that no key may have."""
         if not NAME.fullmatch(name):
             raise NotAKey("a key's name is not empty, and has neither spaces nor +")
         private = Ed25519PrivateKey.generate() if seed is None else Ed25519PrivateKey.from_private_bytes(seed)
-        return cls(Key(name, kind, private.public_key().public_bytes_raw()), private)
+        return cls(VerificationKey(name, kind, private.public_key().public_bytes_raw()), private)
 
     @classmethod
-    def read(cls, text: str) -> Signer:
+    def read(cls, text: str) -> NoteSigner:
         """The key that `secret` wrote. Raises `NotAKey`, whose text does not quote it."""
         if not text.startswith(SECRET):
             raise NotAKey(f"a key that signs begins with {SECRET}")
@@ -158,13 +158,13 @@ class Note:
     def __bytes__(self) -> bytes:
         return f"{self.text}\n{''.join(map(str, self.signatures))}".encode()
 
-    def verify(self, keys: Collection[Key]) -> dict[Key, int | None]:
+    def verify(self, keys: Collection[VerificationKey]) -> dict[VerificationKey, int | None]:
         """The keys whose signature holds, each with the time that its cosignature says.
 
         Other signatures are ignored. Raises `NotVerified` when one of a known key is wrong, `NotKnown` without any.
         """
         known = {(key.name, key.id): key for key in keys}
-        found = dict[Key, int | None]()
+        found = dict[VerificationKey, int | None]()
         for signature in self.signatures:
             key = known.get((signature.name, signature.id))
             if key is not None:
@@ -194,7 +194,7 @@ class Checkpoint:
         return f"{self.origin}\n{self.size}\n{_base64(self.root)}\n"
 
 
-def signed(text: str, *signers: Signer, at: int) -> Note:
+def signed(text: str, *signers: NoteSigner, at: int) -> Note:
     """The note of a text, with a signature of each at this time. Raises `NotANote` for a text that no note can have."""
     note = Note(text, tuple(signer.sign(text, at) for signer in signers))
     if Note.read(bytes(note)) != note:
@@ -202,14 +202,14 @@ def signed(text: str, *signers: Signer, at: int) -> Note:
     return note
 
 
-def _signed(key: Key, text: str, time: bytes) -> bytes:
+def _signed(key: VerificationKey, text: str, time: bytes) -> bytes:
     """What a signature is over; `time` is that of a cosignature (8 bytes)."""
     if key.kind == COSIGNATURE:
         return f"cosignature/v1\ntime {int.from_bytes(time, 'big')}\n{text}".encode()
     return text.encode()
 
 
-def _verified(key: Key, text: str, value: bytes) -> int | None:
+def _verified(key: VerificationKey, text: str, value: bytes) -> int | None:
     """The time of a cosignature that holds, None of another signature. Raises `NotVerified`."""
     time, value = (value[:8], value[8:]) if key.kind == COSIGNATURE else (b"", value)
     at = int.from_bytes(time, "big")
@@ -219,9 +219,9 @@ def _verified(key: Key, text: str, value: bytes) -> int | None:
             return None
         Checkpoint.read(text)
     except (InvalidSignature, ValueError):
-        raise NotVerified(f"the signature of {key.name} does not hold") from None
+        raise NoteNotVerified(f"the signature of {key.name} does not hold") from None
     if at >= 1 << 63:
-        raise NotVerified(f"the cosignature of {key.name} says no time")
+        raise NoteNotVerified(f"the cosignature of {key.name} says no time")
     return at
 
 

@@ -41,7 +41,7 @@ Members = dict[str, Any]
 Item = tuple[str, str]  # what is in a group: the part, and its member as JSON
 
 
-class Difference(Exception):
+class ReplayDifference(Exception):
     """The first resource that is not what the log says, and why."""
 
     def __init__(self, resource: str, id: str, member: str | None, why: str) -> None:
@@ -53,7 +53,7 @@ class Difference(Exception):
 
 
 @dataclass
-class Found:
+class AuditResult:
     """How many resources were compared: `whole`, all of it; `in_part`, what the log still says; `unsaid`, of which it
     says nothing, since they are older than it, and which are taken as they are."""
 
@@ -62,7 +62,7 @@ class Found:
     unsaid: int = 0
 
 
-class _Said(NamedTuple):
+class _LastState(NamedTuple):
     value: Any
     place: int
 
@@ -76,10 +76,10 @@ class _Resource:
 
     resource: str
     id: str
-    there: _Said | None = None  # whether it is there; None where the log says nothing
+    there: _LastState | None = None  # whether it is there; None where the log says nothing
     is_whole: bool = False  # it was made in the log, and nothing that was said since was erased
-    members: dict[str, _Said] = field(default_factory=dict[str, _Said])
-    items: dict[Item, _Said] = field(default_factory=dict[Item, _Said])
+    members: dict[str, _LastState] = field(default_factory=dict[str, _LastState])
+    items: dict[Item, _LastState] = field(default_factory=dict[Item, _LastState])
     row: Members | None = None
     found: set[Item] = field(default_factory=set[Item])
 
@@ -100,17 +100,17 @@ class _Resource:
             if is_erased:
                 self._forget()
             else:
-                self.items[_item(members)] = _Said(word.endswith("Added"), place)
+                self.items[_item(members)] = _LastState(word.endswith("Added"), place)
             return
         is_made, is_gone = word in ("created", "granted"), word in ("deleted", "withdrawn")
-        self.there = _Said(not is_gone, place)
+        self.there = _LastState(not is_gone, place)
         if is_made or is_gone:
             self.members.clear()
             self.is_whole = is_made
         if is_erased:
             self._forget()
         elif not is_gone:
-            self.members |= {name: _Said(value, place) for name, value in members.items()}
+            self.members |= {name: _LastState(value, place) for name, value in members.items()}
 
     def _forget(self) -> None:
         """Something was changed, and nobody knows any more what."""
@@ -140,17 +140,17 @@ class _Resource:
         if self.is_whole and (more := sorted(row.keys() - self.members.keys())):
             raise self._differs(more[0], f"it has a `{more[0]}`, and no change says so")
 
-    def _differs(self, member: str | None, why: str) -> Difference:
-        return Difference(self.resource, self.id, member, why if member else f"it {why}")
+    def _differs(self, member: str | None, why: str) -> ReplayDifference:
+        return ReplayDifference(self.resource, self.id, member, why if member else f"it {why}")
 
-    def count(self, found: Found) -> None:
+    def count(self, found: AuditResult) -> None:
         if self.row is not None:
             found.whole += self.is_whole
             found.in_part += not self.is_whole and (self.there is not None or bool(self.items))
             found.unsaid += not self.is_whole and self.there is None and not self.items
 
 
-async def replay(sql: Connection, customer: int, told: Callable[[int], None]) -> Found:
+async def replay(sql: Connection, customer: int, told: Callable[[int], None]) -> AuditResult:
     """Compare a customer's rows with what the log says last of them; customer 0 is the installation.
 
     In a transaction that shows one moment (`exporting.SNAPSHOT`). `told` hears how many rows were read. Raises
@@ -158,7 +158,7 @@ async def replay(sql: Connection, customer: int, told: Callable[[int], None]) ->
     """
     await sql.execute(UNHURRIED)
     await sql.declare(BOTH, customer, UNNUMBERED)
-    found, current, count = Found(), None, 0
+    found, current, count = AuditResult(), None, 0
     while rows := await sql.some(PIECE):
         for row in rows:
             key = (row["resource"], row["resource_id"])
@@ -172,7 +172,7 @@ async def replay(sql: Connection, customer: int, told: Callable[[int], None]) ->
     return found
 
 
-def _end(one: _Resource | None, found: Found) -> None:
+def _end(one: _Resource | None, found: AuditResult) -> None:
     if one is not None:
         one.compare()
         one.count(found)

@@ -70,7 +70,7 @@ on conflict (customer_id, epoch) do update set refused = excluded.refused,
 
 
 @dataclass(slots=True)
-class Log:
+class PendingTree:
     """A log that is due: how far it says that it goes, and the tree that was kept of it."""
 
     customer: int
@@ -88,7 +88,7 @@ class Log:
     compared: bool = False  # with its newest checkpoint
 
     @classmethod
-    def of(cls, row: Row) -> Log:
+    def of(cls, row: Row) -> PendingTree:
         told = Tree.read(row["told"])
         return cls(
             row["customer_id"], row["epoch"], row["last_id"] - told.size, told, Growth(Tree.read(row["edge"])),
@@ -137,19 +137,21 @@ class Log:
             self.compare()
 
 
-async def due(sql: Statements, behind: int, seconds: float, *, signs: bool, only: int | None = None) -> list[Log]:
+async def trees_due(
+    sql: Statements, behind: int, seconds: float, *, signs: bool, only: int | None = None
+) -> list[PendingTree]:
     """The next logs behind a customer that are to be looked at, judged by what they say."""
     rows = await sql.fetch(DUE, behind, seconds, LOGS, signs, only)
-    found = [Log.of(row) for row in rows]
+    found = [PendingTree.of(row) for row in rows]
     for log in found:
         log.judge()
     return found
 
 
-async def grow(sql: Connection, logs: Sequence[Log]) -> list[Log]:
+async def extend_trees(sql: Connection, logs: Sequence[PendingTree]) -> list[PendingTree]:
     """Read what is new in these logs, and keep it, in the caller's transaction; those that were dealt with, of which
     the last one may be so in part. What is refused is kept as that, and nothing else of it."""
-    dealt, asked, left = list[Log](), list[tuple[Log, int]](), PIECE
+    dealt, asked, left = list[PendingTree](), list[tuple[PendingTree, int]](), PIECE
     for log in logs:
         dealt.append(log)
         if log.refused is None and log.lacks:
@@ -165,7 +167,7 @@ async def grow(sql: Connection, logs: Sequence[Log]) -> list[Log]:
     return dealt
 
 
-async def _open(sql: Connection, logs: Sequence[Log]) -> None:
+async def _open(sql: Connection, logs: Sequence[PendingTree]) -> None:
     found = await _tiles(sql, [(log, place) for log in logs for place in unfinished(log.tree.size)])
     for log in logs:
         log.growth.open = {place: bytearray(hashes) for place, hashes in found[log.customer].items()}
@@ -173,7 +175,7 @@ async def _open(sql: Connection, logs: Sequence[Log]) -> None:
             log.refused = f"the hashes that were kept of it are gone: tile {missing[0][1]} of level {missing[0][0]}"
 
 
-async def _read(sql: Connection, asked: Sequence[tuple[Log, int]]) -> None:
+async def _read(sql: Connection, asked: Sequence[tuple[PendingTree, int]]) -> None:
     if not asked:
         return
     ends = {log.customer: log.tree.size + count for log, count in asked}
@@ -192,7 +194,7 @@ async def _read(sql: Connection, asked: Sequence[tuple[Log, int]]) -> None:
             log.refused = f"number {log.behind + log.tree.size + 1} is missing"
 
 
-async def _compare_by_tiles(sql: Connection, logs: Sequence[Log]) -> None:
+async def _compare_by_tiles(sql: Connection, logs: Sequence[PendingTree]) -> None:
     """Compare with their newest checkpoints those that were beyond them already."""
     beyond = [(log, log.before) for log in logs if log.before and log.before < log.tree.size and not log.compared]
     found = await _tiles(sql, [(log, place) for log, before in beyond for place in needed([(0, before)])])
@@ -206,7 +208,7 @@ async def _compare_by_tiles(sql: Connection, logs: Sequence[Log]) -> None:
             log.refused = f"its first {before} records are not those of its newest checkpoint"
 
 
-async def _tiles(sql: Statements, wanted: Sequence[tuple[Log, Place]]) -> dict[int, dict[Place, bytes]]:
+async def _tiles(sql: Statements, wanted: Sequence[tuple[PendingTree, Place]]) -> dict[int, dict[Place, bytes]]:
     """Tiles of logs, by their customers."""
     found = defaultdict[int, dict[Place, bytes]](dict)
     if wanted:
@@ -222,7 +224,7 @@ async def _tiles(sql: Statements, wanted: Sequence[tuple[Log, Place]]) -> dict[i
     return found
 
 
-async def _keep(sql: Connection, logs: Sequence[Log]) -> None:
+async def _keep(sql: Connection, logs: Sequence[PendingTree]) -> None:
     good = [log for log in logs if log.refused is None]
     kept = [
         (log.customer, log.epoch, *place, hashes) for log in good for place, hashes in log.growth.kept().items()

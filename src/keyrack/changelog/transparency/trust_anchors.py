@@ -30,7 +30,7 @@ delete from change_edge e using change_log l where l.customer_id = e.customer_id
 """
 
 
-async def turn(connection: Connection, logs: Iterable[Row], now: datetime, days: int) -> dict[int, int]:
+async def advance_anchor(connection: Connection, logs: Iterable[Row], now: datetime, days: int) -> dict[int, int]:
     """The class of these logs' next changes, by customer: as the customer has chosen, or of so many days. Where it is
     another than before, or the month is, the place is kept."""
     wanted = {row["customer_id"]: CLASSES[row["changes_days"] or days] for row in logs}

@@ -14,7 +14,7 @@ import typer
 from keyrack.cli import api_calls, profiles
 from keyrack.cli.api_calls import ForCustomer, ProfileName
 from keyrack.cli.output import Failed, as_text, visible
-from keyrack.core.api_client.responses import Answer
+from keyrack.core.api_client.responses import ApiResponse
 
 app = typer.Typer()
 
@@ -99,7 +99,7 @@ def _headers(given: list[str], method: str, *, has_body: bool) -> dict[str, str]
     return headers
 
 
-def _print(answer: Answer, include: bool) -> None:
+def _print(answer: ApiResponse, include: bool) -> None:
     if include:
         phrase = responses.get(answer.status, "")
         typer.echo(f"HTTP/1.1 {answer.status} {phrase}".rstrip())

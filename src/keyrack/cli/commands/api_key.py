@@ -7,9 +7,9 @@ from typing import Annotated, LiteralString
 
 import typer
 
-from keyrack.cli.database_session import SHOWN_ONCE, Session, command
+from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.options import which, words
-from keyrack.cli.output import Failed, Listed, Said
+from keyrack.cli.output import CommandResult, Failed, ListResult
 from keyrack.core import secret_hashes
 
 app = typer.Typer()
@@ -47,37 +47,37 @@ def end_of_day(day: str) -> datetime:
 
 @command(app, "add")
 async def add(
-    session: Session,
+    session: DatabaseSession,
     name: Annotated[str, typer.Argument(metavar="NAME", callback=words, help="Who uses the key, and for what.")],
     expires: Annotated[
         str | None,
         typer.Option("--expires", metavar="YYYY-MM-DD", callback=last_day, help="The last day (UTC) that it is good."),
     ] = None,
-) -> Said:
+) -> CommandResult:
     """Add an API key."""
     end = None if expires is None else end_of_day(expires)
     secret = secret_hashes.new_secret()
     id = await session.sql.fetchval(INSERT, name, secret_hashes.digest(secret), end)
-    return Said({"id": id, "apiKey": secret}, f"API key {id} added: {secret}\n{SHOWN_ONCE}")
+    return CommandResult({"id": id, "apiKey": secret}, f"API key {id} added: {secret}\n{SHOWN_ONCE}")
 
 
 @command(app, "list")
-async def list_(session: Session) -> Listed:
+async def list_(session: DatabaseSession) -> ListResult:
     """List all API keys."""
     rows = await session.sql.fetch(LIST)
     columns = {
         "ID": "id", "NAME": "name", "ACTIVE": "isActive", "SINCE": "createdAt", "EXPIRES": "expiresAt",
         "REVOKED": "revokedAt",
     }  # fmt: skip
-    return Listed([dict(row) for row in rows], columns)
+    return ListResult([dict(row) for row in rows], columns)
 
 
 @command(app, "revoke")
-async def revoke(session: Session, id: Annotated[int, which("api_key")]) -> Said:
+async def revoke(session: DatabaseSession, id: Annotated[int, which("api_key")]) -> CommandResult:
     """Revoke an API key; it is refused at once."""
     row = await session.sql.fetchrow(REVOKE, id)
     if row is None:
         raise Failed(f"There is no API key {id}.")
     if row["revoked_at"] is not None:
         raise Failed(f"API key {id} is revoked already, since {row['revoked_at']:%Y-%m-%d %H:%M} UTC.")
-    return Said({"id": id}, f"API key {id} revoked.")
+    return CommandResult({"id": id}, f"API key {id} revoked.")

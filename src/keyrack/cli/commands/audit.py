@@ -20,15 +20,15 @@ from keyrack.changelog.transparency.export_format import LINE, Head, NotAnExport
 from keyrack.changelog.transparency.export_reader import earlier, read
 from keyrack.changelog.transparency.export_verifier import Mismatch, NotComparable, Verification, name_of
 from keyrack.changelog.transparency.export_verifier import verify as verified
-from keyrack.changelog.transparency.table_audit import Difference, replay
+from keyrack.changelog.transparency.table_audit import ReplayDifference, replay
 from keyrack.cli.audit_result import Beside, said
-from keyrack.cli.checkpoint_options import Asked, Compared
-from keyrack.cli.database_session import Session, State, command, explained, open_database
+from keyrack.cli.checkpoint_options import CheckpointComparison, VerifiedCheckpoints
+from keyrack.cli.database_session import DatabaseSession, State, command, explained, open_database
 from keyrack.cli.environment import read_settings
 from keyrack.cli.name_lookup import resolved
 from keyrack.cli.options import whose
-from keyrack.cli.output import Failed, Json, Said, show
-from keyrack.cli.progress import Tell, progress
+from keyrack.cli.output import CommandResult, Failed, Json, show
+from keyrack.cli.progress import ProgressReporter, progress
 
 app = typer.Typer()
 
@@ -69,8 +69,12 @@ OneCustomer = Annotated[int | None, whose("The customer whose log it is: its id 
 
 @command(app, "export")
 async def export(
-    session: Session, to: To, customer: OneCustomer = None, installation: Installation = False, epoch: Epoch = None
-) -> Said:
+    session: DatabaseSession,
+    to: To,
+    customer: OneCustomer = None,
+    installation: Installation = False,
+    epoch: Epoch = None,
+) -> CommandResult:
     """Write a log of changes into a file of JSON lines, with all that `keyrack audit verify` needs.
 
     It is of one moment, and holds what is stored of people: only its owner may read the file.
@@ -89,7 +93,7 @@ async def export(
                 raise Failed(_none(epoch))
     except OSError as error:
         raise Failed(f"{to} cannot be written: {error.strerror or error}.") from None
-    return Said({"changes": count, "file": str(to)}, f"{count:,} changes written to {to}.")
+    return CommandResult({"changes": count, "file": str(to)}, f"{count:,} changes written to {to}.")
 
 
 @contextmanager
@@ -137,7 +141,7 @@ def verify(
             raise Failed(
                 "--tables compares the newest log in the database with its tables: leave out FILE and --epoch."
             )
-        asked, beside = Asked(checkpoints or [], directory, keys or []), Beside()
+        asked, beside = CheckpointComparison(checkpoints or [], directory, keys or []), Beside()
         try:
             if file is None:
                 found, compared = asyncio.run(_stored(state, customer or 0, epoch, asked, tables, beside))
@@ -145,7 +149,7 @@ def verify(
                 found, compared = _exported(file, asked)
         except Mismatch as error:
             raise Failed(str(error), value={"valid": False, "change": error.number, "why": error.why}) from None
-        except Difference as error:
+        except ReplayDifference as error:
             told = {"resource": error.resource, "resourceId": error.id, "member": error.member, "why": error.why}
             raise Failed(str(error), value={"valid": False, **told}) from None
         except (NotAnExport, NotComparable) as error:
@@ -156,12 +160,12 @@ def verify(
 
 
 async def _stored(
-    state: Path | None, customer: Any, epoch: UUID | None, asked: Asked, tables: bool, beside: Beside
-) -> tuple[Verification, Compared]:
+    state: Path | None, customer: Any, epoch: UUID | None, asked: CheckpointComparison, tables: bool, beside: Beside
+) -> tuple[Verification, VerifiedCheckpoints]:
     """A log as it stands in the database, verified; what there is beside it is noted there. Raises as `Verification`
     does, `Difference` and `Failed`."""
     found: Verification | None = None
-    compared, settings = Compared(), read_settings(state)
+    compared, settings = VerifiedCheckpoints(), read_settings(state)
     async with open_database(settings) as database:
         named = await resolved(database, {"customer": customer})
         with progress() as tell:
@@ -188,7 +192,7 @@ def _none(epoch: UUID | None) -> str:
     return NO_LOG if epoch is None else f"The log has no epoch {epoch}, or nothing of it is kept."
 
 
-def _exported(file: Path, asked: Asked) -> tuple[Verification, Compared]:
+def _exported(file: Path, asked: CheckpointComparison) -> tuple[Verification, VerifiedCheckpoints]:
     """An export, verified. Raises as `verify` does, and `Failed`."""
     try:
         with progress() as tell, _opened(file) as opened:
@@ -201,18 +205,22 @@ def _exported(file: Path, asked: Asked) -> tuple[Verification, Compared]:
 
 
 @command(app, "checkpoint")
-async def checkpoint(session: Session, customer: OneCustomer = None, installation: Installation = False) -> Said:
+async def checkpoint(
+    session: DatabaseSession, customer: OneCustomer = None, installation: Installation = False
+) -> CommandResult:
     """Make a checkpoint of a log at once, unless there is one of all that it has, and print it."""
     if (customer is None) is not installation:
         raise Failed("Say whose log: with --customer, or with --installation.")
     made = await make(session.sql, session.settings, customer or 0)
     if made is None:
         raise Failed(NO_LOG)
-    return Said(made.told(), made.note.removesuffix("\n"))
+    return CommandResult(made.told(), made.note.removesuffix("\n"))
 
 
 @command(app, "keys")
-async def keys(session: Session, customer: OneCustomer = None, installation: Installation = False) -> Said:
+async def keys(
+    session: DatabaseSession, customer: OneCustomer = None, installation: Installation = False
+) -> CommandResult:
     """Print the keys by which checkpoints are verified: of each log, or of one, and of the time when they are signed.
 
     Where this node has no key that signs, its file is made: KEYRACK_CHECKPOINT_KEY_FILE. Every worker needs the same.
@@ -234,7 +242,7 @@ async def keys(session: Session, customer: OneCustomer = None, installation: Ins
         for server in servers
         for signer in checkpoint_keys.signers(secrets, server, server)[1::2]
     ]
-    return Said({"keys": found}, "\n".join(str(one["key"]) for one in found))
+    return CommandResult({"keys": found}, "\n".join(str(one["key"]) for one in found))
 
 
 @contextmanager
@@ -246,7 +254,7 @@ def _opened(file: Path) -> Generator[IO[bytes]]:
         yield opened
 
 
-def _lines(file: IO[bytes], tell: Tell) -> Iterator[bytes]:
+def _lines(file: IO[bytes], tell: ProgressReporter) -> Iterator[bytes]:
     """Line after line, while it is told how many there were. Raises `NotAnExport` for one that is too long."""
     count = 0
     while line := file.readline(LINE + 1):

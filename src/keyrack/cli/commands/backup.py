@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from keyrack.cli.confirmation import DryRun, Preview, Yes, agree
+from keyrack.cli.confirmation import ConfirmationPreview, DryRun, Yes, agree
 from keyrack.cli.database_session import Json, State, embedded_server, explained, open_address, read_settings
 from keyrack.cli.options import moment
-from keyrack.cli.output import Failed, Listed, Said, show, table
+from keyrack.cli.output import CommandResult, Failed, ListResult, show, table
 from keyrack.cli.progress import progress
 from keyrack.db.embedded import locks
 from keyrack.ops.backups import (
@@ -25,9 +25,9 @@ from keyrack.ops.backups import (
 from keyrack.ops.backups import (
     restore as restoring,
 )
-from keyrack.ops.backups.post_restore import Aftermath
+from keyrack.ops.backups.post_restore import PostRestoreResult
 from keyrack.ops.backups.recovery_plan import told
-from keyrack.ops.backups.repository import Backup, BackupError, House, house
+from keyrack.ops.backups.repository import Backup, BackupContext, BackupError, house
 from keyrack.ops.backups.wal_archive import newest
 
 app = typer.Typer()
@@ -48,7 +48,7 @@ Timeline = Annotated[
 ]
 
 
-def _run(work: Callable[[House], Said], state: Any, as_json: bool) -> None:
+def _run(work: Callable[[BackupContext], CommandResult], state: Any, as_json: bool) -> None:
     def run() -> None:
         try:
             show(work(house(read_settings(state))), as_json)
@@ -62,7 +62,7 @@ def _run(work: Callable[[House], Said], state: Any, as_json: bool) -> None:
 def create(state: State = None, as_json: Json = False) -> None:
     """Take a full backup, verify it, and remove the oldest beyond KEYRACK_BACKUP_KEEP with the log that they need."""
 
-    def work(found: House) -> Said:
+    def work(found: BackupContext) -> CommandResult:
         if not found.layout.data.exists():
             raise BackupError(f"There are no data in {found.layout.data}.")
         with progress() as tell, embedded_server(found.settings) as server:
@@ -70,7 +70,7 @@ def create(state: State = None, as_json: Json = False) -> None:
         text = f"The backup {backup.name} is made and verified: {backup.bytes / 1e9:.2f} GB in {found.shelf.directory}."
         if removed:
             text += f" Removed: {', '.join(removed)}."
-        return Said(_shown(backup) | {"removed": removed}, text)
+        return CommandResult(_shown(backup) | {"removed": removed}, text)
 
     _run(work, state, as_json)
 
@@ -79,8 +79,8 @@ def create(state: State = None, as_json: Json = False) -> None:
 def list_(state: State = None, as_json: Json = False) -> None:
     """List the full backups, the times that can be reached, and how the archive of the log stands."""
 
-    def work(found: House) -> Said:
-        backups, reached = found.shelf.backups(), recovery_plan.reaches(found)
+    def work(found: BackupContext) -> CommandResult:
+        backups, reached = found.shelf.backups(), recovery_plan.covers_time(found)
         archived, waiting = newest(found.shelf.wal), restoring.waiting(found.layout)
         age = None if archived is None else max(0.0, (datetime.now(UTC) - archived[1]).total_seconds())
         value = {
@@ -95,7 +95,7 @@ def list_(state: State = None, as_json: Json = False) -> None:
             },
         }
         lines = table(
-            Listed(
+            ListResult(
                 [_shown(backup) | {"gigabytes": f"{backup.bytes / 1e9:.2f}"} for backup in backups],
                 COLUMNS,
             )
@@ -109,7 +109,7 @@ def list_(state: State = None, as_json: Json = False) -> None:
             lines.append(f"Archive: {archived[0]} came {age:.0f} s ago; {waiting} segments wait")
         if backups and found.shelf.timeline() not in {backup.timeline for backup in backups}:
             lines.append("There is no full backup since the last restore: keyrack backup create")
-        return Said(value, "\n".join(lines))
+        return CommandResult(value, "\n".join(lines))
 
     _run(work, state, as_json)
 
@@ -118,7 +118,7 @@ def list_(state: State = None, as_json: Json = False) -> None:
 def verify(name: Name = None, state: State = None, as_json: Json = False) -> None:
     """Read everything again: the full backups, or the one named, and that the log follows without a gap."""
 
-    def work(found: House) -> Said:
+    def work(found: BackupContext) -> CommandResult:
         with progress() as tell:
             until = None
             if locks.kept(found.layout):  # the archive has to reach up to now
@@ -133,7 +133,7 @@ def verify(name: Name = None, state: State = None, as_json: Json = False) -> Non
         text = f"Whole: {', '.join(names)}, and the log from {result.first} to {result.last}" + (
             ", up to now." if until is not None else ". The database does not run: it may have more."
         )
-        return Said(value, text)
+        return CommandResult(value, text)
 
     _run(work, state, as_json)
 
@@ -154,7 +154,7 @@ def restore(
     """Restore the database from the newest backup that leads there and the archived log, up to a time or to its end."""
     until = moment(to)
 
-    def work(found: House) -> Said:
+    def work(found: BackupContext) -> CommandResult:
         if dry_run or (replace and not yes and found.layout.data.exists()):
             preview = _preview(found, name, until, timeline, replace)
             if dry_run:
@@ -175,19 +175,21 @@ def restore(
             lines.append(f"What was there before is in {done.kept}: remove it when you do not need it any more.")
         lines += _settled(done.aftermath)
         lines.append("Now start Keyrack, and make a full backup: keyrack backup create")
-        return Said(value, "\n".join(lines))
+        return CommandResult(value, "\n".join(lines))
 
     _run(work, state, as_json)
 
 
-def _preview(found: House, name: str | None, until: datetime | None, timeline: int | None, replace: bool) -> Preview:
+def _preview(
+    found: BackupContext, name: str | None, until: datetime | None, timeline: int | None, replace: bool
+) -> ConfirmationPreview:
     """What a restore would bring, and what it would take the place of. Raises `BackupError`."""
     there = replace and found.layout.data.exists()
     chosen = recovery_plan.plan(found, name, until, timeline, found.layout.data / "pg_wal" if there else None)
     reaches = "the end of the log" if until is None else told(until)
     then = "The data that are there now are kept under another name." if there else ""
     data = {f"{found.layout.data} to be replaced": 1} if there else {}
-    return Preview(f"restore {chosen.backup.name} and the log after it, up to {reaches},", data, then)
+    return ConfirmationPreview(f"restore {chosen.backup.name} and the log after it, up to {reaches},", data, then)
 
 
 @app.command("settle")
@@ -197,15 +199,15 @@ def settle(state: State = None, as_json: Json = False) -> None:
     `backup restore` does so by itself.
     """
 
-    async def work() -> Aftermath:
+    async def work() -> PostRestoreResult:
         settings = read_settings(state)
         async with open_address(settings) as dsn:
-            return await post_restore.settle(settings, dsn)
+            return await post_restore.apply_post_restore(settings, dsn)
 
     def run() -> None:
         done = asyncio.run(work())
         value = {"masterKey": done.key is None, "notAdvanced": [*done.full, *done.full_customers]}
-        show(Said(value, "\n".join(_settled(done))), as_json)
+        show(CommandResult(value, "\n".join(_settled(done))), as_json)
 
     explained(run)
 
@@ -217,7 +219,7 @@ def drill(
     """Restore into a directory that is removed again, count what is in it, and say how long that took."""
     until = moment(to)
 
-    def work(found: House) -> Said:
+    def work(found: BackupContext) -> CommandResult:
         with progress() as tell:
             done = restore_test.drill(found, name, until, timeline, tell)
         value = {
@@ -226,19 +228,19 @@ def drill(
             "seconds": {step: round(seconds, 3) for step, seconds in done.steps}, "masterKey": done.key is None,
         }  # fmt: skip
         rows = table(
-            Listed([{"name": n, "rows": count} for n, count in done.tables], {"TABLE": "name", "ROWS": "rows"})
+            ListResult([{"name": n, "rows": count} for n, count in done.tables], {"TABLE": "name", "ROWS": "rows"})
         )
         steps = [{"step": step, "seconds": f"{seconds:.1f}"} for step, seconds in done.steps]
-        rows += ["", *table(Listed(steps, {"STEP": "step", "SECONDS": "seconds"})), ""]
+        rows += ["", *table(ListResult(steps, {"STEP": "step", "SECONDS": "seconds"})), ""]
         rows.append(f"{done.backup} can be restored, with everything up to {told(done.reached)}.")
         if done.key is not None:
             raise Failed(f"The data can be restored, but not their secrets. {done.key}", rows, value)
-        return Said(value, "\n".join(rows))
+        return CommandResult(value, "\n".join(rows))
 
     _run(work, state, as_json)
 
 
-def _settled(done: Aftermath) -> list[str]:
+def _settled(done: PostRestoreResult) -> list[str]:
     """What the operator has to know after a restore."""
     lines = [
         done.key

@@ -8,12 +8,12 @@ from typing import Annotated, LiteralString
 
 import typer
 
-from keyrack.cli.database_session import Session, command
+from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import Id, words
-from keyrack.cli.output import Failed, Listed, Said
-from keyrack.core.error_codes import Reason
+from keyrack.cli.output import CommandResult, Failed, ListResult
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, on_constraint
-from keyrack.simulator.demo.drawings import Key, draw
+from keyrack.simulator.demo.drawings import KeyDrawing, draw
 
 app = typer.Typer()
 
@@ -72,12 +72,12 @@ def read_drawing(path: Path) -> str:
 
 def own_drawing(form: str) -> str:
     """A neutral drawing for a key form that comes without a picture."""
-    return draw(Key("fob", 2), form)
+    return draw(KeyDrawing("fob", 2), form)
 
 
 @command(app, "add")
 async def add(
-    session: Session,
+    session: DatabaseSession,
     brand: Annotated[str, typer.Argument(metavar="BRAND", callback=words)],
     key_form: Annotated[str, typer.Option("--key-form", callback=words, help="What the form is called; made if new.")],
     box_name: Annotated[str | None, typer.Option("--box-name", callback=words, help="The box that fits.")] = None,
@@ -90,34 +90,35 @@ async def add(
     drawing: Annotated[
         Path | None, typer.Option("--drawing", metavar="FILE.svg", help="The form's picture, served by Keyrack.")
     ] = None,
-) -> Said:
+) -> CommandResult:
     """Add a key form to a brand."""
     svg = None if drawing is None else read_drawing(drawing)
     text = f"{brand} already has the key form {key_form!r} with this box."
     neutral = None if image_url else own_drawing(key_form)
-    with on_constraint({TAKEN: (Conflict, Reason("key-exists", text))}):
+    with on_constraint({TAKEN: (Conflict, ErrorCode("key-exists", text))}):
         id = await session.sql.fetchval(INSERT, brand, key_form, box_name, box_sap_number, image_url, svg, neutral)
-    return Said({"id": id}, f"Key {id} of {brand} added.")
+    return CommandResult({"id": id}, f"Key {id} of {brand} added.")
 
 
 @command(app, "list")
 async def list_(
-    session: Session, brand: Annotated[str | None, typer.Option("--brand", help="Only those of this brand.")] = None
-) -> Listed:
+    session: DatabaseSession,
+    brand: Annotated[str | None, typer.Option("--brand", help="Only those of this brand.")] = None,
+) -> ListResult:
     """List the catalogue."""
     rows = await session.sql.fetch(LIST, brand)
     columns = {
         "ID": "id", "BRAND": "brand", "KEY FORM": "keyForm", "BOX": "boxName", "SAP NUMBER": "boxSapNumber",
         "IMAGE": "imageUrl",
     }  # fmt: skip
-    return Listed([dict(row) for row in rows], columns)
+    return ListResult([dict(row) for row in rows], columns)
 
 
 @command(app, "remove")
-async def remove(session: Session, id: Id) -> Said:
+async def remove(session: DatabaseSession, id: Id) -> CommandResult:
     """Remove a key from the catalogue, and its form when no other key has it."""
     form = await session.sql.fetchval(DELETE, id)
     if form is None:
         raise Failed(f"There is no key {id} in the catalogue.")
     await session.sql.execute(DELETE_UNUSED, form)
-    return Said({"id": id}, f"Key {id} removed from the catalogue.")
+    return CommandResult({"id": id}, f"Key {id} removed from the catalogue.")

@@ -10,9 +10,9 @@ import typer
 from keyrack.api.permissions import PROGRAMS
 from keyrack.auth import client_registry
 from keyrack.cli.commands.api_key import end_of_day, last_day
-from keyrack.cli.database_session import SHOWN_ONCE, Session, command
+from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.options import OfCustomer, which, whose, words
-from keyrack.cli.output import Failed, Listed, Said
+from keyrack.cli.output import CommandResult, Failed, ListResult
 from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.errors import NotFound, on_constraint
 
@@ -64,7 +64,7 @@ Expires = typer.Option(
 
 @command(app, "add")
 async def add(
-    session: Session,
+    session: DatabaseSession,
     name: Annotated[str, typer.Argument(metavar="NAME", callback=words, help="What uses it, and for what.")],
     customer: Annotated[list[int], whose("A customer to act for: its id or its name; may be given several times.")],
     scope: Annotated[list[str], Scopes],
@@ -72,33 +72,33 @@ async def add(
     managed_by: Annotated[
         int | None, whose("The customer whose owners manage it too; without one the operator alone.", "--managed-by")
     ] = None,
-) -> Said:
+) -> CommandResult:
     """Add a machine client for one or more customers, with what it may there; its secret is shown once."""
     with on_constraint(NO_SUCH_CUSTOMER):
         made = await client_registry.add(session.sql, managed_by, name, _end(expires), session.settings.client_limit)
         if made is None:
             raise Failed(f"Customer {managed_by} manages as many clients as it may: KEYRACK_CLIENT_LIMIT.")
         for one in customer:
-            await client_registry.give(session.sql, one, made.id, scope)
+            await client_registry.grant_role(session.sql, one, made.id, scope)
     value = {"id": made.id, "clientId": str(made.subject), "clientSecret": made.secret}
     told = f"Client {made.id} added: {name}.\nClient id: {made.subject}\nClient secret: {made.secret}\n{SHOWN_ONCE}"
-    return Said(value, told)
+    return CommandResult(value, told)
 
 
 @command(app, "list")
-async def list_(session: Session, customer: OfCustomer = None) -> Listed:
+async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListResult:
     """List machine clients: what each may, and when it was used last."""
     rows = await session.sql.fetch(LIST, customer)
     columns = {
         "ID": "id", "NAME": "name", "CLIENT ID": "clientId", "CUSTOMERS": "customers", "ENABLED": "enabled",
         "EXPIRES": "expires", "LAST USED": "lastUsed", "SECRETS": "secrets",
     }  # fmt: skip
-    return Listed([dict(row) for row in rows], columns)
+    return ListResult([dict(row) for row in rows], columns)
 
 
 @command(app, "change")
 async def change(
-    session: Session,
+    session: DatabaseSession,
     id: Client,
     name: Annotated[str | None, typer.Option("--name", callback=words, help="Another name.")] = None,
     customer: Annotated[list[int] | None, whose("A customer to act for from now on, with just --scope.")] = None,
@@ -107,7 +107,7 @@ async def change(
     expires: Annotated[str | None, Expires] = None,
     never: Annotated[bool, typer.Option("--never-expires", help="Let it call without an end.")] = False,
     enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Whether it may call.")] = None,
-) -> Said:
+) -> CommandResult:
     """Change a machine client: its name, what it may where, its end, or whether it may call. It holds at once."""
     if not (name or customer or remove_customer or expires or never or enable is not None or scope):
         raise typer.BadParameter("Say what to change; --help lists it.")
@@ -124,12 +124,12 @@ async def change(
             raise Failed(f"Client {id} does not act for customer {one}.")
     with on_constraint(NO_SUCH_CUSTOMER):
         for one in customer or []:
-            await client_registry.give(session.sql, one, id, scope or [])
-    return Said({"id": id, "name": found}, f"Client {id} changed.")
+            await client_registry.grant_role(session.sql, one, id, scope or [])
+    return CommandResult({"id": id, "name": found}, f"Client {id} changed.")
 
 
 @command(app, "new-secret")
-async def new_secret(session: Session, id: Client) -> Said:
+async def new_secret(session: DatabaseSession, id: Client) -> CommandResult:
     """Make another secret of a machine client; the one of before stays good until it is removed."""
     if await session.sql.fetchrow(client_registry.ONE, id) is None:
         raise _no_client(id)
@@ -137,26 +137,28 @@ async def new_secret(session: Session, id: Client) -> Said:
     if added is None:
         raise Failed(f"Client {id} has two secrets already. Remove the one that is not used any more first.")
     told = f"Client {id} has another secret, number {added.id}: {added.secret}\n{SHOWN_ONCE}"
-    return Said({"id": id, "secretId": added.id, "clientSecret": added.secret}, told)
+    return CommandResult({"id": id, "secretId": added.id, "clientSecret": added.secret}, told)
 
 
 @command(app, "remove-secret")
 async def remove_secret(
-    session: Session, id: Client, secret: Annotated[int, typer.Argument(min=1, metavar="SECRET", help="Its number.")]
-) -> Said:
+    session: DatabaseSession,
+    id: Client,
+    secret: Annotated[int, typer.Argument(min=1, metavar="SECRET", help="Its number.")],
+) -> CommandResult:
     """Remove a secret of a machine client; it and the tokens that were got by it are refused at once."""
     if not await session.sql.fetchval(client_registry.WITHOUT, id, secret):
         raise Failed(f"Client {id} has no secret {secret}.")
-    return Said({"id": id, "secretId": secret}, f"Secret {secret} of client {id} removed.")
+    return CommandResult({"id": id, "secretId": secret}, f"Secret {secret} of client {id} removed.")
 
 
 @command(app, "remove")
-async def remove(session: Session, id: Client) -> Said:
+async def remove(session: DatabaseSession, id: Client) -> CommandResult:
     """Remove a machine client; its tokens are refused at once."""
     name = await client_registry.remove(session.sql, id)
     if name is None:
         raise _no_client(id)
-    return Said({"id": id}, f"Client {id} removed: {name}.")
+    return CommandResult({"id": id}, f"Client {id} removed: {name}.")
 
 
 def _end(day: str | None) -> datetime | None:

@@ -6,10 +6,10 @@ from typing import Annotated, LiteralString
 
 import typer
 
-from keyrack.cli.confirmation import Preview
-from keyrack.cli.database_session import Session, command
+from keyrack.cli.confirmation import ConfirmationPreview
+from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import which, words
-from keyrack.cli.output import Failed, Listed, Said
+from keyrack.cli.output import CommandResult, Failed, ListResult
 from keyrack.core.errors import NotFound
 from keyrack.db.change_notifier import TOPICS, Topics
 from keyrack.db.connection import Connection
@@ -92,28 +92,30 @@ def no_customer(id: int) -> Failed:
 
 
 @command(app, "add", topics=TOPICS_CHANGED)
-async def add(session: Session, name: Name) -> Said:
+async def add(session: DatabaseSession, name: Name) -> CommandResult:
     """Add a customer."""
     id = await session.sql.fetchval(INSERT, name)
-    return Said({"id": id}, f"Customer {id} added.")
+    return CommandResult({"id": id}, f"Customer {id} added.")
 
 
 @command(app, "list", topics=TOPICS_CHANGED)
-async def list_(session: Session) -> Listed:
+async def list_(session: DatabaseSession) -> ListResult:
     """List all customers."""
     rows = await session.sql.fetch(LIST)
     columns = {"ID": "id", "NAME": "name", "CARS": "cars", "USERS": "users", "SINCE": "createdAt"}
-    return Listed([dict(row) for row in rows], columns)
+    return ListResult([dict(row) for row in rows], columns)
 
 
 @command(app, "change", topics=TOPICS_CHANGED)
 async def change(
-    session: Session, id: Which, name: Annotated[str, typer.Option("--name", callback=words, help="The new name.")]
-) -> Said:
+    session: DatabaseSession,
+    id: Which,
+    name: Annotated[str, typer.Option("--name", callback=words, help="The new name.")],
+) -> CommandResult:
     """Rename a customer."""
     if not await session.sql.fetchval(RENAME, id, name):
         raise no_customer(id)
-    return Said({"id": id}, f"Customer {id} changed.")
+    return CommandResult({"id": id}, f"Customer {id} changed.")
 
 
 Everything = Annotated[
@@ -121,7 +123,7 @@ Everything = Annotated[
 ]
 
 
-async def _preview(session: Session, id: int, everything: bool) -> Preview | None:
+async def _preview(session: DatabaseSession, id: int, everything: bool) -> ConfirmationPreview | None:
     """What would go with a customer. Raises `Failed`: there is none, or it has something left."""
     name = await session.sql.fetchval(NAME, id)
     if name is None:
@@ -130,16 +132,16 @@ async def _preview(session: Session, id: int, everything: bool) -> Preview | Non
         await _refuse_unless_empty(session.sql, id)
         return None
     row = await session.sql.fetchrow(GOES, id)
-    return Preview(f"remove customer {id}, {name},", {} if row is None else dict(row))
+    return ConfirmationPreview(f"remove customer {id}, {name},", {} if row is None else dict(row))
 
 
 @command(app, "remove", preview=_preview, topics=TOPICS_CHANGED)
-async def remove(session: Session, id: Which, everything: Everything = False) -> Said:
+async def remove(session: DatabaseSession, id: Which, everything: Everything = False) -> CommandResult:
     """Remove a customer that has nothing left, or with --everything one and all that belongs to it."""
-    from keyrack.assignments.customer_lock import take  # with it comes all that assignments are checked by
+    from keyrack.assignments.customer_lock import lock  # with it comes all that assignments are checked by
 
     try:
-        await take(session.sql, id)
+        await lock(session.sql, id)
     except NotFound:
         raise no_customer(id) from None
     if everything:
@@ -148,7 +150,7 @@ async def remove(session: Session, id: Which, everything: Everything = False) ->
         await _refuse_unless_empty(session.sql, id)
     if not await session.sql.fetchval(DELETE, id):
         raise no_customer(id)
-    return Said({"id": id}, f"Customer {id} removed.")
+    return CommandResult({"id": id}, f"Customer {id} removed.")
 
 
 async def _refuse_unless_empty(sql: Connection, id: int) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from keyrack.cli.create_database import check_beginning
 from keyrack.cli.database_session import Json, State, embedded_server, explained, read_settings
-from keyrack.cli.output import Failed, Said, show
+from keyrack.cli.output import CommandResult, Failed, show
 from keyrack.core.settings import Settings
 from keyrack.db.embedded.major_upgrade import upgrade as upgrade_data
 from keyrack.db.session_settings import session
@@ -67,7 +67,7 @@ def pgbouncer(state: State = None, as_json: Json = False) -> None:
             "\n".join([f"[{name}]", *(f"{key} = {value}" for key, value in lines.items())])
             for name, lines in sections.items()
         ]
-        show(Said(sections, "\n\n".join(blocks)), as_json)
+        show(CommandResult(sections, "\n\n".join(blocks)), as_json)
 
     explained(work)
 
@@ -89,7 +89,7 @@ def upgrade(
             settings.state, old, bin_dir=settings.postgres_bin, say=lambda text: typer.echo(text, err=True)
         )
         text = f"The data are PostgreSQL {version}'s now. The old ones are in {kept}: remove them when all is well."
-        show(Said({"version": version, "old": str(kept)}, text), as_json)
+        show(CommandResult({"version": version, "old": str(kept)}, text), as_json)
 
     explained(work)
 

@@ -9,9 +9,9 @@ import typer
 from keyrack.auth.device_keys import Scope
 from keyrack.cli.commands.customer import no_customer
 from keyrack.cli.customer_keys import Name, revocable
-from keyrack.cli.database_session import SHOWN_ONCE, Session, command
+from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.options import Customer, OfCustomer, which, words
-from keyrack.cli.output import Failed, Listed, Said
+from keyrack.cli.output import CommandResult, Failed, ListResult
 from keyrack.core import secret_hashes
 from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.errors import NotFound, on_constraint
@@ -51,30 +51,30 @@ Scopes = Annotated[
 
 @command(app, "add")
 async def add(
-    session: Session,
+    session: DatabaseSession,
     customer: Customer,
     serial_number: SerialNumber = None,
     gateway: Gateway = False,
     scope: Scopes = None,
     name: Name = "default",
-) -> Said:
+) -> CommandResult:
     """Add a key for one unit, or with --gateway for all units of the customer."""
     _check(serial_number, gateway)
     secret = secret_hashes.new_secret()
     product = await _product(session, customer, serial_number)
     with on_constraint({"device_key_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}):
         id = await session.sql.fetchval(INSERT, customer, name, secret_hashes.digest(secret), product, _scopes(scope))
-    return Said({"id": id, "deviceKey": secret}, f"device key {id} added: {secret}\n{SHOWN_ONCE}")
+    return CommandResult({"id": id, "deviceKey": secret}, f"device key {id} added: {secret}\n{SHOWN_ONCE}")
 
 
 @command(app, "change")
 async def change(
-    session: Session,
+    session: DatabaseSession,
     id: DeviceKey,
     serial_number: SerialNumber = None,
     gateway: Gateway = False,
     scope: Scopes = None,
-) -> Said:
+) -> CommandResult:
     """Say anew what a key opens; it holds at once. Keys of before they had units and scopes open nothing until then."""
     _check(serial_number, gateway)
     row = await session.sql.fetchrow(FIND, id)
@@ -82,18 +82,18 @@ async def change(
         raise Failed(f"There is no device key {id}." if row is None else f"device key {id} is revoked.")
     product = await _product(session, row["customer_id"], serial_number)
     await session.sql.execute(UPDATE, id, product, _scopes(scope))
-    return Said({"id": id}, f"device key {id} changed.")
+    return CommandResult({"id": id}, f"device key {id} changed.")
 
 
 @command(app, "list")
-async def list_(session: Session, customer: OfCustomer = None) -> Listed:
+async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListResult:
     """List all keys."""
     rows = await session.sql.fetch(LIST, customer)
     columns = {
         "ID": "id", "CUSTOMER": "customerId", "NAME": "name", "UNIT": "opens", "SCOPES": "scopes", "ACTIVE": "isActive",
         "SINCE": "createdAt", "REVOKED": "revokedAt",
     }  # fmt: skip
-    return Listed([dict(row) for row in rows], columns)
+    return ListResult([dict(row) for row in rows], columns)
 
 
 revocable(app, "device_key", "device key")
@@ -104,7 +104,7 @@ def _check(serial_number: str | None, gateway: bool) -> None:
         raise typer.BadParameter("Say whose data it opens: --serial-number for one unit, or --gateway for all units.")
 
 
-async def _product(session: Session, customer: int, serial_number: str | None) -> int | None:
+async def _product(session: DatabaseSession, customer: int, serial_number: str | None) -> int | None:
     if serial_number is None:
         return None
     found: int | None = await session.sql.fetchval(PRODUCT, customer, serial_number)

@@ -8,13 +8,13 @@ import typer
 
 from keyrack import __version__
 from keyrack.cli.database_session import Json, State, explained, read_settings
-from keyrack.cli.output import Failed, Said, show
+from keyrack.cli.output import CommandResult, Failed, show
 from keyrack.cli.screen import WORDS, Screen
-from keyrack.ops.monitoring.findings import Finding, Level, verdict
+from keyrack.ops.monitoring.findings import Finding, Severity, verdict
 
 app = typer.Typer()
 
-FAULT = {**WORDS, Level.CRITICAL: "fault"}
+FAULT = {**WORDS, Severity.CRITICAL: "fault"}
 
 
 @app.command("doctor")
@@ -30,7 +30,7 @@ def doctor(state: State = None, as_json: Json = False) -> None:
         try:
             found = asyncio.run(examined(read_settings(state)))
         except Failed as failed:
-            why = Finding(Level.CRITICAL, "settings", str(failed), "docs/settings.md says what each of them may be.")
+            why = Finding(Severity.CRITICAL, "settings", str(failed), "docs/settings.md says what each of them may be.")
             found = {"Settings": [why]}
         level = verdict([finding for findings in found.values() for finding in findings])
         checks = [
@@ -40,7 +40,7 @@ def doctor(state: State = None, as_json: Json = False) -> None:
         ]
         value = {"verdict": FAULT[level], "keyrack": __version__, "checks": checks}
         if as_json:
-            show(Said(value, ""), as_json)
+            show(CommandResult(value, ""), as_json)
         else:
             typer.echo("\n".join(_lines(found, level)))
         raise typer.Exit(level)
@@ -48,12 +48,12 @@ def doctor(state: State = None, as_json: Json = False) -> None:
     explained(run)
 
 
-def _lines(found: dict[str, list[Finding]], level: Level) -> list[str]:
+def _lines(found: dict[str, list[Finding]], level: Severity) -> list[str]:
     screen = Screen()
     flat = [one for findings in found.values() for one in findings]
     counts = [
         f"{count} {word if count == 1 else word + 's'}"
-        for word, which in (("fault", Level.CRITICAL), ("warning", Level.WARNING))
+        for word, which in (("fault", Severity.CRITICAL), ("warning", Severity.WARNING))
         if (count := sum(one.level == which for one in flat))
     ]
     lines = [

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from keyrack.cli.commands.import_customer import left_by_export
-from keyrack.cli.database_session import Failed, Session, command
+from keyrack.cli.database_session import DatabaseSession, Failed, command
 from keyrack.cli.options import Customer
-from keyrack.cli.output import Said
+from keyrack.cli.output import CommandResult
 from keyrack.cli.progress import progress
 from keyrack.ops.transfer.export_files import NotExported
 from keyrack.ops.transfer.export_files import export as write_out
@@ -21,7 +21,7 @@ To = Annotated[Path, typer.Option("--to", metavar="DIR", help="A directory that 
 
 
 @command(app, "export")
-async def export(session: Session, customer: Customer, to: To) -> Said:
+async def export(session: DatabaseSession, customer: Customer, to: To) -> CommandResult:
     """Write a whole customer into a directory: a file of JSON lines and one of CSV for each kind, and a manifest.
 
     All of it is of one moment. Passwords, keys and secrets are not in it.
@@ -37,4 +37,4 @@ async def export(session: Session, customer: Customer, to: To) -> Said:
     rows = sum(file.rows for file in manifest.files if file.name.endswith(".jsonl"))
     value = manifest.model_dump(by_alias=True) | {"directory": str(target)}
     lines = [f"Customer {customer} exported to {target}: {rows:,} rows.", *left_by_export(manifest.left)]
-    return Said(value, "\n".join(lines))
+    return CommandResult(value, "\n".join(lines))

@@ -12,7 +12,7 @@ import typer
 
 from keyrack.cli import api_calls, profiles
 from keyrack.cli.api_calls import ForCustomer, ProfileName
-from keyrack.cli.output import Json, Listed, Said, as_text, show, visible
+from keyrack.cli.output import CommandResult, Json, ListResult, as_text, show, visible
 from keyrack.core.api_client.responses import ApiError
 from keyrack.core.api_client.session import Client
 
@@ -154,7 +154,9 @@ async def _show_one(client: Client, noun: str, id: str, options: Mapping[str, st
     told = "&".join(f"{name}={quote(options[name], safe='')}" for name in ("$select", "$expand") if name in options)
     value = await client.get(f"/{noun}/{quote(id, safe='')}" + f"?{told}" * bool(told))
     width = max(map(len, value), default=0)
-    show(Said(value, "\n".join(f"{name:<{width}}  {_told(member)}" for name, member in value.items())), as_json)
+    show(
+        CommandResult(value, "\n".join(f"{name:<{width}}  {_told(member)}" for name, member in value.items())), as_json
+    )
 
 
 def _columns(noun: str, options: Mapping[str, str], rows: list[Any]) -> dict[str, str]:
@@ -176,7 +178,7 @@ def _nested(rows: list[Any], name: str) -> bool:
 def _show(noun: str, rows: list[Any], options: Mapping[str, str], as_json: bool) -> None:
     columns = _columns(noun, options, rows)
     cells = [{member: _told(_member(row, member)) for member in columns.values()} for row in rows]
-    show(Listed(rows if as_json else cells, columns), as_json)
+    show(ListResult(rows if as_json else cells, columns), as_json)
 
 
 def _member(row: Any, path: str) -> Any:

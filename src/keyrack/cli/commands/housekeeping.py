@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from keyrack.cli.database_session import Session, command
-from keyrack.cli.output import Listed
+from keyrack.cli.database_session import DatabaseSession, command
+from keyrack.cli.output import ListResult
 from keyrack.ops import housekeeping
 
 app = typer.Typer()
@@ -17,10 +17,10 @@ COLUMNS = {
 
 
 @command(app, "list")
-async def list_(session: Session) -> Listed:
+async def list_(session: DatabaseSession) -> ListResult:
     """List the steps: when each went well last, how long it took, and what went wrong last."""
     rows = await housekeeping.status(session.sql)
-    return Listed(
+    return ListResult(
         [
             {
                 "step": row["step"],

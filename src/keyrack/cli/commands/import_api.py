@@ -16,17 +16,17 @@ from keyrack.cli.commands.import_customer import app as app
 from keyrack.cli.database_session import Failed, Json, State, explained, open_database, read_settings, tell
 from keyrack.cli.name_lookup import resolved
 from keyrack.cli.options import Customer
-from keyrack.cli.output import Listed, Said, show, table, visible
+from keyrack.cli.output import CommandResult, ListResult, show, table, visible
 from keyrack.cli.progress import progress
-from keyrack.core.api_client.credentials import Login, Server
+from keyrack.core.api_client.credentials import Login, ServerAddress
 from keyrack.core.api_client.responses import ApiError
-from keyrack.core.api_client.retries import Patience
+from keyrack.core.api_client.retries import RetryPolicy
 from keyrack.core.api_client.session import Client
 from keyrack.db.change_notifier import TOPICS
 from keyrack.db.connection import Database
-from keyrack.ops.transfer.api_source import TOLD, Source
-from keyrack.ops.transfer.compare import Compared, compare
-from keyrack.ops.transfer.import_api import NotThis, begin, bring, lacking
+from keyrack.ops.transfer.api_source import TOLD, ApiSource
+from keyrack.ops.transfer.compare import RowComparison, compare
+from keyrack.ops.transfer.import_api import NotImportable, begin, import_rows, missing_references
 
 TRIES, LONGEST, TOLD_WAIT = 30, 30.0, 900.0  # of a request: how often, and seconds that are waited for the source
 NOT_TOLD = (
@@ -78,8 +78,8 @@ def api(
 
     def run() -> None:
         key, password = (_secret(name) for name in SECRETS)
-        server = Server(url, key, source_customer, brand)
-        patience = Patience(attempts=TRIES, longest=LONGEST, told=TOLD_WAIT, per_second=per_second)
+        server = ServerAddress(url, key, source_customer, brand)
+        patience = RetryPolicy(attempts=TRIES, longest=LONGEST, told=TOLD_WAIT, per_second=per_second)
 
         async def work() -> dict[str, Any]:
             async with (
@@ -87,7 +87,7 @@ def api(
                 Client(server, Login(username, password), patience=patience) as client,
             ):
                 whose: int = (await resolved(db, {"customer": customer}))["customer"]
-                source = Source(client, user_type)
+                source = ApiSource(client, user_type)
                 await source.check(source_customer)
                 if dry_run:
                     return await _foretold(db, source, whose)
@@ -96,7 +96,7 @@ def api(
 
         try:
             result = asyncio.run(work())
-        except (ApiError, NotThis) as error:
+        except (ApiError, NotImportable) as error:
             raise Failed(str(error)) from None
         _say(result, user_type, as_json)
         if result.get("agrees") is False:
@@ -120,9 +120,9 @@ def _secret(name: str) -> str:
     raise Failed(f"{name} is not set, nor {name}_FILE: the source asks for it.")
 
 
-async def _brought(db: Database, settings: Any, source: Source, customer: int) -> dict[str, Any]:
+async def _brought(db: Database, settings: Any, source: ApiSource, customer: int) -> dict[str, Any]:
     with progress() as show_progress:
-        arrived = await bring(
+        arrived = await import_rows(
             db, settings, source, customer, lambda kind, done: show_progress(f"{kind}: {done:,} read")
         )
     await tell(db, customer, frozenset(TOPICS))
@@ -136,18 +136,18 @@ async def _brought(db: Database, settings: Any, source: Source, customer: int) -
     }
 
 
-def _row(one: Compared) -> dict[str, Any]:
+def _row(one: RowComparison) -> dict[str, Any]:
     return {"kind": one.kind, "source": one.source, "here": one.here, "different": one.different}
 
 
-async def _foretold(db: Database, source: Source, customer: int) -> dict[str, Any]:
+async def _foretold(db: Database, source: ApiSource, customer: int) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     with progress() as show_progress:
         for kind in TOLD:
             row: dict[str, Any] = {"kind": kind.name, "source": 0, "coming": 0}
             async for page in source.pages(kind):
                 row["source"] += len(page)
-                row["coming"] += len(await lacking(db, customer, kind, page))
+                row["coming"] += len(await missing_references(db, customer, kind, page))
                 show_progress(f"{kind.name}: {row['source']:,} counted")
             rows.append(row)
     return {"kinds": rows, "dryRun": True}
@@ -155,7 +155,7 @@ async def _foretold(db: Database, source: Source, customer: int) -> dict[str, An
 
 def _say(result: dict[str, Any], user_type: str, as_json: bool) -> None:
     if as_json:
-        show(Said(result, ""), as_json)
+        show(CommandResult(result, ""), as_json)
         return
     for line in _lines(result, user_type):
         typer.echo(visible(line))
@@ -163,11 +163,11 @@ def _say(result: dict[str, Any], user_type: str, as_json: bool) -> None:
 
 def _lines(result: dict[str, Any], user_type: str) -> Sequence[str]:
     if "dryRun" in result:
-        return table(Listed(result["kinds"], {"KIND": "kind", "SOURCE": "source", "WOULD COME": "coming"}))
+        return table(ListResult(result["kinds"], {"KIND": "kind", "SOURCE": "source", "WOULD COME": "coming"}))
     columns = {"KIND": "kind", "SOURCE": "source", "HERE": "here", "DIFFERENT": "different", "NEW": "new"}
     wrong = [*result["refused"], *result["differences"]]
     verdict = (
         "Both sides agree." if result["agrees"] else "They do not agree. What can be mended, mend; then run it again:"
     )
     not_told = [line.format(type=user_type) for line in NOT_TOLD]
-    return [*table(Listed(result["kinds"], columns)), "", verdict, *wrong, "", *not_told]
+    return [*table(ListResult(result["kinds"], columns)), "", verdict, *wrong, "", *not_told]

@@ -13,12 +13,12 @@ import typer
 from keyrack.cli.commands.brand import ADDRESS, own_drawing
 from keyrack.cli.commands.product import kind_of
 from keyrack.cli.commands.service import contract_of
-from keyrack.cli.database_session import Session, command
-from keyrack.cli.input_files import Row, read_rows
+from keyrack.cli.database_session import DatabaseSession, command
+from keyrack.cli.input_files import InputRow, read_rows
 from keyrack.cli.options import whose
-from keyrack.cli.output import Failed, Said
+from keyrack.cli.output import CommandResult, Failed
 from keyrack.cli.progress import progress
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, on_constraint
 from keyrack.db.change_notifier import TOPICS, Topics
 from keyrack.db.connection import Connection
@@ -121,7 +121,7 @@ select coalesce(s.brand, first.brand), box_name, box_sap_number, key_form_id
 from incoming i join form on form.name = i.key_form join first on first.low = lower(i.brand)
 left join spelling s on s.low = lower(i.brand) order by line
 """
-MEANWHILE = Reason("written-meanwhile", "Another command has written the same meanwhile; nothing was imported.")
+MEANWHILE = ErrorCode("written-meanwhile", "Another command has written the same meanwhile; nothing was imported.")
 CONSTRAINTS = (
     "product_serial_number_key",
     "product_unique_id_key",
@@ -134,17 +134,17 @@ CONSTRAINTS = (
 Values = tuple[object, ...]
 
 
-class _Undo(Exception):
+class _DryRunRollback(Exception):
     """Takes a dry run back."""
 
 
-class Seen:
+class DuplicateCheck:
     """What a file must not say twice, each with the line that said it first."""
 
     def __init__(self) -> None:
         self._lines: dict[tuple[object, ...], int] = {}
 
-    def check(self, row: Row, what: str, *key: object) -> None:
+    def check(self, row: InputRow, what: str, *key: object) -> None:
         first = self._lines.setdefault(key, row.line)
         if first != row.line:
             row.problems.append(f"{what} stands in line {first} already")
@@ -152,13 +152,13 @@ class Seen:
 
 @command(app, "products", topics=TOPICS_CHANGED)
 async def products(
-    session: Session, file: File, customer: ForCustomer = None, format: Format = None, dry_run: DryRun = False
-) -> Said:
+    session: DatabaseSession, file: File, customer: ForCustomer = None, format: Format = None, dry_run: DryRun = False
+) -> CommandResult:
     """Import products. Columns: type, serialNumber, uniqueId, sapNumber and, without --customer, customerId."""
     names = ("customerId", "type", "serialNumber", "uniqueId", "sapNumber")
-    seen = Seen()
+    seen = DuplicateCheck()
 
-    def values(row: Row) -> Values:
+    def values(row: InputRow) -> Values:
         owner = _owner(row, customer)
         type = row.text("type")
         kind = type and kind_of(type, session.settings)
@@ -179,8 +179,8 @@ async def products(
 
 @command(app, "services", topics=TOPICS_CHANGED)
 async def services(
-    session: Session, file: File, customer: ForCustomer = None, format: Format = None, dry_run: DryRun = False
-) -> Said:
+    session: DatabaseSession, file: File, customer: ForCustomer = None, format: Format = None, dry_run: DryRun = False
+) -> CommandResult:
     """Import services. Columns: name, customerId without --customer; if wanted productSerialNumber, and a contract's
     orderNumber, documentNumber, orderPosition, start, end, termOfContract, termOfNotice, unitOfNotice."""
     terms = ("termOfContract", "termOfNotice")
@@ -188,9 +188,9 @@ async def services(
         "customerId", "name", "productSerialNumber", "orderNumber", "documentNumber", "orderPosition", "start", "end",
         *terms, "unitOfNotice",
     )  # fmt: skip
-    seen = Seen()
+    seen = DuplicateCheck()
 
-    def values(row: Row) -> Values:
+    def values(row: InputRow) -> Values:
         owner, name = _owner(row, customer), row.text("name")
         product = row.text("productSerialNumber", needed=False)
         if product:
@@ -222,13 +222,13 @@ async def services(
 
 
 @command(app, "brands", topics=TOPICS_CHANGED)
-async def brands(session: Session, file: File, format: Format = None, dry_run: DryRun = False) -> Said:
+async def brands(session: DatabaseSession, file: File, format: Format = None, dry_run: DryRun = False) -> CommandResult:
     """Import the catalogue. Columns: brand, keyForm; if wanted boxName, boxSapNumber, imageUrl."""
     names = ("brand", "keyForm", "boxName", "boxSapNumber", "imageUrl")
-    seen = Seen()
+    seen = DuplicateCheck()
     drawings: dict[str, str] = {}
 
-    def values(row: Row) -> Values:
+    def values(row: InputRow) -> Values:
         brand, form, box = row.text("brand"), row.text("keyForm"), row.text("boxName", needed=False)
         if brand and form:
             seen.check(row, f"the key form {form} of {brand}", brand.lower(), form, box)
@@ -244,7 +244,7 @@ async def brands(session: Session, file: File, format: Format = None, dry_run: D
     return await _finish(session.sql, lambda: session.sql.execute(INSERT_BRANDS), count, "keys", dry_run)
 
 
-def _owner(row: Row, customer: int | None) -> int | None:
+def _owner(row: InputRow, customer: int | None) -> int | None:
     owner = row.number("customerId", customer)
     if owner is None and not row.problems:
         row.problems.append("customerId is missing, and there is no --customer")
@@ -252,7 +252,7 @@ def _owner(row: Row, customer: int | None) -> int | None:
 
 
 async def _fill(
-    sql: Connection, rows: Any, values: Callable[[Row], Values], columns: tuple[str, ...], problems: LiteralString
+    sql: Connection, rows: Any, values: Callable[[InputRow], Values], columns: tuple[str, ...], problems: LiteralString
 ) -> int:
     """Copy the rows into the temporary table and check them there. Raises `Failed` with every line's problem."""
     wrong: list[tuple[int, str]] = []
@@ -290,14 +290,14 @@ def _report(wrong: list[tuple[int, str]], rows: int) -> Failed:
 
 async def _finish(
     sql: Connection, insert: Callable[[], Awaitable[object]], count: int, what: str, dry_run: bool
-) -> Said:
+) -> CommandResult:
     with progress() as tell, on_constraint(dict.fromkeys(CONSTRAINTS, (Conflict, MEANWHILE))):
         try:
             async with sql.transaction():
                 tell(f"{count:,} {what} are written")
                 await insert()
                 if dry_run:
-                    raise _Undo
-        except _Undo:
-            return Said({"imported": 0, "valid": count, "dryRun": True}, f"{count:,} {what} can be imported.")
-    return Said({"imported": count}, f"{count:,} {what} imported.")
+                    raise _DryRunRollback
+        except _DryRunRollback:
+            return CommandResult({"imported": 0, "valid": count, "dryRun": True}, f"{count:,} {what} can be imported.")
+    return CommandResult({"imported": count}, f"{count:,} {what} imported.")

@@ -8,13 +8,13 @@ from typing import Annotated, LiteralString
 import typer
 
 from keyrack.cli.commands.import_catalog import app
-from keyrack.cli.database_session import Failed, Session, command
+from keyrack.cli.database_session import DatabaseSession, Failed, command
 from keyrack.cli.options import Customer, words
-from keyrack.cli.output import Listed, Said
+from keyrack.cli.output import CommandResult, ListResult
 from keyrack.cli.progress import progress
 from keyrack.db.change_notifier import TOPICS, Topics
-from keyrack.ops.transfer.import_files import Different, take
-from keyrack.ops.transfer.manifest import NotWhole
+from keyrack.ops.transfer.import_files import Different, import_export
+from keyrack.ops.transfer.manifest import ExportIncomplete
 
 TOPICS_CHANGED: Topics = frozenset(TOPICS)
 
@@ -46,7 +46,7 @@ NewName = Annotated[str | None, typer.Option("--name", callback=words, help="Ano
 
 
 @command(app, "customer", topics=TOPICS_CHANGED)
-async def customer(session: Session, directory: Directory, name: NewName = None) -> Said:
+async def customer(session: DatabaseSession, directory: Directory, name: NewName = None) -> CommandResult:
     """Import what `keyrack export` has written, as a new customer. All or nothing; the same export only once.
 
     Everything gets new numbers: `keyrack import ids` lists them. Users who are there already, by their e-mail address,
@@ -54,22 +54,24 @@ async def customer(session: Session, directory: Directory, name: NewName = None)
     """
     with progress() as told:
         try:
-            id, manifest, counts = await take(session.db, session.sql, await session.vault(), directory, name, told)
-        except (NotWhole, Different) as error:
+            id, manifest, counts = await import_export(
+                session.db, session.sql, await session.vault(), directory, name, told
+            )
+        except (ExportIncomplete, Different) as error:
             raise Failed(str(error)) from None
         except KeyError as error:
             raise Failed(f"{directory}: a row lacks the member {error}.") from None
     value = {"id": id, "from": manifest.customer.id, "moment": manifest.moment, "rows": counts, "left": manifest.left}
     lines = [f"Customer {id} imported: all rows of the export are there.", *left_by_export(manifest.left)]
-    return Said(value, "\n".join([f"{count:>9,}  {kind}" for kind, count in counts.items()] + lines))
+    return CommandResult(value, "\n".join([f"{count:>9,}  {kind}" for kind, count in counts.items()] + lines))
 
 
 @command(app, "ids", topics=TOPICS_CHANGED)
 async def ids(
-    session: Session,
+    session: DatabaseSession,
     customer: Customer,
     kind: Annotated[str | None, typer.Option("--kind", help="Only this kind, such as cars.")] = None,
-) -> Listed:
+) -> ListResult:
     """List which number of the source became which one here."""
     rows = await session.sql.fetch(IDS, customer, kind)
-    return Listed([dict(row) for row in rows], {"KIND": "kind", "OLD": "oldId", "NEW": "newId"})
+    return ListResult([dict(row) for row in rows], {"KIND": "kind", "OLD": "oldId", "NEW": "newId"})

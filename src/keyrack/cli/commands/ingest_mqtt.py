@@ -12,9 +12,9 @@ from keyrack.cli.commands.run import running_database
 from keyrack.cli.create_database import check_beginning
 from keyrack.cli.database_session import Json, State, explained, read_settings
 from keyrack.core import log_config
-from keyrack.core.background_tasks import lasting
+from keyrack.core.background_tasks import supervise
 from keyrack.core.settings import Settings
-from keyrack.db.change_notifier import Teller
+from keyrack.db.change_notifier import ChangeNotifier
 from keyrack.db.connection import Database
 
 app = typer.Typer()
@@ -43,8 +43,8 @@ async def _run(settings: Settings, dsn: str, as_json: bool) -> None:
 
     db = await Database.connect(dsn, settings, application="keyrack mqtt")
     try:
-        tell = Teller(db)
-        telling = asyncio.create_task(lasting("teller", tell.run))
+        tell = ChangeNotifier(db)
+        telling = asyncio.create_task(supervise("teller", tell.run))
         subscriber = Subscriber(db, settings, tell)
         loop = asyncio.get_running_loop()
         for sign in (signal.SIGTERM, signal.SIGINT):

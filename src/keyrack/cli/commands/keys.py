@@ -7,10 +7,10 @@ from typing import Annotated, Literal, LiteralString
 
 import typer
 
-from keyrack.cli.confirmation import Preview
-from keyrack.cli.database_session import Session, command
+from keyrack.cli.confirmation import ConfirmationPreview
+from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import whose
-from keyrack.cli.output import Failed, Listed, Said
+from keyrack.cli.output import CommandResult, Failed, ListResult
 from keyrack.offline_keys import issuing_keys
 from keyrack.offline_keys.issuing_keys import StillOpens, public
 
@@ -65,7 +65,7 @@ Uncertain = Annotated[
 
 
 @command(app, "show")
-async def show(session: Session, customer: Whose) -> Said:
+async def show(session: DatabaseSession, customer: Whose) -> CommandResult:
     """Show a customer's authority: its root, what it wants of keys, and what is out there."""
     row = await session.sql.fetchrow(SHOW, customer)
     if row is None or row["public_key"] is None:
@@ -86,22 +86,24 @@ async def show(session: Session, customer: Whose) -> Said:
         f"Phones registered   {told['devices']}",
         f"Keys that may open  {told['keys']}",
     )
-    return Said(told, "\n".join(lines))
+    return CommandResult(told, "\n".join(lines))
 
 
 @command(app, "list")
-async def list_(session: Session, customer: Whose) -> Listed:
+async def list_(session: DatabaseSession, customer: Whose) -> ListResult:
     """List the issuing keys of a customer's authority, the newest first."""
     rows = await session.sql.fetch(KEYS, customer)
     shown = [{**row, "kid": public(row["public_key"]).kid.hex()} for row in rows]
     for row in shown:
         del row["public_key"]
     columns = {"ID": "id", "KEY ID": "kid", "SIGNS": "signs", "SINCE": "createdAt", "REVOKED": "revokedAt"}
-    return Listed(shown, columns)
+    return ListResult(shown, columns)
 
 
 @command(app, "policy")
-async def policy(session: Session, customer: Whose, limit: Limit = None, uncertain: Uncertain = None) -> Said:
+async def policy(
+    session: DatabaseSession, customer: Whose, limit: Limit = None, uncertain: Uncertain = None
+) -> CommandResult:
     """Say what a customer wants of keys: phones get new ones at their next fetch."""
     if limit is None and uncertain is None:
         raise typer.BadParameter("Say --limit, --uncertain, or both.")
@@ -115,25 +117,25 @@ async def policy(session: Session, customer: Whose, limit: Limit = None, uncerta
     shown = "its whole life" if freshness is None else f"{freshness:,} seconds"
     does = "open" if opens else "refuse"
     text = f"A key is good without word from the server for {shown}; boxes {does} while their clock is uncertain."
-    return Said(told, text)
+    return CommandResult(told, text)
 
 
-async def _preview(session: Session, customer: int, revoke: bool) -> Preview | None:
+async def _preview(session: DatabaseSession, customer: int, revoke: bool) -> ConfirmationPreview | None:
     """How many keys would be over."""
     if not revoke:
         return None
     told = f"revoke every issuing key of customer {customer} but a new one"
-    return Preview(told, {"keys": await session.sql.fetchval(GOES, customer)})
+    return ConfirmationPreview(told, {"keys": await session.sql.fetchval(GOES, customer)})
 
 
 @command(app, "rotate", preview=_preview)
 async def rotate(
-    session: Session,
+    session: DatabaseSession,
     customer: Whose,
     revoke: Annotated[
         bool, typer.Option("--revoke", help="The keys of before are in other hands: what they signed is over.")
     ] = False,
-) -> Said:
+) -> CommandResult:
     """Sign with a new issuing key from now on; what the one before signed stays good."""
     try:
         id = await issuing_keys.rotate(session.sql, await session.vault(), customer, revoke=revoke)
@@ -145,4 +147,4 @@ async def rotate(
     if id is None:
         raise Failed(NONE.format(customer=customer))
     then = "What the others signed is over as soon as a box hears of it." if revoke else "The one before stays good."
-    return Said({"customer": customer, "issuingKey": id}, f"Issuing key {id} signs from now on. {then}")
+    return CommandResult({"customer": customer, "issuingKey": id}, f"Issuing key {id} signs from now on. {then}")

@@ -15,8 +15,8 @@ import typer
 
 from keyrack.cli import api_calls, profiles
 from keyrack.cli.api_calls import ProfileName
-from keyrack.cli.output import Failed, Json, Said, show
-from keyrack.core.api_client.credentials import Login, Server, Token
+from keyrack.cli.output import CommandResult, Failed, Json, show
+from keyrack.core.api_client.credentials import Login, ServerAddress, StoredToken
 from keyrack.core.api_client.session import Client
 
 app = typer.Typer()
@@ -64,10 +64,10 @@ def login(
     async def work() -> None:
         path = profiles.path_of(profile)
         address = _address(url or _asked("Server", "--url"))
-        server = Server(address, api_key or _asked("API key", "--api-key", secret=True), None, brand)
+        server = ServerAddress(address, api_key or _asked("API key", "--api-key", secret=True), None, brand)
         name = username or _asked("User name", "--username")
         secret = _password(password_file, password_stdin)
-        tokens: list[Token] = []
+        tokens: list[StoredToken] = []
         async with Client(server, Login(name, secret), kept=tokens.append, patience=api_calls.PATIENCE) as client:
             found = await api_calls.customer_of(client, customer)
         kept = profiles.Profile(server.url, name, server.api_key, brand, found.id)
@@ -77,7 +77,7 @@ def login(
         value = {"profile": profile, "url": kept.url, "username": name, "customer": asdict(found), "expiresAt": ends}
         until = "" if ends is None else f" The token is good until {ends:%Y-%m-%d %H:%M} UTC."
         whose = f"for customer {found.id}, {found.name}"
-        show(Said(value, f"{name} is logged in at {kept.url}, {whose}.{until} Kept in {path}."), as_json)
+        show(CommandResult(value, f"{name} is logged in at {kept.url}, {whose}.{until} Kept in {path}."), as_json)
 
     api_calls.run(work(), profile)
 
@@ -94,7 +94,7 @@ def logout(
         wanted = profiles.names() if everything else [profile]
         gone = [name for name in wanted if profiles.remove(name)]
         text = f"Logged out: {', '.join(gone)}." if gone else "Nobody was logged in."
-        show(Said({"profiles": gone}, text), as_json)
+        show(CommandResult({"profiles": gone}, text), as_json)
 
     api_calls.run(work(), profile)
 

@@ -6,17 +6,18 @@ from typing import Annotated
 
 import typer
 
-from keyrack.cli.database_session import Session, command
+from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import words
-from keyrack.cli.output import Failed, Said
+from keyrack.cli.output import CommandResult, Failed
 
 app = typer.Typer()
 
 
 @command(app, "test")
 async def test(
-    session: Session, address: Annotated[str, typer.Argument(metavar="ADDRESS", callback=words, help="Where it goes.")]
-) -> Said:
+    session: DatabaseSession,
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", callback=words, help="Where it goes.")],
+) -> CommandResult:
     """Send a mail by the settings that hold, and say what the server answered."""
     import aiosmtplib
 
@@ -31,4 +32,4 @@ async def test(
     except (aiosmtplib.SMTPException, OSError, ValueError) as error:
         raise Failed(f"{settings.mail_host}:{settings.mail_port} did not take it: {error}") from None
     value = {"address": address, "host": settings.mail_host}
-    return Said(value, f"{settings.mail_host} has taken a mail to {address}.")
+    return CommandResult(value, f"{settings.mail_host} has taken a mail to {address}.")

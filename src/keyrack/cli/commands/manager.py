@@ -9,17 +9,17 @@ from typing import Annotated, LiteralString
 import typer
 
 from keyrack.api.permissions import Role
-from keyrack.api.schema.request_body import stamp
+from keyrack.api.schema.request_body import format_timestamp
 from keyrack.auth import invitations, owners, password_reset
 from keyrack.auth.password_hashing import SHORTEST, Passwords
 from keyrack.cli import membership_options
-from keyrack.cli.database_session import SHOWN_ONCE, Session, command
+from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.membership_options import Limits, OfRole, Ownerless, Whole
 from keyrack.cli.name_lookup import reference
 from keyrack.cli.options import which, whose, words
-from keyrack.cli.output import Failed, Listed, Said
+from keyrack.cli.output import CommandResult, Failed, ListResult
 from keyrack.core import secret_hashes
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, on_constraint
 from keyrack.core.text import email_address
 
@@ -85,7 +85,7 @@ Manager = Annotated[int, which("manager")]
 
 @command(app, "add")
 async def add(
-    session: Session,
+    session: DatabaseSession,
     username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)],
     customer: Annotated[list[int], whose("A customer to act for: its id or its name; may be given several times.")],
     role: Annotated[Role, OfRole],
@@ -95,13 +95,18 @@ async def add(
     has_password: Annotated[
         bool, typer.Option("--with-password/--no-password", help="Whether it may sign in with one.")
     ] = True,
-) -> Said:
+) -> CommandResult:
     """Add a manager for one or more customers, in a role."""
     if password and not has_password:
         raise typer.BadParameter("A password is given, and none is wanted.")
     secret = password or secret_hashes.new_secret()
     with on_constraint(
-        {"manager_username_key": (Conflict, Reason("manager-exists", f"There is already a manager called {username}."))}
+        {
+            "manager_username_key": (
+                Conflict,
+                ErrorCode("manager-exists", f"There is already a manager called {username}."),
+            )
+        }
     ):
         hash = await Passwords().hash(secret) if has_password else None
         id = await session.sql.fetchval(INSERT, username, hash)
@@ -111,11 +116,11 @@ async def add(
     )
     told = "" if password or not has_password else f"\nPassword: {secret}\n{SHOWN_ONCE}"
     shown = {} if password or not has_password else {"password": secret}
-    return Said({"id": id, "username": username} | shown, f"Manager {id} added: {username}.{told}")
+    return CommandResult({"id": id, "username": username} | shown, f"Manager {id} added: {username}.{told}")
 
 
 @command(app, "list")
-async def list_(session: Session) -> Listed:
+async def list_(session: DatabaseSession) -> ListResult:
     """List all managers."""
     rows = await session.sql.fetch(LIST)
     columns = {
@@ -126,12 +131,12 @@ async def list_(session: Session) -> Listed:
         "GROUPS": "groups",
         "DISABLED": "isDisabled",
     }
-    return Listed([dict(row) for row in rows], columns)
+    return ListResult([dict(row) for row in rows], columns)
 
 
 @command(app, "change")
 async def change(
-    session: Session,
+    session: DatabaseSession,
     id: Manager,
     password: Password = None,
     new_password: Annotated[bool, typer.Option("--new-password", help="Generate a new password.")] = False,
@@ -144,7 +149,7 @@ async def change(
         bool | None, typer.Option("--enable/--disable", help="Whether the manager may log in and act.")
     ] = None,
     ownerless: Ownerless = False,
-) -> Said:
+) -> CommandResult:
     """Change a manager's password, customers, roles or permission to act; it holds at once. A new password, and
     disabling, also end what the manager is signed in to."""
     secret = secret_hashes.new_secret() if new_password else password
@@ -168,25 +173,25 @@ async def change(
     await membership_options.check_owners(session, owned, ownerless=ownerless)
     told = f"\nPassword: {secret}\n{SHOWN_ONCE}" if new_password else ""
     value = {"id": id, "username": username} | ({"password": secret} if new_password else {})
-    return Said(value, f"Manager {id} changed.{told}")
+    return CommandResult(value, f"Manager {id} changed.{told}")
 
 
 @command(app, "sign-out")
 async def sign_out(
-    session: Session, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
-) -> Said:
+    session: DatabaseSession, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
+) -> CommandResult:
     """Have every token that a manager has got until now refused at once; the manager may log in again."""
     row = await session.sql.fetchrow(SIGN_OUT, username)
     if row is None:
         raise Failed(f"There is no manager called {username}.")
     told = f"Manager {row['id']} is signed out: {row['username']}. Every token issued until now is refused."
-    return Said(dict(row), told)
+    return CommandResult(dict(row), told)
 
 
 @command(app, "reset-factors")
 async def reset_factors(
-    session: Session, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
-) -> Said:
+    session: DatabaseSession, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
+) -> CommandResult:
     """Take away every passkey, app and recovery code of a manager who has lost them, and sign the manager out
     everywhere; the password is enough again."""
     row = await session.sql.fetchrow(SIGN_OUT, username)
@@ -195,33 +200,33 @@ async def reset_factors(
     for statement in (FORGET_PASSKEYS, FORGET_APP, FORGET_RECOVERY):
         await session.sql.execute(statement, row["id"])
     told = f"Manager {row['id']} has no second factor any more, and is signed out: {row['username']}."
-    return Said(dict(row), told)
+    return CommandResult(dict(row), told)
 
 
 @command(app, "remove")
-async def remove(session: Session, id: Manager, ownerless: Ownerless = False) -> Said:
+async def remove(session: DatabaseSession, id: Manager, ownerless: Ownerless = False) -> CommandResult:
     """Remove a manager; its tokens are refused at once."""
     owned = await membership_options.owned(session, id)
     username = await session.sql.fetchval(DELETE, id)
     if username is None:
         raise _no_manager(id)
     await membership_options.check_owners(session, owned, ownerless=ownerless)
-    return Said({"id": id}, f"Manager {id} removed: {username}.")
+    return CommandResult({"id": id}, f"Manager {id} removed: {username}.")
 
 
 @command(app, "invite")
 async def invite(
-    session: Session,
+    session: DatabaseSession,
     address: Annotated[str, typer.Argument(metavar="ADDRESS", callback=mailbox)],
     customer: Annotated[int, whose("The customer to act for: its id or its name.")],
     role: Annotated[Role, OfRole],
     group: Limits = None,
     mail: Annotated[bool, typer.Option("--mail", help="Mail a link to the address as well.")] = False,
-) -> Said:
+) -> CommandResult:
     """Invite somebody to act for a customer: prints a link that works once."""
     if mail and not session.settings.sends_mail:
         raise Failed("No mail is sent: KEYRACK_MAIL_HOST and KEYRACK_MAIL_FROM say by which server, and from whom.")
-    await owners.hold(session.sql, customer)
+    await owners.lock_roles(session.sql, customer)
     if await session.sql.fetch(membership_options.UNKNOWN, [customer]):
         raise Failed(f"There is no customer {customer}.")
     by = session.settings.brand
@@ -230,34 +235,38 @@ async def invite(
         made = await invitations.invite(session.sql, session.settings, customer, address, role, groups, by, mail=mail)
     except Conflict as refusal:
         raise Failed(refusal.text) from None
-    value = {"id": made.id, "link": made.link, "expires": stamp(made.expires), "mailed": mail}
-    return Said(value, f"{address} is invited, until {made.expires:%Y-%m-%d %H:%M} UTC:\n{made.link}\n{SHOWN_ONCE}")
+    value = {"id": made.id, "link": made.link, "expires": format_timestamp(made.expires), "mailed": mail}
+    return CommandResult(
+        value, f"{address} is invited, until {made.expires:%Y-%m-%d %H:%M} UTC:\n{made.link}\n{SHOWN_ONCE}"
+    )
 
 
 @command(app, "reset-password")
 async def reset_password(
-    session: Session, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
-) -> Said:
+    session: DatabaseSession, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
+) -> CommandResult:
     """Print a link by which a manager sets a new password; it works once, and the old password stays until then."""
-    made = await password_reset.made(session.sql, session.settings, username)
+    made = await password_reset.create_link(session.sql, session.settings, username)
     if made is None:
         raise Failed(f"There is no manager called {username} who may sign in.")
     minutes = session.settings.password_link_minutes
-    return Said({"link": made.link}, f"For {minutes} minutes {username} sets a password at:\n{made.link}\n{SHOWN_ONCE}")
+    return CommandResult(
+        {"link": made.link}, f"For {minutes} minutes {username} sets a password at:\n{made.link}\n{SHOWN_ONCE}"
+    )
 
 
 @command(app, "disconnect")
 async def disconnect(
-    session: Session,
+    session: DatabaseSession,
     id: Manager,
     provider: Annotated[
         int, typer.Option(parser=reference("provider"), metavar="ID|NAME", help="The provider of the account.")
     ],
-) -> Said:
+) -> CommandResult:
     """Disconnect a manager from an account of a provider; whoever has signed in by it is signed out."""
     if await session.sql.fetchval(DISCONNECT, id, provider) is None:
         raise Failed(f"Manager {id} has no account of provider {provider}.")
-    return Said({"id": id}, f"Manager {id} is disconnected from its account of provider {provider}.")
+    return CommandResult({"id": id}, f"Manager {id} is disconnected from its account of provider {provider}.")
 
 
 def _no_manager(id: int) -> Failed:

@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from keyrack.auth import signing_keys
-from keyrack.cli.confirmation import Preview, Yes, agree
-from keyrack.cli.database_session import Json, Session, State, command, explained, open_database, read_settings
-from keyrack.cli.output import Failed, Listed, Said, show
+from keyrack.cli.confirmation import ConfirmationPreview, Yes, agree
+from keyrack.cli.database_session import DatabaseSession, Json, State, command, explained, open_database, read_settings
+from keyrack.cli.output import CommandResult, Failed, ListResult, show
 from keyrack.core.settings import Settings
 from keyrack.db import worker_wakeup
 from keyrack.db.connection import Database
@@ -28,10 +28,12 @@ app = typer.Typer()
 RETIRED = "A node that has no other key reads no secrets then."
 
 
-def _on_database(state: Path | None, as_json: bool, work: Callable[[Database, Settings], Awaitable[Said]]) -> None:
+def _on_database(
+    state: Path | None, as_json: bool, work: Callable[[Database, Settings], Awaitable[CommandResult]]
+) -> None:
     """Run what has transactions of its own."""
 
-    async def run() -> Said:
+    async def run() -> CommandResult:
         settings = read_settings(state)
         async with open_database(settings) as database:
             result = await work(database, settings)
@@ -45,27 +47,27 @@ def _on_database(state: Path | None, as_json: bool, work: Callable[[Database, Se
 def new(as_json: Json = False) -> None:
     """Print a new master key. It is stored nowhere: keep it safe, and apart from the database's backups."""
     key = master_keys.new()
-    show(Said({"key": key.text, "id": key.id}, key.text), as_json)
+    show(CommandResult({"key": key.text, "id": key.id}, key.text), as_json)
 
 
 @command(app, "list")
-async def list_(session: Session) -> Listed:
+async def list_(session: DatabaseSession) -> ListResult:
     """List the master keys that the database opens with, and which of them this node has."""
     held = [key.id for key in master_keys.read(session.settings)]
     rows = [row | {"held": row["id"] in held} for row in await rotation.masters(session.db)]
-    return Listed(rows, {"MASTER KEY": "id", "SINCE": "since", "OPENS": "opens", "HERE": "held"})
+    return ListResult(rows, {"MASTER KEY": "id", "SINCE": "since", "OPENS": "opens", "HERE": "held"})
 
 
 @app.command("rotate")
 def rotate(state: State = None, as_json: Json = False) -> None:
     """Seal all secrets anew, for the first master key of this node; every other node goes on meanwhile."""
 
-    async def work(database: Database, settings: Settings) -> Said:
+    async def work(database: Database, settings: Settings) -> CommandResult:
         rotated = await rotation.rotate(database, settings)
         told = f"{rotated.secrets} secrets sealed anew. The master key is {rotated.master} from now on."
         if rotated.others:
             told += f" Give it to every node, then retire what still opens the database: {', '.join(rotated.others)}."
-        return Said({"secrets": rotated.secrets, "masterKey": rotated.master, "others": rotated.others}, told)
+        return CommandResult({"secrets": rotated.secrets, "masterKey": rotated.master, "others": rotated.others}, told)
 
     _on_database(state, as_json, work)
 
@@ -79,20 +81,20 @@ def retire(
 ) -> None:
     """Have a master key open nothing any more, once every node has another one."""
 
-    async def work(database: Database, settings: Settings) -> Said:
+    async def work(database: Database, settings: Settings) -> CommandResult:
         if not yes:
-            agree(Preview(f"have master key {id} open nothing any more", then=RETIRED))
+            agree(ConfirmationPreview(f"have master key {id} open nothing any more", then=RETIRED))
         await rotation.retire(database, settings, id)
-        return Said({"id": id}, f"Master key {id} is retired.")
+        return CommandResult({"id": id}, f"Master key {id} is retired.")
 
     _on_database(state, as_json, work)
 
 
 @command(app, "reset")
 async def reset(
-    session: Session,
+    session: DatabaseSession,
     lose: Annotated[bool, typer.Option("--lose-secrets", help="Yes: give up everything that the key closed.")] = False,
-) -> Said:
+) -> CommandResult:
     """Start anew after the master key was lost: new signing keys, and new signing secrets for disabled webhooks."""
     try:
         await open_vault(session.db, session.settings)
@@ -104,11 +106,11 @@ async def reset(
             ) from None
     else:
         raise Failed("The master key is here: nothing is lost. To change it: keyrack master-key rotate")
-    vault = await rotation.start_anew(session.sql, session.settings)
+    vault = await rotation.replace_all_keys(session.sql, session.settings)
     kid = await signing_keys.revoke_all(session.sql, vault)
     webhooks = await subscriptions.replace_all(session.sql, vault, SECRETS_LOST)
     authorities = await issuing_keys.lose_all(session.sql)
     told = f"Signing key {kid} signs from now on; every token of before is refused. {webhooks} webhooks are disabled."
     if authorities:
         told += f" {authorities} customers have lost their authority for keys: their boxes are to be enrolled anew."
-    return Said({"kid": kid, "webhooks": webhooks, "authorities": authorities}, told)
+    return CommandResult({"kid": kid, "webhooks": webhooks, "authorities": authorities}, told)

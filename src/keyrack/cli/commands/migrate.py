@@ -13,24 +13,24 @@ from keyrack.cli.commands.run import running_database
 from keyrack.cli.create_database import check_beginning
 from keyrack.cli.database_session import Json, State, embedded_server, explained, read_settings
 from keyrack.cli.environment import warn_of_names
-from keyrack.cli.output import Said, show
+from keyrack.cli.output import CommandResult, show
 from keyrack.core import log_config
 from keyrack.core.settings import Settings
 from keyrack.db import schema_version
-from keyrack.db.schema_version import Standing
+from keyrack.db.schema_version import SchemaStatus
 
 if TYPE_CHECKING:
-    from keyrack.db.migration_plan import Step
+    from keyrack.db.migration_plan import PlannedRevision
 
 app = typer.Typer()
 
 # The exit status of --check; 1 and 2 are those of failures
 STATUS = {
-    schema_version.State.CURRENT: 0,
-    schema_version.State.EMPTY: 3,
-    schema_version.State.OLDER: 3,
-    schema_version.State.NEWER: 4,
-    schema_version.State.TOO_NEW: 5,
+    schema_version.SchemaState.CURRENT: 0,
+    schema_version.SchemaState.EMPTY: 3,
+    schema_version.SchemaState.OLDER: 3,
+    schema_version.SchemaState.NEWER: 4,
+    schema_version.SchemaState.TOO_NEW: 5,
 }
 
 
@@ -56,8 +56,8 @@ def migrate(
             check_beginning(settings, "migrate", named=state is not None)
             warn_of_names()
             with running_database(settings) as dsn:
-                revision = asyncio.run(schema_version.look(dsn)).revision
-            show(Said({"revision": revision}, f"The schema is at revision {revision}."), as_json)
+                revision = asyncio.run(schema_version.read_schema_state(dsn)).revision
+            show(CommandResult({"revision": revision}, f"The schema is at revision {revision}."), as_json)
             return
         warn_of_names()
         found = look(settings)
@@ -68,25 +68,27 @@ def migrate(
     explained(run)
 
 
-def look(settings: Settings) -> Standing:
+def look(settings: Settings) -> SchemaStatus:
     """How the database's schema stands to this release; an embedded database that is not there yet is not made.
 
     Raises `SchemaError`: a right is missing.
     """
     if settings.database_url is not None:
-        return asyncio.run(schema_version.look(settings.database_direct_url or settings.database_url, settings))
+        return asyncio.run(
+            schema_version.read_schema_state(settings.database_direct_url or settings.database_url, settings)
+        )
     server = embedded_server(settings)
     if not server.made:
-        return Standing(schema_version.State.EMPTY, None)
+        return SchemaStatus(schema_version.SchemaState.EMPTY, None)
     with server:
-        return asyncio.run(schema_version.look(server.dsn))
+        return asyncio.run(schema_version.read_schema_state(server.dsn))
 
 
-def _found(found: Standing) -> Said:
-    return Said(_members(found), _sentence(found))
+def _found(found: SchemaStatus) -> CommandResult:
+    return CommandResult(_members(found), _sentence(found))
 
 
-def _members(found: Standing) -> dict[str, Any]:
+def _members(found: SchemaStatus) -> dict[str, Any]:
     return {
         "state": found.state.value.replace(" ", "-"),
         "revision": found.revision,
@@ -96,32 +98,32 @@ def _members(found: Standing) -> dict[str, Any]:
     }
 
 
-def _sentence(found: Standing) -> str:
+def _sentence(found: SchemaStatus) -> str:
     at, ours = f"The schema is at revision {found.revision}", f"this Keyrack, {__version__}"
     match found.state:
-        case schema_version.State.CURRENT:
+        case schema_version.SchemaState.CURRENT:
             return f"{at}: nothing is to be done."
-        case schema_version.State.EMPTY:
+        case schema_version.SchemaState.EMPTY:
             return f"The database is still empty; `keyrack migrate` brings it to revision {schema_version.head()}."
-        case schema_version.State.NEWER:
+        case schema_version.SchemaState.NEWER:
             return f"{at}, that of a newer release; {ours}, works with it as long as the newer one takes over."
-        case schema_version.State.TOO_NEW:
+        case schema_version.SchemaState.TOO_NEW:
             return schema_version.too_new(found)
-        case schema_version.State.OLDER:
-            stop = f"Stop every process of Keyrack first{schema_version.way_round(found)}"
+        case schema_version.SchemaState.OLDER:
+            stop = f"Stop every process of Keyrack first{schema_version.explain_workaround(found)}"
             stop = stop if found.needs_stop else "Nothing has to stop for it"
             return f"{at}; `keyrack migrate` brings it to {schema_version.head()}. {stop}: see docs/upgrading.md."
 
 
-def _planned(found: Standing, sql: bool) -> Said:
+def _planned(found: SchemaStatus, sql: bool) -> CommandResult:
     from keyrack.db import migration_plan  # with it comes Alembic
 
     steps = migration_plan.steps(found.pending)
     lines = [_sentence(found), *(line for step in steps for line in _lines(step, sql, fresh=found.revision is None))]
-    return Said(_members(found) | {"steps": [_step(step, sql) for step in steps]}, "\n".join(lines))
+    return CommandResult(_members(found) | {"steps": [_step(step, sql) for step in steps]}, "\n".join(lines))
 
 
-def _lines(step: Step, sql: bool, *, fresh: bool) -> Sequence[str]:
+def _lines(step: PlannedRevision, sql: bool, *, fresh: bool) -> Sequence[str]:
     """What a plan says of a revision; on an empty database nobody is held up."""
     lines = [f"{step.revision}  {step.title}"]
     if step.unused_since:
@@ -133,7 +135,7 @@ def _lines(step: Step, sql: bool, *, fresh: bool) -> Sequence[str]:
     return lines
 
 
-def _step(step: Step, sql: bool) -> dict[str, Any]:
+def _step(step: PlannedRevision, sql: bool) -> dict[str, Any]:
     members: dict[str, Any] = {
         "revision": step.revision,
         "title": step.title,

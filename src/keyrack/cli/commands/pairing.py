@@ -7,9 +7,9 @@ from typing import Annotated, LiteralString
 import asyncpg
 import typer
 
-from keyrack.cli.database_session import Session, command
+from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import which
-from keyrack.cli.output import Failed, Said
+from keyrack.cli.output import CommandResult, Failed
 from keyrack.db.change_notifier import APPLIED, Topics
 from keyrack.db.connection import Connection
 
@@ -37,7 +37,7 @@ async def product_of(sql: Connection, customer: int, serial_number: str) -> int:
     return id
 
 
-async def paired(session: Session, service: int, product: int) -> None:
+async def paired(session: DatabaseSession, service: int, product: int) -> None:
     """Pair a service of a customer that is held already with a product of the same. Raises `Failed`."""
     of_service, of_product = await session.sql.fetchrow(SERVICE, service), await session.sql.fetchrow(PRODUCT, product)
     if of_service is None or of_product is None:
@@ -57,7 +57,7 @@ async def paired(session: Session, service: int, product: int) -> None:
         raise Failed(f"Another command has paired product {product} meanwhile.") from None
 
 
-async def _settle(session: Session, service: int) -> None:
+async def _settle(session: DatabaseSession, service: int) -> None:
     customer = await session.sql.fetchval(SERVICE, service)
     if customer is None:
         raise Failed(f"There is no service {service}.")
@@ -65,15 +65,15 @@ async def _settle(session: Session, service: int) -> None:
 
 
 @command(app, "pair", topics=TOPICS_CHANGED)
-async def pair(session: Session, service: Service, product: Product) -> Said:
+async def pair(session: DatabaseSession, service: Service, product: Product) -> CommandResult:
     """Pair a service with the product that it is for."""
     await _settle(session, service)
     await paired(session, service, product)
-    return Said({"id": service, "productId": product}, f"Service {service} is paired with product {product}.")
+    return CommandResult({"id": service, "productId": product}, f"Service {service} is paired with product {product}.")
 
 
 @command(app, "unpair", topics=TOPICS_CHANGED)
-async def unpair(session: Session, service: Service) -> Said:
+async def unpair(session: DatabaseSession, service: Service) -> CommandResult:
     """Unlink a service from its product."""
     await _settle(session, service)
     row = await session.sql.fetchrow(SERVICE, service)
@@ -81,4 +81,6 @@ async def unpair(session: Session, service: Service) -> Said:
     if product is None:
         raise Failed(f"Service {service} is paired with no product.")
     await session.sql.execute(SET, service, None)
-    return Said({"id": service, "productId": product}, f"Service {service} is unlinked from product {product}.")
+    return CommandResult(
+        {"id": service, "productId": product}, f"Service {service} is unlinked from product {product}."
+    )

@@ -8,10 +8,10 @@ import typer
 
 from keyrack.changelog import retention
 from keyrack.cli.commands.customer import no_customer
-from keyrack.cli.confirmation import Preview
-from keyrack.cli.database_session import Session, command
+from keyrack.cli.confirmation import ConfirmationPreview
+from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import Customer
-from keyrack.cli.output import Said
+from keyrack.cli.output import CommandResult
 from keyrack.db.change_notifier import APPLIED, Topics
 from keyrack.fleet import person_export
 
@@ -29,40 +29,44 @@ select (select count(*) from position where customer_id = $1) as "stretches of p
 Keep = Annotated[bool, typer.Option("--keep/--stop", help="Store positions, or stop and delete those stored.")]
 
 
-async def _preview(session: Session, customer: int, keep: bool) -> Preview | None:
+async def _preview(session: DatabaseSession, customer: int, keep: bool) -> ConfirmationPreview | None:
     """What would be deleted."""
     row = None if keep else await session.sql.fetchrow(STORED, customer)
     goes = {} if row is None else dict(row)
-    return Preview(f"stop to store positions of customer {customer}, and do away", goes) if any(goes.values()) else None
+    return (
+        ConfirmationPreview(f"stop to store positions of customer {customer}, and do away", goes)
+        if any(goes.values())
+        else None
+    )
 
 
 @command(app, "positions", preview=_preview, topics=TOPICS_CHANGED)
-async def positions(session: Session, customer: Customer, keep: Keep) -> Said:
+async def positions(session: DatabaseSession, customer: Customer, keep: Keep) -> CommandResult:
     """Say whether the positions of a customer's cars and events are stored."""
     if not await person_export.keep_positions(session.sql, customer, keep):
         raise no_customer(customer)
     text = "are stored" if keep else "are not stored any more, and those stored are deleted"
-    return Said({"id": customer, "keepsPositions": keep}, f"Positions of customer {customer} {text}.")
+    return CommandResult({"id": customer, "keepsPositions": keep}, f"Positions of customer {customer} {text}.")
 
 
-async def _erased(session: Session, customer: int, days: Days | None) -> Preview | None:
+async def _erased(session: DatabaseSession, customer: int, days: Days | None) -> ConfirmationPreview | None:
     """What the log would say no more."""
     goes = await retention.older(session.sql, customer, int(days or session.settings.changes_days))
     text = f"keep the changes of customer {customer} for {days or session.settings.changes_days} days, and erase"
-    return Preview(text, {"changes that are older": goes}) if goes else None
+    return ConfirmationPreview(text, {"changes that are older": goes}) if goes else None
 
 
 @command(app, "changes", preview=_erased, topics=TOPICS_CHANGED)
 async def changes(
-    session: Session,
+    session: DatabaseSession,
     customer: Customer,
     days: Annotated[Days | None, typer.Option("--days", help="Days; without it, as KEYRACK_CHANGES_DAYS says.")] = None,
-) -> Said:
+) -> CommandResult:
     """Say for how many days a customer's changes are kept: what older ones say is erased, and then they are dropped."""
     if not await retention.choose(session.sql, customer, None if days is None else int(days)):
         raise no_customer(customer)
     text = f"for {days} days" if days else "as long as the setting says"
-    return Said(
+    return CommandResult(
         {"id": customer, "changesDays": None if days is None else int(days)},
         f"Changes of customer {customer} are kept {text}.",
     )
@@ -70,14 +74,14 @@ async def changes(
 
 @command(app, "history", topics=TOPICS_CHANGED)
 async def history(
-    session: Session,
+    session: DatabaseSession,
     customer: Customer,
     days: Annotated[
         int | None, typer.Option("--days", min=1, max=36_500, help="Days; without it, as KEYRACK_HISTORY_DAYS says.")
     ] = None,
-) -> Said:
+) -> CommandResult:
     """Say for how many days a customer's positions and odometer readings are kept."""
     if not await person_export.keep_history(session.sql, customer, days):
         raise no_customer(customer)
     text = f"for {days} days" if days else "as long as the setting says"
-    return Said({"id": customer, "historyDays": days}, f"History of customer {customer} is kept {text}.")
+    return CommandResult({"id": customer, "historyDays": days}, f"History of customer {customer} is kept {text}.")

@@ -7,11 +7,11 @@ from typing import Annotated, Any, LiteralString
 import typer
 
 from keyrack.cli.commands.customer import no_customer
-from keyrack.cli.confirmation import Preview
-from keyrack.cli.database_session import Session, command
+from keyrack.cli.confirmation import ConfirmationPreview
+from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import Customer, OfCustomer, moment, which, words
-from keyrack.cli.output import Failed, Listed, Said
-from keyrack.core.error_codes import NO_CUSTOMER, Reason
+from keyrack.cli.output import CommandResult, Failed, ListResult
+from keyrack.core.error_codes import NO_CUSTOMER, ErrorCode
 from keyrack.core.errors import Conflict, NotFound, Refusal, on_constraint
 from keyrack.core.settings import Settings
 from keyrack.db.change_notifier import APPLIED, Topics
@@ -72,19 +72,19 @@ def _number(option: str) -> Any:
     return typer.Option(option, callback=words, help=NUMBERS[option])
 
 
-def _refusals() -> dict[str, tuple[type[Refusal], Reason]]:
-    return {name: (Conflict, Reason("product-exists", text)) for name, text in TAKEN.items()}
+def _refusals() -> dict[str, tuple[type[Refusal], ErrorCode]]:
+    return {name: (Conflict, ErrorCode("product-exists", text)) for name, text in TAKEN.items()}
 
 
 @command(app, "add", topics=TOPICS_CHANGED)
 async def add(
-    session: Session,
+    session: DatabaseSession,
     customer: Customer,
     type: Annotated[str, typer.Option("--type", help='"vendor Box" or "vendor IQ", with the brand that is set.')],
     serial_number: Annotated[str, _number("--serial-number")],
     unique_id: Annotated[str, _number("--unique-id")],
     sap_number: Annotated[str, _number("--sap-number")],
-) -> Said:
+) -> CommandResult:
     """Add a key box or an IQ unit."""
     kind = kind_of(type, session.settings)
     if kind is None:
@@ -93,23 +93,23 @@ async def add(
     absent = {"product_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}
     with on_constraint(_refusals() | absent):
         id = await session.sql.fetchval(INSERT, customer, kind, serial_number, unique_id, sap_number)
-    return Said({"id": id}, f"Product {id} added.")
+    return CommandResult({"id": id}, f"Product {id} added.")
 
 
 @command(app, "list", topics=TOPICS_CHANGED)
-async def list_(session: Session, customer: OfCustomer = None) -> Listed:
+async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListResult:
     """List all products."""
     rows = await session.sql.fetch(LIST, customer)
     columns = {
         "ID": "id", "CUSTOMER": "customerId", "TYPE": "type", "SERIAL NUMBER": "serialNumber",
         "UNIQUE ID": "uniqueId", "SAP NUMBER": "sapNumber", "CAR": "carId", "SERVICE": "serviceId",
     }  # fmt: skip
-    return Listed([dict(row) for row in rows], columns)
+    return ListResult([dict(row) for row in rows], columns)
 
 
 @command(app, "change", topics=TOPICS_CHANGED)
 async def change(
-    session: Session,
+    session: DatabaseSession,
     id: Product,
     serial_number: Annotated[str | None, _number("--serial-number")] = None,
     unique_id: Annotated[
@@ -120,7 +120,7 @@ async def change(
     dongle_termination: Annotated[
         str | None, typer.Option("--dongle-termination", metavar="YYYY-MM-DD", help="When its dongle's contract ends.")
     ] = None,
-) -> Said:
+) -> CommandResult:
     """Correct a product's numbers."""
     ends = moment(dongle_termination)
     if serial_number is None and unique_id is None and sap_number is None and ends is None:
@@ -129,17 +129,19 @@ async def change(
         found = await session.sql.fetchval(UPDATE, id, serial_number, unique_id, sap_number, ends)
     if found is None:
         raise _no_product(id)
-    return Said({"id": id}, f"Product {id} changed.")
+    return CommandResult({"id": id}, f"Product {id} changed.")
 
 
-async def _preview(session: Session, id: int) -> Preview | None:
+async def _preview(session: DatabaseSession, id: int) -> ConfirmationPreview | None:
     """What would go with a product, or lose it. Raises `Failed`."""
     row = await session.sql.fetchrow(GOES, id)
     if row is None:
         raise _no_product(id)
     _refuse_installed(id, row["car_id"])
     goes = {"service that stays without a product": row["services"], "device keys that open nothing then": row["keys"]}
-    return Preview(f"remove product {id}, {row['serial_number']},", goes, "") if any(goes.values()) else None
+    return (
+        ConfirmationPreview(f"remove product {id}, {row['serial_number']},", goes, "") if any(goes.values()) else None
+    )
 
 
 def _refuse_installed(id: int, car: int | None) -> None:
@@ -148,7 +150,7 @@ def _refuse_installed(id: int, car: int | None) -> None:
 
 
 @command(app, "remove", preview=_preview, topics=TOPICS_CHANGED)
-async def remove(session: Session, id: Product) -> Said:
+async def remove(session: DatabaseSession, id: Product) -> CommandResult:
     """Remove a product that is in no car; its service stays, without a product."""
     customer = await session.sql.fetchval(OF_CUSTOMER, id)
     if customer is not None:
@@ -158,7 +160,7 @@ async def remove(session: Session, id: Product) -> Said:
         raise _no_product(id)
     _refuse_installed(id, row["car_id"])
     await session.sql.execute(DELETE, id)
-    return Said({"id": id}, f"Product {id} removed.")
+    return CommandResult({"id": id}, f"Product {id} removed.")
 
 
 def _no_product(id: int) -> Failed:

@@ -13,11 +13,11 @@ from keyrack.auth.sso.errors import ProviderTrouble
 from keyrack.auth.sso.login_flow import CALLBACK, SignOn
 from keyrack.auth.sso.provider_urls import allows
 from keyrack.auth.sso.providers import ALGORITHMS, LIST
-from keyrack.cli.confirmation import NO_WAY_BACK, Preview
-from keyrack.cli.database_session import Session, command
+from keyrack.cli.confirmation import NO_WAY_BACK, ConfirmationPreview
+from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import which, words
-from keyrack.cli.output import Failed, Listed, Said
-from keyrack.core.error_codes import Reason
+from keyrack.cli.output import CommandResult, Failed, ListResult
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, on_constraint
 
 app = typer.Typer()
@@ -34,7 +34,7 @@ where not exists (select from provider_domain where provider_id = $1 and domain 
 """
 PEOPLE: LiteralString = "select count(*) from manager_identity where provider_id = $1"
 DELETE: LiteralString = "delete from provider where provider_id = $1 returning name"
-TAKEN = Reason("domain-taken", "One of these domains is another provider's already: keyrack provider list.")
+TAKEN = ErrorCode("domain-taken", "One of these domains is another provider's already: keyrack provider list.")
 OF_ANOTHER = {"provider_domain_pkey": (Conflict, TAKEN)}
 
 
@@ -109,7 +109,7 @@ Mfa = Annotated[
 
 @command(app, "add")
 async def add(
-    session: Session,
+    session: DatabaseSession,
     name: Annotated[str, typer.Argument(metavar="NAME", callback=name, help="What it is called here.")],
     issuer: Annotated[str, typer.Option(help="The provider's issuer, exactly as its discovery document says it.")],
     client_id: Annotated[str, typer.Option(callback=words, help="What Keyrack is called there.")],
@@ -118,12 +118,12 @@ async def add(
     algorithm: Algorithms = None,
     domain: Domains = None,
     mfa: Mfa = None,
-) -> Said:
+) -> CommandResult:
     """Add a provider, with whose accounts people may sign in from now on."""
     if not allows(issuer, session.settings) or "?" in issuer or len(issuer) > providers.LONGEST:
         raise typer.BadParameter("The issuer is an https address without a query.", param_hint="--issuer")
     with on_constraint(
-        {"provider_name_key": (Conflict, Reason("provider-exists", f"There is already a provider called {name}."))}
+        {"provider_name_key": (Conflict, ErrorCode("provider-exists", f"There is already a provider called {name}."))}
     ):
         id = await providers.add(
             session.sql, await session.vault(), name, label or name, issuer,
@@ -132,25 +132,25 @@ async def add(
     with on_constraint(OF_ANOTHER):
         await session.sql.execute(TAKE, id, domain or [])
     address = session.settings.public_url.rstrip("/") + CALLBACK
-    return Said(
+    return CommandResult(
         {"id": id, "name": name, "redirectUri": address},
         f"Provider {id} added: {name}.\nRegister this redirect URI there: {address}",
     )
 
 
 @command(app, "list")
-async def list_(session: Session) -> Listed:
+async def list_(session: DatabaseSession) -> ListResult:
     """List all providers, and how many people have connected an account of each."""
     columns = {
         "ID": "id", "NAME": "name", "ISSUER": "issuer", "CLIENT": "clientId", "ALGORITHMS": "algorithms",
         "DOMAINS": "domains", "MFA": "countsMfa", "PEOPLE": "people",
     }  # fmt: skip
-    return Listed([dict(row) for row in await session.sql.fetch(LIST)], columns)
+    return ListResult([dict(row) for row in await session.sql.fetch(LIST)], columns)
 
 
 @command(app, "change")
 async def change(
-    session: Session,
+    session: DatabaseSession,
     id: Provider,
     label: Label = None,
     client_id: Annotated[str | None, typer.Option(callback=words, help="What Keyrack is called there.")] = None,
@@ -162,7 +162,7 @@ async def change(
         typer.Option(callback=domains, help="A domain whose addresses it may verify no longer."),
     ] = None,
     mfa: Mfa = None,
-) -> Said:
+) -> CommandResult:
     """Change a provider; it holds for the next sign-in. Its issuer stays: another one is another provider."""
     given = (label, client_id, client_secret, algorithm, domain, remove_domain, mfa)
     if all(one is None for one in given):
@@ -175,27 +175,27 @@ async def change(
     await session.sql.execute(LEAVE, id, remove_domain or [])
     with on_constraint(OF_ANOTHER):
         await session.sql.execute(TAKE, id, domain or [])
-    return Said({"id": id, "name": name}, f"Provider {id} changed: {name}.")
+    return CommandResult({"id": id, "name": name}, f"Provider {id} changed: {name}.")
 
 
-async def _preview(session: Session, id: int) -> Preview | None:
+async def _preview(session: DatabaseSession, id: int) -> ConfirmationPreview | None:
     """Whose accounts would go with a provider."""
     people = await session.sql.fetchval(PEOPLE, id)
     then = f"Whoever has signed in by it is signed out. {NO_WAY_BACK}"
-    return Preview(f"remove provider {id}", {"connected accounts": people}, then) if people else None
+    return ConfirmationPreview(f"remove provider {id}", {"connected accounts": people}, then) if people else None
 
 
 @command(app, "remove", preview=_preview)
-async def remove(session: Session, id: Provider) -> Said:
+async def remove(session: DatabaseSession, id: Provider) -> CommandResult:
     """Remove a provider: nobody signs in by it any more, and whoever has done so is signed out."""
     name = await session.sql.fetchval(DELETE, id)
     if name is None:
         raise _no_provider(id)
-    return Said({"id": id}, f"Provider {id} removed: {name}.")
+    return CommandResult({"id": id}, f"Provider {id} removed: {name}.")
 
 
 @command(app, "check")
-async def check(session: Session, id: Provider) -> Said:
+async def check(session: DatabaseSession, id: Provider) -> CommandResult:
     """Ask a provider for its addresses and keys, and say what is wrong."""
     provider = await providers.of_id(session.sql, id)
     if provider is None:
@@ -214,7 +214,7 @@ async def check(session: Session, id: Provider) -> Said:
         "endSessionEndpoint": metadata.end_session,
         "tellsIssuer": metadata.tells_issuer,
     }
-    return Said(told, f"{provider.name} answers as {provider.issuer}, and its keys can be read.")
+    return CommandResult(told, f"{provider.name} answers as {provider.issuer}, and its keys can be read.")
 
 
 def _no_provider(id: int) -> Failed:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from keyrack.cli.database_session import Json, explained, read_settings
-from keyrack.cli.output import Listed, show
+from keyrack.cli.output import ListResult, show
 
 app = typer.Typer()
 
@@ -27,7 +27,7 @@ def endpoints(as_json: Json = False, markdown: Markdown = False) -> None:
         print(json.dumps(endpoints_json(ALL), indent=2))
     else:
         rows = [{"method": one.method, "path": one.path, "what": one.summary} for one in ALL]
-        show(Listed(rows, {"METHOD": "method", "PATH": "path", "WHAT IT DOES": "what"}), False)
+        show(ListResult(rows, {"METHOD": "method", "PATH": "path", "WHAT IT DOES": "what"}), False)
 
 
 @app.command("roles")
@@ -40,7 +40,7 @@ def roles(as_json: Json = False, markdown: Markdown = False) -> None:
     elif as_json:
         print(json.dumps(roles_json(), indent=2))
     else:
-        show(Listed(roles_json(), {"ROLE": "role", "WHAT IT IS": "meaning", "MAY": "permissions"}), False)
+        show(ListResult(roles_json(), {"ROLE": "role", "WHAT IT IS": "meaning", "MAY": "permissions"}), False)
 
 
 @app.command("errors")
@@ -57,7 +57,7 @@ def errors(as_json: Json = False, markdown: Markdown = False) -> None:
         print(json.dumps(codes_json(table), indent=2))
     else:
         rows = [{"status": row.status, "code": row.code, "remedy": row.remedy} for row in table]
-        show(Listed(rows, {"STATUS": "status", "CODE": "code", "WHAT TO DO": "remedy"}), False)
+        show(ListResult(rows, {"STATUS": "status", "CODE": "code", "WHAT TO DO": "remedy"}), False)
 
 
 @app.command("openapi")

@@ -259,10 +259,10 @@ async def _load(dsn: str, settings: Settings) -> dict[str, str]:
 
 def _drive(env: Mapping[str, str], settings: Settings) -> None:
     """Let a few of the demo's cars drive for as long as it runs."""
-    from keyrack.simulator import Access, drive_in_background
+    from keyrack.simulator import SimulatorCredentials, drive_in_background
 
     drive_in_background(
-        Access(
+        SimulatorCredentials(
             env["KEYRACK_URL"], env["KEYRACK_API_KEY"], env["KEYRACK_USERNAME"], env["KEYRACK_PASSWORD"],
             int(env["KEYRACK_CUSTOMER_ID"]), env["KEYRACK_DEVICE_KEY"], settings.brand,
             env["KEYRACK_SDK_KEY"],

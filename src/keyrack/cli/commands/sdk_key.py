@@ -8,9 +8,9 @@ import typer
 
 from keyrack.cli.commands.customer import no_customer
 from keyrack.cli.customer_keys import Name, revocable
-from keyrack.cli.database_session import SHOWN_ONCE, Session, command
+from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.options import Customer, OfCustomer
-from keyrack.cli.output import Listed, Said
+from keyrack.cli.output import CommandResult, ListResult
 from keyrack.core import secret_hashes
 from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.errors import NotFound, on_constraint
@@ -26,23 +26,23 @@ from sdk_key where $1::integer is null or customer_id = $1 order by sdk_key_id
 
 
 @command(app, "add")
-async def add(session: Session, customer: Customer, name: Name = "default") -> Said:
+async def add(session: DatabaseSession, customer: Customer, name: Name = "default") -> CommandResult:
     """Add a key."""
     secret = secret_hashes.new_secret()
     with on_constraint({"sdk_key_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}):
         id = await session.sql.fetchval(INSERT, customer, name, secret_hashes.digest(secret))
-    return Said({"id": id, "sdkKey": secret}, f"SDK key {id} added: {secret}\n{SHOWN_ONCE}")
+    return CommandResult({"id": id, "sdkKey": secret}, f"SDK key {id} added: {secret}\n{SHOWN_ONCE}")
 
 
 @command(app, "list")
-async def list_(session: Session, customer: OfCustomer = None) -> Listed:
+async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListResult:
     """List all keys."""
     rows = await session.sql.fetch(LIST, customer)
     columns = {
         "ID": "id", "CUSTOMER": "customerId", "NAME": "name", "ACTIVE": "isActive", "SINCE": "createdAt",
         "REVOKED": "revokedAt",
     }  # fmt: skip
-    return Listed([dict(row) for row in rows], columns)
+    return ListResult([dict(row) for row in rows], columns)
 
 
 revocable(app, "sdk_key", "SDK key")

@@ -11,10 +11,10 @@ from keyrack.api.schema.request_body import INT32_MAX
 from keyrack.cli.commands import pairing
 from keyrack.cli.commands.customer import no_customer
 from keyrack.cli.commands.pairing import paired, product_of
-from keyrack.cli.confirmation import Preview
-from keyrack.cli.database_session import Session, command
+from keyrack.cli.confirmation import ConfirmationPreview
+from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import Customer, OfCustomer, moment, which, words
-from keyrack.cli.output import Failed, Listed, Said
+from keyrack.cli.output import CommandResult, Failed, ListResult
 from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.errors import NotFound, on_constraint
 from keyrack.db.change_notifier import APPLIED, Topics
@@ -104,7 +104,7 @@ def contract_of(
 
 @command(app, "add", topics=TOPICS_CHANGED)
 async def add(
-    session: Session,
+    session: DatabaseSession,
     customer: Customer,
     name: Annotated[str, _text("--name", "What it is called.")],
     order_number: OrderNumber = None,
@@ -119,7 +119,7 @@ async def add(
         str | None,
         typer.Option("--pair-product", metavar="SERIAL", callback=words, help="The product it is for, to be paired."),
     ] = None,
-) -> Said:
+) -> CommandResult:
     """Add a service, with its contract where order number, document number, start and end are given."""
     contract = _contract(
         order_number, document_number, order_position, start, end, term_of_contract, term_of_notice, unit_of_notice
@@ -134,28 +134,28 @@ async def add(
         await session.sql.execute(PUT_CONTRACT, customer, id, *contract)
     told = f"Service {id} added{'' if contract else ', without a contract'}"
     if product is None:
-        return Said({"id": id}, f"{told}.")
+        return CommandResult({"id": id}, f"{told}.")
     await paired(session, id, product)
-    return Said({"id": id, "productId": product}, f"{told}; it is paired with product {product}.")
+    return CommandResult({"id": id, "productId": product}, f"{told}; it is paired with product {product}.")
 
 
 app.registered_commands.extend(pairing.app.registered_commands)
 
 
 @command(app, "list", topics=TOPICS_CHANGED)
-async def list_(session: Session, customer: OfCustomer = None) -> Listed:
+async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListResult:
     """List all services."""
     rows = await session.sql.fetch(LIST, customer)
     columns = {
         "ID": "id", "CUSTOMER": "customerId", "NAME": "name", "PRODUCT": "productId", "TERMINATED": "isTerminated",
         "ORDER": "orderNumber", "START": "start", "END": "end",
     }  # fmt: skip
-    return Listed([dict(row) for row in rows], columns)
+    return ListResult([dict(row) for row in rows], columns)
 
 
 @command(app, "change", topics=TOPICS_CHANGED)
 async def change(
-    session: Session,
+    session: DatabaseSession,
     id: Service,
     name: Annotated[str | None, _text("--name", "What it is called from now on.")] = None,
     terminate: Annotated[
@@ -173,7 +173,7 @@ async def change(
     term_of_contract: TermOfContract = None,
     term_of_notice: TermOfNotice = None,
     unit_of_notice: UnitOfNotice = None,
-) -> Said:
+) -> CommandResult:
     """Rename or end a service, or give it a new contract. With a service that has ended, nobody is newly assigned."""
     contract = _contract(
         order_number, document_number, order_position, start, end, term_of_contract, term_of_notice, unit_of_notice
@@ -192,17 +192,17 @@ async def change(
         raise _no_service(id)
     if contract is not None:
         await session.sql.execute(PUT_CONTRACT, customer, id, *contract)
-    return Said({"id": id}, f"Service {id} changed.")
+    return CommandResult({"id": id}, f"Service {id} changed.")
 
 
-async def _preview(session: Session, id: int) -> Preview | None:
+async def _preview(session: DatabaseSession, id: int) -> ConfirmationPreview | None:
     """The contract and the pairing that would go with a service. Raises `Failed`."""
     row = await session.sql.fetchrow(GOES, id)
     if row is None:
         raise _no_service(id)
     _refuse_installed(id, row["product_id"], row["car_id"])
     goes = {"contract": row["contracts"], "pairing with a product": int(row["product_id"] is not None)}
-    return Preview(f"remove service {id}, {row['name']},", goes) if any(goes.values()) else None
+    return ConfirmationPreview(f"remove service {id}, {row['name']},", goes) if any(goes.values()) else None
 
 
 def _refuse_installed(id: int, product: int, car: int | None) -> None:
@@ -214,7 +214,7 @@ def _refuse_installed(id: int, product: int, car: int | None) -> None:
 
 
 @command(app, "remove", preview=_preview, topics=TOPICS_CHANGED)
-async def remove(session: Session, id: Service) -> Said:
+async def remove(session: DatabaseSession, id: Service) -> CommandResult:
     """Remove a service and its contract, unless its product is in a car."""
     await _settle(session, id)
     row = await session.sql.fetchrow(FIND, id)
@@ -222,7 +222,7 @@ async def remove(session: Session, id: Service) -> Said:
         raise _no_service(id)
     _refuse_installed(id, row["product_id"], row["car_id"])
     await session.sql.execute(DELETE, id)
-    return Said({"id": id}, f"Service {id} removed.")
+    return CommandResult({"id": id}, f"Service {id} removed.")
 
 
 def _contract(
@@ -239,7 +239,7 @@ def _contract(
         raise typer.BadParameter(str(error)) from None
 
 
-async def _settle(session: Session, id: int) -> None:
+async def _settle(session: DatabaseSession, id: int) -> None:
     """Hold the service's customer: whether somebody may be given a car hangs on it. Raises `Failed`."""
     customer = await session.sql.fetchval(OF_CUSTOMER, id)
     if customer is None:

@@ -10,7 +10,7 @@ import typer
 from keyrack.cli.commands.reference import Markdown
 from keyrack.cli.database_session import Json, explained, read_settings
 from keyrack.cli.environment import warn_of_names
-from keyrack.cli.output import Failed, Listed, Said, show
+from keyrack.cli.output import CommandResult, Failed, ListResult, show
 from keyrack.core.settings import Settings, nearest, origins_of, sections, shown, variable
 
 app = typer.Typer()
@@ -50,7 +50,7 @@ def settings(
             show(_one(rows, name), as_json)
             return
         kept = [row for row in rows if not changed or row["from"] != "default"]
-        show(Listed(kept if as_json else [row | {"where": _where(row)} for row in kept], COLUMNS), as_json)
+        show(ListResult(kept if as_json else [row | {"where": _where(row)} for row in kept], COLUMNS), as_json)
 
     explained(run)
 
@@ -76,7 +76,7 @@ def _where(row: dict[str, Any]) -> str:
     return row["where"] or row["from"]
 
 
-def _one(rows: list[dict[str, Any]], wanted: str) -> Said:
+def _one(rows: list[dict[str, Any]], wanted: str) -> CommandResult:
     bare = wanted.lower().removeprefix("keyrack_")
     for row in rows:
         if row["name"] == bare:
@@ -84,6 +84,6 @@ def _one(rows: list[dict[str, Any]], wanted: str) -> Said:
             lines = [f"{row['variable']} = {value}", f"From      {_where(row)}", f"Default   {default}"]
             lines += [f"Section   [{row['section']}]"] if row["section"] else []
             text = "\n".join([*lines, "", *textwrap.wrap(row["meaning"], WIDTH)])
-            return Said(row, text)
+            return CommandResult(row, text)
     meant = nearest(bare, [row["name"] for row in rows])
     raise Failed(f"There is no setting {wanted}." + (f" Did you mean {meant}?" if meant else " See docs/settings.md."))

@@ -7,9 +7,9 @@ from typing import Annotated, LiteralString
 import typer
 
 from keyrack.auth import signing_keys
-from keyrack.cli.confirmation import NO_WAY_BACK, Preview
-from keyrack.cli.database_session import Session, command
-from keyrack.cli.output import Failed, Listed, Said
+from keyrack.cli.confirmation import NO_WAY_BACK, ConfirmationPreview
+from keyrack.cli.database_session import DatabaseSession, command
+from keyrack.cli.output import CommandResult, Failed, ListResult
 
 app = typer.Typer()
 
@@ -30,36 +30,36 @@ Kid = Annotated[str, typer.Argument(metavar="KID", help="Its id, as `signing-key
 
 
 @command(app, "rotate")
-async def rotate(session: Session) -> Said:
+async def rotate(session: DatabaseSession) -> CommandResult:
     """Sign with a new key from now on; tokens that an older one signed stay good until they expire."""
     kid = await signing_keys.rotate(session.sql, await session.vault())
-    return Said({"kid": kid}, f"Signing key {kid} signs from now on.")
+    return CommandResult({"kid": kid}, f"Signing key {kid} signs from now on.")
 
 
-async def _preview(session: Session, kid: str) -> Preview | None:
+async def _preview(session: DatabaseSession, kid: str) -> ConfirmationPreview | None:
     """Whose tokens would be refused; nobody's, if the key is revoked already or there is none."""
     row = await session.sql.fetchrow(GOOD, kid)
     if row is None:
         return None
     told = f"revoke signing key {kid} and have every token refused that it has signed"
     goes = {"managers who log in again": row["managers"]}
-    return Preview(told, goes if row["signs"] else {}, NO_WAY_BACK)
+    return ConfirmationPreview(told, goes if row["signs"] else {}, NO_WAY_BACK)
 
 
 @command(app, "revoke", preview=_preview)
-async def revoke(session: Session, kid: Kid) -> Said:
+async def revoke(session: DatabaseSession, kid: Kid) -> CommandResult:
     """Have every token that a key has signed refused at once. If it is the one that signs, a new one takes over."""
     revoked = await signing_keys.revoke(session.sql, await session.vault(), kid)
     if revoked is None:
         raise Failed(f"There is no signing key {kid}.")
     since = f"was revoked at {revoked.at:%Y-%m-%d %H:%M} UTC already" if revoked.before else "is revoked"
     text = f"Signing key {kid} {since}: tokens that it signed are refused. {revoked.signs} signs."
-    return Said({"kid": kid, "revokedAt": revoked.at, "signs": revoked.signs}, text)
+    return CommandResult({"kid": kid, "revokedAt": revoked.at, "signs": revoked.signs}, text)
 
 
 @command(app, "list")
-async def list_(session: Session) -> Listed:
+async def list_(session: DatabaseSession) -> ListResult:
     """List the signing keys, the newest first."""
     rows = await session.sql.fetch(LIST)
     columns = {"KEY ID": "kid", "SIGNS": "signs", "SINCE": "createdAt", "REVOKED": "revokedAt"}
-    return Listed([dict(row) for row in rows], columns)
+    return ListResult([dict(row) for row in rows], columns)

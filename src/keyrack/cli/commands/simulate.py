@@ -76,12 +76,12 @@ def simulate(
 
     The exit status is 0 when they agree, 1 when they do not.
     """
-    from keyrack.simulator import Access, ApiError, Options
+    from keyrack.simulator import ApiError, SimulatorCredentials, SimulatorOptions
 
-    access = Access(url.rstrip("/"), api_key, username, password, customer, device_key, brand, sdk_key)
+    access = SimulatorCredentials(url.rstrip("/"), api_key, username, password, customer, device_key, brand, sdk_key)
     chosen = frozenset(name for name in faults.split(",") if name)
     begin: datetime | None = moment(start)
-    options = Options(cars, minutes, every, seed, chosen, live, begin)
+    options = SimulatorOptions(cars, minutes, every, seed, chosen, live, begin)
 
     def run() -> None:
         try:
@@ -96,14 +96,14 @@ def simulate(
 
 
 async def _drive(access: Any, options: Any) -> Any:
-    from keyrack.simulator import Summary, simulate
+    from keyrack.simulator import SimulationSummary, simulate
 
     stopping = asyncio.Event()
     for sign in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(sign, stopping.set)
     with progress() as show:
 
-        def tell(step: int, summary: Summary) -> None:
+        def tell(step: int, summary: SimulationSummary) -> None:
             said = f"{summary.cars} cars, {summary.samples} samples, {summary.events} events"
             show(said, step, options.steps)
 

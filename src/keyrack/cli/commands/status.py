@@ -19,8 +19,8 @@ from keyrack.cli.output import columns, plain
 from keyrack.cli.screen import CLEAR, WORDS, Screen
 from keyrack.core.settings import Settings
 from keyrack.ops.monitoring.backlog import MOST, Backlog
-from keyrack.ops.monitoring.findings import Finding, Level, duration, judged, verdict
-from keyrack.ops.monitoring.status import Picture, Unknown, look
+from keyrack.ops.monitoring.findings import Finding, Severity, duration, evaluate, verdict
+from keyrack.ops.monitoring.status import DatabaseUnknown, Picture, collect_status
 
 app = typer.Typer()
 
@@ -45,14 +45,14 @@ def status(
     Exit status 0: all is well, 1: a warning, 2: critical, 3: it cannot be known.
     """
 
-    def once() -> Level:
+    def once() -> Severity:
         try:
             settings = read_settings(state)
-            picture = asyncio.run(look(settings, all_certificates=certificates))
+            picture = asyncio.run(collect_status(settings, all_certificates=certificates))
         except Exception as error:  # whatever it is, monitoring is to hear that nobody knows
-            _say_unknown(str(error) if isinstance(error, Unknown) else explain(error), as_json, clear=watch)
-            return Level.UNKNOWN
-        findings = judged(picture)
+            _say_unknown(str(error) if isinstance(error, DatabaseUnknown) else explain(error), as_json, clear=watch)
+            return Severity.UNKNOWN
+        findings = evaluate(picture)
         if as_json:
             print(json.dumps(_members(picture, findings), default=plain, ensure_ascii=False), flush=True)
         else:
@@ -62,9 +62,9 @@ def status(
     raise typer.Exit(again(once, seconds) if watch else once())
 
 
-def again(once: Callable[[], Level], seconds: float) -> Level:
+def again(once: Callable[[], Severity], seconds: float) -> Severity:
     """Look until Ctrl-C or SIGTERM; what the last look has found."""
-    level = Level.UNKNOWN
+    level = Severity.UNKNOWN
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         while True:
@@ -76,11 +76,11 @@ def again(once: Callable[[], Level], seconds: float) -> Level:
 
 def _say_unknown(why: str, as_json: bool, *, clear: bool) -> None:
     if as_json:
-        value: dict[str, Any] = {"verdict": WORDS[Level.UNKNOWN], "findings": [], "why": why, "keyrack": __version__}
+        value: dict[str, Any] = {"verdict": WORDS[Severity.UNKNOWN], "findings": [], "why": why, "keyrack": __version__}
         print(json.dumps(value, ensure_ascii=False), flush=True)
         return
     screen = Screen()
-    print((CLEAR * (clear and screen.terminal)) + screen.verdict(Level.UNKNOWN, why), flush=True)
+    print((CLEAR * (clear and screen.terminal)) + screen.verdict(Severity.UNKNOWN, why), flush=True)
 
 
 def _draw(picture: Picture, findings: list[Finding], settings: Settings, *, clear: bool) -> None:

@@ -8,10 +8,10 @@ from typing import Annotated, LiteralString
 
 import typer
 
-from keyrack.cli.confirmation import Preview
-from keyrack.cli.database_session import Session, command
+from keyrack.cli.confirmation import ConfirmationPreview
+from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import Customer, moment, words
-from keyrack.cli.output import Failed, Said
+from keyrack.cli.output import CommandResult, Failed
 from keyrack.db.change_notifier import Topics
 from keyrack.telemetry import correction
 
@@ -29,30 +29,34 @@ Since = Annotated[
 ]
 
 
-class _Undo(Exception):
+class _PreviewRollback(Exception):
     """Takes back what was done to see how much it is."""
 
 
-async def _preview(session: Session, customer: int, serial_number: str, since: str | None) -> Preview | None:
+async def _preview(
+    session: DatabaseSession, customer: int, serial_number: str, since: str | None
+) -> ConfirmationPreview | None:
     """What would be discarded, found by doing it and taking it back. Raises `Failed`."""
     said = None
-    with suppress(_Undo):
+    with suppress(_PreviewRollback):
         async with session.sql.transaction():
             said = await _discard(session, customer, serial_number, moment(since) or datetime.now(UTC))
-            raise _Undo
+            raise _PreviewRollback
     if said is None or not (said.value["discarded"] or said.value["readings"]):
         return None
     goes = {"newest state": int(said.value["discarded"]), "readings of history": said.value["readings"]}
-    return Preview(f"go back to what car {said.value['carId']} was before, and do away", goes)
+    return ConfirmationPreview(f"go back to what car {said.value['carId']} was before, and do away", goes)
 
 
 @command(app, "discard", preview=_preview, topics=TOPICS_CHANGED)
-async def discard(session: Session, customer: Customer, serial_number: SerialNumber, since: Since = None) -> Said:
+async def discard(
+    session: DatabaseSession, customer: Customer, serial_number: SerialNumber, since: Since = None
+) -> CommandResult:
     """Discard the newest state of the car that a unit is in, and readings of the future: the next ones count again."""
     return await _discard(session, customer, serial_number, moment(since) or datetime.now(UTC))
 
 
-async def _discard(session: Session, customer: int, serial_number: str, begin: datetime) -> Said:
+async def _discard(session: DatabaseSession, customer: int, serial_number: str, begin: datetime) -> CommandResult:
     row = await session.sql.fetchrow(UNIT, customer, serial_number)
     if row is None or row["kind"] != "IQ":
         raise Failed(f"Customer {customer} has no IQ unit with the serial number {serial_number}.")
@@ -62,4 +66,6 @@ async def _discard(session: Session, customer: int, serial_number: str, begin: d
     found = await correction.discard(session.sql, customer, car, begin)
     text = f"The newest state of car {car} is discarded" if found.state else f"Car {car} has no newest state to discard"
     value = {"carId": car, "discarded": found.state, "readings": found.readings}
-    return Said(value, f"{text}, and {found.readings} readings of history from {begin:%Y-%m-%d %H:%M:%S} UTC on.")
+    return CommandResult(
+        value, f"{text}, and {found.readings} readings of history from {begin:%Y-%m-%d %H:%M:%S} UTC on."
+    )

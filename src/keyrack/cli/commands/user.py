@@ -7,9 +7,9 @@ from typing import Annotated, LiteralString
 
 import typer
 
-from keyrack.cli.confirmation import NO_WAY_BACK, Preview
-from keyrack.cli.database_session import Session, command
-from keyrack.cli.output import Failed, Said
+from keyrack.cli.confirmation import NO_WAY_BACK, ConfirmationPreview
+from keyrack.cli.database_session import DatabaseSession, command
+from keyrack.cli.output import CommandResult, Failed
 from keyrack.db.change_notifier import APPLIED, Topics
 from keyrack.fleet import person_export
 
@@ -27,7 +27,7 @@ select (select count(*) from customer_user where user_id = $1) as "memberships o
 Who = Annotated[str, typer.Argument(metavar="USER", help="The user's id or e-mail address.")]
 
 
-async def _found(session: Session, who: str) -> int:
+async def _found(session: DatabaseSession, who: str) -> int:
     id = await person_export.find(session.sql, who)
     if id is None:
         raise Failed(f"There is no user {who}.")
@@ -35,22 +35,22 @@ async def _found(session: Session, who: str) -> int:
 
 
 @command(app, "export", topics=TOPICS_CHANGED)
-async def export(session: Session, who: Who) -> Said:
+async def export(session: DatabaseSession, who: Who) -> CommandResult:
     """Print everything that is stored about a person, as JSON."""
     value = await person_export.export(session.sql, await _found(session, who))
-    return Said(value, json.dumps(value, indent=2, ensure_ascii=False))
+    return CommandResult(value, json.dumps(value, indent=2, ensure_ascii=False))
 
 
-async def _preview(session: Session, who: str) -> Preview:
+async def _preview(session: DatabaseSession, who: str) -> ConfirmationPreview:
     """What is stored about the person. Raises `Failed`."""
     id = await _found(session, who)
     row = await session.sql.fetchrow(STORED, id)
     then = f"Events stay without the person. {NO_WAY_BACK}"
-    return Preview(f"erase person {id} everywhere,", {} if row is None else dict(row), then)
+    return ConfirmationPreview(f"erase person {id} everywhere,", {} if row is None else dict(row), then)
 
 
 @command(app, "erase", preview=_preview, topics=TOPICS_CHANGED)
-async def erase(session: Session, who: Who) -> Said:
+async def erase(session: DatabaseSession, who: Who) -> CommandResult:
     """Erase a person everywhere; assignments end by webhook, events stay without the person."""
     id = await _found(session, who)
     held = await person_export.memberships(session.sql, id)
@@ -59,4 +59,4 @@ async def erase(session: Session, who: Who) -> Said:
     if await person_export.memberships(session.sql, id) != held:
         raise Failed("The person has just been added to another customer. Nothing was erased; please try again.")
     events = await person_export.erase(session.sql, id)
-    return Said({"id": id, "events": events}, f"User {id} erased; {events} events stay without the person.")
+    return CommandResult({"id": id, "events": events}, f"User {id} erased; {events} events stay without the person.")

@@ -10,10 +10,10 @@ import typer
 from keyrack.api.schema import event_types
 from keyrack.cli import webhook_tools
 from keyrack.cli.commands.customer import no_customer
-from keyrack.cli.confirmation import Preview
-from keyrack.cli.database_session import SHOWN_ONCE, Session, command
+from keyrack.cli.confirmation import ConfirmationPreview
+from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.options import Customer, OfCustomer, moment, which
-from keyrack.cli.output import Failed, Listed, Said
+from keyrack.cli.output import CommandResult, Failed, ListResult
 from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.errors import NotFound, on_constraint
 from keyrack.db.change_notifier import DELIVERED, Topics
@@ -81,7 +81,7 @@ Kinds = Annotated[
 Static = Annotated[str | None, typer.Option("--secret", callback=_static, help="Sent in the header `secret`.")]
 
 
-async def _customer(session: Session, id: int, *, enabled: bool = False) -> int:
+async def _customer(session: DatabaseSession, id: int, *, enabled: bool = False) -> int:
     row = await session.sql.fetchrow(CUSTOMER, id)
     if row is None:
         raise Failed(f"There is no webhook {id}.")
@@ -92,12 +92,12 @@ async def _customer(session: Session, id: int, *, enabled: bool = False) -> int:
 
 @command(app, "add", topics=TOPICS_CHANGED)
 async def add(
-    session: Session,
+    session: DatabaseSession,
     customer: Customer,
     url: Annotated[str, typer.Argument(metavar="URL", callback=_url)],
     secret: Static = None,
     taken: Kinds = None,
-) -> Said:
+) -> CommandResult:
     """Register a webhook."""
     with on_constraint({"webhook_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}):
         added = await subscriptions.add(
@@ -107,22 +107,22 @@ async def add(
     if added is None:
         raise Failed(f"Customer {customer} has as many webhooks as it may have (KEYRACK_WEBHOOK_LIMIT).")
     id, signing = added
-    return Said({"id": id, "signingSecret": signing}, f"Webhook {id} added: {signing}\n{SHOWN_ONCE}")
+    return CommandResult({"id": id, "signingSecret": signing}, f"Webhook {id} added: {signing}\n{SHOWN_ONCE}")
 
 
 @command(app, "list", topics=TOPICS_CHANGED)
-async def list_(session: Session, customer: OfCustomer = None) -> Listed:
+async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListResult:
     """List all webhooks."""
     columns = {
         "ID": "id", "CUSTOMER": "customerId", "URL": "url", "ENABLED": "enabled", "WAITING": "waiting", "DEAD": "dead",
         "WHY DISABLED": "disabledReason",
     }  # fmt: skip
-    return Listed([dict(row) for row in await session.sql.fetch(LIST, customer)], columns)
+    return ListResult([dict(row) for row in await session.sql.fetch(LIST, customer)], columns)
 
 
 @command(app, "change", topics=TOPICS_CHANGED)
 async def change(
-    session: Session,
+    session: DatabaseSession,
     id: Webhook,
     url: Annotated[str | None, typer.Option("--url", callback=_url, help="The new address.")] = None,
     secret: Annotated[
@@ -130,7 +130,7 @@ async def change(
     ] = None,
     taken: Kinds = None,
     enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Whether anything is sent to it.")] = None,
-) -> Said:
+) -> CommandResult:
     """Change a webhook; what is not named stays as it is."""
     given: dict[str, Any] = {"url": url, "kinds": taken, "enabled": enable}
     changes = {name: value for name, value in given.items() if value is not None}
@@ -143,26 +143,26 @@ async def change(
         await session.sql.execute(
             subscriptions.UPDATE, customer, id, changes, None
         )  # no secret, so no master key is needed
-    return Said({"id": id}, f"Webhook {id} changed.")
+    return CommandResult({"id": id}, f"Webhook {id} changed.")
 
 
-async def _preview(session: Session, id: int) -> Preview | None:
+async def _preview(session: DatabaseSession, id: int) -> ConfirmationPreview | None:
     """The deliveries that would go with a webhook. Raises `Failed`."""
     customer = await _customer(session, id)
     row = await session.sql.fetchrow(GOES, customer, id)
     goes = {} if row is None else dict(row)
-    return Preview(f"remove webhook {id} of customer {customer}", goes) if any(goes.values()) else None
+    return ConfirmationPreview(f"remove webhook {id} of customer {customer}", goes) if any(goes.values()) else None
 
 
 @command(app, "remove", preview=_preview, topics=TOPICS_CHANGED)
-async def remove(session: Session, id: Webhook) -> Said:
+async def remove(session: DatabaseSession, id: Webhook) -> CommandResult:
     """Remove a webhook and the log of its deliveries."""
     await session.sql.execute(subscriptions.DELETE, await _customer(session, id), id)
-    return Said({"id": id}, f"Webhook {id} removed.")
+    return CommandResult({"id": id}, f"Webhook {id} removed.")
 
 
 @command(app, "rotate-secret", topics=TOPICS_CHANGED)
-async def rotate_secret(session: Session, id: Webhook) -> Said:
+async def rotate_secret(session: DatabaseSession, id: Webhook) -> CommandResult:
     """Make a new signing secret; the old one signs too for a while."""
     customer, vault = await _customer(session, id), await session.vault()
     rotated = await subscriptions.rotate(session.sql, vault, customer, id, session.settings.webhook_overlap)
@@ -170,28 +170,28 @@ async def rotate_secret(session: Session, id: Webhook) -> Said:
         raise Failed(f"There is no webhook {id}.")
     secret, until = rotated
     told = f"{secret}\n{SHOWN_ONCE} The old one signs too until {until:%Y-%m-%d %H:%M} UTC."
-    return Said({"id": id, "signingSecret": secret, "oldSigningSecretUntil": until}, told)
+    return CommandResult({"id": id, "signingSecret": secret, "oldSigningSecretUntil": until}, told)
 
 
 @command(app, "deliveries", topics=TOPICS_CHANGED)
 async def deliveries(
-    session: Session,
+    session: DatabaseSession,
     id: Webhook,
     only: Annotated[str | None, typer.Option("--only", help="Waiting, Delivered or Dead.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many, newest first.")] = 50,
-) -> Listed:
+) -> ListResult:
     """Show the log of a webhook's deliveries."""
     rows = await session.sql.fetch(DELIVERIES, await _customer(session, id), id, only, limit)
     columns = {
         "ID": "id", "TYPE": "type", "STATE": "state", "ATTEMPTS": "attempts", "STATUS": "status", "MS": "duration",
         "CREATED": "created", "NEXT TRY": "nextAttempt", "ERROR": "error",
     }  # fmt: skip
-    return Listed([dict(row) for row in rows], columns)
+    return ListResult([dict(row) for row in rows], columns)
 
 
 @command(app, "replay", topics=TOPICS_CHANGED)
 async def replay(
-    session: Session,
+    session: DatabaseSession,
     id: Webhook,
     delivery: Annotated[int | None, typer.Option("--delivery", min=1, max=2**63 - 1, help="This one alone.")] = None,
     since: Annotated[
@@ -202,7 +202,7 @@ async def replay(
     undelivered: Annotated[
         bool, typer.Option("--undelivered", help="With --from: only what has not been delivered.")
     ] = False,
-) -> Said:
+) -> CommandResult:
     """Send again: one delivery, or the outcomes and changes of a time."""
     begin, end = moment(since), moment(until) or datetime.now(UTC)
     if (delivery is None) == (begin is None):
@@ -215,14 +215,16 @@ async def replay(
     elif begin is not None:
         count, following = await outbox.replay_range(session.sql, customer, id, begin, end, undelivered=undelivered)
     more = f" There are more: go on with --from {following.isoformat()}" if following else ""
-    return Said({"count": count, "next": following}, f"{count} to be sent again.{more}")
+    return CommandResult({"count": count, "next": following}, f"{count} to be sent again.{more}")
 
 
 @command(app, "test", topics=TOPICS_CHANGED)
-async def test(session: Session, id: Webhook) -> Said:
+async def test(session: DatabaseSession, id: Webhook) -> CommandResult:
     """Send a test to a webhook."""
     delivery = await session.sql.fetchval(outbox.SEND_TEST, await _customer(session, id, enabled=True), id)
-    return Said({"id": delivery}, f"Delivery {delivery} is on its way; see it with: keyrack webhook deliveries {id}")
+    return CommandResult(
+        {"id": delivery}, f"Delivery {delivery} is on its way; see it with: keyrack webhook deliveries {id}"
+    )
 
 
 app.registered_commands.extend(webhook_tools.app.registered_commands)

@@ -36,7 +36,7 @@ ERASED = N_("some of it was erased")
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class MemberChange:
     """A member of a change: its name for people and for programs, and what it was and is."""
 
     label: str
@@ -45,7 +45,7 @@ class Difference:
     after: Markup | None
 
 
-class Telling:
+class ChangeDescriber:
     """Tells changes to a visit."""
 
     def __init__(self, visit: Visit, names: Names) -> None:
@@ -113,11 +113,11 @@ class Telling:
             return Markup("<code>{} {}</code>").format(resource, id)
         return escape(self._translated(RESOURCES[resource].sentence)) % {"name": name}
 
-    def differences(self, change: Change) -> list[Difference]:
+    def differences(self, change: Change) -> list[MemberChange]:
         """The members that changed, in the order of their names for people."""
         before, after = sides(change)
         found = [
-            Difference(
+            MemberChange(
                 self._translated(MEMBERS[name].label) if name in MEMBERS else "", name,
                 self._shown(name, before), self._shown(name, after),
             )
@@ -215,9 +215,9 @@ def is_erased(change: Change) -> bool:
     return change["kind"] in ("user.created", "user.deleted") and "emailAddress" not in whole
 
 
-async def telling_of(visit: Visit, changes: Sequence[Change], beside: Iterable[Thing] = ()) -> Telling:
+async def telling_of(visit: Visit, changes: Sequence[Change], beside: Iterable[Thing] = ()) -> ChangeDescriber:
     """What tells these changes, once it is known what their things are called, and others beside them."""
-    return Telling(visit, await names_of(visit, changes, beside))
+    return ChangeDescriber(visit, await names_of(visit, changes, beside))
 
 
 def _link(named: Named) -> Markup:

@@ -8,12 +8,12 @@ from keyrack.api.permissions import Permission
 from keyrack.console.languages import N_
 from keyrack.console.lists.definition import Action
 from keyrack.console.lists.filters import Thing
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import NotFound
 from keyrack.http.page_router import Visit
 
 GROUP = Thing("group", N_("Group"), "", "/groups/{groupId}", lambda row: row["name"], "/groups")
-FORGOTTEN = Reason("delivery-forgotten", N_("It is not kept any more."), "Send what was told since then again.")
+FORGOTTEN = ErrorCode("delivery-forgotten", N_("It is not kept any more."), "Send what was told since then again.")
 
 
 def delete(kind: str, one: str, many: str, warning: str, text: str = N_("Delete")) -> Action:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from keyrack.api.permissions import Permission
 from keyrack.console.languages import N_
 from keyrack.console.lists.actions import add_to_group
-from keyrack.console.lists.definition import Column, List, Never, Row
-from keyrack.console.lists.filters import OneOf, Option
+from keyrack.console.lists.definition import List, ListColumn, NotForGroupScoped, Row
+from keyrack.console.lists.filters import FilterOption, OneOf
 from keyrack.console.lists.shared_columns import car_link, changes_of, service_state
 from keyrack.console.product_names import KINDS, kind
 
@@ -18,8 +18,8 @@ BOXES = List(
     lead=N_("Boxes and units: where each is built in, and by which service it works."),
     search=N_("Search boxes"),
     columns=(
-        Column("serial", N_("Serial number"), lambda row: row["serialNumber"], sort="serialNumber"),
-        Column(
+        ListColumn("serial", N_("Serial number"), lambda row: row["serialNumber"], sort="serialNumber"),
+        ListColumn(
             "type",
             N_("Type"),
             kind,
@@ -28,10 +28,10 @@ BOXES = List(
             priority=2,
             words={name: ("", word) for name, word in KINDS.items()},
         ),
-        Column(
+        ListColumn(
             "car", N_("Car"), lambda row: car_link(row["car"]), "links", sort="car/name", expand="car($select=id,name)"
         ),
-        Column(
+        ListColumn(
             "service",
             N_("Service"),
             lambda row: row["service"] and row["service"]["name"],
@@ -39,7 +39,7 @@ BOXES = List(
             expand="service($expand=contract($select=end))",
             priority=2,
         ),
-        Column(
+        ListColumn(
             "state",
             N_("State of the service"),
             lambda row: service_state(row["service"]),
@@ -52,7 +52,7 @@ BOXES = List(
                 "works": ("good", N_("In force")),
             },
         ),
-        Column(
+        ListColumn(
             "contract",
             N_("Contract ends"),
             lambda row: _contract_end(row["service"]),
@@ -61,13 +61,13 @@ BOXES = List(
             expand="service($expand=contract($select=end))",
             priority=3,
         ),
-        Column(
+        ListColumn(
             "unique", N_("Unique number"), lambda row: row["uniqueId"], "code", sort="uniqueId", priority=3, shown=False
         ),
-        Column(
+        ListColumn(
             "sap", N_("SAP number"), lambda row: row["sapNumber"], "code", sort="sapNumber", priority=3, shown=False
         ),
-        Column("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
         changes_of("product"),
     ),
     filters=(
@@ -75,25 +75,25 @@ BOXES = List(
             "type",
             N_("Type"),
             (
-                Option("box", N_("Box"), "endswith(type,' Box')"),
-                Option("unit", N_("Unit"), "endswith(type,' IQ')"),
+                FilterOption("box", N_("Box"), "endswith(type,' Box')"),
+                FilterOption("unit", N_("Unit"), "endswith(type,' IQ')"),
             ),
         ),
         OneOf(
             "service",
             N_("Service"),
             (
-                Option("none", N_("No service"), "service/id eq null"),
-                Option("ended", N_("Ended"), "service/isTerminated eq true"),
-                Option("works", N_("In force"), "service/isTerminated eq false"),
+                FilterOption("none", N_("No service"), "service/id eq null"),
+                FilterOption("ended", N_("Ended"), "service/isTerminated eq true"),
+                FilterOption("works", N_("In force"), "service/isTerminated eq false"),
             ),
         ),
         OneOf(
             "car",
             N_("Built in"),
             (
-                Option("yes", N_("Yes"), "car/id ne null"),
-                Option("no", N_("No"), "car/id eq null"),
+                FilterOption("yes", N_("Yes"), "car/id ne null"),
+                FilterOption("no", N_("No"), "car/id eq null"),
             ),
         ),
     ),
@@ -108,7 +108,7 @@ BOXES = List(
             N_("Add %(num)s boxes to a group"),
         ),
     ),
-    never=Never(
+    never=NotForGroupScoped(
         N_("No boxes yet"),
         N_("A key box keeps the key in a car. Whoever runs this server enters the boxes: keyrack product add."),
     ),
@@ -128,15 +128,15 @@ SERVICES = List(
     lead=N_("What makes boxes work, each with its contract."),
     search=N_("Search services"),
     columns=(
-        Column("name", N_("Name"), lambda row: row["name"], sort="name"),
-        Column(
+        ListColumn("name", N_("Name"), lambda row: row["name"], sort="name"),
+        ListColumn(
             "box",
             N_("Box"),
             lambda row: row["product"] and row["product"]["serialNumber"],
             sort="product/serialNumber",
             expand="product($select=serialNumber)",
         ),
-        Column(
+        ListColumn(
             "state",
             N_("State"),
             lambda row: str(row["isTerminated"]),
@@ -145,9 +145,13 @@ SERVICES = List(
             words={"False": ("good", N_("In force")), "True": ("bad", N_("Ended"))},
             priority=2,
         ),
-        Column("ended", N_("Ended at"), lambda row: row["terminationDate"], "time", sort="terminationDate", priority=3),
-        Column("cause", N_("Why it ended"), lambda row: row["terminationCause"], sort="terminationCause", priority=3),
-        Column(
+        ListColumn(
+            "ended", N_("Ended at"), lambda row: row["terminationDate"], "time", sort="terminationDate", priority=3
+        ),
+        ListColumn(
+            "cause", N_("Why it ended"), lambda row: row["terminationCause"], sort="terminationCause", priority=3
+        ),
+        ListColumn(
             "contract",
             N_("Contract ends"),
             lambda row: row["contract"] and row["contract"]["end"],
@@ -156,7 +160,7 @@ SERVICES = List(
             expand="contract($select=end,orderNumber)",
             priority=2,
         ),
-        Column(
+        ListColumn(
             "ordered",
             N_("Order"),
             lambda row: row["contract"] and row["contract"]["orderNumber"],
@@ -166,7 +170,7 @@ SERVICES = List(
             priority=3,
             shown=False,
         ),
-        Column("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
         changes_of("service"),
     ),
     filters=(
@@ -174,29 +178,29 @@ SERVICES = List(
             "state",
             N_("State"),
             (
-                Option("works", N_("In force"), "isTerminated eq false"),
-                Option("ended", N_("Ended"), "isTerminated eq true"),
+                FilterOption("works", N_("In force"), "isTerminated eq false"),
+                FilterOption("ended", N_("Ended"), "isTerminated eq true"),
             ),
         ),
         OneOf(
             "contract",
             N_("Contract"),
             (
-                Option(
+                FilterOption(
                     "soon",
                     N_("Ends within 30 days"),
                     "isTerminated eq false and contract/end ge {now} and contract/end lt {ago}",
                     -30,
                 ),
-                Option("over", N_("Is over"), "isTerminated eq false and contract/end lt {now}"),
+                FilterOption("over", N_("Is over"), "isTerminated eq false and contract/end lt {now}"),
             ),
         ),
         OneOf(
             "box",
             N_("Box"),
             (
-                Option("yes", N_("With a box"), "productId ne null"),
-                Option("no", N_("Without a box"), "productId eq null"),
+                FilterOption("yes", N_("With a box"), "productId ne null"),
+                FilterOption("no", N_("Without a box"), "productId eq null"),
             ),
         ),
     ),
@@ -211,7 +215,7 @@ SERVICES = List(
             N_("Add %(num)s services to a group"),
         ),
     ),
-    never=Never(
+    never=NotForGroupScoped(
         N_("No services yet"),
         N_("A service makes a box work. Whoever runs this server enters the services: keyrack service add."),
     ),

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.console import rendering
 from keyrack.console.languages import N_, translations
 from keyrack.console.lists.cells import Cells
 from keyrack.console.lists.definition import Action, List, seen
 from keyrack.console.lists.filter_errors import wrong
 from keyrack.console.lists.query import many_of, options
-from keyrack.console.lists.state import Broken, State, read
+from keyrack.console.lists.state import Broken, ListState, read
 from keyrack.console.lists.view import address
 from keyrack.console.paged_fetch import rows_with
 from keyrack.console.pages import batch_outcomes
 from keyrack.console.rendering import clock, gettext, live_id, tongue, why
-from keyrack.core.error_codes import NOTHING_HERE, Reason
+from keyrack.core.error_codes import NOTHING_HERE, ErrorCode
 from keyrack.core.errors import BadRequest, NotFound, NotImplemented, Refusal
 from keyrack.http.page_router import Visit
 
@@ -30,7 +30,7 @@ PIECE = 100  # rows that are worked on at once
 NAMED = 10  # rows that are named before something is done with them
 DIGITS = 19  # of an id
 
-NOT_UNDERSTOOD = Reason("selection-not-understood", "", "Go back to the list and select the rows again.")
+NOT_UNDERSTOOD = ErrorCode("selection-not-understood", "", "Go back to the list and select the rows again.")
 NOTHING = N_("Nothing is selected. Select rows of the list first.")
 TOO_MANY = N_("%(rows)s rows are too many at once: at most %(most)s are possible. Narrow the list first.")
 BROKEN = N_("The selection is not understood.")
@@ -42,7 +42,7 @@ SO_FAR = N_("%(num)s of %(all)s so far.")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RowResult:
     """What became of one row: `refused` says why it was not done."""
 
     id: int
@@ -50,7 +50,7 @@ class Outcome:
     refused: str = ""
 
 
-async def act(whole: List, visit: Visit) -> Answer:
+async def act(whole: List, visit: Visit) -> Response:
     """What a button of the bulk bar leads to: whether it is meant, and then the doing. Raises `BadRequest`,
     `NotPermitted`."""
     listing = seen(whole, visit)
@@ -73,7 +73,7 @@ def _refuse(text: str) -> NoReturn:
     raise BadRequest(NOT_UNDERSTOOD.saying(text))
 
 
-async def _selected(visit: Visit, state: State) -> list[int]:
+async def _selected(visit: Visit, state: ListState) -> list[int]:
     """The ids of the rows: those that are ticked, those that a page carries on, or all that match."""
     most = visit.settings.bulk_rows
     if visit.sent("all"):
@@ -98,7 +98,7 @@ async def _selected(visit: Visit, state: State) -> list[int]:
     return found
 
 
-async def _question(visit: Visit, state: State, action: Action, ids: Sequence[int]) -> Answer:
+async def _question(visit: Visit, state: ListState, action: Action, ids: Sequence[int]) -> Response:
     """Whether it is meant: nothing is done yet."""
     say = translations(tongue(visit)).gettext
     names = await _names(visit, state.listing, ids[:NAMED])
@@ -125,7 +125,7 @@ async def _question(visit: Visit, state: State, action: Action, ids: Sequence[in
     return await rendering.page(visit, "bulk.html", section=state.listing.section, **about)
 
 
-def _about(visit: Visit, state: State, action: Action, count: int) -> dict[str, Any]:
+def _about(visit: Visit, state: ListState, action: Action, count: int) -> dict[str, Any]:
     here, say = address(visit, state.listing), translations(tongue(visit)).gettext
     text = say(action.one if count == 1 else action.many) % {"num": count}
     return {
@@ -137,7 +137,7 @@ def _about(visit: Visit, state: State, action: Action, count: int) -> dict[str, 
     }
 
 
-async def _worked(visit: Visit, state: State, action: Action, ids: Sequence[int]) -> Answer:
+async def _worked(visit: Visit, state: ListState, action: Action, ids: Sequence[int]) -> Response:
     """Do it with the next rows, and show what became of them."""
     piece, rest = ids[:PIECE], ids[PIECE:]
     since = "" if visit.partial else await live_id(visit)
@@ -153,7 +153,7 @@ async def _worked(visit: Visit, state: State, action: Action, ids: Sequence[int]
     about: dict[str, Any] = {
         "bulk": {
             **_about(visit, state, action, done + failed + len(rest)),
-            "outcomes": [Outcome(id, names.get(id, f"{id}"), refused.get(id, "")) for id in told],
+            "outcomes": [RowResult(id, names.get(id, f"{id}"), refused.get(id, "")) for id in told],
             "asked": await batch_outcomes.of(visit, asked) if asked else None,
             "done": done,
             "failed": failed,
@@ -191,7 +191,7 @@ def _said(visit: Visit, action: Action, done: int, failed: int, rest: int) -> st
 async def _names(visit: Visit, listing: List, ids: Sequence[int]) -> dict[int, str]:
     """What the rows are called, as long as they are there."""
     first, cells = listing.columns[0], Cells(visit)
-    query = options(clock(visit).zone, State(listing), [first])
+    query = options(clock(visit).zone, ListState(listing), [first])
     rows = await rows_with(visit, listing.rows, ids, query, listing.id)
     return {int(row[listing.id]): cells.written(first, row) for row in rows}
 

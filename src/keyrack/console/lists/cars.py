@@ -7,8 +7,8 @@ from dataclasses import replace
 from keyrack.api.permissions import Permission
 from keyrack.console.languages import N_
 from keyrack.console.lists.actions import add_to_group, delete
-from keyrack.console.lists.definition import Add, Column, List, Never, Row
-from keyrack.console.lists.filters import OneOf, Option, Text
+from keyrack.console.lists.definition import Add, List, ListColumn, NotForGroupScoped, Row
+from keyrack.console.lists.filters import FilterOption, OneOf, TextFilter
 from keyrack.console.lists.shared_columns import GROUPS, IN_GROUP, PERSON, groups, holding, service_state
 from keyrack.console.product_names import kind
 
@@ -32,16 +32,16 @@ _ALL = List(
     lead=N_("Every car of the fleet: who has it, where it was seen last, and what is built in."),
     search=N_("Search cars"),
     columns=(
-        Column("name", N_("Name"), lambda row: row["name"], sort="name"),
-        Column("plate", N_("License plate"), lambda row: row["licensePlate"], sort="licensePlate"),
-        Column(
+        ListColumn("name", N_("Name"), lambda row: row["name"], sort="name"),
+        ListColumn("plate", N_("License plate"), lambda row: row["licensePlate"], sort="licensePlate"),
+        ListColumn(
             "model",
             N_("Brand and model"),
             lambda row: " ".join(filter(None, (row["brand"], row["model"]))),
             sort="brand,model",
             priority=3,
         ),
-        Column(
+        ListColumn(
             "box",
             N_("Box"),
             _box,
@@ -56,10 +56,10 @@ _ALL = List(
             },
         ),
         *holding(N_("In use by"), "user", PERSON, 2),
-        Column("seen", N_("Last seen"), lambda row: row["lastSeen"], "time", sort="lastSeen", priority=2, ago=True),
-        Column("groups", N_("Groups"), groups, "links", expand=GROUPS, priority=4),
-        Column("vin", N_("VIN"), lambda row: row["vin"], "code", sort="vin", priority=3, shown=False),
-        Column(
+        ListColumn("seen", N_("Last seen"), lambda row: row["lastSeen"], "time", sort="lastSeen", priority=2, ago=True),
+        ListColumn("groups", N_("Groups"), groups, "links", expand=GROUPS, priority=4),
+        ListColumn("vin", N_("VIN"), lambda row: row["vin"], "code", sort="vin", priority=3, shown=False),
+        ListColumn(
             "description",
             N_("Description"),
             lambda row: row["description"],
@@ -67,16 +67,16 @@ _ALL = List(
             priority=3,
             shown=False,
         ),
-        Column("id", N_("Number"), _id, "number", sort="carId", priority=3, shown=False),
+        ListColumn("id", N_("Number"), _id, "number", sort="carId", priority=3, shown=False),
     ),
     filters=(
         OneOf(
             "use",
             N_("Use"),
             (
-                Option("now", N_("In use now"), "inUse eq true"),
-                Option("free", N_("Free now"), "inUse eq false"),
-                Option(
+                FilterOption("now", N_("In use now"), "inUse eq true"),
+                FilterOption("free", N_("Free now"), "inUse eq false"),
+                FilterOption(
                     "week",
                     N_("Not asked for within a week"),
                     "not assignments/any(a:(a/end eq null or a/end gt {now}) and a/start lt {ago})",
@@ -89,25 +89,27 @@ _ALL = List(
             "seen",
             N_("Last seen"),
             (
-                Option("day", N_("Within a day"), "lastSeen ge {ago}", 1),
-                Option("long", N_("Not for a week"), "hasUnit eq true and (lastSeen eq null or lastSeen lt {ago})", 7),
-                Option("never", N_("Never"), "lastSeen eq null"),
+                FilterOption("day", N_("Within a day"), "lastSeen ge {ago}", 1),
+                FilterOption(
+                    "long", N_("Not for a week"), "hasUnit eq true and (lastSeen eq null or lastSeen lt {ago})", 7
+                ),
+                FilterOption("never", N_("Never"), "lastSeen eq null"),
             ),
         ),
         OneOf(
             "box",
             N_("Box"),
             (
-                Option("with", N_("Built in"), "products/any(p:endswith(p/type,' Box'))"),
-                Option(
+                FilterOption("with", N_("Built in"), "products/any(p:endswith(p/type,' Box'))"),
+                FilterOption(
                     "ended",
                     N_("Service ended"),
                     "products/any(p:endswith(p/type,' Box') and p/service/isTerminated eq true)",
                 ),
-                Option("without", N_("No box"), "not products/any(p:endswith(p/type,' Box'))"),
+                FilterOption("without", N_("No box"), "not products/any(p:endswith(p/type,' Box'))"),
             ),
         ),
-        Text("brand", N_("Brand"), "brand", "/brands", "/choices/brands"),
+        TextFilter("brand", N_("Brand"), "brand", "/brands", "/choices/brands"),
         IN_GROUP,
     ),
     order="name",
@@ -124,7 +126,7 @@ _ALL = List(
             N_("Their boxes are taken out, their assignments end, and this cannot be undone. Their events stay."),
         ),
     ),
-    never=Never(
+    never=NotForGroupScoped(
         N_("No cars yet"),
         N_("A car is what people get the key of. Add the first one, then build in its key box."),
     ),

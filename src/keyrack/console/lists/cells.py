@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from keyrack.console.languages import translations
-from keyrack.console.lists.definition import TIMES, Column, Link, Row
+from keyrack.console.lists.definition import TIMES, CellLink, ListColumn, Row
 from keyrack.console.local_times import instant
 from keyrack.console.rendering import base, clock, tongue
 from keyrack.http.page_router import Visit
@@ -22,7 +22,7 @@ class Cells:
         self._base = base(visit)
         self._say = translations(tongue(visit)).gettext
 
-    def shown(self, column: Column, row: Row) -> Any:
+    def shown(self, column: ListColumn, row: Row) -> Any:
         """What the template's `cell` takes for a column of this kind."""
         value = column.value(row)
         if value is None or value == "" or value == []:
@@ -46,7 +46,7 @@ class Cells:
             return between.join(self._link(link) for link in several)
         return value
 
-    def _link(self, link: Link) -> Markup:
+    def _link(self, link: CellLink) -> Markup:
         text = escape(self._text(link))
         if link.path:
             text = f'<a href="{escape(self._base)}{escape(link.path)}">{text}</a>'
@@ -56,7 +56,7 @@ class Cells:
         note = escape(self._say(link.note)) % {"time": time}
         return Markup(f'{text} <span class="muted">{note}</span>')  # noqa: S704 - as above
 
-    def written(self, column: Column, row: Row) -> str:
+    def written(self, column: ListColumn, row: Row) -> str:
         """The value as text: times as the person's clock shows them, without the zone."""
         value = column.value(row)
         if value is None or value == "":
@@ -73,17 +73,17 @@ class Cells:
             return ", ".join(self._plain(link) for link in _several(value))
         return str(value)
 
-    def _plain(self, link: Link) -> str:
+    def _plain(self, link: CellLink) -> str:
         text = self._text(link)
         time = self._time(link.at) if link.at else ""
         return f"{text} {self._say(link.note) % {'time': time}}" if link.note else text
 
-    def _text(self, link: Link) -> str:
+    def _text(self, link: CellLink) -> str:
         return self._say(link.text) if link.said else link.text
 
     def _time(self, value: str) -> str:
         return instant(value).astimezone(self._clock.zone).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _several(value: Link | Sequence[Link]) -> Sequence[Link]:
-    return [value] if isinstance(value, Link) else value
+def _several(value: CellLink | Sequence[CellLink]) -> Sequence[CellLink]:
+    return [value] if isinstance(value, CellLink) else value

@@ -9,8 +9,8 @@ from keyrack.api.permissions import Permission
 from keyrack.console.changes.descriptions import telling_of
 from keyrack.console.changes.labels import ACTORS, KINDS, RESOURCES
 from keyrack.console.languages import N_
-from keyrack.console.lists.definition import Column, List, Never, Row
-from keyrack.console.lists.filters import Day, OneOf, Option, Word
+from keyrack.console.lists.definition import List, ListColumn, NotForGroupScoped, Row
+from keyrack.console.lists.filters import DayFilter, FilterOption, OneOf, WordFilter
 from keyrack.console.lists.shared_columns import within
 from keyrack.http.page_router import Visit
 
@@ -29,9 +29,9 @@ CHANGES = List(
     lead=N_("What was changed, when, and by whom."),
     search=N_("Search changes"),
     columns=(
-        Column("time", N_("Time"), lambda row: row["time"], "minute"),
-        Column("told", N_("What happened"), lambda row: row["told"], "sentence"),
-        Column(
+        ListColumn("time", N_("Time"), lambda row: row["time"], "minute"),
+        ListColumn("told", N_("What happened"), lambda row: row["told"], "sentence"),
+        ListColumn(
             "type",
             N_("Who"),
             lambda row: row["actor"]["type"],
@@ -39,8 +39,8 @@ CHANGES = List(
             priority=3,
             words={type: ("", word) for type, word in ACTORS.items()},
         ),
-        Column("who", N_("Name"), lambda row: row["who"], priority=4, shown=False),
-        Column(
+        ListColumn("who", N_("Name"), lambda row: row["who"], priority=4, shown=False),
+        ListColumn(
             "kind",
             N_("What"),
             lambda row: row["kind"] if row["kind"] in KINDS else None,
@@ -49,31 +49,31 @@ CHANGES = List(
             shown=False,
             words={kind: ("", words.label) for kind, words in KINDS.items()},
         ),
-        Column("address", N_("Address"), lambda row: row["address"], "code", priority=4, shown=False),
-        Column("request", N_("Request"), lambda row: row["requestId"], "code", priority=4, shown=False),
-        Column("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3),
+        ListColumn("address", N_("Address"), lambda row: row["address"], "code", priority=4, shown=False),
+        ListColumn("request", N_("Request"), lambda row: row["requestId"], "code", priority=4, shown=False),
+        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3),
     ),
     filters=(
         OneOf(
             "resource",
             N_("Kind of thing"),
-            tuple(Option(name, words.label, f"resource eq '{name}'") for name, words in RESOURCES.items()),
+            tuple(FilterOption(name, words.label, f"resource eq '{name}'") for name, words in RESOURCES.items()),
         ),
-        Word("thing", N_("Number of the thing"), "resourceId eq {text}"),
+        WordFilter("thing", N_("Number of the thing"), "resourceId eq {text}"),
         OneOf(
             "kind",
             N_("What"),
-            tuple(Option(kind, words.label, f"kind eq '{kind}'") for kind, words in KINDS.items()),
+            tuple(FilterOption(kind, words.label, f"kind eq '{kind}'") for kind, words in KINDS.items()),
         ),
-        Word("who", N_("Name of who did it"), "(actor/name eq {text} or onBehalfOf/name eq {text})"),
+        WordFilter("who", N_("Name of who did it"), "(actor/name eq {text} or onBehalfOf/name eq {text})"),
         OneOf(
             "actor",
             N_("Who"),
-            tuple(Option(type, word, f"actor/type eq '{type}'") for type, word in ACTORS.items()),
+            tuple(FilterOption(type, word, f"actor/type eq '{type}'") for type, word in ACTORS.items()),
         ),
         within(N_("Time"), "recordedTime"),
-        Day("from", N_("From"), "time", stored="recordedTime"),
-        Day("to", N_("To"), "time", through=True),
+        DayFilter("from", N_("From"), "time", stored="recordedTime"),
+        DayFilter("to", N_("To"), "time", through=True),
     ),
     words=("actor/name", "onBehalfOf/name", "kind", "resourceId", "address", "requestId"),
     order="-id",
@@ -84,7 +84,7 @@ CHANGES = List(
     walked=True,
     tell=_tell,
     href=lambda row: f"/changes/{row['id']}",
-    never=Never(
+    never=NotForGroupScoped(
         N_("No changes yet"),
         N_("Whatever is added, changed or removed from now on stands here, with who did it."),
     ),

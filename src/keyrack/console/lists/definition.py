@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from keyrack.api.event_stream import NEEDS
 from keyrack.api.permissions import Permission
-from keyrack.console.lists.filters import Filter
+from keyrack.console.lists.filters import ListFilter
 from keyrack.http.page_router import Visit
 
 Row = Mapping[str, Any]  # of an answer
@@ -16,7 +16,7 @@ Kind = Literal["text", "number", "code", "time", "minute", "said", "word", "stat
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class CellLink:
     """A part of a cell that leads somewhere: `path` is below the customer's pages, "" for words alone. `note` is of
     this part alone; it may have a place `%(time)s`, which the moment `at` fills. `said` is a text of the catalogues."""
 
@@ -31,7 +31,7 @@ TIMES: tuple[Kind, ...] = ("time", "minute")
 
 
 @dataclass(frozen=True)
-class Column:
+class ListColumn:
     """`value` takes it out of a row: text, a number, a time of an answer (`minute` is one that people plan), a sentence
     of the server, the key of one of `words` (shown as a badge where the kind is `status`), links, or a sentence, which
     is markup."""
@@ -63,7 +63,7 @@ class Action:
     batch: str = ""
     item: Callable[[int], Mapping[str, Any]] = lambda id: {"op": "end", "id": id}
     each: Callable[[Visit, int, str], Awaitable[Any]] | None = None  # the visit, the row's id, what was chosen
-    choice: Filter | None = None  # what has to be chosen as well, as a group
+    choice: ListFilter | None = None  # what has to be chosen as well, as a group
     danger: bool = False
     asks: bool = False  # it is asked for, and its outcome comes later
 
@@ -73,7 +73,7 @@ class Action:
 
 
 @dataclass(frozen=True)
-class Never:
+class NotForGroupScoped:
     """What a list says that has nothing yet: what it is for, and the first step."""
 
     title: str
@@ -100,14 +100,14 @@ class List:
     title: str
     lead: str
     search: str  # name of the search
-    columns: tuple[Column, ...]
-    never: Never
+    columns: tuple[ListColumn, ...]
+    never: NotForGroupScoped
     order: str  # how it is sorted unless asked otherwise: a column's key, with "-" descending
     topics: str  # what it shows, for live updates
     permission: Permission  # that its rows want
     otherwise: List | None = None  # what stands in its place for who has not got it
     words: tuple[str, ...] = ()  # expressions that a search looks into, where $search looks into too little
-    filters: tuple[Filter, ...] = ()
+    filters: tuple[ListFilter, ...] = ()
     actions: tuple[Action, ...] = ()
     adds: tuple[Add, ...] = ()  # the usual one first
     select: str = ""
@@ -124,7 +124,7 @@ class List:
         """For files: what is listed, the last part of its address that says so."""
         return self.path.removesuffix("/list").rpartition("/")[2]
 
-    def column(self, key: str) -> Column | None:
+    def column(self, key: str) -> ListColumn | None:
         return next((column for column in self.columns if column.key == key), None)
 
     @property
@@ -133,7 +133,7 @@ class List:
         return tuple(column.key for column in self.columns if column.shown)
 
 
-def chosen(listing: List, keys: Sequence[str]) -> list[Column]:
+def chosen(listing: List, keys: Sequence[str]) -> list[ListColumn]:
     """The columns with these keys, in the list's own order."""
     return [column for column in listing.columns if column.key in keys]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from keyrack.api.permissions import Permission
 from keyrack.console.languages import N_
 from keyrack.console.lists.actions import replay
-from keyrack.console.lists.definition import Column, Link, List, Never, Row
-from keyrack.console.lists.filters import OneOf, Option, Thing
+from keyrack.console.lists.definition import CellLink, List, ListColumn, NotForGroupScoped, Row
+from keyrack.console.lists.filters import FilterOption, OneOf, Thing
 from keyrack.console.lists.shared_columns import within
 
 
@@ -22,17 +22,17 @@ DELIVERIES = List(
     lead=N_("What webhooks were told, and what they answered."),
     search=N_("Search deliveries"),
     columns=(
-        Column("created", N_("Time"), lambda row: row["created"], "time", sort="id"),
-        Column(
+        ListColumn("created", N_("Time"), lambda row: row["created"], "time", sort="id"),
+        ListColumn(
             "webhook",
             N_("Webhook"),
-            lambda row: Link(row["webhookUrl"], f"/webhooks/{row['webhookId']}"),
+            lambda row: CellLink(row["webhookUrl"], f"/webhooks/{row['webhookId']}"),
             "links",
             sort="webhookUrl",
             priority=2,
         ),
-        Column("type", N_("What"), lambda row: row["type"], "code", sort="type", priority=2),
-        Column(
+        ListColumn("type", N_("What"), lambda row: row["type"], "code", sort="type", priority=2),
+        ListColumn(
             "state",
             N_("State"),
             lambda row: row["state"],
@@ -44,12 +44,12 @@ DELIVERIES = List(
                 "Dead": ("bad", N_("Given up")),
             },
         ),
-        Column("status", N_("Status"), lambda row: row["status"], "number", sort="status"),
-        Column("duration", N_("Took"), _millis, "number", sort="duration", priority=3),
-        Column("attempts", N_("Attempts"), lambda row: row["attempts"], "number", sort="attempts", priority=2),
-        Column("error", N_("Reason"), lambda row: row["error"], priority=3),
-        Column("attempted", N_("Last attempt"), lambda row: row["attempted"], "time", sort="attempted", priority=3),
-        Column(
+        ListColumn("status", N_("Status"), lambda row: row["status"], "number", sort="status"),
+        ListColumn("duration", N_("Took"), _millis, "number", sort="duration", priority=3),
+        ListColumn("attempts", N_("Attempts"), lambda row: row["attempts"], "number", sort="attempts", priority=2),
+        ListColumn("error", N_("Reason"), lambda row: row["error"], priority=3),
+        ListColumn("attempted", N_("Last attempt"), lambda row: row["attempted"], "time", sort="attempted", priority=3),
+        ListColumn(
             "next",
             N_("Next attempt"),
             lambda row: row["nextAttempt"],
@@ -58,7 +58,7 @@ DELIVERIES = List(
             priority=3,
             shown=False,
         ),
-        Column(
+        ListColumn(
             "assignment",
             N_("Assignment"),
             lambda row: row["assignmentId"],
@@ -67,28 +67,28 @@ DELIVERIES = List(
             priority=3,
             shown=False,
         ),
-        Column("operation", N_("Operation"), lambda row: row["operationId"], "code", priority=3, shown=False),
-        Column("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+        ListColumn("operation", N_("Operation"), lambda row: row["operationId"], "code", priority=3, shown=False),
+        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
     ),
     filters=(
         OneOf(
             "state",
             N_("State"),
             (
-                Option("waiting", N_("Waiting"), "state eq 'Waiting'"),
-                Option("delivered", N_("Delivered"), "state eq 'Delivered'"),
-                Option("dead", N_("Given up"), "state eq 'Dead'"),
+                FilterOption("waiting", N_("Waiting"), "state eq 'Waiting'"),
+                FilterOption("delivered", N_("Delivered"), "state eq 'Delivered'"),
+                FilterOption("dead", N_("Given up"), "state eq 'Dead'"),
             ),
         ),
         OneOf(
             "type",
             N_("What"),
             (
-                Option("created", N_("New assignment"), "type eq 'assignment.created'"),
-                Option("updated", N_("Change of an assignment"), "type eq 'assignment.updated'"),
-                Option("deleted", N_("End of an assignment"), "type eq 'assignment.deleted'"),
-                Option("changes", N_("Other changes"), "changeId ne null"),
-                Option("test", N_("Test"), "type eq 'webhook.test'"),
+                FilterOption("created", N_("New assignment"), "type eq 'assignment.created'"),
+                FilterOption("updated", N_("Change of an assignment"), "type eq 'assignment.updated'"),
+                FilterOption("deleted", N_("End of an assignment"), "type eq 'assignment.deleted'"),
+                FilterOption("changes", N_("Other changes"), "changeId ne null"),
+                FilterOption("test", N_("Test"), "type eq 'webhook.test'"),
             ),
         ),
         Thing(
@@ -111,7 +111,7 @@ DELIVERIES = List(
     paged=True,
     newest="id",
     actions=(replay(),),
-    never=Never(
+    never=NotForGroupScoped(
         N_("Nothing was sent yet"),
         N_("Webhooks are told what becomes of assignments. Send one a test to see that it listens."),
     ),

@@ -13,18 +13,18 @@ from typing import Any
 
 import structlog
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.console.languages import N_
 from keyrack.console.lists.cells import Cells
-from keyrack.console.lists.definition import TIMES, Column, List
+from keyrack.console.lists.definition import TIMES, List, ListColumn
 from keyrack.console.lists.filter_errors import wrong
 from keyrack.console.lists.query import all_of, pieces_of, told
-from keyrack.console.lists.state import Broken, State, read
+from keyrack.console.lists.state import Broken, ListState, read
 from keyrack.console.rendering import clock, gettext, tongue
-from keyrack.core.error_codes import Reason
-from keyrack.core.errors import BadRequest, BrokenOff, NotImplemented, Refusal
+from keyrack.core.error_codes import ErrorCode
+from keyrack.core.errors import BadRequest, ConnectionAborted, NotImplemented, Refusal
 from keyrack.core.text import no_formula
-from keyrack.http.page_router import Reply, Visit
+from keyrack.http.page_router import InternalResponse, Visit
 
 log = structlog.get_logger("keyrack.console")
 
@@ -38,10 +38,10 @@ _ROW = re.compile(r"[\[,\s]*\{")  # up to the beginning of the next row
 COMPLETE = N_("Complete: %(rows)s rows")
 CUT = N_("Cut off: only the first %(rows)s rows. Narrow the list for the others.")
 BROKEN = N_("Broken off after %(rows)s rows: something went wrong. Export it again.")
-BROKEN_ADDRESS = Reason("list-address-not-understood", "{text}", "Go back to the list and export it from there.")
+BROKEN_ADDRESS = ErrorCode("list-address-not-understood", "{text}", "Go back to the list and export it from there.")
 
 
-async def file(listing: List, visit: Visit) -> Answer:
+async def file(listing: List, visit: Visit) -> Response:
     """The file. Raises the `Refusal` of the row, in words, and `BadRequest` for an address that is not understood."""
     try:
         state = read(listing, visit)
@@ -54,20 +54,20 @@ async def file(listing: List, visit: Visit) -> Answer:
         raise type(refusal)(BROKEN_ADDRESS.saying(wrong(visit, state, refusal))) from None
     name = f"{listing.name}.csv"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Answer(200, None, headers, MEDIA_TYPE, parts=_written(visit, state, pieces, first))
+    return Response(200, None, headers, MEDIA_TYPE, parts=_written(visit, state, pieces, first))
 
 
 class _Pieces:
     """The answers that the rows come in: one for the whole list, or one page of it after the other."""
 
-    def __init__(self, visit: Visit, state: State) -> None:
+    def __init__(self, visit: Visit, state: ListState) -> None:
         self._visit = visit
         self._state = state
         self._most = visit.settings.export_rows + 1  # one more, to know whether there are more
         self._upto = ""
         self._at_once = min(AT_ONCE, visit.settings.odata_top)
 
-    async def first(self) -> Reply:
+    async def first(self) -> InternalResponse:
         if self._state.listing.paged and not self._state.listing.walked:
             self._upto = await self._newest()
         return await self._next(0)
@@ -76,16 +76,16 @@ class _Pieces:
         """The condition that leaves out what comes while the file is written, for it would move the pages."""
         name = self._state.listing.newest
         query = {"$orderby": f"{name} desc", "$top": "1"}
-        rows = (await all_of(self._visit, State(self._state.listing), [], **query)).json
+        rows = (await all_of(self._visit, ListState(self._state.listing), [], **query)).json
         return f"{name} le {rows[0][name]}" if rows else ""
 
-    async def _next(self, skip: int) -> Reply:
+    async def _next(self, skip: int) -> InternalResponse:
         if not self._state.listing.paged:
             return await pieces_of(self._visit, self._state, self._state.shown)
         paging = {"$top": str(min(self._at_once, self._most - skip)), "$skip": str(skip)}
         return await pieces_of(self._visit, self._state, self._state.shown, self._upto, **paging)
 
-    async def rows(self, first: Reply) -> AsyncGenerator[dict[str, Any]]:
+    async def rows(self, first: InternalResponse) -> AsyncGenerator[dict[str, Any]]:
         """All rows up to the bound, and one more if there is one."""
         listing, reply, count = self._state.listing, first, 0
         while True:
@@ -103,7 +103,7 @@ class _Pieces:
             reply = await self._next(0 if listing.walked else count)
 
 
-async def _written(visit: Visit, state: State, pieces: _Pieces, first: Reply) -> AsyncGenerator[bytes]:
+async def _written(visit: Visit, state: ListState, pieces: _Pieces, first: InternalResponse) -> AsyncGenerator[bytes]:
     """The file's bytes. Its last line says whether it is whole, for its status has been sent by then."""
     cells, columns, most, count, end = Cells(visit), state.shown, visit.settings.export_rows, 0, COMPLETE
     sheet = _Sheet(SEPARATORS.get(tongue(visit), ","))
@@ -119,7 +119,7 @@ async def _written(visit: Visit, state: State, pieces: _Pieces, first: Reply) ->
                     break
                 count += len(some)
                 yield sheet.taken().encode()
-    except (BrokenOff, Refusal):
+    except (ConnectionAborted, Refusal):
         end = BROKEN
         log.warning("an export broke off midway", list=state.listing.name, rows=count, exc_info=True)
     sheet.add([gettext(visit, end, rows=count)])
@@ -135,13 +135,13 @@ async def _together(rows: AsyncIterator[dict[str, Any]]) -> AsyncGenerator[list[
             if len(some) == WRITTEN:
                 yield some
                 some = []
-    except (BrokenOff, Refusal):
+    except (ConnectionAborted, Refusal):
         yield some
         raise
     yield some
 
 
-def _heading(visit: Visit, column: Column) -> str:
+def _heading(visit: Visit, column: ListColumn) -> str:
     label = gettext(visit, column.label)
     return f"{label} ({clock(visit).zone.key})" if column.kind in TIMES else label
 
@@ -168,7 +168,7 @@ class _Sheet:
         return text
 
 
-async def _rows(reply: Reply) -> AsyncGenerator[dict[str, Any]]:
+async def _rows(reply: InternalResponse) -> AsyncGenerator[dict[str, Any]]:
     """The rows of an answer, of a long one as its pieces arrive."""
     if reply.parts is None:
         for row in reply.json:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from keyrack.console.languages import N_
-from keyrack.console.lists.state import State
+from keyrack.console.lists.state import ListState
 from keyrack.console.rendering import gettext, why
 from keyrack.core.errors import Refusal
 from keyrack.http.page_router import Visit
@@ -48,7 +48,7 @@ SYNTAX = (
 )
 
 
-def wrong(visit: Visit, state: State, refusal: Refusal) -> str:
+def wrong(visit: Visit, state: ListState, refusal: Refusal) -> str:
     """What the refusal of the state's rows says, in words."""
     text = _NOISE.sub("", why(visit, refusal.reason))
     if not state.own:

@@ -17,7 +17,7 @@ LONGEST = 250  # characters of a text
 May = Callable[[Permission | None], bool]  # whether somebody has what something wants
 
 
-class Filter(Protocol):
+class ListFilter(Protocol):
     """One filter of a list; `name` is its parameter in the address."""
 
     @property
@@ -35,7 +35,7 @@ class Filter(Protocol):
         """What it wants beside that of the list."""
         ...
 
-    def within(self, may: May) -> Filter:
+    def within(self, may: May) -> ListFilter:
         """The filter with what may be chosen."""
         ...
 
@@ -53,7 +53,7 @@ class Filter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class FilterOption:
     """`odata` may have a place `{now}`, and `{ago}` for the time that is `days` back, or ahead if it is negative."""
 
     value: str
@@ -69,7 +69,7 @@ class OneOf:
 
     name: str
     label: str
-    of: tuple[Option, ...]
+    of: tuple[FilterOption, ...]
     input: str = "select"
     permission: Permission | None = None
 
@@ -86,7 +86,7 @@ class OneOf:
     async def options(self, visit: Visit) -> Sequence[tuple[str, str]]:
         return [(option.value, gettext(visit, option.label)) for option in self.of]
 
-    def _option(self, value: str) -> Option:
+    def _option(self, value: str) -> FilterOption:
         for option in self.of:
             if option.value == value:
                 return option
@@ -135,7 +135,7 @@ class Thing(Whole):
 
 
 @dataclass(frozen=True, slots=True)
-class Text(Whole):
+class TextFilter(Whole):
     """A text that a field must have as it stands; `all` lists those that are often meant, and the page `choices` finds
     them by what is typed."""
 
@@ -161,7 +161,7 @@ class Text(Whole):
 
 
 @dataclass(frozen=True, slots=True)
-class Word(Whole):
+class WordFilter(Whole):
     """A text that nobody can list; `condition` has a place {text}."""
 
     name: str
@@ -183,7 +183,7 @@ class Word(Whole):
 
 
 @dataclass(frozen=True, slots=True)
-class Day(Whole):
+class DayFilter(Whole):
     """A day of the person's calendar: what is from its beginning on, or with `through` up to its end. `stored` is a
     field that is never before the other, and by which rows are stored."""
 

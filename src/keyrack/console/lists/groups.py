@@ -5,8 +5,8 @@ from __future__ import annotations
 from keyrack.api.permissions import Permission
 from keyrack.console.languages import N_
 from keyrack.console.lists.actions import delete
-from keyrack.console.lists.definition import Add, Column, List, Never
-from keyrack.console.lists.filters import OneOf, Option
+from keyrack.console.lists.definition import Add, List, ListColumn, NotForGroupScoped
+from keyrack.console.lists.filters import FilterOption, OneOf
 
 GROUPS = List(
     path="/{customer}/groups",
@@ -16,9 +16,9 @@ GROUPS = List(
     lead=N_("Named sets of cars, users, boxes and services, such as the pool of a site."),
     search=N_("Search groups"),
     columns=(
-        Column("name", N_("Name"), lambda row: row["name"], sort="name"),
+        ListColumn("name", N_("Name"), lambda row: row["name"], sort="name"),
         *(
-            Column(
+            ListColumn(
                 relation,
                 label,
                 lambda row, member=f"{relation}@odata.count": row[member],
@@ -35,21 +35,21 @@ GROUPS = List(
                 ("services", N_("Services"), 2),
             )
         ),
-        Column("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
     ),
     filters=(
         OneOf(
             "content",
             N_("Content"),
             (
-                Option(
+                FilterOption(
                     "empty",
                     N_("Empty"),
                     "cars/$count eq 0 and users/$count eq 0 and products/$count eq 0 and services/$count eq 0",
                     permission=Permission.USERS_READ,
                 ),
-                Option("cars", N_("With cars"), "cars/$count gt 0"),
-                Option("users", N_("With users"), "users/$count gt 0", permission=Permission.USERS_READ),
+                FilterOption("cars", N_("With cars"), "cars/$count gt 0"),
+                FilterOption("users", N_("With users"), "users/$count gt 0", permission=Permission.USERS_READ),
             ),
         ),
     ),
@@ -64,7 +64,7 @@ GROUPS = List(
             N_("Only empty groups can be deleted; what is in a group stays as it is."),
         ),
     ),
-    never=Never(
+    never=NotForGroupScoped(
         N_("No groups yet"),
         N_("A group is a named set, such as the cars and users of a site. Add the first one, then fill it."),
     ),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from keyrack.api.permissions import Permission
 from keyrack.console.languages import N_
-from keyrack.console.lists.definition import Column, List, Never
-from keyrack.console.lists.filters import Day, OneOf, Option
+from keyrack.console.lists.definition import List, ListColumn, NotForGroupScoped
+from keyrack.console.lists.filters import DayFilter, FilterOption, OneOf
 from keyrack.console.lists.people import CAR, OF_CAR, OF_USER
 from keyrack.console.lists.shared_columns import PERSON, car_link, user_link, within
 
@@ -25,8 +25,8 @@ EVENTS = List(
     lead=N_("Who opened or closed which car, and when."),
     search=N_("Search events"),
     columns=(
-        Column("time", N_("Time"), lambda row: row["utcDateTime"], "time", sort="utcDateTime"),
-        Column(
+        ListColumn("time", N_("Time"), lambda row: row["utcDateTime"], "time", sort="utcDateTime"),
+        ListColumn(
             "type",
             N_("What"),
             lambda row: row["type"],
@@ -34,8 +34,8 @@ EVENTS = List(
             sort="type",
             words={"CarOpened": ("note", N_("Opened")), "CarClosed": ("idle", N_("Closed"))},
         ),
-        Column("car", N_("Car"), lambda row: car_link(row["car"]), "links", sort="car/name", expand=CAR),
-        Column(
+        ListColumn("car", N_("Car"), lambda row: car_link(row["car"]), "links", sort="car/name", expand=CAR),
+        ListColumn(
             "user",
             N_("User"),
             lambda row: user_link(row["user"]),
@@ -44,24 +44,24 @@ EVENTS = List(
             expand=f"user({PERSON})",
             permission=Permission.USERS_READ,
         ),
-        Column("agent", N_("By"), lambda row: row["userAgent"], sort="userAgent", priority=3),
-        Column("local", N_("Clock of the device"), lambda row: row["dateTime"], "code", priority=3, shown=False),
-        Column("latitude", N_("Latitude"), lambda row: row["latitude"], "number", priority=3, shown=False),
-        Column("longitude", N_("Longitude"), lambda row: row["longitude"], "number", priority=3, shown=False),
-        Column("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+        ListColumn("agent", N_("By"), lambda row: row["userAgent"], sort="userAgent", priority=3),
+        ListColumn("local", N_("Clock of the device"), lambda row: row["dateTime"], "code", priority=3, shown=False),
+        ListColumn("latitude", N_("Latitude"), lambda row: row["latitude"], "number", priority=3, shown=False),
+        ListColumn("longitude", N_("Longitude"), lambda row: row["longitude"], "number", priority=3, shown=False),
+        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
     ),
     filters=(
         OneOf(
             "type",
             N_("What"),
             (
-                Option("opened", N_("Opened"), "type eq 'CarOpened'"),
-                Option("closed", N_("Closed"), "type eq 'CarClosed'"),
+                FilterOption("opened", N_("Opened"), "type eq 'CarOpened'"),
+                FilterOption("closed", N_("Closed"), "type eq 'CarClosed'"),
             ),
         ),
         within(N_("Time"), "utcDateTime"),
-        Day("from", N_("From"), "utcDateTime"),
-        Day("to", N_("To"), "utcDateTime", through=True),
+        DayFilter("from", N_("From"), "utcDateTime"),
+        DayFilter("to", N_("To"), "utcDateTime", through=True),
         OF_CAR,
         OF_USER,
     ),
@@ -71,7 +71,7 @@ EVENTS = List(
     permission=Permission.EVENTS_READ,
     paged=True,
     newest="id",
-    never=Never(
+    never=NotForGroupScoped(
         N_("No events yet"),
         N_("An event is told when a car is opened or closed. The first one comes with the first use."),
     ),
@@ -96,7 +96,7 @@ OPERATIONS = List(
     lead=N_("What was asked for of assignments, and what became of it."),
     search=N_("Search operations"),
     columns=(
-        Column(
+        ListColumn(
             "kind",
             N_("What"),
             lambda row: row["kind"],
@@ -104,8 +104,8 @@ OPERATIONS = List(
             sort="kind",
             words={kind: ("idle", text) for kind, text in KINDS.items()},
         ),
-        Column("car", N_("Car"), lambda row: car_link(row["car"]), "links", sort="car/name", expand=CAR),
-        Column(
+        ListColumn("car", N_("Car"), lambda row: car_link(row["car"]), "links", sort="car/name", expand=CAR),
+        ListColumn(
             "user",
             N_("User"),
             lambda row: user_link(row["user"]),
@@ -115,7 +115,7 @@ OPERATIONS = List(
             permission=Permission.USERS_READ,
             priority=2,
         ),
-        Column(
+        ListColumn(
             "state",
             N_("State"),
             lambda row: row["state"],
@@ -127,10 +127,10 @@ OPERATIONS = List(
                 "Failed": ("bad", N_("Failed")),
             },
         ),
-        Column("reason", N_("Reason"), lambda row: row["errorMessage"], "said", priority=3),
-        Column("asked", N_("Asked at"), lambda row: row["requested"], "time", sort="requested", priority=2),
-        Column("done", N_("Done at"), lambda row: row["finished"], "time", sort="finished", priority=3),
-        Column(
+        ListColumn("reason", N_("Reason"), lambda row: row["errorMessage"], "said", priority=3),
+        ListColumn("asked", N_("Asked at"), lambda row: row["requested"], "time", sort="requested", priority=2),
+        ListColumn("done", N_("Done at"), lambda row: row["finished"], "time", sort="finished", priority=3),
+        ListColumn(
             "cause",
             N_("Why"),
             lambda row: row["cause"],
@@ -140,27 +140,27 @@ OPERATIONS = List(
             shown=False,
             words={cause: ("idle", text) for cause, text in CAUSES.items()},
         ),
-        Column("start", N_("Start"), lambda row: row["start"], "minute", priority=3, shown=False),
-        Column("end", N_("End"), lambda row: row["end"], "minute", priority=3, shown=False),
-        Column("id", N_("Number"), lambda row: row["id"], "code", priority=3, shown=False),
+        ListColumn("start", N_("Start"), lambda row: row["start"], "minute", priority=3, shown=False),
+        ListColumn("end", N_("End"), lambda row: row["end"], "minute", priority=3, shown=False),
+        ListColumn("id", N_("Number"), lambda row: row["id"], "code", priority=3, shown=False),
     ),
     filters=(
         OneOf(
             "state",
             N_("State"),
             (
-                Option("pending", N_("Pending"), "state eq 'Pending'"),
-                Option("succeeded", N_("Succeeded"), "state eq 'Succeeded'"),
-                Option("failed", N_("Failed"), "state eq 'Failed'"),
+                FilterOption("pending", N_("Pending"), "state eq 'Pending'"),
+                FilterOption("succeeded", N_("Succeeded"), "state eq 'Succeeded'"),
+                FilterOption("failed", N_("Failed"), "state eq 'Failed'"),
             ),
         ),
         OneOf(
             "kind",
             N_("What"),
             (
-                Option("new", N_("New assignment"), "kind eq 'CreateAssignment'"),
-                Option("change", N_("Change of an assignment"), "kind eq 'UpdateAssignment'"),
-                Option("end", N_("End of an assignment"), "kind eq 'DeleteAssignment'"),
+                FilterOption("new", N_("New assignment"), "kind eq 'CreateAssignment'"),
+                FilterOption("change", N_("Change of an assignment"), "kind eq 'UpdateAssignment'"),
+                FilterOption("end", N_("End of an assignment"), "kind eq 'DeleteAssignment'"),
             ),
         ),
         within(N_("Asked"), "requested"),
@@ -174,7 +174,7 @@ OPERATIONS = List(
     paged=True,
     newest="requested",
     href=lambda row: f"/operations/{row['id']}",
-    never=Never(
+    never=NotForGroupScoped(
         N_("Nothing was asked for yet"),
         N_("What is asked for of assignments stands here, with what became of it."),
     ),

@@ -5,25 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.console import rendering
 from keyrack.console.lists import bulk, export
 from keyrack.console.lists.definition import List, seen, wanted
 from keyrack.console.lists.filter_errors import wrong
-from keyrack.console.lists.query import Found, ask
-from keyrack.console.lists.state import ROWS, Broken, State, is_tidy, read
-from keyrack.console.lists.view import Wrong, address, shown
+from keyrack.console.lists.query import ListPage, ask
+from keyrack.console.lists.state import ROWS, Broken, ListState, is_tidy, read
+from keyrack.console.lists.view import ListError, address, shown
 from keyrack.console.rendering import live_id, redirect
 from keyrack.core.errors import BadRequest, Forbidden, NotImplemented, Refusal
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
 TEMPLATE = "list.html"
 PART = "listing.html"
 
 
-def pages_of(*lists: List) -> Pages:
+def pages_of(*lists: List) -> ConsolePages:
     """The pages of these lists: each has its page, its file and what can be done with many of its rows."""
-    pages = Pages()
+    pages = ConsolePages()
     for one in lists:
         pages.get(one.path, permission=wanted(one))(partial(_list, one))
         pages.get(f"{one.path}.csv", permission=wanted(one))(partial(_file, one))
@@ -32,17 +32,17 @@ def pages_of(*lists: List) -> Pages:
     return pages
 
 
-async def _file(whole: List, visit: Visit) -> Answer:
+async def _file(whole: List, visit: Visit) -> Response:
     return await export.file(seen(whole, visit), visit)
 
 
-async def _list(whole: List, visit: Visit) -> Answer:
+async def _list(whole: List, visit: Visit) -> Response:
     listing = seen(whole, visit)
     draw = partial(_drawn, visit, "" if visit.partial else await live_id(visit))
     try:
         state = read(listing, visit)
     except Broken as broken:
-        return await draw(State(listing), None, Wrong(str(broken)), status=400)
+        return await draw(ListState(listing), None, ListError(str(broken)), status=400)
     here = address(visit, listing) + state.here
     if not is_tidy(visit) and not visit.partial:
         return redirect(here)
@@ -61,16 +61,22 @@ async def _list(whole: List, visit: Visit) -> Answer:
     return replace(answer, headers={**answer.headers, "HX-Replace-Url": here}) if visit.partial else answer
 
 
-def _wrong(visit: Visit, state: State, refusal: Refusal) -> Wrong:
+def _wrong(visit: Visit, state: ListState, refusal: Refusal) -> ListError:
     """A refusal of the row: of the filter that somebody wrote, if there is one, for all else is ours."""
     text = wrong(visit, state, refusal)
     position = next((fault.position for fault in refusal.errors if fault.position is not None), None)
-    return Wrong(text, "" if state.own else refusal.reason.remedy, bool(state.own), position)
+    return ListError(text, "" if state.own else refusal.reason.remedy, bool(state.own), position)
 
 
 async def _drawn(
-    visit: Visit, since: str, state: State, found: Found | None, amiss: Wrong | None = None, *, status: int = 200
-) -> Answer:
+    visit: Visit,
+    since: str,
+    state: ListState,
+    found: ListPage | None,
+    amiss: ListError | None = None,
+    *,
+    status: int = 200,
+) -> Response:
     """The page, or the part of it; `since` is where live updates go on."""
     about = {"list": await shown(visit, state, found, amiss)}
     if visit.partial:

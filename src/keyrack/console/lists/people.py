@@ -8,8 +8,8 @@ from keyrack.api.permissions import Permission
 from keyrack.console.choices import by_surname
 from keyrack.console.languages import N_
 from keyrack.console.lists.actions import add_to_group
-from keyrack.console.lists.definition import Action, Add, Column, List, Never, Row
-from keyrack.console.lists.filters import Day, OneOf, Option, Thing
+from keyrack.console.lists.definition import Action, Add, List, ListColumn, NotForGroupScoped, Row
+from keyrack.console.lists.filters import DayFilter, FilterOption, OneOf, Thing
 from keyrack.console.lists.shared_columns import GROUPS, IN_GROUP, PERSON, groups, holding, person, user_link
 from keyrack.console.local_times import instant
 
@@ -26,22 +26,24 @@ USERS = List(
     lead=N_("The people who may get keys, and what they have now."),
     search=N_("Search users"),
     columns=(
-        Column("name", N_("Name"), by_surname, sort="userData/lastName,userData/firstName"),
-        Column("address", N_("E-mail address"), lambda row: row["emailAddress"], sort="emailAddress", priority=2),
+        ListColumn("name", N_("Name"), by_surname, sort="userData/lastName,userData/firstName"),
+        ListColumn("address", N_("E-mail address"), lambda row: row["emailAddress"], sort="emailAddress", priority=2),
         *holding(N_("Has now"), "car", NAMED, 1),
-        Column("groups", N_("Groups"), groups, "links", expand=GROUPS, priority=3),
-        Column("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+        ListColumn("groups", N_("Groups"), groups, "links", expand=GROUPS, priority=3),
+        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
     ),
     filters=(
         OneOf(
             "has",
             N_("Has a car"),
             (
-                Option("now", N_("Now"), "assignments/any(a:a/start le {now} and (a/end eq null or a/end gt {now}))"),
-                Option(
+                FilterOption(
+                    "now", N_("Now"), "assignments/any(a:a/start le {now} and (a/end eq null or a/end gt {now}))"
+                ),
+                FilterOption(
                     "no", N_("Not now"), "not assignments/any(a:a/start le {now} and (a/end eq null or a/end gt {now}))"
                 ),
-                Option("never", N_("Never so far"), "not assignments/any()"),
+                FilterOption("never", N_("Never so far"), "not assignments/any()"),
             ),
         ),
         IN_GROUP,
@@ -65,7 +67,7 @@ USERS = List(
             danger=True,
         ),
     ),
-    never=Never(
+    never=NotForGroupScoped(
         N_("No users yet"),
         N_("A user is somebody who gets keys of cars. Add the first one, then assign a car."),
     ),
@@ -92,8 +94,8 @@ ASSIGNMENTS = List(
     lead=N_("Who may use which car, and when."),
     search=N_("Search assignments"),
     columns=(
-        Column("car", N_("Car"), lambda row: row["car"] and row["car"]["name"], sort="car/name", expand=CAR),
-        Column(
+        ListColumn("car", N_("Car"), lambda row: row["car"] and row["car"]["name"], sort="car/name", expand=CAR),
+        ListColumn(
             "user",
             N_("User"),
             lambda row: user_link(row["user"]),
@@ -102,7 +104,7 @@ ASSIGNMENTS = List(
             expand=f"user({PERSON})",
             permission=Permission.USERS_READ,
         ),
-        Column(
+        ListColumn(
             "state",
             N_("State"),
             _standing,
@@ -114,9 +116,9 @@ ASSIGNMENTS = List(
                 "over": ("idle", N_("Past")),
             },
         ),
-        Column("start", N_("Start"), lambda row: row["start"], "minute", sort="start"),
-        Column("end", N_("End"), lambda row: row["end"], "minute", sort="end", priority=2),
-        Column(
+        ListColumn("start", N_("Start"), lambda row: row["start"], "minute", sort="start"),
+        ListColumn("end", N_("End"), lambda row: row["end"], "minute", sort="end", priority=2),
+        ListColumn(
             "plate",
             N_("License plate"),
             lambda row: row["car"] and row["car"]["licensePlate"],
@@ -124,21 +126,21 @@ ASSIGNMENTS = List(
             expand=CAR,
             priority=3,
         ),
-        Column("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
     ),
     filters=(
         OneOf(
             "state",
             N_("State"),
             (
-                Option("now", N_("In force"), "start le {now} and (end eq null or end gt {now})"),
-                Option("coming", N_("Coming"), "start gt {now}"),
-                Option("over", N_("Past"), "end le {now}"),
-                Option("endless", N_("Without an end"), "end eq null"),
+                FilterOption("now", N_("In force"), "start le {now} and (end eq null or end gt {now})"),
+                FilterOption("coming", N_("Coming"), "start gt {now}"),
+                FilterOption("over", N_("Past"), "end le {now}"),
+                FilterOption("endless", N_("Without an end"), "end eq null"),
             ),
         ),
-        Day("from", N_("From"), "start"),
-        Day("to", N_("To"), "start", through=True),
+        DayFilter("from", N_("From"), "start"),
+        DayFilter("to", N_("To"), "start", through=True),
         OF_CAR,
         OF_USER,
     ),
@@ -164,7 +166,7 @@ ASSIGNMENTS = List(
             asks=True,
         ),
     ),
-    never=Never(
+    never=NotForGroupScoped(
         N_("No assignments yet"),
         N_("An assignment lets a user open a car for a time. Assign the first car."),
     ),

@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Any
 
-from keyrack.console.lists.definition import Column, List
+from keyrack.console.lists.definition import List, ListColumn
 from keyrack.console.lists.filters import quoted
-from keyrack.console.lists.state import ROWS, State
+from keyrack.console.lists.state import ROWS, ListState
 from keyrack.console.paged_fetch import rows_of
 from keyrack.console.rendering import clock
-from keyrack.http.page_router import Reply, Visit
+from keyrack.http.page_router import InternalResponse, Visit
 
 _WORDS = re.compile(r'"([^"]+)"?|([^\s"]+)')  # a phrase in quotation marks, or a word
 _NAME = "@own"  # by which a condition that somebody wrote is named, so that it is read by itself
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ListPage:
     """A page of a list. Of one that is walked through the total is not known: whether there are `newer` rows, and
     `older` ones, and the number of the `oldest` that is kept."""
 
@@ -30,7 +30,7 @@ class Found:
     oldest: int = 1
 
 
-def condition(zone: tzinfo, state: State, own: str = "", also: str = "") -> str:
+def condition(zone: tzinfo, state: ListState, own: str = "", also: str = "") -> str:
     """$filter, with the days of the zone; `own` stands for the condition that somebody wrote, `also` is one more."""
     by_name = {one.name: one for one in state.listing.filters}
     parts = [by_name[name].odata(zone, value) for name, value in state.filters]
@@ -52,7 +52,7 @@ def words(text: str) -> list[str]:
     return [phrase or word for phrase, word in _WORDS.findall(text)]
 
 
-def search(state: State) -> str:
+def search(state: ListState) -> str:
     """$search: all of the words."""
     return "" if state.listing.words else " AND ".join(f'"{word}"' for word in words(state.q))
 
@@ -69,7 +69,7 @@ def _total(listing: List, by: str) -> str:
     return f"{order(listing, by)},{listing.id} desc" if by.startswith("-") else order(listing, by)
 
 
-def options(zone: tzinfo, state: State, columns: list[Column], also: str = "") -> dict[str, str]:
+def options(zone: tzinfo, state: ListState, columns: list[ListColumn], also: str = "") -> dict[str, str]:
     """The query options for all rows of the state, with what these columns need; `also` is a further condition."""
     told = {
         "$filter": condition(zone, state, _NAME, also),
@@ -82,7 +82,7 @@ def options(zone: tzinfo, state: State, columns: list[Column], also: str = "") -
     return {name: text for name, text in told.items() if text}
 
 
-def written(visit: Visit, state: State) -> str:
+def written(visit: Visit, state: ListState) -> str:
     """The same question as somebody would ask the API."""
     told = {
         "$filter": condition(clock(visit).zone, state, f"({state.own})"),
@@ -92,13 +92,13 @@ def written(visit: Visit, state: State) -> str:
     return "&".join(f"{name}={text}" for name, text in told.items() if text)
 
 
-async def ask(visit: Visit, state: State) -> Found:
+async def ask(visit: Visit, state: ListState) -> ListPage:
     """The rows of the state's page. Raises the `Refusal` of the row."""
     if state.listing.walked:
         found = await _walk(visit, state)
     else:
         query = options(clock(visit).zone, state, state.shown) | {"$count": "true"}
-        found = Found(*await rows_of(visit, state.listing.rows, query, ROWS, (state.page - 1) * ROWS))
+        found = ListPage(*await rows_of(visit, state.listing.rows, query, ROWS, (state.page - 1) * ROWS))
     return replace(found, rows=await told(visit, state.listing, found.rows))
 
 
@@ -107,7 +107,7 @@ async def told(visit: Visit, listing: List, rows: list[dict[str, Any]]) -> list[
     return await listing.tell(visit, rows) if listing.tell and rows else rows
 
 
-async def _walk(visit: Visit, state: State) -> Found:
+async def _walk(visit: Visit, state: ListState) -> ListPage:
     """The page before or behind a row, and whether it goes on there: one row more is asked for than is shown."""
     listing, parts = state.listing, list[str]()
     if state.newer:  # not `gt`: to the log of changes that is a cursor, which must be one that there is
@@ -122,12 +122,12 @@ async def _walk(visit: Visit, state: State) -> Found:
     more = len(reply.json) > ROWS
     oldest = int(reply.headers.get("Changes-Oldest", 1))
     if state.newer:
-        return Found(rows[::-1], len(rows), more, True, oldest)
-    return Found(rows, len(rows), state.older > 0, more, oldest)
+        return ListPage(rows[::-1], len(rows), more, True, oldest)
+    return ListPage(rows, len(rows), state.older > 0, more, oldest)
 
 
 async def many_of(
-    visit: Visit, state: State, columns: list[Column], most: int, also: str = "", **more: str
+    visit: Visit, state: ListState, columns: list[ListColumn], most: int, also: str = "", **more: str
 ) -> tuple[list[dict[str, Any]], int]:
     """The first rows that match, and fulfil `also`, and how many there are if `more` asks for that; `more` are further
     query options. Raises the `Refusal` of the row."""
@@ -135,13 +135,17 @@ async def many_of(
     return await rows_of(visit, state.listing.rows, query, most)
 
 
-async def all_of(visit: Visit, state: State, columns: list[Column], also: str = "", **more: str) -> Reply:
+async def all_of(
+    visit: Visit, state: ListState, columns: list[ListColumn], also: str = "", **more: str
+) -> InternalResponse:
     """The rows that match, and fulfil `also`; `more` are further query options. Raises the `Refusal` of the row."""
     query = {**options(clock(visit).zone, state, columns, also), **more}
     return await visit.call("GET", state.listing.rows, query=query)
 
 
-async def pieces_of(visit: Visit, state: State, columns: list[Column], also: str = "", **more: str) -> Reply:
+async def pieces_of(
+    visit: Visit, state: ListState, columns: list[ListColumn], also: str = "", **more: str
+) -> InternalResponse:
     """The same, and many of them in pieces as they come."""
     query = {**options(clock(visit).zone, state, columns, also), **more}
     return await visit.call("GET", state.listing.rows, query=query, pieces=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 from keyrack.api.permissions import Permission
 from keyrack.console.languages import N_
-from keyrack.console.lists.definition import Column, Link, Row
-from keyrack.console.lists.filters import OneOf, Option, Thing
+from keyrack.console.lists.definition import CellLink, ListColumn, Row
+from keyrack.console.lists.filters import FilterOption, OneOf, Thing
 from keyrack.console.local_times import instant
 
 PERSON = "$select=id,emailAddress,userData"
@@ -32,7 +32,9 @@ SAID = {"day": N_("Within a day"), "week": N_("Within a week"), "month": N_("Wit
 def within(label: str, field: str) -> OneOf:
     """The filter for what lies at most so far back."""
     return OneOf(
-        "within", label, tuple(Option(name, SAID[name], f"{field} ge {{ago}}", days) for name, days in RECENT.items())
+        "within",
+        label,
+        tuple(FilterOption(name, SAID[name], f"{field} ge {{ago}}", days) for name, days in RECENT.items()),
     )
 
 
@@ -42,31 +44,31 @@ def person(user: Row) -> str:
     return " ".join(part for part in (data["firstName"], data["lastName"]) if part) or user["emailAddress"]
 
 
-def user_link(user: Row | None) -> Link | None:
-    return Link(person(user), f"/users/{user['id']}") if user else None
+def user_link(user: Row | None) -> CellLink | None:
+    return CellLink(person(user), f"/users/{user['id']}") if user else None
 
 
-def car_link(car: Row | None) -> Link | None:
-    return Link(car["name"], f"/cars/{car['id']}") if car else None
+def car_link(car: Row | None) -> CellLink | None:
+    return CellLink(car["name"], f"/cars/{car['id']}") if car else None
 
 
-def changes_of(resource: str) -> Column:
+def changes_of(resource: str) -> ListColumn:
     """The column that leads to the changes of a row which has no page of its own."""
 
-    def link(row: Row) -> Link:
-        return Link(N_("Changes"), f"/changes?resource={resource}&thing={row['id']}", said=True)
+    def link(row: Row) -> CellLink:
+        return CellLink(N_("Changes"), f"/changes?resource={resource}&thing={row['id']}", said=True)
 
     wanted = Permission.CHANGES_READ
-    return Column("changes", N_("Changes"), link, "links", priority=3, shown=False, permission=wanted)
+    return ListColumn("changes", N_("Changes"), link, "links", priority=3, shown=False, permission=wanted)
 
 
-def holding(label: str, other: str, select: str, priority: int) -> tuple[Column, Column]:
+def holding(label: str, other: str, select: str, priority: int) -> tuple[ListColumn, ListColumn]:
     """The columns of whom or what a row's assignments are with: those in force, called by the label, and the next one.
     `other` is the relation, `select` what is asked of it."""
 
-    def column(key: str, text: str, cell: Callable[[Row, str], Any], priority: int) -> Column:
+    def column(key: str, text: str, cell: Callable[[Row, str], Any], priority: int) -> ListColumn:
         expand, wanted = COMING.format(f"{other}({select})"), Permission.ASSIGNMENTS_READ
-        return Column(
+        return ListColumn(
             key, text, lambda row: cell(row, other), "links", expand=expand, permission=wanted, priority=priority
         )
 
@@ -80,37 +82,39 @@ def service_state(service: Row | None) -> str:
     return "ended" if service["isTerminated"] else "works"
 
 
-def in_force(row: Row, other: str) -> list[Link]:
+def in_force(row: Row, other: str) -> list[CellLink]:
     """Who or what the row's assignments in force are with, as many as are shown: `other` is the relation."""
     now = datetime.now(UTC)
     links = [(_of(one[other], other), one) for one in row["assignments"] if instant(one["start"]) <= now]
     found = [
-        Link(link.text, link.path, UNTIL if one["end"] else ENDLESS, one["end"] or "") for link, one in links if link
+        CellLink(link.text, link.path, UNTIL if one["end"] else ENDLESS, one["end"] or "")
+        for link, one in links
+        if link
     ]
     return _cut(found, AT_ONCE, _page(row))
 
 
-def next_one(row: Row, other: str) -> Link | None:
+def next_one(row: Row, other: str) -> CellLink | None:
     """The same of the next one; where too many are in force to see it, where it stands."""
     now = datetime.now(UTC)
     for one in row["assignments"]:
         if instant(one["start"]) > now and (link := _of(one[other], other)):
-            return Link(link.text, link.path, SINCE, one["start"])
-    return Link(AND_MORE, _page(row), said=True) if len(row["assignments"]) > AT_ONCE else None
+            return CellLink(link.text, link.path, SINCE, one["start"])
+    return CellLink(AND_MORE, _page(row), said=True) if len(row["assignments"]) > AT_ONCE else None
 
 
 def _page(row: Row) -> str:
     return f"/cars/{row['carId']}" if "carId" in row else f"/users/{row['id']}"
 
 
-def _cut(links: list[Link], most: int, all: str) -> list[Link]:
+def _cut(links: list[CellLink], most: int, all: str) -> list[CellLink]:
     """The links, or as many as are shown and one to where `all` of them stand."""
-    return links if len(links) <= most else [*links[:most], Link(AND_MORE, all, said=True)]
+    return links if len(links) <= most else [*links[:most], CellLink(AND_MORE, all, said=True)]
 
 
-def _of(row: Row | None, relation: str) -> Link | None:
+def _of(row: Row | None, relation: str) -> CellLink | None:
     return user_link(row) if relation == "user" else car_link(row)
 
 
-def groups(row: Row) -> list[Link]:
-    return _cut([Link(group["name"], f"/groups/{group['id']}") for group in row["groups"]], IN_GROUPS, "/groups")
+def groups(row: Row) -> list[CellLink]:
+    return _cut([CellLink(group["name"], f"/groups/{group['id']}") for group in row["groups"]], IN_GROUPS, "/groups")

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from keyrack.console.languages import N_
-from keyrack.console.lists.definition import Column, List, chosen
+from keyrack.console.lists.definition import List, ListColumn, chosen
 from keyrack.console.rendering import clock, gettext
 from keyrack.http.page_router import Visit
 
@@ -39,7 +39,7 @@ class Broken(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ListState:
     """`filters` are those in force, by name; `own` is a condition of OData that somebody wrote. A list that is walked
     through shows the rows before the one with the number `older`, or behind `newer`."""
 
@@ -60,7 +60,7 @@ class State:
         return self.sort or self.listing.order
 
     @property
-    def shown(self) -> list[Column]:
+    def shown(self) -> list[ListColumn]:
         return chosen(self.listing, self.columns or self.listing.usual)
 
     @property
@@ -93,7 +93,7 @@ class State:
         return f"?{query}" if query else ""
 
 
-def read(listing: List, visit: Visit) -> State:
+def read(listing: List, visit: Visit) -> ListState:
     """The state that the address tells. Raises `Broken`."""
     given = {name: [value.strip() for value in values] for name, values in visit.query.items()}
     known = [*(WALKED if listing.walked else OWN), *(one.name for one in listing.filters)]
@@ -103,7 +103,7 @@ def read(listing: List, visit: Visit) -> State:
         if len(values) > 1 and name != "column":
             raise Broken(visit, TWICE, name=name)
     said = {name: values[0] for name, values in given.items() if values[0]}
-    return State(
+    return ListState(
         listing,
         _searched(visit, said.get("q", "")),
         _own(visit, said.get("filter", "")),

@@ -13,9 +13,9 @@ from babel.numbers import format_decimal
 from keyrack.console.languages import N_, translations
 from keyrack.console.lists.cells import Cells
 from keyrack.console.lists.definition import List
-from keyrack.console.lists.filters import Filter, Text
-from keyrack.console.lists.query import Found, written
-from keyrack.console.lists.state import ROWS, State
+from keyrack.console.lists.filters import ListFilter, TextFilter
+from keyrack.console.lists.query import ListPage, written
+from keyrack.console.lists.state import ROWS, ListState
 from keyrack.console.rendering import base, clock, gettext, tongue
 from keyrack.core.errors import Refusal
 from keyrack.http.page_router import Visit
@@ -25,7 +25,7 @@ KEPT = N_("There is nothing older: what came before number %(num)s is not kept a
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
+class ListError:
     """Why there are no rows: `position` counts the characters of somebody's own filter from 0."""
 
     text: str
@@ -39,7 +39,9 @@ def address(visit: Visit, listing: List) -> str:
     return base(visit) + listing.path.removeprefix("/{customer}")
 
 
-async def shown(visit: Visit, state: State, found: Found | None, wrong: Wrong | None = None) -> dict[str, Any]:
+async def shown(
+    visit: Visit, state: ListState, found: ListPage | None, wrong: ListError | None = None
+) -> dict[str, Any]:
     """What the template takes as `list`. `found` is None where the rows may not be seen, or for what is `wrong`."""
     listing, here, say = state.listing, address(visit, state.listing), translations(tongue(visit)).gettext
     chips, inputs = await asyncio.gather(_chips(visit, state, here), _inputs(visit, state))
@@ -59,7 +61,7 @@ async def shown(visit: Visit, state: State, found: Found | None, wrong: Wrong | 
         "kept": list(state.parts("q", "page")),
         "kept_by_filters": list(_kept(state)),
         "kept_by_columns": list(state.parts("columns", "rows", "page")),
-        "whole": here + State(listing, sort=state.sort, columns=state.columns, rows=state.rows).address(),
+        "whole": here + ListState(listing, sort=state.sort, columns=state.columns, rows=state.rows).address(),
         "compact": bool(state.rows),
         "walked": listing.walked,
         "chips": chips,
@@ -86,7 +88,7 @@ async def shown(visit: Visit, state: State, found: Found | None, wrong: Wrong | 
     }
 
 
-def _standing(state: State, found: Found | None, wrong: Wrong | None) -> str:
+def _standing(state: ListState, found: ListPage | None, wrong: ListError | None) -> str:
     if wrong:
         return "wrong"
     if found is None:
@@ -96,13 +98,13 @@ def _standing(state: State, found: Found | None, wrong: Wrong | None) -> str:
     return "none" if state.narrowed else "never"
 
 
-def _kept(state: State) -> list[tuple[str, str]]:
+def _kept(state: ListState) -> list[tuple[str, str]]:
     """What the form of filters keeps: what it has no field for."""
     fields = ["filter", "page", *(one.name for one in state.listing.filters if one.input)]
     return list(state.parts(*fields))
 
 
-async def _chips(visit: Visit, state: State, here: str) -> list[dict[str, str]]:
+async def _chips(visit: Visit, state: ListState, here: str) -> list[dict[str, str]]:
     by_name = {one.name: one for one in state.listing.filters}
     say = translations(tongue(visit)).gettext
 
@@ -117,7 +119,7 @@ async def _chips(visit: Visit, state: State, here: str) -> list[dict[str, str]]:
     return chips
 
 
-async def _words(visit: Visit, one: Filter, value: str) -> str:
+async def _words(visit: Visit, one: ListFilter, value: str) -> str:
     """The value in words; as it stands where it names what is not there."""
     try:
         return await one.shown(visit, value)
@@ -125,7 +127,7 @@ async def _words(visit: Visit, one: Filter, value: str) -> str:
         return value
 
 
-async def _inputs(visit: Visit, state: State) -> list[dict[str, Any]]:
+async def _inputs(visit: Visit, state: ListState) -> list[dict[str, Any]]:
     """The fields of the form of filters."""
     say, told = translations(tongue(visit)).gettext, dict(state.filters)
     asked = [one for one in state.listing.filters if one.input]
@@ -135,7 +137,7 @@ async def _inputs(visit: Visit, state: State) -> list[dict[str, Any]]:
         value, offered = told.get(one.name, ""), list(choices)
         if value and one.input in ("select", "choices") and value not in dict(offered):
             offered.append((value, await _words(visit, one, value)))
-        source = base(visit) + one.choices if isinstance(one, Text) else ""
+        source = base(visit) + one.choices if isinstance(one, TextFilter) else ""
         found.append(
             {"name": one.name, "label": say(one.label), "input": one.input, "value": value, "options": offered,
              "source": source}
@@ -143,7 +145,7 @@ async def _inputs(visit: Visit, state: State) -> list[dict[str, Any]]:
     return found
 
 
-def _table(visit: Visit, state: State, found: Found, here: str) -> dict[str, Any]:
+def _table(visit: Visit, state: ListState, found: ListPage, here: str) -> dict[str, Any]:
     cells, columns, listing = Cells(visit), state.shown, state.listing
     say, root = translations(tongue(visit)).gettext, base(visit)
     rows = [
@@ -182,7 +184,7 @@ def _table(visit: Visit, state: State, found: Found, here: str) -> dict[str, Any
     }
 
 
-def _walking(visit: Visit, state: State, found: Found, here: str) -> dict[str, str]:
+def _walking(visit: Visit, state: ListState, found: ListPage, here: str) -> dict[str, str]:
     """What stands below a list that is walked through."""
     if not found.rows:
         return {"shown": "", "matching": "", "previous": "", "next": "", "ends": ""}
@@ -201,7 +203,7 @@ def _walking(visit: Visit, state: State, found: Found, here: str) -> dict[str, s
     }
 
 
-def _sorting(state: State, key: str, can: bool, here: str) -> Mapping[str, str]:
+def _sorting(state: ListState, key: str, can: bool, here: str) -> Mapping[str, str]:
     """Where a heading leads, and how the list is sorted by it now."""
     if not can:
         return {"sort": "", "sorted": ""}

@@ -16,18 +16,18 @@ from urllib.parse import urlencode
 from babel.dates import format_datetime
 from markupsafe import Markup
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
-from keyrack.console.changes.descriptions import Telling, telling_of
+from keyrack.console.changes.descriptions import ChangeDescriber, telling_of
 from keyrack.console.changes.resource_names import Thing
 from keyrack.console.languages import N_
 from keyrack.console.local_times import Clock, NoSuchTime, instant, utc
 from keyrack.console.pages.change import of_thing
 from keyrack.console.rendering import base, clock, gettext, live_id, page, redirect, why
 from keyrack.core.errors import BadRequest, Gone, NotFound, Refusal, Unavailable
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 LATELY = timedelta(days=7)  # over which is looked where no time was named
 LONG = timedelta(days=3)  # from which on marks are days
@@ -42,7 +42,7 @@ WORDS = {
 
 
 @dataclass
-class Asked:
+class AccessHistoryQuery:
     """The times of an address, in UTC, "" where it has none; what was typed into the fields; and what is wrong with it.
     `local` says that a form has sent them, as the person's clock shows them."""
 
@@ -61,7 +61,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class AccessRow:
     """A time in which a user could open a car: what is called what, and where it lies in the window, 0 to 100."""
 
     user: Markup
@@ -78,16 +78,16 @@ class Stretch:
 
 
 @pages.get("/{customer}/cars/{carId}/access", permission=Permission.ACCESS_READ)
-async def of_car(visit: Visit) -> Answer:
+async def of_car(visit: Visit) -> Response:
     return await _history(visit, "car", visit.ids["carId"])
 
 
 @pages.get("/{customer}/users/{user}/access", permission=Permission.ACCESS_READ)
-async def of_user(visit: Visit) -> Answer:
+async def of_user(visit: Visit) -> Response:
     return await _history(visit, "user", visit.ids["user"])
 
 
-async def _history(visit: Visit, resource: str, id: str) -> Answer:
+async def _history(visit: Visit, resource: str, id: str) -> Response:
     """Raises `NotFound`."""
     since, asked, here = await live_id(visit), _asked(visit), _page(visit, resource, id)
     if asked.local and not asked.errors:
@@ -103,7 +103,7 @@ async def _history(visit: Visit, resource: str, id: str) -> Answer:
     return await draw(told)
 
 
-async def _told(visit: Visit, resource: str, id: str, asked: Asked) -> Mapping[str, Any]:
+async def _told(visit: Visit, resource: str, id: str, asked: AccessHistoryQuery) -> Mapping[str, Any]:
     """What is answered. Over a time that is not named, it is the last days, as far as they are known. Raises the
     row's `Refusal`."""
     if "over" in visit.query and not asked.times:
@@ -131,9 +131,9 @@ async def _known(visit: Visit, resource: str, id: str) -> None:
         return
 
 
-def _asked(visit: Visit) -> Asked:
+def _asked(visit: Visit) -> AccessHistoryQuery:
     """What the address asks for: `at`, or `from` and `to`; nothing is now."""
-    asked, time = Asked(), clock(visit)
+    asked, time = AccessHistoryQuery(), clock(visit)
     names = ("from", "to") if "from" in visit.query or "to" in visit.query else ("at",) if visit.asked("at") else ()
     for name in names:
         text = visit.asked(name)
@@ -156,9 +156,16 @@ def _asked(visit: Visit) -> Asked:
 
 
 async def _drawn(
-    visit: Visit, since: str, thing: Thing, here: str, asked: Asked, told: Mapping[str, Any] | None = None, *,
-    refusal: Refusal | None = None, status: int = 200,
-) -> Answer:  # fmt: skip
+    visit: Visit,
+    since: str,
+    thing: Thing,
+    here: str,
+    asked: AccessHistoryQuery,
+    told: Mapping[str, Any] | None = None,
+    *,
+    refusal: Refusal | None = None,
+    status: int = 200,
+) -> Response:
     resource, id = thing
     now = datetime.now(UTC)
     rows: Sequence[Mapping[str, Any]] = told["assigned"] if told else []
@@ -193,7 +200,7 @@ def _wrong(visit: Visit, refusal: Refusal | None) -> tuple[str, str]:
     return why(visit, refusal.reason), gettext(visit, refusal.reason.remedy)
 
 
-def _from(asked: Asked, oldest: str) -> str:
+def _from(asked: AccessHistoryQuery, oldest: str) -> str:
     """The same address, from the oldest time that can be answered."""
     return urlencode({"from": oldest, "to": asked.times["to"]} if asked.over else {"at": oldest})
 
@@ -209,7 +216,9 @@ def _things(rows: Sequence[Mapping[str, Any]]) -> list[Thing]:
     return [(name, str(row[member])) for row in rows for member, name in members.items() if row[member] is not None]
 
 
-def _stretch(telling: Telling, row: Mapping[str, Any], begins: datetime, ends: datetime, now: datetime) -> Stretch:
+def _stretch(
+    telling: ChangeDescriber, row: Mapping[str, Any], begins: datetime, ends: datetime, now: datetime
+) -> AccessRow:
     def place(moment: datetime) -> float:
         whole = (ends - begins) or timedelta(seconds=1)
         return round(100 * min(max((moment - begins) / whole, 0.0), 1.0), 2)
@@ -218,7 +227,7 @@ def _stretch(telling: Telling, row: Mapping[str, Any], begins: datetime, ends: d
         return None if id is None else telling.named(resource, id)
 
     until = instant(row["until"]) if row["until"] else None
-    return Stretch(
+    return AccessRow(
         telling.named("user", row["userId"]), telling.named("car", row["carId"]),
         telling.named("assignment", row["assignmentId"]), part("product", row["boxId"]),
         part("service", row["serviceId"]), row["since"], row["until"], until is not None and until <= now,
@@ -240,7 +249,7 @@ def _page(visit: Visit, resource: str, id: str) -> str:
     return f"{base(visit)}/{SECTIONS[resource]}/{id}/access"
 
 
-def _back(visit: Visit, resource: str, id: str, telling: Telling) -> dict[str, str]:
+def _back(visit: Visit, resource: str, id: str, telling: ChangeDescriber) -> dict[str, str]:
     """The page of the thing; where it is gone, the list that it was in."""
     there = telling.named(resource, id)
     if there.startswith("<a "):

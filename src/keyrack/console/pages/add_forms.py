@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.field_errors import words
 from keyrack.console.languages import N_, translations
 from keyrack.console.rendering import base, page, part, redirect, tongue, why
 from keyrack.core.errors import BadRequest, Conflict, Refusal
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 BRANDS = 500  # that are offered
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FormField:
     """One field of a form, by the name of the member that it fills in."""
 
     name: str
@@ -31,54 +31,54 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class AddForm:
     """What can be added: `row` of the endpoints' table makes it, its page and its list stand below `path`."""
 
     title: str
     row: str
     path: str
     section: str
-    fields: tuple[Field, ...]
+    fields: tuple[FormField, ...]
 
 
-CAR = Form(
+CAR = AddForm(
     N_("Add car"),
     "/cars",
     "/cars",
     "cars",
     (
-        Field("name", N_("Name")),
-        Field("licensePlate", N_("License plate")),
-        Field("vin", N_("VIN")),
-        Field("brand", N_("Brand"), N_("Choose a brand, or type another one.")),
-        Field("model", N_("Model")),
-        Field("description", N_("Description"), long=True, longest=4_000),
+        FormField("name", N_("Name")),
+        FormField("licensePlate", N_("License plate")),
+        FormField("vin", N_("VIN")),
+        FormField("brand", N_("Brand"), N_("Choose a brand, or type another one.")),
+        FormField("model", N_("Model")),
+        FormField("description", N_("Description"), long=True, longest=4_000),
     ),
 )
-GROUP = Form(N_("Add group"), "/groups", "/groups", "groups", (Field("name", N_("Name")),))
+GROUP = AddForm(N_("Add group"), "/groups", "/groups", "groups", (FormField("name", N_("Name")),))
 
 
 @pages.get("/{customer}/cars/new", permission=Permission.CARS_WRITE)
-async def new_car(visit: Visit) -> Answer:
+async def new_car(visit: Visit) -> Response:
     return await _drawn(visit, CAR)
 
 
 @pages.post("/{customer}/cars/new", permission=Permission.CARS_WRITE)
-async def add_car(visit: Visit) -> Answer:
+async def add_car(visit: Visit) -> Response:
     return await _added(visit, CAR)
 
 
 @pages.get("/{customer}/groups/new", permission=Permission.GROUPS_WRITE)
-async def new_group(visit: Visit) -> Answer:
+async def new_group(visit: Visit) -> Response:
     return await _drawn(visit, GROUP)
 
 
 @pages.post("/{customer}/groups/new", permission=Permission.GROUPS_WRITE)
-async def add_group(visit: Visit) -> Answer:
+async def add_group(visit: Visit) -> Response:
     return await _added(visit, GROUP)
 
 
-async def _added(visit: Visit, form: Form) -> Answer:
+async def _added(visit: Visit, form: AddForm) -> Response:
     """Go on to what was made; or the form again, with what is wrong."""
     body = {field.name: visit.sent(field.name) for field in form.fields if visit.sent(field.name)}
     try:
@@ -86,10 +86,10 @@ async def _added(visit: Visit, form: Form) -> Answer:
     except (BadRequest, Conflict) as refusal:
         return await _drawn(visit, form, refusal)
     address = f"{base(visit)}{form.path}/{made.json['id']}?added"
-    return Answer(204, headers={"HX-Redirect": address}) if visit.partial else redirect(address)
+    return Response(204, headers={"HX-Redirect": address}) if visit.partial else redirect(address)
 
 
-async def _drawn(visit: Visit, form: Form, refusal: Refusal | None = None) -> Answer:
+async def _drawn(visit: Visit, form: AddForm, refusal: Refusal | None = None) -> Response:
     say = translations(tongue(visit)).gettext
     errors, rest = _errors(visit, form, refusal) if refusal else ({}, "")
     brands = await visit.call("GET", "/brands", query={"$top": str(BRANDS)}) if form is CAR else None
@@ -122,7 +122,7 @@ async def _drawn(visit: Visit, form: Form, refusal: Refusal | None = None) -> An
     return await page(visit, "adding.html", status=status, section=form.section, **about)
 
 
-def _errors(visit: Visit, form: Form, refusal: Refusal) -> tuple[dict[str, str], str]:
+def _errors(visit: Visit, form: AddForm, refusal: Refusal) -> tuple[dict[str, str], str]:
     """What is wrong with which field, and what is wrong with none of them."""
     fields = {f"/{field.name}": field for field in form.fields}
     told = ((fields[fault.pointer], fault) for fault in refusal.errors if fault.pointer in fields)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
-from keyrack.console.form_errors import RIGHT, SHOWN, Wrong, invalid, key, refused, went
+from keyrack.console.form_errors import RIGHT, SHOWN, FormErrors, invalid, key, refused, went
 from keyrack.console.rendering import base, gettext, page
 from keyrack.core.errors import Refusal
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 SECTION = "users"
 FIELDS = ("first_name", "last_name", "address", "type")
@@ -23,12 +23,12 @@ TAKEN, ALREADY, NOBODY, NO_ADDRESS = (
 
 
 @pages.get("/{customer}/users/new", permission=Permission.USERS_WRITE)
-async def new(visit: Visit) -> Answer:
+async def new(visit: Visit) -> Response:
     return await _form(visit)
 
 
 @pages.post("/{customer}/users/new", secret=True, permission=Permission.USERS_WRITE)
-async def create(visit: Visit) -> Answer:
+async def create(visit: Visit) -> Response:
     """Add somebody; the password of a user with one is shown here, and never again."""
     typed = {name: visit.sent(name) for name in FIELDS}
     wrong = invalid(_missing(visit, typed))
@@ -74,7 +74,7 @@ def _words(visit: Visit) -> dict[str, tuple[str, str]]:
     }
 
 
-async def _form(visit: Visit, wrong: Wrong = RIGHT, refusal: Refusal | None = None) -> Answer:
+async def _form(visit: Visit, wrong: FormErrors = RIGHT, refusal: Refusal | None = None) -> Response:
     typed = {name: visit.sent(name) or visit.asked(name) for name in FIELDS}
     return await page(
         visit, "user_form.html", status=wrong.status, section=SECTION, back=f"{base(visit)}/users", typed=typed,
@@ -84,12 +84,12 @@ async def _form(visit: Visit, wrong: Wrong = RIGHT, refusal: Refusal | None = No
 
 
 @pages.get("/{customer}/users/link", permission=Permission.USERS_WRITE)
-async def link_form(visit: Visit) -> Answer:
+async def link_form(visit: Visit) -> Response:
     return await _link_form(visit)
 
 
 @pages.post("/{customer}/users/link", permission=Permission.USERS_WRITE)
-async def link(visit: Visit) -> Answer:
+async def link(visit: Visit) -> Response:
     """Let somebody into the customer who has an account elsewhere."""
     address = visit.sent("address")
     wrong = invalid([("address", "" if address else gettext(visit, "Enter the e-mail address."))])
@@ -122,8 +122,8 @@ def _link_words(visit: Visit) -> dict[str, tuple[str, str]]:
 
 
 async def _link_form(
-    visit: Visit, wrong: Wrong = RIGHT, refusal: Refusal | None = None, known: int | None = None
-) -> Answer:
+    visit: Visit, wrong: FormErrors = RIGHT, refusal: Refusal | None = None, known: int | None = None
+) -> Response:
     return await page(
         visit, "user_link.html", status=wrong.status, section=SECTION, back=f"{base(visit)}/users", wrong=wrong,
         address=visit.sent("address") or visit.asked("address"), known=known,

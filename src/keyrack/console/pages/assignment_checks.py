@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from keyrack.console.choices import USER, of_user
-from keyrack.console.failure_hints import Mend, mend, reason
-from keyrack.console.pages.assignment_forms import Read, twice
+from keyrack.console.failure_hints import FailureHint, mend, reason
+from keyrack.console.pages.assignment_forms import ParsedAssignmentForm, twice
 from keyrack.console.rendering import gettext, why
 from keyrack.core.errors import Refusal, TooManyRequests, Unavailable
 from keyrack.http.page_router import Visit
 
 
 @dataclass(frozen=True, slots=True)
-class Overlap:
+class OverlapView:
     """Somebody who has the car within the same time."""
 
     assignment: int
@@ -29,10 +29,10 @@ class Overlap:
 class Check:
     """What is told: overlaps, why it would fail with a way to mend that, and remarks on the times."""
 
-    overlaps: list[Overlap] = field(default_factory=list[Overlap])
+    overlaps: list[OverlapView] = field(default_factory=list[OverlapView])
     more: bool = False
     failure: str = ""
-    mend: Mend | None = None
+    mend: FailureHint | None = None
     notes: list[str] = field(default_factory=list[str])
 
     @property
@@ -46,7 +46,7 @@ class Check:
         return not self.seen or self.seen == sent
 
 
-async def check(visit: Visit, told: Read, item: Mapping[str, Any] | None) -> Check:
+async def check(visit: Visit, told: ParsedAssignmentForm, item: Mapping[str, Any] | None) -> Check:
     """Look what would come of an item of a batch, by a dry run; None: there is nothing to look at yet.
 
     Raises the batch's `Refusal`.
@@ -64,7 +64,7 @@ async def check(visit: Visit, told: Read, item: Mapping[str, Any] | None) -> Che
     return found
 
 
-async def foretell(visit: Visit, told: Read, item: Mapping[str, Any] | None) -> Check:
+async def foretell(visit: Visit, told: ParsedAssignmentForm, item: Mapping[str, Any] | None) -> Check:
     """The same while a form is filled in: what cannot be looked at now is said to be so."""
     try:
         found = await check(visit, told, item)
@@ -78,7 +78,7 @@ async def foretell(visit: Visit, told: Read, item: Mapping[str, Any] | None) -> 
     return found
 
 
-async def _named(visit: Visit, told: Read, conflicts: Sequence[Mapping[str, Any]]) -> list[Overlap]:
+async def _named(visit: Visit, told: ParsedAssignmentForm, conflicts: Sequence[Mapping[str, Any]]) -> list[OverlapView]:
     if not conflicts:
         return []
     ids = sorted({conflict["userId"] for conflict in conflicts if conflict["userId"] is not None})
@@ -87,7 +87,7 @@ async def _named(visit: Visit, told: Read, conflicts: Sequence[Mapping[str, Any]
     nobody = gettext(visit, "a user who has been removed")
     asked = tuple(told.members[name] for name in ("userId", "start", "end"))
     return [
-        Overlap(
+        OverlapView(
             one["assignmentId"], users.get(one["userId"], nobody), one["start"], one["end"],
             asked == (one["userId"], one["start"], one["end"]),
         )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from keyrack.console.choices import Option, of_car, of_user
+from keyrack.console.choices import Choice, of_car, of_user
 from keyrack.console.local_times import NoSuchTime
 from keyrack.console.rendering import clock, gettext
 from keyrack.core.errors import BadRequest, NotFound
@@ -35,14 +35,14 @@ class Filled:
 
 
 @dataclass
-class Read:
+class ParsedAssignmentForm:
     """What a form says: the members of the request, and what is wrong with its fields."""
 
     filled: Filled
     members: dict[str, Any] = field(default_factory=dict[str, Any])
     errors: dict[str, str] = field(default_factory=dict[str, str])
-    car: Option | None = None
-    user: Option | None = None
+    car: Choice | None = None
+    user: Choice | None = None
 
 
 def filled(fields: Mapping[str, list[str]]) -> Filled:
@@ -61,9 +61,9 @@ def of_assignment(visit: Visit, assignment: Mapping[str, Any]) -> Filled:
     )  # fmt: skip
 
 
-async def read(visit: Visit, form: Filled) -> Read:
+async def read(visit: Visit, form: Filled) -> ParsedAssignmentForm:
     """What the form says; car and user are looked up, so that they can be named."""
-    told = Read(form)
+    told = ParsedAssignmentForm(form)
     told.car = await _chosen(visit, told, "car", "/cars/{carId}", gettext(visit, "Choose a car."), of_car)
     told.user = await _chosen(visit, told, "user", "/users/{userId}", gettext(visit, "Choose a user."), of_user)
     told.members["carId"] = told.car and told.car.value
@@ -77,13 +77,13 @@ async def read(visit: Visit, form: Filled) -> Read:
     return told
 
 
-def _order(visit: Visit, told: Read) -> None:
+def _order(visit: Visit, told: ParsedAssignmentForm) -> None:
     start, end = told.members["start"], told.members["end"]
     if start and end and end <= start:
         told.errors["end"] = gettext(visit, "The end must be after the start.")
 
 
-def _lives(visit: Visit, told: Read) -> None:
+def _lives(visit: Visit, told: ParsedAssignmentForm) -> None:
     """Lifetime and when it may be renewed; what is left out has its default."""
     form = told.filled
     lifetime = told.members["lifetime"] = _seconds(visit, told, "lifetime", form.lifetime)
@@ -96,7 +96,9 @@ def _lives(visit: Visit, told: Read) -> None:
         told.errors["renewable_after"] = gettext(visit, "Enter less than the lifetime.")
 
 
-async def _chosen(visit: Visit, told: Read, name: str, path: str, missing: str, named: Any) -> Option | None:
+async def _chosen(
+    visit: Visit, told: ParsedAssignmentForm, name: str, path: str, missing: str, named: Any
+) -> Choice | None:
     value = getattr(told.filled, name)
     if not value:
         told.errors[name] = missing
@@ -108,7 +110,7 @@ async def _chosen(visit: Visit, told: Read, name: str, path: str, missing: str, 
         return None
 
 
-def _time(visit: Visit, told: Read, name: str, text: str, missing: str) -> str | None:
+def _time(visit: Visit, told: ParsedAssignmentForm, name: str, text: str, missing: str) -> str | None:
     time = clock(visit)
     if not text:
         told.errors[name] = missing
@@ -125,7 +127,7 @@ def _time(visit: Visit, told: Read, name: str, text: str, missing: str) -> str |
     return None
 
 
-def _seconds(visit: Visit, told: Read, name: str, text: str) -> int | None:
+def _seconds(visit: Visit, told: ParsedAssignmentForm, name: str, text: str) -> int | None:
     """Days as seconds, None for none."""
     if not text:
         return None

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.choices import find_cars, find_users, free, of_car, of_user
 from keyrack.console.form_errors import key
 from keyrack.console.local_times import utc
 from keyrack.console.pages.assignment_checks import Check, check, foretell
-from keyrack.console.pages.assignment_forms import FIELDS, Filled, Read, filled, of_assignment, read
+from keyrack.console.pages.assignment_forms import FIELDS, Filled, ParsedAssignmentForm, filled, of_assignment, read
 from keyrack.console.rendering import base, clock, gettext, page, part, redirect, why
 from keyrack.core.errors import (
     BadRequest,
@@ -28,9 +28,9 @@ from keyrack.core.errors import (
     Unavailable,
     Unprocessable,
 )
-from keyrack.http.page_router import Pages, Reply, Visit
+from keyrack.http.page_router import ConsolePages, InternalResponse, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 SECTION = "assignments"
 SHOWN = {"$expand": "car,user"}
@@ -44,42 +44,44 @@ class Task:
     title: str
     save: str
     action: str
-    item: Callable[[Read], Mapping[str, Any] | None]  # as an item of a batch; None: nothing would change
-    ask: Callable[[Read], Awaitable[Reply]]
+    item: Callable[
+        [ParsedAssignmentForm], Mapping[str, Any] | None
+    ]  # as an item of a batch; None: nothing would change
+    ask: Callable[[ParsedAssignmentForm], Awaitable[InternalResponse]]
     present: Mapping[str, Any] | None = None
     tag: str = ""
 
 
 @pages.get("/{customer}/assignments", permission=Permission.ASSIGNMENTS_READ)
-async def assignments(visit: Visit) -> Answer:
+async def assignments(visit: Visit) -> Response:
     """Of the two ways to look at them the list, with what the address asks of it."""
     return redirect(f"{_back(visit)}/list" + (f"?{visit.query_string}" if visit.query_string else ""))
 
 
 @pages.get("/{customer}/assignments/new", permission=Permission.ASSIGNMENTS_WRITE)
-async def new(visit: Visit) -> Answer:
+async def new(visit: Visit) -> Response:
     return await _form(visit, _creation(visit), await _looked_up(visit, _begun(visit)))
 
 
 @pages.post("/{customer}/assignments/new", permission=Permission.ASSIGNMENTS_WRITE)
-async def create(visit: Visit) -> Answer:
+async def create(visit: Visit) -> Response:
     return await _sent(visit, _creation(visit))
 
 
 @pages.get("/{customer}/assignments/new/check", permission=Permission.ASSIGNMENTS_WRITE)
-async def check_new(visit: Visit) -> Answer:
+async def check_new(visit: Visit) -> Response:
     return await _foretold(visit, _creation(visit))
 
 
 @pages.get("/{customer}/assignments/{assignment}", permission=Permission.ASSIGNMENTS_READ)
-async def one(visit: Visit) -> Answer:
+async def one(visit: Visit) -> Response:
     """One assignment, and what can be done with it."""
     reply = await visit.call("GET", "/assignments/{assignmentId}", visit.ids["assignment"], query=SHOWN)
     return await page(visit, "assignment.html", section=SECTION, back=_back(visit), **_shown(reply.json))
 
 
 @pages.get("/{customer}/assignments/{assignment}/change", permission=Permission.ASSIGNMENTS_WRITE)
-async def change(visit: Visit) -> Answer:
+async def change(visit: Visit) -> Response:
     task = await _change(visit)
     assert task.present is not None  # noqa: S101 - it is a change
     form = of_assignment(visit, task.present)
@@ -90,22 +92,22 @@ async def change(visit: Visit) -> Answer:
 
 
 @pages.post("/{customer}/assignments/{assignment}/change", permission=Permission.ASSIGNMENTS_WRITE)
-async def save(visit: Visit) -> Answer:
+async def save(visit: Visit) -> Response:
     return await _sent(visit, await _change(visit))
 
 
 @pages.get("/{customer}/assignments/{assignment}/change/check", permission=Permission.ASSIGNMENTS_WRITE)
-async def check_change(visit: Visit) -> Answer:
+async def check_change(visit: Visit) -> Response:
     return await _foretold(visit, await _change(visit))
 
 
 @pages.get("/{customer}/assignments/{assignment}/end", permission=Permission.ASSIGNMENTS_WRITE)
-async def ending(visit: Visit) -> Answer:
+async def ending(visit: Visit) -> Response:
     return await _confirm(visit)
 
 
 @pages.post("/{customer}/assignments/{assignment}/end", permission=Permission.ASSIGNMENTS_WRITE)
-async def end(visit: Visit) -> Answer:
+async def end(visit: Visit) -> Response:
     """End it now if it is in force, so that it stays among what was; else delete it."""
     id, more = visit.ids["assignment"], {"if_match": visit.sent("tag") or None, "key": visit.sent("key") or None}
     try:
@@ -119,7 +121,7 @@ async def end(visit: Visit) -> Answer:
     return _to_outcome(visit, reply)
 
 
-async def _confirm(visit: Visit, refusal: Refusal | None = None) -> Answer:
+async def _confirm(visit: Visit, refusal: Refusal | None = None) -> Response:
     """Ask whether it is really to end. Raises `NotFound`."""
     reply = await visit.call("GET", "/assignments/{assignmentId}", visit.ids["assignment"], query=SHOWN)
     plain = await visit.call("GET", "/assignments/{assignmentId}", visit.ids["assignment"])
@@ -130,10 +132,10 @@ async def _confirm(visit: Visit, refusal: Refusal | None = None) -> Answer:
 
 
 def _creation(visit: Visit) -> Task:
-    def item(told: Read) -> Mapping[str, Any]:
+    def item(told: ParsedAssignmentForm) -> Mapping[str, Any]:
         return {"op": "create", "body": told.members}
 
-    async def ask(told: Read) -> Reply:
+    async def ask(told: ParsedAssignmentForm) -> InternalResponse:
         return await visit.call("PUT", "/assignments", body=told.members, key=visit.sent("key") or None)
 
     title = gettext(visit, "New assignment")
@@ -146,11 +148,11 @@ async def _change(visit: Visit) -> Task:
     reply = await visit.call("GET", "/assignments/{assignmentId}", id)
     present = reply.json
 
-    def item(told: Read) -> Mapping[str, Any] | None:
+    def item(told: ParsedAssignmentForm) -> Mapping[str, Any] | None:
         patch = _patch(visit, present, told)
         return {"op": "change", "id": present["id"], "patch": patch} if patch else None
 
-    async def ask(told: Read) -> Reply:
+    async def ask(told: ParsedAssignmentForm) -> InternalResponse:
         more = {"if_match": visit.sent("tag") or None, "key": visit.sent("key") or None}
         return await visit.call(
             "PATCH", "/assignments/{assignmentId}", id, body=_patch(visit, present, told), **more
@@ -162,7 +164,7 @@ async def _change(visit: Visit) -> Task:
     )  # fmt: skip
 
 
-def _patch(visit: Visit, present: Mapping[str, Any], told: Read) -> list[dict[str, Any]]:
+def _patch(visit: Visit, present: Mapping[str, Any], told: ParsedAssignmentForm) -> list[dict[str, Any]]:
     """What was filled in otherwise than it is: fields show less than there is, so they themselves are compared."""
     before, after = of_assignment(visit, present), told.filled
     patch: list[dict[str, Any]] = []
@@ -184,20 +186,20 @@ def _begun(visit: Visit) -> Filled:
     return replace(form, start=form.start or clock(visit).next_hour())
 
 
-async def _looked_up(visit: Visit, form: Filled) -> Read:
+async def _looked_up(visit: Visit, form: Filled) -> ParsedAssignmentForm:
     """A form that nobody has sent yet, with the names of what it begins with; nothing of it is wrong yet."""
     told = await read(visit, form)
     told.errors.clear()
     return told
 
 
-async def _foretold(visit: Visit, task: Task) -> Answer:
+async def _foretold(visit: Visit, task: Task) -> Response:
     told = await read(visit, filled(visit.query))
     found = await foretell(visit, told, None if told.errors else task.item(told))
     return await part(visit, "assignment_checks.html", "checks", check=found, told=told, agreed=visit.asked("anyway"))
 
 
-async def _sent(visit: Visit, task: Task) -> Answer:
+async def _sent(visit: Visit, task: Task) -> Response:
     """Ask for what was filled in, unless that is wrong, or overlaps with what the person has not seen."""
     form = filled(visit.form)
     if visit.sent("find"):  # without a script: a search for cars or users
@@ -223,9 +225,9 @@ async def _sent(visit: Visit, task: Task) -> Answer:
 
 
 async def _form(
-    visit: Visit, task: Task, told: Read, *, status: int = 200, found: Check | None = None,
+    visit: Visit, task: Task, told: ParsedAssignmentForm, *, status: int = 200, found: Check | None = None,
     refusal: Refusal | None = None,
-) -> Answer:  # fmt: skip
+) -> Response:  # fmt: skip
     cars, users = await _options(visit, told)
     now = task.present if isinstance(refusal, PreconditionFailed) else None
     # Until the person is told of a change, the form stays one that was drawn before it
@@ -238,7 +240,7 @@ async def _form(
     )  # fmt: skip
 
 
-async def _options(visit: Visit, told: Read) -> tuple[list[Any], list[Any]]:
+async def _options(visit: Visit, told: ParsedAssignmentForm) -> tuple[list[Any], list[Any]]:
     """What is chosen; and without a script what was searched for."""
     cars, users = [told.car] if told.car else [], [told.user] if told.user else []
     if visit.sent("find") == "car":
@@ -260,7 +262,7 @@ def _words(visit: Visit, refusal: Refusal) -> str:
     return why(visit, refusal.reason)
 
 
-def _to_outcome(visit: Visit, reply: Reply) -> Answer:
+def _to_outcome(visit: Visit, reply: InternalResponse) -> Response:
     """What becomes of it; who may not know that looks at the assignments."""
     if not visit.may(Permission.OPERATIONS_READ):
         return redirect(_back(visit))

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.choices import of_car, of_user
-from keyrack.console.failure_hints import Mend, mend, reason
+from keyrack.console.failure_hints import FailureHint, mend, reason
 from keyrack.console.languages import N_
 from keyrack.console.paged_fetch import rows_with
 from keyrack.console.rendering import base, gettext, live_id, page, part, redirect
 from keyrack.core.error_codes import NOTHING_HERE
 from keyrack.core.errors import NotFound
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 MOST = 100  # operations at once: as many as an address has room for
 ALL = N_("All %(num)s have succeeded.")
@@ -27,7 +27,7 @@ REMOVED = N_("a car that has been removed")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class OperationResult:
     """What became of one operation; `state` is one of the API's, `reason` says why it failed."""
 
     href: str
@@ -35,7 +35,7 @@ class Outcome:
     user: str
     state: str
     reason: str
-    mend: Mend | None
+    mend: FailureHint | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class Outcomes:
 
     id: str
     address: str
-    rows: list[Outcome]
+    rows: list[OperationResult]
     pending: bool
     failed: bool
     said: str
 
 
 @pages.get("/{customer}/operations/outcomes", permission=Permission.OPERATIONS_READ)
-async def outcomes(visit: Visit) -> Answer:
+async def outcomes(visit: Visit) -> Response:
     """Those that the address names; all operations where it names none. Raises `NotFound`."""
     texts = list(filter(None, visit.asked("ids").split(",")))
     if not texts:
@@ -82,10 +82,10 @@ async def of(visit: Visit, ids: Sequence[str]) -> Outcomes:
     return Outcomes(f"outcomes-{ids[0]}", address, rows, pending, failed > 0, said)
 
 
-def _outcome(visit: Visit, operation: Mapping[str, Any]) -> Outcome:
+def _outcome(visit: Visit, operation: Mapping[str, Any]) -> OperationResult:
     failure = operation["errorMessage"]
     car = of_car(operation["car"]) if operation["car"] else None
-    return Outcome(
+    return OperationResult(
         f"{base(visit)}/operations/{operation['id']}",
         car.label if car else gettext(visit, REMOVED),
         of_user(operation["user"]).label if operation["user"] else "",

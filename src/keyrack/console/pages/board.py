@@ -12,18 +12,18 @@ from urllib.parse import urlencode
 from babel.dates import format_date, format_interval
 from babel.numbers import format_decimal
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
-from keyrack.console.choices import Option, of_car
+from keyrack.console.choices import Choice, of_car
 from keyrack.console.languages import N_
 from keyrack.console.local_times import instant, utc
 from keyrack.console.paged_fetch import parts_of, rows_of
 from keyrack.console.rendering import base, clock, gettext, live_id, page
 from keyrack.console.timeline_bars import Bar, bar, laid
 from keyrack.core.errors import NotFound
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 SPANS = {7: N_("Week"), 14: N_("Two weeks"), 31: N_("Month")}  # days: how they are called
 SPAN = 14
@@ -37,7 +37,7 @@ FIRST, LAST = date(1970, 1, 8), date(9998, 12, 1)  # that a window begins
 
 
 @dataclass(frozen=True)
-class Window:
+class BoardWindow:
     """The days that are shown, and the cars: what the address says."""
 
     first: date
@@ -57,7 +57,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Day:
+class BoardDay:
     """A column."""
 
     date: str
@@ -69,10 +69,10 @@ class Day:
 
 
 @dataclass(frozen=True)
-class Row:
+class BoardRow:
     """A car and its bars, by the column in which each begins; `hidden` overlap with too many others to be drawn."""
 
-    car: Option
+    car: Choice
     bars: dict[int, list[Bar]]
     covered: dict[int, str]  # who has it, by column
     lanes: int
@@ -80,7 +80,7 @@ class Row:
 
 
 @pages.get("/{customer}/assignments/board", permission=Permission.ASSIGNMENTS_READ)
-async def board(visit: Visit) -> Answer:
+async def board(visit: Visit) -> Response:
     since = await live_id(visit)
     now = datetime.now(clock(visit).zone)
     window = _window(visit, now.date())
@@ -99,7 +99,7 @@ async def board(visit: Visit) -> Answer:
     )  # fmt: skip
 
 
-def _window(visit: Visit, today: date) -> Window:
+def _window(visit: Visit, today: date) -> BoardWindow:
     """What the address says; what it says wrongly is as if it said nothing."""
     days = _number(visit.asked("days"), tuple(SPANS), SPAN)
     monday = today - timedelta(days=today.weekday())
@@ -108,7 +108,7 @@ def _window(visit: Visit, today: date) -> Window:
     page = visit.asked("page")
     number = int(page) if page.isascii() and page.isdigit() and len(page) < 6 else 1
     rows = _number(visit.asked("rows"), ROWS, ROWS[0])
-    return Window(first, days, visit.asked("q").strip()[:LONGEST], max(number, 1), rows, here)
+    return BoardWindow(first, days, visit.asked("q").strip()[:LONGEST], max(number, 1), rows, here)
 
 
 def _number(text: str, known: tuple[int, ...], usual: int) -> int:
@@ -123,7 +123,7 @@ def _date(text: str) -> date | None:
     return found if FIRST <= found <= LAST else None
 
 
-async def _cars(visit: Visit, window: Window) -> tuple[list[Option], int]:
+async def _cars(visit: Visit, window: BoardWindow) -> tuple[list[Choice], int]:
     words = window.q.replace('"', " ").split()
     search = {"$search": " ".join(f'"{word}"' for word in words)} if words else {}
     query = {"$select": "id,name,licensePlate", "$orderby": "name,id", "$count": "true", **search}
@@ -134,7 +134,7 @@ async def _cars(visit: Visit, window: Window) -> tuple[list[Option], int]:
     return [of_car(car) for car in found], total
 
 
-async def _bars(visit: Visit, window: Window, cars: list[int]) -> tuple[dict[int, list[Bar]], bool]:
+async def _bars(visit: Visit, window: BoardWindow, cars: list[int]) -> tuple[dict[int, list[Bar]], bool]:
     """The bars of these cars, and whether there are more than are shown."""
     if not cars:
         return {}, False
@@ -167,7 +167,7 @@ async def _of_cars(visit: Visit, path: str, cars: list[int], condition: str) -> 
     return found
 
 
-def _row(car: Option, window: Window, bars: Iterable[Bar]) -> Row:
+def _row(car: Choice, window: BoardWindow, bars: Iterable[Bar]) -> BoardRow:
     placed, lanes, hidden = laid(bars, window.first, window.days)
     by_column: dict[int, list[Bar]] = {}
     covered: dict[int, list[str]] = {}
@@ -175,18 +175,18 @@ def _row(car: Option, window: Window, bars: Iterable[Bar]) -> Row:
         by_column.setdefault(one.column, []).append(one)
         for column in range(one.column, one.last + 1):
             covered.setdefault(column, []).append(one.user)
-    return Row(car, by_column, {column: ", ".join(users) for column, users in covered.items()}, lanes, hidden)
+    return BoardRow(car, by_column, {column: ", ".join(users) for column, users in covered.items()}, lanes, hidden)
 
 
-def _day(visit: Visit, day: date, today: date) -> Day:
+def _day(visit: Visit, day: date, today: date) -> BoardDay:
     locale = clock(visit).locale
-    return Day(
+    return BoardDay(
         day.isoformat(), format_date(day, "ccc", locale=locale), day.day,
         format_date(day, gettext(visit, "EEE, d MMM"), locale=locale), day == today, day.weekday() >= 5,
     )  # fmt: skip
 
 
-def _here(visit: Visit, window: Window, today: date) -> dict[str, Any]:
+def _here(visit: Visit, window: BoardWindow, today: date) -> dict[str, Any]:
     """The one day that narrow screens show, and the ways to its neighbours."""
     shown = [day for day in (window.here, today) if day and window.first <= day < window.end]
     day = shown[0] if shown else window.first
@@ -200,12 +200,12 @@ def _here(visit: Visit, window: Window, today: date) -> dict[str, Any]:
     return {**told, **ways}
 
 
-def _of_day(visit: Visit, window: Window, day: date) -> str:
+def _of_day(visit: Visit, window: BoardWindow, day: date) -> str:
     first = window.first if window.first <= day < window.end else day
     return _address(visit, window, day=day.isoformat(), first=first)
 
 
-def _ways(visit: Visit, window: Window, total: int) -> Mapping[str, str]:
+def _ways(visit: Visit, window: BoardWindow, total: int) -> Mapping[str, str]:
     """Earlier and later days, today, and the other cars; "" where there are none."""
     by = timedelta(days=window.days)
     pages = -(-total // window.rows)
@@ -218,7 +218,7 @@ def _ways(visit: Visit, window: Window, total: int) -> Mapping[str, str]:
     }
 
 
-def _address(visit: Visit, window: Window, day: str = "", **change: Any) -> str:
+def _address(visit: Visit, window: BoardWindow, day: str = "", **change: Any) -> str:
     """The board's address with something else; what is usual is left out."""
     first = change.pop("first", window.first)
     other = replace(window, **change)

@@ -18,7 +18,7 @@ KINDS = ("UnknownKey", "Fork", "Break", "Forgery", "GivenUp")
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class BoxLogReport:
     """Reports of one kind on the log of a box: how many, and when the last one came."""
 
     kind: str
@@ -27,12 +27,12 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class BoxView:
     """A box: since when it is enrolled, None where it is not; and what is wrong with its log. `cut` says that there may
     be older reports."""
 
     enrolled: str | None
-    troubles: Sequence[Trouble] = ()
+    troubles: Sequence[BoxLogReport] = ()
     missing: int = 0  # entries that are known to be, and have not come home yet
     cut: bool = False
 
@@ -42,33 +42,33 @@ class Box:
         return any(trouble.kind != "GivenUp" for trouble in self.troubles)
 
 
-async def box(visit: Visit, product: int) -> Box | None:
+async def box(visit: Visit, product: int) -> BoxView | None:
     """How a box stands; None where the product is none, or is gone."""
     try:
         state = (await visit.call("GET", "/boxes/{productId}/enrolment", product)).json
     except NotFound as refusal:
-        return Box(None) if refusal.reason.code == "box-not-enrolled" else None
+        return BoxView(None) if refusal.reason.code == "box-not-enrolled" else None
     except Conflict:  # a unit
         return None
     log: Mapping[str, Any] = state["log"]
-    return Box(
+    return BoxView(
         state["enrolled"], _troubles(log["reports"]), log["newest"] - log["upTo"], len(log["reports"]) >= REPORTS
     )
 
 
-def _troubles(reports: Sequence[Mapping[str, Any]]) -> list[Trouble]:
+def _troubles(reports: Sequence[Mapping[str, Any]]) -> list[BoxLogReport]:
     counts = Counter(report["kind"] for report in reports)
     last = {report["kind"]: report["reported"] for report in reversed(reports)}
-    return [Trouble(kind, counts[kind], last[kind]) for kind in KINDS if counts[kind]]
+    return [BoxLogReport(kind, counts[kind], last[kind]) for kind in KINDS if counts[kind]]
 
 
-async def boxes_of(visit: Visit, products: Sequence[Mapping[str, Any]]) -> dict[int, Box]:
+async def boxes_of(visit: Visit, products: Sequence[Mapping[str, Any]]) -> dict[int, BoxView]:
     """How the boxes among a car's products stand: a car has one of each type."""
     found = {product["id"]: await box(visit, product["id"]) for product in products if kind(product) == "box"}
     return {id: one for id, one in found.items() if one is not None}
 
 
-async def box_of(visit: Visit, car: int) -> Box | None:
+async def box_of(visit: Visit, car: int) -> BoxView | None:
     """How the box in a car stands; None where there is none."""
     query = {"$filter": f"car/id eq {car} and endswith(type,' Box')", "$select": "id,type", "$top": "1"}
     boxes = await boxes_of(visit, (await visit.call("GET", "/products", query=query)).json)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.field_errors import words
 from keyrack.console.local_times import utc
@@ -24,9 +24,9 @@ from keyrack.console.pages.boxes import boxes_of
 from keyrack.console.pages.car_keys import keys_of
 from keyrack.console.rendering import base, live_id, page, redirect, why
 from keyrack.core.errors import BadRequest, NotFound, PreconditionFailed, Refusal
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 SECTION = "cars"
 LONGEST = {field.name: field.longest for field in CAR.fields}  # characters
@@ -39,7 +39,7 @@ Known = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Car:
+class CarView:
     """The car of a visit: its members as `GET /cars/{carId}` has them, and their tag."""
 
     facts: Mapping[str, Any]
@@ -65,7 +65,7 @@ class Changing:
 
 
 @pages.get("/{customer}/cars/{carId}", permission=Permission.CARS_READ)
-async def car(visit: Visit) -> Answer:
+async def car(visit: Visit) -> Response:
     if by_script(visit) and (named := visit.asked("part")) in PARTS:
         visit.needs(PARTS[named].permission)
         shown = await _car(visit)
@@ -73,7 +73,7 @@ async def car(visit: Visit) -> Answer:
     return await _page(visit)
 
 
-async def _page(visit: Visit, changing: Changing | None = None, status: int = 200) -> Answer:
+async def _page(visit: Visit, changing: Changing | None = None, status: int = 200) -> Response:
     since = await live_id(visit)
     shown = await _car(visit)
     parts = [part for part in PARTS.values() if part.gather is not _where and visit.may(part.permission)]
@@ -98,25 +98,25 @@ async def _done(visit: Visit) -> Known:
     return {"done": "", "product": None}
 
 
-async def _car(visit: Visit) -> Car:
+async def _car(visit: Visit) -> CarView:
     """Raises `NotFound`."""
     reply = await visit.call("GET", "/cars/{carId}", visit.ids["carId"])
-    return Car(reply.json, reply.tag)
+    return CarView(reply.json, reply.tag)
 
 
-def _whole(shown: Car) -> Known:
+def _whole(shown: CarView) -> Known:
     """What every part knows."""
     return {"car": shown.facts, "tag": shown.tag}
 
 
-async def _where(visit: Visit, shown: Car) -> Known:
+async def _where(visit: Visit, shown: CarView) -> Known:
     """Where the car was seen last, and when."""
     query = {"$filter": f"carId eq {shown.id}", "$select": "latitude,longitude,lastSeen,isDriving"}
     (place,) = (await visit.call("GET", "/positions", query=query)).json
     return {"place": place}
 
 
-async def _who(visit: Visit, shown: Car) -> Known:
+async def _who(visit: Visit, shown: CarView) -> Known:
     """Who has the car now, who has it next, how much of what was asked for has yet to be done; and where it is. What
     the visit may not know of it is None."""
     where = await _where(visit, shown) if visit.may(Permission.POSITIONS_READ) else {"place": None}
@@ -136,18 +136,18 @@ async def _who(visit: Visit, shown: Car) -> Known:
     }
 
 
-async def _waiting(visit: Visit, shown: Car) -> int:
+async def _waiting(visit: Visit, shown: CarView) -> int:
     pending = {"$filter": f"carId eq {shown.id} and state eq 'Pending'", "$top": "0", "$count": "true"}
     return (await visit.call("GET", "/operations", query=pending)).total
 
 
-async def _facts(visit: Visit, shown: Car) -> Known:
+async def _facts(visit: Visit, shown: CarView) -> Known:
     edit = visit.asked("edit") if visit.may(Permission.CARS_WRITE) else ""
     changing = Changing(edit, shown.facts[edit] or "") if edit in FACTS else None
     return {"facts": FACTS, "changing": changing}
 
 
-async def _products(visit: Visit, shown: Car) -> Known:
+async def _products(visit: Visit, shown: CarView) -> Known:
     query = {
         "$filter": f"car/id eq {shown.id}", "$orderby": "type,id",
         "$expand": "service($select=name,isTerminated,terminationDate;$expand=contract($select=end))",
@@ -155,17 +155,17 @@ async def _products(visit: Visit, shown: Car) -> Known:
     return {"products": (await visit.call("GET", "/products", query=query)).json, "now": utc(datetime.now(UTC))}
 
 
-async def _built_in(visit: Visit, shown: Car) -> Known:
+async def _built_in(visit: Visit, shown: CarView) -> Known:
     """The same, and how its box stands, to who may know."""
     known = await _products(visit, shown)
     return {**known, "boxes": await boxes_of(visit, known["products"]) if visit.may(Permission.BOXES_READ) else {}}
 
 
-async def _keys(visit: Visit, shown: Car) -> Known:
+async def _keys(visit: Visit, shown: CarView) -> Known:
     return {"keys": await keys_of(visit, shown.id)}
 
 
-async def _events(visit: Visit, shown: Car) -> Known:
+async def _events(visit: Visit, shown: CarView) -> Known:
     query = {
         "$filter": f"carId eq {shown.id}", "$orderby": "utcDateTime desc", "$top": str(EVENTS),
         "$expand": timeline.USER,
@@ -173,23 +173,23 @@ async def _events(visit: Visit, shown: Car) -> Known:
     return {"events": (await visit.call("GET", "/events", query=query)).json}
 
 
-async def _timeline(visit: Visit, shown: Car) -> Known:
+async def _timeline(visit: Visit, shown: CarView) -> Known:
     return {"line": await timeline.timeline(visit, shown.id)}
 
 
-async def _telemetry(visit: Visit, shown: Car) -> Known:
+async def _telemetry(visit: Visit, shown: CarView) -> Known:
     return {"told": await car_telemetry.telemetry(visit, shown.id)}
 
 
-async def _chart(visit: Visit, shown: Car) -> Known:
+async def _chart(visit: Visit, shown: CarView) -> Known:
     return {"chart": await car_telemetry.chart(visit, shown.id)}
 
 
-async def _levels(visit: Visit, shown: Car) -> Known:
+async def _levels(visit: Visit, shown: CarView) -> Known:
     return {"over": await telemetry_charts.levels(visit, shown.id)}
 
 
-async def _track(visit: Visit, shown: Car) -> Known:
+async def _track(visit: Visit, shown: CarView) -> Known:
     return {"track": await tracks.track_of(visit, shown.id), "streets": await streets(visit)}
 
 
@@ -197,7 +197,7 @@ async def _track(visit: Visit, shown: Car) -> Known:
 class Part:
     """What a part of the page shows, and what it wants."""
 
-    gather: Callable[[Visit, Car], Awaitable[Known]]
+    gather: Callable[[Visit, CarView], Awaitable[Known]]
     permission: Permission = Permission.POSITIONS_READ
 
 
@@ -218,7 +218,7 @@ PARTS: Mapping[str, Part] = {
 
 
 @pages.post("/{customer}/cars/{carId}/facts/{fact}", permission=Permission.CARS_WRITE)
-async def change(visit: Visit) -> Answer:
+async def change(visit: Visit) -> Response:
     """Change one fact, if the car is still what it was when the form was drawn."""
     fact, value = visit.ids["fact"], visit.sent("value")
     if fact not in FACTS:
@@ -242,7 +242,7 @@ async def change(visit: Visit) -> Answer:
     )
 
 
-async def _changing(visit: Visit, changing: Changing, status: int) -> Answer:
+async def _changing(visit: Visit, changing: Changing, status: int) -> Response:
     if not by_script(visit):
         return await _page(visit, changing, status)
     shown = await _car(visit)
@@ -250,12 +250,12 @@ async def _changing(visit: Visit, changing: Changing, status: int) -> Answer:
 
 
 @pages.get("/{customer}/cars/{carId}/delete", permission=Permission.CARS_WRITE)
-async def ask_to_delete(visit: Visit) -> Answer:
+async def ask_to_delete(visit: Visit) -> Response:
     return await _delete(visit)
 
 
 @pages.post("/{customer}/cars/{carId}/delete", permission=Permission.CARS_WRITE)
-async def delete(visit: Visit) -> Answer:
+async def delete(visit: Visit) -> Response:
     try:
         await visit.call(
             "DELETE",
@@ -269,7 +269,7 @@ async def delete(visit: Visit) -> Answer:
     return gone_on(visit, f"{base(visit)}/cars")
 
 
-async def _delete(visit: Visit, refusal: Refusal | None = None) -> Answer:
+async def _delete(visit: Visit, refusal: Refusal | None = None) -> Response:
     """The dialog, which says what ends with the car."""
     shown = await _car(visit)
     ending = {
@@ -288,9 +288,9 @@ def by_script(visit: Visit) -> bool:
     return visit.headers("HX-Request") == "true"
 
 
-def gone_on(visit: Visit, address: str) -> Answer:
+def gone_on(visit: Visit, address: str) -> Response:
     """Go on to another page; a script that sent the form of a dialog has to be told so."""
-    return Answer(204, headers={"HX-Redirect": address}) if by_script(visit) else redirect(address)
+    return Response(204, headers={"HX-Redirect": address}) if by_script(visit) else redirect(address)
 
 
 def _here(visit: Visit) -> str:

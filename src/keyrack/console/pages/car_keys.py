@@ -10,7 +10,7 @@ from typing import Any
 from keyrack.api.permissions import Permission
 from keyrack.console.local_times import instant, utc
 from keyrack.console.paged_fetch import rows_with
-from keyrack.console.pages.boxes import Box, box_of
+from keyrack.console.pages.boxes import BoxView, box_of
 from keyrack.core.errors import NotFound
 from keyrack.http.page_router import Visit
 
@@ -30,7 +30,7 @@ LINES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CarKeyRow:
     """The keys of a phone for one assignment: `state` is `in-force`, `coming`, `revoked` for what a box may still take,
     or `known` for what it has heard of; `user` is None where the person is gone."""
 
@@ -45,14 +45,14 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class CarKeys:
     """What is shown of a car's keys, and how many more lines there are. `box` is looked at only where there is none:
     None where the car has no box, or the visit may not know."""
 
-    lines: list[Line]
+    lines: list[CarKeyRow]
     more: int
     all: bool
-    box: Box | None
+    box: BoxView | None
     knows_boxes: bool
 
     @property
@@ -61,7 +61,7 @@ class Keys:
         return any(line.state == "revoked" for line in self.lines)
 
 
-async def keys_of(visit: Visit, car: int) -> Keys:
+async def keys_of(visit: Visit, car: int) -> CarKeys:
     """The keys of the car that still open, or that were revoked lately."""
     now = datetime.now(UTC)
     whole = visit.asked("keys") == ALL
@@ -75,7 +75,7 @@ async def keys_of(visit: Visit, car: int) -> Keys:
     lines = [_line(row, users, utc(now)) for row in rows]
     knows = visit.may(Permission.BOXES_READ) and visit.may(Permission.PRODUCTS_READ)
     box = await box_of(visit, car) if knows and not lines else None
-    return Keys(lines, reply.total - len(lines), whole, box, knows)
+    return CarKeys(lines, reply.total - len(lines), whole, box, knows)
 
 
 async def _users(visit: Visit, ids: Iterable[int]) -> dict[int, dict[str, Any]]:
@@ -90,12 +90,12 @@ async def _users(visit: Visit, ids: Iterable[int]) -> dict[int, dict[str, Any]]:
     return {row["id"]: row for row in rows}
 
 
-def _line(row: Mapping[str, Any], users: Mapping[int, Mapping[str, Any]], now: str) -> Line:
+def _line(row: Mapping[str, Any], users: Mapping[int, Mapping[str, Any]], now: str) -> CarKeyRow:
     if row["isRevoked"]:
         state = "known" if row["isKnownToBox"] else "revoked"
     else:
         state = "coming" if instant(row["from"]) > instant(now) else "in-force"
-    return Line(
+    return CarKeyRow(
         state, row["userId"], users.get(row["userId"]), row["deviceName"], row["since"], row["from"],
         row["revokedAt"], row["until"],
     )  # fmt: skip

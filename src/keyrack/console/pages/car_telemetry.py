@@ -33,7 +33,7 @@ DEFAULT_RANGE = "week"
 
 
 @dataclass(frozen=True)
-class Telling:
+class CarTelemetry:
     """The newest telemetry: `has_unit` whether there is somebody to tell it, `seen` when it was told last, None for
     never. `told` are the figures by name, `untold` the names of those that the unit has never told."""
 
@@ -46,21 +46,21 @@ class Telling:
     untold: list[str]
 
 
-async def telemetry(visit: Visit, car: int) -> Telling:
+async def telemetry(visit: Visit, car: int) -> CarTelemetry:
     (place,) = (await visit.call("GET", "/positions", query={"$filter": f"carId eq {car}"})).json
     if not place["lastSeen"]:
-        return Telling(place["hasUnit"], None, None, False, False, {}, [])
+        return CarTelemetry(place["hasUnit"], None, None, False, False, {}, [])
     try:
         told = (await visit.call("GET", "/cars/{carId}/telemetry", car)).json
         where = (await visit.call("GET", "/cars/{carId}/location", car)).json
     except NotFound:  # the unit was taken out meanwhile
-        return Telling(False, None, None, False, False, {}, [])
+        return CarTelemetry(False, None, None, False, False, {}, [])
     # Telemetry says 0 for an odometer that was never read (spec, "Telemetry"); the location says that there is none
     values = {name: told.get(name) for name in FIGURES} | {
         "odometer": None if where["odometer"] is None else float(where["odometer"]),
         "tirePressure": [told[name] for name in TIRES] if all(told[name] is not None for name in TIRES) else None,
     }
-    return Telling(
+    return CarTelemetry(
         True, place["lastSeen"], place["isDriving"], told["fuelType"] == ELECTRIC, bool(told["chargeState"]),
         {name: value for name, value in values.items() if value is not None},
         [name for name, value in values.items() if value is None],
@@ -68,7 +68,7 @@ async def telemetry(visit: Visit, car: int) -> Telling:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ChartBucket:
     """A bucket of the chart: its time, the odometer at its end in km, and the km since the bucket before."""
 
     at: str
@@ -87,7 +87,7 @@ class Chart:
     hours: float
     begins: str
     ends: str
-    readings: list[Reading]
+    readings: list[ChartBucket]
     refused: str = ""
 
 
@@ -107,11 +107,11 @@ async def chart(visit: Visit, car: int) -> Chart:
     return Chart(name, tuple(RANGES), source, wanted.hours, begins, ends, _readings(told))
 
 
-def _readings(told: list[dict[str, Any]]) -> list[Reading]:
-    readings: list[Reading] = []
+def _readings(told: list[dict[str, Any]]) -> list[ChartBucket]:
+    readings: list[ChartBucket] = []
     last = told[0]["min"] if told else 0.0
     for bucket in told:
-        readings.append(Reading(bucket["utcDateTime"], bucket["last"], max(bucket["last"] - last, 0.0)))
+        readings.append(ChartBucket(bucket["utcDateTime"], bucket["last"], max(bucket["last"] - last, 0.0)))
         last = bucket["last"]
     return readings
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.changes.descriptions import is_erased, telling_of
 from keyrack.console.rendering import base, live_id, page
 from keyrack.core.error_codes import NOTHING_HERE
 from keyrack.core.errors import NotFound
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 SECTION = "changes"
 DIGITS = 18  # of a number
 
 
 @pages.get("/{customer}/changes/{change}", permission=Permission.CHANGES_READ)
-async def change(visit: Visit) -> Answer:
+async def change(visit: Visit) -> Response:
     """Raises `NotFound`."""
     at, number = await live_id(visit), visit.ids["change"]
     if not (number.isascii() and number.isdigit() and len(number) <= DIGITS):

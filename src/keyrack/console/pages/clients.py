@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import MEANINGS, PROGRAMS, Permission
-from keyrack.console.form_errors import RIGHT, SHOWN, Wrong, invalid, key, refused
+from keyrack.console.form_errors import RIGHT, SHOWN, FormErrors, invalid, key, refused
 from keyrack.console.languages import N_
 from keyrack.console.local_times import instant
 from keyrack.console.rendering import base, clock, gettext, page, redirect
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 SECTION = "settings"
 LAST = "%Y-%m-%d"
@@ -29,7 +29,7 @@ PASSED = N_("Choose a day to come.")
 
 
 @pages.get("/{customer}/settings/clients", permission=Permission.CLIENTS_READ)
-async def clients(visit: Visit) -> Answer:
+async def clients(visit: Visit) -> Response:
     rows = (await visit.call("GET", "/clients", query={"$orderby": "name"})).json
     return await page(
         visit, "clients.html", section=SECTION, rows=rows, over=_over(rows), done=DONE.get(visit.asked("done"), "")
@@ -43,13 +43,13 @@ def _over(rows: Sequence[Mapping[str, Any]]) -> set[int]:
 
 
 @pages.get("/{customer}/settings/clients/new", permission=Permission.CLIENTS_WRITE)
-async def form(visit: Visit) -> Answer:
+async def form(visit: Visit) -> Response:
     return await _form(visit, {"name": "", "scopes": [], "last": ""}, RIGHT)
 
 
 async def _form(
-    visit: Visit, typed: Mapping[str, Any], wrong: Wrong, client: Mapping[str, Any] | None = None, tag: str = ""
-) -> Answer:
+    visit: Visit, typed: Mapping[str, Any], wrong: FormErrors, client: Mapping[str, Any] | None = None, tag: str = ""
+) -> Response:
     """The form of a new client, or of one that is there."""
     return await page(
         visit, "client_form.html", status=wrong.status, section=SECTION, typed=typed, wrong=wrong, client=client,
@@ -69,7 +69,7 @@ def _typed(visit: Visit) -> dict[str, Any]:
     return {"name": visit.sent("name"), "scopes": visit.form.get("scopes", []), "last": visit.sent("last")}
 
 
-def _looked(visit: Visit, typed: Mapping[str, Any]) -> Wrong:
+def _looked(visit: Visit, typed: Mapping[str, Any]) -> FormErrors:
     """What the page itself finds wrong."""
     return invalid(
         (
@@ -91,7 +91,7 @@ def _end(visit: Visit, last: str) -> str | None:
 
 
 @pages.post("/{customer}/settings/clients/new", secret=True, permission=Permission.CLIENTS_WRITE)
-async def add(visit: Visit) -> Answer:
+async def add(visit: Visit) -> Response:
     typed = _typed(visit)
     if wrong := _looked(visit, typed).texts:
         return await _form(visit, typed, invalid(wrong))
@@ -103,7 +103,7 @@ async def add(visit: Visit) -> Answer:
     return await _shown(visit, made["id"], made["clientId"], made["clientSecret"], 201)
 
 
-async def _shown(visit: Visit, client: object, id: str, secret: str, status: int = 200) -> Answer:
+async def _shown(visit: Visit, client: object, id: str, secret: str, status: int = 200) -> Response:
     """The page that shows a secret, once."""
     return await page(
         visit, "client_secret.html", status=status, section=SECTION, client=client, id=id, secret=secret,
@@ -112,11 +112,11 @@ async def _shown(visit: Visit, client: object, id: str, secret: str, status: int
 
 
 @pages.get("/{customer}/settings/clients/{client}", permission=Permission.CLIENTS_READ)
-async def client(visit: Visit) -> Answer:
+async def client(visit: Visit) -> Response:
     return await _client(visit)
 
 
-async def _client(visit: Visit, wrong: Wrong = RIGHT) -> Answer:
+async def _client(visit: Visit, wrong: FormErrors = RIGHT) -> Response:
     number = visit.ids["client"]
     known = (await visit.call("GET", "/clients/{clientId}", number)).json
     held = (await visit.call("GET", "/clients/{clientId}/secrets", number, query={"$orderby": "id"})).json
@@ -132,7 +132,7 @@ def _path(visit: Visit, done: str = "") -> str:
 
 
 @pages.get("/{customer}/settings/clients/{client}/change", permission=Permission.CLIENTS_WRITE)
-async def edit(visit: Visit) -> Answer:
+async def edit(visit: Visit) -> Response:
     reply = await visit.call("GET", "/clients/{clientId}", visit.ids["client"])
     known = reply.json
     last = ""
@@ -143,7 +143,7 @@ async def edit(visit: Visit) -> Answer:
 
 
 @pages.post("/{customer}/settings/clients/{client}/change", permission=Permission.CLIENTS_WRITE)
-async def change(visit: Visit) -> Answer:
+async def change(visit: Visit) -> Response:
     typed = _typed(visit)
     reply = await visit.call("GET", "/clients/{clientId}", visit.ids["client"])
     known, own = reply.json, reply.json["managedHere"]
@@ -167,14 +167,14 @@ async def change(visit: Visit) -> Answer:
 
 
 @pages.post("/{customer}/settings/clients/{client}/enabled", permission=Permission.CLIENTS_WRITE)
-async def enable(visit: Visit) -> Answer:
+async def enable(visit: Visit) -> Response:
     """Whether it may call, from now on."""
     step = {"op": "replace", "path": "/enabled", "value": visit.sent("enabled") == "true"}
     return await _done(visit, "changed", "PATCH", "/clients/{clientId}", body=[step])
 
 
 @pages.post("/{customer}/settings/clients/{client}/secrets", secret=True, permission=Permission.CLIENTS_WRITE)
-async def another(visit: Visit) -> Answer:
+async def another(visit: Visit) -> Response:
     """Another secret, shown here alone; or the end of one."""
     if ended := visit.sent("secret"):
         path = "/clients/{clientId}/secrets/{secretId}"
@@ -189,18 +189,18 @@ async def another(visit: Visit) -> Answer:
 
 
 @pages.get("/{customer}/settings/clients/{client}/delete", permission=Permission.CLIENTS_WRITE)
-async def confirm(visit: Visit) -> Answer:
+async def confirm(visit: Visit) -> Response:
     known = (await visit.call("GET", "/clients/{clientId}", visit.ids["client"])).json
     return await page(visit, "client_delete.html", section=SECTION, client=known, back=_path(visit))
 
 
 @pages.post("/{customer}/settings/clients/{client}/delete", permission=Permission.CLIENTS_WRITE)
-async def remove(visit: Visit) -> Answer:
+async def remove(visit: Visit) -> Response:
     await visit.call("DELETE", "/clients/{clientId}", visit.ids["client"])
     return redirect(f"{base(visit)}/settings/clients?done=removed")
 
 
-async def _done(visit: Visit, done: str, method: str, path: str, *ids: object, **more: Any) -> Answer:
+async def _done(visit: Visit, done: str, method: str, path: str, *ids: object, **more: Any) -> Response:
     """Do it and go back to the client; what is refused is said there."""
     try:
         await visit.call(method, path, visit.ids["client"], *ids, **more)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console import delivery_errors
 from keyrack.console.event_type_labels import NAMES
@@ -14,19 +14,19 @@ from keyrack.console.pages.webhooks import SECTION, of_webhook
 from keyrack.console.rendering import gettext, live_id, page, redirect, why
 from keyrack.core.error_codes import NOTHING_HERE
 from keyrack.core.errors import NotFound, Refusal, Unauthorized
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 DIGITS = 18  # of an id
 
 
 @pages.get("/{customer}/webhooks/{webhook}/deliveries/{delivery}", permission=Permission.WEBHOOKS_READ)
-async def delivery(visit: Visit) -> Answer:
+async def delivery(visit: Visit) -> Response:
     return await _delivery(visit)
 
 
-async def _delivery(visit: Visit, wrong: Refusal | None = None) -> Answer:
+async def _delivery(visit: Visit, wrong: Refusal | None = None) -> Response:
     """Raises `NotFound`."""
     at, id = await live_id(visit), visit.ids["delivery"]
     if not id.isascii() or not id.isdigit() or len(id) > DIGITS:
@@ -56,7 +56,7 @@ def _headers(visit: Visit, webhook: dict[str, Any], delivery: dict[str, Any]) ->
 
 
 @pages.post("/{customer}/webhooks/{webhook}/deliveries/{delivery}/replay", permission=Permission.WEBHOOKS_WRITE)
-async def replay(visit: Visit) -> Answer:
+async def replay(visit: Visit) -> Response:
     try:
         await visit.call(
             "POST", "/webhooks/{webhookId}/deliveries/{deliveryId}/replay", visit.ids["webhook"], visit.ids["delivery"]

@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
-from keyrack.console.form_errors import RIGHT, SHOWN, Wrong, invalid, refused, went
+from keyrack.console.form_errors import RIGHT, SHOWN, FormErrors, invalid, refused, went
 from keyrack.console.paged_fetch import rows_of
-from keyrack.console.pages.group_members import KINDS, Kind, members, titles
+from keyrack.console.pages.group_members import KINDS, MemberKind, members, titles
 from keyrack.console.rendering import base, gettext, live_id, page, redirect
 from keyrack.core.errors import NotFound, PreconditionFailed, Refusal
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 SECTION = "groups"
 ROWS = 50  # members of a kind on a page
@@ -25,12 +25,12 @@ TAKEN, NOT_VALID, TOO_LONG = "group-name-taken", "invalid-members", "group-name-
 
 
 @pages.get("/{customer}/groups/{group}", permission=Permission.GROUPS_READ)
-async def group(visit: Visit) -> Answer:
+async def group(visit: Visit) -> Response:
     return await _group(visit)
 
 
 @pages.post("/{customer}/groups/{group}", permission=Permission.GROUPS_WRITE)
-async def rename(visit: Visit) -> Answer:
+async def rename(visit: Visit) -> Response:
     """Rename it, unless somebody else was quicker."""
     name = visit.sent("name")
     wrong = invalid([("name", "" if name else gettext(visit, "Enter a name."))])
@@ -58,7 +58,7 @@ def _words(visit: Visit) -> dict[str, tuple[str, str]]:
     }  # fmt: skip
 
 
-async def _group(visit: Visit, wrong: Wrong = RIGHT, refusal: Refusal | None = None) -> Answer:
+async def _group(visit: Visit, wrong: FormErrors = RIGHT, refusal: Refusal | None = None) -> Response:
     since = await live_id(visit)
     reply = await visit.call("GET", "/groups/{groupId}", visit.ids["group"])
     lists = await asyncio.gather(*(_members(visit, reply.json, kind) for kind in KINDS if visit.may(kind.permission)))
@@ -71,7 +71,7 @@ async def _group(visit: Visit, wrong: Wrong = RIGHT, refusal: Refusal | None = N
     )  # fmt: skip
 
 
-async def _members(visit: Visit, group: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
+async def _members(visit: Visit, group: Mapping[str, Any], kind: MemberKind) -> dict[str, Any]:
     """A page of the members of a kind: which page stands in the address, under the kind's name."""
     asked = visit.asked(kind.name)[:DIGITS]
     number = int(asked) if asked.isascii() and asked.isdigit() and int(asked) else 1
@@ -93,12 +93,12 @@ async def _members(visit: Visit, group: Mapping[str, Any], kind: Kind) -> dict[s
 
 
 @pages.get("/{customer}/groups/{group}/delete", permission=Permission.GROUPS_WRITE)
-async def delete_form(visit: Visit) -> Answer:
+async def delete_form(visit: Visit) -> Response:
     return await _delete_form(visit)
 
 
 @pages.post("/{customer}/groups/{group}/delete", permission=Permission.GROUPS_WRITE)
-async def delete(visit: Visit) -> Answer:
+async def delete(visit: Visit) -> Response:
     try:
         await visit.call("DELETE", "/groups/{groupId}", visit.ids["group"])
     except SHOWN as refusal:
@@ -107,7 +107,7 @@ async def delete(visit: Visit) -> Answer:
 
 
 @pages.post("/{customer}/groups/{group}/empty", permission=Permission.GROUPS_WRITE)
-async def empty(visit: Visit) -> Answer:
+async def empty(visit: Visit) -> Response:
     """Take its members out, as many as one request may; what is left is told with what stands there then."""
     for kind in KINDS:
         query = {"$select": "id", "$orderby": "id", "$top": str(EMPTIED)}
@@ -119,7 +119,7 @@ async def empty(visit: Visit) -> Answer:
     return await _delete_form(visit, emptied=True)
 
 
-async def _delete_form(visit: Visit, wrong: Wrong = RIGHT, *, emptied: bool = False) -> Answer:
+async def _delete_form(visit: Visit, wrong: FormErrors = RIGHT, *, emptied: bool = False) -> Response:
     """Raises `NotFound`."""
     expand = ",".join(f"{kind.name}/$count" for kind in KINDS)
     group = (await visit.call("GET", "/groups/{groupId}", visit.ids["group"], query={"$expand": expand})).json

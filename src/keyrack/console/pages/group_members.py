@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console import product_names
 from keyrack.console.choices import by_surname
-from keyrack.console.form_errors import RIGHT, Wrong, invalid, went
+from keyrack.console.form_errors import RIGHT, FormErrors, invalid, went
 from keyrack.console.paged_fetch import parts_of, rows_with
 from keyrack.console.rendering import base, gettext, page
 from keyrack.core.error_codes import NOTHING_HERE
 from keyrack.core.errors import Conflict, NotFound, Refusal
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 SECTION = "groups"
 FOUND = 50  # that are offered at once
@@ -27,7 +27,7 @@ DIGITS = 10  # of an id
 
 
 @dataclass(frozen=True)
-class Kind:
+class MemberKind:
     """A kind of members: `rows` of the endpoints' table lists all there are, `row` and `item` are the ways in and out.
 
     Their titles are in `titles`, so that they are translated.
@@ -51,23 +51,23 @@ def _kind_of(visit: Visit, row: Mapping[str, Any]) -> str:
 
 
 KINDS = (
-    Kind(
+    MemberKind(
         "cars", "/cars", "/groups/{groupId}/cars", "/groups/{groupId}/cars/{carId}", "carId", "name,id",
         "id,name,licensePlate,brand,model", lambda row: row["name"],
         lambda _visit, row: " ".join(filter(None, (row["licensePlate"], row["brand"], row["model"]))),
         Permission.CARS_READ, "cars",
     ),
-    Kind(
+    MemberKind(
         "users", "/users", "/groups/{groupId}/users", "/groups/{groupId}/users/{userId}", "userId",
         "userData/lastName,userData/firstName,id", "id,emailAddress,userData", by_surname,
         lambda _visit, row: row["emailAddress"], Permission.USERS_READ, "users",
     ),
-    Kind(
+    MemberKind(
         "products", "/products", "/groups/{groupId}/products", "/groups/{groupId}/products/{productId}", "productId",
         "serialNumber,id", "id,serialNumber,type", lambda row: row["serialNumber"], _kind_of,
         Permission.PRODUCTS_READ,
     ),
-    Kind(
+    MemberKind(
         "services", "/services", "/groups/{groupId}/services", "/groups/{groupId}/services/{serviceId}", "serviceId",
         "name,id", "id,name", lambda row: row["name"], lambda _visit, _row: "", Permission.SERVICES_READ,
     ),
@@ -105,7 +105,7 @@ def titles(visit: Visit) -> dict[str, dict[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class GroupMember:
     """Something that is in a group, or could be."""
 
     id: int
@@ -115,22 +115,26 @@ class Member:
     ticked: bool = False
 
 
-def members(visit: Visit, kind: Kind, rows: Sequence[Mapping[str, Any]], ticked: Sequence[int] = ()) -> list[Member]:
+def members(
+    visit: Visit, kind: MemberKind, rows: Sequence[Mapping[str, Any]], ticked: Sequence[int] = ()
+) -> list[GroupMember]:
     """The rows of an answer as members."""
     root = f"{base(visit)}/{kind.page}/" if kind.page else ""
     return [
-        Member(row["id"], kind.title(row), kind.detail(visit, row), root and f"{root}{row['id']}", row["id"] in ticked)
+        GroupMember(
+            row["id"], kind.title(row), kind.detail(visit, row), root and f"{root}{row['id']}", row["id"] in ticked
+        )
         for row in rows
     ]
 
 
 @pages.get("/{customer}/groups/{group}/add/{kind}", permission=Permission.GROUPS_WRITE)
-async def choose(visit: Visit) -> Answer:
+async def choose(visit: Visit) -> Response:
     return await _choose(visit, visit.asked("q"), _ticked(visit.query))
 
 
 @pages.post("/{customer}/groups/{group}/add/{kind}", permission=Permission.GROUPS_WRITE)
-async def add(visit: Visit) -> Answer:
+async def add(visit: Visit) -> Response:
     kind, ids = _kind(visit), _ticked(visit.form)
     if (wrong := _wrong(visit, ids)).texts:
         return await _choose(visit, visit.sent("q"), ids, wrong)
@@ -142,7 +146,7 @@ async def add(visit: Visit) -> Answer:
 
 
 @pages.post("/{customer}/groups/{group}/remove/{kind}", permission=Permission.GROUPS_WRITE)
-async def remove(visit: Visit) -> Answer:
+async def remove(visit: Visit) -> Response:
     kind, ids = _kind(visit), _ticked(visit.form)
     if (wrong := _wrong(visit, ids)).texts:
         return await _results(visit, kind, [], wrong)
@@ -153,7 +157,7 @@ async def remove(visit: Visit) -> Answer:
     return await _each(visit, kind, ids, take)
 
 
-async def _each(visit: Visit, kind: Kind, ids: Sequence[int], act: Callable[[int], Any]) -> Answer:
+async def _each(visit: Visit, kind: MemberKind, ids: Sequence[int], act: Callable[[int], Any]) -> Response:
     """Do it one by one; each that is refused is told, with its reason."""
     refused: list[tuple[int, str]] = []
     for id in ids:
@@ -169,15 +173,15 @@ async def _each(visit: Visit, kind: Kind, ids: Sequence[int], act: Callable[[int
 
 
 async def _results(
-    visit: Visit, kind: Kind, refused: Sequence[Mapping[str, str]], wrong: Wrong = RIGHT, done: int = 0
-) -> Answer:
+    visit: Visit, kind: MemberKind, refused: Sequence[Mapping[str, str]], wrong: FormErrors = RIGHT, done: int = 0
+) -> Response:
     return await page(
         visit, "group_results.html", status=wrong.status, section=SECTION, back=_page(visit), refused=refused,
         done=done, wrong=wrong, title=titles(visit)[kind.name]["many"], group=await _group(visit),
     )  # fmt: skip
 
 
-async def _choose(visit: Visit, text: str, ticked: Sequence[int], wrong: Wrong = RIGHT) -> Answer:
+async def _choose(visit: Visit, text: str, ticked: Sequence[int], wrong: FormErrors = RIGHT) -> Response:
     """Those that are not in the group and match; what is ticked stays, whatever is searched for next."""
     kind, group = _kind(visit), await _group(visit)
     outside = f"not groups/any(g:g/id eq {group['id']})"
@@ -196,12 +200,12 @@ async def _choose(visit: Visit, text: str, ticked: Sequence[int], wrong: Wrong =
     )  # fmt: skip
 
 
-async def _asked(visit: Visit, kind: Kind, query: Mapping[str, str]) -> tuple[list[dict[str, Any]], int]:
+async def _asked(visit: Visit, kind: MemberKind, query: Mapping[str, str]) -> tuple[list[dict[str, Any]], int]:
     reply = await visit.call("GET", kind.rows, query=query)
     return reply.json, reply.total
 
 
-def _kind(visit: Visit) -> Kind:
+def _kind(visit: Visit) -> MemberKind:
     """Raises `NotFound`."""
     found = next((kind for kind in KINDS if kind.name == visit.ids["kind"]), None)
     if found is None:
@@ -214,7 +218,7 @@ def _ticked(fields: Mapping[str, Sequence[str]]) -> list[int]:
     return [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) <= DIGITS]
 
 
-def _wrong(visit: Visit, ids: Sequence[int]) -> Wrong:
+def _wrong(visit: Visit, ids: Sequence[int]) -> FormErrors:
     if not ids:
         return invalid([("", gettext(visit, "Nothing is ticked. Tick one or more first."))])
     if len(ids) > MOST:
@@ -227,7 +231,7 @@ async def _group(visit: Visit) -> dict[str, Any]:
     return (await visit.call("GET", "/groups/{groupId}", visit.ids["group"])).json
 
 
-async def _names(visit: Visit, kind: Kind, ids: Sequence[int]) -> dict[int, str]:
+async def _names(visit: Visit, kind: MemberKind, ids: Sequence[int]) -> dict[int, str]:
     """What they are called, as far as they are there."""
     try:
         rows = await rows_with(visit, kind.rows, ids, {"$select": kind.select})

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.console.rendering import page
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 
 @pages.get("/{customer}/help")
-async def help(visit: Visit) -> Answer:
+async def help(visit: Visit) -> Response:
     return await page(visit, "help.html", section="help")
 
 
 @pages.get("/{customer}/help/reference")
-async def reference(visit: Visit) -> Answer:
+async def reference(visit: Visit) -> Response:
     return await page(visit, "reference.html", section="help")

@@ -6,15 +6,15 @@ import json
 from typing import Any
 from uuid import uuid4
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.pages.car import SECTION, gone_on
 from keyrack.console.product_names import kind, named
 from keyrack.console.rendering import base, page
 from keyrack.core.errors import BadRequest, Conflict, NotFound, Refusal
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 MOST = 20  # products that a chooser offers at once; how many there are is told
 LONGEST = 200  # characters that are looked for
@@ -23,10 +23,10 @@ SHOWN = "id,type,serialNumber,uniqueId"
 
 
 @pages.get("/{customer}/choices/products", permission=Permission.PRODUCTS_READ)
-async def products(visit: Visit) -> Answer:
+async def products(visit: Visit) -> Response:
     """What can be installed and matches what is typed, for a chooser."""
     options, total = await _found(visit, visit.asked("q"))
-    return Answer(200, json.dumps({"options": options, "total": total}).encode())
+    return Response(200, json.dumps({"options": options, "total": total}).encode())
 
 
 async def _found(visit: Visit, text: str) -> tuple[list[dict[str, Any]], int]:
@@ -44,12 +44,12 @@ def _option(visit: Visit, product: dict[str, Any]) -> dict[str, Any]:
 
 
 @pages.get("/{customer}/cars/{carId}/install", permission=Permission.INSTALLATIONS_WRITE)
-async def ask_to_install(visit: Visit) -> Answer:
+async def ask_to_install(visit: Visit) -> Response:
     return await _install(visit)
 
 
 @pages.post("/{customer}/cars/{carId}/install", permission=Permission.INSTALLATIONS_WRITE)
-async def install(visit: Visit) -> Answer:
+async def install(visit: Visit) -> Response:
     if visit.sent("find"):  # the search of who has no script
         return await _install(visit)
     product = visit.sent("product")
@@ -64,7 +64,7 @@ async def install(visit: Visit) -> Answer:
     return gone_on(visit, f"{_car(visit)}?installed={product}")
 
 
-async def _install(visit: Visit, refusal: Refusal | None = None, wrong: str = "") -> Answer:
+async def _install(visit: Visit, refusal: Refusal | None = None, wrong: str = "") -> Response:
     car = (await visit.call("GET", "/cars/{carId}", visit.ids["carId"])).json
     chosen = visit.sent("product")
     options, total = await _found(visit, visit.sent("search_product"))
@@ -91,12 +91,12 @@ async def _in_the_way(visit: Visit, car: int, chosen: str) -> dict[str, Any]:
 
 
 @pages.get("/{customer}/cars/{carId}/products/{productId}/uninstall", permission=Permission.INSTALLATIONS_WRITE)
-async def ask_to_uninstall(visit: Visit) -> Answer:
+async def ask_to_uninstall(visit: Visit) -> Response:
     return await _uninstall(visit)
 
 
 @pages.post("/{customer}/cars/{carId}/products/{productId}/uninstall", permission=Permission.INSTALLATIONS_WRITE)
-async def uninstall(visit: Visit) -> Answer:
+async def uninstall(visit: Visit) -> Response:
     product = (await visit.call("GET", "/products/{productId}", visit.ids["productId"])).json
     car = (await visit.call("GET", "/cars/{carId}", visit.ids["carId"])).json
     body = {"carId": car["id"], "productId": product["id"]}
@@ -107,7 +107,7 @@ async def uninstall(visit: Visit) -> Answer:
     return gone_on(visit, f"{_car(visit)}?uninstalled={product['id']}")
 
 
-async def _uninstall(visit: Visit, refusal: Refusal | None = None) -> Answer:
+async def _uninstall(visit: Visit, refusal: Refusal | None = None) -> Response:
     """The confirmation, which says how many assignments end with it, to who may know."""
     car = (await visit.call("GET", "/cars/{carId}", visit.ids["carId"])).json
     expand = {"$expand": "car($select=id,name)"}

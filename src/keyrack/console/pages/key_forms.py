@@ -7,22 +7,22 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.choices import plain
 from keyrack.console.rendering import base, gettext, page, part
 from keyrack.core.error_codes import NOTHING_HERE
 from keyrack.core.errors import NotFound
-from keyrack.http.page_router import BELOW, Pages, Visit
+from keyrack.http.page_router import BELOW, ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 SECTION = "key-forms"
 BY_BRAND = {"$apply": "groupby((brand),aggregate(keyForm/id with countdistinct as forms))"}
 
 
 @dataclass(frozen=True)
-class Box:
+class FittingBox:
     """A box that fits."""
 
     name: str
@@ -30,7 +30,7 @@ class Box:
 
 
 @dataclass
-class Form:
+class KeyFormView:
     """A form of a key. `drawing` is the address of its picture, "" where the picture is not on this server."""
 
     id: int
@@ -38,11 +38,11 @@ class Form:
     drawing: str
     elsewhere: str  # the address of a picture that is on another server
     address: str  # of its page
-    boxes: list[Box] = field(default_factory=list[Box])
+    boxes: list[FittingBox] = field(default_factory=list[FittingBox])
 
 
 @pages.get("/{customer}/key-forms", permission=Permission.KEYS_READ)
-async def key_forms(visit: Visit) -> Answer:
+async def key_forms(visit: Visit) -> Response:
     """All brands, or the key forms of one, or one of these: the address says which."""
     brand, q = visit.asked("brand").strip(), visit.asked("q").strip()
     if not brand:
@@ -62,8 +62,8 @@ async def key_forms(visit: Visit) -> Answer:
     )  # fmt: skip
 
 
-async def _page(visit: Visit, **known: Any) -> Answer:
-    forms: list[Form] = known["forms"]
+async def _page(visit: Visit, **known: Any) -> Response:
+    forms: list[KeyFormView] = known["forms"]
     words = {form.id: _words(visit, form) for form in forms}
     about: dict[str, Any] = {"address": _address(visit), "count": len(forms), "words": words, **known}
     if visit.partial:
@@ -83,15 +83,15 @@ async def _brands(visit: Visit) -> list[dict[str, Any]]:
     return [{**row, "address": _address(visit, row["brand"])} for row in rows]
 
 
-async def _forms(visit: Visit, brand: str) -> list[Form]:
+async def _forms(visit: Visit, brand: str) -> list[KeyFormView]:
     """The forms of a brand, none for a brand that nobody knows; the same form may be pressed by several boxes."""
     name = brand.lower().replace("'", "''")
     query = {"$filter": f"tolower(brand) eq '{name}'", "$orderby": "id"}
     return _gathered(visit, brand, (await visit.call("GET", "/keys", query=query)).json)
 
 
-def _gathered(visit: Visit, brand: str, rows: Iterable[Mapping[str, Any]]) -> list[Form]:
-    found: dict[int, Form] = {}
+def _gathered(visit: Visit, brand: str, rows: Iterable[Mapping[str, Any]]) -> list[KeyFormView]:
+    found: dict[int, KeyFormView] = {}
     own = visit.settings.public_url.rstrip("/") + "/"
     for row in rows:
         key: Mapping[str, Any] = row["keyForm"]
@@ -99,14 +99,14 @@ def _gathered(visit: Visit, brand: str, rows: Iterable[Mapping[str, Any]]) -> li
         ours = picture.startswith(own)
         drawing = urlsplit(picture).path if ours else ""
         form = found.setdefault(
-            id, Form(id, name, drawing, "" if ours else picture, _address(visit, brand, id))
+            id, KeyFormView(id, name, drawing, "" if ours else picture, _address(visit, brand, id))
         )  # fmt: skip
         if row["boxName"]:
-            form.boxes.append(Box(row["boxName"], row["boxSapNumber"] or ""))
+            form.boxes.append(FittingBox(row["boxName"], row["boxSapNumber"] or ""))
     return list(found.values())
 
 
-def _words(visit: Visit, form: Form) -> str:
+def _words(visit: Visit, form: KeyFormView) -> str:
     """The drawing in words, for who does not see it."""
     boxes = ", ".join(box.name for box in form.boxes)
     if boxes:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from urllib.parse import quote, unquote
 
-from keyrack.api.exchange import Answer, answer
+from keyrack.api.exchange import Response, answer
 from keyrack.console.pages.settings import zones
 from keyrack.console.rendering import gettext, plain, redirect, root
-from keyrack.core.error_codes import NOTHING_HERE, Reason
+from keyrack.core.error_codes import NOTHING_HERE, ErrorCode
 from keyrack.core.errors import NotFound, Refusal, TooManyRequests, WrongCredentials
 from keyrack.http import sso_pages
-from keyrack.http.page_router import BELOW, Pages, Visit, customer_of, first_customer
+from keyrack.http.page_router import BELOW, ConsolePages, Visit, customer_of, first_customer
 
-pages = Pages()
+pages = ConsolePages()
 
-NOBODYS = Reason(
+NOBODYS = ErrorCode(
     "no-customer-of-manager",
     "You act for no customer yet.",
     "Ask whoever runs this server to give you one: keyrack manager change --customer.",
@@ -25,7 +25,7 @@ NEXT = 2_000  # characters of where to go after signing in
 
 
 @pages.get("")
-async def front(visit: Visit) -> Answer:
+async def front(visit: Visit) -> Response:
     """Go on to a customer: the one that is asked for, else the first."""
     return redirect(f"{root(visit)}/{_customer(visit)}")
 
@@ -40,12 +40,12 @@ def _customer(visit: Visit) -> int:
 
 
 @pages.get("/sign-in", open=True)
-async def form(visit: Visit) -> Answer:
+async def form(visit: Visit) -> Response:
     return await _form(visit)
 
 
 @pages.post("/sign-in", open=True)
-async def sign_in(visit: Visit) -> Answer:
+async def sign_in(visit: Visit) -> Response:
     username, password = visit.sent("username"), visit.form.get("password", [""])[-1]
     try:
         if not username or not password or len(username) > LONGEST or len(password) > LONGEST or "\0" in username:
@@ -62,13 +62,13 @@ async def sign_in(visit: Visit) -> Answer:
 
 
 @pages.get("/sign-in/second", open=True)
-async def second(visit: Visit) -> Answer:
+async def second(visit: Visit) -> Response:
     """The page for the second factor of who has shown a password."""
     return await _second(visit)
 
 
 @pages.post("/sign-in/second", open=True)
-async def show_code(visit: Visit) -> Answer:
+async def show_code(visit: Visit) -> Response:
     code = visit.sent("code")
     try:
         if not code or len(code) > LONGEST_CODE:
@@ -83,7 +83,7 @@ async def show_code(visit: Visit) -> Answer:
 
 
 @pages.post("/sign-in/challenge", open=True)
-async def challenge(visit: Visit) -> Answer:
+async def challenge(visit: Visit) -> Response:
     """What the script of the page has a passkey sign: JSON."""
     options = await visit.challenge()
     if options is None:
@@ -92,7 +92,7 @@ async def challenge(visit: Visit) -> Answer:
 
 
 @pages.post("/sign-in/passkey", open=True)
-async def show_passkey(visit: Visit) -> Answer:
+async def show_passkey(visit: Visit) -> Response:
     try:
         signed_in = await visit.show_passkey(visit.sent("credential"))
     except (WrongCredentials, TooManyRequests) as refusal:
@@ -101,7 +101,7 @@ async def show_passkey(visit: Visit) -> Answer:
     return redirect(offer(visit, visit.sent("next")))
 
 
-async def _second(visit: Visit, refusal: Refusal | None = None) -> Answer:
+async def _second(visit: Visit, refusal: Refusal | None = None) -> Response:
     step = await visit.waiting()
     if step is None:
         return _again(visit)
@@ -114,7 +114,7 @@ async def _second(visit: Visit, refusal: Refusal | None = None) -> Answer:
     )  # fmt: skip
 
 
-def _again(visit: Visit) -> Answer:
+def _again(visit: Visit) -> Response:
     """Back to the first page: what was waited for is over."""
     next = visit.sent("next") or visit.asked("next")
     return redirect(f"{root(visit)}/sign-in?over&next={quote(next, safe='')}")
@@ -126,13 +126,13 @@ def _too_many(visit: Visit, refusal: Refusal) -> str:
 
 
 @pages.post("/sign-out", open=True)
-async def sign_out(visit: Visit) -> Answer:
+async def sign_out(visit: Visit) -> Response:
     if address := await sso_pages.sign_out(visit):
         return onward(visit, address)
     return redirect(f"{root(visit)}/sign-in?out")
 
 
-def onward(visit: Visit, address: str, said: str = "") -> Answer:
+def onward(visit: Visit, address: str, said: str = "") -> Response:
     """A page that goes on to a provider by itself. A redirect would not do: it counts as sent by the form, which the
     policy of the pages forbids wherever a provider leads on to (CSP 3, section 4.2.4)."""
     told = said or gettext(visit, "You are being led on to your provider.")
@@ -144,7 +144,7 @@ def zone(name: str) -> str | None:
     return name if name in dict(zones()) else None
 
 
-async def _form(visit: Visit, refusal: Refusal | None = None, *, by_passkey: bool = False) -> Answer:
+async def _form(visit: Visit, refusal: Refusal | None = None, *, by_passkey: bool = False) -> Response:
     wrong = gettext(visit, "That took too long. Sign in again.") if "over" in visit.query else ""
     if isinstance(refusal, TooManyRequests):
         wrong = _too_many(visit, refusal)

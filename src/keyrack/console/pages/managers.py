@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import ROLES, Permission, Role
 from keyrack.console import group_scope_field
 from keyrack.console.forbidden import NAMES
-from keyrack.console.form_errors import RIGHT, SHOWN, Wrong, invalid, key, refused
+from keyrack.console.form_errors import RIGHT, SHOWN, FormErrors, invalid, key, refused
 from keyrack.console.group_scope_field import FleetPart
 from keyrack.console.languages import N_
 from keyrack.console.rendering import base, gettext, page, redirect
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 SECTION = "settings"
 DONE = {
@@ -30,11 +30,11 @@ WORDS = {"/emailAddress": ("address", NO_ADDRESS), "/role": ("role", NO_ROLE)}
 
 
 @pages.get("/{customer}/settings/managers", permission=Permission.MANAGERS_READ)
-async def managers(visit: Visit) -> Answer:
+async def managers(visit: Visit) -> Response:
     return await _managers(visit)
 
 
-async def _managers(visit: Visit, wrong: Wrong = RIGHT) -> Answer:
+async def _managers(visit: Visit, wrong: FormErrors = RIGHT) -> Response:
     rows = (await visit.call("GET", "/managers", query={"$orderby": "username"})).json
     invited = (await visit.call("GET", "/invitations", query={"$orderby": "created desc"})).json
     return await page(
@@ -50,11 +50,11 @@ def _roles(visit: Visit) -> list[tuple[str, str]]:
 
 
 @pages.get("/{customer}/settings/managers/invite", permission=Permission.MANAGERS_WRITE)
-async def form(visit: Visit) -> Answer:
+async def form(visit: Visit) -> Response:
     return await _form(visit, {"address": "", "role": ""}, RIGHT, await group_scope_field.of_groups(visit, None))
 
 
-async def _form(visit: Visit, typed: dict[str, str], wrong: Wrong, part: FleetPart) -> Answer:
+async def _form(visit: Visit, typed: dict[str, str], wrong: FormErrors, part: FleetPart) -> Response:
     return await page(
         visit, "manager_invite.html", status=wrong.status, section=SECTION, typed=typed, wrong=wrong,
         roles=_roles(visit), back=f"{base(visit)}/settings/managers", key=key(visit),
@@ -63,7 +63,7 @@ async def _form(visit: Visit, typed: dict[str, str], wrong: Wrong, part: FleetPa
 
 
 @pages.post("/{customer}/settings/managers/invite", secret=True, permission=Permission.MANAGERS_WRITE)
-async def invite(visit: Visit) -> Answer:
+async def invite(visit: Visit) -> Response:
     typed = {"address": visit.sent("address"), "role": visit.sent("role")}
     part = await group_scope_field.sent(visit)
     no_role = "" if typed["role"] else gettext(visit, NO_ROLE)
@@ -81,19 +81,19 @@ async def invite(visit: Visit) -> Answer:
 
 
 @pages.post("/{customer}/settings/managers/{manager}/role", permission=Permission.MANAGERS_WRITE)
-async def change(visit: Visit) -> Answer:
+async def change(visit: Visit) -> Response:
     await visit.call("GET", "/managers/{managerId}", visit.ids["manager"])
     step = {"op": "replace", "path": "/role", "value": visit.sent("role")}
     return await _done(visit, "role", "PATCH", "/managers/{managerId}", visit.ids["manager"], body=[step])
 
 
 @pages.get("/{customer}/settings/managers/{manager}/groups", permission=Permission.MANAGERS_WRITE)
-async def limits(visit: Visit) -> Answer:
+async def limits(visit: Visit) -> Response:
     known = (await visit.call("GET", "/managers/{managerId}", visit.ids["manager"])).json
     return await _limit(visit, known, await group_scope_field.of_groups(visit, known["groups"]), RIGHT)
 
 
-async def _limit(visit: Visit, known: Mapping[str, Any], part: FleetPart, wrong: Wrong) -> Answer:
+async def _limit(visit: Visit, known: Mapping[str, Any], part: FleetPart, wrong: FormErrors) -> Response:
     return await page(
         visit, "manager_groups.html", status=wrong.status, section=SECTION, manager=known, part=part, wrong=wrong,
         back=f"{base(visit)}/settings/managers",
@@ -101,7 +101,7 @@ async def _limit(visit: Visit, known: Mapping[str, Any], part: FleetPart, wrong:
 
 
 @pages.post("/{customer}/settings/managers/{manager}/groups", permission=Permission.MANAGERS_WRITE)
-async def limit(visit: Visit) -> Answer:
+async def limit(visit: Visit) -> Response:
     known = (await visit.call("GET", "/managers/{managerId}", visit.ids["manager"])).json
     part = await group_scope_field.sent(visit)
     if wrong := invalid([("groups", group_scope_field.wrong(visit, part))]).texts:
@@ -113,7 +113,7 @@ async def limit(visit: Visit) -> Answer:
 
 
 @pages.get("/{customer}/settings/managers/{manager}/remove", permission=Permission.MANAGERS_WRITE)
-async def confirm(visit: Visit) -> Answer:
+async def confirm(visit: Visit) -> Response:
     known = (await visit.call("GET", "/managers/{managerId}", visit.ids["manager"])).json
     own = known["id"] == visit.person.manager.id
     return await page(
@@ -122,16 +122,16 @@ async def confirm(visit: Visit) -> Answer:
 
 
 @pages.post("/{customer}/settings/managers/{manager}/remove", permission=Permission.MANAGERS_WRITE)
-async def remove(visit: Visit) -> Answer:
+async def remove(visit: Visit) -> Response:
     return await _done(visit, "removed", "DELETE", "/managers/{managerId}", visit.ids["manager"])
 
 
 @pages.post("/{customer}/settings/invitations/withdraw", permission=Permission.MANAGERS_WRITE)
-async def withdraw(visit: Visit) -> Answer:
+async def withdraw(visit: Visit) -> Response:
     return await _done(visit, "withdrawn", "DELETE", "/invitations/{invitationId}", visit.sent("invitation"))
 
 
-async def _done(visit: Visit, done: str, method: str, path: str, *ids: object, **more: Any) -> Answer:
+async def _done(visit: Visit, done: str, method: str, path: str, *ids: object, **more: Any) -> Response:
     """Do it and go back to the list; what is refused is said there."""
     own = ids and str(ids[0]) == str(visit.person.manager.id) and method != "PATCH"
     try:

@@ -6,26 +6,26 @@ import json
 
 import segno
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission, Role
 from keyrack.console.forbidden import NAMES
 from keyrack.console.pages.settings import SECTION
 from keyrack.console.rendering import base, gettext, page, redirect, why
 from keyrack.core.errors import Refusal, Unauthorized
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 OF_CODE = ("otp", "mfa")  # what a code adds to how somebody has signed in (RFC 8176)
 SIGN_IN_AGAIN = "sign-in-again"
 
 
 @pages.get("/{customer}/settings/factors")
-async def factors(visit: Visit) -> Answer:
+async def factors(visit: Visit) -> Response:
     return await _factors(visit)
 
 
-async def _factors(visit: Visit, refusal: Refusal | None = None) -> Answer:
+async def _factors(visit: Visit, refusal: Refusal | None = None) -> Response:
     may_rule = visit.may(Permission.MANAGERS_WRITE)
     known = (await visit.call("GET", "/me/factors")).json
     passkeys = (await visit.call("GET", "/me/passkeys", query={"$orderby": "createdAt"})).json
@@ -40,7 +40,7 @@ async def _factors(visit: Visit, refusal: Refusal | None = None) -> Answer:
 
 
 @pages.post("/{customer}/settings/factors/passkeys")
-async def add_passkey(visit: Visit) -> Answer:
+async def add_passkey(visit: Visit) -> Response:
     name = visit.sent("name") or gettext(visit, "Passkey")
     try:
         body = {"name": name, "credential": _credential(visit)}
@@ -54,12 +54,12 @@ async def add_passkey(visit: Visit) -> Answer:
 
 
 @pages.post("/{customer}/settings/factors/passkeys/remove")
-async def remove_passkey(visit: Visit) -> Answer:
+async def remove_passkey(visit: Visit) -> Response:
     return await _done(visit, "removed", "DELETE", "/me/passkeys/{passkeyId}", visit.sent("passkey"))
 
 
 @pages.post("/{customer}/settings/factors/app", secret=True)
-async def begin_app(visit: Visit) -> Answer:
+async def begin_app(visit: Visit) -> Response:
     try:
         made = (await visit.call("POST", "/me/totp")).json
     except Unauthorized:
@@ -69,7 +69,7 @@ async def begin_app(visit: Visit) -> Answer:
     return await _app(visit, made["secret"], made["uri"])
 
 
-async def _app(visit: Visit, secret: str, uri: str, wrong: str = "", status: int = 200) -> Answer:
+async def _app(visit: Visit, secret: str, uri: str, wrong: str = "", status: int = 200) -> Response:
     qr = segno.make(uri, micro=False).svg_data_uri(scale=5, border=4, light="#fff", dark="#000")
     return await page(
         visit, "factors_app.html", status=status, section=SECTION, secret=secret, uri=uri, qr=qr, wrong=wrong
@@ -77,7 +77,7 @@ async def _app(visit: Visit, secret: str, uri: str, wrong: str = "", status: int
 
 
 @pages.post("/{customer}/settings/factors/app/confirm", secret=True)
-async def confirm_app(visit: Visit) -> Answer:
+async def confirm_app(visit: Visit) -> Response:
     try:
         await visit.call("PUT", "/me/totp", body={"code": visit.sent("code")})
     except Unauthorized:
@@ -92,12 +92,12 @@ async def confirm_app(visit: Visit) -> Answer:
 
 
 @pages.post("/{customer}/settings/factors/app/remove")
-async def remove_app(visit: Visit) -> Answer:
+async def remove_app(visit: Visit) -> Response:
     return await _done(visit, "removed", "DELETE", "/me/totp")
 
 
 @pages.post("/{customer}/settings/factors/recovery", secret=True)
-async def renew_recovery(visit: Visit) -> Answer:
+async def renew_recovery(visit: Visit) -> Response:
     try:
         made = (await visit.call("POST", "/me/recovery-codes")).json
     except Unauthorized:
@@ -108,13 +108,13 @@ async def renew_recovery(visit: Visit) -> Answer:
 
 
 @pages.post("/{customer}/settings/factors/rules", permission=Permission.MANAGERS_WRITE)
-async def set_rules(visit: Visit) -> Answer:
+async def set_rules(visit: Visit) -> Response:
     known = {str(role) for role in Role}
     roles = [role for role in visit.form.get("role", []) if role in known]
     return await _done(visit, "rules", "PUT", "/factor-rules", body={"roles": roles})
 
 
-async def _done(visit: Visit, saved: str, method: str, path: str, *ids: str, body: object = None) -> Answer:
+async def _done(visit: Visit, saved: str, method: str, path: str, *ids: str, body: object = None) -> Response:
     try:
         await visit.call(method, path, *ids, body=body)
     except Unauthorized:
@@ -124,7 +124,7 @@ async def _done(visit: Visit, saved: str, method: str, path: str, *ids: str, bod
     return _saved(visit, saved)
 
 
-def _saved(visit: Visit, what: str) -> Answer:
+def _saved(visit: Visit, what: str) -> Response:
     return redirect(f"{base(visit)}/settings/factors?saved={what}")
 
 

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.choices import of_car, of_user
 from keyrack.console.failure_hints import mend, reason
 from keyrack.console.languages import N_
 from keyrack.console.rendering import base, clock, gettext, live_id, page
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 TITLES = {
     "CreateAssignment": N_("New assignment"),
@@ -24,7 +24,7 @@ TITLES = {
 
 
 @pages.get("/{customer}/operations/{operation}", permission=Permission.OPERATIONS_READ)
-async def operation(visit: Visit) -> Answer:
+async def operation(visit: Visit) -> Response:
     at = await live_id(visit)
     expand = "car,user" if visit.may(Permission.USERS_READ) else "car"
     reply = await visit.call("GET", "/operations/{operationId}", visit.ids["operation"], query={"$expand": expand})

@@ -8,7 +8,7 @@ from typing import Any
 
 from babel.numbers import format_decimal
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.languages import N_
 from keyrack.console.lists.boxes import BOXES, SERVICES
@@ -19,13 +19,13 @@ from keyrack.console.lists.deliveries import DELIVERIES
 from keyrack.console.lists.history import OPERATIONS
 from keyrack.console.lists.people import ASSIGNMENTS
 from keyrack.console.lists.query import condition
-from keyrack.console.lists.state import State
+from keyrack.console.lists.state import ListState
 from keyrack.console.lists.view import address
 from keyrack.console.map_tiles import streets
 from keyrack.console.rendering import clock, gettext, live_id, page, part
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 UNSEEN_DAYS = 7  # in which a car's unit has told nothing; the list of cars says the same
 NUMBER = {"$count": "true", "$top": "0"}  # how many there are, and none of them
@@ -39,7 +39,7 @@ class Figure:
     """How many rows a list has with these filters, to which it leads; `kind` is how bad it is that there are any. One
     that is `rare` is shown only where there are."""
 
-    state: State
+    state: ListState
     sign: str
     name: str
     detail: str
@@ -47,8 +47,8 @@ class Figure:
     rare: bool = False
 
 
-def _of(listing: List, **filters: str) -> State:
-    return State(listing, filters=tuple(filters.items()))
+def _of(listing: List, **filters: str) -> ListState:
+    return ListState(listing, filters=tuple(filters.items()))
 
 
 FIGURES = (
@@ -75,7 +75,7 @@ FIGURES = (
 
 
 @pages.get("/{customer}", permission=Permission.CARS_READ)
-async def overview(visit: Visit) -> Answer:
+async def overview(visit: Visit) -> Response:
     """The figures, and the map with the cars on it, or the cars for who may not know places; as a part the figures."""
     if visit.partial:
         return await part(visit, "overview.html", "tiles", tiles=await _tiles(visit))

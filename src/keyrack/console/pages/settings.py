@@ -7,15 +7,15 @@ from functools import cache
 from typing import Any
 from zoneinfo import available_timezones
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.languages import LANGUAGES, N_
 from keyrack.console.rendering import SYSTEM, base, gettext, page, redirect, why
 from keyrack.console.user_agents import parts, shortened
 from keyrack.core.errors import Refusal, Unauthorized
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 SECTION = "settings"
 NOT_PLACES = ("Etc/", "SystemV/", "US/")  # names of zones that are no places
@@ -41,11 +41,11 @@ def zones() -> list[tuple[str, str]]:
 
 
 @pages.get("/{customer}/settings")
-async def settings(visit: Visit) -> Answer:
+async def settings(visit: Visit) -> Response:
     return await _settings(visit)
 
 
-async def _settings(visit: Visit, wrong: Refusal | None = None) -> Answer:
+async def _settings(visit: Visit, wrong: Refusal | None = None) -> Response:
     me = (await visit.call("GET", "/me")).json
     sessions = (await visit.call("GET", "/sessions", query={"$orderby": "lastSeen desc"})).json
     may_know = visit.may(Permission.CUSTOMER_READ)
@@ -76,7 +76,7 @@ def _wrong(visit: Visit, wrong: Refusal | None) -> dict[str, str]:
 
 
 @pages.post("/{customer}/settings/preferences")
-async def prefer(visit: Visit) -> Answer:
+async def prefer(visit: Visit) -> Response:
     wanted = {"language": visit.sent("language"), "timeZone": visit.sent("time_zone"), "theme": visit.sent("theme")}
     body = {name: None if value == SYSTEM else value for name, value in wanted.items()}
     await visit.call("PUT", "/me/preferences", body=body)
@@ -84,7 +84,7 @@ async def prefer(visit: Visit) -> Answer:
 
 
 @pages.post("/{customer}/settings/password")
-async def change_password(visit: Visit) -> Answer:
+async def change_password(visit: Visit) -> Response:
     """It ends every session; the one of this browser begins anew."""
     current, new = (visit.form.get(name, [""])[-1] for name in ("current_password", "new_password"))
     try:
@@ -100,7 +100,7 @@ async def change_password(visit: Visit) -> Answer:
 
 
 @pages.post("/{customer}/settings/sessions")
-async def end_sessions(visit: Visit) -> Answer:
+async def end_sessions(visit: Visit) -> Response:
     """End one session, or all of them."""
     if ended := visit.sent("session"):
         await visit.call("DELETE", "/sessions/{sessionId}", ended)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from urllib.parse import quote
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.console.languages import N_
 from keyrack.console.pages.login import NEXT, offer, onward, zone
 from keyrack.console.pages.settings import SECTION
 from keyrack.console.rendering import base, gettext, page, plain, redirect, root, why
 from keyrack.core.errors import Conflict
 from keyrack.http import sso_pages
-from keyrack.http.page_router import Pages, Visit
-from keyrack.http.sso_pages import Outcome
+from keyrack.http.page_router import ConsolePages, Visit
+from keyrack.http.sso_pages import SsoResult
 
-pages = Pages()
+pages = ConsolePages()
 
 # Why nobody is signed in -> in words; no more than they say is told to who has not shown who they are
 WORDS = {
@@ -33,20 +33,20 @@ WORDS = {
 
 
 @pages.post("/sign-in/provider", open=True)
-async def begin(visit: Visit) -> Answer:
+async def begin(visit: Visit) -> Response:
     name, next = visit.sent("name"), visit.sent("next")[:NEXT]
     return _onward(visit, await sso_pages.begin(visit, name, next, zone(visit.sent("time_zone"))))
 
 
 @pages.post("/invitation/provider", open=True)
-async def accept(visit: Visit) -> Answer:
+async def accept(visit: Visit) -> Response:
     """Accept an invitation by an account that somebody has elsewhere."""
     name, code = visit.sent("name"), visit.sent("code")
     return _onward(visit, await sso_pages.begin(visit, name, "", zone(visit.sent("time_zone")), code=code))
 
 
 @pages.get("/sign-in/callback", open=True)
-async def callback(visit: Visit) -> Answer:
+async def callback(visit: Visit) -> Response:
     """Where providers send people back to."""
     outcome = await sso_pages.finish(visit)
     if outcome.why:
@@ -61,11 +61,11 @@ async def callback(visit: Visit) -> Answer:
 
 
 @pages.get("/{customer}/settings/accounts")
-async def accounts(visit: Visit) -> Answer:
+async def accounts(visit: Visit) -> Response:
     return await _accounts(visit)
 
 
-async def _accounts(visit: Visit, wrong: str = "") -> Answer:
+async def _accounts(visit: Visit, wrong: str = "") -> Response:
     connected = (await visit.call("GET", "/me/identities", query={"$orderby": "label"})).json
     names = {account["provider"] for account in connected}
     others = [(name, label) for name, label in await sso_pages.offered(visit) if name not in names]
@@ -76,7 +76,7 @@ async def _accounts(visit: Visit, wrong: str = "") -> Answer:
 
 
 @pages.post("/{customer}/settings/accounts/connect")
-async def connect(visit: Visit) -> Answer:
+async def connect(visit: Visit) -> Response:
     """Only soon after signing in: whoever finds a browser open is not to stay in by an account of theirs."""
     if visit.person.session.began + 60 * visit.settings.fresh_sign_in_minutes < time.time():
         return await _accounts(visit, gettext(visit, "You signed in some time ago. Sign out and in again first."))
@@ -85,7 +85,7 @@ async def connect(visit: Visit) -> Answer:
 
 
 @pages.post("/{customer}/settings/accounts/disconnect")
-async def disconnect(visit: Visit) -> Answer:
+async def disconnect(visit: Visit) -> Response:
     try:
         await visit.call("DELETE", "/me/identities/{identityId}", visit.sent("account"))
     except Conflict as refusal:
@@ -93,9 +93,9 @@ async def disconnect(visit: Visit) -> Answer:
     return redirect(f"{base(visit)}/settings/accounts?saved=disconnected")
 
 
-def _onward(visit: Visit, outcome: Outcome) -> Answer:
+def _onward(visit: Visit, outcome: SsoResult) -> Response:
     return _failed(visit, outcome) if outcome.why else onward(visit, outcome.next)
 
 
-def _failed(visit: Visit, outcome: Outcome) -> Answer:
+def _failed(visit: Visit, outcome: SsoResult) -> Response:
     return plain(visit, "not_signed_in.html", status=403, said=gettext(visit, WORDS[outcome.why]), back=root(visit))

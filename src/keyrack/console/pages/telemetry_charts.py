@@ -24,7 +24,7 @@ Bucket = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Level:
+class TelemetrySeries:
     """One member over the time: what was told last, and when; the least and the most. `line` and `span` are paths of
     SVG: the last value of each bucket, and from its least to its most; where nothing was told there is a gap."""
 
@@ -47,7 +47,7 @@ class Levels:
     begins: str
     ends: str
     electric: bool
-    levels: list[Level]
+    levels: list[TelemetrySeries]
     rows: list[tuple[str, list[Bucket | None]]]
     refused: str = ""
 
@@ -84,7 +84,7 @@ def _rows(told: dict[str, list[Bucket]]) -> list[tuple[str, list[Bucket | None]]
     return [(time, [buckets.get(time) for buckets in at.values()]) for time in times]
 
 
-def _level(member: str, buckets: list[Bucket], since: datetime, wanted: Range) -> Level:
+def _level(member: str, buckets: list[Bucket], since: datetime, wanted: Range) -> TelemetrySeries:
     least, most = min(bucket["min"] for bucket in buckets), max(bucket["max"] for bucket in buckets)
     low, high = _scale(member, least, most)
     width = WIDTH / wanted.buckets
@@ -100,7 +100,7 @@ def _level(member: str, buckets: list[Bucket], since: datetime, wanted: Range) -
             span.append(f"M{left} {top}H{right}V{bottom}H{left}Z")
         before = number
     newest = buckets[-1]
-    return Level(member, newest["last"], newest["lastDateTime"], least, most, "".join(line), "".join(span))
+    return TelemetrySeries(member, newest["last"], newest["lastDateTime"], least, most, "".join(line), "".join(span))
 
 
 def _scale(member: str, least: float, most: float) -> tuple[float, float]:

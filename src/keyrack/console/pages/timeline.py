@@ -25,7 +25,7 @@ FIRST, LAST = date(1900, 1, 1), date(2400, 1, 1)  # between which windows begin
 
 
 @dataclass(frozen=True)
-class Window:
+class TimelineWindow:
     """Whole days of the person's zone."""
 
     span: str
@@ -70,7 +70,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Entry:
+class TimelineEntry:
     """One assignment, or one thing that was asked for.
 
     `state` is `past`, `in-force`, `coming`, `pending`, `failed`, `ended` (early) or `cancelled` (before its start).
@@ -88,14 +88,14 @@ class Entry:
 class Timeline:
     """What a window shows; `more` is how many there are besides."""
 
-    window: Window
+    window: TimelineWindow
     today: date  # the first day of the window of today
     now: float | None  # where now is, None where it is outside
-    entries: list[Entry]
+    entries: list[TimelineEntry]
     more: int
 
 
-def window_of(visit: Visit) -> tuple[Window, date]:
+def window_of(visit: Visit) -> tuple[TimelineWindow, date]:
     """The window that the address asks for, and the first day of that of today; what is misspelt is today's."""
     there = clock(visit)
     span = visit.asked("span") if visit.asked("span") in SPANS else DEFAULT
@@ -104,7 +104,7 @@ def window_of(visit: Visit) -> tuple[Window, date]:
         first = date.fromisoformat(visit.asked("from")) if visit.asked("from") else today
     except ValueError:
         first = today
-    return Window(span, min(max(first, FIRST), LAST), there), today
+    return TimelineWindow(span, min(max(first, FIRST), LAST), there), today
 
 
 async def timeline(visit: Visit, car: int) -> Timeline:
@@ -133,7 +133,7 @@ async def timeline(visit: Visit, car: int) -> Timeline:
     return Timeline(window, today, place, entries, applied.total + all_asked - shown)
 
 
-def _asked(window: Window, row: dict[str, Any]) -> Entry | None:
+def _asked(window: TimelineWindow, row: dict[str, Any]) -> TimelineEntry | None:
     """What was asked for, as an entry; None for what had ended before the window."""
     if row["state"] != "Succeeded":
         return _entry(window, row["state"].lower(), row, row["end"])
@@ -143,9 +143,9 @@ def _asked(window: Window, row: dict[str, Any]) -> Entry | None:
     return _entry(window, "ended", row, end) if instant(end) > window.begins else None
 
 
-def _entry(window: Window, state: str, row: dict[str, Any], end: str | None) -> Entry:
+def _entry(window: TimelineWindow, state: str, row: dict[str, Any], end: str | None) -> TimelineEntry:
     starts = window.place(instant(row["start"]))
-    return Entry(state, row, row["start"], end, starts, window.place(instant(end) if end else None))
+    return TimelineEntry(state, row, row["start"], end, starts, window.place(instant(end) if end else None))
 
 
 def _standing(row: dict[str, Any], now: datetime) -> str:

@@ -6,23 +6,23 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.local_times import instant, utc
 from keyrack.console.map_tiles import streets
 from keyrack.console.rendering import base, clock, page
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import BadRequest
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
-NO_DAY = Reason("invalid-day", "This is no day.", "A day in an address is written as 2026-11-22.")
+NO_DAY = ErrorCode("invalid-day", "This is no day.", "A day in an address is written as 2026-11-22.")
 PLACES = 300  # of a day, at most: more are not told apart on a map
 
 
 @dataclass(frozen=True, slots=True)
-class Track:
+class DayTrack:
     """A day of a car, in the calendar of the person. `points` are as GET /cars/{carId}/track has them."""
 
     day: date
@@ -39,7 +39,7 @@ class Track:
         return self.day + timedelta(days=1) if self.day < self.today else None
 
 
-async def track_of(visit: Visit, car: object) -> Track:
+async def track_of(visit: Visit, car: object) -> DayTrack:
     """The track of a car: of the day that the address names, else of the day on which the car was last somewhere.
 
     Raises `BadRequest` for what is no day, and what GET /cars/{carId}/track refuses.
@@ -49,7 +49,7 @@ async def track_of(visit: Visit, car: object) -> Track:
     day = _day(visit) if visit.asked("day") else await _last(visit, car) or today
     begin, end = (utc(datetime.combine(day + timedelta(days=more), time(), zone)) for more in (0, 1))
     told = await visit.call("GET", "/cars/{carId}/track", car, query={"from": begin, "to": end, "points": str(PLACES)})
-    return Track(day, today, told.json["points"], told.json["count"])
+    return DayTrack(day, today, told.json["points"], told.json["count"])
 
 
 def _day(visit: Visit) -> date:
@@ -71,7 +71,7 @@ async def _last(visit: Visit, car: object) -> date | None:
 
 
 @pages.get("/{customer}/cars/{carId}/track", permission=Permission.POSITIONS_READ)
-async def track(visit: Visit) -> Answer:
+async def track(visit: Visit) -> Response:
     """The track on a page of its own."""
     car = (await visit.call("GET", "/cars/{carId}", visit.ids["carId"])).json
     return await page(

@@ -7,17 +7,17 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.choices import of_user
-from keyrack.console.form_errors import RIGHT, SHOWN, Wrong, invalid, key, refused, went
+from keyrack.console.form_errors import RIGHT, SHOWN, FormErrors, invalid, key, refused, went
 from keyrack.console.local_times import instant, utc
 from keyrack.console.pages.user_devices import phones_of
 from keyrack.console.rendering import base, gettext, live_id, page
 from keyrack.core.errors import Refusal
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 SECTION = "users"
 CAR = "car($select=id,name,licensePlate)"
@@ -28,7 +28,7 @@ NAMED = 5  # assignments that are named before they end
 
 
 @pages.get("/{customer}/users/{user}", permission=Permission.USERS_READ)
-async def person(visit: Visit) -> Answer:
+async def person(visit: Visit) -> Response:
     since = await live_id(visit)
     user = await _user(visit, **{"$expand": "groups($select=id,name;$orderby=name)"})
     now = utc(datetime.now(UTC))
@@ -89,12 +89,12 @@ def _standing(visit: Visit, row: Mapping[str, Any], now: str) -> dict[str, Any]:
 
 
 @pages.get("/{customer}/users/{user}/remove", permission=Permission.USERS_WRITE)
-async def remove_form(visit: Visit) -> Answer:
+async def remove_form(visit: Visit) -> Response:
     return await _remove_form(visit)
 
 
 @pages.post("/{customer}/users/{user}/remove", permission=Permission.USERS_WRITE)
-async def remove(visit: Visit) -> Answer:
+async def remove(visit: Visit) -> Response:
     user = await _user(visit)
     try:
         await visit.call("DELETE", "/users/assignments/customers", body={"userId": user["id"]})
@@ -103,7 +103,7 @@ async def remove(visit: Visit) -> Answer:
     return went(visit, f"{base(visit)}/users/removed")
 
 
-async def _remove_form(visit: Visit, wrong: Wrong = RIGHT) -> Answer:
+async def _remove_form(visit: Visit, wrong: FormErrors = RIGHT) -> Response:
     """Ask whether it is meant, and say what ends by it."""
     user = await _user(visit, **{"$expand": "groups/$count"})
     now = utc(datetime.now(UTC))
@@ -115,17 +115,17 @@ async def _remove_form(visit: Visit, wrong: Wrong = RIGHT) -> Answer:
 
 
 @pages.get("/{customer}/users/removed", permission=Permission.USERS_READ)
-async def removed(visit: Visit) -> Answer:
+async def removed(visit: Visit) -> Response:
     return await page(visit, "user_gone.html", section=SECTION, erased=False)
 
 
 @pages.get("/{customer}/users/{user}/erase", permission=Permission.ERASURE_WRITE)
-async def erase_form(visit: Visit) -> Answer:
+async def erase_form(visit: Visit) -> Response:
     return await _erase_form(visit)
 
 
 @pages.post("/{customer}/users/{user}/erase", permission=Permission.ERASURE_WRITE)
-async def erase(visit: Visit) -> Answer:
+async def erase(visit: Visit) -> Response:
     """Erase the person, once the name or the address was typed."""
     user = await _user(visit)
     if _plain(visit.sent("name")) not in {_plain(of_user(user).label), _plain(user["emailAddress"])}:
@@ -143,7 +143,7 @@ def _plain(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-async def _erase_form(visit: Visit, wrong: Wrong = RIGHT, refusal: Refusal | None = None) -> Answer:
+async def _erase_form(visit: Visit, wrong: FormErrors = RIGHT, refusal: Refusal | None = None) -> Response:
     user = await _user(visit)
     preview = (await visit.call("GET", "/users/{userId}/erasure", user["id"])).json
     return await page(
@@ -176,7 +176,7 @@ def _stays(visit: Visit, stays: Iterable[Mapping[str, str]]) -> list[str]:
 
 
 @pages.get("/{customer}/users/erased", permission=Permission.USERS_READ)
-async def erased(visit: Visit) -> Answer:
+async def erased(visit: Visit) -> Response:
     return await page(visit, "user_gone.html", section=SECTION, erased=True)
 
 

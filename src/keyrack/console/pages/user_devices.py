@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.choices import of_user
-from keyrack.console.form_errors import RIGHT, SHOWN, Wrong, refused, went
+from keyrack.console.form_errors import RIGHT, SHOWN, FormErrors, refused, went
 from keyrack.console.rendering import base, page
 from keyrack.core.error_codes import NOTHING_HERE
 from keyrack.core.errors import NotFound
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 SECTION = "users"
 ROWS, ROW = "/users/{userId}/devices", "/users/{userId}/devices/{deviceId}"
@@ -26,12 +26,12 @@ async def phones_of(visit: Visit, user: int) -> list[dict[str, Any]]:
 
 
 @pages.get("/{customer}/users/{user}/phones/{device}/remove", permission=Permission.USERS_WRITE)
-async def remove_form(visit: Visit) -> Answer:
+async def remove_form(visit: Visit) -> Response:
     return await _remove_form(visit)
 
 
 @pages.post("/{customer}/users/{user}/phones/{device}/remove", permission=Permission.USERS_WRITE)
-async def remove(visit: Visit) -> Answer:
+async def remove(visit: Visit) -> Response:
     try:
         await visit.call("DELETE", ROW, visit.ids["user"], visit.ids["device"])
     except NotFound:  # somebody else was quicker: it is what was wanted
@@ -41,7 +41,7 @@ async def remove(visit: Visit) -> Answer:
     return went(visit, f"{_page(visit)}?phone-removed")
 
 
-async def _remove_form(visit: Visit, wrong: Wrong = RIGHT) -> Answer:
+async def _remove_form(visit: Visit, wrong: FormErrors = RIGHT) -> Response:
     """Ask whether it is meant, and say what becomes of its keys."""
     user = await _user(visit)
     phones = await phones_of(visit, user["id"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.event_type_labels import NAMES, OUTCOMES, Kinds, kinds
 from keyrack.console.form_errors import key
@@ -14,9 +14,9 @@ from keyrack.console.pages.webhooks import SECTION, of_webhook
 from keyrack.console.rendering import base, gettext, page, redirect, why
 from keyrack.core.error_codes import NOTHING_HERE
 from keyrack.core.errors import NotFound, Refusal, Unauthorized
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 WRONG = {  # member -> what is wrong with it
     "url": N_(
@@ -29,11 +29,11 @@ WRONG = {  # member -> what is wrong with it
 
 
 @pages.get("/{customer}/webhooks/new", permission=Permission.WEBHOOKS_WRITE)
-async def form(visit: Visit) -> Answer:
+async def form(visit: Visit) -> Response:
     return await _form(visit, await kinds(visit), {"url": "", "secret": "", "kinds": list(OUTCOMES)})
 
 
-async def _form(visit: Visit, known: Kinds, typed: Mapping[str, Any], refusal: Refusal | None = None) -> Answer:
+async def _form(visit: Visit, known: Kinds, typed: Mapping[str, Any], refusal: Refusal | None = None) -> Response:
     return await page(
         visit, "webhook_new.html", status=refusal.status if refusal else 200, section=SECTION,
         back=f"{base(visit)}/webhooks", typed=typed, wrong=_wrong(visit, refusal) if refusal else {},
@@ -42,7 +42,7 @@ async def _form(visit: Visit, known: Kinds, typed: Mapping[str, Any], refusal: R
 
 
 @pages.post("/{customer}/webhooks/new", secret=True, permission=Permission.WEBHOOKS_WRITE)
-async def add(visit: Visit) -> Answer:
+async def add(visit: Visit) -> Response:
     known = await kinds(visit)
     typed = {"url": visit.sent("url"), "secret": visit.sent("secret"), "kinds": known.sent(visit)}
     try:
@@ -68,7 +68,7 @@ def _wrong(visit: Visit, refusal: Refusal) -> dict[str, str]:
 
 
 @pages.post("/{customer}/webhooks/{webhook}/rotate", secret=True, permission=Permission.WEBHOOKS_WRITE)
-async def rotate(visit: Visit) -> Answer:
+async def rotate(visit: Visit) -> Response:
     """A new signing secret, shown here alone."""
     made = await visit.call(
         "POST", "/webhooks/{webhookId}/rotate-secret", visit.ids["webhook"], key=visit.sent("key") or None
@@ -80,7 +80,7 @@ async def rotate(visit: Visit) -> Answer:
 
 
 @pages.get("/{customer}/webhooks/{webhook}/change/{member}", permission=Permission.WEBHOOKS_WRITE)
-async def edit(visit: Visit) -> Answer:
+async def edit(visit: Visit) -> Response:
     reply = await visit.call("GET", "/webhooks/{webhookId}", visit.ids["webhook"])
     value = "" if visit.ids["member"] == "secret" else reply.json.get(visit.ids["member"])
     return await _edit(visit, reply.json, value, reply.tag)
@@ -88,7 +88,7 @@ async def edit(visit: Visit) -> Answer:
 
 async def _edit(
     visit: Visit, webhook: Mapping[str, Any], value: Any, tag: str, wrong: str = "", status: int = 200
-) -> Answer:
+) -> Response:
     """The form of one member. Raises `NotFound` for what cannot be changed so."""
     if visit.ids["member"] not in WRONG:
         raise NotFound(NOTHING_HERE)
@@ -101,7 +101,7 @@ async def _edit(
 
 
 @pages.post("/{customer}/webhooks/{webhook}/change/{member}", permission=Permission.WEBHOOKS_WRITE)
-async def change(visit: Visit) -> Answer:
+async def change(visit: Visit) -> Response:
     member = visit.ids["member"]
     value: Any = (await kinds(visit)).sent(visit) if member == "kinds" else visit.sent(member)
     step = {"op": "replace", "path": f"/{member}", "value": value}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from keyrack.api.exchange import Answer
+from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console import delivery_errors
 from keyrack.console.event_type_labels import NAMES
@@ -17,9 +17,9 @@ from keyrack.console.local_times import NoSuchTime, instant
 from keyrack.console.paged_fetch import rows_of
 from keyrack.console.rendering import base, clock, gettext, live_id, page, redirect, why
 from keyrack.core.errors import Refusal, Unauthorized
-from keyrack.http.page_router import Pages, Visit
+from keyrack.http.page_router import ConsolePages, Visit
 
-pages = Pages()
+pages = ConsolePages()
 
 SECTION = "webhooks"
 ROWS = 20  # deliveries of a page
@@ -72,7 +72,7 @@ async def course(visit: Visit, webhook: int) -> Course:
 
 
 @pages.get("/{customer}/webhooks", permission=Permission.WEBHOOKS_READ)
-async def webhooks(visit: Visit) -> Answer:
+async def webhooks(visit: Visit) -> Response:
     at = await live_id(visit)
     listed = (await visit.call("GET", "/webhooks", query={"$orderby": "id"})).json
     rows = [(webhook, await course(visit, webhook["id"])) for webhook in listed]
@@ -83,11 +83,11 @@ async def webhooks(visit: Visit) -> Answer:
 
 
 @pages.get("/{customer}/webhooks/{webhook}", permission=Permission.WEBHOOKS_READ)
-async def webhook(visit: Visit) -> Answer:
+async def webhook(visit: Visit) -> Response:
     return await show(visit)
 
 
-async def show(visit: Visit, wrong: Refusal | None = None) -> Answer:
+async def show(visit: Visit, wrong: Refusal | None = None) -> Response:
     """The page of the webhook of the address; `wrong`: what was refused just now."""
     at = await live_id(visit)
     id = visit.ids["webhook"]
@@ -137,7 +137,7 @@ def of_webhook(visit: Visit) -> str:
 
 
 @pages.post("/{customer}/webhooks/{webhook}/test", permission=Permission.WEBHOOKS_WRITE)
-async def send_test(visit: Visit) -> Answer:
+async def send_test(visit: Visit) -> Response:
     try:
         sent = await visit.call(
             "POST", "/webhooks/{webhookId}/test", visit.ids["webhook"], key=visit.sent("key") or None
@@ -150,7 +150,7 @@ async def send_test(visit: Visit) -> Answer:
 
 
 @pages.post("/{customer}/webhooks/{webhook}/enabled", permission=Permission.WEBHOOKS_WRITE)
-async def enable(visit: Visit) -> Answer:
+async def enable(visit: Visit) -> Response:
     """Enable it, or disable it."""
     step = {"op": "replace", "path": "/enabled", "value": visit.sent("enabled") == "true"}
     await visit.call("PATCH", "/webhooks/{webhookId}", visit.ids["webhook"], body=[step])
@@ -158,11 +158,11 @@ async def enable(visit: Visit) -> Answer:
 
 
 @pages.get("/{customer}/webhooks/{webhook}/delete", permission=Permission.WEBHOOKS_WRITE)
-async def ask(visit: Visit) -> Answer:
+async def ask(visit: Visit) -> Response:
     return await _ask(visit)
 
 
-async def _ask(visit: Visit, *, changed: bool = False) -> Answer:
+async def _ask(visit: Visit, *, changed: bool = False) -> Response:
     reply = await visit.call("GET", "/webhooks/{webhookId}", visit.ids["webhook"])
     return await page(
         visit, "webhook_delete.html", status=412 if changed else 200, section=SECTION, back=of_webhook(visit),
@@ -171,7 +171,7 @@ async def _ask(visit: Visit, *, changed: bool = False) -> Answer:
 
 
 @pages.post("/{customer}/webhooks/{webhook}/delete", permission=Permission.WEBHOOKS_WRITE)
-async def delete(visit: Visit) -> Answer:
+async def delete(visit: Visit) -> Response:
     try:
         await visit.call("DELETE", "/webhooks/{webhookId}", visit.ids["webhook"], if_match=visit.sent("tag") or None)
     except Refusal as refusal:
@@ -182,11 +182,11 @@ async def delete(visit: Visit) -> Answer:
 
 
 @pages.get("/{customer}/webhooks/{webhook}/replay", permission=Permission.WEBHOOKS_WRITE)
-async def span(visit: Visit) -> Answer:
+async def span(visit: Visit) -> Response:
     return await _span(visit, {"start": visit.asked("from"), "end": ""}, {})
 
 
-async def _span(visit: Visit, times: Mapping[str, str], wrong: Mapping[str, str], status: int = 200) -> Answer:
+async def _span(visit: Visit, times: Mapping[str, str], wrong: Mapping[str, str], status: int = 200) -> Response:
     known = (await visit.call("GET", "/webhooks/{webhookId}", visit.ids["webhook"])).json
     return await page(
         visit, "webhook_replay.html", status=status, section=SECTION, back=of_webhook(visit), webhook=known,
@@ -195,7 +195,7 @@ async def _span(visit: Visit, times: Mapping[str, str], wrong: Mapping[str, str]
 
 
 @pages.post("/{customer}/webhooks/{webhook}/replay", permission=Permission.WEBHOOKS_WRITE)
-async def replay(visit: Visit) -> Answer:
+async def replay(visit: Visit) -> Response:
     """Send again what did not arrive of a time."""
     times = {name: visit.sent(name) for name in ("start", "end")}
     body: dict[str, Any] = {"undelivered": True}

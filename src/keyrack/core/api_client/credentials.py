@@ -9,7 +9,7 @@ EARLY = 30.0  # seconds before its end that a token is renewed: the way to the s
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerAddress:
     """Where the server is, and what a request tells it of the caller beside the token."""
 
     url: str  # with the base path, as in https://keyrack.example.com/v3
@@ -39,7 +39,7 @@ class Login:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class StoredToken:
     """What the token endpoint gave. `refresh` is there where the server gives one (RFC 6749, section 6)."""
 
     access: str = field(repr=False)

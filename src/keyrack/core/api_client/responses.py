@@ -27,7 +27,7 @@ class ApiError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiResponse:
     """An answer, read whole."""
 
     method: str
@@ -73,7 +73,7 @@ class Answer:
         return words, code if isinstance(code, str) else None
 
 
-async def read(method: str, path: str, answer: aiohttp.ClientResponse) -> Answer:
+async def read(method: str, path: str, answer: aiohttp.ClientResponse) -> ApiResponse:
     """The whole answer. Raises `ApiError` for one that is longer than `LONGEST`."""
     body = bytearray()
     async for piece in answer.content.iter_any():
@@ -82,4 +82,4 @@ async def read(method: str, path: str, answer: aiohttp.ClientResponse) -> Answer
             answer.close()
             text = f"{method} {path}: the answer is longer than {LONGEST:,} bytes. Ask for less, by $top or $select."
             raise ApiError(text, answer.status)
-    return Answer(method, path, answer.status, answer.headers, bytes(body))
+    return ApiResponse(method, path, answer.status, answer.headers, bytes(body))

@@ -13,7 +13,7 @@ PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How long a call is tried; seconds."""
 
     attempts: int = 6
@@ -31,7 +31,7 @@ class Patience:
         return min(self.first * 2 ** (attempt - 1), self.longest) * uniform(0.5, 1)  # noqa: S311 - no secret
 
 
-class Pace:
+class RequestThrottle:
     """Lets requests go one after another, as far apart as `per_second` wants them."""
 
     def __init__(self, per_second: float | None) -> None:

@@ -13,10 +13,10 @@ from typing import Any, Self, cast
 
 import aiohttp
 
-from keyrack.core.api_client.credentials import Login, Server, Token
+from keyrack.core.api_client.credentials import Login, ServerAddress, StoredToken
 from keyrack.core.api_client.pages import PAGE, pages
-from keyrack.core.api_client.responses import Answer, ApiError, read
-from keyrack.core.api_client.retries import PASSING, Pace, Patience, retry_after, undone
+from keyrack.core.api_client.responses import ApiError, ApiResponse, read
+from keyrack.core.api_client.retries import PASSING, RequestThrottle, RetryPolicy, retry_after, undone
 
 ACCEPT = "application/json, application/problem+json"  # refusals with their codes, where the server has them
 KEY = "Idempotency-Key"
@@ -25,7 +25,7 @@ SILENCE = 120.0  # seconds in which a stream tells something, if only that it is
 READS = frozenset(("GET", "HEAD", "OPTIONS"))
 
 
-def _forget(token: Token) -> None:
+def _forget(token: StoredToken) -> None:
     """Who keeps no token."""
 
 
@@ -38,19 +38,19 @@ class Client:
 
     def __init__(
         self,
-        server: Server,
+        server: ServerAddress,
         login: Login | None = None,
-        token: Token | None = None,
+        token: StoredToken | None = None,
         *,
-        kept: Callable[[Token], None] = _forget,
-        patience: Patience | None = None,
+        kept: Callable[[StoredToken], None] = _forget,
+        patience: RetryPolicy | None = None,
     ) -> None:
         self._server = server
         self._login = login
         self._token = token
         self._kept = kept
-        self._patience = patience or Patience()
-        self._pace = Pace(self._patience.per_second)
+        self._patience = patience or RetryPolicy()
+        self._pace = RequestThrottle(self._patience.per_second)
         self._renewing = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -98,7 +98,7 @@ class Client:
         *,
         signed_in: bool = True,
         repeatable: bool = False,
-    ) -> Answer:
+    ) -> ApiResponse:
         """Send a request until there is an answer that does not pass; it may be a refusal. What is not `signed_in` goes
         out with `headers` alone. Raises `ApiError`.
 
@@ -114,7 +114,7 @@ class Client:
             if answer.status == 401 and used is not None and not renewed and self._can_renew(used):
                 renewed = True
                 if self._token is used:  # else another call has renewed it
-                    self._token = Token("", 0, used.refresh)
+                    self._token = StoredToken("", 0, used.refresh)
                 continue
             return answer
 
@@ -132,7 +132,7 @@ class Client:
         except (aiohttp.ClientError, TimeoutError) as error:
             raise ApiError(f"GET {path}: {error or 'nothing came for long'}") from None
 
-    async def _send(self, method: str, path: str, headers: dict[str, str], repeatable: bool, data: Any) -> Answer:
+    async def _send(self, method: str, path: str, headers: dict[str, str], repeatable: bool, data: Any) -> ApiResponse:
         """The first answer that does not pass. Raises `ApiError` with the last one when patience has ended."""
         patience, url = self._patience, self._server.base + path
         for attempt in range(1, patience.attempts + 1):
@@ -156,10 +156,10 @@ class Client:
             await asyncio.sleep(patience.pause(attempt, named))
         raise AssertionError("a call is tried once at least")
 
-    def _can_renew(self, token: Token) -> bool:
+    def _can_renew(self, token: StoredToken) -> bool:
         return self._login is not None or token.refresh is not None
 
-    async def _valid_token(self) -> Token:
+    async def _valid_token(self) -> StoredToken:
         async with self._renewing:
             token = self._token
             if token is None or token.is_over:
@@ -167,7 +167,7 @@ class Client:
                 self._kept(token)
             return token
 
-    async def _signed_in(self, token: Token | None) -> Token:
+    async def _signed_in(self, token: StoredToken | None) -> StoredToken:
         """A new token: by the refresh token of the one before, else by name and password. Raises `ApiError`."""
         if token is not None and token.refresh:
             answer = await self._ask_for_token({"grant_type": "refresh_token", "refresh_token": token.refresh})
@@ -177,12 +177,12 @@ class Client:
             raise ApiError("The token has ended, and there is no password to get another one with: log in again.", 401)
         return _token(await self._ask_for_token(self._login.form()), None)
 
-    async def _ask_for_token(self, form: dict[str, str]) -> Answer:
+    async def _ask_for_token(self, form: dict[str, str]) -> ApiResponse:
         headers = {name: value for name, value in self._server.headers().items() if name != "Customer-ID"}
         return await self._send("POST", "/oauth2/token", headers, repeatable=True, data=form)
 
 
-def _token(answer: Answer, refresh: str | None) -> Token:
+def _token(answer: ApiResponse, refresh: str | None) -> StoredToken:
     """The token of an answer (RFC 6749, section 5.1); a refresh token holds on where no new one is given."""
     told = answer.checked()
     members = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
@@ -191,4 +191,4 @@ def _token(answer: Answer, refresh: str | None) -> Token:
         raise ApiError(f"{answer.method} {answer.path}: {answer.status}, but there is no access_token.", answer.status)
     seconds = str(members.get("expires_in", ""))  # the spec has it as a text
     ends = time.time() + int(seconds) if seconds.isdecimal() else None
-    return Token(access, ends, renewed if isinstance(renewed, str) else refresh)
+    return StoredToken(access, ends, renewed if isinstance(renewed, str) else refresh)

@@ -18,7 +18,7 @@ PROCESS = "process"  # the label of the process, by its place: "0", "1" ...
 GZIP = 31  # of zlib: with gzip's head
 
 
-class Page:
+class MetricsPage:
     """One page: `add` snapshots to it, then take its `text`."""
 
     def __init__(self) -> None:

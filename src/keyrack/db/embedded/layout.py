@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from keyrack.db.embedded.binaries import Account, Binaries, EmbeddedServerError
+from keyrack.db.embedded.binaries import Binaries, EmbeddedServerError, OsAccount
 
 NAME = "keyrack"  # of the cluster's superuser and of the database
 # The errors of Keyrack's own statements are told to Keyrack alone: their messages may quote people's data. Those of the
@@ -88,7 +88,7 @@ def make_state(state: Path) -> None:
         raise EmbeddedServerError(f"Cannot make the state directory {state}: {error.strerror}.") from None
 
 
-def check_reachable(state: Path, account: Account) -> None:
+def check_reachable(state: Path, account: OsAccount) -> None:
     """Raises EmbeddedServerError when the account cannot get to the state directory.
 
     An account that runs other programs too owns the data and the sockets there: those are kept out of the directory.
@@ -105,7 +105,7 @@ def check_reachable(state: Path, account: Account) -> None:
     )
 
 
-def make_sockets(layout: Layout, account: Account) -> None:
+def make_sockets(layout: Layout, account: OsAccount) -> None:
     """Make the directory of the sockets. Raises EmbeddedServerError: not possible, or somebody else has."""
     ours = layout.sockets.parent == layout.state
     if account.shared and not ours:
@@ -129,7 +129,7 @@ def make_sockets(layout: Layout, account: Account) -> None:
     check_sockets(layout, account)
 
 
-def check_sockets(layout: Layout, account: Account) -> None:
+def check_sockets(layout: Layout, account: OsAccount) -> None:
     """In a directory that everybody may write to, another user could have put a server of their own."""
     found = layout.sockets.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != account.uid or found.st_mode & 0o022:
@@ -139,7 +139,7 @@ def check_sockets(layout: Layout, account: Account) -> None:
         )
 
 
-def make_cluster(layout: Layout, binaries: Binaries, account: Account) -> None:
+def make_cluster(layout: Layout, binaries: Binaries, account: OsAccount) -> None:
     """Make the cluster and its database, if missing, beside their place; the rename makes them whole or absent.
 
     Raises EmbeddedServerError: initdb fails, or the data are of another major version.
@@ -172,7 +172,7 @@ def refuse_interrupted(layout: Layout) -> None:
         )
 
 
-def init(fresh: Path, binaries: Binaries, account: Account, *, checksums: bool = True) -> None:
+def init(fresh: Path, binaries: Binaries, account: OsAccount, *, checksums: bool = True) -> None:
     """Make an empty cluster, with `checksums` of its pages or without. Raises EmbeddedServerError."""
     command = [binaries.directory / "initdb", "-D", fresh, "-U", NAME, "-E", "UTF8", "-A", "peer"]
     command += ["--no-sync", *(["--data-checksums"] if checksums else [])]
@@ -201,7 +201,7 @@ def _check_major(layout: Layout, binaries: Binaries) -> None:
         )
 
 
-def write_access_files(layout: Layout, account: Account, *, alone: bool = False) -> None:
+def write_access_files(layout: Layout, account: OsAccount, *, alone: bool = False) -> None:
     """Peer authentication for the OS users of Keyrack and of PostgreSQL (and root, who can be either); but not for one
     that others run as, too, unless the server is for the account `alone`.
 
@@ -217,7 +217,7 @@ def write_access_files(layout: Layout, account: Account, *, alone: bool = False)
     _write(layout.ident_file, "".join(f'{NAME} "{user}" {NAME}\n' for user in sorted(users)), account)
 
 
-def _write(path: Path, text: str, account: Account) -> None:
+def _write(path: Path, text: str, account: OsAccount) -> None:
     fresh = path.with_name(f"{path.name}.new")
     fresh.unlink(missing_ok=True)
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

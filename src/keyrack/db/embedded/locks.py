@@ -34,7 +34,7 @@ def kept(layout: Layout) -> bool:
 
 
 @contextmanager
-def alone(layout: Layout) -> Generator[None]:
+def is_sole_user(layout: Layout) -> Generator[None]:
     """Keep everybody from the server within the block: who wants to use it waits for the end.
 
     Raises EmbeddedServerError while somebody uses it.

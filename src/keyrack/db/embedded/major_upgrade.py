@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from keyrack.db.embedded import locks
-from keyrack.db.embedded.binaries import Account, Binaries, EmbeddedServerError, find_binaries
+from keyrack.db.embedded.binaries import Binaries, EmbeddedServerError, OsAccount, find_binaries
 from keyrack.db.embedded.layout import NAME, Layout, init, make_sockets, write_access_files
 from keyrack.db.embedded.server import EmbeddedServer
 
@@ -30,7 +30,7 @@ def upgrade(state: Path, old: Path, *, bin_dir: Path | None, say: Callable[[str]
         pass
     lock = _refuse_use(layout)
     try:
-        account = Account.choose(layout.data)
+        account = OsAccount.choose(layout.data)
         before, after = find_binaries(old, account, layout.state), find_binaries(bin_dir, account, layout.state)
         kept = layout.state / f"pgdata.{before.major}"
         _check(layout, before, after, kept)
@@ -70,7 +70,7 @@ def _check(layout: Layout, before: Binaries, after: Binaries, kept: Path) -> Non
         raise EmbeddedServerError(f"{wrong}. Nothing was changed.")
 
 
-def _copy(layout: Layout, before: Binaries, after: Binaries, account: Account) -> None:
+def _copy(layout: Layout, before: Binaries, after: Binaries, account: OsAccount) -> None:
     """pg_upgrade into a fresh cluster; what goes wrong leaves nothing behind."""
     desk = layout.state / "upgrade"  # where pg_upgrade leaves its scripts, and nobody else gets in
     try:
@@ -101,7 +101,7 @@ def _copy(layout: Layout, before: Binaries, after: Binaries, account: Account) -
         shutil.rmtree(desk, ignore_errors=True)
 
 
-def _has_checksums(layout: Layout, before: Binaries, account: Account) -> bool:
+def _has_checksums(layout: Layout, before: Binaries, account: OsAccount) -> bool:
     """Whether the old pages have checksums: pg_upgrade wants the same of the new ones."""
     told = account.run([before.directory / "pg_controldata", layout.data])
     version = re.search(r"^Data page checksum version:\s*(\d+)$", told.stdout, re.MULTILINE)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from keyrack.db.embedded.binaries import PRELOAD_LIBRARY, Account, Binaries, end_with_parent, environment
+from keyrack.db.embedded.binaries import PRELOAD_LIBRARY, Binaries, OsAccount, end_with_parent, environment
 from keyrack.db.embedded.layout import Layout
 
 STOP_STEPS = ((signal.SIGINT, 3.0), (signal.SIGQUIT, 1.0), (signal.SIGKILL, 0.5))  # each with seconds of patience
@@ -21,12 +21,12 @@ class Postmaster:
     """PostgreSQL as a child of ours. It ends with the THREAD that made it: see `end_with_parent`."""
 
     def __init__(
-        self, layout: Layout, binaries: Binaries, account: Account, options: Mapping[str, str], log_bytes: int
+        self, layout: Layout, binaries: Binaries, account: OsAccount, options: Mapping[str, str], log_bytes: int
     ) -> None:
         command: list[str | Path] = [binaries.directory / "postgres", "-D", layout.data]
         for name, value in (_parameters(layout, binaries, account) | dict(options)).items():
             command += ["-c", f"{name}={value}"]
-        self._log = Log(layout.log, account, log_bytes)
+        self._log = ServerLog(layout.log, account, log_bytes)
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -62,10 +62,10 @@ class Postmaster:
             self._log.write(said)
 
 
-class Log:
+class ServerLog:
     """What the server says: the newer half of the room in `postgres.log`, the older one in `postgres.log.1`."""
 
-    def __init__(self, path: Path, account: Account, room: int) -> None:
+    def __init__(self, path: Path, account: OsAccount, room: int) -> None:
         self._path, self._account, self._half = path, account, room // 2
         self._older = path.with_name(f"{path.name}.1")
         for each in (self._path, self._older):  # there was more room for an earlier server
@@ -87,14 +87,14 @@ class Log:
         self._size = os.fstat(self._file).st_size
 
 
-def open_log(path: Path, account: Account) -> int:
+def open_log(path: Path, account: OsAccount) -> int:
     """A descriptor that appends to the log, which is made if missing."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o640)
     account.own(descriptor)
     return descriptor
 
 
-def _parameters(layout: Layout, binaries: Binaries, account: Account) -> dict[str, str]:
+def _parameters(layout: Layout, binaries: Binaries, account: OsAccount) -> dict[str, str]:
     quoted = str(layout.sockets).replace('"', '""')
     parameters = {
         "listen_addresses": "",

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 
-from keyrack.db.embedded.binaries import Account, EmbeddedServerError
+from keyrack.db.embedded.binaries import EmbeddedServerError, OsAccount
 from keyrack.db.embedded.layout import NAME, Layout
 
 
-class Answer(Enum):
+class ProbeResult(Enum):
     """What a connection attempt says about the server."""
 
     ABSENT = "nobody listens"
@@ -20,7 +20,7 @@ class Answer(Enum):
     READY = "accepts connections"
 
 
-def probe(layout: Layout) -> Answer:
+def probe(layout: Layout) -> ProbeResult:
     """Ask for a connection, as a client would. Raises EmbeddedServerError when the server refuses us."""
     try:
         with socket.socket(socket.AF_UNIX) as link:
@@ -28,14 +28,14 @@ def probe(layout: Layout) -> Answer:
             link.connect(str(layout.socket_file))
             return _greet(link)
     except (TimeoutError, BlockingIOError):  # the second: its queue is full
-        return Answer.BUSY
+        return ProbeResult.BUSY
     except PermissionError as error:
         raise EmbeddedServerError(f"Cannot connect to {layout.socket_file}: {error.strerror}.") from None
     except OSError:  # among them: the path is missing, nobody listens, the server went away meanwhile
-        return Answer.ABSENT
+        return ProbeResult.ABSENT
 
 
-def _greet(link: socket.socket) -> Answer:
+def _greet(link: socket.socket) -> ProbeResult:
     """Open a session in PostgreSQL's protocol 3 and end it."""
     wanted = f"user\0{NAME}\0database\0{NAME}\0application_name\0{NAME} probe\0\0".encode()
     link.sendall(struct.pack("!II", len(wanted) + 8, 3 << 16) + wanted)
@@ -45,21 +45,21 @@ def _greet(link: socket.socket) -> Answer:
             body = stream.read(length - 4)
             if kind == b"Z":  # ready for a query
                 link.sendall(b"X\0\0\0\x04")
-                return Answer.READY
+                return ProbeResult.READY
             if kind == b"R" and body != bytes(4):
                 raise EmbeddedServerError("The embedded PostgreSQL asks for a password: another server is there.")
             if kind == b"E":
                 return _refused({field[:1]: field[1:].decode(errors="replace") for field in body.split(b"\0")})
-    return Answer.ABSENT
+    return ProbeResult.ABSENT
 
 
-def _refused(error: Mapping[bytes, str]) -> Answer:
+def _refused(error: Mapping[bytes, str]) -> ProbeResult:
     """What an error in answer to a connection says; `error` has the protocol's fields."""
     state = error.get(b"C", "")
     if state.startswith("57P0"):  # starting up, shutting down, in recovery
-        return Answer.BUSY
+        return ProbeResult.BUSY
     if state == "53300":  # too many connections: it is alive
-        return Answer.READY
+        return ProbeResult.READY
     raise EmbeddedServerError(f"The embedded PostgreSQL refuses Keyrack's connection: {error.get(b'M', state)}")
 
 
@@ -78,7 +78,7 @@ def announced_ready(layout: Layout) -> int | None:
     return pid if state == "ready" else None
 
 
-def left_behind(layout: Layout, account: Account) -> tuple[bool, list[int]]:
+def left_behind(layout: Layout, account: OsAccount) -> tuple[bool, list[int]]:
     """Whether a postmaster runs on the data, and the ids of its other processes (known on Linux only)."""
     if not layout.pid_file.exists() or not Path("/proc/self").exists():
         return False, []
@@ -88,7 +88,7 @@ def left_behind(layout: Layout, account: Account) -> tuple[bool, list[int]]:
     return recorded in found, [pid for pid in found if pid != recorded]
 
 
-def _serves(pid: int, data: Path, account: Account) -> bool:
+def _serves(pid: int, data: Path, account: OsAccount) -> bool:
     """Whether the process is a PostgreSQL that runs on the data: its working directory says so, not its id."""
     process = Path(f"/proc/{pid}")
     try:

@@ -21,7 +21,7 @@ from types import TracebackType
 from urllib.parse import quote
 
 from keyrack.db.embedded import locks, wal_archiving
-from keyrack.db.embedded.binaries import Account, Binaries, EmbeddedServerError, end_with_parent, find_binaries
+from keyrack.db.embedded.binaries import Binaries, EmbeddedServerError, OsAccount, end_with_parent, find_binaries
 from keyrack.db.embedded.layout import (
     NAME,
     Layout,
@@ -32,7 +32,7 @@ from keyrack.db.embedded.layout import (
     refuse_interrupted,
     write_access_files,
 )
-from keyrack.db.embedded.probe import Answer, announced_ready, drop_foreign_pids, left_behind, probe
+from keyrack.db.embedded.probe import ProbeResult, announced_ready, drop_foreign_pids, left_behind, probe
 from keyrack.db.embedded.supervisor import Keeper
 
 __all__ = ["EmbeddedServer", "EmbeddedServerError", "end_with_parent"]
@@ -98,13 +98,13 @@ class EmbeddedServer:
     def refuse_beginning(self) -> None:
         """Raises EmbeddedServerError where data are missing that were moved aside, or that there are backups of."""
         refuse_interrupted(self._layout)
-        directory = wal_archiving.chosen(self._layout, self._backups)
+        directory = wal_archiving.resolve_archive_directory(self._layout, self._backups)
         if directory is not None:
             wal_archiving.refuse_beginning(self._layout, directory)
 
     def environment(self) -> dict[str, str]:
         """The variables by which PostgreSQL's own programs find the server, and those programs first in the path."""
-        account = Account.choose(self._layout.data)
+        account = OsAccount.choose(self._layout.data)
         programs = find_binaries(self._bin_dir, account, self._layout.state).directory
         return {
             "PATH": os.pathsep.join([str(programs), os.environ.get("PATH", os.defpath)]),
@@ -209,12 +209,12 @@ class EmbeddedServer:
     def _answers(self) -> bool:
         if announced_ready(self._layout) is None or not os.path.lexists(self._layout.sockets):
             return False
-        check_sockets(self._layout, Account.choose(self._layout.data))
-        return probe(self._layout) is Answer.READY
+        check_sockets(self._layout, OsAccount.choose(self._layout.data))
+        return probe(self._layout) is ProbeResult.READY
 
     def _begin(self, lock: int, users: int) -> None:
         """Make the server run, as the holder of the keeper's lock."""
-        account = Account.choose(self._layout.data)
+        account = OsAccount.choose(self._layout.data)
         account.own(lock)
         account.own(users)
         check_reachable(self._layout.state, account)
@@ -222,7 +222,7 @@ class EmbeddedServer:
         self._wait_for_previous(account)
         binaries = find_binaries(self._bin_dir, account, self._layout.state)
         self.refuse_beginning()
-        directory = wal_archiving.chosen(self._layout, self._backups)
+        directory = wal_archiving.resolve_archive_directory(self._layout, self._backups)
         make_cluster(self._layout, binaries, account)
         write_access_files(self._layout, account)
         options = self._options
@@ -233,16 +233,16 @@ class EmbeddedServer:
         while not self._start_keeper(binaries, account, options, lock, last=time.monotonic() > deadline):
             self._pause(5 * POLL)
 
-    def _wait_for_previous(self, account: Account) -> None:
+    def _wait_for_previous(self, account: OsAccount) -> None:
         """Wait until nothing runs on the data: a server without a keeper ends, or is told to."""
         began, reminded = time.monotonic(), 0.0
         while True:
             postmaster, others = left_behind(self._layout, account)
             answer = probe(self._layout)
             waited = time.monotonic() - began
-            if answer is Answer.READY and (sys.platform != "linux" or waited > ORPHAN_SERVER):
+            if answer is ProbeResult.READY and (sys.platform != "linux" or waited > ORPHAN_SERVER):
                 self._tell_to_end()
-            if answer is Answer.ABSENT and not postmaster and not others:
+            if answer is ProbeResult.ABSENT and not postmaster and not others:
                 break
             if others and not postmaster and waited > ORPHAN_BACKENDS:
                 # As a postmaster does to its backends when one of them crashed; nothing committed is lost.
@@ -263,14 +263,14 @@ class EmbeddedServer:
                 os.kill(pid, signal.SIGINT)
 
     def _start_keeper(
-        self, binaries: Binaries, account: Account, options: Mapping[str, str], lock: int, *, last: bool
+        self, binaries: Binaries, account: OsAccount, options: Mapping[str, str], lock: int, *, last: bool
     ) -> bool:
         """Start the server and wait until a connection works; False: to be tried again, unless it is the last try."""
         self._keeper = keeper = Keeper(
             self._layout, binaries, account, options=options, log_bytes=self._log_bytes, lock=lock
         )
         while keeper.status is None:
-            if announced_ready(self._layout) is not None and probe(self._layout) is Answer.READY:
+            if announced_ready(self._layout) is not None and probe(self._layout) is ProbeResult.READY:
                 return True
             self._pause(POLL)
         said = keeper.said()

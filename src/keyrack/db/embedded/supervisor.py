@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
-from keyrack.db.embedded.binaries import Account, Binaries
+from keyrack.db.embedded.binaries import Binaries, OsAccount
 from keyrack.db.embedded.layout import Layout
 from keyrack.db.embedded.postmaster import Postmaster, open_log
 
@@ -32,7 +32,7 @@ class Keeper:
         self,
         layout: Layout,
         binaries: Binaries,
-        account: Account,
+        account: OsAccount,
         *,
         options: Mapping[str, str],
         log_bytes: int,
@@ -79,7 +79,7 @@ def _keep(order: str) -> int:
     layout = Layout(Path(wanted["state"]))
     binaries = Binaries(Path(wanted["binaries"]["directory"]), wanted["binaries"]["version"])
     users = os.open(layout.users, os.O_RDONLY)
-    server = Postmaster(layout, binaries, Account(**wanted["account"]), wanted["options"], wanted["log_bytes"])
+    server = Postmaster(layout, binaries, OsAccount(**wanted["account"]), wanted["options"], wanted["log_bytes"])
 
     def end_after_last_user() -> None:
         fcntl.flock(users, fcntl.LOCK_EX)  # kept to our end: whoever comes now waits for that, and starts a new one

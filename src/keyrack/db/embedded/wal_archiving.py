@@ -15,7 +15,7 @@ import shlex
 from contextlib import suppress
 from pathlib import Path
 
-from keyrack.db.embedded.binaries import Account, Binaries, EmbeddedServerError
+from keyrack.db.embedded.binaries import Binaries, EmbeddedServerError, OsAccount
 from keyrack.db.embedded.layout import Layout
 
 OFF = "off"
@@ -67,7 +67,7 @@ esac
 """
 
 
-def chosen(layout: Layout, wanted: str | None) -> Path | None:
+def resolve_archive_directory(layout: Layout, wanted: str | None) -> Path | None:
     """The directory of the backups: the one that is wanted, else the one that is remembered; None for no archiving."""
     if wanted is None:
         with suppress(FileNotFoundError, NotADirectoryError):
@@ -94,7 +94,7 @@ def refuse_beginning(layout: Layout, directory: Path) -> None:
         )
 
 
-def parameters(layout: Layout, directory: Path, binaries: Binaries, account: Account) -> dict[str, str]:
+def parameters(layout: Layout, directory: Path, binaries: Binaries, account: OsAccount) -> dict[str, str]:
     """What the server is told to archive to the directory, which is made where it is missing.
 
     Raises EmbeddedServerError: it cannot be made or reached, or holds the backups of another database.
@@ -140,7 +140,7 @@ def owner(directory: Path) -> str | None:
         raise EmbeddedServerError(f"The backups in {directory} cannot be read: {error.strerror}.") from None
 
 
-def system(data: Path, binaries: Binaries, account: Account) -> str:
+def system(data: Path, binaries: Binaries, account: OsAccount) -> str:
     """The identifier of the database, which its copies share. Raises EmbeddedServerError."""
     said = account.run([binaries.directory / "pg_controldata", "-D", data])
     found = re.search(r"^Database system identifier:\s+(\d+)$", said.stdout, re.MULTILINE)

@@ -10,7 +10,7 @@ from typing import LiteralString
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database
 from keyrack.db.encryption import master_keys
-from keyrack.db.encryption.cipher import LOCK, Vault, wrap
+from keyrack.db.encryption.cipher import LOCK, Encryption, wrap
 from keyrack.db.encryption.encrypted_columns import HOLDINGS, seal_piece
 from keyrack.db.encryption.master_keys import MasterKey
 from keyrack.db.session_settings import UNHURRIED
@@ -22,7 +22,7 @@ TRY_LOCK: LiteralString = "select pg_try_advisory_xact_lock($1)"
 KEEP: LiteralString = "insert into data_key (number, master, wrapped) values ($1, $2, $3)"
 
 
-async def open_vault(db: Database, settings: Settings) -> Vault:
+async def open_vault(db: Database, settings: Settings) -> Encryption:
     """The vault of the database. One that has none yet gets it, and what an older release has stored is sealed.
 
     Raises `MasterKeyError`: no master key, or not that of this database.
@@ -33,7 +33,7 @@ async def open_vault(db: Database, settings: Settings) -> Vault:
                 await _begin(connection, settings)
                 continue
         await asyncio.sleep(PAUSE)
-    vault = Vault(db, settings)
+    vault = Encryption(db, settings)
     await vault.load()
     return vault
 
@@ -41,13 +41,13 @@ async def open_vault(db: Database, settings: Settings) -> Vault:
 async def _begin(connection: Connection, settings: Settings) -> None:
     await connection.execute(UNHURRIED)
     keys = {1: secrets.token_bytes(master_keys.LENGTH)}
-    await keep(connection, 1, keys[1], [master_keys.make(settings)[0]])
+    await ensure_data_key(connection, 1, keys[1], [master_keys.make(settings)[0]])
     for holding in HOLDINGS:
         while await seal_piece(connection, holding, keys, plain=True):
             pass
 
 
-async def keep(connection: Connection, number: int, data_key: bytes, by: list[MasterKey]) -> None:
+async def ensure_data_key(connection: Connection, number: int, data_key: bytes, by: list[MasterKey]) -> None:
     """Store a data key, wrapped by each of these master keys."""
     for key in by:
         await connection.execute(KEEP, number, key.id, wrap(data_key, number, key))

@@ -15,7 +15,7 @@ import structlog
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Unavailable
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Row, Statements
@@ -33,21 +33,21 @@ SEALING: LiteralString = "select pg_advisory_xact_lock_shared($1)"
 NEWEST: LiteralString = "select max(number) from data_key"
 DATA_KEYS: LiteralString = "select number, master, wrapped from data_key order by number, master"
 
-CLOSED = Reason(
+CLOSED = ErrorCode(
     "secrets-closed",
     "The server cannot open its secrets at the moment. Its log says why.",
     "Tell the operator: the server has no master key that opens its database.",
 )
 
 
-class CannotOpen(Unavailable):
+class CannotDecrypt(Unavailable):
     """A sealed value does not open here: it was changed or moved, or its data key is not for this node."""
 
     def __init__(self) -> None:
         super().__init__(CLOSED)
 
 
-class Vault:
+class Encryption:
     """The data keys of this database, as far as this node's master keys open them."""
 
     def __init__(self, statements: Statements, settings: Settings) -> None:
@@ -70,15 +70,15 @@ class Vault:
         """
         await connection.execute(SEALING, LOCK)
         number = await connection.fetchval(NEWEST) or 0
-        return sealed(await self._key(number, connection), number, secret, place)
+        return encrypt(await self._key(number, connection), number, secret, place)
 
     async def open(self, value: bytes, *place: object) -> str:
         """The secret that was sealed for this place. Raises `CannotOpen`."""
         try:
-            return opened(await self._key(number_of(value)), value, place)
+            return decrypt(await self._key(number_of(value)), value, place)
         except InvalidTag:
             log.error("A secret does not open: it was changed, or moved to another row", place=place, alert=True)
-            raise CannotOpen from None
+            raise CannotDecrypt from None
 
     async def _key(self, number: int, statements: Statements | None = None) -> bytes:
         """A data key; one that is new is looked up."""
@@ -87,21 +87,21 @@ class Vault:
                 await self.load(statements)
             except MasterKeyError as error:
                 log.error("The secrets of the database are closed to this node", reason=str(error), alert=True)
-                raise CannotOpen from None
+                raise CannotDecrypt from None
         if number not in self._keys:
             log.error("There is no such data key", number=number, alert=True)
-            raise CannotOpen
+            raise CannotDecrypt
         return self._keys[number]
 
 
-def sealed(key: bytes, number: int, secret: str, place: Sequence[object]) -> bytes:
+def encrypt(key: bytes, number: int, secret: str, place: Sequence[object]) -> bytes:
     """The secret under the data key of this number."""
     nonce = secrets.token_bytes(NONCE)
     head = FORM + number.to_bytes(4, "big") + nonce
     return head + AESGCM(key).encrypt(nonce, secret.encode(), _bound(head, place))
 
 
-def opened(key: bytes, value: bytes, place: Sequence[object]) -> str:
+def decrypt(key: bytes, value: bytes, place: Sequence[object]) -> str:
     """The secret again. Raises `InvalidTag` for another key or another place, or when a bit was changed."""
     head = value[:HEAD]
     return AESGCM(key).decrypt(head[-NONCE:], value[HEAD:], _bound(head, place)).decode()

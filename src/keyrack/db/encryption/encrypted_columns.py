@@ -11,7 +11,7 @@ from typing import LiteralString
 from cryptography.exceptions import InvalidTag
 
 from keyrack.db.connection import Connection
-from keyrack.db.encryption.cipher import number_of, opened, sealed
+from keyrack.db.encryption.cipher import decrypt, encrypt, number_of
 from keyrack.db.encryption.master_keys import MasterKeyError
 
 # The columns by which sealed values are bound to their place; see `Vault.seal`
@@ -27,7 +27,7 @@ AT_ONCE = 500  # rows of a statement
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class EncryptedColumn:
     """A column of secrets: its rows that are under another data key than $1, locked; and putting them back."""
 
     name: str
@@ -36,14 +36,14 @@ class Holding:
 
 
 HOLDINGS = (
-    Holding(
+    EncryptedColumn(
         PRIVATE_KEY,
         "select 0 as customer_id, kid as id, private_key as sealed from signing_key"
         " where data_key_of(private_key) <> $1 order by kid limit $2 for update",
         "update signing_key k set private_key = u.sealed"
         " from unnest($1::integer[], $2::text[], $3::bytea[]) u (customer_id, id, sealed) where k.kid = u.id",
     ),
-    Holding(
+    EncryptedColumn(
         SIGNING_SECRET,
         "select customer_id, webhook_id as id, signing_secret as sealed from webhook"
         " where data_key_of(signing_secret) <> $1 order by customer_id, webhook_id limit $2 for update",
@@ -51,7 +51,7 @@ HOLDINGS = (
         " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
         " where w.customer_id = u.customer_id and w.webhook_id = u.id",
     ),
-    Holding(
+    EncryptedColumn(
         SIGNING_SECRET,
         "select customer_id, webhook_id as id, old_signing_secret as sealed from webhook"
         " where data_key_of(old_signing_secret) <> $1 order by customer_id, webhook_id limit $2 for update",
@@ -59,7 +59,7 @@ HOLDINGS = (
         " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
         " where w.customer_id = u.customer_id and w.webhook_id = u.id",
     ),
-    Holding(
+    EncryptedColumn(
         STATIC_SECRET,
         "select customer_id, webhook_id as id, secret as sealed from webhook"
         " where data_key_of(secret) <> $1 order by customer_id, webhook_id limit $2 for update",
@@ -67,7 +67,7 @@ HOLDINGS = (
         " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
         " where w.customer_id = u.customer_id and w.webhook_id = u.id",
     ),
-    Holding(
+    EncryptedColumn(
         TOTP_SECRET,
         "select 0 as customer_id, manager_id::text as id, secret as sealed from totp"
         " where data_key_of(secret) <> $1 order by manager_id limit $2 for update",
@@ -75,7 +75,7 @@ HOLDINGS = (
         " from unnest($1::integer[], $2::text[], $3::bytea[]) u (customer_id, id, sealed)"
         " where t.manager_id = u.id::integer",
     ),
-    Holding(
+    EncryptedColumn(
         CLIENT_SECRET,
         "select 0 as customer_id, provider_id as id, client_secret as sealed from provider"
         " where data_key_of(client_secret) <> $1 order by provider_id limit $2 for update",
@@ -83,7 +83,7 @@ HOLDINGS = (
         " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
         " where p.provider_id = u.id",
     ),
-    Holding(
+    EncryptedColumn(
         ROOT_KEY,
         "select customer_id, customer_id as id, private_key as sealed from key_authority"
         " where data_key_of(private_key) <> $1 order by customer_id limit $2 for update",
@@ -91,7 +91,7 @@ HOLDINGS = (
         " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
         " where a.customer_id = u.customer_id",
     ),
-    Holding(
+    EncryptedColumn(
         ISSUING_KEY,
         "select customer_id, issuing_key_id as id, private_key as sealed from issuing_key"
         " where data_key_of(private_key) <> $1 order by customer_id, issuing_key_id limit $2 for update",
@@ -102,7 +102,9 @@ HOLDINGS = (
 )
 
 
-async def seal_piece(connection: Connection, holding: Holding, keys: dict[int, bytes], *, plain: bool = False) -> int:
+async def seal_piece(
+    connection: Connection, holding: EncryptedColumn, keys: dict[int, bytes], *, plain: bool = False
+) -> int:
     """Put some of a column's secrets under the newest of these data keys; how many.
 
     `plain`: texts that an older release has stored are sealed too. Raises `MasterKeyError`, which names the row, for
@@ -115,13 +117,13 @@ async def seal_piece(connection: Connection, holding: Holding, keys: dict[int, b
         place, value = (holding.name, row["customer_id"], row["id"]), row["sealed"]
         number = number_of(value)
         try:
-            secret = value[1:].decode() if plain and number == 0 else opened(keys[number], value, place)
+            secret = value[1:].decode() if plain and number == 0 else decrypt(keys[number], value, place)
         except (InvalidTag, KeyError):
             raise MasterKeyError(
                 f"{holding.name} of row {row['id']} does not open: it was changed, or moved from another row. "
                 "Replace or remove it first; nothing else is lost."
             ) from None
-        values.append(sealed(keys[newest], newest, secret, place))
+        values.append(encrypt(keys[newest], newest, secret, place))
     if rows:
         await connection.execute(holding.put, [row["customer_id"] for row in rows], [row["id"] for row in rows], values)
     return len(rows)

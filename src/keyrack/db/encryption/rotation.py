@@ -14,9 +14,9 @@ from typing import LiteralString
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database
 from keyrack.db.encryption import master_keys
-from keyrack.db.encryption.bootstrap import IS_BEGUN, UNHURRIED, keep
-from keyrack.db.encryption.cipher import DATA_KEYS, LOCK, NEWEST, Vault, unwrapped
-from keyrack.db.encryption.encrypted_columns import HOLDINGS, Holding, seal_piece
+from keyrack.db.encryption.bootstrap import IS_BEGUN, UNHURRIED, ensure_data_key
+from keyrack.db.encryption.cipher import DATA_KEYS, LOCK, NEWEST, Encryption, unwrapped
+from keyrack.db.encryption.encrypted_columns import HOLDINGS, EncryptedColumn, seal_piece
 from keyrack.db.encryption.master_keys import MasterKey, MasterKeyError
 
 ALONE: LiteralString = "select pg_advisory_xact_lock($1)"
@@ -30,7 +30,7 @@ DROP_ALL: LiteralString = "delete from data_key"
 
 
 @dataclass(frozen=True, slots=True)
-class Rotated:
+class RotationResult:
     """What a rotation did: secrets sealed anew, the master key to use from now on, and those that still open."""
 
     secrets: int
@@ -43,7 +43,7 @@ async def masters(db: Database) -> list[dict[str, object]]:
     return [dict(row) for row in await db.fetch(MASTERS)]
 
 
-async def rotate(db: Database, settings: Settings) -> Rotated:
+async def rotate(db: Database, settings: Settings) -> RotationResult:
     """Seal everything under a new data key that the first master key of this node opens, and the old ones still do.
 
     Where the file of the keys is Keyrack's own, a new master key is made and the old ones are dropped at the end.
@@ -73,7 +73,7 @@ async def rotate(db: Database, settings: Settings) -> Rotated:
                 settings, [ours]
             )  # while nobody else can rotate; it opens all that is committed already
     first = master_keys.read(settings)[0].id
-    return Rotated(count, first, [str(row["id"]) for row in await masters(db) if row["id"] != first])
+    return RotationResult(count, first, [str(row["id"]) for row in await masters(db) if row["id"] != first])
 
 
 async def _prepare(connection: Connection, settings: Settings) -> MasterKey | None:
@@ -101,13 +101,13 @@ async def _prepare(connection: Connection, settings: Settings) -> MasterKey | No
         ring = [master_keys.new(), *ring]
         master_keys.replace(settings, ring)  # before the database needs it
     for number, data_key in keys.items():
-        await keep(connection, number, data_key, ring[:1])
+        await ensure_data_key(connection, number, data_key, ring[:1])
     opening = [key for key in ring if key is ring[0] or key.id in known]
-    await keep(connection, max(keys) + 1, secrets.token_bytes(master_keys.LENGTH), opening)
+    await ensure_data_key(connection, max(keys) + 1, secrets.token_bytes(master_keys.LENGTH), opening)
     return ring[0] if ours else None
 
 
-async def _piece(db: Database, holding: Holding, settings: Settings) -> int:
+async def _piece(db: Database, holding: EncryptedColumn, settings: Settings) -> int:
     async with db.transaction() as connection:
         return await seal_piece(connection, holding, unwrapped(await connection.fetch(DATA_KEYS), settings))
 
@@ -126,13 +126,13 @@ async def retire(db: Database, settings: Settings, id: str) -> None:
         await connection.execute(RETIRE, id)
 
 
-async def start_anew(connection: Connection, settings: Settings) -> Vault:
+async def replace_all_keys(connection: Connection, settings: Settings) -> Encryption:
     """Give up what the data keys of before have sealed, and make a new one. The caller replaces all secrets in the same
     transaction. Raises `MasterKeyError`."""
     await connection.execute(ALONE, LOCK)
     number = (await connection.fetchval(NEWEST) or 0) + 1
     await connection.execute(DROP_ALL)
-    await keep(connection, number, secrets.token_bytes(master_keys.LENGTH), master_keys.make(settings)[:1])
-    vault = Vault(connection, settings)
+    await ensure_data_key(connection, number, secrets.token_bytes(master_keys.LENGTH), master_keys.make(settings)[:1])
+    vault = Encryption(connection, settings)
     await vault.load()
     return vault

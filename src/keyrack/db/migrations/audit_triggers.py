@@ -12,7 +12,7 @@ HIDDEN = "***"  # in place of a secret: that it was changed is recorded, and no 
 
 
 @dataclass(frozen=True)
-class Recorded:
+class AuditedTable:
     """A table whose rows are a resource. SQL has `{r}` for the row that it is about."""
 
     table: str

@@ -64,7 +64,7 @@ ALTER_HARMLESS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class StatementEffect:
     """What a statement does to a running release; `breaks`, or else holds up."""
 
     breaks: bool
@@ -79,13 +79,13 @@ class Judge:
     not_null: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])  # constraint -> column
     proven: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])  # columns that hold no null
 
-    def effects(self, script: Sequence[str]) -> list[Effect]:
+    def effects(self, script: Sequence[str]) -> list[StatementEffect]:
         """What a revision of these statements does."""
         plain = [_plain(statement) for statement in script]
         made = {found[1] for one in plain if (found := re.match(rf"create (?:\w+ )?table {NAME}", one))}
         added: set[str] = set()
         found = [
-            Effect(breaks, short(statement), why)
+            StatementEffect(breaks, short(statement), why)
             for statement, one in zip(script, plain, strict=True)
             for breaks, why in self._statement(one, made, added)
         ]

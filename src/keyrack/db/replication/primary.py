@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import asyncpg
 
-from keyrack.core.log_config import Seldom
+from keyrack.core.log_config import RateLimitedLogger
 from keyrack.core.settings import Settings
 
-log = Seldom("keyrack.leadership")
+log = RateLimitedLogger("keyrack.leadership")
 
 QUIET = 1.0  # seconds after a renewal in which errors are no reason for the next one
 
@@ -30,13 +30,13 @@ GOING = (
 )
 
 
-def is_going(error: BaseException) -> bool:
+def is_shutting_down(error: BaseException) -> bool:
     """Whether it is the connection that has ended, or is about to: not where a value cannot be sent, or an answer takes
     long."""
     return isinstance(error, GOING) and not isinstance(error, ValueError | TimeoutError)
 
 
-class Leadership:
+class PrimaryTracker:
     """Which leader a process believes in. What depends on it asks to be told of each renewal."""
 
     def __init__(self, settings: Settings, *, several: bool) -> None:
@@ -59,7 +59,7 @@ class Leadership:
 
     def is_telling(self, error: BaseException) -> bool:
         """Whether only a server says so that goes; or one that leads no more, where another one could."""
-        return is_going(error) or (self.fails_over and isinstance(error, asyncpg.ReadOnlySQLTransactionError))
+        return is_shutting_down(error) or (self.fails_over and isinstance(error, asyncpg.ReadOnlySQLTransactionError))
 
     def doubt(self, generation: int, error: BaseException) -> None:
         """A connection of this generation has told something of that kind."""

@@ -17,11 +17,11 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import asyncpg
 
-from keyrack.core.log_config import Seldom, cause
+from keyrack.core.log_config import RateLimitedLogger, cause
 from keyrack.core.settings import Settings
-from keyrack.db.replication.primary import Leadership, is_going
+from keyrack.db.replication.primary import PrimaryTracker, is_shutting_down
 
-log = Seldom("keyrack.connector")
+log = RateLimitedLogger("keyrack.connector")
 
 PORT = 5432
 ALONE = 10.0  # seconds that the only server has to answer
@@ -45,11 +45,11 @@ class Host(NamedTuple):
         return f"[{self.name}]:{self.port}" if ":" in self.name else f"{self.name}:{self.port}"
 
 
-class NoLeader(ConnectionError):
+class NoPrimary(ConnectionError):
     """None of the servers leads; the text says of each what it said, and holds no password."""
 
 
-class Link(asyncpg.Connection):
+class KeepAliveConnection(asyncpg.Connection):
     """A connection over TCP ends when the other side is gone without a word, in seconds and not after hours."""
 
     def __init__(self, protocol: Any, transport: Any, *rest: Any) -> None:
@@ -79,7 +79,7 @@ def hosts_of(dsn: str) -> tuple[Host, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _ServerReply:
     """What a server said."""
 
     host: Host
@@ -88,18 +88,18 @@ class _Answer:
     timeline: int  # 0: it is a replica
 
 
-class Connector:
+class PrimaryConnector:
     """Opens connections to the leader among the servers of an address. Those of one process share its `leadership`."""
 
-    def __init__(self, dsn: str, settings: Settings, leadership: Leadership | None = None) -> None:
+    def __init__(self, dsn: str, settings: Settings, leadership: PrimaryTracker | None = None) -> None:
         self.dsn = dsn
         self._hosts = hosts_of(dsn)
-        self.leadership = leadership or Leadership(settings, several=len(self._hosts) > 1)
+        self.leadership = leadership or PrimaryTracker(settings, several=len(self._hosts) > 1)
         self._seconds = settings.database_connect_seconds
         self._leader: Host | None = None  # the last one, which is asked first
         self._turn = asyncio.Lock()  # one looks round for all
         self._looked = 0.0  # when the last look round ended that found nobody
-        self._why: BaseException = NoLeader()
+        self._why: BaseException = NoPrimary()
         self.leadership.watch(self._renewed)
 
     async def __call__(self, _dsn: str, **options: Any) -> asyncpg.Connection:
@@ -108,7 +108,7 @@ class Connector:
 
     async def connect(self, **options: Any) -> asyncpg.Connection:
         """A connection to the leader; the `options` are asyncpg's. Raises `NoLeader`, and what asyncpg raises."""
-        options.setdefault("connection_class", Link)
+        options.setdefault("connection_class", KeepAliveConnection)
         if not self.leadership.fails_over or not self._hosts:
             options.setdefault("timeout", ALONE)
             return await asyncpg.connect(self.dsn, **options)
@@ -121,16 +121,16 @@ class Connector:
                     return await self._find(None, options)
         return await self._find(self._leader, options)
 
-    def direct(self, settings: Settings) -> Connector:
+    def direct(self, settings: Settings) -> PrimaryConnector:
         """The same past PgBouncer, for what belongs to a session."""
         if settings.database_direct_url is None:
             return self
-        return Connector(settings.database_direct_url, settings, self.leadership)
+        return PrimaryConnector(settings.database_direct_url, settings, self.leadership)
 
     async def look_round(self) -> None:
         """Ask all servers who leads: another leader than the one that is known is made known. Raises like `connect`."""
         if self._hosts:
-            (await self._find(None, {"connection_class": Link})).terminate()
+            (await self._find(None, {"connection_class": KeepAliveConnection})).terminate()
 
     async def _find(self, leader: Host | None, options: Mapping[str, Any]) -> asyncpg.Connection:
         """Ask the last leader first, and the others at the same time if it does not answer at once, or there is none.
@@ -138,8 +138,8 @@ class Connector:
         After a doubt the highest timeline is taken: an old leader that does not know yet may answer first.
         """
         rest = [host for host in self._hosts if host != leader]
-        asked: dict[asyncio.Task[_Answer], Host] = {}
-        best: _Answer | None = None
+        asked: dict[asyncio.Task[_ServerReply], Host] = {}
+        best: _ServerReply | None = None
         failed: dict[Host, BaseException | str] = {}
         self._ask(asked, [leader] if leader else [], options)
         try:
@@ -175,23 +175,27 @@ class Connector:
                 task.cancel()
         raise self._failure(failed)
 
-    def _ask(self, asked: dict[asyncio.Task[_Answer], Host], hosts: list[Host], options: Mapping[str, Any]) -> None:
+    def _ask(
+        self, asked: dict[asyncio.Task[_ServerReply], Host], hosts: list[Host], options: Mapping[str, Any]
+    ) -> None:
         for host in hosts:
             asked[asyncio.create_task(self._answer(host, options))] = host
         hosts.clear()
 
-    async def _answer(self, host: Host, options: Mapping[str, Any]) -> _Answer:
+    async def _answer(self, host: Host, options: Mapping[str, Any]) -> _ServerReply:
         async with asyncio.timeout(self._seconds):
             raw = await asyncpg.connect(self.dsn, host=host.name, port=host.port, **options)
             try:
                 row = await raw.fetchrow(LEADS)
                 assert row is not None  # noqa: S101 - a row by its form
-                return _Answer(host, raw, row["system"], int(row["timeline"] or "0", 16))
+                return _ServerReply(host, raw, row["system"], int(row["timeline"] or "0", 16))
             except BaseException:
                 raw.terminate()
                 raise
 
-    def _better(self, best: _Answer | None, answer: _Answer) -> tuple[_Answer | None, _Answer | None]:
+    def _better(
+        self, best: _ServerReply | None, answer: _ServerReply
+    ) -> tuple[_ServerReply | None, _ServerReply | None]:
         """Which of two to take, and which not."""
         if not answer.timeline or self.leadership.is_over(answer.system, answer.timeline):
             return best, answer
@@ -199,7 +203,7 @@ class Connector:
             return answer, best
         return best, answer
 
-    def _taken(self, answer: _Answer) -> asyncpg.Connection:
+    def _taken(self, answer: _ServerReply) -> asyncpg.Connection:
         self.leadership.learn(answer.system, answer.timeline)  # which forgets the leader, where this is another one
         if self._leader not in (None, answer.host):
             self.leadership.renew()
@@ -209,9 +213,9 @@ class Connector:
     def _failure(self, failed: Mapping[Host, BaseException | str]) -> BaseException:
         self._leader = None
         told = [f"{host}: {why if isinstance(why, str) else _said(why)}" for host, why in failed.items()]
-        self._why = NoLeader(f"no server leads ({'; '.join(told)})")
+        self._why = NoPrimary(f"no server leads ({'; '.join(told)})")
         for error in failed.values():  # what is no matter of who leads, such as a wrong password
-            if isinstance(error, asyncpg.PostgresError) and not is_going(error):
+            if isinstance(error, asyncpg.PostgresError) and not is_shutting_down(error):
                 self._why = error
         self._looked = time.monotonic()
         return self._why
@@ -224,7 +228,7 @@ def _said(error: BaseException) -> str:
     return "silent" if isinstance(error, TimeoutError) else cause(error)
 
 
-def _drop(task: asyncio.Task[_Answer]) -> None:
+def _drop(task: asyncio.Task[_ServerReply]) -> None:
     """Close what a question opened that nobody waits for any more."""
     if not task.cancelled() and task.exception() is None:
         task.result().raw.terminate()

@@ -27,13 +27,13 @@ from keyrack.core.error_codes import LEADER_UNPROVEN
 from keyrack.core.errors import Unavailable
 from keyrack.core.settings import Settings
 from keyrack.db.connection import UNREACHABLE, Database
-from keyrack.db.replication.primary_connector import LEADS, Connector
-from keyrack.db.replication.wal_positions import History
-from keyrack.db.row_batches import repeat
+from keyrack.db.replication.primary_connector import LEADS, PrimaryConnector
+from keyrack.db.replication.wal_positions import WalHistory
+from keyrack.db.row_batches import run_in_batches
 from keyrack.db.session_settings import session
-from keyrack.db.throttled_log import Interruptions
+from keyrack.db.throttled_log import ThrottledLogger
 
-log = Interruptions("keyrack.heartbeat")
+log = ThrottledLogger("keyrack.heartbeat")
 T = TypeVar("T")
 
 APPLICATION = "keyrack heartbeat"
@@ -57,13 +57,13 @@ select count(*) from gone
 
 async def forget(db: Database, settings: Settings) -> None:
     """Forget processes that ended without a word. A step of housekeeping."""
-    await repeat(db, settings.housekeeping_rows, FORGET)
+    await run_in_batches(db, settings.housekeeping_rows, FORGET)
 
 
 class Heartbeat:
     """The heartbeat of one process in one role, on a connection of its own."""
 
-    def __init__(self, connector: Connector, settings: Settings, role: Literal["serve", "work"]) -> None:
+    def __init__(self, connector: PrimaryConnector, settings: Settings, role: Literal["serve", "work"]) -> None:
         self._connector = connector
         self._leadership = connector.leadership
         self._settings = settings
@@ -73,7 +73,7 @@ class Heartbeat:
         self._beating: asyncio.Task[datetime] | None = None
         self._proven_until = 0.0
         self.id = self._row[0]
-        self.history: History | None = None  # in which these beats were acknowledged
+        self.history: WalHistory | None = None  # in which these beats were acknowledged
         self.beats = deque[datetime](maxlen=REMEMBERED)
         self.proven = asyncio.Event()  # for the first time
 
@@ -120,7 +120,7 @@ class Heartbeat:
     async def _beat_on(self, raw: asyncpg.Connection) -> None:
         """Beat on one connection as long as it lasts."""
         generation = self._leadership.generation
-        history: History | None = None
+        history: WalHistory | None = None
         while not raw.is_closed():
             sent = time.monotonic()
             try:
@@ -173,10 +173,10 @@ class Heartbeat:
         raw.terminate()
 
 
-async def _history(raw: asyncpg.Connection) -> History | None:
+async def _history(raw: asyncpg.Connection) -> WalHistory | None:
     """The history that is written on this connection; None on a replica."""
     row = await raw.fetchrow(LEADS)
-    return None if row is None or row["timeline"] is None else History(int(row["system"]), int(row["timeline"], 16))
+    return None if row is None or row["timeline"] is None else WalHistory(int(row["system"]), int(row["timeline"], 16))
 
 
 def _retrieved(write: Coroutine[Any, Any, T]) -> asyncio.Task[T]:

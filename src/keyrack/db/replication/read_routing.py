@@ -16,23 +16,23 @@ from typing import LiteralString
 
 import asyncpg
 
-from keyrack.core.background_tasks import lasting
+from keyrack.core.background_tasks import supervise
 from keyrack.core.errors import Unavailable
 from keyrack.core.metrics.catalog import READ_LAG
 from keyrack.core.settings import Settings
-from keyrack.db.change_notifier import DRIVEN, EVERYBODY, heard
+from keyrack.db.change_notifier import DRIVEN, EVERYBODY, parse_notification
 from keyrack.db.connection import UNREACHABLE, Connection, Database, Row
-from keyrack.db.replication.primary_connector import Connector, Host, hosts_of
+from keyrack.db.replication.primary_connector import Host, PrimaryConnector, hosts_of
 from keyrack.db.replication.primary_heartbeat import Heartbeat
-from keyrack.db.replication.replica import REPLAYED, Replica, is_of_replica, reached
-from keyrack.db.replication.wal_positions import EVERY, History, Leader, Position
+from keyrack.db.replication.replica import REPLAYED, Replica, is_of_replica, is_reachable
+from keyrack.db.replication.wal_positions import EVERY, Position, PrimaryPosition, WalHistory
 
 PACE = 0.02  # seconds between two looks that notices ask for
 IDENTIFY = 1.0  # seconds between two looks which system leads
 PATIENCE = 2.0  # seconds that the leader has to say how far it is, before an answer goes without
 
 
-class Floors:
+class ReadYourWrites:
     """How far a replica has to be for each customer: `most` of them are remembered, and for all others it is the
     greatest that was forgotten. As long as it is not known how far, the customer's floor is open.
 
@@ -97,7 +97,7 @@ TOLD: LiteralString = "select q_.*, " + REPLAYED + " from ("
 END: LiteralString = ") q_"
 
 
-class Read(Database):
+class ReplicaSession(Database):
     """The connections of a replica on behalf of one read; a statement that the replica fails is the leader's."""
 
     __slots__ = ("_leader", "asks", "at", "left")
@@ -140,7 +140,7 @@ class Read(Database):
         if row is None:
             self.asks = True
         else:
-            self.at = max(self.at, reached(row))
+            self.at = max(self.at, is_reachable(row))
 
     def _leave(self, error: Exception) -> None:
         if not is_of_replica(error):
@@ -149,41 +149,41 @@ class Read(Database):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ReplicaLease:
     """A replica that may answer one read, and what it has to be at afterwards."""
 
     replica: Replica
-    history: History
+    history: WalHistory
     floor: int
     generation: int
 
-    def database(self, customer: int, manager: int, leader: Database) -> Read:
+    def database(self, customer: int, manager: int, leader: Database) -> ReplicaSession:
         """The replica on behalf of a customer and a manager."""
         assert self.replica.reads is not None  # noqa: S101 - or it had not been chosen
-        return Read(self.replica.reads.of(customer, manager, reads=True), leader)
+        return ReplicaSession(self.replica.reads.of(customer, manager, reads=True), leader)
 
-    async def position(self, read: Read) -> Position:
+    async def position(self, read: ReplicaSession) -> Position:
         """How far the story goes that was read. Raises what `is_of_replica` knows where it counts for nothing."""
         if not read.asks and read.at >= 0:
             return Position(self.history, read.at)
         return await self.replica.position(self.history, self.floor, self.generation)
 
 
-class Replicas:
+class ReadRouter:
     """The replicas of one process, and the leader's position."""
 
     def __init__(self, database: Database, dsn: str, settings: Settings, heartbeat: Heartbeat) -> None:
         self._database = database
-        self._leader = Leader(database)
-        self._history: History | None = None  # of the floors
-        self._floors = Floors(settings.read_floors)
+        self._leader = PrimaryPosition(database)
+        self._history: WalHistory | None = None  # of the floors
+        self._floors = ReadYourWrites(settings.read_floors)
         hosts = hosts_of(dsn) or (Host("localhost", 5432),)
         self._replicas = [Replica(dsn, host, settings, self._leader, heartbeat) for host in hosts]
         self._following = 0
         self._asked = asyncio.Event()  # for a look before its time
 
     @classmethod
-    async def connect(cls, connector: Connector, settings: Settings, heartbeat: Heartbeat) -> Replicas | None:
+    async def connect(cls, connector: PrimaryConnector, settings: Settings, heartbeat: Heartbeat) -> ReadRouter | None:
         """None where the settings name none. Raises `Unavailable` while the leader cannot be reached."""
         dsn = settings.read_database_url
         if dsn is None:
@@ -195,7 +195,7 @@ class Replicas:
             heartbeat,
         )
 
-    async def choose(self, customer: int, seen: Position | None) -> Turn | None:
+    async def choose(self, customer: int, seen: Position | None) -> ReplicaLease | None:
         """A replica that may answer a read of the customer whose caller has seen this position; None: the leader."""
         history = self._leader.history
         if history is None or (seen is not None and seen.history != history):
@@ -209,11 +209,11 @@ class Replicas:
             self._following = (self._following + 1) % len(self._replicas)
             replica = self._replicas[self._following]
             if replica.may(history, floor):
-                return Turn(replica, history, floor, replica.generation)
+                return ReplicaLease(replica, history, floor, replica.generation)
             if replica.may(history, 0):
                 hopeful = replica
         if hopeful is not None and await hopeful.looked() and hopeful.may(history, floor):
-            return Turn(hopeful, history, floor, hopeful.generation)
+            return ReplicaLease(hopeful, history, floor, hopeful.generation)
         return None
 
     def wrote(self, customer: int) -> None:
@@ -237,7 +237,7 @@ class Replicas:
 
     def hear(self, payload: str) -> None:
         """Another process may have written: the next look says how far."""
-        for customer, topics in heard(payload):
+        for customer, topics in parse_notification(payload):
             if topics != DRIVEN:  # which comes every second of each fleet that drives, and is old in the next
                 self._floors.open(customer)
                 self._asked.set()
@@ -248,7 +248,7 @@ class Replicas:
 
     async def run(self) -> None:
         """Look how far they are until cancelled."""
-        tasks = [asyncio.create_task(lasting(f"replica {one.name}", one.run)) for one in self._replicas]
+        tasks = [asyncio.create_task(supervise(f"replica {one.name}", one.run)) for one in self._replicas]
         identify_at = 0.0
         try:
             while True:

@@ -17,15 +17,15 @@ from typing import Any, LiteralString
 import asyncpg
 
 from keyrack.core.errors import Unavailable
-from keyrack.core.log_config import MINUTE, Seldom
+from keyrack.core.log_config import MINUTE, RateLimitedLogger
 from keyrack.core.settings import Settings
 from keyrack.db.connection import UNREACHABLE, Database, is_interruption
-from keyrack.db.replication.primary import Leadership
-from keyrack.db.replication.primary_connector import Connector, Host, Link
+from keyrack.db.replication.primary import PrimaryTracker
+from keyrack.db.replication.primary_connector import Host, KeepAliveConnection, PrimaryConnector
 from keyrack.db.replication.primary_heartbeat import Heartbeat
-from keyrack.db.replication.wal_positions import EVERY, History, Leader, Position, Shared
+from keyrack.db.replication.wal_positions import EVERY, Position, PrimaryPosition, Shared, WalHistory
 
-log = Seldom("keyrack.replicas", MINUTE)
+log = RateLimitedLogger("keyrack.replicas", MINUTE)
 
 APPLICATION = "keyrack replica"
 PATIENCE = 2.0  # seconds that it has to say how far it is
@@ -51,14 +51,14 @@ class NotThere(ConnectionError):
     """The replica cannot be used: it is another server than the one that was asked, or has not come far enough."""
 
 
-class _Generations(Leadership):
+class _Generations(PrimaryTracker):
     """The generations of a replica's connections; that they change is no news of the leader."""
 
     def renew(self, error: BaseException | None = None, *, moved: bool = False) -> None:
         self._begin(moved)
 
 
-class _Way(Connector):
+class _ReplicaConnector(PrimaryConnector):
     """Opens connections to one host, all of them to the same server."""
 
     def __init__(self, dsn: str, host: Host, settings: Settings) -> None:
@@ -83,7 +83,7 @@ class _Way(Connector):
         return raw
 
     async def _opened(self, options: dict[str, Any]) -> tuple[asyncpg.Connection, datetime, int]:
-        options.setdefault("connection_class", Link)
+        options.setdefault("connection_class", KeepAliveConnection)
         options["timeout"] = self._seconds
         raw = await asyncpg.connect(self.dsn, host=self._host.name, port=self._host.port, **options)
         try:
@@ -98,26 +98,26 @@ class _Way(Connector):
 class Replica:
     """One replica, as this process sees it. `reads` are its connections, once it has been reached."""
 
-    def __init__(self, dsn: str, host: Host, settings: Settings, leader: Leader, heartbeat: Heartbeat) -> None:
+    def __init__(self, dsn: str, host: Host, settings: Settings, leader: PrimaryPosition, heartbeat: Heartbeat) -> None:
         self.name = str(host)
         self.reads: Database | None = None
         self._settings = settings
         self._leader = leader
         self._heartbeat = heartbeat
-        self._way = _Way(dsn, host, settings)
+        self._way = _ReplicaConnector(dsn, host, settings)
         self._raw: asyncpg.Connection | None = None
         self._turn = asyncio.Lock()  # of asking on that connection
         self._ask = Shared(self._asked)
         self._replayed = -1  # as it has said last; nothing where it cannot be asked, or follows nobody
         self._since = -inf  # when the leader was no further than that
-        self._history: History | None = None  # that it has: it has shown a commit of ours
+        self._history: WalHistory | None = None  # that it has: it has shown a commit of ours
 
     @property
     def generation(self) -> int:
         """Of its connections."""
         return self._way.leadership.generation
 
-    def may(self, history: History, floor: int) -> bool:
+    def may(self, history: WalHistory, floor: int) -> bool:
         """Whether it may answer: it follows our leader, has replayed the floor, and is not too far behind."""
         return self._replayed >= floor and self._history == history and self.lag <= self._settings.read_lag_seconds
 
@@ -126,14 +126,14 @@ class Replica:
         """Seconds that it is behind the leader, at most; infinity where that is not known, or too many."""
         return time.monotonic() - self._since
 
-    async def position(self, history: History, floor: int, generation: int) -> Position:
+    async def position(self, history: WalHistory, floor: int, generation: int) -> Position:
         """How far the story goes, at most, that was read just now. Raises `NotThere` where it may have been a server
         that was not at the floor, and what asking raises."""
         async with asyncio.timeout(PATIENCE):
             said = await self._ask()
         if generation != self.generation or said["replayed_"] < floor:
             raise NotThere("the replica has changed meanwhile")
-        return Position(history, reached(said))
+        return Position(history, is_reachable(said))
 
     async def looked(self) -> bool:
         """Look how far it is by now: since the last time it may have come as far as somebody needs it. False where it
@@ -215,7 +215,7 @@ class Replica:
                 raw.terminate()
 
 
-def reached(said: asyncpg.Record) -> int:
+def is_reachable(said: asyncpg.Record) -> int:
     """How far a story goes that was seen before this was said. Raises `NotThere` where the server leads meanwhile."""
     if not said["follows_"]:
         raise NotThere("the replica follows nobody any more")

@@ -16,7 +16,7 @@ from contextvars import Context
 from math import inf
 from typing import Generic, LiteralString, NamedTuple, TypeVar
 
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.db.connection import Database
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ SYSTEM: LiteralString = "select system_identifier from pg_control_system()"  # w
 EVERY = 0.1  # seconds between two looks
 SAMPLES = 1_200  # with so many looks at least, lags of a minute are known
 APART = 0.05  # seconds between two that are remembered
-INVALID = Reason(
+INVALID = ErrorCode(
     "invalid-position",
     "The header Keyrack-Position must be one that an answer had, or latest.",
     "Send the Keyrack-Position of the newest answer just as it came, or leave it out.",
@@ -40,7 +40,7 @@ INVALID = Reason(
 _TEXT = re.compile(r"([0-9]{1,20})-([0-9]{1,10})-([0-9A-F]{1,8})/([0-9A-F]{1,8})", re.ASCII)
 
 
-class History(NamedTuple):
+class WalHistory(NamedTuple):
     """What was written one after the other."""
 
     system: int  # the identifier that a database cluster gets when it is made
@@ -50,7 +50,7 @@ class History(NamedTuple):
 class Position(NamedTuple):
     """A place in a history: everything before it has happened. `at` are bytes of the write-ahead log."""
 
-    history: History
+    history: WalHistory
     at: int
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ def position(text: str) -> Position:
     found = _TEXT.fullmatch(text)
     if found is None:
         raise ValueError("no position")
-    return Position(History(int(found[1]), int(found[2])), int(found[3], 16) << 32 | int(found[4], 16))
+    return Position(WalHistory(int(found[1]), int(found[2])), int(found[3], 16) << 32 | int(found[4], 16))
 
 
 class Shared(Generic[T]):
@@ -92,12 +92,12 @@ class Shared(Generic[T]):
         return await self._ask()
 
 
-class Leader:
+class PrimaryPosition:
     """How far the leader has come, and when it had come how far."""
 
     def __init__(self, database: Database) -> None:
         self._database = database.reading()
-        self.history: History | None = None  # the newest that is known
+        self.history: WalHistory | None = None  # the newest that is known
         self._system = 0
         self._times = deque[float](maxlen=SAMPLES)
         self._kept = deque[int](maxlen=SAMPLES)
@@ -113,7 +113,7 @@ class Leader:
         sent = time.monotonic()
         row = await self._database.fetchrow(NOW)
         assert row is not None  # noqa: S101 - a row by its form
-        history = History(self._system, int(row["timeline"], 16))
+        history = WalHistory(self._system, int(row["timeline"], 16))
         if history != self.history:
             self.history = history
             self._times.clear()

@@ -6,18 +6,18 @@ from typing import LiteralString
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import PUBLIC, TAGGED, Endpoints
-from keyrack.api.exchange import Answer, Request
-from keyrack.core.error_codes import Reason
+from keyrack.api.exchange import Request, Response
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import BadRequest, NotFound
 from keyrack.fleet.schema import BRAND, KEY
 
 endpoints = Endpoints("Keyfob", "keys")
 
-INVALID_BRAND = Reason(
+INVALID_BRAND = ErrorCode(
     "invalid-brand", "Invalid brand provided.", "Send a name that GET /brands returns, percent-encoded."
 )
-NO_BRAND = Reason("brand-not-found", "Unable to find the given brand.", "Send a name that GET /brands returns.")
-NO_DRAWING = Reason(
+NO_BRAND = ErrorCode("brand-not-found", "Unable to find the given brand.", "Send a name that GET /brands returns.")
+NO_DRAWING = ErrorCode(
     "drawing-not-found",
     "Unable to find a drawing for the given keyFormId.",
     "Use the address that the key form itself names.",
@@ -57,7 +57,7 @@ endpoints.get(
     headers=TAGGED,
     **PUBLIC,
 )
-async def drawing(request: Request) -> Answer:
+async def drawing(request: Request) -> Response:
     svg = await request.db.fetchval(DRAWING, *request.ids)
     if svg is None:
         raise NotFound(NO_DRAWING)
@@ -65,4 +65,4 @@ async def drawing(request: Request) -> Answer:
         "Cache-Control": "public, max-age=86400",
         "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
     }
-    return conditional_requests.document(request, Answer(200, svg.encode(), headers, "image/svg+xml"))
+    return conditional_requests.document(request, Response(200, svg.encode(), headers, "image/svg+xml"))

@@ -7,7 +7,7 @@ from typing import Literal, LiteralString
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import Endpoints
-from keyrack.api.exchange import NO_CONTENT, Answer, Request, created
+from keyrack.api.exchange import NO_CONTENT, Request, Response, created
 from keyrack.api.permissions import Permission
 from keyrack.api.read_sql import Parent
 from keyrack.api.schema.field_errors import at, blank
@@ -19,13 +19,13 @@ from keyrack.api.schema.request_body import (
     Name,
     Patch,
     Text,
+    apply_patch,
+    invalid_member,
     moment,
-    no_valid,
-    patched,
 )
-from keyrack.assignments.customer_lock import settle
-from keyrack.assignments.submission import end_all_of_car
-from keyrack.core.error_codes import Fault, Reason
+from keyrack.assignments.customer_lock import lock_and_flush
+from keyrack.assignments.submission import submit_end_for_car
+from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, NotFound
 from keyrack.core.text import is_blank
 from keyrack.db.connection import Statements
@@ -34,27 +34,27 @@ from keyrack.telemetry.schema import LOCATION, LOCATION_AT, TELEMETRY
 
 endpoints = Endpoints("Cars", "cars")
 
-NO_CAR = Reason(
+NO_CAR = ErrorCode(
     "car-not-found",
     "Unable to find a car for the given carId which is assigned to the given customerId.",
     "Use an id that GET /cars returns for this customer.",
 )
-NO_PRODUCTS = Reason(
+NO_PRODUCTS = ErrorCode(
     "no-products-in-car",
     "Unable to find any products which are assigned to the given carId.",
     "Install a product first: PUT /installations.",
 )
-NO_IQ = Reason(
+NO_IQ = ErrorCode(
     "no-iq-in-car",
     "Unable to find an IQ product which is assigned to the given carId.",
     "Install an IQ unit into the car first: PUT /installations.",
 )
-NO_TELEMETRY = Reason(
+NO_TELEMETRY = ErrorCode(
     "no-telemetry-yet",
     "There is no telemetry yet for the given carId.",
     "Ask again when the unit in the car has reported.",
 )
-INVALID_DATE = Reason(
+INVALID_DATE = ErrorCode(
     "invalid-search-date",
     f"Invalid searchDate provided. {INVALID_MOMENT}.",
     "Send a time of RFC 3339 with Z or an offset, percent-encoded.",
@@ -180,9 +180,9 @@ UPDATE_CAR = "update car"
     what=CREATE_CAR,
     status=201,
     shows=ONE_CAR,
-    refuses={400: (no_valid(CREATE_CAR, "name"),)},
+    refuses={400: (invalid_member(CREATE_CAR, "name"),)},
 )
-async def create(request: Request, car: NewCar) -> Answer:
+async def create(request: Request, car: NewCar) -> Response:
     id = await request.db.fetchval(
         INSERT, request.customer, car.name, car.description, car.vin, car.license_plate, car.brand, car.model
     )
@@ -197,18 +197,20 @@ async def create(request: Request, car: NewCar) -> Answer:
     what=UPDATE_CAR,
     shows=ONE_CAR,
     compares=CAR,
-    refuses={400: (no_valid(UPDATE_CAR, "name"),), 404: (NO_CAR,)},
+    refuses={400: (invalid_member(UPDATE_CAR, "name"),), 404: (NO_CAR,)},
 )
-async def update(request: Request, patch: list[CarPatch]) -> Answer:
-    changes = patched(patch, UPDATE_CAR)
+async def update(request: Request, patch: list[CarPatch]) -> Response:
+    changes = apply_patch(patch, UPDATE_CAR)
     for name, value in changes.items():
         longest = 4000 if name == "description" else 250
         if value is not None and len(value) > longest:
             hint = f"It has at most {longest} characters."
-            raise BadRequest(no_valid(UPDATE_CAR, name, hint=hint), errors=[Fault("too-long", hint, at(patch, name))])
+            raise BadRequest(
+                invalid_member(UPDATE_CAR, name, hint=hint), errors=[FieldError("too-long", hint, at(patch, name))]
+            )
     if "name" in changes and is_blank(changes["name"]):
-        raise BadRequest(no_valid(UPDATE_CAR, "name"), errors=[blank(at(patch, "name"))])
-    async with conditional_requests.unchanged(request, CAR, NO_CAR) as statements:
+        raise BadRequest(invalid_member(UPDATE_CAR, "name"), errors=[blank(at(patch, "name"))])
+    async with conditional_requests.with_if_match(request, CAR, NO_CAR) as statements:
         version = await statements.fetchval(UPDATE, request.customer, *request.ids, changes)
     if version is None:
         raise NotFound(NO_CAR)
@@ -233,12 +235,12 @@ async def _deletable(statements: Statements, request: Request, _body: None = Non
     compares=CAR,
     refuses={404: (NO_CAR,)},
 )
-async def delete(request: Request) -> Answer:
+async def delete(request: Request) -> Response:
     (car,) = request.ids
     async with request.db.transaction() as connection:
-        await settle(connection, request.customer)
+        await lock_and_flush(connection, request.customer)
         await _deletable(connection, request)
         await conditional_requests.compare(connection, request, CAR, NO_CAR)
-        await end_all_of_car(connection, request.customer, car, "CarDeleted", request.checksum, request.asker)
+        await submit_end_for_car(connection, request.customer, car, "CarDeleted", request.checksum, request.asker)
         await connection.execute(DELETE, request.customer, car)
     return NO_CONTENT

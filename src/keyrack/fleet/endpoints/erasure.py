@@ -7,10 +7,10 @@ from typing import Any, Literal, LiteralString
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import TAGGED, Endpoints
-from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
+from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Permission
 from keyrack.api.schema.request_body import Body, Int32
-from keyrack.assignments.customer_lock import settle
+from keyrack.assignments.customer_lock import lock_and_flush
 from keyrack.core.errors import NotFound
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Statements
@@ -89,7 +89,7 @@ RECEIVERS = "What webhooks were sent already is with those who received it."
     leads=True,
     ours=True,
 )
-async def preview(request: Request, settings: Settings) -> Answer:
+async def preview(request: Request, settings: Settings) -> Response:
     (user,) = request.ids
     counts = await person_erasure.counts(request.db, request.customer, user)
     if counts is None:
@@ -128,10 +128,10 @@ async def _erasable(statements: Statements, request: Request, _body: None = None
     refuses={404: (NO_USER,)},
     ours=True,
 )
-async def erase(request: Request, settings: Settings) -> Answer:
+async def erase(request: Request, settings: Settings) -> Response:
     (user,) = request.ids
     async with request.db.transaction() as connection:
-        await settle(connection, request.customer)
+        await lock_and_flush(connection, request.customer)
         await _erasable(connection, request)
         await person_erasure.erase(connection, request.customer, user, request.checksum, request.asker, settings)
     return NO_CONTENT

@@ -6,12 +6,12 @@ from typing import Literal, LiteralString
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import Endpoints
-from keyrack.api.exchange import NO_CONTENT, Answer, Request, created
+from keyrack.api.exchange import NO_CONTENT, Request, Response, created
 from keyrack.api.permissions import Permission
 from keyrack.api.read_sql import Parent
 from keyrack.api.schema.field_errors import at, blank
-from keyrack.api.schema.request_body import AnyText, Body, Int32, Name, Patch, no_valid, patched
-from keyrack.core.error_codes import Fault, Reason
+from keyrack.api.schema.request_body import AnyText, Body, Int32, Name, Patch, apply_patch, invalid_member
+from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound, Refusal, on_constraint
 from keyrack.core.text import is_blank
 from keyrack.fleet.endpoints.cars import NO_CAR
@@ -22,27 +22,27 @@ from keyrack.fleet.schema import CAR, GROUP, PRODUCT, SERVICE_OF_PRODUCT, USER
 
 endpoints = Endpoints("Groups", "groups")
 
-NO_GROUP = Reason(
+NO_GROUP = ErrorCode(
     "group-not-found",
     "Unable to find a group for the given groupId which is assigned to the given customerId.",
     "Use an id that GET /groups returns for this customer.",
 )
-SAME_NAME = Reason(
+SAME_NAME = ErrorCode(
     "group-name-taken",
     "A group with the same name already exists.",
     "Choose another name, or use the group that has it.",
 )
-STILL_IN_USE = Reason(
+STILL_IN_USE = ErrorCode(
     "group-not-empty",
     "The group still has relations. Delete all relations first.",
     "Take its cars, users, services and products out first.",
 )
-LIMITS = Reason(
+LIMITS = ErrorCode(
     "group-limits-managers",
     "Managers are limited to the group. Give them other groups first.",
     "GET /managers tells who is limited to it.",
 )
-NAME_TOO_LONG = Reason(
+NAME_TOO_LONG = ErrorCode(
     "group-name-too-long",
     "Couldn't update group. The name must not be longer than 250 characters.",
     "Send a name of at most 250 characters.",
@@ -113,9 +113,9 @@ UPDATE_GROUP = "update group"
     what=CREATE_GROUP,
     status=201,
     shows=ONE_GROUP,
-    refuses={400: (no_valid(CREATE_GROUP, "name"),), 409: (SAME_NAME,)},
+    refuses={400: (invalid_member(CREATE_GROUP, "name"),), 409: (SAME_NAME,)},
 )
-async def create(request: Request, group: NewGroup) -> Answer:
+async def create(request: Request, group: NewGroup) -> Response:
     with on_constraint({"fleet_group_name_key": (Conflict, SAME_NAME)}):
         return created(await request.db.fetchval(INSERT, request.customer, group.name))
 
@@ -127,17 +127,17 @@ async def create(request: Request, group: NewGroup) -> Answer:
     what=UPDATE_GROUP,
     shows=ONE_GROUP,
     compares=GROUP,
-    refuses={400: (no_valid(UPDATE_GROUP, "name"), NAME_TOO_LONG), 404: (NO_GROUP,), 409: (SAME_NAME,)},
+    refuses={400: (invalid_member(UPDATE_GROUP, "name"), NAME_TOO_LONG), 404: (NO_GROUP,), 409: (SAME_NAME,)},
 )
-async def update(request: Request, patch: list[GroupPatch]) -> Answer:
-    name: str = patched(patch, UPDATE_GROUP)["name"] or ""
+async def update(request: Request, patch: list[GroupPatch]) -> Response:
+    name: str = apply_patch(patch, UPDATE_GROUP)["name"] or ""
     if is_blank(name):
-        raise BadRequest(no_valid(UPDATE_GROUP, "name"), errors=[blank(at(patch, "name"))])
+        raise BadRequest(invalid_member(UPDATE_GROUP, "name"), errors=[blank(at(patch, "name"))])
     if len(name) > 250:
-        too_long = Fault("too-long", "It has at most 250 characters.", at(patch, "name"))
+        too_long = FieldError("too-long", "It has at most 250 characters.", at(patch, "name"))
         raise BadRequest(NAME_TOO_LONG, errors=[too_long])
     with on_constraint({"fleet_group_name_key": (Conflict, SAME_NAME)}):
-        async with conditional_requests.unchanged(request, GROUP, NO_GROUP) as statements:
+        async with conditional_requests.with_if_match(request, GROUP, NO_GROUP) as statements:
             version = await statements.fetchval(RENAME, request.customer, *request.ids, name)
     if version is None:
         raise NotFound(NO_GROUP)
@@ -150,11 +150,11 @@ async def update(request: Request, patch: list[GroupPatch]) -> Answer:
     compares=GROUP,
     refuses={404: (NO_GROUP,), 409: (STILL_IN_USE, LIMITS)},
 )
-async def delete(request: Request) -> Answer:
+async def delete(request: Request) -> Response:
     in_use = (Conflict, STILL_IN_USE)
     of_things = {f"group_{item}_group_fkey": in_use for item in ("car", "user", "service", "product")}
     with on_constraint({**of_things, "scope_group_group_fkey": (Conflict, LIMITS)}):
-        async with conditional_requests.unchanged(request, GROUP, NO_GROUP) as statements:
+        async with conditional_requests.with_if_match(request, GROUP, NO_GROUP) as statements:
             if await statements.fetchval(DELETE, request.customer, *request.ids) is None:
                 raise NotFound(NO_GROUP)
     return NO_CONTENT
@@ -176,7 +176,7 @@ class ProductOfGroup(Body):
     product_id: Int32
 
 
-def links(path: str, item_path: str, body: type[Body], thing: LiteralString, missing: Reason) -> None:
+def links(path: str, item_path: str, body: type[Body], thing: LiteralString, missing: ErrorCode) -> None:
     """The two endpoints that put a thing into a group and take it out; the database finds what is wrong."""
     column: LiteralString = thing + "_id"
     table: LiteralString = "group_" + thing
@@ -184,18 +184,18 @@ def links(path: str, item_path: str, body: type[Body], thing: LiteralString, mis
     delete: LiteralString = (
         "delete from " + table + " where customer_id = $1 and group_id = $2 and " + column + " = $3 returning true"
     )
-    already = Reason(
+    already = ErrorCode(
         f"{thing}-already-in-group",
         f"The {thing} is already assigned to the group.",
         "There is nothing to do: it is in the group.",
     )
-    absent = Reason(
+    absent = ErrorCode(
         f"{thing}-not-in-group",
         f"Unable to find a {thing} for the given {thing}Id which is assigned to the given groupId.",
         "There is nothing to take out: it is not in the group.",
     )
     what = f"assign {thing} to group"
-    refusals: dict[str, tuple[type[Refusal], Reason]] = {
+    refusals: dict[str, tuple[type[Refusal], ErrorCode]] = {
         f"{table}_group_fkey": (NotFound, NO_GROUP),
         f"{table}_item_fkey": (NotFound, missing),
         f"{table}_pkey": (Conflict, already),
@@ -206,15 +206,15 @@ def links(path: str, item_path: str, body: type[Body], thing: LiteralString, mis
         f"Put a {thing} into a group",
         body=body,
         what=what,
-        refuses={400: (no_valid(what, f"{thing}Id"),), 404: (NO_GROUP, missing), 409: (already,)},
+        refuses={400: (invalid_member(what, f"{thing}Id"),), 404: (NO_GROUP, missing), 409: (already,)},
     )
-    async def add(request: Request, item: Body) -> Answer:
+    async def add(request: Request, item: Body) -> Response:
         with on_constraint(refusals):
             await request.db.execute(insert, request.customer, *request.ids, getattr(item, column))
         return NO_CONTENT
 
     @endpoints.delete(item_path, f"Take a {thing} out of a group", refuses={404: (NO_GROUP, absent)})
-    async def remove(request: Request) -> Answer:
+    async def remove(request: Request) -> Response:
         group, item = request.ids
         if not await request.db.fetchval(delete, request.customer, group, item):
             exists = await request.db.fetchval(EXISTS, request.customer, group)

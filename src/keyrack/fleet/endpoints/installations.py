@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import LiteralString
 
 from keyrack.api.endpoint import Endpoints
-from keyrack.api.exchange import NO_CONTENT, Answer, Request
-from keyrack.api.schema.request_body import Body, Id, Int32, Text, no_valid
-from keyrack.assignments.customer_lock import settle
-from keyrack.assignments.submission import end_all_of_car
-from keyrack.core.error_codes import Fault, Reason
+from keyrack.api.exchange import NO_CONTENT, Request, Response
+from keyrack.api.schema.request_body import Body, Id, Int32, Text, invalid_member
+from keyrack.assignments.customer_lock import lock_and_flush
+from keyrack.assignments.submission import submit_end_for_car
+from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound, on_constraint
 from keyrack.core.text import trimmed
 from keyrack.db.connection import Row, Statements
@@ -18,40 +18,40 @@ from keyrack.fleet.endpoints.cars import NO_CAR, check_car
 
 endpoints = Endpoints("Installations", "installations")
 
-NO_PRODUCT = Reason(
+NO_PRODUCT = ErrorCode(
     "named-product-not-found",
     "Unable to find a product for the given parameters which is assigned to the given customerId.",
     "Use what GET /products returns; several names must mean the same product.",
 )
-ALREADY = Reason(
+ALREADY = ErrorCode(
     "product-already-installed",
     "The product is already installed into a car.",
     "Take it out of the other car first: DELETE /installations.",
 )
-NO_SERVICE = Reason(
+NO_SERVICE = ErrorCode(
     "product-without-service",
     "The product has no service assigned.",
     "Pair it with a service that is not terminated first: PUT /pairings.",
 )
-SAME_TYPE = Reason(
+SAME_TYPE = ErrorCode(
     "product-type-already-in-car",
     "There is already installed a product of the same type in the car.",
     "Take the other one out first: DELETE /installations.",
 )
-NOT_INSTALLED = Reason(
+NOT_INSTALLED = ErrorCode(
     "product-not-installed", "The product is already uninstalled.", "There is nothing to do: it is in no car."
 )
-OTHER_CAR = Reason(
+OTHER_CAR = ErrorCode(
     "product-in-other-car",
     "The product is not assigned to the given car.",
     "GET /products/{productId}/cars tells the car that it is in.",
 )
-NO_NAME = Reason(
+NO_NAME = ErrorCode(
     "no-product-named",
     "Couldn't {what}. No valid productId, serialNumber or uniqueId provided.",
     "Send one of productId, serialNumber and uniqueId.",
 )
-ONE_NEEDED = Fault(
+ONE_NEEDED = FieldError(
     "one-needed",
     "At least one of productId, serialNumber and uniqueId is needed.",
     "",
@@ -91,7 +91,7 @@ def product_given(ref: ProductRef, what: str) -> tuple[int | None, str | None, s
     return ref.product_id, serial_number, unique_id
 
 
-def no_product(what: str) -> Reason:
+def no_product(what: str) -> ErrorCode:
     """Why it is refused when nothing names a product."""
     return NO_NAME.format(what=what)
 
@@ -107,7 +107,9 @@ async def find_product(statements: Statements, request: Request, ref: ProductRef
 async def _product(statements: Statements, request: Request, ref: ProductRef, what: str) -> Row | None:
     """The product that is named, if it exists for who asks. Raises `BadRequest`."""
     product = await statements.fetchrow(PRODUCT, request.customer, *product_given(ref, what))
-    if product is None or await group_scope_checks.hides(request, "productId", product["product_id"], statements):
+    if product is None or await group_scope_checks.is_out_of_scope(
+        request, "productId", product["product_id"], statements
+    ):
         return None
     return product
 
@@ -153,14 +155,14 @@ async def _removable(statements: Statements, request: Request, wanted: Installat
     what=INSTALL,
     ground=_installable,
     refuses={
-        400: (no_valid(INSTALL, "carId"), no_product(INSTALL)),
+        400: (invalid_member(INSTALL, "carId"), no_product(INSTALL)),
         404: (NO_CAR, NO_PRODUCT),
         409: (ALREADY, NO_SERVICE, SAME_TYPE),
     },
 )
-async def install(request: Request, wanted: Installation) -> Answer:
+async def install(request: Request, wanted: Installation) -> Response:
     async with request.db.transaction() as connection:
-        await settle(connection, request.customer)
+        await lock_and_flush(connection, request.customer)
         product = await _installable(connection, request, wanted)
         with on_constraint({"product_kind_in_car_key": (Conflict, SAME_TYPE)}):
             await connection.execute(PUT_INTO, request.customer, product["product_id"], wanted.car_id)
@@ -175,18 +177,18 @@ async def install(request: Request, wanted: Installation) -> Answer:
     what=UNINSTALL,
     ground=_removable,
     refuses={
-        400: (no_valid(UNINSTALL, "carId"), no_product(UNINSTALL)),
+        400: (invalid_member(UNINSTALL, "carId"), no_product(UNINSTALL)),
         404: (NO_CAR, NO_PRODUCT),
         409: (NOT_INSTALLED, OTHER_CAR),
     },
 )
-async def uninstall(request: Request, wanted: Installation) -> Answer:
+async def uninstall(request: Request, wanted: Installation) -> Response:
     async with request.db.transaction() as connection:
-        await settle(connection, request.customer)
+        await lock_and_flush(connection, request.customer)
         product = await _removable(connection, request, wanted)
         await connection.execute(PUT_INTO, request.customer, product["product_id"], None)
         if product["kind"] == "Box":
-            await end_all_of_car(
+            await submit_end_for_car(
                 connection, request.customer, wanted.car_id, "Uninstallation", request.checksum, request.asker
             )
     return NO_CONTENT

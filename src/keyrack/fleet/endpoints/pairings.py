@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import LiteralString
 
 from keyrack.api.endpoint import Endpoints
-from keyrack.api.exchange import NO_CONTENT, Answer, Request
-from keyrack.api.schema.request_body import Id, no_valid
-from keyrack.assignments.customer_lock import settle
-from keyrack.core.error_codes import Reason
+from keyrack.api.exchange import NO_CONTENT, Request, Response
+from keyrack.api.schema.request_body import Id, invalid_member
+from keyrack.assignments.customer_lock import lock_and_flush
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, NotFound, on_constraint
 from keyrack.db.connection import Row, Statements
 from keyrack.fleet.endpoints.installations import NO_PRODUCT, ProductRef, find_product, no_product, product_given
@@ -16,15 +16,15 @@ from keyrack.fleet.endpoints.services import NO_SERVICE
 
 endpoints = Endpoints("Pairings", "pairings")
 
-ALREADY = Reason(
+ALREADY = ErrorCode(
     "service-already-paired", "The service is already paired with a product.", "Unlink it first: DELETE /pairings."
 )
-PRODUCT_TAKEN = Reason(
+PRODUCT_TAKEN = ErrorCode(
     "product-already-paired",
     "The product is already paired with a service.",
     "Unlink its service first: DELETE /pairings.",
 )
-NOT_PAIRED = Reason(
+NOT_PAIRED = ErrorCode(
     "service-not-paired",
     "The service is not paired with the given product.",
     "GET /services/{serviceId}/products tells the product that it is paired with.",
@@ -73,14 +73,14 @@ async def _paired(statements: Statements, request: Request, wanted: Pairing) -> 
     what=PAIR,
     ground=_pairable,
     refuses={
-        400: (no_valid(PAIR, "serviceId"), no_product(PAIR)),
+        400: (invalid_member(PAIR, "serviceId"), no_product(PAIR)),
         404: (NO_SERVICE, NO_PRODUCT),
         409: (ALREADY, PRODUCT_TAKEN),
     },
 )
-async def pair(request: Request, wanted: Pairing) -> Answer:
+async def pair(request: Request, wanted: Pairing) -> Response:
     async with request.db.transaction() as connection:
-        await settle(connection, request.customer)
+        await lock_and_flush(connection, request.customer)
         service, product = await _pairable(connection, request, wanted)
         with on_constraint({"service_product_key": (Conflict, PRODUCT_TAKEN)}):
             await connection.execute(SET, request.customer, service["service_id"], product["product_id"])
@@ -95,14 +95,14 @@ async def pair(request: Request, wanted: Pairing) -> Answer:
     what=UNPAIR,
     ground=_paired,
     refuses={
-        400: (no_valid(UNPAIR, "serviceId"), no_product(UNPAIR)),
+        400: (invalid_member(UNPAIR, "serviceId"), no_product(UNPAIR)),
         404: (NO_SERVICE, NO_PRODUCT),
         409: (NOT_PAIRED,),
     },
 )
-async def unpair(request: Request, wanted: Pairing) -> Answer:
+async def unpair(request: Request, wanted: Pairing) -> Response:
     async with request.db.transaction() as connection:
-        await settle(connection, request.customer)
+        await lock_and_flush(connection, request.customer)
         service, _ = await _paired(connection, request, wanted)
         await connection.execute(SET, request.customer, service["service_id"], None)
     return NO_CONTENT

@@ -5,22 +5,22 @@ from __future__ import annotations
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.permissions import Permission
 from keyrack.api.read_sql import Parent
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.fleet.schema import CAR, PRODUCT, PRODUCT_LISTED, SERVICE_OF_PRODUCT
 
 endpoints = Endpoints("Products", "products")
 
-NO_PRODUCT = Reason(
+NO_PRODUCT = ErrorCode(
     "product-not-found",
     "Unable to find a product for the given productId which is assigned to the given customerId.",
     "Use an id that GET /products returns for this customer.",
 )
-NO_SERVICE_ASSIGNED = Reason(
+NO_SERVICE_ASSIGNED = ErrorCode(
     "no-service-of-product",
     "Unable to find a service which is assigned to the given productId.",
     "Pair it with a service first: PUT /pairings.",
 )
-NO_CAR_ASSIGNED = Reason(
+NO_CAR_ASSIGNED = ErrorCode(
     "no-car-of-product",
     "Unable to find a car which is assigned to the given productId.",
     "Install it first: PUT /installations.",

@@ -6,8 +6,8 @@ from typing import Literal, LiteralString
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import TAGGED, Endpoints
-from keyrack.api.exchange import Answer, Request, answer
-from keyrack.api.schema.request_body import Body, Moment, stamp
+from keyrack.api.exchange import Request, Response, answer
+from keyrack.api.schema.request_body import Body, Moment, format_timestamp
 from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.errors import NotFound
 from keyrack.core.settings import Settings
@@ -68,7 +68,7 @@ class Kept(Body):
     headers=TAGGED,
     ours=True,
 )
-async def retention(request: Request, settings: Settings) -> Answer:
+async def retention(request: Request, settings: Settings) -> Response:
     row = await request.db.fetchrow(REACH, request.customer)
     if row is None:  # it was removed after the check
         raise NotFound(NO_CUSTOMER)
@@ -105,5 +105,5 @@ def _kept(
         "keptFor": kept_for if kept else None,
         "countsFrom": counts_from,
         "setting": setting,
-        "oldest": oldest and stamp(oldest),
+        "oldest": oldest and format_timestamp(oldest),
     }

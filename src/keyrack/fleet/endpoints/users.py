@@ -6,14 +6,14 @@ import secrets
 from typing import Literal, LiteralString, NamedTuple
 
 from keyrack.api.endpoint import Endpoints
-from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
+from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Permission
 from keyrack.api.read_sql import Parent
-from keyrack.api.schema.request_body import AnyText, Body, EmailAddress, Int32, Name, Text, no_valid
-from keyrack.assignments.customer_lock import settle
+from keyrack.api.schema.request_body import AnyText, Body, EmailAddress, Int32, Name, Text, invalid_member
+from keyrack.assignments.customer_lock import lock_and_flush
 from keyrack.assignments.submission import end_all_of_user
-from keyrack.auth.authenticator import Access
-from keyrack.core.error_codes import Fault, Reason
+from keyrack.auth.authenticator import Authenticator
+from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound, on_constraint
 from keyrack.core.text import email_address, is_blank, trimmed
 from keyrack.db.connection import Statements
@@ -22,37 +22,39 @@ from keyrack.fleet.schema import ASSIGNMENT_OF_USER, USER
 
 endpoints = Endpoints("Users", "users")
 
-NO_USER = Reason(
+NO_USER = ErrorCode(
     "user-not-found",
     "Unable to find a user for the given userId which is assigned to the given customerId.",
     "Use an id that GET /users returns for this customer.",
 )
-SAME_ADDRESS = Reason(
+SAME_ADDRESS = ErrorCode(
     "email-address-taken",
     "A user with the same emailAddress already exists.",
     "Assign the user that there is to the customer: PUT /users/assignments/customers.",
 )
-NEITHER = Reason(
+NEITHER = ErrorCode(
     "invalid-user-parameters",
     "Invalid emailAddress and userId. One valid parameter is required.",
     "Send either an emailAddress or a userId.",
 )
-NOBODY = Reason(
+NOBODY = ErrorCode(
     "named-user-not-found",
     "Unable to find a user for the given parameters.",
     "Create the user: PUT /users. By number only users of your own customers are found.",
 )
-ALREADY = Reason(
+ALREADY = ErrorCode(
     "user-already-in-customer",
     "The user is already assigned to the customer.",
     "There is nothing to do: the user is in the customer.",
 )
-NOT_ASSIGNED = Reason(
+NOT_ASSIGNED = ErrorCode(
     "user-not-in-customer",
     "Unable to find a user for the given parameters which is assigned to the given customerId.",
     "There is nothing to do: the user is not in the customer.",
 )
-ONE_NEEDED = Fault("one-needed", "Exactly one of emailAddress and userId is needed.", "", ("emailAddress", "userId"))
+ONE_NEEDED = FieldError(
+    "one-needed", "Exactly one of emailAddress and userId is needed.", "", ("emailAddress", "userId")
+)
 
 A_USER = Parent(USER, USER.relations["assignments"].link)
 
@@ -118,7 +120,7 @@ CREATE_USER = "create user"
 _MEMBERS = (("emailAddress",), ("userData",), ("firstName", "lastName"), ("firstName",), ("lastName",))
 
 
-class WithHash(NamedTuple):
+class UserWithHash(NamedTuple):
     """A user to be created: the password to tell, where one was made, and the hash to keep."""
 
     user: NewUser
@@ -126,13 +128,13 @@ class WithHash(NamedTuple):
     hash: str | None
 
 
-async def hashed(request: Request, user: NewUser, access: Access) -> WithHash:
+async def hashed(request: Request, user: NewUser, access: Authenticator) -> UserWithHash:
     """A hash takes its time, and no connection waits for it."""
     if user.type != "Normal":
-        return WithHash(user, None, None)
+        return UserWithHash(user, None, None)
     generated = secrets.token_urlsafe(12) if is_blank(user.password) else None
     password = generated or user.password or ""
-    return WithHash(user, generated, await access.passwords.hash(password, ("customer", request.customer)))
+    return UserWithHash(user, generated, await access.passwords.hash(password, ("customer", request.customer)))
 
 
 @endpoints.put(
@@ -146,9 +148,9 @@ async def hashed(request: Request, user: NewUser, access: Access) -> WithHash:
     answers=UserCreated,
     shows=ONE_USER,
     secret=True,
-    refuses={400: tuple(no_valid(CREATE_USER, *members) for members in _MEMBERS), 409: (SAME_ADDRESS,)},
+    refuses={400: tuple(invalid_member(CREATE_USER, *members) for members in _MEMBERS), 409: (SAME_ADDRESS,)},
 )
-async def create(request: Request, new: WithHash) -> Answer:
+async def create(request: Request, new: UserWithHash) -> Response:
     user = new.user
     with on_constraint({"person_email_address_key": (Conflict, SAME_ADDRESS)}):
         id = await request.db.fetchval(
@@ -183,10 +185,10 @@ async def _member(statements: Statements, request: Request, user: SomeUser) -> i
 
 async def _is_elsewhere(statements: Statements, request: Request, id: int) -> bool:
     """Whether who asks is limited to groups in which the user is not."""
-    return await group_scope_checks.hides(request, "userId", id, statements)
+    return await group_scope_checks.is_out_of_scope(request, "userId", id, statements)
 
 
-async def _found(statements: Statements, request: Request, user: SomeUser, missing: Reason) -> int:
+async def _found(statements: Statements, request: Request, user: SomeUser, missing: ErrorCode) -> int:
     address = trimmed(user.email_address or "")
     if (user.user_id is None) == (not address):
         raise BadRequest(NEITHER, errors=[ONE_NEEDED])
@@ -198,7 +200,7 @@ async def _found(statements: Statements, request: Request, user: SomeUser, missi
         valid = (user.user_id or 0) > 0
     if not valid:
         place = "/emailAddress" if address else "/userId"
-        raise BadRequest(NEITHER, errors=[Fault("wrong-form", "It is no valid one.", place)])
+        raise BadRequest(NEITHER, errors=[FieldError("wrong-form", "It is no valid one.", place)])
     if id is None:
         raise NotFound(missing)
     return id
@@ -226,10 +228,10 @@ def _is_address(text: str) -> bool:
     ground=_somebody,
     refuses={400: (NEITHER,), 404: (NOBODY,), 409: (ALREADY,)},
 )
-async def assign(request: Request, user: SomeUser) -> Answer:
+async def assign(request: Request, user: SomeUser) -> Response:
     refusals = {"customer_user_pkey": (Conflict, ALREADY), "customer_user_user_id_fkey": (NotFound, NOBODY)}
     async with request.db.transaction() as connection:
-        await settle(connection, request.customer)
+        await lock_and_flush(connection, request.customer)
         id = await _somebody(connection, request, user)
         with on_constraint(refusals):
             await connection.execute(JOIN, request.customer, id)
@@ -245,9 +247,9 @@ async def assign(request: Request, user: SomeUser) -> Answer:
     ground=_member,
     refuses={400: (NEITHER,), 404: (NOT_ASSIGNED,)},
 )
-async def unassign(request: Request, user: SomeUser) -> Answer:
+async def unassign(request: Request, user: SomeUser) -> Response:
     async with request.db.transaction() as connection:
-        await settle(connection, request.customer)
+        await lock_and_flush(connection, request.customer)
         id = await _member(connection, request, user)
         await end_all_of_user(connection, request.customer, id, request.checksum, request.asker)
         await connection.execute(LEAVE, request.customer, id)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from keyrack import __version__
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import PUBLIC, TAGGED, Endpoints
-from keyrack.api.exchange import Answer, Request, answer
+from keyrack.api.exchange import Request, Response, answer
 from keyrack.core.settings import Settings
 
 endpoints = Endpoints("Documents")
@@ -27,7 +27,7 @@ class Documents:
 
 
 @endpoints.write("GET", "/", "What this server is", headers=TAGGED, **PUBLIC)
-async def about(request: Request, settings: Settings) -> Answer:
+async def about(request: Request, settings: Settings) -> Response:
     base = settings.public_url
     told = answer(
         {
@@ -44,18 +44,18 @@ async def about(request: Request, settings: Settings) -> Answer:
 
 
 @endpoints.write("GET", "/openapi.json", "This interface as OpenAPI 3.1", headers=TAGGED, **PUBLIC)
-async def openapi(request: Request, documents: Documents) -> Answer:
+async def openapi(request: Request, documents: Documents) -> Response:
     headers = {"Access-Control-Allow-Origin": "*"}
-    return conditional_requests.document(request, Answer(200, documents.openapi(), headers, fixed=True))
+    return conditional_requests.document(request, Response(200, documents.openapi(), headers, fixed=True))
 
 
 @endpoints.write("GET", "/docs", "This interface as a page to read", media_type=HTML, headers=TAGGED, **PUBLIC)
-async def docs(request: Request, documents: Documents) -> Answer:
-    return conditional_requests.document(request, Answer(200, documents.page(), POLICY, HTML, fixed=True))
+async def docs(request: Request, documents: Documents) -> Response:
+    return conditional_requests.document(request, Response(200, documents.page(), POLICY, HTML, fixed=True))
 
 
 @endpoints.write(
     "GET", "/docs/errors", "The codes of refusals as a page to read", media_type=HTML, headers=TAGGED, **PUBLIC
 )
-async def errors(request: Request, documents: Documents) -> Answer:
-    return conditional_requests.document(request, Answer(200, documents.errors(), POLICY, HTML, fixed=True))
+async def errors(request: Request, documents: Documents) -> Response:
+    return conditional_requests.document(request, Response(200, documents.errors(), POLICY, HTML, fixed=True))

@@ -13,51 +13,51 @@ import structlog
 from pydantic import BaseModel, Field
 
 from keyrack.api.endpoint import PUBLIC, Endpoints
-from keyrack.api.exchange import Answer, Request, answer
-from keyrack.assignments.worker_liveness import unattended
-from keyrack.core.error_codes import DATABASE_AWAY, Reason
+from keyrack.api.exchange import Request, Response, answer
+from keyrack.assignments.worker_liveness import seconds_without_worker
+from keyrack.core.error_codes import DATABASE_AWAY, ErrorCode
 from keyrack.core.errors import JSON, Unavailable
 from keyrack.core.log_config import MINUTE
 from keyrack.core.settings import Settings
 from keyrack.db import archive_status, schema_version
 from keyrack.db.connection import UNREACHABLE, Connection, Database, is_interruption
-from keyrack.db.encryption.cipher import CLOSED, Vault
+from keyrack.db.encryption.cipher import CLOSED, Encryption
 from keyrack.db.encryption.master_keys import MasterKeyError
-from keyrack.db.throttled_log import Interruptions
+from keyrack.db.throttled_log import ThrottledLogger
 
 endpoints = Endpoints("Health")
 log = structlog.get_logger("keyrack.health")
-seldom = Interruptions("keyrack.health", MINUTE)
+seldom = ThrottledLogger("keyrack.health", MINUTE)
 
-NO_WRITES = Reason(
+NO_WRITES = ErrorCode(
     "database-read-only",
     "The database takes no writes at the moment. Please try again.",
     "Tell the operator: its disk is full, or it is a standby. Try again later.",
 )
-SILENT = Reason(
+SILENT = ErrorCode(
     "database-silent",
     "The database does not answer in time. Please try again.",
     "Tell the operator: it is stuck, has too much to do, or is gone without a word. Try again later.",
 )
-OLD_SCHEMA = Reason(
+OLD_SCHEMA = ErrorCode(
     "schema-not-current",
     "The database's schema is not the one that this server needs.",
     "Tell the operator: `keyrack migrate` brings it up to date.",
 )
-STOPPING = Reason(
+STOPPING = ErrorCode(
     "stopping",
     "The server is about to stop. Please try again.",
     "Send requests to another server, or again when this one is back.",
 )
-NOT_READY = Reason("not-ready", "The server is not ready.", "Read `reasons`: they say why, and what to do about it.")
+NOT_READY = ErrorCode("not-ready", "The server is not ready.", "Read `reasons`: they say why, and what to do about it.")
 
 # Said beside a 200: the node takes what it is asked for, and keeps it. Fewer nodes would help nobody
-NO_WORKER = Reason(
+NO_WORKER = ErrorCode(
     "no-worker",
     "Work has waited for {seconds} seconds, and no worker runs anywhere.",
     "Start one: `keyrack work`, or `keyrack serve` without --no-worker. What waits is done then, in its order.",
 )
-ARCHIVE_LATE = Reason(
+ARCHIVE_LATE = ErrorCode(
     "archive-late",
     "The last piece of the database's log was archived {seconds} seconds ago.",
     "Look at the archive's disk and the database's log: what is not archived fills the database's disk.",
@@ -88,7 +88,7 @@ class NotReady(Unavailable):
 
     media_type = JSON
 
-    def __init__(self, reasons: tuple[Reason, ...], warnings: tuple[Reason, ...]) -> None:
+    def __init__(self, reasons: tuple[ErrorCode, ...], warnings: tuple[ErrorCode, ...]) -> None:
         super().__init__(NOT_READY)
         self.headers |= FRESH
         self.told = {"reasons": _told(reasons)} | _warned(warnings)
@@ -100,11 +100,11 @@ class NotReady(Unavailable):
         return json.dumps({"status": "unavailable", **self.told}).encode()
 
 
-def _told(reasons: tuple[Reason, ...]) -> list[dict[str, str]]:
+def _told(reasons: tuple[ErrorCode, ...]) -> list[dict[str, str]]:
     return [{"code": reason.code, "detail": reason.text} for reason in reasons]
 
 
-def _warned(warnings: tuple[Reason, ...]) -> dict[str, list[dict[str, str]]]:
+def _warned(warnings: tuple[ErrorCode, ...]) -> dict[str, list[dict[str, str]]]:
     return {"warnings": _told(warnings)} if warnings else {}
 
 
@@ -126,19 +126,19 @@ class Readiness:
 
     settings: Settings
     proven: Callable[[], object] = _always  # that the leader is asked; raises `Unavailable`
-    warnings: tuple[Reason, ...] = ()  # what is wrong, and keeps this node from nothing
+    warnings: tuple[ErrorCode, ...] = ()  # what is wrong, and keeps this node from nothing
     _stopping: bool = False
     _begun: float = 0.0  # of the look under way
-    _looking: asyncio.Task[tuple[Reason, ...]] | None = None
+    _looking: asyncio.Task[tuple[ErrorCode, ...]] | None = None
     _until: float = 0.0  # when the last look is too old
-    _found: tuple[Reason, ...] = ()
+    _found: tuple[ErrorCode, ...] = ()
     _told_at: float = 0.0  # when the alert was written last
 
     def stop(self) -> None:
         """The process is going to stop."""
         self._stopping = True
 
-    async def reasons(self, db: Database) -> tuple[Reason, ...]:
+    async def reasons(self, db: Database) -> tuple[ErrorCode, ...]:
         """Why it is not ready; none where it is."""
         return (*await self._looked(db), *self._unproven(), *((STOPPING,) if self._stopping else ()))
 
@@ -153,9 +153,9 @@ class Readiness:
                 seldom.warning("it is not known whether anybody works: the database is away, or too slow", error=error)
             await asyncio.sleep(self.ROUND)
 
-    async def _wrong(self, db: Database) -> tuple[Reason, ...]:
-        found: list[Reason] = []
-        if (waited := await unattended(db)) is not None:
+    async def _wrong(self, db: Database) -> tuple[ErrorCode, ...]:
+        found: list[ErrorCode] = []
+        if (waited := await seconds_without_worker(db)) is not None:
             found.append(NO_WORKER.format(seconds=int(waited)))
             if time.monotonic() - self._told_at >= MINUTE or not self._told_at:
                 self._told_at = time.monotonic()
@@ -167,14 +167,14 @@ class Readiness:
             found.append(NEVER_ARCHIVED if archive.age is None else ARCHIVE_LATE.format(seconds=int(archive.age)))
         return tuple(found)
 
-    def _unproven(self) -> tuple[Reason, ...]:
+    def _unproven(self) -> tuple[ErrorCode, ...]:
         try:
             self.proven()
         except Unavailable as refusal:
             return (refusal.reason,)
         return ()
 
-    async def _looked(self, db: Database) -> tuple[Reason, ...]:
+    async def _looked(self, db: Database) -> tuple[ErrorCode, ...]:
         """What the last look has found, if it is not too old; else what the next one finds in time. It writes, so
         nobody cancels it: as long as it goes on, there is no other."""
         now = time.monotonic()
@@ -191,13 +191,13 @@ class Readiness:
         seldom.warning("not ready: the database does not answer in time", seconds=self.settings.ready_seconds)
         return (SILENT,)
 
-    def _seen(self, look: asyncio.Task[tuple[Reason, ...]]) -> None:
+    def _seen(self, look: asyncio.Task[tuple[ErrorCode, ...]]) -> None:
         self._looking = None
         if not look.cancelled() and look.exception() is None:
             self._found = look.result()
             self._until = time.monotonic() + self.EVERY
 
-    async def _look(self, db: Database) -> tuple[Reason, ...]:
+    async def _look(self, db: Database) -> tuple[ErrorCode, ...]:
         try:
             async with db.transaction() as connection:
                 return await self._reasons(connection)
@@ -207,14 +207,14 @@ class Readiness:
             seldom.warning("not ready: the database is away, or takes no writes", error=error)
             return (DATABASE_AWAY if isinstance(error, UNREACHABLE) else NO_WRITES,)
 
-    async def _reasons(self, connection: Connection) -> tuple[Reason, ...]:
+    async def _reasons(self, connection: Connection) -> tuple[ErrorCode, ...]:
         if not await schema_version.is_ours(connection):
             return (OLD_SCHEMA,)
         await connection.execute(WRITE)
         await connection.execute(LITTLE_MEMORY)
         await connection.execute(SPILL)
         try:
-            await Vault(connection, self.settings).load()
+            await Encryption(connection, self.settings).load()
         except MasterKeyError as error:
             seldom.warning("not ready: the secrets of the database are closed to this node", reason=str(error))
             return (CLOSED,)
@@ -228,7 +228,7 @@ class Readiness:
     refuses={503: (NO_WRITES, SILENT, OLD_SCHEMA, CLOSED, STOPPING)},
     **PUBLIC,
 )
-async def health(request: Request, readiness: Readiness) -> Answer:
+async def health(request: Request, readiness: Readiness) -> Response:
     reasons = await readiness.reasons(request.db)
     if reasons:
         raise Unavailable(reasons[0])
@@ -236,7 +236,7 @@ async def health(request: Request, readiness: Readiness) -> Answer:
 
 
 @endpoints.write("GET", "/health/live", "Whether the process answers; the database is not asked", **PUBLIC)
-async def live(request: Request) -> Answer:
+async def live(request: Request) -> Response:
     return answer({"status": "ok"}, headers=FRESH)
 
 
@@ -249,7 +249,7 @@ async def live(request: Request) -> Answer:
     reports={503: Unready},
     **PUBLIC,
 )
-async def ready(request: Request, readiness: Readiness) -> Answer:
+async def ready(request: Request, readiness: Readiness) -> Response:
     reasons = await readiness.reasons(request.db)
     if reasons:
         raise NotReady(reasons, readiness.warnings)

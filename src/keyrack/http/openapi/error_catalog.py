@@ -14,13 +14,13 @@ from keyrack.api.permissions import Free, Permission
 from keyrack.api.schema import request_body, unknown_members
 from keyrack.assignments import customer_lock
 from keyrack.core import error_codes
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.db import fair_semaphore
 from keyrack.db.encryption.cipher import CLOSED
 from keyrack.db.replication import wal_positions
 from keyrack.telemetry.json_lines import INVALID_LINES, TOO_MANY_LINES
 
-ByStatus = Mapping[int, Sequence[Reason]]
+ByStatus = Mapping[int, Sequence[ErrorCode]]
 
 
 def is_list(endpoint: Endpoint) -> bool:
@@ -115,6 +115,7 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
         {400: (idempotency.INVALID,), 409: (idempotency.IN_FLIGHT,), 422: (idempotency.OTHER_REQUEST,)},
     ),
     ("every read with an `ETag`", lambda row: row.tagged, {
+
         400: (conditional_requests.INVALID,), 412: (conditional_requests.CHANGED,)}),
     (
         "every change of what has a read of its own",
@@ -151,9 +152,9 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
 ELSEWHERE: ByStatus = {404: (error_codes.NOTHING_HERE,), 405: (error_codes.NOT_ALLOWED,)}
 
 
-def refusals(endpoint: Endpoint) -> dict[int, list[Reason]]:
+def refusals(endpoint: Endpoint) -> dict[int, list[ErrorCode]]:
     """Everything that the endpoint can be refused with, by status: its own reasons, and those it shares."""
-    found: dict[int, list[Reason]] = {}
+    found: dict[int, list[ErrorCode]] = {}
     for _, is_one, shared in SHARED:
         if is_one(endpoint):
             _add(found, shared)
@@ -161,20 +162,20 @@ def refusals(endpoint: Endpoint) -> dict[int, list[Reason]]:
     return dict(sorted(found.items()))
 
 
-def special(several: Iterable[Reason]) -> list[Reason]:
+def special(several: Iterable[ErrorCode]) -> list[ErrorCode]:
     """Those of them that not every endpoint is refused with."""
     _, _, every = SHARED[0]
     common = {reason for shared in every.values() for reason in shared}
     return [reason for reason in several if reason not in common]
 
 
-def _add(found: dict[int, list[Reason]], more: ByStatus) -> None:
+def _add(found: dict[int, list[ErrorCode]], more: ByStatus) -> None:
     for status, several in more.items():
         found.setdefault(status, []).extend(several)
 
 
 @dataclass
-class Code:
+class ErrorCatalogEntry:
     """One row of the table of codes."""
 
     status: int
@@ -186,19 +187,19 @@ class Code:
     where: str = ""
 
 
-def codes(endpoints: Iterable[Endpoint]) -> list[Code]:
+def codes(endpoints: Iterable[Endpoint]) -> list[ErrorCatalogEntry]:
     """The table of all codes, by status and name."""
     table = list(endpoints)
-    found: dict[str, Code] = {}
+    found: dict[str, ErrorCatalogEntry] = {}
     for endpoint in table:
         for status, several in (*refusals(endpoint).items(), *endpoint.in_part.items()):
             for reason in several:
-                row = found.setdefault(reason.code, Code(status, reason.code, reason.title, reason.remedy))
+                row = found.setdefault(reason.code, ErrorCatalogEntry(status, reason.code, reason.title, reason.remedy))
                 row.texts.append(reason.text)
                 row.endpoints.append(endpoint)
     for status, several in ELSEWHERE.items():
         for reason in several:
-            found[reason.code] = Code(status, reason.code, reason.title, reason.remedy, [reason.text])
+            found[reason.code] = ErrorCatalogEntry(status, reason.code, reason.title, reason.remedy, [reason.text])
     for row in found.values():
         row.texts = _told(row.texts)
         row.where = _where(row.endpoints, table)

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from keyrack.api.endpoint import Endpoint
 from keyrack.core.error_codes import FAULTS
-from keyrack.http.openapi.error_catalog import Code
+from keyrack.http.openapi.error_catalog import ErrorCatalogEntry
 from keyrack.http.openapi.operations.spec import operation_id
 from keyrack.http.openapi.reference_page import STYLE, table
 from keyrack.http.openapi.responses import REASONS
@@ -67,7 +67,7 @@ pre { background: var(--soft); border-radius: .5rem; overflow-x: auto; padding: 
 """
 
 
-def codes_markdown(rows: Iterable[Code]) -> str:
+def codes_markdown(rows: Iterable[ErrorCatalogEntry]) -> str:
     """docs/errors.md."""
     lines = [HEAD + "\n".join(f"| `{code}` | {meaning} |" for code, meaning in FAULTS.items())]
     for status, several in groupby(rows, lambda row: row.status):
@@ -78,7 +78,7 @@ def codes_markdown(rows: Iterable[Code]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def codes_json(rows: Iterable[Code]) -> list[dict[str, object]]:
+def codes_json(rows: Iterable[ErrorCatalogEntry]) -> list[dict[str, object]]:
     """The table as data: what `keyrack errors --json` prints."""
     return [
         {
@@ -93,7 +93,7 @@ def codes_json(rows: Iterable[Code]) -> list[dict[str, object]]:
     ]
 
 
-def page(rows: Iterable[Code], public_url: str) -> str:
+def page(rows: Iterable[ErrorCatalogEntry], public_url: str) -> str:
     """The page as HTML, with an entry for each code, whose anchor is the code."""
     by_status = {status: list(several) for status, several in groupby(rows, lambda row: row.status)}
     links = "".join(f'<a href="#s{status}" title="{HEADINGS[status]}">{status}</a> ' for status in by_status)
@@ -119,12 +119,12 @@ def page(rows: Iterable[Code], public_url: str) -> str:
     )
 
 
-def _section(status: int, rows: list[Code]) -> str:
+def _section(status: int, rows: list[ErrorCatalogEntry]) -> str:
     entries = "".join(_entry(row) for row in rows)
     return f'<section><h2 id="s{status}">{status} <small>{HEADINGS[status]}</small></h2>{entries}</section>'
 
 
-def _entry(row: Code) -> str:
+def _entry(row: ErrorCatalogEntry) -> str:
     said = "".join(f'<p class="said">{escape(text)}</p>' for text in row.texts)
     name = f'<a href="#{row.code}"><code>{row.code}</code></a><span>{escape(row.title)}</span>'
     return (
@@ -133,7 +133,7 @@ def _entry(row: Code) -> str:
     )
 
 
-def _places(row: Code) -> str:
+def _places(row: ErrorCatalogEntry) -> str:
     """Where it can come from; endpoints that are named lead to their place in the reference."""
     if "`" not in row.where or row.where.startswith("every"):
         return _coded(_capital(row.where))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import JSON, PLAIN_TEXT, PROBLEM
 from keyrack.http.openapi.descriptions.fleet import OPERATION_ID, meaning
 from keyrack.http.openapi.member_schemas import Json, subject
@@ -97,7 +97,7 @@ def add(operation: Json, schemas: Mapping[str, Json]) -> None:
                 content["example"] |= {"kind": name[:1].upper() + name[1:], **PENDING}
 
 
-def refusal(status: int, reasons: Iterable[Reason], public_url: str) -> dict[str, Any]:
+def refusal(status: int, reasons: Iterable[ErrorCode], public_url: str) -> dict[str, Any]:
     """Examples of a refusal, as text and as a problem; of what has no place to be filled, where there is such a one."""
     several = [(one, set(PLACE.findall(one.text))) for one in reasons]
     reason = next((one for one, places in several if not places), None)

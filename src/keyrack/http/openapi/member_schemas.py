@@ -149,7 +149,7 @@ def subject(name: str) -> str:
     return SUBJECTS.get(name, name)
 
 
-def told(name: str, member: str, schema: Json, schemas: dict[str, Json]) -> Json:
+def describe(name: str, member: str, schema: Json, schemas: dict[str, Json]) -> Json:
     """The schema of a member of the schema `name`, with what it means; its fixed values are put among `schemas`.
 
     Without a default: generators take one for a promise that the member is there.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.odata import OPTIONS
-from keyrack.api.read_endpoint import Read
+from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.http.openapi.descriptions.fleet import EVERYWHERE
 from keyrack.http.openapi.member_schemas import Json
 
@@ -96,6 +96,6 @@ def _odata_parameters(endpoint: Endpoint) -> list[Json]:
     ]
 
 
-def _relations(read: Read, option: str) -> str:
+def _relations(read: ReadEndpoint, option: str) -> str:
     names = read.select.resource.relations if option == "expand" else ()
     return f" Relations: {', '.join(names)}." if names else ""

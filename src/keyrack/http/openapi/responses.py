@@ -10,8 +10,8 @@ from pydantic import TypeAdapter
 from keyrack.api.endpoint import TAGGED, Endpoint
 from keyrack.api.event_stream import EVENTS
 from keyrack.api.grants import FACTOR_NEEDED, LIMITED, NOT_PERMITTED
-from keyrack.api.read_endpoint import Read
-from keyrack.core.error_codes import INVALID_TOKEN, RATE_LIMITED, WRONG_CREDENTIALS, Reason
+from keyrack.api.read_endpoint import ReadEndpoint
+from keyrack.core.error_codes import INVALID_TOKEN, RATE_LIMITED, WRONG_CREDENTIALS, ErrorCode
 from keyrack.core.errors import JSON, PLAIN_TEXT, PROBLEM
 from keyrack.http.openapi import examples
 from keyrack.http.openapi.components import ANSWERS
@@ -105,7 +105,7 @@ def _headers(meanings: Mapping[str, str]) -> Json:
     return {name: {"description": meaning, "schema": {"type": "string"}} for name, meaning in meanings.items()}
 
 
-def _add_shown(endpoint: Endpoint, read: Read, found: dict[str, Json], schemas: dict[str, Json]) -> None:
+def _add_shown(endpoint: Endpoint, read: ReadEndpoint, found: dict[str, Json], schemas: dict[str, Json]) -> None:
     """What `Prefer: return=representation` gives: an answer of its own, or another form of the one that is there."""
     status = str(endpoint.shown_status)
     shown = rows(read, schemas)
@@ -141,7 +141,7 @@ def _name(reference: Json) -> str:
 
 
 def _error(
-    endpoint: Endpoint, status: int, reasons: Iterable[Reason], schemas: dict[str, Json], public_url: str
+    endpoint: Endpoint, status: int, reasons: Iterable[ErrorCode], schemas: dict[str, Json], public_url: str
 ) -> Json:
     several = list(dict.fromkeys(reasons))
     listed = [reason.text for reason in special(several) if "{" not in reason.text]

@@ -8,13 +8,13 @@ from typing import Annotated, Any, cast
 from pydantic import TypeAdapter
 
 from keyrack.api.odata import COUNT
-from keyrack.api.read_endpoint import Read
+from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.api.schema.fields import Complex, Field, Relation, Resource, Type
 from keyrack.api.schema.request_body import Kind
 from keyrack.auth.client_authentication import SCOPE
 from keyrack.changelog.schema import CHANGE
 from keyrack.fleet.schema import PRODUCT_LISTED, RESOURCES
-from keyrack.http.openapi.member_schemas import Json, subject, told
+from keyrack.http.openapi.member_schemas import Json, describe, subject
 from keyrack.telemetry.samples import Trouble
 from keyrack.webhooks.change_payload import ChangeTold, CheckpointTold
 from keyrack.webhooks.outcome_payload import Outcome
@@ -47,7 +47,7 @@ _ROWS: Mapping[tuple[str, str], Resource] = {("ChangeTold", "data"): CHANGE}
 _PARTS: Mapping[str, str] = {"userData": "PersonName", "keyForm": "KeyForm", "actor": "Actor", "onBehalfOf": "Actor"}
 
 
-def rows(read: Read, schemas: dict[str, Json]) -> Json:
+def rows(read: ReadEndpoint, schemas: dict[str, Json]) -> Json:
     """The schema of what a read answers; the row's own, and those of its relations, are put among `schemas`."""
     resource = read.select.resource
     if resource.scalar is not None:
@@ -82,12 +82,12 @@ def _expandable(name: str, relation: Relation, schemas: dict[str, Json]) -> dict
 def _member(name: str, member: str, field: Field | Complex, schemas: dict[str, Json]) -> Json:
     if isinstance(field, Complex):
         part = _PARTS[member]
-        members = {inner: told(part, inner, _field(f), schemas) for inner, f in field.fields.items()}
+        members = {inner: describe(part, inner, _field(f), schemas) for inner, f in field.fields.items()}
         schemas[part] = {"type": "object", "required": list(members), "properties": members}
         shown = _reference(part) if field.there is None else {"anyOf": [_reference(part), {"type": "null"}]}
-        return told(name, member, shown, schemas)
+        return describe(name, member, shown, schemas)
     held = _HELD.get((subject(name), member))
-    return told(name, member, _field(field) if held is None else model(held, schemas), schemas)
+    return describe(name, member, _field(field) if held is None else model(held, schemas), schemas)
 
 
 def _field(field: Field) -> Json:
@@ -141,7 +141,9 @@ def _add(name: str, schema: Json, schemas: dict[str, Json]) -> Json:
         return _reference(name)
     members: Json = dict(schema.get("properties", {}))
     members |= {key: _row(row, schemas) for (model, key), row in _ROWS.items() if model == name}
-    schemas[name] = schema | {"properties": {key: told(name, key, value, schemas) for key, value in members.items()}}
+    schemas[name] = schema | {
+        "properties": {key: describe(name, key, value, schemas) for key, value in members.items()}
+    }
     return _reference(name)
 
 

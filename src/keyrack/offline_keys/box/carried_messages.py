@@ -10,34 +10,34 @@ from keyrack.offline_keys import cose, status_list_bits
 from keyrack.offline_keys.box import clock, links, log, verification_budget
 from keyrack.offline_keys.box.crypto import Crypto
 from keyrack.offline_keys.box.log import Event
-from keyrack.offline_keys.box.state import Authority, State, StatusList
-from keyrack.offline_keys.cose import Refused, Signed
+from keyrack.offline_keys.box.state import Authority, BoxMemory, StatusList
+from keyrack.offline_keys.cose import MessageRefused, Signed
 from keyrack.offline_keys.link_messages import Carry
 from keyrack.offline_keys.message_fields import KEY_SET, RECEIPT, STATUS_LIST, TIME
 from keyrack.offline_keys.public_key import PublicKey
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 
-def take(state: State, link: int, said: Carry, tick: int, crypto: Crypto) -> None:
+def take(state: BoxMemory, link: int, said: Carry, tick: int, crypto: Crypto) -> None:
     """What is signed is the box's from now on. Raises `Refused`, and has used up no more than a nonce and a token."""
     signed = cose.read(said.artefact, KEY_SET, STATUS_LIST, TIME, RECEIPT)
     message, claims, authority = signed.message, signed.claims, state.authority
     signer = _signer(authority, signed)
     if claims["iss"] != authority.iss:
-        raise Refused(Code.ISSUER)
+        raise MessageRefused(BoxRefusalCode.ISSUER)
     if claims.get("aud", authority.name) != authority.name:
-        raise Refused(Code.AUDIENCE)
+        raise MessageRefused(BoxRefusalCode.AUDIENCE)
     if message is TIME and links.take(state, link, tick).nonce != claims["nonce"]:
-        raise Refused(Code.NONCE)
+        raise MessageRefused(BoxRefusalCode.NONCE)
     if _is_older(state, signed):
-        raise Refused(Code.OLDER)
+        raise MessageRefused(BoxRefusalCode.OLDER)
     if message is RECEIPT and not log.holds(state.kept.log, *claims["upto"]):
-        raise Refused(Code.RECEIPT)
+        raise MessageRefused(BoxRefusalCode.RECEIPT)
     if message in (STATUS_LIST, RECEIPT) and clock.is_ahead(state, tick, claims["iat"]):
-        raise Refused(Code.FUTURE)
+        raise MessageRefused(BoxRefusalCode.FUTURE)
     verification_budget.take(state, tick)
     if not crypto.verify(signer, signed.to_be_signed, signed.signature):
-        raise Refused(Code.SIGNATURE)
+        raise MessageRefused(BoxRefusalCode.SIGNATURE)
     if message is KEY_SET:
         state.kept.authority = replace(authority, sequence=claims["sequence"], keys=tuple(claims["keys"]))
         state.running.good = ()
@@ -57,7 +57,7 @@ def unpacked(claims: Mapping[str, Any]) -> StatusList:
     try:
         bits = status_list_bits.unpack(claims["status_list"])
     except status_list_bits.NotAList:
-        raise Refused(Code.INFLATE) from None
+        raise MessageRefused(BoxRefusalCode.INFLATE) from None
     return StatusList(claims["sub"], claims["generation"], claims["iat"], bits)
 
 
@@ -79,11 +79,11 @@ def _signer(authority: Authority, signed: Signed) -> PublicKey:
     else:
         signer = authority.key(signed.kid)
     if signer is None:
-        raise Refused(Code.ISSUING_KEY)
+        raise MessageRefused(BoxRefusalCode.ISSUING_KEY)
     return signer
 
 
-def _is_older(state: State, signed: Signed) -> bool:
+def _is_older(state: BoxMemory, signed: Signed) -> bool:
     """Whether the box has heard this already, or something newer."""
     claims, authority = signed.claims, state.authority
     if signed.message is KEY_SET:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from keyrack.offline_keys.box import carried_messages, clock, links, log, opening, provisioning, verification_budget
 from keyrack.offline_keys.box.crypto import Crypto
 from keyrack.offline_keys.box.log import Event
-from keyrack.offline_keys.box.opening import Effect
-from keyrack.offline_keys.box.state import Kept, Link, Running, State
-from keyrack.offline_keys.cose import Refused
+from keyrack.offline_keys.box.opening import LockAction
+from keyrack.offline_keys.box.state import BoxMemory, LinkState, PersistentState, VolatileState
+from keyrack.offline_keys.cose import MessageRefused
 from keyrack.offline_keys.link_messages import (
     Carry,
     Enrol,
@@ -22,102 +22,102 @@ from keyrack.offline_keys.link_messages import (
     Provision,
     Result,
     Said,
-    Taken,
+    TakenMessage,
     read,
     write,
 )
 from keyrack.offline_keys.public_key import PublicKey
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class MessageResult:
     """What a message has led to. What is kept is written down before the lock moves and the reply goes."""
 
-    state: State
+    state: BoxMemory
     reply: bytes
-    effect: Effect
-    code: Code  # the exact one, which the wire says only to who has a good key
+    effect: LockAction
+    code: BoxRefusalCode  # the exact one, which the wire says only to who has a good key
     persist: bool  # whether what is kept has changed
 
 
-def reset(key: PublicKey, secret: bytes, tick: int) -> State:
+def reset(key: PublicKey, secret: bytes, tick: int) -> BoxMemory:
     """A box without an authority, with a key pair and a secret of 32 bytes that were made just now."""
-    return State(Kept(key, secret, boot=1), _running(0, tick))
+    return BoxMemory(PersistentState(key, secret, boot=1), _running(0, tick))
 
 
-def start(kept: Kept, tick: int, elapsed: int | None, crypto: Crypto) -> State:
+def start(kept: PersistentState, tick: int, elapsed: int | None, crypto: Crypto) -> BoxMemory:
     """The box, after a loss of power. What is kept has to be written down at once.
 
     `elapsed` is how many seconds ago the floor was written down, by a clock that went on; None where it stood.
     """
     kept = replace(kept, boot=kept.boot + 1, is_certain=kept.is_certain and elapsed is not None)
-    state = State(kept, _running(kept.floor + (elapsed or 0), tick))
+    state = BoxMemory(kept, _running(kept.floor + (elapsed or 0), tick))
     if kept.authority is not None:
         log.append(state, crypto, tick, Event.STARTED)
     return state
 
 
-def receive(state: State, link: int, message: bytes, tick: int, random: bytes, crypto: Crypto) -> Outcome:
+def receive(state: BoxMemory, link: int, message: bytes, tick: int, random: bytes, crypto: Crypto) -> MessageResult:
     """A whole message has come on a link, 0 to 2. `random` is 16 bytes, for the nonce that may be needed."""
     after = state.copy()
-    effect, code = Effect.NONE, Code.GOOD
-    reply: Said = Result(Code.REFUSED)
+    effect, code = LockAction.NONE, BoxRefusalCode.GOOD
+    reply: Said = Result(BoxRefusalCode.REFUSED)
     try:
         said = read(message, Hello, Carry, Open, Fetch, Enrol, Provision)
         if isinstance(said, Carry | Provision):
-            reply = Taken(1)
+            reply = TakenMessage(1)
         reply, effect = _reply(after, link, said, tick, random, crypto)
-    except Refused as refused:
+    except MessageRefused as refused:
         code = refused.code
     if isinstance(reply, Result):
         code = code or reply.code
         if code and not reply.entry:
             log.count(after, code)
-    return Outcome(after, write(reply), effect, code, after.kept != state.kept)
+    return MessageResult(after, write(reply), effect, code, after.kept != state.kept)
 
 
-def disconnect(state: State, link: int) -> State:
+def disconnect(state: BoxMemory, link: int) -> BoxMemory:
     """The link has gone, and what was on it."""
     after = state.copy()
-    links.put(after, link, Link())
+    links.put(after, link, LinkState())
     return after
 
 
-def write_down(state: State, tick: int) -> State:
+def write_down(state: BoxMemory, tick: int) -> BoxMemory:
     """At least every 15 minutes, what is kept has to be written down as it is then."""
     after = state.copy()
     clock.write_down(after, tick)
     return after
 
 
-def _running(time: int, tick: int) -> Running:
-    return Running(booted=time - tick, refilled=tick, tokens=verification_budget.MOST)
+def _running(time: int, tick: int) -> VolatileState:
+    return VolatileState(booted=time - tick, refilled=tick, tokens=verification_budget.MOST)
 
 
 def _reply(
-    state: State,
+    state: BoxMemory,
     link: int,
     said: Hello | Carry | Open | Fetch | Enrol | Provision,
     tick: int,
     random: bytes,
     crypto: Crypto,
-) -> tuple[Said, Effect]:
+) -> tuple[Said, LockAction]:
     """What the box says and does. Raises `Refused`."""
     match said:
         case Hello():
-            return links.challenge(state, link, tick, random), Effect.NONE
+            return links.challenge(state, link, tick, random), LockAction.NONE
         case Carry():
             carried_messages.take(state, link, said, tick, crypto)
-            return Taken(0), Effect.NONE
+            return TakenMessage(0), LockAction.NONE
         case Open():
             return opening.operate(state, link, said, tick, crypto)
         case Fetch():
             if not state.running.links[link].is_proven:
-                raise Refused(Code.NOT_NOW)
-            return log.fetch(state.kept.log, said.begin), Effect.NONE
+                raise MessageRefused(BoxRefusalCode.NOT_NOW)
+            return log.fetch(state.kept.log, said.begin), LockAction.NONE
         case Enrol():
-            return provisioning.enrol(state, said, crypto), Effect.NONE
+            return provisioning.enrol(state, said, crypto), LockAction.NONE
         case Provision():
             provisioning.take(state, link, said, tick, crypto)
-            return Taken(0), Effect.NONE
+            return TakenMessage(0), LockAction.NONE

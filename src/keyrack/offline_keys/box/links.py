@@ -7,15 +7,15 @@ import hmac
 from dataclasses import replace
 
 from keyrack.offline_keys.box import clock
-from keyrack.offline_keys.box.state import Link, State
-from keyrack.offline_keys.cose import Refused
+from keyrack.offline_keys.box.state import BoxMemory, LinkState
+from keyrack.offline_keys.cose import MessageRefused
 from keyrack.offline_keys.link_messages import VERSION, Challenge, write
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 LIFE = 10  # seconds of a nonce
 
 
-def challenge(state: State, link: int, tick: int, random: bytes) -> Challenge:
+def challenge(state: BoxMemory, link: int, tick: int, random: bytes) -> Challenge:
     """What the box has, with a new nonce for this link. `random` is 16 bytes."""
     kept, log, authority = state.kept, state.kept.log, state.kept.authority
     said = Challenge(
@@ -36,26 +36,26 @@ def challenge(state: State, link: int, tick: int, random: bytes) -> Challenge:
     return said
 
 
-def take(state: State, link: int, tick: int) -> Link:
+def take(state: BoxMemory, link: int, tick: int) -> LinkState:
     """The link with its live nonce, which is dead from now on. Raises `Refused` where there is none."""
     was = state.running.links[link]
-    put(state, link, Link(is_proven=was.is_proven))
+    put(state, link, LinkState(is_proven=was.is_proven))
     if not was.nonce or tick - was.made >= LIFE:
-        raise Refused(Code.NONCE)
+        raise MessageRefused(BoxRefusalCode.NONCE)
     return was
 
 
-def prove(state: State, link: int) -> None:
+def prove(state: BoxMemory, link: int) -> None:
     """Somebody on it has a good key."""
     put(state, link, replace(state.running.links[link], is_proven=True))
 
 
-def put(state: State, link: int, now: Link) -> None:
+def put(state: BoxMemory, link: int, now: LinkState) -> None:
     links = state.running.links
     state.running.links = (*links[:link], now, *links[link + 1 :])
 
 
-def _nonce(state: State, random: bytes) -> bytes:
+def _nonce(state: BoxMemory, random: bytes) -> bytes:
     """16 bytes that do not come again, even where the random source repeats."""
     state.running.challenges += 1
     counters = state.kept.boot.to_bytes(8, "big") + state.running.challenges.to_bytes(8, "big")

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.box import clock
 from keyrack.offline_keys.box.crypto import Crypto
-from keyrack.offline_keys.box.state import Log, State
-from keyrack.offline_keys.link_messages import LONGEST, MOST_ENTRIES, Entries, write
+from keyrack.offline_keys.box.state import BoxLogState, BoxMemory
+from keyrack.offline_keys.link_messages import LONGEST, MOST_ENTRIES, EntriesMessage, write
 from keyrack.offline_keys.message_fields import ENTRY
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 PLACES = 1024
 FOR_OPENINGS = 256  # places that refusals leave free
@@ -27,7 +27,7 @@ class Event(IntEnum):
     PROVISIONED = 6
 
 
-class Asked(NamedTuple):
+class OpenRequest(NamedTuple):
     """Who wanted what, with which key."""
 
     cti: bytes = b""
@@ -36,11 +36,16 @@ class Asked(NamedTuple):
     device: bytes = b""
 
 
-NOBODY = Asked()
+NOBODY = OpenRequest()
 
 
 def append(
-    state: State, crypto: Crypto, tick: int, event: Event, asked: Asked = NOBODY, code: Code = Code.GOOD
+    state: BoxMemory,
+    crypto: Crypto,
+    tick: int,
+    event: Event,
+    asked: OpenRequest = NOBODY,
+    code: BoxRefusalCode = BoxRefusalCode.GOOD,
 ) -> bytes:
     """The entry, which is in the log from now on. Where there is no place, the oldest one goes."""
     authority, log = state.authority, state.kept.log
@@ -58,35 +63,35 @@ def append(
         "refused": state.running.refused,
     }
     entry = cose.sign(ENTRY, state.kept.key.kid, claims, crypto.sign)
-    state.kept.log = Log((*held, entry), log.next + 1, hashlib.sha256(entry).digest())
-    state.running.refused = (0, Code.GOOD)
+    state.kept.log = BoxLogState((*held, entry), log.next + 1, hashlib.sha256(entry).digest())
+    state.running.refused = (0, BoxRefusalCode.GOOD)
     clock.write_down(state, tick)
     return entry
 
 
-def has_place_for_refusals(log: Log) -> bool:
+def has_place_for_refusals(log: BoxLogState) -> bool:
     return PLACES - len(log.entries) >= FOR_OPENINGS
 
 
-def count(state: State, code: Code) -> None:
+def count(state: BoxMemory, code: BoxRefusalCode) -> None:
     """A refusal that is not written: the next entry says how many there were."""
     state.running.refused = (state.running.refused[0] + 1, code)
 
 
-def fetch(log: Log, begin: int) -> Entries:
+def fetch(log: BoxLogState, begin: int) -> EntriesMessage:
     """Entries from this number on, or from the first that is held: as many as one message has room for."""
     start = max(begin - log.first, 0)
     entries = list(log.entries[start : start + MOST_ENTRIES])
-    while len(write(Entries(log.next, entries))) > LONGEST:
+    while len(write(EntriesMessage(log.next, entries))) > LONGEST:
         entries.pop()
-    return Entries(log.next, entries)
+    return EntriesMessage(log.next, entries)
 
 
-def free(log: Log, upto: int) -> Log:
+def free(log: BoxLogState, upto: int) -> BoxLogState:
     """What is held when a receipt has come up to this number."""
-    return Log(log.entries[upto + 1 - log.first :], log.next, log.newest)
+    return BoxLogState(log.entries[upto + 1 - log.first :], log.next, log.newest)
 
 
-def holds(log: Log, number: int, digest: bytes) -> bool:
+def holds(log: BoxLogState, number: int, digest: bytes) -> bool:
     """Whether the entry with this number has this SHA-256."""
     return log.first <= number < log.next and hashlib.sha256(log.entries[number - log.first]).digest() == digest

@@ -8,18 +8,18 @@ from enum import IntEnum
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.box import clock, decision, links, log, verification_budget
 from keyrack.offline_keys.box.crypto import Crypto
-from keyrack.offline_keys.box.log import Asked, Event
-from keyrack.offline_keys.box.state import Authority, State
-from keyrack.offline_keys.cose import Refused, Signed
+from keyrack.offline_keys.box.log import Event, OpenRequest
+from keyrack.offline_keys.box.state import Authority, BoxMemory
+from keyrack.offline_keys.cose import MessageRefused, Signed
 from keyrack.offline_keys.link_messages import Open, Result
 from keyrack.offline_keys.message_fields import ANSWER, KEY
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 REMEMBERED_PHONES = 64
 REMEMBERED_KEYS = 16
 
 
-class Effect(IntEnum):
+class LockAction(IntEnum):
     """What the lock has to do."""
 
     NONE = 0
@@ -27,34 +27,34 @@ class Effect(IntEnum):
     CLOSE = 2
 
 
-def operate(state: State, link: int, said: Open, tick: int, crypto: Crypto) -> tuple[Result, Effect]:
+def operate(state: BoxMemory, link: int, said: Open, tick: int, crypto: Crypto) -> tuple[Result, LockAction]:
     """What the box says and does. Raises `Refused` where possession of a good key is not proven."""
     live = links.take(state, link, tick)
     key, answer = cose.read(said.key, KEY), cose.read(said.answer, ANSWER)
     phone = key.claims["cnf"]
     authority = state.authority
     verification_budget.take(state, tick)
-    code = decision.judge(state, live, key, answer, tick)
+    code = decision.decide(state, live, key, answer, tick)
     is_key_good = _is_good(state, authority, crypto, key)
     is_answer_good = crypto.verify(phone, answer.to_be_signed, answer.signature)
     if not is_key_good:
-        raise Refused(code or Code.KEY_SIGNATURE)  # `GOOD` is 0
+        raise MessageRefused(code or BoxRefusalCode.KEY_SIGNATURE)  # `GOOD` is 0
     clock.move_forward(state, tick, key.claims["iat"])
     if not is_answer_good or not decision.is_answered(live, key, answer):
-        raise Refused(code or Code.ANSWER_SIGNATURE)
+        raise MessageRefused(code or BoxRefusalCode.ANSWER_SIGNATURE)
     links.prove(state, link)
-    effect, counter = Effect(answer.claims["command"]), answer.claims["counter"]
-    asked = Asked(key.claims["cti"], effect, counter, phone.thumbprint)
-    if code is not Code.GOOD:
+    effect, counter = LockAction(answer.claims["command"]), answer.claims["counter"]
+    asked = OpenRequest(key.claims["cti"], effect, counter, phone.thumbprint)
+    if code is not BoxRefusalCode.GOOD:
         is_written = log.has_place_for_refusals(state.kept.log)
         entry = log.append(state, crypto, tick, Event.REFUSED, asked, code) if is_written else b""
-        return Result(code, entry), Effect.NONE
+        return Result(code, entry), LockAction.NONE
     _remember(state, phone.thumbprint, counter)
-    event = Event.OPENED if effect is Effect.OPEN else Event.CLOSED
+    event = Event.OPENED if effect is LockAction.OPEN else Event.CLOSED
     return Result(code, log.append(state, crypto, tick, event, asked)), effect
 
 
-def _is_good(state: State, authority: Authority, crypto: Crypto, key: Signed) -> bool:
+def _is_good(state: BoxMemory, authority: Authority, crypto: Crypto, key: Signed) -> bool:
     """Whether an issuing key has signed this. It takes as long where none is named."""
     named = hashlib.sha256(key.raw).digest()
     if named in state.running.good:
@@ -67,6 +67,6 @@ def _is_good(state: State, authority: Authority, crypto: Crypto, key: Signed) ->
     return True
 
 
-def _remember(state: State, phone: bytes, counter: int) -> None:
+def _remember(state: BoxMemory, phone: bytes, counter: int) -> None:
     others = tuple(each for each in state.kept.phones if each[0] != phone)
     state.kept.phones = (*others, (phone, counter))[-REMEMBERED_PHONES:]

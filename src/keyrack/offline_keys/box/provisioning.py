@@ -9,48 +9,48 @@ from keyrack.offline_keys.box import clock, links, log, verification_budget
 from keyrack.offline_keys.box.carried_messages import is_newer, renewed, unpacked
 from keyrack.offline_keys.box.crypto import Crypto
 from keyrack.offline_keys.box.log import Event
-from keyrack.offline_keys.box.state import Authority, State
-from keyrack.offline_keys.cose import Refused
-from keyrack.offline_keys.link_messages import Enrol, Enrolled, Provision
+from keyrack.offline_keys.box.state import Authority, BoxMemory
+from keyrack.offline_keys.cose import MessageRefused
+from keyrack.offline_keys.link_messages import Enrol, EnrolledMessage, Provision
 from keyrack.offline_keys.message_fields import ENROLMENT, KEY_SET, PROVISIONING, STATUS_LIST
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 
-def enrol(state: State, said: Enrol, crypto: Crypto) -> Enrolled:
+def enrol(state: BoxMemory, said: Enrol, crypto: Crypto) -> EnrolledMessage:
     """The box's public key, with the proof that it has the private one. Raises `Refused` where it has an authority."""
     if state.kept.authority is not None:
-        raise Refused(Code.NOT_NOW)
+        raise MessageRefused(BoxRefusalCode.NOT_NOW)
     key = state.kept.key
-    return Enrolled(cose.sign(ENROLMENT, key.kid, {"cnf": key, "nonce": said.nonce}, crypto.sign))
+    return EnrolledMessage(cose.sign(ENROLMENT, key.kid, {"cnf": key, "nonce": said.nonce}, crypto.sign))
 
 
-def take(state: State, link: int, said: Provision, tick: int, crypto: Crypto) -> None:
+def take(state: BoxMemory, link: int, said: Provision, tick: int, crypto: Crypto) -> None:
     """All three are the box's from now on. Raises `Refused`, and has used up no more than a nonce and a token."""
     provisioning = cose.read(said.provisioning, PROVISIONING)
     key_set, listed = cose.read(said.key_set, KEY_SET), cose.read(said.status_list, STATUS_LIST)
     claims, known = provisioning.claims, state.kept.authority
     if claims["box"] != state.kept.key.thumbprint:
-        raise Refused(Code.BOX)
+        raise MessageRefused(BoxRefusalCode.BOX)
     if links.take(state, link, tick).nonce != claims["nonce"]:
-        raise Refused(Code.NONCE)
+        raise MessageRefused(BoxRefusalCode.NONCE)
     new = Authority(
         claims["root"], claims["iss"], claims["aud"], key_set.claims["sequence"], tuple(key_set.claims["keys"]), ()
     )
     if known is not None and (known.root, known.iss, known.name) != (new.root, new.iss, new.name):
-        raise Refused(Code.NOT_NOW)
+        raise MessageRefused(BoxRefusalCode.NOT_NOW)
     signer, list_signer = new.key(provisioning.kid), new.key(listed.kid)
     if key_set.kid != new.root.kid or signer is None or list_signer is None:
-        raise Refused(Code.ISSUING_KEY)
+        raise MessageRefused(BoxRefusalCode.ISSUING_KEY)
     if not new.iss == key_set.claims["iss"] == listed.claims["iss"]:
-        raise Refused(Code.ISSUER)
+        raise MessageRefused(BoxRefusalCode.ISSUER)
     if listed.claims["aud"] != new.name:
-        raise Refused(Code.AUDIENCE)
+        raise MessageRefused(BoxRefusalCode.AUDIENCE)
     if known is not None and new.sequence < known.sequence:
-        raise Refused(Code.OLDER)
+        raise MessageRefused(BoxRefusalCode.OLDER)
     verification_budget.take(state, tick)
     for public, signed in ((signer, provisioning), (new.root, key_set), (list_signer, listed)):
         if not crypto.verify(public, signed.to_be_signed, signed.signature):
-            raise Refused(Code.SIGNATURE)
+            raise MessageRefused(BoxRefusalCode.SIGNATURE)
     fresh = unpacked(listed.claims)
     lists = known.lists if known is not None else ()
     if is_newer(lists, fresh.generation, fresh.iat):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from keyrack.offline_keys.cose import Refused
+from keyrack.offline_keys.cose import MessageRefused
 from keyrack.offline_keys.public_key import PublicKey
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 LINKS = 3  # that are served at once
 
@@ -44,7 +44,7 @@ class Authority:
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class BoxLogState:
     """The entries that no receipt has freed."""
 
     entries: tuple[bytes, ...] = ()
@@ -58,7 +58,7 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class LinkState:
     """What a link is at. It has a nonce from a hello on to the first use."""
 
     nonce: bytes = b""  # 16 bytes, or none
@@ -68,7 +68,7 @@ class Link:
 
 
 @dataclass(slots=True)
-class Kept:
+class PersistentState:
     """What outlives a loss of power."""
 
     key: PublicKey  # the box's own
@@ -78,33 +78,36 @@ class Kept:
     is_certain: bool = False  # that time
     authority: Authority | None = None
     phones: tuple[tuple[bytes, int], ...] = ()  # thumbprint and last counter, of who opened last at the end
-    log: Log = Log()
+    log: BoxLogState = BoxLogState()
 
 
 @dataclass(slots=True)
-class Running:
+class VolatileState:
     """What is new with each start. Ticks are seconds of a counter that goes on while there is power."""
 
     booted: int  # what the clock would have said at tick 0, seconds since 1970
     refilled: int  # the tick at which the bucket was counted
     tokens: int
     challenges: int = 0
-    links: tuple[Link, ...] = (Link(),) * LINKS
+    links: tuple[LinkState, ...] = (LinkState(),) * LINKS
     good: tuple[bytes, ...] = ()  # SHA-256 of keys whose signature is good under this key set, the newest last
-    refused: tuple[int, Code] = (0, Code.GOOD)  # how many, and why the last one, since the newest entry
+    refused: tuple[int, BoxRefusalCode] = (
+        0,
+        BoxRefusalCode.GOOD,
+    )  # how many, and why the last one, since the newest entry
 
 
 @dataclass(slots=True)
-class State:
-    kept: Kept
-    running: Running
+class BoxMemory:
+    kept: PersistentState
+    running: VolatileState
 
-    def copy(self) -> State:
-        return State(replace(self.kept), replace(self.running))
+    def copy(self) -> BoxMemory:
+        return BoxMemory(replace(self.kept), replace(self.running))
 
     @property
     def authority(self) -> Authority:
         """Raises `Refused`, as most of what a box does has no place before it has one."""
         if self.kept.authority is None:
-            raise Refused(Code.NOT_NOW)
+            raise MessageRefused(BoxRefusalCode.NOT_NOW)
         return self.kept.authority

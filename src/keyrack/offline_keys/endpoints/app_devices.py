@@ -8,30 +8,30 @@ from pydantic import StringConstraints
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import FROM_APPS, TAGGED, Endpoints
-from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
+from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Free
-from keyrack.api.schema.request_body import Grant, Moment, Name, no_valid, stamp
+from keyrack.api.schema.request_body import Moment, Name, StrictBody, format_timestamp, invalid_member
 from keyrack.auth.app_tokens import App
 from keyrack.core.base64url import Octets, base64url
-from keyrack.core.error_codes import INVALID_TOKEN, Fault, Reason
+from keyrack.core.error_codes import INVALID_TOKEN, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound, Unauthorized, on_constraint
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Row
 from keyrack.offline_keys import cose
-from keyrack.offline_keys.cose import PublicKey, Refused
+from keyrack.offline_keys.cose import MessageRefused, PublicKey
 from keyrack.offline_keys.endpoints.user_devices import NO_DEVICE, device_id
-from keyrack.offline_keys.issuing_keys import stored
+from keyrack.offline_keys.issuing_keys import load_authority
 from keyrack.offline_keys.message_fields import REGISTRATION
 from keyrack.offline_keys.p256 import verify
 
 endpoints = Endpoints("App SDK", Free.USER)
 
-OTHERS_DEVICE = Reason(
+OTHERS_DEVICE = ErrorCode(
     "device-of-other-user",
     "The key is registered for another user.",
     "Make another key pair on the phone: each user has its own.",
 )
-TOO_MANY_DEVICES = Reason(
+TOO_MANY_DEVICES = ErrorCode(
     "too-many-devices",
     "The user has {most} devices already.",
     "Remove one that is not used any more: DELETE /sdk/devices/{deviceId}.",
@@ -62,7 +62,7 @@ returning true
 """
 
 
-class Registration(Grant):
+class Registration(StrictBody):
     """A phone's key, which has signed this itself: docs/keys.md, "A life of a key"."""
 
     registration: Octets
@@ -70,7 +70,7 @@ class Registration(Grant):
     protection: Literal["Software", "TrustedEnvironment", "SecureElement"] = "Software"
 
 
-class AppDevice(Grant):
+class AppDevice(StrictBody):
     """A phone: `id` is the thumbprint of its key (RFC 9679)."""
 
     id: Octets
@@ -94,10 +94,10 @@ def app_of(request: Request) -> App:
     answers=AppDevice,
     once=False,
     finds_user=True,
-    refuses={400: (no_valid(REGISTER, "registration"),), 409: (OTHERS_DEVICE, TOO_MANY_DEVICES)},
+    refuses={400: (invalid_member(REGISTER, "registration"),), 409: (OTHERS_DEVICE, TOO_MANY_DEVICES)},
     **FROM_APPS,
 )
-async def register(request: Request, wanted: Registration, settings: Settings) -> Answer:
+async def register(request: Request, wanted: Registration, settings: Settings) -> Response:
     app = app_of(request)
     key = _registered(wanted.registration, app)
     async with request.db.transaction() as connection:
@@ -111,12 +111,12 @@ async def register(request: Request, wanted: Registration, settings: Settings) -
             raise Conflict(OTHERS_DEVICE)
         with on_constraint({"app_device_pkey": (Conflict, OTHERS_DEVICE)}):
             registered = await connection.fetchval(
-                PUT, app.customer, key.thumbprint, user, stored(key), wanted.name, wanted.protection
+                PUT, app.customer, key.thumbprint, user, load_authority(key), wanted.name, wanted.protection
             )
     return answer(
         {
             "id": base64url(key.thumbprint), "name": wanted.name, "protection": wanted.protection,
-            "registered": stamp(registered),
+            "registered": format_timestamp(registered),
         }
     )  # fmt: skip
 
@@ -125,7 +125,7 @@ def _registered(data: bytes, app: App) -> PublicKey:
     """The key that is registered for this user. Raises `BadRequest`."""
     try:
         message = cose.read(data, REGISTRATION)
-    except Refused as refused:
+    except MessageRefused as refused:
         raise _no_registration(f"A box would say {refused.code.text}.") from None
     key: PublicKey = message.claims["cnf"]
     if message.kid != key.kid or not verify(key, message.to_be_signed, message.signature):
@@ -136,23 +136,23 @@ def _registered(data: bytes, app: App) -> PublicKey:
 
 
 def _no_registration(hint: str) -> BadRequest:
-    reason = no_valid(REGISTER, "registration", hint=hint)
-    return BadRequest(reason, errors=[Fault("wrong-form", hint, "/registration")])
+    reason = invalid_member(REGISTER, "registration", hint=hint)
+    return BadRequest(reason, errors=[FieldError("wrong-form", hint, "/registration")])
 
 
 @endpoints.write(
     "GET", "/sdk/devices", "The phones of the user", status=200, answers=list[AppDevice], headers=TAGGED, **FROM_APPS
 )
-async def devices(request: Request) -> Answer:
+async def devices(request: Request) -> Response:
     app = app_of(request)
     told = [_shown(row) for row in await request.db.fetch(OF_USER, app.customer, app.subject)]
-    return conditional_requests.made(request, answer(told).body or b"")
+    return conditional_requests.created_response(request, answer(told).body or b"")
 
 
 def _shown(row: Row) -> dict[str, Any]:
     return {
         "id": base64url(row["device_id"]), "name": row["name"], "protection": row["protection"],
-        "registered": stamp(row["registered_at"]),
+        "registered": format_timestamp(row["registered_at"]),
     }  # fmt: skip
 
 
@@ -164,7 +164,7 @@ def _shown(row: Row) -> dict[str, Any]:
     refuses={404: (NO_DEVICE,)},
     **FROM_APPS,
 )
-async def remove_own(request: Request) -> Answer:
+async def remove_own(request: Request) -> Response:
     app = app_of(request)
     if not await request.db.fetchval(REMOVE_OWN, app.customer, app.subject, *request.ids):
         raise NotFound(NO_DEVICE)

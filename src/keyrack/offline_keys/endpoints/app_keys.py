@@ -9,13 +9,13 @@ from pydantic import Field
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import FROM_APPS, TAGGED, Endpoints
-from keyrack.api.exchange import Answer, Request, answer
+from keyrack.api.exchange import Request, Response, answer
 from keyrack.api.permissions import Free
-from keyrack.api.query_parameters import Parameter, given
-from keyrack.api.schema.request_body import Body, Id, Moment, no_valid, stamp
-from keyrack.auth.app_tokens import is_there
+from keyrack.api.query_parameters import QueryParameter, given
+from keyrack.api.schema.request_body import Body, Id, Moment, format_timestamp, invalid_member
+from keyrack.auth.app_tokens import user_exists
 from keyrack.core.base64url import Octets, base64url, octets
-from keyrack.core.error_codes import INVALID_TOKEN, Fault, Reason
+from keyrack.core.error_codes import INVALID_TOKEN, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, NotFound, Unauthorized
 from keyrack.core.settings import Settings
 from keyrack.http.openapi.descriptions.fleet import EVERYWHERE
@@ -24,13 +24,13 @@ from keyrack.offline_keys.endpoints.app_devices import app_of
 from keyrack.offline_keys.endpoints.boxes import UNCOPIED
 from keyrack.offline_keys.endpoints.user_devices import NO_DEVICE
 from keyrack.offline_keys.enrolment import NONCE, time_for
-from keyrack.offline_keys.issuing_keys import Signers, box_name
-from keyrack.offline_keys.key_issuing import Held, NoDevice
+from keyrack.offline_keys.issuing_keys import IssuingKeySigners, box_name
+from keyrack.offline_keys.key_issuing import IssuedKeys, NoDevice
 from keyrack.offline_keys.timestamps import now
 
 endpoints = Endpoints("App SDK", Free.USER)
 
-NO_KEYS = Reason(
+NO_KEYS = ErrorCode(
     "box-without-key",
     "The user has no key of this box that is in force.",
     "Use the name of a box that GET /sdk/keys tells.",
@@ -135,7 +135,7 @@ def a_device(text: str) -> bytes:
     return device
 
 
-OF_DEVICE = Parameter(
+OF_DEVICE = QueryParameter(
     "device", a_device, "The id of the phone, as `PUT /sdk/devices` answers it.",
     {"type": "string", "format": "base64url", "examples": [EVERYWHERE["deviceId"][1]]}, needed=True,
 )  # fmt: skip
@@ -153,24 +153,25 @@ OF_DEVICE = Parameter(
     finds_user=True,
     **FROM_APPS,
 )
-async def keys(request: Request, settings: Settings, signers: Signers) -> Answer:
+async def keys(request: Request, settings: Settings, signers: IssuingKeySigners) -> Response:
     app = app_of(request)
     device: bytes = given(request.query, (OF_DEVICE,))[OF_DEVICE.name]
     try:
-        held = await key_issuing.held(request.db, signers, settings, app.customer, app.subject, device)
+        held = await key_issuing.issue_keys(request.db, signers, settings, app.customer, app.subject, device)
     except NoDevice:
-        if not await is_there(request.db, app):
+        if not await user_exists(request.db, app):
             raise Unauthorized(INVALID_TOKEN) from None
         raise NotFound(NO_DEVICE) from None
-    return conditional_requests.made(request, answer(_shown(held)).body or b"")
+    return conditional_requests.created_response(request, answer(_shown(held)).body or b"")
 
 
-def _shown(held: Held) -> dict[str, object]:
+def _shown(held: IssuedKeys) -> dict[str, object]:
     keys = [
         {
             "assignmentId": key.assignment, "carId": key.car, "productId": key.place.product,
-            "box": box_name(key.place.product, key.place.epoch), "issued": stamp(key.issued),
-            "begins": stamp(key.begins), "expires": stamp(key.expires), "renewAfter": stamp(key.renew),
+            "box": box_name(key.place.product, key.place.epoch), "issued": format_timestamp(key.issued),
+            "begins": format_timestamp(key.begins), "expires": format_timestamp(key.expires),
+            "renewAfter": format_timestamp(key.renew),
             "key": base64url(key.token),
         }
         for key in held.keys
@@ -184,7 +185,7 @@ def _shown(held: Held) -> dict[str, object]:
     }
 
 
-def _carried(held: Held) -> list[dict[str, object]]:
+def _carried(held: IssuedKeys) -> list[dict[str, object]]:
     found: dict[tuple[int, int], list[dict[str, object]]] = {}
     for place in sorted(held.lists):
         told: dict[str, object] = {"generation": place.generation, "statusList": base64url(held.lists[place])}
@@ -212,15 +213,17 @@ def most_of_a_log(settings: Settings) -> int:
     answers=TakenEntries,
     most=most_of_a_log,
     once=False,
-    refuses={400: (no_valid(DELIVER, "entries"),)},
+    refuses={400: (invalid_member(DELIVER, "entries"),)},
     **FROM_APPS,
 )
-async def deliver(request: Request, wanted: Entries, settings: Settings, signers: Signers) -> Answer:
+async def deliver(request: Request, wanted: Entries, settings: Settings, signers: IssuingKeySigners) -> Response:
     app = app_of(request)
     if len(wanted.entries) > settings.boxlog_entries:
         hint = f"They are {settings.boxlog_entries} at most."
-        raise BadRequest(no_valid(DELIVER, "entries", hint=hint), errors=[Fault("too-long", hint, "/entries")])
-    taken = await box_logs.take(request.db, signers, settings, app.customer, box_logs.read(wanted.entries))
+        raise BadRequest(
+            invalid_member(DELIVER, "entries", hint=hint), errors=[FieldError("too-long", hint, "/entries")]
+        )
+    taken = await box_logs.ingest_entries(request.db, signers, settings, app.customer, box_logs.read(wanted.entries))
     receipts = [
         {"box": box_name(*box), "upTo": up_to, "receipt": base64url(receipt)}
         for box, (up_to, receipt) in taken.receipts.items()
@@ -237,14 +240,14 @@ async def deliver(request: Request, wanted: Entries, settings: Settings, signers
     status=200,
     answers=SignedTime,
     once=False,
-    refuses={400: (no_valid(TIME, "box"), no_valid(TIME, "nonce")), 404: (NO_KEYS,)},
+    refuses={400: (invalid_member(TIME, "box"), invalid_member(TIME, "nonce")), 404: (NO_KEYS,)},
     **FROM_APPS,
 )
-async def time(request: Request, wanted: TimeWanted, signers: Signers) -> Answer:
+async def time(request: Request, wanted: TimeWanted, signers: IssuingKeySigners) -> Response:
     app = app_of(request)
     if len(wanted.nonce) != NONCE:
         hint = f"It has {NONCE} bytes."
-        raise BadRequest(no_valid(TIME, "nonce", hint=hint), errors=[Fault("wrong-form", hint, "/nonce")])
+        raise BadRequest(invalid_member(TIME, "nonce", hint=hint), errors=[FieldError("wrong-form", hint, "/nonce")])
     signer = await request.db.fetchval(TELLS_TIME, app.customer, app.subject, wanted.box, now())
     if signer is None:
         raise NotFound(NO_KEYS)

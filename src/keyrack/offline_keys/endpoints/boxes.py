@@ -8,40 +8,40 @@ from pydantic import Field
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import TAGGED, Endpoints
-from keyrack.api.exchange import Answer, Request, answer
+from keyrack.api.exchange import Request, Response, answer
 from keyrack.api.permissions import Permission
-from keyrack.api.query_parameters import Parameter, given
-from keyrack.api.schema.request_body import Body, Id, Moment, no_valid, stamp
+from keyrack.api.query_parameters import QueryParameter, given
+from keyrack.api.schema.request_body import Body, Id, Moment, format_timestamp, invalid_member
 from keyrack.core.base64url import Octets, base64url, octets
-from keyrack.core.error_codes import Fault, Reason
+from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Statements
-from keyrack.db.encryption.cipher import Vault
+from keyrack.db.encryption.cipher import Encryption
 from keyrack.fleet.endpoints.products import NO_PRODUCT
 from keyrack.offline_keys import enrolment
-from keyrack.offline_keys.cose import Refused
+from keyrack.offline_keys.cose import MessageRefused
 from keyrack.offline_keys.enrolment import NONCE, NoNonce, NotEnrolled, UsedKey
-from keyrack.offline_keys.issuing_keys import Signers, box_name, public
+from keyrack.offline_keys.issuing_keys import IssuingKeySigners, box_name, public
 
 endpoints = Endpoints("Boxes", "boxes")
 
-NO_BOX = Reason(
+NO_BOX = ErrorCode(
     "product-takes-no-keys",
     "The product is no key box: it takes no keys.",
     "Use a product of the type of a box; units for telemetry open nothing.",
 )
-NOT_ENROLLED = Reason(
+NOT_ENROLLED = ErrorCode(
     "box-not-enrolled",
     "The box is not enrolled.",
     "Enrol it first: POST and then PUT /boxes/{productId}/enrolment. docs/keys.md says how.",
 )
-NO_NONCE = Reason(
+NO_NONCE = ErrorCode(
     "enrolment-nonce-unknown",
     "The enrolment names a nonce that was never given, was used, or is over.",
     "Get one by POST /boxes/{productId}/enrolment, and have the box sign it within ten minutes.",
 )
-USED_KEY = Reason(
+USED_KEY = ErrorCode(
     "box-key-used",
     "The box has had this key in an epoch that is over.",
     "Reset the box: it makes another key pair.",
@@ -116,7 +116,7 @@ def a_nonce(text: str) -> bytes:
     return nonce
 
 
-OF_BOX = Parameter(
+OF_BOX = QueryParameter(
     "nonce", a_nonce, "The nonce of the box's challenge: 16 bytes in base64url.",
     {"type": "string", "format": "base64url", "examples": ["AAECAwQFBgcICQoLDA0ODw"]}, needed=True,
 )  # fmt: skip
@@ -141,12 +141,12 @@ async def check_box(statements: Statements, customer: int, product: int) -> None
     refuses={404: (NO_PRODUCT,), 409: (NO_BOX,)},
     **ROW,
 )
-async def begin(request: Request, vault: Vault) -> Answer:
+async def begin(request: Request, vault: Encryption) -> Response:
     (product,) = request.ids
     async with request.db.transaction() as connection:
         await check_box(connection, request.customer, product)
         nonce, expires = await enrolment.begin(connection, vault, request.customer, product)
-    return answer({"nonce": base64url(nonce), "expires": stamp(expires)}, headers=UNCOPIED)
+    return answer({"nonce": base64url(nonce), "expires": format_timestamp(expires)}, headers=UNCOPIED)
 
 
 @endpoints.put(
@@ -156,19 +156,19 @@ async def begin(request: Request, vault: Vault) -> Answer:
     what=ENROL,
     status=200,
     answers=EnrolledBox,
-    refuses={400: (no_valid(ENROL, "enrolment"),), 404: (NO_PRODUCT,), 409: (NO_BOX, NO_NONCE, USED_KEY)},
+    refuses={400: (invalid_member(ENROL, "enrolment"),), 404: (NO_PRODUCT,), 409: (NO_BOX, NO_NONCE, USED_KEY)},
     **ROW,
 )
-async def enrol(request: Request, wanted: Enrolment, settings: Settings) -> Answer:
+async def enrol(request: Request, wanted: Enrolment, settings: Settings) -> Response:
     (product,) = request.ids
     try:
         async with request.db.transaction() as connection:
             await check_box(connection, request.customer, product)
             box = await enrolment.enrol(connection, settings, request.customer, product, wanted.enrolment)
-    except Refused as refused:
+    except MessageRefused as refused:
         hint = f"A box would say {refused.code.text}."
         raise BadRequest(
-            no_valid(ENROL, "enrolment", hint=hint), errors=[Fault("wrong-form", hint, "/enrolment")]
+            invalid_member(ENROL, "enrolment", hint=hint), errors=[FieldError("wrong-form", hint, "/enrolment")]
         ) from None
     except NoNonce:
         raise Conflict(NO_NONCE) from None
@@ -187,7 +187,7 @@ async def enrol(request: Request, wanted: Enrolment, settings: Settings) -> Answ
     refuses={404: (NO_PRODUCT, NOT_ENROLLED), 409: (NO_BOX,)},
     **ROW,
 )
-async def state(request: Request) -> Answer:
+async def state(request: Request) -> Response:
     (product,) = request.ids
     await check_box(request.db, request.customer, product)
     row = await request.db.fetchrow(STATE, request.customer, product)
@@ -195,10 +195,10 @@ async def state(request: Request) -> Answer:
         raise NotFound(NOT_ENROLLED)
     told = {
         "productId": product, "epoch": row["epoch"], "name": box_name(product, row["epoch"]),
-        "thumbprint": base64url(public(row["public_key"]).thumbprint), "enrolled": stamp(row["enrolled_at"]),
+        "thumbprint": base64url(public(row["public_key"]).thumbprint), "enrolled": format_timestamp(row["enrolled_at"]),
         "log": {"upTo": row["up_to"], "newest": row["newest"], "givenUp": row["given_up"], "reports": row["reports"]},
     }  # fmt: skip
-    return conditional_requests.made(request, answer(told).body or b"")
+    return conditional_requests.created_response(request, answer(told).body or b"")
 
 
 @endpoints.write(
@@ -213,7 +213,7 @@ async def state(request: Request) -> Answer:
     leads=True,
     **ROW,
 )
-async def provisioning(request: Request, signers: Signers) -> Answer:
+async def provisioning(request: Request, signers: IssuingKeySigners) -> Response:
     (product,) = request.ids
     nonce: bytes = given(request.query, (OF_BOX,))[OF_BOX.name]
     try:

@@ -7,7 +7,7 @@ from typing import LiteralString
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.permissions import Permission
 from keyrack.api.schema.fields import Resource, boolean, date_time, guid, int32, string
-from keyrack.api.schema.group_scope import limit_of
+from keyrack.api.schema.group_scope import scoped_by
 from keyrack.fleet.endpoints.cars import A_CAR, NO_CAR
 
 endpoints = Endpoints("Boxes", "access")
@@ -41,7 +41,7 @@ ISSUED_KEY = Resource(
         "isKnownToBox": boolean(_IS_KNOWN),
         "opensUntil": date_time(_UNTIL),
     },
-    limit=limit_of("car", user=True),
+    limit=scoped_by("car", user=True),
     permission=Permission.ACCESS_READ,
 )
 

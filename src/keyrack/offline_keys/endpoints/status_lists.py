@@ -7,23 +7,23 @@ from typing import LiteralString
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import TAGGED, Endpoints
-from keyrack.api.exchange import Answer, Request, answer, varied
-from keyrack.api.query_parameters import Parameter, given, whole_number
+from keyrack.api.exchange import Request, Response, answer, with_vary
+from keyrack.api.query_parameters import QueryParameter, given, whole_number
 from keyrack.api.schema.request_body import Body, Id
 from keyrack.core.base64url import Octets, base64url
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import NotFound
 from keyrack.db.connection import Row
 from keyrack.fleet.endpoints.products import NO_PRODUCT
 from keyrack.offline_keys import status_lists
 from keyrack.offline_keys.endpoints.boxes import NO_BOX, NOT_ENROLLED, ROW, check_box
-from keyrack.offline_keys.issuing_keys import Signers
-from keyrack.offline_keys.status_lists import Place, place_of
+from keyrack.offline_keys.issuing_keys import IssuingKeySigners
+from keyrack.offline_keys.status_lists import StatusListId, place_of
 from keyrack.offline_keys.timestamps import now
 
 endpoints = Endpoints("Boxes", "boxes")
 
-NO_LIST = Reason(
+NO_LIST = ErrorCode(
     "status-list-not-found",
     "There is no such status list of the box.",
     "Leave epoch and generation out for the one that grows; the key names its own.",
@@ -49,8 +49,10 @@ class BoxStatusList(Body):
 
 
 NUMBER = {"type": "integer", "format": "int32", "minimum": 1}
-EPOCH = Parameter("epoch", whole_number, "The epoch of the box; without it the present one.", NUMBER)
-GENERATION = Parameter("generation", whole_number, "The generation of the list; without it the one that grows.", NUMBER)
+EPOCH = QueryParameter("epoch", whole_number, "The epoch of the box; without it the present one.", NUMBER)
+GENERATION = QueryParameter(
+    "generation", whole_number, "The generation of the list; without it the one that grows.", NUMBER
+)
 
 
 @endpoints.write(
@@ -66,7 +68,7 @@ GENERATION = Parameter("generation", whole_number, "The generation of the list; 
     leads=True,
     **ROW,
 )
-async def status(request: Request, signers: Signers) -> Answer:
+async def status(request: Request, signers: IssuingKeySigners) -> Response:
     (product,) = request.ids
     asked = given(request.query, (EPOCH, GENERATION))
     await check_box(request.db, request.customer, product)
@@ -79,14 +81,14 @@ async def status(request: Request, signers: Signers) -> Answer:
         "uri": row["uri"], "epoch": row["epoch"], "generation": row["generation"], "statusList": base64url(signed),
     }  # fmt: skip
     body = signed if request.also else answer(told).body or b""
-    found = conditional_requests.made(request, body)
+    found = conditional_requests.created_response(request, body)
     media_type = LIST_TYPE if request.also else found.media_type
-    return replace(found, headers=varied(found.headers, "Accept"), media_type=media_type)
+    return replace(found, headers=with_vary(found.headers, "Accept"), media_type=media_type)
 
 
-async def _signed(request: Request, signers: Signers, product: int, row: Row) -> bytes:
+async def _signed(request: Request, signers: IssuingKeySigners, product: int, row: Row) -> bytes:
     """The list of the row, signed anew as far as that is still due. Raises `NotFound` where it has gone meanwhile."""
-    place = Place(product, row["epoch"], row["generation"])
+    place = StatusListId(product, row["epoch"], row["generation"])
     async with request.db.transaction() as connection:
         signer = await signers.newest(connection, request.customer)
         rows = await status_lists.lock(connection, request.customer, [(product, row["epoch"])])

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import LiteralString
 
 from keyrack.api.endpoint import Endpoints
-from keyrack.api.exchange import NO_CONTENT, Answer, Request
+from keyrack.api.exchange import NO_CONTENT, Request, Response
 from keyrack.api.permissions import Permission
 from keyrack.api.read_sql import Parent
 from keyrack.api.schema.fields import Resource, date_time, string
-from keyrack.api.schema.group_scope import limit_of
+from keyrack.api.schema.group_scope import scoped_by
 from keyrack.core.base64url import octets
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import NotFound
 from keyrack.fleet.endpoints.users import NO_USER
 from keyrack.fleet.schema import USER
 
 endpoints = Endpoints("Users", "users")
 
-NO_DEVICE = Reason(
+NO_DEVICE = ErrorCode(
     "device-not-found",
     "Unable to find a device for the given deviceId which is assigned to the user.",
     "Register the phone first: PUT /sdk/devices. One that was removed is gone.",
@@ -36,7 +36,7 @@ DEVICE = Resource(
         "protection": string("{t}.protection", enum=PROTECTIONS),
         "registered": date_time("{t}.registered_at"),
     },
-    limit=limit_of("user"),
+    limit=scoped_by("user"),
     permission=Permission.USERS_READ,
 )
 
@@ -72,7 +72,7 @@ endpoints.get(
     refuses={404: (NO_USER, NO_DEVICE)},
     ours=True,
 )
-async def remove(request: Request) -> Answer:
+async def remove(request: Request) -> Response:
     user, device = request.ids
     if not await request.db.fetchval(REMOVE, request.customer, user, device):
         known = await request.db.fetchval(HAS_USER, request.customer, user)

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, LiteralString
 
 from keyrack import __version__
-from keyrack.db.archive_status import Standing, standing
-from keyrack.db.embedded.binaries import Account, end_with_parent, environment
+from keyrack.db.archive_status import ArchiveStatus, standing
+from keyrack.db.embedded.binaries import OsAccount, end_with_parent, environment
 from keyrack.db.embedded.layout import NAME as DATABASE
 from keyrack.ops.backups.connection import connected
-from keyrack.ops.backups.repository import Backup, BackupError, House, Tell
+from keyrack.ops.backups.repository import Backup, BackupContext, BackupError, Tell
 from keyrack.ops.backups.wal_archive import position
 
 PATIENCE = 60.0  # seconds that the archive gets to take a segment
@@ -31,7 +31,7 @@ SCHEMA: LiteralString = "select to_regclass('alembic_version') is not null"
 REVISION: LiteralString = "select version_num from alembic_version"
 
 
-def create(house: House, dsn: str, tell: Tell) -> tuple[Backup, list[str]]:
+def create(house: BackupContext, dsn: str, tell: Tell) -> tuple[Backup, list[str]]:
     """Take a full backup of the running database, and remove those that are too many; it, and the names of these.
 
     Raises `BackupError`: no archiving, it was not made, it is not whole, or the archive does not follow.
@@ -56,7 +56,7 @@ def create(house: House, dsn: str, tell: Tell) -> tuple[Backup, list[str]]:
         return backup, shelf.forget(house.settings.backup_keep, house.binaries)
 
 
-def check_archiving(house: House, found: Standing) -> None:
+def check_archiving(house: BackupContext, found: ArchiveStatus) -> None:
     """Raises `BackupError` unless the running server archives to where its backups are."""
     if found.on and str(house.shelf.wal) in (found.command or ""):
         return
@@ -67,22 +67,22 @@ def check_archiving(house: House, found: Standing) -> None:
     )
 
 
-def verify_base(house: House, name: str, tell: Tell) -> None:
+def verify_base(house: BackupContext, name: str, tell: Tell) -> None:
     """Have PostgreSQL compare each file with its checksum, and read the log in the backup. Raises `BackupError`."""
     tell(f"verifying {name}")
-    said = Account.ourselves().run(
+    said = OsAccount.ourselves().run(
         [house.binaries.directory / "pg_verifybackup", "--exit-on-error", "--quiet", house.shelf.data(name)]
     )
     if said.returncode:
         raise BackupError(f"The backup {name} is not whole: {' '.join((said.stderr or said.stdout).split())[-2000:]}")
 
 
-def until_archived(house: House, dsn: str) -> str:
+def until_archived(house: BackupContext, dsn: str) -> str:
     """Have the log up to now archived; the name of the last segment. Raises `BackupError` where that does not work."""
     return asyncio.run(_until_archived(house, dsn))
 
 
-def _copy(house: House, name: str, tell: Tell) -> None:
+def _copy(house: BackupContext, name: str, tell: Tell) -> None:
     command: list[str | Path] = [
         house.binaries.directory / "pg_basebackup", "--pgdata", house.shelf.data(name), "--format=plain",
         "--wal-method=stream", "--checkpoint=fast", "--label", f"keyrack {name}", "--progress", "--no-password",
@@ -107,12 +107,12 @@ def _copy(house: House, name: str, tell: Tell) -> None:
         raise BackupError(f"pg_basebackup has failed: {' '.join(said)}")
 
 
-async def _asked(house: House, dsn: str) -> Standing:
+async def _asked(house: BackupContext, dsn: str) -> ArchiveStatus:
     async with connected(house.settings, dsn) as database:
         return await standing(database)
 
 
-async def _described(house: House, dsn: str, name: str, started: datetime, finished: datetime) -> Backup:
+async def _described(house: BackupContext, dsn: str, name: str, started: datetime, finished: datetime) -> Backup:
     data = house.shelf.data(name)
     manifest: dict[str, Any] = json.loads((data / "backup_manifest").read_text())
     range = manifest["WAL-Ranges"][-1]
@@ -135,7 +135,7 @@ async def _described(house: House, dsn: str, name: str, started: datetime, finis
         )
 
 
-async def _until_archived(house: House, dsn: str, name: str | None = None) -> str:
+async def _until_archived(house: BackupContext, dsn: str, name: str | None = None) -> str:
     async with connected(house.settings, dsn) as database:
         segment: str = await database.fetchval(SWITCH)
         deadline = time.monotonic() + PATIENCE

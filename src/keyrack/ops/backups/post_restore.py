@@ -14,7 +14,7 @@ from typing import LiteralString
 from keyrack.changelog.transparency import epochs
 from keyrack.core.settings import Settings
 from keyrack.db.encryption import master_keys
-from keyrack.db.encryption.cipher import Vault
+from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.master_keys import MasterKeyError
 from keyrack.db.session_settings import UNHURRIED
 from keyrack.ops.backups.connection import connected
@@ -50,7 +50,7 @@ HAS_KEYS: LiteralString = "select to_regclass('data_key') is not null"
 
 
 @dataclass(frozen=True, slots=True)
-class Aftermath:
+class PostRestoreResult:
     """What could not be advanced: sequences, and customers' numbers of events; and how the master key stands."""
 
     full: list[str]
@@ -58,7 +58,7 @@ class Aftermath:
     key: str | None  # what is wrong with it, in words
 
 
-async def settle(settings: Settings, dsn: str) -> Aftermath:
+async def apply_post_restore(settings: Settings, dsn: str) -> PostRestoreResult:
     """Advance what must not be handed out twice, in one transaction. Raises what the database raises."""
     async with connected(settings, dsn) as database:
         full: list[str] = []
@@ -72,7 +72,7 @@ async def settle(settings: Settings, dsn: str) -> Aftermath:
                 await connection.execute(SESSIONS, SIGN_OUTS)
                 if await connection.fetchval(LOGS):
                     await epochs.begin(connection, "restore")
-    return Aftermath(full, customers, await key_fault(settings, dsn))
+    return PostRestoreResult(full, customers, await key_fault(settings, dsn))
 
 
 async def key_fault(settings: Settings, dsn: str) -> str | None:
@@ -87,7 +87,7 @@ async def key_fault(settings: Settings, dsn: str) -> str | None:
                     f"{master_keys.where(settings)} is missing: put your copy of it "
                     "there before you start Keyrack (docs/operating.md, The master key)."
                 )
-            await Vault(database, settings).load()
+            await Encryption(database, settings).load()
         except MasterKeyError as error:
             return str(error)
     return None

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from keyrack.ops.backups.repository import Backup, BackupError, House
-from keyrack.ops.backups.wal_archive import Way, newest_timeline
+from keyrack.ops.backups.repository import Backup, BackupContext, BackupError
+from keyrack.ops.backups.wal_archive import WalPath, newest_timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +21,14 @@ class Plan:
     segments: int
 
 
-def plan(house: House, name: str | None, to: datetime | None, timeline: int | None, other: Path | None) -> Plan:
+def plan(house: BackupContext, name: str | None, to: datetime | None, timeline: int | None, other: Path | None) -> Plan:
     """What leads to that time, or to the end of the log. Raises `BackupError`, which says what can be reached."""
     shelf = house.shelf
     backups = shelf.backups()
     shelf.newest()
     wanted = timeline or shelf.timeline()
     size = backups[-1].segment_size
-    way = Way(shelf.wal, size, wanted, other)
+    way = WalPath(shelf.wal, size, wanted, other)
     usable = [backup for backup in backups if way.leads_from(backup)]
     if name is not None:
         named = shelf.one(name)
@@ -69,14 +69,14 @@ def plan(house: House, name: str | None, to: datetime | None, timeline: int | No
     return Plan(backup, wanted, to, end - first + 1)
 
 
-def reaches(house: House) -> list[dict[str, object]]:
+def covers_time(house: BackupContext) -> list[dict[str, object]]:
     """Which times can be reached, by timeline: from its first full backup to the last archived transaction."""
     backups = house.shelf.backups()
     found: list[dict[str, object]] = []
     for timeline in range(1, newest_timeline(house.shelf.wal, backups) + 1) if backups else ():
         with suppress(BackupError):  # a timeline whose beginning is not known any more
             size = backups[-1].segment_size
-            way = Way(house.shelf.wal, size, timeline)
+            way = WalPath(house.shelf.wal, size, timeline)
             usable = [backup for backup in backups if way.leads_from(backup)]
             if usable:
                 first, last = usable[-1].start // size, way.last()
@@ -87,9 +87,9 @@ def reaches(house: House) -> list[dict[str, object]]:
     return found
 
 
-def _reaches(house: House) -> str:
+def _reaches(house: BackupContext) -> str:
     """Which times can be reached, in words."""
-    found = [f"{told(row['from'])} to {told(row['to'])} (timeline {row['timeline']})" for row in reaches(house)]
+    found = [f"{told(row['from'])} to {told(row['to'])} (timeline {row['timeline']})" for row in covers_time(house)]
     return f"Within reach: {'; '.join(found)}." if found else "Nothing is within reach."
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from keyrack.core.atomic_files import sync
 from keyrack.core.settings import Settings
 from keyrack.db.embedded import wal_archiving
-from keyrack.db.embedded.binaries import Account, Binaries, find_binaries
+from keyrack.db.embedded.binaries import Binaries, OsAccount, find_binaries
 from keyrack.db.embedded.layout import Layout
 
 Tell = Callable[[str], None]  # takes a line about how far something is
@@ -58,7 +58,7 @@ class Backup:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class BackupRepository:
     """The directory of the backups."""
 
     directory: Path
@@ -158,7 +158,7 @@ class Shelf:
         if kept:
             oldest = min(kept, key=lambda backup: backup.start)
             first = segment_name(oldest.timeline, oldest.start // oldest.segment_size, oldest.segment_size)
-            said = Account.ourselves().run([binaries.directory / "pg_archivecleanup", "-x", ".gz", self.wal, first])
+            said = OsAccount.ourselves().run([binaries.directory / "pg_archivecleanup", "-x", ".gz", self.wal, first])
             if said.returncode:
                 raise BackupError(f"The archive cannot be tidied: {said.stderr.strip()[-2000:]}")
             for path in self.wal.glob("*.backup.gz"):  # the server's notes about backups, which that program keeps
@@ -186,17 +186,17 @@ class Shelf:
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class BackupContext:
     """The embedded database with its backups: where everything is, and by which programs it is made."""
 
     settings: Settings
     layout: Layout
-    account: Account
+    account: OsAccount
     binaries: Binaries
-    shelf: Shelf
+    shelf: BackupRepository
 
 
-def house(settings: Settings) -> House:
+def house(settings: Settings) -> BackupContext:
     """Where the backups of the embedded database are. Raises `BackupError` where it has none, `EmbeddedServerError`."""
     if settings.database_url is not None:
         raise BackupError(
@@ -204,15 +204,19 @@ def house(settings: Settings) -> House:
             "runs it says (docs/operating.md, Backups)."
         )
     layout = Layout(settings.state.resolve())
-    directory = wal_archiving.chosen(layout, settings.backup_directory)
+    directory = wal_archiving.resolve_archive_directory(layout, settings.backup_directory)
     if directory is None:
         raise BackupError(
             "There is no directory for backups. Set KEYRACK_BACKUP_DIRECTORY to one on another disk or machine, and "
             "start everything anew that uses the database: from then on its log is archived there."
         )
-    account = Account.choose(layout.data)
-    return House(
-        settings, layout, account, find_binaries(settings.postgres_bin, account, layout.state), Shelf(directory)
+    account = OsAccount.choose(layout.data)
+    return BackupContext(
+        settings,
+        layout,
+        account,
+        find_binaries(settings.postgres_bin, account, layout.state),
+        BackupRepository(directory),
     )
 
 

@@ -25,9 +25,9 @@ from keyrack.db.embedded.layout import Layout, make_state
 from keyrack.db.embedded.probe import left_behind
 from keyrack.db.embedded.server import EmbeddedServer
 from keyrack.ops.backups import post_restore
-from keyrack.ops.backups.post_restore import Aftermath
+from keyrack.ops.backups.post_restore import PostRestoreResult
 from keyrack.ops.backups.recovery_plan import Plan, plan
-from keyrack.ops.backups.repository import Backup, BackupError, House, Tell
+from keyrack.ops.backups.repository import Backup, BackupContext, BackupError, Tell
 
 RESTORED = "restored log file"  # in PostgreSQL's log, for each segment
 REACHED = re.compile(r"last completed transaction was at log time (\S+ \S+?)(?:\+00| UTC)\s*$", re.MULTILINE)
@@ -44,11 +44,11 @@ class Restored:
     timeline: int  # the new one
     reached: datetime
     kept: Path | None  # where the data are that were there before
-    aftermath: Aftermath
+    aftermath: PostRestoreResult
 
 
 def restore(
-    house: House, name: str | None, to: datetime | None, timeline: int | None, *, replace: bool, tell: Tell
+    house: BackupContext, name: str | None, to: datetime | None, timeline: int | None, *, replace: bool, tell: Tell
 ) -> Restored:
     """Restore in the place of the data that are there, which are kept under another name if `replace` allows that.
 
@@ -62,7 +62,7 @@ def restore(
             f"There are data in {layout.data} already. Nothing was changed. --replace restores in their place and "
             "keeps them under another name."
         )
-    with locks.alone(layout), house.shelf.held():
+    with locks.is_sole_user(layout), house.shelf.held():
         postmaster, others = left_behind(layout, house.account)
         if postmaster or others:
             raise BackupError(
@@ -73,12 +73,12 @@ def restore(
         other = layout.data / "pg_wal" if there else None
         chosen = plan(house, name, to, timeline, other)
         scratch = Layout(layout.state / "restoring")
-        with scratched(scratch):
+        with discard_partial_restore(scratch):
             with recovered(house, chosen, scratch, other=other, archives=True, tell=tell) as server:
                 tell("advancing what must not be handed out twice")
-                done = asyncio.run(post_restore.settle(house.settings, server.dsn))
+                done = asyncio.run(post_restore.apply_post_restore(house.settings, server.dsn))
                 begun = asyncio.run(post_restore.timeline(house.settings, server.dsn))
-            last = reached(scratch, chosen)
+            last = recovery_target(scratch, chosen)
             kept = _put_in_place(layout, scratch)
             house.shelf.begin(begun)
             wal_archiving.remember(layout, house.shelf.directory)
@@ -87,7 +87,7 @@ def restore(
 
 @contextmanager
 def recovered(
-    house: House, chosen: Plan, scratch: Layout, *, other: Path | None, archives: bool, tell: Tell
+    house: BackupContext, chosen: Plan, scratch: Layout, *, other: Path | None, archives: bool, tell: Tell
 ) -> Generator[EmbeddedServer]:
     """A server on what was restored below `scratch`, recovered and taking writes; ended, all of it, with the block.
 
@@ -122,13 +122,13 @@ def recovered(
 
 
 @contextmanager
-def scratched(scratch: Layout) -> Generator[None]:
+def discard_partial_restore(scratch: Layout) -> Generator[None]:
     """A directory that is removed after the block; what an earlier attempt has left there, before it.
 
     Raises EmbeddedServerError while that still runs.
     """
     if scratch.state.exists():
-        with locks.alone(scratch):
+        with locks.is_sole_user(scratch):
             shutil.rmtree(scratch.state)
     try:
         yield
@@ -136,7 +136,7 @@ def scratched(scratch: Layout) -> Generator[None]:
         shutil.rmtree(scratch.state, ignore_errors=True)
 
 
-def _check_same(house: House) -> None:
+def _check_same(house: BackupContext) -> None:
     """Raises `BackupError` where the data that are there are not those of the backups."""
     with suppress(EmbeddedServerError, OSError):  # what cannot be read cannot be told
         ours, theirs = (
@@ -150,7 +150,7 @@ def _check_same(house: House) -> None:
             )
 
 
-def _copy(house: House, backup: Backup, scratch: Layout, tell: Tell) -> None:
+def _copy(house: BackupContext, backup: Backup, scratch: Layout, tell: Tell) -> None:
     """Copy the full backup, for PostgreSQL's account. Until that is done nobody else gets into the directory."""
     make_state(scratch.state.parent)
     scratch.state.mkdir(mode=0o700)
@@ -199,7 +199,7 @@ def _telling(scratch: Layout, chosen: Plan, tell: Tell) -> Generator[None]:
         thread.join()
 
 
-def reached(scratch: Layout, chosen: Plan) -> datetime:
+def recovery_target(scratch: Layout, chosen: Plan) -> datetime:
     """The time of the last transaction that was recovered."""
     texts = [path.read_text(errors="replace") for path in (scratch.log,) if path.exists()]
     found = [time for text in texts for time in REACHED.findall(text)]

@@ -20,7 +20,7 @@ from keyrack.ops.backups.base_backup import REVISION, SCHEMA
 from keyrack.ops.backups.connection import connected
 from keyrack.ops.backups.post_restore import UNHURRIED, key_fault
 from keyrack.ops.backups.recovery_plan import plan
-from keyrack.ops.backups.repository import BackupError, House, Tell
+from keyrack.ops.backups.repository import BackupContext, BackupError, Tell
 
 # Each table with its rows; partitions count with their table
 COUNT: LiteralString = """
@@ -48,7 +48,7 @@ select array(
 
 
 @dataclass(frozen=True, slots=True)
-class Drill:
+class RestoreTest:
     """What a drill has found; `steps` are its durations in seconds, `key` is what is wrong with the master key."""
 
     backup: str
@@ -59,7 +59,7 @@ class Drill:
     key: str | None
 
 
-def drill(house: House, name: str | None, to: datetime | None, timeline: int | None, tell: Tell) -> Drill:
+def drill(house: BackupContext, name: str | None, to: datetime | None, timeline: int | None, tell: Tell) -> RestoreTest:
     """Restore into a directory that is removed again, and look at the data.
 
     Raises `BackupError` or `EmbeddedServerError`: it cannot be restored, or what was restored is no sound database.
@@ -75,7 +75,7 @@ def drill(house: House, name: str | None, to: datetime | None, timeline: int | N
         begun = now
 
     with house.shelf.held():
-        with restore.scratched(scratch):
+        with restore.discard_partial_restore(scratch):
             chosen = plan(house, name, to, timeline, None)
             done("find the way")
             with restore.recovered(house, chosen, scratch, other=None, archives=False, tell=tell) as server:
@@ -84,9 +84,9 @@ def drill(house: House, name: str | None, to: datetime | None, timeline: int | N
                 revision, tables = asyncio.run(_looked(house.settings, server.dsn))
                 done("look at the data")
                 key = asyncio.run(key_fault(house.settings, server.dsn))
-            reached = restore.reached(scratch, chosen)
+            reached = restore.recovery_target(scratch, chosen)
         done("end and remove")
-    return Drill(chosen.backup.name, reached, revision, tables, steps, key)
+    return RestoreTest(chosen.backup.name, reached, revision, tables, steps, key)
 
 
 async def _looked(settings: Settings, dsn: str) -> tuple[str, list[tuple[str, int]]]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from keyrack.db.embedded import wal_archiving
 from keyrack.ops.backups.base_backup import verify_base
-from keyrack.ops.backups.repository import Backup, BackupError, House, Tell
-from keyrack.ops.backups.wal_archive import Way
+from keyrack.ops.backups.repository import Backup, BackupContext, BackupError, Tell
+from keyrack.ops.backups.wal_archive import WalPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Verified:
     segments: int
 
 
-def verify(house: House, name: str | None, until: str | None, tell: Tell) -> Verified:
+def verify(house: BackupContext, name: str | None, until: str | None, tell: Tell) -> Verified:
     """Verify all backups, or the one of this name, and the log that follows, at least to the segment `until`.
 
     Raises `BackupError` with the first fault.
@@ -36,11 +36,11 @@ def verify(house: House, name: str | None, until: str | None, tell: Tell) -> Ver
             verify_base(house, backup.name, tell)
             shelf.mark_verified(backup)
         timeline = shelf.timeline()
-        way = Way(shelf.wal, backups[-1].segment_size, timeline)
+        way = WalPath(shelf.wal, backups[-1].segment_size, timeline)
         of_it = [backup for backup in backups if way.leads_from(backup)]
         if not of_it:  # of a history that a restore has left
             timeline = backups[-1].timeline
-            way = Way(shelf.wal, backups[-1].segment_size, timeline)
+            way = WalPath(shelf.wal, backups[-1].segment_size, timeline)
             of_it, until = [backup for backup in backups if way.leads_from(backup)], None
         first = min(backup.start // backup.segment_size for backup in of_it)
         last = max(way.last(), first)
@@ -50,7 +50,7 @@ def verify(house: House, name: str | None, until: str | None, tell: Tell) -> Ver
         return Verified(backups, timeline, way.name(first), way.name(last), last - first + 1)
 
 
-def _check_segments(house: House, way: Way, first: int, last: int, tell: Tell) -> None:
+def _check_segments(house: BackupContext, way: WalPath, first: int, last: int, tell: Tell) -> None:
     system = wal_archiving.owner(house.shelf.directory) or ""
     for number in range(first, last + 1):
         tell(f"verifying the log: {number - first} of {last - first + 1} segments")

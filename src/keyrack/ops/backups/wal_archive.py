@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, cast
 
-from keyrack.db.embedded.binaries import Account, Binaries
+from keyrack.db.embedded.binaries import Binaries, OsAccount
 from keyrack.ops.backups.repository import Backup, BackupError, segment_name
 
 SEGMENT = re.compile(r"[0-9A-F]{24}")
@@ -33,7 +33,7 @@ DAMAGED = (OSError, EOFError, zlib.error)  # what reading a packed file raises
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class SegmentRange:
     """A part of the way: the segments of one timeline, `first` and `last` by their numbers."""
 
     timeline: int
@@ -41,7 +41,7 @@ class Stretch:
     last: int
 
 
-class Way:
+class WalPath:
     """The log along a timeline and those that it comes from: in the archive, and where else it may be looked for.
 
     Raises `BackupError` for a timeline of which nothing is known.
@@ -51,12 +51,12 @@ class Way:
         self.size = size
         self.timeline = timeline
         self._branches = branches(wal, timeline)
-        self._stretches: list[Stretch] = []
+        self._stretches: list[SegmentRange] = []
         first = 0
         for parent, position in self._branches:
-            self._stretches.append(Stretch(parent, first, position // size))
+            self._stretches.append(SegmentRange(parent, first, position // size))
             first = position // size
-        self._stretches.append(Stretch(timeline, first, NO_END))
+        self._stretches.append(SegmentRange(timeline, first, NO_END))
         self._there = {path.name: path for path in _files(other) if self._is_written(path)} if other else {}
         self._there |= {path.name.removesuffix(".gz"): path for path in _files(wal)}
 
@@ -131,7 +131,7 @@ class Way:
                 except DAMAGED:
                     continue
                 # It ends with an error at the segment's end: what it has said until then counts
-                said = Account.ourselves().run([binaries.directory / "pg_waldump", "-r", "Transaction", plain])
+                said = OsAccount.ourselves().run([binaries.directory / "pg_waldump", "-r", "Transaction", plain])
                 plain.unlink()
                 if times := ENDED.findall(said.stdout):
                     return max(datetime.fromisoformat(time).replace(tzinfo=UTC) for time in times)

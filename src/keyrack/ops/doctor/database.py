@@ -13,14 +13,15 @@ from keyrack.core.log_config import cause
 from keyrack.core.settings import Settings
 from keyrack.db import archive_status, process_registry, schema_version, standbys
 from keyrack.db.connection import UNREACHABLE, Connection
-from keyrack.db.encryption.cipher import Vault
+from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.master_keys import MasterKeyError
 from keyrack.db.replication.primary_connector import hosts_of
 from keyrack.ops.doctor import servers
-from keyrack.ops.doctor.result import fault, right, warning
+from keyrack.ops.doctor.result import error as fault
+from keyrack.ops.doctor.result import ok, warning
 from keyrack.ops.monitoring import status
-from keyrack.ops.monitoring.findings import Finding, duration, judged
-from keyrack.ops.monitoring.status import Picture, Unknown
+from keyrack.ops.monitoring.findings import Finding, duration, evaluate
+from keyrack.ops.monitoring.status import DatabaseUnknown, Picture
 
 OF_PROCESS = 4  # connections of a process beside its pool
 CLOCK = 2.0  # seconds by which two clocks may differ
@@ -49,8 +50,8 @@ SEALED: LiteralString = "select exists (select from data_key)"
 async def examined(settings: Settings) -> list[Finding]:
     """What the database tells, each of its servers first."""
     try:
-        found = await status.look(settings)
-    except Unknown as error:
+        found = await status.collect_status(settings)
+    except DatabaseUnknown as error:
         lines = [] if settings.database_url is None else await servers.examined(settings.database_url, settings)
         return [*lines, fault("database", str(error), "Look whether it runs, and whether this machine may reach it.")]
     if not found.running:
@@ -73,12 +74,12 @@ async def _inside(connection: Connection, settings: Settings, found: Picture) ->
     after = datetime.now(UTC)
     broken: Any = await connection.fetchrow(INVALID)
     lines = [*clock(before, facts["now"], after), *_version(facts), *_safety(facts), *_role(facts, settings)]
-    lines += [finding for finding in judged(found) if finding.code.startswith(("schema", "database-read-only"))]
-    if found.schema is not None and found.schema.state is schema_version.State.CURRENT:
-        lines.append(right("schema", f"the schema is at revision {found.schema.revision}"))
+    lines += [finding for finding in evaluate(found) if finding.code.startswith(("schema", "database-read-only"))]
+    if found.schema is not None and found.schema.state is schema_version.SchemaState.CURRENT:
+        lines.append(ok("schema", f"the schema is at revision {found.schema.revision}"))
         try:
-            await schema_version.look(status.address(settings), settings)
-            lines.append(right("rights", f"the role {facts['role']} owns what it has to"))
+            await schema_version.read_schema_state(status.address(settings), settings)
+            lines.append(ok("rights", f"the role {facts['role']} owns what it has to"))
         except schema_version.SchemaError as error:
             lines.append(fault("rights", str(error), "`alter database ... owner to ...`, or `reassign owned`."))
         lines += await _secrets(connection, settings)
@@ -89,7 +90,7 @@ async def _inside(connection: Connection, settings: Settings, found: Picture) ->
         text = f"The trigger {name} is switched off: what it does is not done."
         lines.append(fault("triggers", text, "`alter table ... enable trigger`"))
     if not broken["indexes"] and not broken["triggers"]:
-        lines.append(right("indexes", "every index is valid, and every trigger on"))
+        lines.append(ok("indexes", "every index is valid, and every trigger on"))
     lines += _standbys(await standbys.standbys(connection), facts, settings)
     return [*lines, *_archive(await archive_status.standing(connection)), *_backups(found)]
 
@@ -103,7 +104,7 @@ def clock(before: datetime, there: datetime, after: datetime) -> Iterator[Findin
             "Have both follow the same time servers (chrony, systemd-timesyncd): tokens and limits go by them.",
         )  # fmt: skip
     else:
-        yield right("clock", "the clocks of this machine and of the database agree")
+        yield ok("clock", "the clocks of this machine and of the database agree")
 
 
 def _version(facts: Any) -> Iterator[Finding]:
@@ -117,7 +118,7 @@ def _version(facts: Any) -> Iterator[Finding]:
             f"Install the newest {major}; {major}.{MINOR[major]} is the least.",
         )  # fmt: skip
     else:
-        yield right("version", f"PostgreSQL {told}")
+        yield ok("version", f"PostgreSQL {told}")
 
 
 def _safety(facts: Any) -> Iterator[Finding]:
@@ -126,9 +127,9 @@ def _safety(facts: Any) -> Iterator[Finding]:
     for name in off:
         yield fault("durability", f"{name} is off: what was acknowledged may be lost.", f"Set {name} to on.")
     if not off:
-        yield right("durability", "what is acknowledged is on the disk")
+        yield ok("durability", "what is acknowledged is on the disk")
     if facts["checksums"]:
-        yield right("checksums", "the data have checksums")
+        yield ok("checksums", "the data have checksums")
     else:
         yield warning(
             "checksums", "The data have no checksums: a disk that lies is not noticed.",
@@ -151,12 +152,12 @@ def _role(facts: Any, settings: Settings) -> Iterator[Finding]:
 
 async def _secrets(connection: Connection, settings: Settings) -> list[Finding]:
     if not await connection.fetchval(SEALED):
-        return [right("secrets", "nothing is sealed in the database yet")]
+        return [ok("secrets", "nothing is sealed in the database yet")]
     try:
-        await Vault(connection, settings).load()
+        await Encryption(connection, settings).load()
     except MasterKeyError as error:
         return [fault("secrets", str(error), "See docs/operating.md, The master key.")]
-    return [right("secrets", "this node's master key opens the database's secrets")]
+    return [ok("secrets", "this node's master key opens the database's secrets")]
 
 
 def _connections(processes: tuple[process_registry.Presence, ...], facts: Any, settings: Settings) -> Iterator[Finding]:
@@ -169,7 +170,7 @@ def _connections(processes: tuple[process_registry.Presence, ...], facts: Any, s
             "connections", f"{told}.", "Raise the server's max_connections, lower KEYRACK_POOL_SIZE, or use PgBouncer."
         )
     else:
-        yield right("connections", told)
+        yield ok("connections", told)
 
 
 def _standbys(found: tuple[standbys.Standby, ...], facts: Any, settings: Settings) -> Iterator[Finding]:
@@ -185,10 +186,10 @@ def _standbys(found: tuple[standbys.Standby, ...], facts: Any, settings: Setting
             "Patroni's synchronous_mode sets it (docs/high-availability.md).",
         )  # fmt: skip
     elif facts["synchronous_standby_names"]:
-        yield right("synchronous", f"commits wait for {facts['synchronous_standby_names']}")
+        yield ok("synchronous", f"commits wait for {facts['synchronous_standby_names']}")
 
 
-def _archive(found: archive_status.Standing) -> Iterator[Finding]:
+def _archive(found: archive_status.ArchiveStatus) -> Iterator[Finding]:
     if not found.on:
         yield warning(
             "archive", "The database's log is not archived: what came after the last backup cannot be restored.",
@@ -197,11 +198,11 @@ def _archive(found: archive_status.Standing) -> Iterator[Finding]:
     elif found.late or found.failing:
         yield fault("archive", "The archiving fails, or stands still.", "The database's log says why.")
     else:
-        yield right("archive", "the log is archived")
+        yield ok("archive", "the log is archived")
 
 
 def _backups(found: Picture) -> Iterator[Finding]:
-    wrong = [finding for finding in judged(found) if finding.code == "backups"]
+    wrong = [finding for finding in evaluate(found) if finding.code == "backups"]
     yield from wrong
     if found.backups is not None and not wrong:
-        yield right("backups", f"the last full backup is {found.backups.name}")
+        yield ok("backups", f"the last full backup is {found.backups.name}")

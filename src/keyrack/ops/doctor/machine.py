@@ -13,7 +13,7 @@ from pathlib import Path
 from keyrack.changelog.transparency import checkpoint_keys
 from keyrack.core.settings import Settings, origins_of, variable
 from keyrack.db.encryption import master_keys
-from keyrack.ops.doctor.result import fault, right, warning
+from keyrack.ops.doctor.result import error, ok, warning
 from keyrack.ops.monitoring import thresholds
 from keyrack.ops.monitoring.findings import Finding
 
@@ -32,25 +32,25 @@ def _secrets(settings: Settings) -> Iterator[Finding]:
               if origin.kind == "file" and origin.where]  # fmt: skip
     open_ones = [path for path in found if _mode(path) & 0o007]
     for path in open_ones:
-        yield fault("secret-files", f"Everybody on this machine may read {path}.", f"chmod o= {path}")
+        yield error("secret-files", f"Everybody on this machine may read {path}.", f"chmod o= {path}")
     if not open_ones:
-        yield right("secret-files", "no file with a secret is open to others")
+        yield ok("secret-files", "no file with a secret is open to others")
     for name in ("database_url", "mqtt_url", "master_key"):
         if os.environ.get(variable(name)) and (name == "master_key" or "@" in os.environ[variable(name)]):
-            yield right("secret-files", f"{variable(name)} is in the environment; a file would keep it out of it")
+            yield ok("secret-files", f"{variable(name)} is in the environment; a file would keep it out of it")
 
 
 def _state(settings: Settings) -> Iterator[Finding]:
     if settings.database_url is not None or not settings.state.exists():
         return
     if _mode(settings.state) & stat.S_IWOTH:
-        yield fault("state", f"Everybody may write into {settings.state}.", f"chmod o-w {settings.state}")
+        yield error("state", f"Everybody may write into {settings.state}.", f"chmod o-w {settings.state}")
     elif not os.access(settings.state, os.W_OK | os.X_OK):
-        yield fault(
+        yield error(
             "state", f"This user may not write into {settings.state}.", "Run Keyrack as the user who owns it, always."
         )
     else:
-        yield right("state", f"the state directory {settings.state} is ours")
+        yield ok("state", f"the state directory {settings.state} is ours")
 
 
 def _disk(settings: Settings) -> Iterator[Finding]:
@@ -60,10 +60,10 @@ def _disk(settings: Settings) -> Iterator[Finding]:
         found = shutil.disk_usage(path)
         share = found.free / found.total
         if share < thresholds.DISK_LOW:
-            say = fault if share < thresholds.DISK_FULL else warning
+            say = error if share < thresholds.DISK_FULL else warning
             yield say("disk", f"The disk of {path} has {share:.1%} left.", "Make room, or take a larger disk.")
         else:
-            yield right("disk", f"the disk of {path} has {share:.0%} left")
+            yield ok("disk", f"the disk of {path} has {share:.0%} left")
 
 
 def _files() -> Iterator[Finding]:
@@ -74,11 +74,11 @@ def _files() -> Iterator[Finding]:
             f"Raise the limit to 65,536 (LimitNOFILE= of a unit, `ulimit -n`); {FILES:,} is the least.",
         )  # fmt: skip
     else:
-        yield right("open-files", f"a process may open {'any number of' if hard < 0 else f'{hard:,}'} files")
+        yield ok("open-files", f"a process may open {'any number of' if hard < 0 else f'{hard:,}'} files")
 
 
 def _zone() -> Iterator[Finding]:
-    yield right("time-zone", f"this machine's time zone is {time.tzname[0]}; Keyrack's log is in UTC in any case")
+    yield ok("time-zone", f"this machine's time zone is {time.tzname[0]}; Keyrack's log is in UTC in any case")
 
 
 def _mode(path: Path) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from keyrack.core.settings import Settings
-from keyrack.ops.doctor.result import right, warning
+from keyrack.ops.doctor.result import ok, warning
 from keyrack.ops.monitoring.findings import Finding
 
 SECONDS = 5.0
@@ -29,7 +29,7 @@ def _public_url(settings: Settings) -> Iterator[Finding]:
     try:
         with urllib.request.urlopen(url, timeout=SECONDS) as answer:  # noqa: S310 - http or https, by its setting
             answer.read(1000)
-        yield right("public-url", f"{settings.public_url} answers")
+        yield ok("public-url", f"{settings.public_url} answers")
     except (OSError, ValueError, urllib.error.HTTPError) as error:
         why = getattr(error, "reason", None) or error
         yield warning(
@@ -51,4 +51,4 @@ async def _broker(url: str) -> Finding:
             "mqtt", f"The broker {host}:{port} cannot be reached: {error or 'it says nothing'}",
             "`keyrack ingest-mqtt` tries on; look whether the broker runs, and at its certificate.",
         )  # fmt: skip
-    return right("mqtt", f"the broker {host}:{port} answers")
+    return ok("mqtt", f"the broker {host}:{port} answers")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from keyrack.ops.monitoring.findings import Finding, Level
+from keyrack.ops.monitoring.findings import Finding, Severity
 
 
-def right(code: str, text: str) -> Finding:
+def ok(code: str, text: str) -> Finding:
     """As it should be."""
-    return Finding(Level.OK, code, text, "")
+    return Finding(Severity.OK, code, text, "")
 
 
 def warning(code: str, text: str, action: str) -> Finding:
     """It works, and may not always."""
-    return Finding(Level.WARNING, code, text, action)
+    return Finding(Severity.WARNING, code, text, action)
 
 
-def fault(code: str, text: str, action: str) -> Finding:
+def error(code: str, text: str, action: str) -> Finding:
     """It does not work, or is not safe."""
-    return Finding(Level.CRITICAL, code, text, action)
+    return Finding(Severity.CRITICAL, code, text, action)

@@ -13,7 +13,8 @@ from keyrack.core.log_config import cause
 from keyrack.core.settings import Settings
 from keyrack.db.connection import UNREACHABLE
 from keyrack.db.replication.primary_connector import Host, hosts_of
-from keyrack.ops.doctor.result import fault, right, warning
+from keyrack.ops.doctor.result import error as fault
+from keyrack.ops.doctor.result import ok, warning
 from keyrack.ops.monitoring.findings import Finding
 
 SECONDS = 5.0  # for each server
@@ -23,7 +24,7 @@ select not pg_is_in_recovery() as leads, (select system_identifier from pg_contr
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServerReply:
     """What a server says of itself; `leads` is None where it says nothing, and `why` tells why."""
 
     leads: bool | None
@@ -41,25 +42,25 @@ async def examined(dsn: str, settings: Settings) -> list[Finding]:
     return lines
 
 
-async def _asked(dsn: str) -> dict[Host, Answer]:
+async def _asked(dsn: str) -> dict[Host, ServerReply]:
     hosts = hosts_of(dsn)
     return dict(zip(hosts, await asyncio.gather(*(_ask(dsn, host) for host in hosts)), strict=True))
 
 
-async def _ask(dsn: str, host: Host) -> Answer:
+async def _ask(dsn: str, host: Host) -> ServerReply:
     try:
         async with asyncio.timeout(SECONDS):
             raw: Any = await asyncpg.connect(dsn, host=host.name, port=host.port, statement_cache_size=0)
             try:
                 row = await raw.fetchrow(WHO)
-                return Answer(row["leads"], row["system"])
+                return ServerReply(row["leads"], row["system"])
             finally:
                 raw.terminate()
     except (TimeoutError, *UNREACHABLE, asyncpg.PostgresError) as error:
-        return Answer(None, why="it says nothing" if isinstance(error, TimeoutError) else cause(error))
+        return ServerReply(None, why="it says nothing" if isinstance(error, TimeoutError) else cause(error))
 
 
-def _leading(found: dict[Host, Answer]) -> Iterator[Finding]:
+def _leading(found: dict[Host, ServerReply]) -> Iterator[Finding]:
     """One of them has to lead; one that is away is no fault where another one leads."""
     leaders = sum(bool(answer.leads) for answer in found.values())
     for host, answer in found.items():
@@ -69,13 +70,13 @@ def _leading(found: dict[Host, Answer]) -> Iterator[Finding]:
                 "servers", f"{host} cannot be reached: {answer.why}", "Look whether it runs, and at the way to it."
             )
         else:
-            yield right("servers", f"{host} {'leads' if answer.leads else 'follows'}")
+            yield ok("servers", f"{host} {'leads' if answer.leads else 'follows'}")
     if found and leaders != 1:
         text = f"{leaders or 'None'} of the servers {'lead' if leaders else 'leads'}."
         yield fault("servers", text, "One has to: `patronictl list` shows who should (docs/high-availability.md).")
 
 
-def _reading(found: dict[Host, Answer], system: int | None) -> Iterator[Finding]:
+def _reading(found: dict[Host, ServerReply], system: int | None) -> Iterator[Finding]:
     """None has to follow: the leader answers what nobody else may."""
     for host, answer in found.items():
         if answer.leads is None:
@@ -89,7 +90,7 @@ def _reading(found: dict[Host, Answer], system: int | None) -> Iterator[Finding]
                 "Correct KEYRACK_READ_DATABASE_URL, or build the replica anew.",
             )  # fmt: skip
         else:
-            yield right("read-servers", f"{host} {'leads: it answers' if answer.leads else 'follows: it takes'} reads")
+            yield ok("read-servers", f"{host} {'leads: it answers' if answer.leads else 'follows: it takes'} reads")
     if found and not any(answer.leads is False for answer in found.values()):
         yield warning(
             "read-servers", "No server of KEYRACK_READ_DATABASE_URL follows: the leader answers all reads.",
@@ -109,8 +110,8 @@ async def pooled(dsn: str, settings: Settings) -> list[Finding]:
     except (TimeoutError, *UNREACHABLE, asyncpg.PostgresError):
         return []  # which the servers have told
     if not between:
-        return [right("pooler", "nobody stands between Keyrack and the server")]
-    lines = [right("pooler", "PgBouncer, or something like it, stands between Keyrack and the server")]
+        return [ok("pooler", "nobody stands between Keyrack and the server")]
+    lines = [ok("pooler", "PgBouncer, or something like it, stands between Keyrack and the server")]
     if settings.database_direct_url is None:
         lines.append(
             fault(

@@ -12,7 +12,8 @@ from keyrack.changelog.transparency.checkpoint_keys import CheckpointKeyError
 from keyrack.core.settings import Settings, unknown
 from keyrack.db.encryption import master_keys
 from keyrack.db.encryption.master_keys import MasterKeyError
-from keyrack.ops.doctor.result import fault, right, warning
+from keyrack.ops.doctor.result import error as fault
+from keyrack.ops.doctor.result import ok, warning
 from keyrack.ops.monitoring.findings import Finding
 
 
@@ -30,13 +31,13 @@ def _names() -> Iterator[Finding]:
         action = f"Did you mean {meant}?" if meant else "Remove it; docs/settings.md has all that there are."
         yield warning("names", f"{name} is in the environment, and no setting has that name: it does nothing.", action)
     if not strange:
-        yield right("names", "every KEYRACK_ name in the environment is a setting")
+        yield ok("names", "every KEYRACK_ name in the environment is a setting")
 
 
 def _public_url(settings: Settings) -> Iterator[Finding]:
     parts = urlsplit(settings.public_url)
     if parts.scheme == "https":
-        yield right("public-url", f"KEYRACK_PUBLIC_URL is {settings.public_url}")
+        yield ok("public-url", f"KEYRACK_PUBLIC_URL is {settings.public_url}")
     elif not _is_local(parts.hostname or ""):
         yield fault(
             "public-url", f"KEYRACK_PUBLIC_URL is {settings.public_url}: keys, passwords and tokens travel readable.",
@@ -48,14 +49,14 @@ def _public_url(settings: Settings) -> Iterator[Finding]:
             "Set it to the https address at which clients reach the server.",
         )  # fmt: skip
     else:
-        yield right("public-url", f"KEYRACK_PUBLIC_URL is {settings.public_url}, on this machine alone")
+        yield ok("public-url", f"KEYRACK_PUBLIC_URL is {settings.public_url}, on this machine alone")
 
 
 def _metrics(settings: Settings) -> Iterator[Finding]:
     if settings.metrics_at is None:
-        yield right("metrics", "no port shows metrics")
+        yield ok("metrics", "no port shows metrics")
     elif _is_inside(host := settings.metrics_at[0]):
-        yield right("metrics", f"metrics are shown at {settings.metrics}")
+        yield ok("metrics", f"metrics are shown at {settings.metrics}")
     else:
         yield warning(
             "metrics", f"KEYRACK_METRICS shows metrics at {host} to whoever reaches it: it asks for no key.",
@@ -70,9 +71,9 @@ def _master_key(settings: Settings) -> Iterator[Finding]:
         yield fault("master-key", str(error), "Give this node the master key of the others: docs/operating.md.")
         return
     if keys:
-        yield right("master-key", f"the master key is in {master_keys.where(settings)}")
+        yield ok("master-key", f"the master key is in {master_keys.where(settings)}")
     elif master_keys.is_ours(settings):
-        yield right("master-key", f"the master key will be made in {master_keys.where(settings)}")
+        yield ok("master-key", f"the master key will be made in {master_keys.where(settings)}")
     else:
         yield fault(
             "master-key", f"There is no master key: {master_keys.where(settings)} is missing.",
@@ -87,9 +88,9 @@ def _checkpoint_key(settings: Settings) -> Iterator[Finding]:
         yield fault("checkpoint-key", str(error), "Give this node the key of the other workers: docs/changes.md.")
         return
     if found:
-        yield right("checkpoint-key", f"the key of checkpoints is in {checkpoint_keys.path(settings)}")
+        yield ok("checkpoint-key", f"the key of checkpoints is in {checkpoint_keys.path(settings)}")
     elif checkpoint_keys.is_ours(settings):
-        yield right("checkpoint-key", f"the key of checkpoints will be made in {checkpoint_keys.path(settings)}")
+        yield ok("checkpoint-key", f"the key of checkpoints will be made in {checkpoint_keys.path(settings)}")
     else:
         yield warning(
             "checkpoint-key", f"No key of checkpoints is here: {checkpoint_keys.path(settings)} is missing.",

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import LiteralString
 
-from keyrack.assignments.worker_liveness import unattended
+from keyrack.assignments.worker_liveness import seconds_without_worker
 from keyrack.changelog import visibility_watermark
-from keyrack.changelog.visibility_watermark import Writer
+from keyrack.changelog.visibility_watermark import OpenWriter
 from keyrack.db import archive_status
 from keyrack.db.connection import Row, Statements
 from keyrack.db.process_registry import Presence, processes
@@ -92,7 +92,7 @@ from pg_stat_activity where backend_type = 'client backend' group by 1
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TaskStatus:
     """How one step of housekeeping stands."""
 
     name: str
@@ -110,18 +110,18 @@ class Backlog:
     deliveries: int
     deliveries_age: float  # for enabled webhooks
     changes_age: float  # of the oldest change without a number
-    writers: tuple[Writer, ...]  # of changes, where one waits for longer than it takes: the oldest first
+    writers: tuple[OpenWriter, ...]  # of changes, where one waits for longer than it takes: the oldest first
     refused: int  # logs of changes that are not what was signed of them
     dead: int
     disabled: int  # webhooks
-    housekeeping: tuple[Step, ...]
+    housekeeping: tuple[TaskStatus, ...]
     database_bytes: int
     sessions: Mapping[str, int]  # connections to the database's server, by the program's name
     most_sessions: int
     processes: tuple[Presence, ...]
     unattended: float | None  # seconds for which work has waited while no worker lives
     standbys: tuple[Standby, ...]
-    archive: archive_status.Standing
+    archive: archive_status.ArchiveStatus
 
     def living(self, role: str) -> int:
         """How many processes have this role."""
@@ -145,12 +145,12 @@ async def backlog(statements: Statements) -> Backlog:
         counts["refused"],
         counts["dead"],
         counts["disabled"],
-        tuple(Step(row["step"], row["last_good"], row["failures"], row["late"]) for row in steps),
+        tuple(TaskStatus(row["step"], row["last_good"], row["failures"], row["late"]) for row in steps),
         server["bytes"],
         {row["application"]: row["connections"] for row in sessions},
         server["most"],
         await processes(statements),
-        await unattended(statements),
+        await seconds_without_worker(statements),
         await standbys(statements),
         await archive_status.standing(statements),
     )

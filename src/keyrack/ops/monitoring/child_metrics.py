@@ -24,7 +24,7 @@ QUESTION = b"?\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ChildReport:
     """What a process tells of itself."""
 
     pid: int
@@ -52,7 +52,7 @@ class Child:
         with other:
             yield ["--metrics-fd", str(other.fileno())], [other.fileno()]
 
-    async def ask(self) -> Told | None:
+    async def ask(self) -> ChildReport | None:
         """What the child tells, None if it does not in time. One question at a time."""
         if self._line is None:
             return None
@@ -61,7 +61,7 @@ class Child:
                 found = await self._line.ask()
         except (OSError, ValueError):  # a time-out among them
             return None
-        return None if found is None else Told(self.pid, found)
+        return None if found is None else ChildReport(self.pid, found)
 
 
 class _Line:

@@ -16,11 +16,11 @@ from keyrack.core.log_config import MINUTE
 from keyrack.core.metrics import catalog
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, is_interruption
-from keyrack.db.throttled_log import Interruptions
+from keyrack.db.throttled_log import ThrottledLogger
 from keyrack.ops.monitoring.backlog import APPLICATION, Backlog, backlog
 
 log = structlog.get_logger("keyrack.metrics")
-seldom = Interruptions("keyrack.metrics", MINUTE)
+seldom = ThrottledLogger("keyrack.metrics", MINUTE)
 
 EVERY = 5.0  # seconds between two looks
 PATIENCE = 2.0  # seconds that a page waits for one

@@ -17,7 +17,7 @@ from keyrack.ops.monitoring.backlog import Backlog
 from keyrack.ops.monitoring.status import Picture
 
 
-class Level(IntEnum):
+class Severity(IntEnum):
     """How bad it is: the exit status that monitoring programs expect."""
 
     OK = 0
@@ -30,7 +30,7 @@ class Level(IntEnum):
 class Finding:
     """One thing that is wrong: a code for programs, and for people what it is and what to do."""
 
-    level: Level
+    level: Severity
     code: str
     text: str
     action: str
@@ -53,12 +53,12 @@ def duration(seconds: float) -> str:
     return " ".join(parts[:2])
 
 
-def verdict(findings: list[Finding]) -> Level:
+def verdict(findings: list[Finding]) -> Severity:
     """The worst of them."""
-    return max((finding.level for finding in findings), default=Level.OK)
+    return max((finding.level for finding in findings), default=Severity.OK)
 
 
-def judged(picture: Picture) -> list[Finding]:
+def evaluate(picture: Picture) -> list[Finding]:
     """What is wrong, the worst first."""
     found = [*_of_database(picture), *_of_machine(picture)]
     if picture.backlog is not None:
@@ -70,12 +70,14 @@ def judged(picture: Picture) -> list[Finding]:
 def _of_database(picture: Picture) -> Iterator[Finding]:
     if not picture.running:
         yield Finding(
-            Level.CRITICAL, "not-running", f"Nothing of Keyrack runs on the embedded database in {picture.database}.",
+            Severity.CRITICAL,
+            "not-running",
+            f"Nothing of Keyrack runs on the embedded database in {picture.database}.",
             "Start it: `keyrack serve`. If it should run, the end of its log says why it does not.",
-        )  # fmt: skip
+        )
     if picture.standby:
         yield Finding(
-            Level.CRITICAL, "database-read-only", "The database's server is a standby: it takes no writes.",
+            Severity.CRITICAL, "database-read-only", "The database's server is a standby: it takes no writes.",
             "Promote it, or name the one that leads in KEYRACK_DATABASE_URL: several hosts may stand there.",
         )  # fmt: skip
     if picture.schema is None:
@@ -83,87 +85,89 @@ def _of_database(picture: Picture) -> Iterator[Finding]:
     head = schema_version.head()
     at = f"The schema is at revision {picture.schema.revision}; this Keyrack, {__version__}, knows {head}."
     match picture.schema.state:
-        case schema_version.State.EMPTY:
+        case schema_version.SchemaState.EMPTY:
             yield Finding(
-                Level.CRITICAL, "schema-empty", "The database is empty.", "`keyrack migrate` or `serve` fill it."
+                Severity.CRITICAL, "schema-empty", "The database is empty.", "`keyrack migrate` or `serve` fill it."
             )
-        case schema_version.State.OLDER:
+        case schema_version.SchemaState.OLDER:
             yield Finding(
-                Level.CRITICAL,
+                Severity.CRITICAL,
                 "schema-older",
                 f"{at} What it lacks is not shown here.",
                 "`keyrack migrate --plan` says what is to be done, docs/upgrading.md how.",
             )
-        case schema_version.State.TOO_NEW:
+        case schema_version.SchemaState.TOO_NEW:
             yield Finding(
-                Level.CRITICAL,
+                Severity.CRITICAL,
                 "schema-too-new",
                 at,
                 "Start the newer release: this one does not work with that schema.",
             )
-        case schema_version.State.NEWER:
+        case schema_version.SchemaState.NEWER:
             yield Finding(
-                Level.WARNING, "schema-newer", at, "Let the newer release take over: docs/upgrading.md.",
+                Severity.WARNING, "schema-newer", at, "Let the newer release take over: docs/upgrading.md.",
             )  # fmt: skip
-        case schema_version.State.CURRENT:
+        case schema_version.SchemaState.CURRENT:
             pass
 
 
 def _of_work(picture: Picture, found: Backlog) -> Iterator[Finding]:
     if not found.living("serve"):
         yield Finding(
-            Level.CRITICAL,
+            Severity.CRITICAL,
             "no-api",
             "No process serves the API.",
             "Start one: `keyrack serve`. The end of its log says why.",
         )
     if found.unattended is not None:
         yield Finding(
-            Level.CRITICAL, "no-worker",
+            Severity.CRITICAL, "no-worker",
             f"No worker runs anywhere, and work has waited for {duration(found.unattended)}.",
             "Start one: `keyrack work`, or `keyrack serve` without --no-worker.",
         )  # fmt: skip
     elif not found.living("work"):
         yield Finding(
-            Level.WARNING, "no-worker-yet", "No worker runs anywhere; nothing has waited for long yet.",
+            Severity.WARNING, "no-worker-yet", "No worker runs anywhere; nothing has waited for long yet.",
             "Start one: `keyrack work`, or `keyrack serve` without --no-worker.",
         )  # fmt: skip
     elif found.operations_age > thresholds.OPERATION_AGE:
         yield Finding(
-            Level.CRITICAL, "operations-old",
+            Severity.CRITICAL, "operations-old",
             f"Assignments have waited for {duration(found.operations_age)}, though workers run.",
             "The workers' log says what keeps them: a slow database, a customer that is held, too many at once.",
         )  # fmt: skip
     if found.deliveries_age > thresholds.DELIVERY_AGE:
         hosts = ", ".join(dict.fromkeys(one.host for one in picture.failing)) or "see `keyrack webhook list`"
         yield Finding(
-            Level.WARNING, "deliveries-old", f"A delivery has waited for {duration(found.deliveries_age)}.",
+            Severity.WARNING, "deliveries-old", f"A delivery has waited for {duration(found.deliveries_age)}.",
             f"Mostly a receiver that fails: {hosts}. It is tried on; tell who runs it.",
         )  # fmt: skip
     if found.changes_age > thresholds.CHANGE_AGE:
         held = f" It waits for {found.writers[0]}." if found.writers else ""
         yield Finding(
-            Level.WARNING, "changes-late",
+            Severity.WARNING, "changes-late",
             f"A change has waited for its number in the log for {duration(found.changes_age)}.{held}",
             "End that transaction (`pg_terminate_backend`, `rollback prepared`)." if held
             else "The workers' log says why: none runs, or the database is slow.",
         )  # fmt: skip
     if found.refused:
         yield Finding(
-            Level.CRITICAL, "log-refused",
+            Severity.CRITICAL, "log-refused",
             f"{_count(found.refused, 'log of changes is', 'logs of changes are')} not what was signed of it before.",
             "Somebody has written in the database past Keyrack. `keyrack housekeeping list` names the log; keep the "
             "database as it is, and compare it with published checkpoints: `keyrack audit verify`.",
         )  # fmt: skip
     if picture.given_up:
         yield Finding(
-            Level.WARNING, "deliveries-dead", f"{_count(picture.given_up, 'delivery was', 'deliveries were')} given up "
-            "within an hour.", "Their customers miss outcomes. When the receiver is well, `keyrack webhook replay`.",
-        )  # fmt: skip
+            Severity.WARNING,
+            "deliveries-dead",
+            f"{_count(picture.given_up, 'delivery was', 'deliveries were')} given up within an hour.",
+            "Their customers miss outcomes. When the receiver is well, `keyrack webhook replay`.",
+        )
     if late := [step.name for step in found.housekeeping if step.late]:
         shown = ", ".join(late[:3]) + (f" and {len(late) - 3} more" if len(late) > 3 else "")
         yield Finding(
-            Level.WARNING, "housekeeping-late", f"Housekeeping is late: {shown}.",
+            Severity.WARNING, "housekeeping-late", f"Housekeeping is late: {shown}.",
             "`keyrack housekeeping list` says why.",
         )  # fmt: skip
 
@@ -172,27 +176,27 @@ def _of_server(found: Backlog) -> Iterator[Finding]:
     used = sum(found.sessions.values())
     if used > thresholds.CONNECTIONS_USED * found.most_sessions:
         yield Finding(
-            Level.WARNING, "connections", f"{used} of the server's {found.most_sessions} connections are taken.",
+            Severity.WARNING, "connections", f"{used} of the server's {found.most_sessions} connections are taken.",
             "Raise its max_connections, or lower KEYRACK_POOL_SIZE; `keyrack doctor` counts what is needed.",
         )  # fmt: skip
     for one in found.standbys:
         if one.seconds is not None and one.seconds > thresholds.REPLICA_LAG:
             yield Finding(
-                Level.WARNING, "replica-lag", f"The replica {one.name} is {duration(one.seconds)} behind.",
+                Severity.WARNING, "replica-lag", f"The replica {one.name} is {duration(one.seconds)} behind.",
                 "Look at its disk and its log, and for a long query on it.",
             )  # fmt: skip
     if found.archive.late:
         age = found.archive.age
         since = "fails" if age is None else f"has stood still for {duration(age)}"
         yield Finding(
-            Level.WARNING, "archive-late", f"The archiving of the database's log {since}.",
+            Severity.WARNING, "archive-late", f"The archiving of the database's log {since}.",
             "What is not archived fills the database's disk: look at the archive's disk and the database's log.",
         )  # fmt: skip
 
 
 def _of_machine(picture: Picture) -> Iterator[Finding]:
     if picture.disk is not None and (free := picture.disk.free / picture.disk.bytes) < thresholds.DISK_LOW:
-        level = Level.CRITICAL if free < thresholds.DISK_FULL else Level.WARNING
+        level = Severity.CRITICAL if free < thresholds.DISK_FULL else Severity.WARNING
         yield Finding(
             level, "disk", f"The disk of {picture.disk.path} has {free:.1%} left.",
             "Make room or a larger disk; when it is full, Keyrack takes no writes until there is room again.",
@@ -200,12 +204,12 @@ def _of_machine(picture: Picture) -> Iterator[Finding]:
     if (backups := picture.backups) is None:
         return
     if backups.wrong is not None:
-        yield Finding(Level.WARNING, "backups", backups.wrong, "Look at the directory of the backups.")
+        yield Finding(Severity.WARNING, "backups", backups.wrong, "Look at the directory of the backups.")
     elif backups.newest is None:
-        yield Finding(Level.WARNING, "backups", "There is no full backup.", "`keyrack backup create`, every night.")
+        yield Finding(Severity.WARNING, "backups", "There is no full backup.", "`keyrack backup create`, every night.")
     elif (age := (datetime.now(UTC) - backups.newest).total_seconds()) > thresholds.BACKUP_AGE:
         yield Finding(
-            Level.WARNING, "backups", f"The last full backup was made {duration(age)} ago.",
+            Severity.WARNING, "backups", f"The last full backup was made {duration(age)} ago.",
             "`keyrack backup create`, every night.",
         )  # fmt: skip
 
@@ -214,11 +218,11 @@ def _of_certificates(picture: Picture) -> Iterator[Finding]:
     for one in picture.certificates:
         if one.wrong is not None:
             yield Finding(
-                Level.WARNING, "certificate", f"{one.host}: {one.wrong}", "Tell who runs the webhook's receiver."
+                Severity.WARNING, "certificate", f"{one.host}: {one.wrong}", "Tell who runs the webhook's receiver."
             )
         elif one.days is not None and one.days < thresholds.CERTIFICATE_DAYS:
             yield Finding(
-                Level.WARNING, "certificate", f"The certificate of {one.host} ends in {max(0, int(one.days))} days.",
+                Severity.WARNING, "certificate", f"The certificate of {one.host} ends in {max(0, int(one.days))} days.",
                 "Tell who runs the webhook's receiver.",
             )  # fmt: skip
 

@@ -18,11 +18,11 @@ import structlog
 import uvicorn
 
 from keyrack import __version__
-from keyrack.core.background_tasks import lasting
+from keyrack.core.background_tasks import supervise
 from keyrack.core.metrics import catalog
 from keyrack.core.metrics.instruments import snapshot
 from keyrack.core.settings import Settings
-from keyrack.ops.monitoring.child_metrics import Child, Told, answering
+from keyrack.ops.monitoring.child_metrics import Child, ChildReport, answering
 from keyrack.ops.monitoring.database_gauges import Looks
 
 log = structlog.get_logger("keyrack.metrics")
@@ -30,7 +30,7 @@ log = structlog.get_logger("keyrack.metrics")
 TICK = 0.5  # seconds of the timer whose lateness is measured
 CONNECTIONS = 32  # of those who read metrics, at most
 PATH = "/metrics"
-Tell = Callable[[], Awaitable[Mapping[str, Told | None]]]  # the processes by their places; None: no answer
+Tell = Callable[[], Awaitable[Mapping[str, ChildReport | None]]]  # the processes by their places; None: no answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ async def reporting(reports: Reports, dsn: str, settings: Settings, role: str) -
     catalog.PROCESS.of(__version__, platform.python_version(), role).set(1)
     async with AsyncExitStack() as stack:
         if reports.port is not None or reports.parent is not None:
-            stack.callback(asyncio.create_task(lasting("loop lag", _measure_lag)).cancel)
+            stack.callback(asyncio.create_task(supervise("loop lag", _measure_lag)).cancel)
         if reports.parent is not None:
             await stack.enter_async_context(answering(reports.parent))
         if reports.port is not None:
@@ -65,7 +65,7 @@ async def of_children(
 ) -> AsyncGenerator[None]:
     """Show within the block what these children measure, if there is a port; the place of each is its number."""
 
-    async def ask() -> dict[str, Told | None]:
+    async def ask() -> dict[str, ChildReport | None]:
         told = await asyncio.gather(*(child.ask() for child in children))
         return {str(place): one for place, one in enumerate(told)}
 
@@ -76,8 +76,8 @@ async def of_children(
         yield
 
 
-async def _alone() -> dict[str, Told | None]:
-    return {"0": Told(os.getpid(), snapshot(catalog.OF_PROCESS))}
+async def _alone() -> dict[str, ChildReport | None]:
+    return {"0": ChildReport(os.getpid(), snapshot(catalog.OF_PROCESS))}
 
 
 async def _measure_lag() -> None:
@@ -91,9 +91,9 @@ async def _measure_lag() -> None:
 @asynccontextmanager
 async def _serving(port: socket.socket, dsn: str, settings: Settings, tell: Tell) -> AsyncGenerator[None]:
     looks = Looks(dsn, settings)
-    server = _Server(
+    server = _MetricsUvicorn(
         uvicorn.Config(
-            Pages(looks, tell), http="h11", ws="none", lifespan="off", log_config=None, access_log=False,
+            MetricsPages(looks, tell), http="h11", ws="none", lifespan="off", log_config=None, access_log=False,
             server_header=False, proxy_headers=False, limit_concurrency=CONNECTIONS, timeout_graceful_shutdown=1,
         )
     )  # fmt: skip
@@ -109,7 +109,7 @@ async def _serving(port: socket.socket, dsn: str, settings: Settings, tell: Tell
         await looks.close()
 
 
-class _Server(uvicorn.Server):
+class _MetricsUvicorn(uvicorn.Server):
     """uvicorn's server without its own signal handling, which the process has."""
 
     @contextmanager
@@ -117,7 +117,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-class Pages:
+class MetricsPages:
     """The pages of the port: `/metrics`, and nothing else. Those who ask at the same time get the same one."""
 
     def __init__(self, looks: Looks, tell: Tell) -> None:
@@ -150,13 +150,11 @@ class Pages:
         self._task = None
 
     async def _make(self) -> Any:
-        from keyrack.core.metrics.exposition import (
-            Page,  # it takes 80 ms, and only those who are asked for metrics need it
-        )
+        from keyrack.core.metrics.exposition import MetricsPage
 
         told, _ = await asyncio.gather(self._tell(), self._looks.look())
         catalog.UP.replace({(place,): float(one is not None) for place, one in told.items()})
-        page = Page()
+        page = MetricsPage()
         for place, one in told.items():
             if one is not None:
                 page.add(one.found, place, one.pid)

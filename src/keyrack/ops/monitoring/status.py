@@ -23,8 +23,8 @@ from keyrack.db.connection import UNREACHABLE, Connection
 from keyrack.db.embedded import locks, wal_archiving
 from keyrack.db.embedded.layout import Layout
 from keyrack.db.embedded.server import EmbeddedServer, EmbeddedServerError
-from keyrack.db.replication.primary_connector import Connector, hosts_of
-from keyrack.ops.backups.repository import BackupError, Shelf
+from keyrack.db.replication.primary_connector import PrimaryConnector, hosts_of
+from keyrack.ops.backups.repository import BackupError, BackupRepository
 from keyrack.ops.monitoring.backlog import Backlog, backlog
 from keyrack.ops.monitoring.failing_webhooks import SHOWN, Failing, addresses, failing, given_up
 from keyrack.webhooks import certificates
@@ -44,7 +44,7 @@ begin read only; set local statement_timeout = '2s'; set local lock_timeout = '1
 LACKING = ("42P01", "42703", "42883")  # SQLSTATEs of a table, a column, a function that there is not
 
 
-class Unknown(Exception):
+class DatabaseUnknown(Exception):
     """Nothing can be seen; the text says which database that is, and what was tried."""
 
 
@@ -72,7 +72,7 @@ class Picture:
 
     database: str  # where it is, without what is secret
     running: bool = True  # False: the embedded database has no user
-    schema: schema_version.Standing | None = None
+    schema: schema_version.SchemaStatus | None = None
     server: str | None = None  # PostgreSQL's version
     name: str | None = None
     standby: bool = False  # the server takes no writes
@@ -84,7 +84,7 @@ class Picture:
     backups: Backups | None = None
 
 
-async def look(settings: Settings, *, all_certificates: bool = False) -> Picture:
+async def collect_status(settings: Settings, *, all_certificates: bool = False) -> Picture:
     """What there is to be seen now. Raises `Unknown`."""
     embedded = settings.database_url is None
     where = str(settings.state) if embedded else told(address(settings))
@@ -97,12 +97,12 @@ async def look(settings: Settings, *, all_certificates: bool = False) -> Picture
         async with asyncio.timeout(LONGEST), opened(settings) as raw:
             await _in_the_database(Connection(raw), picture, settings, all_certificates)
     except TimeoutError:
-        raise Unknown(
+        raise DatabaseUnknown(
             f"The database at {address} does not answer in time: it is stuck, or has too much to do."
         ) from None
     except (*UNREACHABLE, asyncpg.PostgresError) as error:
         said = " ".join(cause(error).split())
-        raise Unknown(f"The database at {where} cannot be reached: {said}") from None
+        raise DatabaseUnknown(f"The database at {where} cannot be reached: {said}") from None
     return picture
 
 
@@ -126,7 +126,7 @@ async def opened(settings: Settings) -> AsyncGenerator[asyncpg.Connection]:
 
     Raises what asyncpg raises.
     """
-    raw = await Connector(address(settings), settings).connect(
+    raw = await PrimaryConnector(address(settings), settings).connect(
         server_settings={"application_name": APPLICATION},
         statement_cache_size=settings.statement_cache,
         command_timeout=LONGEST,
@@ -142,7 +142,7 @@ def _on_this_machine(settings: Settings, picture: Picture) -> None:
     """Raises `Unknown`."""
     layout = Layout(settings.state.resolve())
     if not EmbeddedServer(settings.state).made:
-        raise Unknown(
+        raise DatabaseUnknown(
             f"There is no database in {settings.state}, and KEYRACK_DATABASE_URL names none. `--state DIR` or "
             "KEYRACK_STATE say where it is."
         )
@@ -152,15 +152,15 @@ def _on_this_machine(settings: Settings, picture: Picture) -> None:
     try:
         picture.running = locks.kept(layout)
     except EmbeddedServerError as error:
-        raise Unknown(str(error)) from None
+        raise DatabaseUnknown(str(error)) from None
 
 
 def _backups(settings: Settings, layout: Layout) -> Backups | None:
-    directory = wal_archiving.chosen(layout, settings.backup_directory)
+    directory = wal_archiving.resolve_archive_directory(layout, settings.backup_directory)
     if directory is None:
         return None
     try:
-        newest = max(Shelf(directory).backups(), key=lambda one: one.finished, default=None)
+        newest = max(BackupRepository(directory).backups(), key=lambda one: one.finished, default=None)
     except BackupError as error:
         return Backups(wrong=str(error))
     return Backups() if newest is None else Backups(newest.finished, newest.name)
@@ -172,7 +172,7 @@ async def _in_the_database(
     server: Any = await connection.fetchrow(SERVER)
     picture.server, picture.name, picture.standby = server["version"], server["name"], server["standby"]
     picture.schema = await schema_version.standing(connection)
-    if picture.schema.state is schema_version.State.EMPTY:
+    if picture.schema.state is schema_version.SchemaState.EMPTY:
         return
     try:
         picture.backlog = await backlog(connection)
@@ -186,4 +186,4 @@ async def _in_the_database(
             raise
         return
     most = ALL_CERTIFICATES if all_certificates else SHOWN
-    picture.certificates = await certificates.look(urls, settings, most)
+    picture.certificates = await certificates.check_certificates(urls, settings, most)

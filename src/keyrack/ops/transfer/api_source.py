@@ -11,11 +11,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from keyrack.api.schema.request_body import moment, stamp, wall_clock
+from keyrack.api.schema.request_body import format_timestamp, moment, wall_clock
 from keyrack.core.api_client.responses import ApiError
 from keyrack.core.api_client.session import Client
 from keyrack.ops.transfer import record_types
-from keyrack.ops.transfer.record_types import Kind
+from keyrack.ops.transfer.record_types import RecordType
 
 AT_ONCE = 8  # requests under way
 PIECE = 100  # rows of what has to be asked for one by one
@@ -55,7 +55,7 @@ CONTRACT = (
 EVENT = ("id", "dateTime", "userId", "carId", "type", "userAgent", "latitude", "longitude")
 
 
-class Source:
+class ApiSource:
     """A customer at another server; `user_type` is what users become, for no server tells it."""
 
     def __init__(self, client: Client, user_type: str = "Anonymous") -> None:
@@ -70,7 +70,7 @@ class Source:
                 return row["name"]
         raise ApiError(f"The source lets this manager not act for customer {customer}, or has none of this id.")
 
-    def pages(self, kind: Kind) -> Pages:
+    def pages(self, kind: RecordType) -> Pages:
         """All rows of a kind, in pages. Raises `ApiError`."""
         match kind.name:
             case "products":
@@ -186,7 +186,7 @@ def _is_ahead(told: Json) -> bool:
 
 def _assignment(told: Json) -> Json:
     row = {name: told.get(name) for name in ("id", "carId", "userId", "lifetime", "renewableAfter")}
-    return row | {name: told[name] and stamp(_moment(told[name])) for name in ("start", "end")}
+    return row | {name: told[name] and format_timestamp(_moment(told[name])) for name in ("start", "end")}
 
 
 def _event(told: Json) -> Json:

@@ -10,9 +10,9 @@ from typing import Any
 
 from keyrack.db.connection import Database
 from keyrack.ops.transfer import id_map
-from keyrack.ops.transfer.api_source import TOLD, Json, Source
+from keyrack.ops.transfer.api_source import TOLD, ApiSource, Json
 from keyrack.ops.transfer.import_api import KEEPS_POSITIONS, Progress
-from keyrack.ops.transfer.record_types import ASSIGNMENTS, BY_NAME, EVENTS, USERS, Kind
+from keyrack.ops.transfer.record_types import ASSIGNMENTS, BY_NAME, EVENTS, USERS, RecordType
 
 SHOWN = 20  # differences of a kind that are told one by one
 # Members that are not compared: a person who was here already stays as they are, and no server tells the others
@@ -21,7 +21,7 @@ PIECE = 1_000
 
 
 @dataclass(slots=True)
-class Compared:
+class RowComparison:
     """Of one kind: the rows that the source tells, those that are here, and what is not the same."""
 
     kind: str
@@ -39,12 +39,12 @@ class Compared:
             self.told.append(f"{self.kind}: {text}")
 
 
-async def compare(db: Database, source: Source, customer: int, progress: Progress) -> list[Compared]:
+async def compare(db: Database, source: ApiSource, customer: int, progress: Progress) -> list[RowComparison]:
     """Read everything again and compare it. Raises `ApiError`."""
     places = bool(await db.fetchval(KEEPS_POSITIONS, customer))
-    found: list[Compared] = []
+    found: list[RowComparison] = []
     for kind in TOLD:
-        compared = Compared(kind.name)
+        compared = RowComparison(kind.name)
         async for page in source.pages(kind):
             for first in range(0, len(page), PIECE):
                 await _compare(db, customer, kind, page[first : first + PIECE], compared, places)
@@ -54,7 +54,7 @@ async def compare(db: Database, source: Source, customer: int, progress: Progres
 
 
 async def _compare(
-    db: Database, customer: int, kind: Kind, rows: Sequence[Json], compared: Compared, places: bool
+    db: Database, customer: int, kind: RecordType, rows: Sequence[Json], compared: RowComparison, places: bool
 ) -> None:
     compared.source += len(rows)
     left_out = LEFT_OUT.get(kind.name, set[str]())
@@ -85,7 +85,7 @@ async def _compare(
             compared.tell(f"{_named(kind, row)} differs in {', '.join(members)}")
 
 
-def _named(kind: Kind, row: Json) -> str:
+def _named(kind: RecordType, row: Json) -> str:
     return " ".join(f"{name} {row[name]}" for name in (["id"] if "id" in kind.members else kind.of or ()))
 
 

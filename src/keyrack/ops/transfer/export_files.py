@@ -16,8 +16,8 @@ from typing import IO, Any, LiteralString
 from keyrack import __version__
 from keyrack.core.text import no_formula
 from keyrack.db.connection import Connection
-from keyrack.ops.transfer.manifest import File, Manifest, Owner
-from keyrack.ops.transfer.record_types import KINDS, Kind
+from keyrack.ops.transfer.manifest import CustomerRecord, ExportFile, Manifest
+from keyrack.ops.transfer.record_types import KINDS, RecordType
 
 PIECE = 1_000  # rows that are fetched at a time
 
@@ -73,7 +73,7 @@ async def export(sql: Connection, customer: int, target: Path, progress: Progres
             release=__version__,
             revision=await sql.fetchval(REVISION),
             moment=datetime.now(UTC).isoformat(),
-            customer=Owner(**owner),
+            customer=CustomerRecord(**owner),
             files=files.written,
             months=sorted(files.months),
             left=dict(left or {}),
@@ -107,10 +107,10 @@ class _Files:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self.written: list[File] = []
+        self.written: list[ExportFile] = []
         self.months: set[str] = set()
 
-    async def write(self, sql: Connection, customer: int, kind: Kind, progress: Progress) -> None:
+    async def write(self, sql: Connection, customer: int, kind: RecordType, progress: Progress) -> None:
         """Write the two files of a kind."""
         there: int = 0 if kind.has_months else await sql.fetchval(kind.count, customer)
         progress(kind.name, 0, there)
@@ -147,9 +147,9 @@ class _Out:
         self._bytes += len(piece)
         return self._file.write(piece)
 
-    def closed(self, rows: int) -> File:
+    def closed(self, rows: int) -> ExportFile:
         self._file.close()
-        return File(name=self._path.name, rows=rows, bytes=self._bytes, sha256=self._hash.hexdigest())
+        return ExportFile(name=self._path.name, rows=rows, bytes=self._bytes, sha256=self._hash.hexdigest())
 
 
 def _cell(value: Any) -> str | int | float:

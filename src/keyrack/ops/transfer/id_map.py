@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import LiteralString
 
 from keyrack.db.connection import Statements
-from keyrack.ops.transfer.record_types import Kind
+from keyrack.ops.transfer.record_types import RecordType
 
 KNOWN: LiteralString = """
 select old_id, new_id from imported_id where customer_id = $1 and kind = $2 and old_id = any($3::bigint[])
@@ -17,31 +17,31 @@ select $1, $2, old_id, new_id from unnest($3::bigint[], $4::bigint[]) u (old_id,
 """
 
 
-async def known(sql: Statements, customer: int, kind: Kind, old: Iterable[int]) -> dict[int, int]:
+async def known(sql: Statements, customer: int, kind: RecordType, old: Iterable[int]) -> dict[int, int]:
     """The new numbers of these old ones, as far as there are any."""
     rows = await sql.fetch(KNOWN, customer, kind.name, list(set(old)))
     return {row["old_id"]: row["new_id"] for row in rows}
 
 
-async def note(sql: Statements, customer: int, kind: Kind, ids: Mapping[int, int]) -> None:
+async def remember_ids(sql: Statements, customer: int, kind: RecordType, ids: Mapping[int, int]) -> None:
     """Remember which new number stands for which old one, in the transaction that writes their rows."""
     await sql.execute(NOTE, customer, kind.name, list(ids), list(ids.values()))
 
 
-async def drawn(sql: Statements, kind: Kind, old: Sequence[int]) -> dict[int, int]:
+async def allocate_ids(sql: Statements, kind: RecordType, old: Sequence[int]) -> dict[int, int]:
     """A number for each of these that nobody has yet."""
     rows = await sql.fetch(kind.numbered, len(old))
     return dict(zip(old, (row[0] for row in rows), strict=True))
 
 
-async def all_of(sql: Statements, customer: int, kind: Kind, old: Iterable[int]) -> dict[int, int]:
+async def all_of(sql: Statements, customer: int, kind: RecordType, old: Iterable[int]) -> dict[int, int]:
     """The new numbers of these old ones. What is not there any more gets one too, which nobody else has: so that what
     is told of it still belongs together. Zero and less stand for nobody, and stay."""
     wanted = set(old)
     found = {number: number for number in wanted if number <= 0}
     found |= await known(sql, customer, kind, wanted - found.keys())
     if gone := sorted(wanted - found.keys()):
-        given = await drawn(sql, kind, gone)
-        await note(sql, customer, kind, given)
+        given = await allocate_ids(sql, kind, gone)
+        await remember_ids(sql, customer, kind, given)
         found |= given
     return found

@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
-from keyrack.assignments.customer_lock import apply_at_once, settle_all
+from keyrack.assignments.customer_lock import apply_at_once, flush_all
 from keyrack.assignments.rules import LIFETIME
-from keyrack.assignments.submission import Asker, Wanted, ask, checksum
+from keyrack.assignments.submission import OperationRequest, RequestOrigin, checksum, submit
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database
 from keyrack.ops.transfer import id_map
-from keyrack.ops.transfer.api_source import TOLD, Json, Source
+from keyrack.ops.transfer.api_source import TOLD, ApiSource, Json
 from keyrack.ops.transfer.record_types import (
     ASSIGNMENTS,
     BY_NAME,
@@ -27,7 +27,7 @@ from keyrack.ops.transfer.record_types import (
     PAIRINGS,
     PRODUCTS,
     USERS,
-    Kind,
+    RecordType,
 )
 from keyrack.ops.transfer.row_writer import write
 
@@ -65,12 +65,12 @@ where customer_id = $1 and operation_id = any($2::uuid[])
 """
 
 
-class NotThis(Exception):
+class NotImportable(Exception):
     """Why nothing can be taken in there."""
 
 
 @dataclass(slots=True)
-class Arrived:
+class ImportProgress:
     """What came of it."""
 
     new: dict[str, int] = field(default_factory=dict[str, int])  # rows written by this run, of each kind
@@ -82,14 +82,16 @@ async def begin(db: Database, customer: int, source: str) -> None:
     await db.execute(BEGIN, customer, source)
     begun = await db.fetchval(BEGUN, customer)
     if begun is None:
-        raise NotThis(f"There is no customer {customer}. `keyrack customer add NAME` makes one.")
+        raise NotImportable(f"There is no customer {customer}. `keyrack customer add NAME` makes one.")
     if begun != source:
-        raise NotThis(f"Customer {customer} comes from {begun}; numbers of {source} would mix with those.")
+        raise NotImportable(f"Customer {customer} comes from {begun}; numbers of {source} would mix with those.")
 
 
-async def bring(db: Database, settings: Settings, source: Source, customer: int, progress: Progress) -> Arrived:
+async def import_rows(
+    db: Database, settings: Settings, source: ApiSource, customer: int, progress: Progress
+) -> ImportProgress:
     """Take in all that the source tells and that is not here yet. Raises `ApiError`, `Refusal`."""
-    arrived = Arrived()
+    arrived = ImportProgress()
     for kind in TOLD:
         seen = 0
         arrived.new[kind.name] = 0
@@ -98,7 +100,7 @@ async def bring(db: Database, settings: Settings, source: Source, customer: int,
                 rows = page[first : first + PIECE]
                 async with db.transaction() as sql:
                     if kind in GROUND:
-                        await settle_all(db, sql, (customer,), settings)
+                        await flush_all(db, sql, (customer,), settings)
                     await sql.execute(ALONE, customer)
                     arrived.new[kind.name] += await _take(sql, customer, kind, rows, arrived)
             seen += len(page)
@@ -107,7 +109,9 @@ async def bring(db: Database, settings: Settings, source: Source, customer: int,
     return arrived
 
 
-async def lacking(sql: Connection | Database, customer: int, kind: Kind, rows: Sequence[Json]) -> list[Json]:
+async def missing_references(
+    sql: Connection | Database, customer: int, kind: RecordType, rows: Sequence[Json]
+) -> list[Json]:
     """Of these rows those that are not here; of links those that are not known to be."""
     if "id" not in kind.members:
         return list(rows)
@@ -115,9 +119,9 @@ async def lacking(sql: Connection | Database, customer: int, kind: Kind, rows: S
     return [row for row in rows if row["id"] not in known]
 
 
-async def _take(sql: Connection, customer: int, kind: Kind, rows: Sequence[Json], arrived: Arrived) -> int:
+async def _take(sql: Connection, customer: int, kind: RecordType, rows: Sequence[Json], arrived: ImportProgress) -> int:
     """Write those of the rows that are not here; how many."""
-    new = await lacking(sql, customer, kind, rows)
+    new = await missing_references(sql, customer, kind, rows)
     if kind is not EVENTS:  # an event may tell of a car or a user that has gone
         new = await _standing(sql, customer, kind, new)
     if kind.name in THERE:
@@ -136,7 +140,7 @@ async def _take(sql: Connection, customer: int, kind: Kind, rows: Sequence[Json]
     return await sql.fetchval(kind.count, customer) - before
 
 
-async def _standing(sql: Connection, customer: int, kind: Kind, rows: Sequence[Json]) -> list[Json]:
+async def _standing(sql: Connection, customer: int, kind: RecordType, rows: Sequence[Json]) -> list[Json]:
     """Those whose car, user and so on are here: what was made while we read comes with the next run, and what was
     removed here since it came stays away."""
     standing = list(rows)
@@ -148,11 +152,13 @@ async def _standing(sql: Connection, customer: int, kind: Kind, rows: Sequence[J
     return standing
 
 
-async def _without_namesakes(sql: Connection, customer: int, kind: Kind, rows: Sequence[Json]) -> list[Json]:
+async def _without_namesakes(sql: Connection, customer: int, kind: RecordType, rows: Sequence[Json]) -> list[Json]:
     """Those that nothing here has the name of; the others are what is here."""
     member, there = THERE[kind.name]
     found = {row["name"]: row["id"] for row in await sql.fetch(there, customer, [row[member] for row in rows])}
-    await id_map.note(sql, customer, kind, {row["id"]: found[row[member]] for row in rows if row[member] in found})
+    await id_map.remember_ids(
+        sql, customer, kind, {row["id"]: found[row[member]] for row in rows if row[member] in found}
+    )
     return [row for row in rows if row[member] not in found]
 
 
@@ -160,17 +166,17 @@ async def _numbered(sql: Connection, customer: int, rows: Sequence[Json]) -> lis
     """Events under numbers of this customer, without gaps; without places where it wants none kept."""
     before: int = await sql.fetchval(EVENT_NUMBERS, customer, len(rows))
     given = {row["id"]: before + number for number, row in enumerate(rows, 1)}
-    await id_map.note(sql, customer, EVENTS, given)
+    await id_map.remember_ids(sql, customer, EVENTS, given)
     hidden: Json = {} if await sql.fetchval(KEEPS_POSITIONS, customer) else {"latitude": None, "longitude": None}
     return [row | hidden | {"id": given[row["id"]]} for row in rows]
 
 
-async def _assign(sql: Connection, customer: int, rows: Sequence[Json], arrived: Arrived) -> int:
+async def _assign(sql: Connection, customer: int, rows: Sequence[Json], arrived: ImportProgress) -> int:
     """Ask for assignments and have them applied: by the same rules as anybody's, with outcomes told by webhook."""
     cars = await id_map.known(sql, customer, BY_NAME["cars"], (row["carId"] for row in rows))
     users = await id_map.known(sql, customer, USERS, (row["userId"] for row in rows))
     wanted = [_wanted(row, cars[row["carId"]], users[row["userId"]]) for row in rows]
-    await ask(sql, customer, wanted)
+    await submit(sql, customer, wanted)
     await apply_at_once(sql, customer, *(one.operation for one in wanted))
     outcomes = {row["operation_id"]: row for row in await sql.fetch(OUTCOMES, customer, [w.operation for w in wanted])}
     given: dict[int, int] = {}
@@ -181,11 +187,11 @@ async def _assign(sql: Connection, customer: int, rows: Sequence[Json], arrived:
         else:
             why = outcome["error_message"] if outcome else "its car or user has gone"
             arrived.refused.append(f"assignment {row['id']} of the source: {why}")
-    await id_map.note(sql, customer, ASSIGNMENTS, given)
+    await id_map.remember_ids(sql, customer, ASSIGNMENTS, given)
     return len(given)
 
 
-def _wanted(row: Json, car: int, user: int) -> Wanted:
+def _wanted(row: Json, car: int, user: int) -> OperationRequest:
     lifetime = row["lifetime"]
     chosen: dict[str, Any] = {
         "start": row["start"],
@@ -194,4 +200,4 @@ def _wanted(row: Json, car: int, user: int) -> Wanted:
         "renewableAfter": None if lifetime and row["renewableAfter"] == lifetime // 2 else row["renewableAfter"],
     }
     print_of = checksum(b"", "IMPORT", f"/assignments/{row['id']}")
-    return Wanted("CreateAssignment", None, car, user, chosen, print_of, Asker(request="import"))
+    return OperationRequest("CreateAssignment", None, car, user, chosen, print_of, RequestOrigin(request="import"))

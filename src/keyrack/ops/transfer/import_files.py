@@ -10,11 +10,11 @@ from typing import Any, LiteralString
 
 from keyrack.db import partitions
 from keyrack.db.connection import Connection, Database
-from keyrack.db.encryption.cipher import Vault
+from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import SIGNING_SECRET
 from keyrack.ops.transfer import manifest as manifests
 from keyrack.ops.transfer.export_files import Progress
-from keyrack.ops.transfer.manifest import NAME, Manifest, NotWhole
+from keyrack.ops.transfer.manifest import NAME, ExportIncomplete, Manifest
 from keyrack.ops.transfer.record_types import KINDS, WEBHOOKS
 from keyrack.ops.transfer.row_writer import write
 from keyrack.webhooks.subscriptions import new_signing_secret
@@ -44,8 +44,8 @@ class Different(Exception):
     """What was taken in is not what the files say; nothing of it stays."""
 
 
-async def take(
-    db: Database, sql: Connection, vault: Vault, directory: Path, name: str | None, progress: Progress
+async def import_export(
+    db: Database, sql: Connection, vault: Encryption, directory: Path, name: str | None, progress: Progress
 ) -> tuple[int, Manifest, dict[str, int]]:
     """Take an export in, in the transaction of `sql`: the new customer, the manifest, and the rows of each kind.
 
@@ -56,7 +56,9 @@ async def take(
     source = f"sha256:{manifests.digest(directory / NAME)}"
     await sql.execute(ALONE)
     if (taken := await sql.fetchrow(TAKEN, source)) is not None:
-        raise NotWhole(f"This export is customer {taken['customer_id']} already, since {taken['began_at']:%Y-%m-%d}.")
+        raise ExportIncomplete(
+            f"This export is customer {taken['customer_id']} already, since {taken['began_at']:%Y-%m-%d}."
+        )
     # By others' connections: the lock under which months are made would last as long as the import
     await partitions.make(db, [date.fromisoformat(f"{month}-01") for month in manifest.months])
     owner = manifest.customer
@@ -89,7 +91,7 @@ def _pieces(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         yield piece
 
 
-async def _write_webhooks(sql: Connection, vault: Vault, customer: int, rows: list[dict[str, Any]]) -> None:
+async def _write_webhooks(sql: Connection, vault: Encryption, customer: int, rows: list[dict[str, Any]]) -> None:
     """Webhooks with new signing secrets. They are disabled until their receivers know these: an export has none."""
     for row in rows:
         sealed = await vault.seal(sql, new_signing_secret(), SIGNING_SECRET, customer, row["id"])

@@ -17,15 +17,15 @@ NAME = "manifest.json"
 CHUNK = 1 << 20  # bytes
 
 
-class NotWhole(Exception):
+class ExportIncomplete(Exception):
     """Why a directory is no export that can be taken in."""
 
 
-class _Told(BaseModel):
+class _ManifestHeader(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
 
-class File(_Told):
+class ExportFile(_ManifestHeader):
     """A file, with what must be in it."""
 
     name: str
@@ -34,7 +34,7 @@ class File(_Told):
     sha256: str
 
 
-class Owner(_Told):
+class CustomerRecord(_ManifestHeader):
     """The customer, with its settings and counters."""
 
     id: int
@@ -47,7 +47,7 @@ class Owner(_Told):
     last_event: int
 
 
-class Manifest(_Told):
+class Manifest(_ManifestHeader):
     """The file `manifest.json`. It is written last: a directory without it is no export."""
 
     format: str = FORMAT
@@ -55,8 +55,8 @@ class Manifest(_Told):
     release: str
     revision: str
     moment: str
-    customer: Owner
-    files: list[File]
+    customer: CustomerRecord
+    files: list[ExportFile]
     months: list[str] = []  # in which history lies
     left: dict[str, int] = {}  # what is not in the files, for it is secret or not the customer's alone
 
@@ -80,30 +80,30 @@ def read(directory: Path) -> Manifest:
     try:
         value: Any = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        raise NotWhole(f"{directory} has no {NAME}: it is no export, or one that was broken off.") from None
+        raise ExportIncomplete(f"{directory} has no {NAME}: it is no export, or one that was broken off.") from None
     except ValueError as error:
-        raise NotWhole(f"{path} is no JSON: {error}.") from None
+        raise ExportIncomplete(f"{path} is no JSON: {error}.") from None
     members = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     if members.get("format") != FORMAT:
-        raise NotWhole(f"{path} is not that of an export.")
+        raise ExportIncomplete(f"{path} is not that of an export.")
     if members.get("version") != VERSION:
-        raise NotWhole(f"{path} has version {members.get('version')}; this Keyrack reads version {VERSION}.")
+        raise ExportIncomplete(f"{path} has version {members.get('version')}; this Keyrack reads version {VERSION}.")
     try:
         manifest = Manifest.model_validate(members)
     except ValidationError as error:
         wrong = error.errors()[0]
-        raise NotWhole(f"{path}, {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}.") from None
+        raise ExportIncomplete(f"{path}, {'.'.join(map(str, wrong['loc']))}: {wrong['msg']}.") from None
     for file in manifest.files:
         _check(directory, file)
     return manifest
 
 
-def _check(directory: Path, file: File) -> None:
+def _check(directory: Path, file: ExportFile) -> None:
     path = directory / file.name
     if Path(file.name).name != file.name or not path.is_file():
-        raise NotWhole(f"{path} is missing.")
+        raise ExportIncomplete(f"{path} is missing.")
     if path.stat().st_size != file.bytes or digest(path) != file.sha256:
-        raise NotWhole(f"{path} is not as it was written: its checksum is another one.")
+        raise ExportIncomplete(f"{path} is not as it was written: its checksum is another one.")
 
 
 def rows(directory: Path, kind: str) -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ Member = tuple[LiteralString, LiteralString]  # an SQL expression, and its type
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class RecordType:
     """Rows of one kind. `members` have the API's names; `of` says which of them are numbers of which kind."""
 
     name: str
@@ -77,9 +77,9 @@ FLAG: LiteralString = "boolean"
 JSON: LiteralString = "jsonb"
 
 
-def _group(item: LiteralString, member: LiteralString) -> Kind:
+def _group(item: LiteralString, member: LiteralString) -> RecordType:
     table: LiteralString = "group_" + item
-    return Kind(
+    return RecordType(
         f"group-{item}s",
         {"groupId": ("group_id", INT), member: (item + "_id", INT)},
         _all(table, "group_id, " + item + "_id"),
@@ -105,7 +105,7 @@ from (
 ) r order by car_id, at
 """
 
-PRODUCTS = Kind(
+PRODUCTS = RecordType(
     "products",
     {
         "id": ("product_id", INT), "uniqueId": ("unique_id", TEXT), "serialNumber": ("serial_number", TEXT),
@@ -114,7 +114,7 @@ PRODUCTS = Kind(
     },
     _all("product", "product_id"), "product", _next("product", "product_id"),
 )  # fmt: skip
-SERVICES = Kind(
+SERVICES = RecordType(
     "services",
     {
         "id": ("service_id", INT), "name": ("name", TEXT), "isTerminated": ("is_terminated", FLAG),
@@ -122,7 +122,7 @@ SERVICES = Kind(
     },
     _all("service", "service_id"), "service", _next("service", "service_id"),
 )  # fmt: skip
-CONTRACTS = Kind(
+CONTRACTS = RecordType(
     "contracts",
     {
         "serviceId": ("service_id", INT), "orderNumber": ("order_number", TEXT),
@@ -132,7 +132,7 @@ CONTRACTS = Kind(
     },
     _all("contract", "service_id"), "contract", of={"serviceId": "services"},
 )  # fmt: skip
-CARS = Kind(
+CARS = RecordType(
     "cars",
     {
         "id": ("car_id", INT), "name": ("name", TEXT), "description": ("description", TEXT), "vin": ("vin", TEXT),
@@ -140,7 +140,7 @@ CARS = Kind(
     },
     _all("car", "car_id"), "car", _next("car", "car_id"),
 )  # fmt: skip
-USERS = Kind(
+USERS = RecordType(
     "users",
     {
         "id": ("user_id", INT), "emailAddress": ("email_address", TEXT), "firstName": ("first_name", TEXT),
@@ -149,7 +149,7 @@ USERS = Kind(
     "from customer_user join person using (user_id) where customer_id = $1 order by user_id",
     numbered=_next("person", "user_id"),
 )  # fmt: skip
-GROUPS = Kind(
+GROUPS = RecordType(
     "groups",
     {"id": ("group_id", INT), "name": ("name", TEXT)},
     _all("fleet_group", "group_id"), "fleet_group", _next("fleet_group", "group_id"),
@@ -158,19 +158,19 @@ GROUP_CARS = _group("car", "carId")
 GROUP_USERS = _group("user", "userId")
 GROUP_SERVICES = _group("service", "serviceId")
 GROUP_PRODUCTS = _group("product", "productId")
-PAIRINGS = Kind(
+PAIRINGS = RecordType(
     "pairings",
     {"serviceId": ("service_id", INT), "productId": ("product_id", INT)},
     "from service where customer_id = $1 and product_id is not null order by service_id",
     of={"serviceId": "services", "productId": "products"},
 )
-INSTALLATIONS = Kind(
+INSTALLATIONS = RecordType(
     "installations",
     {"productId": ("product_id", INT), "carId": ("car_id", INT)},
     "from product where customer_id = $1 and car_id is not null order by product_id",
     of={"productId": "products", "carId": "cars"},
 )
-ASSIGNMENTS = Kind(
+ASSIGNMENTS = RecordType(
     "assignments",
     {
         "id": ("assignment_id", INT), "carId": ("car_id", INT), "userId": ("user_id", INT),
@@ -181,7 +181,7 @@ ASSIGNMENTS = Kind(
     of={"carId": "cars", "userId": "users"},
 )  # fmt: skip
 # In the order in which they were asked for; whoever asked is a manager, who is not of the customer
-OPERATIONS = Kind(
+OPERATIONS = RecordType(
     "operations",
     {
         "id": ("operation_id", "uuid"), "kind": ("kind", TEXT), "cause": ("cause", TEXT), "state": ("state", TEXT),
@@ -193,7 +193,7 @@ OPERATIONS = Kind(
     },
     _all("operation", "seq"), "operation", of={"carId": "cars", "userId": "users", "assignmentId": "assignments"},
 )  # fmt: skip
-EVENTS = Kind(
+EVENTS = RecordType(
     "events",
     {
         "id": ("event_id", INT), "dateTime": ("local_text", TEXT), "localTime": ("local_at", TIME),
@@ -203,7 +203,7 @@ EVENTS = Kind(
     },
     _all("event", "event_id"), "event", of={"carId": "cars", "userId": "users"},
 )  # fmt: skip
-CAR_STATES = Kind(
+CAR_STATES = RecordType(
     "car-states",
     {
         "carId": ("car_id", INT), "productId": ("product_id", INT), "positionAt": ("position_at", TIME),
@@ -213,17 +213,17 @@ CAR_STATES = Kind(
     },
     _all("car_state", "car_id"), "car_state", of={"carId": "cars", "productId": "products"},
 )  # fmt: skip
-POSITIONS = Kind(
+POSITIONS = RecordType(
     "positions",
     {"carId": ("car_id", INT), "at": ("at", TIME), "latitude": ("latitude", REAL), "longitude": ("longitude", REAL)},
     _POSITIONS, of={"carId": "cars"}, has_months=True,
 )  # fmt: skip
-ODOMETERS = Kind(
+ODOMETERS = RecordType(
     "odometers",
     {"carId": ("car_id", INT), "at": ("at", TIME), "odometer": ("odometer", REAL)},
     _ODOMETERS, of={"carId": "cars"}, has_months=True,
 )  # fmt: skip
-TELEMETRY = Kind(
+TELEMETRY = RecordType(
     "telemetry",
     {
         "carId": ("car_id", INT), "at": ("at", TIME), "readAt": ("read_at", TIME), "readings": ("readings", JSON),
@@ -231,7 +231,7 @@ TELEMETRY = Kind(
     },
     _all("telemetry", "car_id, at"), "telemetry", of={"carId": "cars"}, has_months=True,
 )  # fmt: skip
-WEBHOOKS = Kind(
+WEBHOOKS = RecordType(
     "webhooks",
     {
         "id": ("webhook_id", INT), "url": ("url", TEXT), "kinds": ("kinds", "text[]"),
@@ -239,7 +239,7 @@ WEBHOOKS = Kind(
     },
     _all("webhook", "webhook_id"), numbered=_next("webhook", "webhook_id"),
 )  # fmt: skip
-ERASURES = Kind(
+ERASURES = RecordType(
     "erasures",
     {"userId": ("user_id", INT), "askedAt": ("asked_at", TIME), "lastEvent": ("last_event", INT)},
     _all("erasure", "user_id"), "erasure", of={"userId": "users"},

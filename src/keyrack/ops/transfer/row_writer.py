@@ -17,11 +17,11 @@ from keyrack.ops.transfer.record_types import (
     PAIRINGS,
     POSITIONS,
     USERS,
-    Kind,
+    RecordType,
 )
 from keyrack.telemetry.history import ODOMETERS as ODOMETER_HISTORY
 from keyrack.telemetry.history import POSITIONS as POSITION_HISTORY
-from keyrack.telemetry.history import History
+from keyrack.telemetry.history import HistoryTable
 from keyrack.telemetry.runs import packed
 
 Json = dict[str, Any]
@@ -50,13 +50,13 @@ INSTALL: LiteralString = 'update product p set car_id = r."carId" ' + INSTALLATI
 INSIDE = {"carId": "cars", "userId": "users", "assignmentId": "assignments"}  # of an operation's request and result
 
 
-async def write(sql: Connection, customer: int, kind: Kind, rows: Sequence[Json]) -> list[Json]:
+async def write(sql: Connection, customer: int, kind: RecordType, rows: Sequence[Json]) -> list[Json]:
     """Write rows; what was written. Whatever they point to has been written before."""
     rows = await _renumbered(sql, customer, kind, rows)
     if kind.numbered:
-        own = _write_users(sql, rows) if kind is USERS else id_map.drawn(sql, kind, [row["id"] for row in rows])
+        own = _write_users(sql, rows) if kind is USERS else id_map.allocate_ids(sql, kind, [row["id"] for row in rows])
         given = await own
-        await id_map.note(sql, customer, kind, given)
+        await id_map.remember_ids(sql, customer, kind, given)
         rows = [row | {"id": given[row["id"]]} for row in rows]
     if own := OWN.get(kind.name):
         await own(sql, customer, rows)
@@ -65,7 +65,7 @@ async def write(sql: Connection, customer: int, kind: Kind, rows: Sequence[Json]
     return rows
 
 
-async def _renumbered(sql: Connection, customer: int, kind: Kind, rows: Sequence[Json]) -> list[Json]:
+async def _renumbered(sql: Connection, customer: int, kind: RecordType, rows: Sequence[Json]) -> list[Json]:
     """The rows with the numbers of this database in the members that point to others."""
     changed = [dict(row) for row in rows]
     for member, name in (kind.of or {}).items():
@@ -87,7 +87,7 @@ async def _write_users(sql: Connection, rows: Sequence[Json]) -> dict[int, int]:
     people = {row["address"]: row["user_id"] for row in await sql.fetch(PEOPLE, [row["emailAddress"] for row in rows])}
     given = {row["id"]: people[name] for row in rows if (name := row["emailAddress"]) in people}
     new = [row for row in rows if row["id"] not in given]
-    given |= await id_map.drawn(sql, USERS, [row["id"] for row in new])
+    given |= await id_map.allocate_ids(sql, USERS, [row["id"] for row in new])
     await sql.execute(NEW_PEOPLE, [row | {"id": given[row["id"]]} for row in new])
     return given
 
@@ -104,7 +104,7 @@ async def _install(sql: Connection, customer: int, rows: Sequence[Json]) -> None
     await sql.execute(INSTALL, customer, rows)
 
 
-def _history(history: History, *members: str) -> Write:
+def _history(history: HistoryTable, *members: str) -> Write:
     async def add(sql: Connection, customer: int, rows: Sequence[Json]) -> None:
         for car, readings in groupby(rows, key=lambda row: row["carId"]):
             told = [

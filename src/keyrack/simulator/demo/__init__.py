@@ -14,7 +14,7 @@ from typing import LiteralString
 
 from keyrack.auth.password_hashing import Passwords
 from keyrack.core import secret_hashes
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database
@@ -23,7 +23,7 @@ from keyrack.simulator.demo.fleet import write_fleet
 from keyrack.simulator.demo.history import midnight, write_events, write_telemetry
 from keyrack.simulator.demo.people import FLEETS
 
-REAL_DATA = Reason(
+REAL_DATA = ErrorCode(
     "others-data-there",
     "The database holds customers that are not the demo's. The demo wants a database of its own: see --state.",
 )
@@ -75,7 +75,7 @@ update sdk_key set revoked_at = now() where name = $1 and customer_id = $2 and r
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class DemoCredentials:
     """What a client of the demo needs; stored only as hashes, so known only when they are made."""
 
     api_key: str
@@ -103,7 +103,7 @@ async def prepare(db: Database, settings: Settings) -> dict[str, str]:
     return write_env(path, url, credentials, credentials.customer)
 
 
-async def load(db: Database, settings: Settings) -> Credentials | None:
+async def load(db: Database, settings: Settings) -> DemoCredentials | None:
     """Load the demo in one transaction; None when it is there already. Raises `Conflict` if others' data is there."""
     now = datetime.now(UTC)
     random = Random(SEED)  # noqa: S311 - the same demo every time
@@ -126,7 +126,7 @@ async def load(db: Database, settings: Settings) -> Credentials | None:
         return await _write_keys(connection, customers[0], password)
 
 
-async def renew(db: Database) -> Credentials:
+async def renew(db: Database) -> DemoCredentials:
     """New credentials in the place of the demo's old ones."""
     async with db.transaction() as connection:
         await connection.execute(LOCK)
@@ -147,15 +147,15 @@ async def _good(db: Database, env: Mapping[str, str]) -> bool:
     )
 
 
-async def _write_keys(connection: Connection, customer: int, password: str) -> Credentials:
+async def _write_keys(connection: Connection, customer: int, password: str) -> DemoCredentials:
     api_key, sdk_key, device_key = secret_hashes.new_secret(), secret_hashes.new_secret(), secret_hashes.new_secret()
     await connection.execute(INSERT_API_KEY, KEY_NAME, secret_hashes.digest(api_key))
     await connection.execute(INSERT_SDK_KEY, customer, KEY_NAME, secret_hashes.digest(sdk_key))
     await connection.execute(INSERT_DEVICE_KEY, customer, KEY_NAME, secret_hashes.digest(device_key))
-    return Credentials(api_key, USERNAME, password, customer, sdk_key, device_key)
+    return DemoCredentials(api_key, USERNAME, password, customer, sdk_key, device_key)
 
 
-def write_env(path: Path, url: str, credentials: Credentials, customer_id: int) -> dict[str, str]:
+def write_env(path: Path, url: str, credentials: DemoCredentials, customer_id: int) -> dict[str, str]:
     """Write the file that a shell reads with `. demo.env`, for its owner alone. Returns what it says."""
     values = (
         url,

@@ -7,41 +7,41 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from keyrack.db.connection import Connection
-from keyrack.simulator.demo.drawings import Key, Outline, Shape, draw
+from keyrack.simulator.demo.drawings import KeyDrawing, Outline, Shape, draw
 
 STEEL, RED, BLUE, AMBER, GREEN = "#c3c9d2", "#d7263d", "#2f80ed", "#f0b429", "#2fa37a"
 BLACK, GRAPHITE, NAVY, BROWN, WHITE = "#17191d", "#23272e", "#27364a", "#33302e", "#eef0f3"
 
 
-def flip(buttons: int, outline: Outline, accent: str = STEEL, colour: str = GRAPHITE) -> Key:
-    return Key("flip", buttons, outline, colour, accent)
+def flip(buttons: int, outline: Outline, accent: str = STEEL, colour: str = GRAPHITE) -> KeyDrawing:
+    return KeyDrawing("flip", buttons, outline, colour, accent)
 
 
-def smart(buttons: int, outline: Outline, accent: str = STEEL, colour: str = BLACK) -> Key:
-    return Key("smart", buttons, outline, colour, accent)
+def smart(buttons: int, outline: Outline, accent: str = STEEL, colour: str = BLACK) -> KeyDrawing:
+    return KeyDrawing("smart", buttons, outline, colour, accent)
 
 
-def slot(buttons: int, outline: Outline, accent: str = STEEL, colour: str = BLACK) -> Key:
-    return Key("slot", buttons, outline, colour, accent)
+def slot(buttons: int, outline: Outline, accent: str = STEEL, colour: str = BLACK) -> KeyDrawing:
+    return KeyDrawing("slot", buttons, outline, colour, accent)
 
 
-def fob(buttons: int, outline: Outline, *, milled: bool = True, colour: str = GRAPHITE) -> Key:
-    return Key("fob", buttons, outline, colour, STEEL, milled)
+def fob(buttons: int, outline: Outline, *, milled: bool = True, colour: str = GRAPHITE) -> KeyDrawing:
+    return KeyDrawing("fob", buttons, outline, colour, STEEL, milled)
 
 
-def blade(outline: Outline, *, milled: bool = False) -> Key:
-    return Key("blade", 0, outline, BLACK, STEEL, milled)
+def blade(outline: Outline, *, milled: bool = False) -> KeyDrawing:
+    return KeyDrawing("blade", 0, outline, BLACK, STEEL, milled)
 
 
-def card(buttons: int, accent: str = STEEL, colour: str = GRAPHITE) -> Key:
-    return Key("card", buttons, "square", colour, accent)
+def card(buttons: int, accent: str = STEEL, colour: str = GRAPHITE) -> KeyDrawing:
+    return KeyDrawing("card", buttons, "square", colour, accent)
 
 
-CATALOGUE: dict[str, tuple[Key, ...]] = {
+CATALOGUE: dict[str, tuple[KeyDrawing, ...]] = {
     "Alfa Romeo": (flip(3, "pebble", RED), slot(3, "square", RED)),
     "Audi": (flip(3, "taper"), smart(3, "taper"), slot(3, "taper", RED)),
     "BMW": (smart(4, "waist", BLUE), slot(3, "square"), flip(3, "waist")),
-    "BYD": (smart(4, "pebble", BLUE, NAVY), Key("nfc", colour=NAVY, accent=STEEL)),
+    "BYD": (smart(4, "pebble", BLUE, NAVY), KeyDrawing("nfc", colour=NAVY, accent=STEEL)),
     "Citroën": (flip(3, "round", RED), smart(3, "round", RED), fob(2, "pebble")),
     "Cupra": (smart(3, "taper", AMBER), flip(3, "taper", AMBER)),
     "Dacia": (flip(2, "round", GREEN), card(3, GREEN), blade("round")),
@@ -66,7 +66,7 @@ CATALOGUE: dict[str, tuple[Key, ...]] = {
     "Nissan": (smart(3, "pebble"), fob(3, "round"), blade("pebble", milled=True)),
     "Opel": (flip(3, "round", AMBER), smart(3, "taper", AMBER), fob(2, "round", milled=False)),
     "Peugeot": (flip(3, "waist", BLUE), smart(3, "waist", BLUE), fob(2, "taper")),
-    "Polestar": (smart(4, "square", AMBER, GRAPHITE), Key("nfc", colour=WHITE, accent="#5b6470")),
+    "Polestar": (smart(4, "square", AMBER, GRAPHITE), KeyDrawing("nfc", colour=WHITE, accent="#5b6470")),
     "Porsche": (smart(4, "pebble", RED, BROWN), slot(3, "pebble", RED)),
     "Renault": (card(4, AMBER), card(3, STEEL, WHITE), flip(3, "pebble", AMBER), blade("taper")),
     "SEAT": (flip(3, "taper", RED), smart(3, "taper", RED)),
@@ -74,7 +74,7 @@ CATALOGUE: dict[str, tuple[Key, ...]] = {
     "smart": (flip(3, "pebble", STEEL, BROWN), fob(3, "waist", colour=NAVY)),
     "Subaru": (smart(3, "waist", BLUE, NAVY), fob(2, "taper", colour=NAVY)),
     "Suzuki": (fob(2, "pebble", milled=False), smart(2, "round", BLUE)),
-    "Tesla": (Key("nfc", colour=BLACK, accent=STEEL), smart(3, "pebble", STEEL, "#2a2a2c")),
+    "Tesla": (KeyDrawing("nfc", colour=BLACK, accent=STEEL), smart(3, "pebble", STEEL, "#2a2a2c")),
     "Toyota": (fob(3, "pebble", milled=False), smart(3, "square"), flip(2, "waist")),
     "Volkswagen": (flip(3, "taper", BLUE), smart(3, "taper", BLUE), blade("round")),
     "Volvo": (smart(4, "square", STEEL, BROWN), slot(4, "square", BLUE), smart(0, "pebble", RED, BROWN)),
@@ -110,24 +110,24 @@ join key_form f on f.name = k.form order by position on conflict do nothing
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogEntry:
     """One row of the catalogue."""
 
     brand: str
     form: str
     box: tuple[str, str] | None
-    key: Key
+    key: KeyDrawing
 
 
-def entries() -> Iterator[Entry]:
+def entries() -> Iterator[CatalogEntry]:
     """The catalogue, row by row."""
     for brand, keys in CATALOGUE.items():
         for key in keys:
             box = BOXES.get(key.shape) if key.buttons else None
-            yield Entry(brand, form_name(brand, key), box, key)
+            yield CatalogEntry(brand, form_name(brand, key), box, key)
 
 
-def form_name(brand: str, key: Key) -> str:
+def form_name(brand: str, key: KeyDrawing) -> str:
     """What a key form is called: `Audi flip key, 3 buttons`."""
     buttons = "" if key.buttons == 0 else ", 1 button" if key.buttons == 1 else f", {key.buttons} buttons"
     return f"{brand} {NAMES[key.shape]}{buttons}"

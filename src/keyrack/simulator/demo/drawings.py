@@ -39,7 +39,7 @@ BUTTONS: dict[int, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class KeyDrawing:
     """What a key looks like."""
 
     shape: Shape
@@ -50,7 +50,7 @@ class Key:
     milled: bool = True  # a groove in the blade, as opposed to teeth at its edge
 
 
-def draw(key: Key, title: str) -> str:
+def draw(key: KeyDrawing, title: str) -> str:
     """The drawing of a key."""
     parts = {
         "flip": _flip,
@@ -68,7 +68,7 @@ def draw(key: Key, title: str) -> str:
     )
 
 
-def _definitions(key: Key) -> str:
+def _definitions(key: KeyDrawing) -> str:
     return (
         "<defs>"
         + _gradient("ground", ("#f7f8fa", "#e3e7ec"))
@@ -88,7 +88,7 @@ def _gradient(name: str, colours: Sequence[str]) -> str:
 # Kinds of keys
 
 
-def _flip(key: Key) -> list[str]:
+def _flip(key: KeyDrawing) -> list[str]:
     body = _outline(key.outline, 52, 64, 214, 112)
     return [
         *_blade(238, 222, 27, key.milled),
@@ -101,7 +101,7 @@ def _flip(key: Key) -> list[str]:
     ]
 
 
-def _smart(key: Key) -> list[str]:
+def _smart(key: KeyDrawing) -> list[str]:
     body = _outline(key.outline, 96, 52, 288, 136)
     return [
         *_key_ring(92, MIDDLE),
@@ -112,7 +112,7 @@ def _smart(key: Key) -> list[str]:
     ]
 
 
-def _slot(key: Key) -> list[str]:
+def _slot(key: KeyDrawing) -> list[str]:
     body = _outline(key.outline, 58, 62, 264, 116)
     return [
         rect(304, 84, 118, 72, 14, fill="url(#steel)"),
@@ -126,7 +126,7 @@ def _slot(key: Key) -> list[str]:
     ]
 
 
-def _fob(key: Key) -> list[str]:
+def _fob(key: KeyDrawing) -> list[str]:
     body = _outline(key.outline, 42, 56, 186, 128)
     return [
         *_blade(214, 244, 30, key.milled),
@@ -137,7 +137,7 @@ def _fob(key: Key) -> list[str]:
     ]
 
 
-def _blade_key(key: Key) -> list[str]:
+def _blade_key(key: KeyDrawing) -> list[str]:
     body = _outline(key.outline, 56, 60, 150, 120)
     grip = [
         line(x, 94, x, 146, stroke=shade(key.colour, 0.3), stroke_width="4", stroke_linecap="round")
@@ -146,7 +146,7 @@ def _blade_key(key: Key) -> list[str]:
     return [*_blade(196, 246, 30, key.milled), *_collar(key, 196), *_body(body), *_ring(96, MIDDLE, 18), *grip]
 
 
-def _card(key: Key) -> list[str]:
+def _card(key: KeyDrawing) -> list[str]:
     light = _is_light(key)
     return [
         *_body(_outline("square", 84, 32, 312, 176)),
@@ -156,7 +156,7 @@ def _card(key: Key) -> list[str]:
     ]
 
 
-def _nfc(key: Key) -> list[str]:
+def _nfc(key: KeyDrawing) -> list[str]:
     arc = {"fill": "none", "stroke": "url(#accent)", "stroke_width": "7", "stroke_linecap": "round"}
     waves = [
         path(f"M{300 + 18 * i} {MIDDLE - 20 - 14 * i}a{34 + 16 * i} {34 + 16 * i} 0 0 1 0 {40 + 28 * i}", **arc)
@@ -236,7 +236,7 @@ def _blade(x: float, length: float, width: float, milled: bool) -> list[str]:
 TEETH = ((-7, -7), (-10, 0), (-8, 7), (-9, -4), (-9, 4), (-8, -9), (-12, 0), (-9, 9), (-9, -6), (-11, 0), (-7, 6))
 
 
-def _collar(key: Key, x: float) -> list[str]:
+def _collar(key: KeyDrawing, x: float) -> list[str]:
     return [
         rect(x, MIDDLE - 24, 30, 48, 6, fill=shade(key.colour, -0.25)),
         rect(x + 24, MIDDLE - 24, 6, 48, 3, fill="url(#accent)"),
@@ -252,7 +252,7 @@ def _key_ring(x: float, y: float) -> list[str]:
     return [circle(x - 20, y, 27, fill="none", stroke="url(#steel)", stroke_width="8")]
 
 
-def _row(key: Key, left: float, right: float, size: float, y: float = MIDDLE) -> list[str]:
+def _row(key: KeyDrawing, left: float, right: float, size: float, y: float = MIDDLE) -> list[str]:
     """The buttons side by side, centred between two edges."""
     names = BUTTONS[key.buttons]
     size = min(size, (right - left) / max(len(names), 1) - 6)
@@ -272,5 +272,5 @@ def _row(key: Key, left: float, right: float, size: float, y: float = MIDDLE) ->
     return parts
 
 
-def _is_light(key: Key) -> bool:
+def _is_light(key: KeyDrawing) -> bool:
     return int(key.colour[1:3], 16) > 0x90

@@ -8,7 +8,7 @@ from random import Random
 from typing import LiteralString
 
 from keyrack.db.connection import Connection
-from keyrack.simulator.demo.people import Car, Fleet, address
+from keyrack.simulator.demo.people import DemoCar, DemoFleet, address
 
 VIN_CHARACTERS = "ABCDEFGHJKLMNPRSTUVWXYZ0123456789"
 TERMINATED = 14  # the car whose box has a service that has ended
@@ -81,7 +81,7 @@ from unnest($2::integer[], $3::integer[], $4::timestamptz[], $5::timestamptz[], 
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFleet:
     """What one fleet has become."""
 
     customer: int
@@ -90,7 +90,7 @@ class Written:
     drivers: list[tuple[int, int]]  # car and user, as assigned
 
 
-async def write_fleet(connection: Connection, fleet: Fleet, today: datetime, random: Random) -> Written:
+async def write_fleet(connection: Connection, fleet: DemoFleet, today: datetime, random: Random) -> WrittenFleet:
     """Write the fleet as of `today`."""
     customer = await connection.fetchval(INSERT_CUSTOMER, fleet.name)
     cars = await _write_cars(connection, customer, fleet.cars, random)
@@ -100,10 +100,10 @@ async def write_fleet(connection: Connection, fleet: Fleet, today: datetime, ran
     boxes = [cars[i] for i, car in enumerate(fleet.cars) if "B" in car.units and i != TERMINATED]
     drivers = await _write_assignments(connection, customer, boxes, users, today, random)
     towns = {id: car.town or fleet.town for id, car in zip(cars, fleet.cars, strict=True) if "Q" in car.units}
-    return Written(customer, cars, towns, drivers)
+    return WrittenFleet(customer, cars, towns, drivers)
 
 
-async def _write_cars(connection: Connection, customer: int, cars: tuple[Car, ...], random: Random) -> list[int]:
+async def _write_cars(connection: Connection, customer: int, cars: tuple[DemoCar, ...], random: Random) -> list[int]:
     vins = [car.maker + "".join(random.choices(VIN_CHARACTERS, k=8)) + f"{random.randrange(10**6):06}" for car in cars]
     rows = await connection.fetch(
         INSERT_CARS,
@@ -119,7 +119,7 @@ async def _write_cars(connection: Connection, customer: int, cars: tuple[Car, ..
     return [ids[car.name] for car in cars]
 
 
-async def _write_people(connection: Connection, customer: int, fleet: Fleet) -> list[int]:
+async def _write_people(connection: Connection, customer: int, fleet: DemoFleet) -> list[int]:
     emails = [address(person) for person in fleet.people]
     await connection.execute(INSERT_PEOPLE, emails, [first for first, _ in fleet.people], [p[1] for p in fleet.people])
     ids = {row["email"]: row["user_id"] for row in await connection.fetch(INSERT_MEMBERS, customer, emails)}
@@ -127,7 +127,7 @@ async def _write_people(connection: Connection, customer: int, fleet: Fleet) -> 
 
 
 async def _write_products(
-    connection: Connection, customer: int, fleet: Fleet, cars: list[int], today: datetime, random: Random
+    connection: Connection, customer: int, fleet: DemoFleet, cars: list[int], today: datetime, random: Random
 ) -> None:
     """Boxes and IQ units, each with its service and contract; one service has ended, one product has none."""
     installed = [
@@ -165,7 +165,9 @@ async def _write_products(
     await connection.execute(INSERT_CONTRACTS, customer, contracted, begun)
 
 
-async def _write_groups(connection: Connection, customer: int, fleet: Fleet, cars: list[int], users: list[int]) -> None:
+async def _write_groups(
+    connection: Connection, customer: int, fleet: DemoFleet, cars: list[int], users: list[int]
+) -> None:
     rows = await connection.fetch(INSERT_GROUPS, customer, list(fleet.groups))
     for row in rows:
         of_cars, of_people = fleet.groups[row["name"]]

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any, LiteralString
 
 from keyrack.db.connection import Connection
-from keyrack.simulator.demo.fleet import Written
+from keyrack.simulator.demo.fleet import WrittenFleet
 
 AGENTS = ("Keyrack app 4.2 (Android 16)", "Keyrack app 4.2 (iOS 26)", "Keyrack app 4.1 (Android 14)", "Front desk 2.0")
 OFFSET = timedelta(hours=1)  # of the wall clock in the cars
@@ -54,7 +54,7 @@ select $1, $2, at, at, readings::jsonb from unnest($3::timestamptz[], $4::text[]
 
 
 async def write_events(
-    connection: Connection, written: Written, count: int, town: tuple[float, float], now: datetime, random: Random
+    connection: Connection, written: WrittenFleet, count: int, town: tuple[float, float], now: datetime, random: Random
 ) -> None:
     """Openings and closings in the order of time, the last a few minutes ago."""
     step = timedelta(days=DAYS) / max(count // 2, 1)
@@ -87,7 +87,7 @@ async def write_events(
     )
 
 
-async def write_telemetry(connection: Connection, written: Written, now: datetime, random: Random) -> None:
+async def write_telemetry(connection: Connection, written: WrittenFleet, now: datetime, random: Random) -> None:
     """Three days of positions and odometer readings of the cars with an IQ unit, a week of fuel, battery and
     temperatures, and their newest state."""
     hours = HOURS

@@ -13,15 +13,15 @@ from keyrack.core.settings import Settings
 from keyrack.db.audit_context import acting, operator
 from keyrack.db.connection import Database
 from keyrack.offline_keys import timestamps
-from keyrack.server.process import meanwhile
+from keyrack.server.process import run_beside
 from keyrack.simulator.offline.expected_state import Books
 from keyrack.simulator.offline.operator_actions import Operator
 from keyrack.simulator.offline.oracle import Ledger
 from keyrack.simulator.offline.scenario import Weeks
-from keyrack.simulator.offline.summary import Summary
+from keyrack.simulator.offline.summary import ScenarioSummary
 from keyrack.simulator.offline.world import World
 
-__all__ = ["ApiError", "Garage", "Summary", "pass_weeks"]
+__all__ = ["ApiError", "Garage", "ScenarioSummary", "pass_weeks"]
 
 HOUR = 3_600
 MANY = 1_000_000  # calls come as fast as weeks pass
@@ -45,14 +45,14 @@ class Garage:
 
 def pass_weeks(
     settings: Settings, dsn: str, garage: Garage, progress: Callable[[int], None] = lambda seconds: None
-) -> Summary:
+) -> ScenarioSummary:
     """Let the weeks pass in this process, with a server of its own over the database `dsn`. Raises `ApiError`.
 
     All of the process goes by the simulated time of keys meanwhile.
     """
     settings = settings.model_copy(update={"assignment_rate": MANY, "assignment_burst": MANY})
 
-    async def use(told: Settings) -> Summary:
+    async def use(told: Settings) -> ScenarioSummary:
         acting.set(operator())
         database = await Database.connect(dsn, told, application="keyrack simulation")
         try:
@@ -60,13 +60,13 @@ def pass_weeks(
         finally:
             await database.close()
 
-    return meanwhile(settings, dsn, use)
+    return run_beside(settings, dsn, use)
 
 
-async def _pass(settings: Settings, db: Database, garage: Garage, progress: Callable[[int], None]) -> Summary:
+async def _pass(settings: Settings, db: Database, garage: Garage, progress: Callable[[int], None]) -> ScenarioSummary:
     began = (int(time.time()) // HOUR + 1) * HOUR  # all assignments end later than the real time, which ends nothing
     run = await Operator.begin(db, settings)
-    summary = Summary(garage.weeks, garage.limit, garage.opens_uncertain, began)
+    summary = ScenarioSummary(garage.weeks, garage.limit, garage.opens_uncertain, began)
     ledger = Ledger(Books(garage.limit), garage.opens_uncertain, summary)
     random = Random(garage.seed)  # noqa: S311 - a seed is to repeat it
     async with Client(run.server, run.login) as client:

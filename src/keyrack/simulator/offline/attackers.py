@@ -9,7 +9,7 @@ from keyrack.offline_keys import cose
 from keyrack.offline_keys.link_messages import Carry, Open
 from keyrack.offline_keys.message_fields import ENTRY, OPEN, STATUS_LIST
 from keyrack.offline_keys.p256 import PrivateKey
-from keyrack.simulator.offline.phone import PhoneKey, VirtualPhone
+from keyrack.simulator.offline.phone import HeldPhoneKey, VirtualPhone
 from keyrack.simulator.offline.world import World
 
 FOUND = "a found phone, lists withheld"
@@ -31,7 +31,7 @@ class Loot:
     """A phone that is in other hands, and what is kept of it."""
 
     phone: VirtualPhone
-    keys: list[PhoneKey]
+    keys: list[HeldPhoneKey]
     is_copy: bool  # its owner has it still
 
 
@@ -75,7 +75,7 @@ class Thieves:
             world.boxes[product].leave()
             world.at += WAIT
 
-    def _use(self, loot: Loot, key: PhoneKey) -> None:
+    def _use(self, loot: Loot, key: HeldPhoneKey) -> None:
         """Open by a good key and the good private key; nothing is carried that would tell of a revocation."""
         by, count = COPIED if loot.is_copy else FOUND, None
         if loot.is_copy and self._world.random.random() < 0.5:
@@ -84,12 +84,12 @@ class Thieves:
         if result.entry:
             loot.phone.pocket.append(result.entry)
 
-    def _stolen(self, loot: Loot, key: PhoneKey) -> None:
+    def _stolen(self, loot: Loot, key: HeldPhoneKey) -> None:
         """The bytes of the key, without the private key to it."""
         other = replace(loot.phone, key=self._stranger, count=0)
         self._world.show(other, key.product, key.raw, OPEN, STOLEN_KEY)
 
-    def _again(self, loot: Loot, key: PhoneKey) -> None:
+    def _again(self, loot: Loot, key: HeldPhoneKey) -> None:
         """What was recorded of somebody's opening, at a new challenge."""
         world = self._world
         recorded = [said for product, said in world.heard if product == key.product]
@@ -97,7 +97,7 @@ class Thieves:
             world.challenge(key.product)
             world.say(key.product, world.random.choice(recorded), loot.phone, OPEN, REPLAYED, is_answer=False)
 
-    def _alter(self, loot: Loot, key: PhoneKey) -> None:
+    def _alter(self, loot: Loot, key: HeldPhoneKey) -> None:
         """A good answer to a challenge that was altered on its way, or an answer that was."""
         world, random = self._world, self._world.random
         challenge = world.challenge(key.product)
@@ -107,7 +107,7 @@ class Thieves:
             said = _with_a_flaw(said, random.randrange(8 * len(said.answer)))
         world.say(key.product, said, loot.phone, OPEN, ALTERED, is_answer=False)
 
-    def _elsewhere(self, loot: Loot, key: PhoneKey) -> None:
+    def _elsewhere(self, loot: Loot, key: HeldPhoneKey) -> None:
         others = [product for product, box in self._world.boxes.items() if product != key.product and box.is_on]
         if others:
             self._world.show(loot.phone, self._world.random.choice(others), key.raw, OPEN, ELSEWHERE)

@@ -9,25 +9,25 @@ from random import Random
 
 from keyrack.offline_keys import link_messages
 from keyrack.offline_keys.box import firmware
-from keyrack.offline_keys.box.firmware import Outcome
-from keyrack.offline_keys.box.state import Kept, State
+from keyrack.offline_keys.box.firmware import MessageResult
+from keyrack.offline_keys.box.state import BoxMemory, PersistentState
 from keyrack.offline_keys.link_messages import (
     Carry,
     Challenge,
     Enrol,
-    Enrolled,
-    Entries,
+    EnrolledMessage,
+    EntriesMessage,
     Fetch,
     Hello,
     Kind,
     Open,
     Provision,
     Result,
-    Taken,
+    TakenMessage,
 )
 from keyrack.offline_keys.p256 import PrivateKey, verify
 from keyrack.offline_keys.public_key import PublicKey
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 QUARTER = 900  # seconds after which a box writes its time down, at the latest
 
@@ -45,9 +45,9 @@ class VirtualBox:
     def _begin(self, at: int, key: PrivateKey) -> None:
         self._since = at  # when the power came
         self._key = key
-        self._state: State = firmware.reset(self._key.public, self._random.randbytes(32), 0)
+        self._state: BoxMemory = firmware.reset(self._key.public, self._random.randbytes(32), 0)
         self._flash, self._written = self._state.kept, 0  # what was written down, and at which tick its floor was
-        self.last: Outcome | None = None
+        self.last: MessageResult | None = None
 
     def reset(self, at: int) -> None:
         """What somebody at the box does: it forgets all, and has another key."""
@@ -66,7 +66,7 @@ class VirtualBox:
     def _tick(self, at: int) -> int:
         return int((at - self._since) * (1 + self.rate))
 
-    def _write(self, kept: Kept, tick: int) -> None:
+    def _write(self, kept: PersistentState, tick: int) -> None:
         self._flash, self._written = kept, tick
 
     def lose_power(self, at: int) -> None:
@@ -104,29 +104,29 @@ class VirtualBox:
 
     def carry(self, said: Carry, at: int) -> bool:
         """Whether it was taken."""
-        return not self._ask(said, at, Taken).refused
+        return not self._ask(said, at, TakenMessage).refused
 
     def open(self, said: Open, at: int) -> Result:
         return self._ask(said, at, Result)
 
-    def fetch(self, said: Fetch, at: int) -> Entries:
-        return self._ask(said, at, Entries)
+    def fetch(self, said: Fetch, at: int) -> EntriesMessage:
+        return self._ask(said, at, EntriesMessage)
 
-    def enrol(self, said: Enrol, at: int) -> Enrolled:
-        return self._ask(said, at, Enrolled)
+    def enrol(self, said: Enrol, at: int) -> EnrolledMessage:
+        return self._ask(said, at, EnrolledMessage)
 
     def provision(self, said: Provision, at: int) -> bool:
         """Whether all of it was taken."""
-        return not self._ask(said, at, Taken).refused
+        return not self._ask(said, at, TakenMessage).refused
 
     def leave(self) -> None:
         """The phone has gone, and its link."""
         self._state = firmware.disconnect(self._state, 0)
 
     @property
-    def code(self) -> Code:
+    def code(self) -> BoxRefusalCode:
         """Why the last message was refused, which the wire does not always say."""
-        return Code.GOOD if self.last is None else self.last.code
+        return BoxRefusalCode.GOOD if self.last is None else self.last.code
 
     def forge(self, message: bytes) -> bytes:
         """The signature of who has opened the box by force, and has its key."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class AcceptedAssignment:
     """An assignment, as it was accepted."""
 
     id: int
@@ -33,10 +33,10 @@ class Grant:
 
 
 @dataclass(eq=False, slots=True)
-class Key:
+class IssuedPhoneKey:
     """A key that was issued to a phone; its grant is as it was then."""
 
-    grant: Grant
+    grant: AcceptedAssignment
     phone: str
     box: str  # the name, with the epoch
     issued: int
@@ -50,11 +50,11 @@ class Meeting(NamedTuple):
     """What a phone had when it met the server last, by assignment: its key, and the grant as it was then."""
 
     at: int
-    keys: dict[int, tuple[Key, Grant]]
+    keys: dict[int, tuple[IssuedPhoneKey, AcceptedAssignment]]
 
 
 @dataclass(slots=True)
-class Fitting:
+class InstalledBox:
     """A box that is enrolled, the car that it is in, and whether its service is in force."""
 
     name: str
@@ -67,15 +67,17 @@ class Books:
     """What holds by now; `limit` is None where the customer has none."""
 
     limit: int | None
-    grants: dict[int, Grant] = field(default_factory=dict[int, Grant])
+    grants: dict[int, AcceptedAssignment] = field(default_factory=dict[int, AcceptedAssignment])
     phones: dict[str, int] = field(default_factory=dict[str, int])  # those that are registered, with their users
-    boxes: dict[int, Fitting] = field(default_factory=dict[int, Fitting])  # by product
-    keys: dict[int, list[Key]] = field(default_factory=dict[int, list[Key]])  # all that were issued, by assignment
+    boxes: dict[int, InstalledBox] = field(default_factory=dict[int, InstalledBox])  # by product
+    keys: dict[int, list[IssuedPhoneKey]] = field(
+        default_factory=dict[int, list[IssuedPhoneKey]]
+    )  # all that were issued, by assignment
     met: dict[str, Meeting] = field(default_factory=dict[str, Meeting])
 
     # What is accepted
 
-    def put(self, grant: Grant, at: int) -> None:
+    def put(self, grant: AcceptedAssignment, at: int) -> None:
         """A new assignment, or one that was changed: keys that give more than it does are over."""
         self.grants[grant.id] = grant
         self._revoke((key for key in self.keys.get(grant.id, ()) if _gives_more(key, grant)), at)
@@ -106,7 +108,7 @@ class Books:
         """A box is in its next epoch, and its keys of before are over."""
         if product in self.boxes:
             self._revoke(self._of_box(product), at)
-        self.boxes[product] = Fitting(name, car)
+        self.boxes[product] = InstalledBox(name, car)
 
     # What is issued
 
@@ -114,7 +116,7 @@ class Books:
         """What this phone gets now."""
         due = [grant for grant in self.grants.values() if grant.user == self.phones.get(phone)]
         boxes = {box.car: box for box in self.boxes.values() if box.is_served}
-        held: dict[int, tuple[Key, Grant]] = {}
+        held: dict[int, tuple[IssuedPhoneKey, AcceptedAssignment]] = {}
         for grant in due:
             box = boxes.get(grant.car)
             if box is None or (grant.end is not None and grant.end <= at) or grant.start >= at + grant.lifetime:
@@ -123,7 +125,7 @@ class Books:
         self.met[phone] = Meeting(at, held)
         return self.met[phone]
 
-    def _newest(self, grant: Grant, phone: str, box: str, at: int) -> Key:
+    def _newest(self, grant: AcceptedAssignment, phone: str, box: str, at: int) -> IssuedPhoneKey:
         """The key that the phone has for this, or a new one where that is due."""
         issued = self.keys.setdefault(grant.id, [])
         own = [key for key in issued if (key.phone, key.box, key.revoked) == (phone, box, None)]
@@ -133,23 +135,23 @@ class Books:
             if same and at < key.issued + grant.renewable_after:
                 return key
         limit = grant.lifetime if self.limit is None else self.limit
-        key = Key(grant, phone, box, at, *grant.life(at), limit)
+        key = IssuedPhoneKey(grant, phone, box, at, *grant.life(at), limit)
         issued.append(key)
         return key
 
-    def _all(self) -> Iterable[Key]:
+    def _all(self) -> Iterable[IssuedPhoneKey]:
         return chain.from_iterable(self.keys.values())
 
-    def _of_box(self, product: int) -> Iterable[Key]:
+    def _of_box(self, product: int) -> Iterable[IssuedPhoneKey]:
         name = self.boxes[product].name
         return (key for key in self._all() if key.box == name)
 
-    def _revoke(self, keys: Iterable[Key], at: int) -> None:
+    def _revoke(self, keys: Iterable[IssuedPhoneKey], at: int) -> None:
         for key in keys:
             key.revoked = key.revoked or at
 
 
-def _gives_more(key: Key, grant: Grant) -> bool:
+def _gives_more(key: IssuedPhoneKey, grant: AcceptedAssignment) -> bool:
     return (
         (key.grant.car, key.grant.user) != (grant.car, grant.user)
         or key.begins < grant.start

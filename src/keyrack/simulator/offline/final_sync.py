@@ -6,7 +6,7 @@ from typing import Any
 
 from keyrack.offline_keys.message_fields import OPEN
 from keyrack.simulator.offline.manager import DAY, Manager
-from keyrack.simulator.offline.oracle import Done
+from keyrack.simulator.offline.oracle import BoxAction
 from keyrack.simulator.offline.world import World, seconds
 
 TYPES = {1: "CarOpened", 2: "CarClosed"}
@@ -41,7 +41,7 @@ async def check(world: World, manager: Manager) -> None:
             world.ledger.books.serve(product, world.at, is_served=True)
         await bring_home(world, manager, product)
         world.at += 60
-    told: dict[str, list[Done]] = {}
+    told: dict[str, list[BoxAction]] = {}
     rows = await world.client.rows("/events")
     for row in rows:
         told.setdefault(_box(row), []).append(_done(row))
@@ -53,7 +53,7 @@ async def check(world: World, manager: Manager) -> None:
         world.summary.disagreements.append(f"{forged} in logs were forged, {found} were reported")
 
 
-def _compare(world: World, name: str, done: list[Done], told: list[Done]) -> None:
+def _compare(world: World, name: str, done: list[BoxAction], told: list[BoxAction]) -> None:
     place = next((place for place, (one, other) in enumerate(zip(done, told, strict=False)) if one != other), None)
     if place is not None:
         where = f"number {place + 1} was {done[place]}, the server says {told[place]}"
@@ -76,7 +76,7 @@ def _box(row: dict[str, Any]) -> str:
     return row["userAgent"].removeprefix(AGENT).removesuffix(UNCERTAIN)
 
 
-def _done(row: dict[str, Any]) -> Done:
+def _done(row: dict[str, Any]) -> BoxAction:
     command = next(command for command, type in TYPES.items() if type == row["type"])
     is_certain = not row["userAgent"].endswith(UNCERTAIN)
-    return Done(command, row["userId"], row["carId"], seconds(row["utcDateTime"]), is_certain)
+    return BoxAction(command, row["userId"], row["carId"], seconds(row["utcDateTime"]), is_certain)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from keyrack.core.api_client.responses import ApiError
-from keyrack.simulator.offline.expected_state import Grant
+from keyrack.simulator.offline.expected_state import AcceptedAssignment
 from keyrack.simulator.offline.world import World, written
 
 HOUR, DAY = 3_600, 86_400
@@ -41,7 +41,7 @@ class Manager:
         await self._world.client.write("DELETE", "/installations", {"carId": car, "productId": product})
         self._world.ledger.books.take_out(product, self._world.at)
 
-    async def assign(self, car: int, user: int, start: int, end: int | None) -> Grant:
+    async def assign(self, car: int, user: int, start: int, end: int | None) -> AcceptedAssignment:
         """Give a car to a user. Raises `ApiError`."""
         world = self._world
         lifetime, renewable_after = world.random.choice(LIFETIMES)
@@ -51,7 +51,7 @@ class Manager:
         wanted |= {} if renewable_after is None else {"renewableAfter": renewable_after}
         assignment = await self._ask("PUT", "/assignments", wanted)
         renewable_after = lifetime // 2 if renewable_after is None else renewable_after
-        grant = Grant(assignment, car, user, start, end, lifetime, renewable_after)
+        grant = AcceptedAssignment(assignment, car, user, start, end, lifetime, renewable_after)
         world.ledger.books.put(grant, world.at)
         return grant
 
@@ -69,7 +69,7 @@ class Manager:
             raise NotDone(found["errorMessage"])
         return found["assignmentId"]
 
-    async def change(self, grant: Grant, **changes: int | None) -> None:
+    async def change(self, grant: AcceptedAssignment, **changes: int | None) -> None:
         """Change an assignment: `car`, `user`, `start` or `end`. Raises `ApiError`."""
         names = {"car": "carId", "user": "userId"}
         patch: list[dict[str, Any]] = []
@@ -82,7 +82,7 @@ class Manager:
         await self._ask("PATCH", f"/assignments/{grant.id}", patch)
         self._world.ledger.books.put(replace(grant, **changes), self._world.at)
 
-    async def end(self, grant: Grant) -> None:
+    async def end(self, grant: AcceptedAssignment) -> None:
         await self._ask("DELETE", f"/assignments/{grant.id}")
         self._world.ledger.books.end(grant.id, self._world.at)
 

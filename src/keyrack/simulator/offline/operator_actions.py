@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import LiteralString
 
-from keyrack.assignments.customer_lock import settle_all
+from keyrack.assignments.customer_lock import flush_all
 from keyrack.auth.password_hashing import Passwords
 from keyrack.core import secret_hashes
-from keyrack.core.api_client.credentials import Login, Server
+from keyrack.core.api_client.credentials import Login, ServerAddress
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
 from keyrack.db.encryption.bootstrap import open_vault
@@ -45,7 +45,7 @@ class Operator:
     settings: Settings
     customer: int
     sdk_key: str
-    server: Server
+    server: ServerAddress
     login: Login
 
     @classmethod
@@ -58,7 +58,7 @@ class Operator:
             await connection.execute(MANAGER, f"{USERNAME}-{customer}", hashed, customer)
             await connection.execute(API_KEY, secret_hashes.digest(api_key))
             await connection.execute(SDK_KEY, customer, secret_hashes.digest(sdk_key))
-        server = Server(f"{settings.public_url}/v3", api_key, customer, settings.brand)
+        server = ServerAddress(f"{settings.public_url}/v3", api_key, customer, settings.brand)
         return cls(db, settings, customer, sdk_key, server, Login(f"{USERNAME}-{customer}", password))
 
     async def box(self, serial: str) -> int:
@@ -74,7 +74,7 @@ class Operator:
     async def serve(self, product: int, *, is_served: bool) -> None:
         """`keyrack service change --terminate`, or `--reinstate`"""
         async with self.db.transaction() as connection:
-            await settle_all(self.db, connection, [self.customer], self.settings)
+            await flush_all(self.db, connection, [self.customer], self.settings)
             await connection.execute(SERVICE, self.customer, product, not is_served)
 
     async def rotate(self) -> None:

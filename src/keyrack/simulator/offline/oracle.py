@@ -10,31 +10,31 @@ from dataclasses import dataclass, field
 
 from keyrack.offline_keys.cose import Signed
 from keyrack.offline_keys.message_fields import KEY_SET, STATUS_LIST, TIME
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from keyrack.simulator.offline.box_knowledge import Knowledge
-from keyrack.simulator.offline.expected_state import Books, Key
-from keyrack.simulator.offline.summary import OWNER, Summary, ago
+from keyrack.simulator.offline.expected_state import Books, IssuedPhoneKey
+from keyrack.simulator.offline.summary import OWNER, ScenarioSummary, ago
 
 TOLERANCE = 300  # seconds, by which boxes take a key that is not good yet, or not any more
 FRESH = 300  # seconds for which the server tells a list again as it is
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class OpenAttempt:
     """Somebody stands at a box, and wants it opened (1) or closed (2)."""
 
     at: int
     by: str  # OWNER, or what kind of thief
     phone: str  # whose private key has answered
     product: int
-    key: Key | None  # the one that was shown; None: it was never issued so
+    key: IssuedPhoneKey | None  # the one that was shown; None: it was never issued so
     command: int
     counter: int
     is_answer: bool = True  # to the challenge of now, and as it was signed
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ExpectedDecision:
     """Whether the box must do it, and whether it may."""
 
     must: bool
@@ -43,7 +43,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class BoxAction:
     """What a box did: in whose right, and what o'clock it was there."""
 
     command: int
@@ -59,17 +59,17 @@ class Ledger:
 
     books: Books
     opens_uncertain: bool
-    summary: Summary
+    summary: ScenarioSummary
     boxes: dict[int, Knowledge] = field(default_factory=dict[int, Knowledge])
     counters: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     copied: set[str] = field(default_factory=set[str])  # phones whose private keys somebody else has, too
-    done: dict[str, list[Done]] = field(default_factory=dict[str, list[Done]])  # by box, in order
+    done: dict[str, list[BoxAction]] = field(default_factory=dict[str, list[BoxAction]])  # by box, in order
 
-    def judge(self, attempt: Attempt) -> Verdict:
+    def judge(self, attempt: OpenAttempt) -> ExpectedDecision:
         """What the document says to this, before it is tried."""
         key, box = attempt.key, self.boxes[attempt.product]
         if key is None or not attempt.is_answer:
-            return Verdict(must=False, may=False)
+            return ExpectedDecision(must=False, may=False)
         at = attempt.at
         evidence = max(key.issued, box.listed)
         until = min(key.expires, evidence + key.limit) + TOLERANCE + box.error(at)
@@ -81,9 +81,9 @@ class Ledger:
             and attempt.counter > self.counters.get((box.name, attempt.phone), -1)
             and self._takes_time(box)
         )
-        return Verdict(self._must(attempt, key, box), may, until)
+        return ExpectedDecision(self._must(attempt, key, box), may, until)
 
-    def _must(self, attempt: Attempt, key: Key, box: Knowledge) -> bool:
+    def _must(self, attempt: OpenAttempt, key: IssuedPhoneKey, box: Knowledge) -> bool:
         """Whether the phone has met the server lately enough, and nobody has taken its right since. What its key says
         of times does not count: that it is renewed early enough is what is promised."""
         at, met = attempt.at, self.books.met.get(attempt.phone)
@@ -98,7 +98,9 @@ class Ledger:
     def _takes_time(self, box: Knowledge) -> bool:
         return box.is_certain or self.opens_uncertain
 
-    def note(self, attempt: Attempt, verdict: Verdict, code: Code, done: Done | None) -> None:
+    def note(
+        self, attempt: OpenAttempt, verdict: ExpectedDecision, code: BoxRefusalCode, done: BoxAction | None
+    ) -> None:
         """What has come of it: `code` is the exact one, `done` what the lock did."""
         summary, box, at, key = self.summary, self.boxes[attempt.product], attempt.at, attempt.key
         summary.tried(attempt.by, code, is_done=done is not None)

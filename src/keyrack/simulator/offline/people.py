@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from keyrack.offline_keys.message_fields import CLOSE, OPEN
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from keyrack.simulator.offline.manager import DAY
-from keyrack.simulator.offline.phone import PhoneKey, VirtualPhone
+from keyrack.simulator.offline.phone import HeldPhoneKey, VirtualPhone
 from keyrack.simulator.offline.world import World
 
 HABITS = (0.6 * DAY, 0.6 * DAY, 0.6 * DAY, 1.5 * DAY, 4 * DAY, 9 * DAY)  # from one meeting to the next, on average
 
 
 @dataclass(slots=True)
-class Owner:
+class PhoneOwner:
     """A user with the phone that is in use now, or none."""
 
     user: int
@@ -28,11 +28,11 @@ class People:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    async def owner(self, user: int) -> Owner:
+    async def owner(self, user: int) -> PhoneOwner:
         """A user with a phone."""
-        return Owner(user, self._world.random.choice(HABITS), await self._world.new_phone(user))
+        return PhoneOwner(user, self._world.random.choice(HABITS), await self._world.new_phone(user))
 
-    async def meet(self, owner: Owner) -> None:
+    async def meet(self, owner: PhoneOwner) -> None:
         """The phone has a network for a while: it delivers what it brings home, and fetches what there is."""
         if owner.phone is None:
             return
@@ -56,7 +56,7 @@ class People:
         await phone.empty_pocket(random)
         phone.pocket = later
 
-    async def visit(self, owner: Owner) -> None:
+    async def visit(self, owner: PhoneOwner) -> None:
         """Stand at a box, open it, and close it some time later."""
         world, phone = self._world, owner.phone
         if phone is None or not phone.keys:
@@ -70,7 +70,7 @@ class People:
         else:
             world.happens("boxes found without power")
 
-    async def _meet_there(self, phone: VirtualPhone, key: PhoneKey) -> PhoneKey:
+    async def _meet_there(self, phone: VirtualPhone, key: HeldPhoneKey) -> HeldPhoneKey:
         """Where the phone has a network at the box, it meets the server there, and sets the box's clock; its key by
         then."""
         world = self._world
@@ -85,7 +85,7 @@ class People:
             world.happens("clocks set by a phone with a network")
         return now
 
-    def use(self, phone: VirtualPhone, key: PhoneKey) -> Code:
+    def use(self, phone: VirtualPhone, key: HeldPhoneKey) -> BoxRefusalCode:
         """As an app does: bring what is newer, open, close, take the log along."""
         world = self._world
         world.bring(phone, key.product)
@@ -93,20 +93,20 @@ class People:
             code, challenge, result = world.show(phone, key.product, key.raw, command)
             if result.entry:
                 phone.keep(world.boxes[key.product], challenge, result, world.at)
-            if code is not Code.GOOD:
+            if code is not BoxRefusalCode.GOOD:
                 break
             world.at += 60
         world.boxes[key.product].leave()
         return code
 
-    async def lose(self, owner: Owner) -> VirtualPhone | None:
+    async def lose(self, owner: PhoneOwner) -> VirtualPhone | None:
         """The phone is lost, for whoever finds it."""
         phone, owner.phone = owner.phone, None
         if phone is not None:
             self._world.happens("phones lost")
         return phone
 
-    async def replace(self, owner: Owner) -> None:
+    async def replace(self, owner: PhoneOwner) -> None:
         """The user gets another phone."""
         owner.phone = await self._world.new_phone(owner.user)
         await self._world.meet(owner.phone)

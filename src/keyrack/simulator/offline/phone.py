@@ -18,7 +18,7 @@ MOST = 200  # entries of one delivery
 
 
 @dataclass(frozen=True, slots=True)
-class PhoneKey:
+class HeldPhoneKey:
     """A key that the phone has, as the server told of it; times are seconds since 1970."""
 
     assignment: int
@@ -38,7 +38,7 @@ class VirtualPhone:
     sdk_key: str = field(default="", repr=False)  # of the app
     token: str = field(default="", repr=False)
     count: int = 0  # of the last answer
-    keys: dict[int, PhoneKey] = field(default_factory=dict[int, PhoneKey])  # by assignment
+    keys: dict[int, HeldPhoneKey] = field(default_factory=dict[int, HeldPhoneKey])  # by assignment
     key_set: bytes = b""
     carried: dict[str, list[bytes]] = field(default_factory=dict[str, list[bytes]])  # lists and receipts, by box
     pocket: list[bytes] = field(default_factory=list[bytes])  # entries on their way home
@@ -70,7 +70,7 @@ class VirtualPhone:
         """Have the keys that there are now, and what is to be carried; what the server says. Raises `ApiError`."""
         told = await self._call("GET", f"/sdk/keys?device={self.id}")
         self.keys = {
-            key["assignmentId"]: PhoneKey(key["assignmentId"], key["productId"], key["box"], octets(key["key"]))
+            key["assignmentId"]: HeldPhoneKey(key["assignmentId"], key["productId"], key["box"], octets(key["key"]))
             for key in told["keys"]
         }
         self.key_set = octets(told["keySet"])

@@ -12,7 +12,7 @@ from keyrack.simulator.offline.attackers import Loot, Thieves
 from keyrack.simulator.offline.box import VirtualBox
 from keyrack.simulator.offline.box_knowledge import Knowledge
 from keyrack.simulator.offline.manager import DAY, HOUR, Manager, NotDone
-from keyrack.simulator.offline.people import Owner, People
+from keyrack.simulator.offline.people import People, PhoneOwner
 from keyrack.simulator.offline.provisioning_tool import enrol
 from keyrack.simulator.offline.world import World
 
@@ -30,7 +30,7 @@ class Weeks:
     def __init__(self, world: World, weeks: float) -> None:
         self._world = world
         self._manager, self._people, self._thieves = Manager(world), People(world), Thieves(world)
-        self._owners: list[Owner] = []
+        self._owners: list[PhoneOwner] = []
         self._end = world.at + int(weeks * WEEK)
         self._queue: list[tuple[int, int, Act]] = []
         self._numbers = count()
@@ -203,7 +203,7 @@ class Weeks:
 
     async def _tend(self) -> None:
         """What the server's housekeeping does, often enough for this time."""
-        await status_list_slots.tend(self._world.operator.db, self._world.operator.settings)
+        await status_list_slots.recycle_slots(self._world.operator.db, self._world.operator.settings)
 
     # What thieves do
 

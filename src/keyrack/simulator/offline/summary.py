@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 OWNER = "owners"  # who tries to open, and is no thief
 WRONG = 10  # lines of each kind that are shown
 
 
 @dataclass(slots=True)
-class Summary:
+class ScenarioSummary:
     """Figures of one simulation; times are seconds."""
 
     weeks: float
@@ -38,7 +38,7 @@ class Summary:
     rights_refused: list[str] = field(default_factory=list[str])
     disagreements: list[str] = field(default_factory=list[str])
 
-    def tried(self, by: str, code: Code, *, is_done: bool) -> None:
+    def tried(self, by: str, code: BoxRefusalCode, *, is_done: bool) -> None:
         if by != OWNER:
             self.tries[by] += 1
             self.gains[by] += is_done

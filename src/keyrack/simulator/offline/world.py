@@ -10,16 +10,16 @@ from typing import Any
 
 from keyrack.core.api_client.session import Client
 from keyrack.offline_keys import cose
-from keyrack.offline_keys.box.opening import Effect
+from keyrack.offline_keys.box.opening import LockAction
 from keyrack.offline_keys.link_messages import Carry, Challenge, Open, Result
 from keyrack.offline_keys.message_fields import ENTRY, KEY_SET, RECEIPT, STATUS_LIST, TIME
-from keyrack.offline_keys.refusal_codes import Code
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from keyrack.simulator.offline.box import VirtualBox
-from keyrack.simulator.offline.expected_state import Key
+from keyrack.simulator.offline.expected_state import IssuedPhoneKey
 from keyrack.simulator.offline.operator_actions import Operator
-from keyrack.simulator.offline.oracle import Attempt, Done, Ledger
+from keyrack.simulator.offline.oracle import BoxAction, Ledger, OpenAttempt
 from keyrack.simulator.offline.phone import VirtualPhone
-from keyrack.simulator.offline.summary import OWNER, Summary
+from keyrack.simulator.offline.summary import OWNER, ScenarioSummary
 
 RECORDED = 0.2  # of what is said to boxes, that somebody listens to
 
@@ -36,13 +36,13 @@ class World:
     boxes: dict[int, VirtualBox] = field(default_factory=dict[int, VirtualBox])  # by product
     cars: list[int] = field(default_factory=list[int])
     users: list[int] = field(default_factory=list[int])
-    issued: dict[bytes, Key] = field(default_factory=dict[bytes, Key])
+    issued: dict[bytes, IssuedPhoneKey] = field(default_factory=dict[bytes, IssuedPhoneKey])
     heard: list[tuple[int, Open]] = field(default_factory=list[tuple[int, Open]])  # what thieves have recorded
     expected: Counter[str] = field(default_factory=Counter[str])  # reports on logs
     lists: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])  # that phones had, with the box
 
     @property
-    def summary(self) -> Summary:
+    def summary(self) -> ScenarioSummary:
         return self.ledger.summary
 
     def clock(self) -> datetime:
@@ -93,7 +93,7 @@ class World:
 
     def show(
         self, phone: VirtualPhone, product: int, raw: bytes, command: int, by: str = OWNER, *, count: int | None = None
-    ) -> tuple[Code, Challenge, Result]:
+    ) -> tuple[BoxRefusalCode, Challenge, Result]:
         """Show a key, and answer with the phone's private key; `count` is in the place of the usual counter."""
         challenge = self.challenge(product)
         if count is not None:
@@ -106,25 +106,25 @@ class World:
 
     def say(
         self, product: int, said: Open, phone: VirtualPhone, command: int, by: str, *, is_answer: bool = True
-    ) -> tuple[Code, Result]:
+    ) -> tuple[BoxRefusalCode, Result]:
         """Say to a box what is to open it; the exact code, and the result."""
         box = self.boxes[product]
         key = self.issued.get(said.key)
-        attempt = Attempt(self.at, by, phone.id, product, key, command, phone.count, is_answer)
+        attempt = OpenAttempt(self.at, by, phone.id, product, key, command, phone.count, is_answer)
         verdict = self.ledger.judge(attempt)
         result = box.open(said, self.at)
-        effect = Effect.NONE if box.last is None else box.last.effect
+        effect = LockAction.NONE if box.last is None else box.last.effect
         self.ledger.note(attempt, verdict, box.code, _done(effect, key, result))
         return box.code, result
 
 
-def _done(effect: Effect, key: Key | None, result: Result) -> Done | None:
+def _done(effect: LockAction, key: IssuedPhoneKey | None, result: Result) -> BoxAction | None:
     """What the lock did, and in whose right."""
-    if effect is Effect.NONE:
+    if effect is LockAction.NONE:
         return None
     entry = cose.read(result.entry, ENTRY).claims
     user, car = (0, 0) if key is None else (key.grant.user, key.grant.car)
-    return Done(int(effect), user, car, entry["iat"], bool(entry["certain"]))
+    return BoxAction(int(effect), user, car, entry["iat"], bool(entry["certain"]))
 
 
 def _shown(key: dict[str, Any]) -> tuple[str, int, int, int]:

@@ -11,21 +11,21 @@ from typing import Annotated, Any, Literal, LiteralString
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from keyrack.api.endpoint import FROM_DEVICES, Endpoints
-from keyrack.api.exchange import Answer, Request, answer, created
+from keyrack.api.exchange import Request, Response, answer, created
 from keyrack.api.schema.field_errors import blank
 from keyrack.api.schema.request_body import (
-    Grant,
     Int32,
     Latitude,
     Longitude,
     LongText,
     Moment,
+    StrictBody,
     WallClock,
-    no_valid,
+    invalid_member,
     wall_clock,
 )
 from keyrack.auth.device_keys import Scope
-from keyrack.core.error_codes import Reason
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import BadRequest, NotFound, Refusal
 from keyrack.core.metrics.catalog import EVENTS
 from keyrack.core.settings import Settings
@@ -39,7 +39,7 @@ from keyrack.telemetry.json_lines import INVALID_LINES, Invalid, NotALine, Repor
 
 endpoints = Endpoints("Events", "events")
 
-NO_EVENT = Reason(
+NO_EVENT = ErrorCode(
     "event-not-found",
     "Unable to find an event for the given eventId which is assigned to the given customerId.",
     "Use an id that GET /cars/{carId}/events returns.",
@@ -86,7 +86,7 @@ from judged j left join new using (n) left join counter on true order by j.n
 ALONE: LiteralString = "select from event_counter where customer_id = $1 for update"
 
 
-class NewEvent(Grant):
+class NewEvent(StrictBody):
     date_time: WallClock
     utc_date_time: Moment
     user_id: Int32
@@ -113,7 +113,7 @@ class DeliveredEvents(Delivered):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReportedEvent:
     """An event and who tells of it: `client_id` names it, a `unit` may only tell of the car that it is in."""
 
     event: NewEvent
@@ -122,14 +122,16 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedEventBody:
     """The number of an event, and whether it had been recorded before."""
 
     id: int
     known: bool = False
 
 
-async def record(db: Database, customer: int, parts: Sequence[Sequence[Told]]) -> list[list[Recorded | Refusal]]:
+async def record(
+    db: Database, customer: int, parts: Sequence[Sequence[ReportedEvent]]
+) -> list[list[RecordedEventBody | Refusal]]:
     """Record the events of several callers in one transaction; a client's id that comes again gets its old number."""
     first: dict[str, int] = {}  # client's id -> where it stands among `rows`
     rows: list[tuple[Any, ...]] = []
@@ -156,13 +158,13 @@ async def record(db: Database, customer: int, parts: Sequence[Sequence[Told]]) -
     else:
         found = await db.fetch(RECORD, customer, *columns)
 
-    def result(place: int, again: bool) -> Recorded | Refusal:
+    def result(place: int, again: bool) -> RecordedEventBody | Refusal:
         row = found[place]
         if row["known"] is not None:
-            return Recorded(row["known"], known=True)
+            return RecordedEventBody(row["known"], known=True)
         if not row["car"]:
             return NotFound(NO_CAR)
-        return Recorded(row["id"], again) if row["user"] else NotFound(NO_USER)
+        return RecordedEventBody(row["id"], again) if row["user"] else NotFound(NO_USER)
 
     return [[result(*at) for at in part] for part in places]
 
@@ -176,14 +178,14 @@ async def record(db: Database, customer: int, parts: Sequence[Sequence[Told]]) -
     status=201,
     shows=ONE_EVENT,
     refuses={
-        400: tuple(no_valid(CREATE_EVENT, member) for member in ("type", "dateTime", "utcDateTime", "userAgent")),
+        400: tuple(invalid_member(CREATE_EVENT, member) for member in ("type", "dateTime", "utcDateTime", "userAgent")),
         404: (NO_CAR, NO_USER),
     },
 )
-async def create(request: Request, event: NewEvent) -> Answer:
+async def create(request: Request, event: NewEvent) -> Response:
     if is_blank(event.user_agent):
-        raise BadRequest(no_valid(CREATE_EVENT, "userAgent"), errors=[blank("/userAgent")])
-    (result,) = await request.batches.put(record, request.customer, [Told(event)])
+        raise BadRequest(invalid_member(CREATE_EVENT, "userAgent"), errors=[blank("/userAgent")])
+    (result,) = await request.batches.put(record, request.customer, [ReportedEvent(event)])
     if isinstance(result, Refusal):
         EVENTS.add("refused")
         raise result
@@ -199,7 +201,7 @@ async def create(request: Request, event: NewEvent) -> Answer:
     device=Scope.EVENTS,
     **FROM_DEVICES,
 )
-async def deliver(request: Request, settings: Settings) -> Answer:
+async def deliver(request: Request, settings: Settings) -> Response:
     report, numbered = Report(settings.ingest_refused), list[Numbered]()
     unit = request.device and request.device.product
     try:
@@ -226,13 +228,13 @@ async def deliver(request: Request, settings: Settings) -> Answer:
 
 def _parts(
     values: Iterable[tuple[int, Any]], report: Report, unit: int | None, settings: Settings
-) -> Iterable[list[tuple[int, Told]]]:
+) -> Iterable[list[tuple[int, ReportedEvent]]]:
     """The events among the lines, a few at a time; what is none is refused. A part may be empty."""
-    part: list[tuple[int, Told]] = []
+    part: list[tuple[int, ReportedEvent]] = []
     for count, (line, value) in enumerate(values, 1):
         try:
             event = _event(value, settings)
-            part.append((line, Told(event, _named(event.client_id, unit), unit)))
+            part.append((line, ReportedEvent(event, _named(event.client_id, unit), unit)))
         except ValidationError as error:
             report.refuse(line, explained(error))
         except Invalid as reason:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from keyrack.api.endpoint import FROM_DEVICES, Endpoints
-from keyrack.api.exchange import Answer, Request, answer
+from keyrack.api.exchange import Request, Response, answer
 from keyrack.auth.device_keys import Scope
 from keyrack.core.errors import BadRequest
 from keyrack.telemetry.ingest import Telemetry
@@ -47,7 +47,7 @@ def shown(report: Report) -> dict[str, Any]:
     device=Scope.TELEMETRY,
     **FROM_DEVICES,
 )
-async def deliver(request: Request, telemetry: Telemetry) -> Answer:
+async def deliver(request: Request, telemetry: Telemetry) -> Response:
     try:
         report = await telemetry.ingest(request.customer, request.body, only=request.device and request.device.names)
     except NotALine as reason:

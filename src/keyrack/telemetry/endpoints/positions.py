@@ -8,8 +8,16 @@ from pydantic import Field
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import TAGGED, Endpoints
-from keyrack.api.exchange import Answer, Request
-from keyrack.api.query_parameters import TIME_RANGE, TOO_LONG_RANGE, Parameter, at_most, given, time_range, whole_number
+from keyrack.api.exchange import Request, Response
+from keyrack.api.query_parameters import (
+    TIME_RANGE,
+    TOO_LONG_RANGE,
+    QueryParameter,
+    at_most,
+    given,
+    time_range,
+    whole_number,
+)
 from keyrack.api.schema.fields import utc
 from keyrack.api.schema.request_body import Body, Id, Int32, Latitude, Longitude, Moment
 from keyrack.core.error_codes import EMPTY_RANGE
@@ -90,7 +98,7 @@ class Track(Body):
     points: list[TrackPoint]
 
 
-POINTS = Parameter(
+POINTS = QueryParameter(
     "points", whole_number, "So many points at most; without it as many as there may be.",
     {"type": "integer", "minimum": 1},
 )  # fmt: skip
@@ -109,14 +117,14 @@ TRACK_OPTIONS = (*TIME_RANGE, POINTS)
     refuses={400: (EMPTY_RANGE, TOO_LONG_RANGE), 404: (NO_CAR,)},
     ours=True,
 )
-async def track(request: Request, settings: Settings) -> Answer:
+async def track(request: Request, settings: Settings) -> Response:
     options = given(request.query, TRACK_OPTIONS)
     since, until = time_range(options, settings.track_days)
     points = at_most(options, "points", settings.track_points)
     body = await request.db.fetchval(TRACK, request.customer, *request.ids, since, until, points)
     if body is None:
         raise NotFound(NO_CAR)
-    return conditional_requests.made(request, body)
+    return conditional_requests.created_response(request, body)
 
 
 # Each reading in the bucket of its time; $5 buckets share the time evenly, and those without a reading are left out.
@@ -220,7 +228,7 @@ class Samples(Body):
     series: Annotated[dict[str, list[Bucket]], Field(description="By the names of `fields`.")]
 
 
-FIELDS = Parameter(
+FIELDS = QueryParameter(
     "fields", _fields, "The members of telemetry, with commas; without it all of which readings are kept.",
     {"type": "string", "examples": ["odometer", "fuelLevelPercent,batteryVoltage"]},
 )  # fmt: skip
@@ -239,7 +247,7 @@ SAMPLES_OPTIONS = (FIELDS, *TIME_RANGE, POINTS)
     refuses={400: (EMPTY_RANGE, TOO_LONG_RANGE), 404: (NO_CAR,)},
     ours=True,
 )
-async def samples(request: Request, settings: Settings) -> Answer:
+async def samples(request: Request, settings: Settings) -> Response:
     options = given(request.query, SAMPLES_OPTIONS)
     since, until = time_range(options, settings.track_days)
     points = at_most(options, "points", settings.sample_points)
@@ -247,4 +255,4 @@ async def samples(request: Request, settings: Settings) -> Answer:
     body = await request.db.fetchval(SAMPLES, request.customer, *request.ids, since, until, points, fields)
     if body is None:
         raise NotFound(NO_CAR)
-    return conditional_requests.made(request, body)
+    return conditional_requests.created_response(request, body)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import TAGGED, Endpoints
-from keyrack.api.exchange import Answer, Request, answer
+from keyrack.api.exchange import Request, Response, answer
 from keyrack.api.schema.event_types import TAKEN
 from keyrack.api.schema.request_body import Body
 
@@ -30,7 +30,7 @@ class KindListed(Body):
     headers=TAGGED,
     ours=True,
 )
-async def kinds(request: Request) -> Answer:
+async def kinds(request: Request) -> Response:
     told = [
         {
             "kind": kind.name,

@@ -11,32 +11,43 @@ from pydantic import AfterValidator, Field, TypeAdapter
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import Endpoints, Parent
-from keyrack.api.exchange import NO_CONTENT, Answer, Request, answer
+from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.path_ids import path_number
-from keyrack.api.rate_limits import Limit
+from keyrack.api.rate_limits import RateLimit
 from keyrack.api.schema import event_types
-from keyrack.api.schema.request_body import Body, Int32, Kind, Moment, Patch, checked, exact, no_valid, patched, stamp
-from keyrack.core.error_codes import EMPTY_RANGE, RATE_LIMITED, Fault, Reason
+from keyrack.api.schema.request_body import (
+    Body,
+    Int32,
+    Kind,
+    Moment,
+    Patch,
+    apply_patch,
+    format_timestamp,
+    format_timestamp_exact,
+    invalid_member,
+    validate_body,
+)
+from keyrack.core.error_codes import EMPTY_RANGE, RATE_LIMITED, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound
 from keyrack.core.settings import Settings
-from keyrack.db.encryption.cipher import Vault
+from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.worker_wakeup import DELIVER
 from keyrack.webhooks import outbox, subscriptions
 from keyrack.webhooks.outcome_payload import DELIVERY, DELIVERY_LISTED, WEBHOOK
 
 endpoints = Endpoints("Webhooks", "webhooks")
 
-NO_WEBHOOK = Reason(
+NO_WEBHOOK = ErrorCode(
     "webhook-not-found",
     "Unable to find a webhook for the given webhookId which is assigned to the given customerId.",
     "Use an id that GET /webhooks returns for this customer.",
 )
-NO_DELIVERY = Reason(
+NO_DELIVERY = ErrorCode(
     "delivery-not-found",
     "Unable to find a delivery for the given deliveryId which is assigned to the given webhookId.",
     "Use an id that GET /webhooks/{webhookId}/deliveries returns; old ones are forgotten.",
 )
-DISABLED = Reason(
+DISABLED = ErrorCode(
     "webhook-disabled", "The webhook is disabled. Enable it first.", "Enable it: PATCH /webhooks/{webhookId}."
 )
 CREATE = "create webhook"
@@ -71,7 +82,7 @@ def checked_url(url: str) -> str:
 
 
 Url = Annotated[str, Field(max_length=2_000), AfterValidator(checked_url)]
-TOO_MANY = Reason(
+TOO_MANY = ErrorCode(
     "too-many-webhooks",
     "The customer has as many webhooks as it may have. Remove one first.",
     "Remove one, or change it: PATCH /webhooks/{webhookId}.",
@@ -117,7 +128,7 @@ class Replayed(Body):
     next: Moment | None
 
 
-class Changed(Body):
+class PatchedWebhook(Body):
     """What a patch may leave behind: each member checked as in a new webhook, with its default where it is removed."""
 
     url: Url = ""
@@ -126,7 +137,7 @@ class Changed(Body):
     enabled: bool = True
 
 
-CHANGED = TypeAdapter(Changed)
+CHANGED = TypeAdapter(PatchedWebhook)
 
 
 @endpoints.put(
@@ -139,12 +150,12 @@ CHANGED = TypeAdapter(Changed)
     shows=ONE_WEBHOOK,
     secret=True,
     refuses={
-        400: (no_valid(CREATE, "url"), no_valid(CREATE, "secret"), no_valid(CREATE, "kinds")),
+        400: (invalid_member(CREATE, "url"), invalid_member(CREATE, "secret"), invalid_member(CREATE, "kinds")),
         409: (TOO_MANY,),
     },
     ours=True,
 )
-async def create(request: Request, webhook: NewWebhook, settings: Settings, vault: Vault) -> Answer:
+async def create(request: Request, webhook: NewWebhook, settings: Settings, vault: Encryption) -> Response:
     async with request.db.transaction() as connection:
         added = await subscriptions.add(
             connection, vault, request.customer, webhook.url, webhook.secret,
@@ -163,13 +174,16 @@ async def create(request: Request, webhook: NewWebhook, settings: Settings, vaul
     what=UPDATE,
     shows=ONE_WEBHOOK,
     compares=WEBHOOK,
-    refuses={400: tuple(no_valid(UPDATE, name) for name in ("url", "secret", "kinds", "enabled")), 404: (NO_WEBHOOK,)},
+    refuses={
+        400: tuple(invalid_member(UPDATE, name) for name in ("url", "secret", "kinds", "enabled")),
+        404: (NO_WEBHOOK,),
+    },
     ours=True,
 )
-async def update(request: Request, patch: list[WebhookPatch], vault: Vault) -> Answer:
+async def update(request: Request, patch: list[WebhookPatch], vault: Encryption) -> Response:
     # A member that is removed gets its default; only the url has none
-    given = {name: value for name, value in patched(patch, UPDATE).items() if value is not None or name == "url"}
-    whole: dict[str, Any] = checked(CHANGED, json.dumps(given).encode(), UPDATE, patch=patch).model_dump()
+    given = {name: value for name, value in apply_patch(patch, UPDATE).items() if value is not None or name == "url"}
+    whole: dict[str, Any] = validate_body(CHANGED, json.dumps(given).encode(), UPDATE, patch=patch).model_dump()
     changes = {step.path[1:]: whole[step.path[1:]] for step in patch}
     async with request.db.transaction() as connection:
         await conditional_requests.compare(connection, request, WEBHOOK, NO_WEBHOOK)
@@ -187,8 +201,8 @@ async def update(request: Request, patch: list[WebhookPatch], vault: Vault) -> A
     refuses={404: (NO_WEBHOOK,)},
     ours=True,
 )
-async def delete(request: Request) -> Answer:
-    async with conditional_requests.unchanged(request, WEBHOOK, NO_WEBHOOK) as statements:
+async def delete(request: Request) -> Response:
+    async with conditional_requests.with_if_match(request, WEBHOOK, NO_WEBHOOK) as statements:
         if await statements.fetchval(subscriptions.DELETE, request.customer, *request.ids) is None:
             raise NotFound(NO_WEBHOOK)
     return NO_CONTENT
@@ -203,7 +217,7 @@ async def delete(request: Request) -> Answer:
     refuses={404: (NO_WEBHOOK,)},
     ours=True,
 )
-async def rotate_secret(request: Request, settings: Settings, vault: Vault) -> Answer:
+async def rotate_secret(request: Request, settings: Settings, vault: Encryption) -> Response:
     async with request.db.transaction() as connection:
         rotated = await subscriptions.rotate(
             connection, vault, request.customer, request.ids[0], settings.webhook_overlap
@@ -211,7 +225,7 @@ async def rotate_secret(request: Request, settings: Settings, vault: Vault) -> A
     if rotated is None:
         raise NotFound(NO_WEBHOOK)
     secret, until = rotated
-    told = {"signingSecret": secret, "oldSigningSecretUntil": stamp(until)}
+    told = {"signingSecret": secret, "oldSigningSecretUntil": format_timestamp(until)}
     return answer(told, headers={"Cache-Control": "no-store"})
 
 
@@ -222,7 +236,7 @@ async def rotate_secret(request: Request, settings: Settings, vault: Vault) -> A
     refuses={404: (NO_WEBHOOK,), 409: (DISABLED,), 429: (RATE_LIMITED,)},
     ours=True,
 )
-async def test(request: Request, settings: Settings) -> Answer:
+async def test(request: Request, settings: Settings) -> Response:
     headers = await _taken(request, settings)
     id = await request.db.fetchval(outbox.SEND_TEST, request.customer, *request.ids)
     if id is None:
@@ -238,13 +252,13 @@ async def test(request: Request, settings: Settings) -> Answer:
     convert={"deliveryId": path_number},
     ours=True,
 )
-async def replay(request: Request, settings: Settings) -> Answer:
+async def replay(request: Request, settings: Settings) -> Response:
     headers = await _taken(request, settings)
     if not await outbox.replay(request.db, request.customer, *request.ids):
         await _limit(settings).give_back(request.db, request.customer)
         raise NotFound(NO_DELIVERY)
     request.announce(DELIVER)
-    return Answer(204, headers=headers)
+    return Response(204, headers=headers)
 
 
 @endpoints.post(
@@ -254,19 +268,24 @@ async def replay(request: Request, settings: Settings) -> Answer:
     what=REPLAY,
     status=200,
     answers=Replayed,
-    refuses={400: (no_valid(REPLAY, "from"), EMPTY_RANGE), 404: (NO_WEBHOOK,), 409: (DISABLED,), 429: (RATE_LIMITED,)},
+    refuses={
+        400: (invalid_member(REPLAY, "from"), EMPTY_RANGE),
+        404: (NO_WEBHOOK,),
+        409: (DISABLED,),
+        429: (RATE_LIMITED,),
+    },
     ours=True,
 )
-async def replay_range(request: Request, wanted: TimeRange, settings: Settings) -> Answer:
+async def replay_range(request: Request, wanted: TimeRange, settings: Settings) -> Response:
     until = wanted.to or datetime.now(UTC)
     if until <= wanted.since:
-        raise BadRequest(EMPTY_RANGE, errors=[Fault("out-of-range", EMPTY_RANGE.text, "/to")])
+        raise BadRequest(EMPTY_RANGE, errors=[FieldError("out-of-range", EMPTY_RANGE.text, "/to")])
     headers = await _taken(request, settings)
     count, following = await outbox.replay_range(
         request.db, request.customer, request.ids[0], wanted.since, until, undelivered=wanted.undelivered
     )
     request.announce(DELIVER)
-    return answer({"count": count, "next": following and exact(following)}, headers=headers)
+    return answer({"count": count, "next": following and format_timestamp_exact(following)}, headers=headers)
 
 
 async def _taken(request: Request, settings: Settings) -> dict[str, str]:
@@ -279,5 +298,5 @@ async def _taken(request: Request, settings: Settings) -> dict[str, str]:
     return await _limit(settings).take(request.db, request.customer)
 
 
-def _limit(settings: Settings) -> Limit:
-    return Limit("webhooks", settings.webhook_replay_rate, settings.webhook_replay_burst)
+def _limit(settings: Settings) -> RateLimit:
+    return RateLimit("webhooks", settings.webhook_replay_rate, settings.webhook_replay_burst)

@@ -2,7 +2,7 @@
 
 from alembic import op
 
-from keyrack.db.migrations.audit_triggers import Recorded
+from keyrack.db.migrations.audit_triggers import AuditedTable
 
 revision = "0026"
 down_revision = "0025"
@@ -62,8 +62,8 @@ def _groups(item: str, id: str = "") -> str:
     )
 
 
-def _member(item: str) -> Recorded:
-    return Recorded(
+def _member(item: str) -> AuditedTable:
+    return AuditedTable(
         f"group_{item}", "group", "{r}.group_id::text", ("customer_id", "group_id", f"{item}_id"),
         {f"{item}Id": f"{{r}}.{item}_id"}, groups="array[{r}.group_id]", created=f"{item}Added",
         deleted=f"{item}Removed",
@@ -72,23 +72,23 @@ def _member(item: str) -> Recorded:
 
 PERSON = "left join person p on p.user_id = {r}.user_id"
 TABLES = (
-    Recorded(
+    AuditedTable(
         "customer", "customer", "{r}.customer_id::text", ("customer_id",),
         {"name": "{r}.name", "historyDays": "{r}.history_days", "keepsPositions": "{r}.keeps_positions"},
     ),
-    Recorded(
+    AuditedTable(
         "car", "car", "{r}.car_id::text", ("customer_id", "car_id"),
         {"name": "{r}.name", "description": "{r}.description", "vin": "{r}.vin", "licensePlate": "{r}.license_plate",
          "brand": "{r}.brand", "model": "{r}.model"},
         groups=_groups("car"),
     ),
     # A person belongs to no customer: it comes and goes by being one's user, and is changed in the log of each
-    Recorded(
+    AuditedTable(
         "customer_user", "user", "{r}.user_id::text", ("customer_id", "user_id"),
         {"emailAddress": "p.email_address", "firstName": "p.first_name", "lastName": "p.last_name", "type": "p.type"},
         groups=_groups("user"), beside=PERSON,
     ),
-    Recorded(
+    AuditedTable(
         "product", "product", "{r}.product_id::text", ("customer_id", "product_id"),
         {"uniqueId": "{r}.unique_id", "serialNumber": "{r}.serial_number", "sapNumber": "{r}.sap_number",
          "type": "{r}.kind", "dongleTerminated": _time("dongle_terminated_at"), "carId": "{r}.car_id"},
@@ -100,7 +100,7 @@ TABLES = (
             "iq.uninstalled": "n.kind = 'IQ' and o.car_id is not null and n.car_id is null",
         },
     ),
-    Recorded(
+    AuditedTable(
         "service", "service", "{r}.service_id::text", ("customer_id", "service_id"),
         {"name": "{r}.name", "productId": "{r}.product_id", "isTerminated": "{r}.is_terminated",
          "terminated": _time("terminated_at"), "terminationCause": "{r}.termination_cause"},
@@ -111,7 +111,7 @@ TABLES = (
             "service.unpaired": "o.product_id is not null and n.product_id is null",
         },
     ),
-    Recorded(
+    AuditedTable(
         "contract", "contract", "{r}.service_id::text", ("customer_id", "service_id"),
         {"orderNumber": "{r}.order_number", "documentNumber": "{r}.document_number",
          "orderPosition": "{r}.order_position", "start": _time("starts_at"), "end": _time("ends_at"),
@@ -119,7 +119,7 @@ TABLES = (
          "unitOfNotice": "{r}.unit_of_notice"},
         groups=_groups("service"),
     ),
-    Recorded(
+    AuditedTable(
         "assignment", "assignment", "{r}.assignment_id::text", ("customer_id", "assignment_id"),
         {"carId": "{r}.car_id", "userId": "{r}.user_id", "start": _time("starts_at"), "end": _time("ends_at"),
          "lifetime": "{r}.lifetime", "renewableAfter": "{r}.renewable_after"},
@@ -128,61 +128,61 @@ TABLES = (
         " order by 1)",
         who="acting_on({r}.customer_id, {r}.assignment_id)",
     ),
-    Recorded(
+    AuditedTable(
         "fleet_group", "group", "{r}.group_id::text", ("customer_id", "group_id"), {"name": "{r}.name"},
         groups="array[{r}.group_id]",
     ),
     *map(_member, ("car", "product", "service", "user")),
-    Recorded(
+    AuditedTable(
         "webhook", "webhook", "{r}.webhook_id::text", ("customer_id", "webhook_id"),
         {"url": "{r}.url", "kinds": "{r}.kinds", "isEnabled": "{r}.is_enabled", "disabledReason": "{r}.disabled_reason",
          "oldSigningSecretUntil": _time("old_signing_secret_until")},
         {"secret": "{r}.secret", "signingSecret": "{r}.signing_secret"},
     ),
-    Recorded(
+    AuditedTable(
         "device_key", "deviceKey", "{r}.device_key_id::text", ("customer_id", "device_key_id"),
         {"name": "{r}.name", "productId": "{r}.product_id", "isGateway": "{r}.is_gateway", "scopes": "{r}.scopes",
          "revoked": _time("revoked_at")},
         {"key": "{r}.hash"},
     ),
-    Recorded(
+    AuditedTable(
         "sdk_key", "sdkKey", "{r}.sdk_key_id::text", ("customer_id", "sdk_key_id"),
         {"name": "{r}.name", "revoked": _time("revoked_at")}, {"key": "{r}.hash"},
     ),
-    Recorded(
+    AuditedTable(
         "manager_customer", "manager", "{r}.manager_id::text", ("customer_id", "manager_id"),
         {"username": "p.username"}, created="granted", deleted="withdrawn",
         beside="left join manager p on p.manager_id = {r}.manager_id",
     ),
     # The installation's own
-    Recorded(
+    AuditedTable(
         "manager", "manager", "{r}.manager_id::text", ("manager_id",),
         {"username": "{r}.username", "isDisabled": "{r}.is_disabled", "signOuts": "{r}.sign_outs"},
         {"password": "{r}.password_hash"}, customer="0",
     ),
-    Recorded(
+    AuditedTable(
         "api_key", "apiKey", "{r}.api_key_id::text", ("api_key_id",),
         {"name": "{r}.name", "expires": _time("expires_at"), "revoked": _time("revoked_at")}, {"key": "{r}.hash"},
         customer="0",
     ),
-    Recorded(
+    AuditedTable(
         "signing_key", "signingKey", "{r}.kid", ("kid",), {"revoked": _time("revoked_at")},
         {"privateKey": "{r}.private_key"}, customer="0",
     ),
-    Recorded(
+    AuditedTable(
         "brand_key", "brandKey", "{r}.brand_key_id::text", ("brand_key_id",),
         {"brand": "{r}.brand", "boxName": "{r}.box_name", "boxSapNumber": "{r}.box_sap_number",
          "keyFormId": "{r}.key_form_id"},
         customer="0",
     ),
-    Recorded(
+    AuditedTable(
         "key_form", "keyForm", "{r}.key_form_id::text", ("key_form_id",),
         {"name": "{r}.name", "imageUrl": "{r}.image_url", "drawing": "{r}.drawing"}, customer="0",
     ),
 )  # fmt: skip
 
 # A person comes and goes by being a customer's user, which is recorded of that row
-OF_PERSON = Recorded(
+OF_PERSON = AuditedTable(
     "person", "user", "{r}.user_id::text", ("user_id",),
     {"emailAddress": "{r}.email_address", "firstName": "{r}.first_name", "lastName": "{r}.last_name",
      "type": "{r}.type"},

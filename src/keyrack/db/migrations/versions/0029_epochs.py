@@ -4,7 +4,7 @@ its customer wants that; what was before stays provable."""
 from alembic import op
 
 from keyrack.db.migrations import module, statements
-from keyrack.db.migrations.audit_triggers import Recorded
+from keyrack.db.migrations.audit_triggers import AuditedTable
 
 revision = "0029"
 down_revision = "0028"
@@ -42,7 +42,7 @@ COLUMNS = (
     "alter table customer add constraint customer_changes_days_check"
     " check (changes_days in (100, 400, 800, 3660)) not valid",
 )
-CUSTOMER = Recorded(
+CUSTOMER = AuditedTable(
     "customer", "customer", "{r}.customer_id::text", ("customer_id",),
     {"name": "{r}.name", "historyDays": "{r}.history_days", "keepsPositions": "{r}.keeps_positions",
      "changesDays": "{r}.changes_days"},

@@ -3,7 +3,7 @@
 from alembic import op
 
 from keyrack.db.migrations import module
-from keyrack.db.migrations.audit_triggers import Recorded
+from keyrack.db.migrations.audit_triggers import AuditedTable
 
 revision = "0031"
 down_revision = "0030"
@@ -27,7 +27,7 @@ NOTE = (
 )
 # How somebody has signed in (RFC 8176): until now by a password
 AMR = "alter table session add column amr text[] not null default '{pwd}'"
-RECORDED = Recorded(
+RECORDED = AuditedTable(
     "manager_role", "role", "{r}.manager_id::text", ("customer_id", "manager_id"),
     {"managerId": "{r}.manager_id", "role": "{r}.role", "isLimited": "{r}.is_limited"},
     created="granted", deleted="withdrawn",
@@ -39,7 +39,7 @@ select customer_id, manager_id, 'Owner' from manager_customer order by 1, 2
 """
 
 
-def tables() -> list[Recorded]:
+def tables() -> list[AuditedTable]:
     """Of what the state is compared with the log."""
     customer = module("0029").CUSTOMER
     return [customer if one.table == customer.table else one for one in module("0026").TABLES] + [RECORDED]

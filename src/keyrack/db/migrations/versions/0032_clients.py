@@ -3,7 +3,7 @@
 from alembic import op
 
 from keyrack.db.migrations import module
-from keyrack.db.migrations.audit_triggers import Recorded
+from keyrack.db.migrations.audit_triggers import AuditedTable
 
 revision = "0032"
 down_revision = "0031"
@@ -81,17 +81,17 @@ def _time(column: str) -> str:
 
 
 RECORDED = (
-    Recorded(
+    AuditedTable(
         "client", "client", "{r}.client_id::text", ("client_id",),
         {"name": "{r}.name", "isDisabled": "{r}.is_disabled", "expires": _time("expires_at")},
         customer="coalesce({r}.managed_by, 0)",
     ),
-    Recorded(
+    AuditedTable(
         "client_customer", "scopes", "{r}.client_id::text", ("customer_id", "client_id"),
         {"clientId": "{r}.client_id", "scopes": "{r}.scopes"},
         created="granted", deleted="withdrawn",
     ),
-    Recorded(
+    AuditedTable(
         "client_secret", "clientSecret", "{r}.client_secret_id::text", ("client_secret_id",),
         {"clientId": "{r}.client_id"}, {"secret": "{r}.hash"}, customer="coalesce({r}.managed_by, 0)",
     ),
@@ -117,7 +117,7 @@ end $$
 """
 
 
-def tables() -> list[Recorded]:
+def tables() -> list[AuditedTable]:
     """Of what the state is compared with the log."""
     return [*module("0031").tables(), *RECORDED]
 

@@ -3,7 +3,7 @@
 from alembic import op
 
 from keyrack.db.migrations import module
-from keyrack.db.migrations.audit_triggers import Recorded
+from keyrack.db.migrations.audit_triggers import AuditedTable
 
 revision = "0033"
 down_revision = "0032"
@@ -60,7 +60,7 @@ INDEXES = (
     "create unique index password_link_hash on password_link (hash)",
     "create index mail_due on mail (due_at, mail_id)",
 )
-RECORDED = Recorded(
+RECORDED = AuditedTable(
     "invitation", "invitation", "{r}.invitation_id::text", ("customer_id", "invitation_id"),
     {"emailAddress": "{r}.address", "role": "{r}.role", "invitedBy": "{r}.invited_by",
      "expires": "to_char({r}.expires_at at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')"},
@@ -68,7 +68,7 @@ RECORDED = Recorded(
 )  # fmt: skip
 
 
-def tables() -> list[Recorded]:
+def tables() -> list[AuditedTable]:
     """Of what the state is compared with the log."""
     return [*module("0032").tables(), RECORDED]
 

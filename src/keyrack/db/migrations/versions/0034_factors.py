@@ -4,7 +4,7 @@ than a password."""
 from alembic import op
 
 from keyrack.db.migrations import module
-from keyrack.db.migrations.audit_triggers import Recorded
+from keyrack.db.migrations.audit_triggers import AuditedTable
 
 revision = "0034"
 down_revision = "0033"
@@ -69,29 +69,29 @@ NOTE = (
     " for each statement execute function note_access()"
 )
 RECORDED = (
-    Recorded(
+    AuditedTable(
         "passkey", "passkey", "{r}.passkey_id::text", ("passkey_id",),
         {"managerId": "{r}.manager_id", "name": "{r}.name", "isRefused": "{r}.is_refused"},
         customer="0",
     ),
-    Recorded(
+    AuditedTable(
         "totp", "totp", "{r}.manager_id::text", ("manager_id",),
         {"managerId": "{r}.manager_id", "isConfirmed": "({r}.confirmed_at is not null)"}, {"secret": "{r}.secret"},
         customer="0",
     ),
-    Recorded(
+    AuditedTable(
         "recovery", "recovery", "{r}.manager_id::text", ("manager_id",),
         {"managerId": "{r}.manager_id", "left": "cardinality({r}.hashes)"}, {"codes": "{r}.hashes"},
         customer="0",
     ),
-    Recorded(
+    AuditedTable(
         "factor_rule", "factorRule", "{r}.role", ("customer_id", "role"), {"role": "{r}.role"},
         created="set", deleted="lifted",
     ),
 )  # fmt: skip
 
 
-def tables() -> list[Recorded]:
+def tables() -> list[AuditedTable]:
     """Of what the state is compared with the log."""
     return [*module("0033").tables(), *RECORDED]
 

@@ -3,7 +3,7 @@
 from alembic import op
 
 from keyrack.db.migrations import module
-from keyrack.db.migrations.audit_triggers import Recorded
+from keyrack.db.migrations.audit_triggers import AuditedTable
 
 revision = "0035"
 down_revision = "0034"
@@ -82,17 +82,17 @@ ENDED = (
 # Who signs in by a provider need have no password
 NO_PASSWORD = "alter table manager alter column password_hash drop not null"  # noqa: S105 - SQL
 RECORDED = (
-    Recorded(
+    AuditedTable(
         "provider", "provider", "{r}.provider_id::text", ("provider_id",),
         {"name": "{r}.name", "label": "{r}.label", "issuer": "{r}.issuer", "clientId": "{r}.client_id",
          "algorithms": "to_jsonb({r}.algorithms)", "countsMfa": "{r}.counts_mfa"},
         {"clientSecret": "{r}.client_secret"}, customer="0",
     ),
-    Recorded(
+    AuditedTable(
         "provider_domain", "provider", "{r}.provider_id::text", ("domain",), {"domain": "{r}.domain"},
         customer="0", created="domainAdded", deleted="domainRemoved", events=("insert", "update", "delete"),
     ),
-    Recorded(
+    AuditedTable(
         "manager_identity", "identity", "{r}.identity_id::text", ("identity_id",),
         {"providerId": "{r}.provider_id", "subject": "{r}.subject", "managerId": "{r}.manager_id"},
         customer="0",
@@ -100,7 +100,7 @@ RECORDED = (
 )  # fmt: skip
 
 
-def tables() -> list[Recorded]:
+def tables() -> list[AuditedTable]:
     """Of what the state is compared with the log."""
     return [*module("0034").tables(), *RECORDED]
 

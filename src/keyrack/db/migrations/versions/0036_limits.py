@@ -6,7 +6,7 @@ from dataclasses import replace
 from alembic import op
 
 from keyrack.db.migrations import module
-from keyrack.db.migrations.audit_triggers import Recorded
+from keyrack.db.migrations.audit_triggers import AuditedTable
 
 revision = "0036"
 down_revision = "0035"
@@ -178,7 +178,7 @@ RECORDED = replace(
 INVITED = replace(module("0033").RECORDED, members=module("0033").RECORDED.members | {"groups": "to_jsonb({r}.groups)"})
 
 
-def tables() -> list[Recorded]:
+def tables() -> list[AuditedTable]:
     """Of what the state is compared with the log."""
     changed = {one.table: one for one in (RECORDED, INVITED)}
     return [changed.get(one.table, one) for one in module("0035").tables()]

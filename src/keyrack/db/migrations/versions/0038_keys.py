@@ -3,7 +3,7 @@
 from alembic import op
 
 from keyrack.db.migrations import module, statements
-from keyrack.db.migrations.audit_triggers import Recorded
+from keyrack.db.migrations.audit_triggers import AuditedTable
 
 revision = "0038"
 down_revision = "0037"
@@ -268,25 +268,25 @@ def _groups(item: str) -> str:
 _DEVICE = "translate(encode({r}.device_id, 'base64'), '+/=', '-_')"
 _PUBLIC = "encode({r}.public_key, 'hex')"
 RECORDED = (
-    Recorded(
+    AuditedTable(
         "key_authority", "keyAuthority", "{r}.customer_id::text", ("customer_id",),
         {"publicKey": _PUBLIC, "sequence": "{r}.sequence", "freshness": "{r}.freshness",
          "opensUncertain": "{r}.opens_uncertain"},
         {"privateKey": "{r}.private_key"},
     ),
-    Recorded(
+    AuditedTable(
         "issuing_key", "issuingKey", "{r}.issuing_key_id::text", ("customer_id", "issuing_key_id"),
         {"publicKey": _PUBLIC, "revoked": _time("revoked_at")}, {"privateKey": "{r}.private_key"},
     ),
-    Recorded(
+    AuditedTable(
         "box_epoch", "enrolment", "{r}.product_id || '.' || {r}.epoch", ("customer_id", "product_id", "epoch"),
         {"productId": "{r}.product_id", "epoch": "{r}.epoch", "publicKey": _PUBLIC}, groups=_groups("product"),
     ),
-    Recorded(
+    AuditedTable(
         "app_device", "device", _DEVICE, ("customer_id", "device_id"), {"protection": "{r}.protection"},
         groups=_groups("user"),
     ),
-    Recorded(
+    AuditedTable(
         "box_key", "key", "{r}.key_id::text", ("customer_id", "key_id"),
         {"productId": "{r}.product_id", "epoch": "{r}.epoch", "assignmentId": "{r}.assignment_id",
          "carId": "{r}.car_id", "deviceId": _DEVICE,
@@ -298,7 +298,7 @@ RECORDED = (
         created="issued", who="acting_on({r}.customer_id, {r}.assignment_id)",
         kinds={"key.revoked": "o.revoked_at is null and n.revoked_at is not null"},
     ),
-    Recorded(
+    AuditedTable(
         "box_report", "boxReport", "{r}.report_id::text", ("customer_id", "report_id"),
         {"productId": "{r}.product_id", "epoch": "{r}.epoch", "kind": "{r}.kind", "number": "{r}.number"},
         groups=_groups("product"),
@@ -306,7 +306,7 @@ RECORDED = (
 )  # fmt: skip
 
 
-def tables() -> list[Recorded]:
+def tables() -> list[AuditedTable]:
     """Of what the state is compared with the log."""
     return [*module("0036").tables(), *RECORDED]
 
