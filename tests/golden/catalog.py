@@ -1,4 +1,7 @@
-"""The catalogue of a migrated database as text, without values that differ between two runs."""
+"""The catalogue of a migrated database as text.
+
+It has no value that differs between two runs.
+"""
 
 from __future__ import annotations
 

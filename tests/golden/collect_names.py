@@ -18,13 +18,13 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-# Of a collected test: file, function (with its class), and the parameters in brackets
+# File, function (with its class) and parameters of a collected test
 TEST = re.compile(r"^(\S+\.py)::([^\[\s]+)(?:\[.*)?$")
 Table = Mapping[tuple[str, str], int]
 
 
 def collect(checkout: Path) -> Counter[tuple[str, str]]:
-    """The number of cases of each test function, by file and function, as pytest collects them."""
+    """Count the cases of each test function that pytest collects."""
     interpreter = checkout / ".venv" / "bin" / "python"
     command = [str(interpreter) if interpreter.exists() else sys.executable, "-m", "pytest", "--collect-only", "-q"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("KEYRACK_")}
@@ -60,7 +60,10 @@ def parse_files(text: str) -> dict[str, str]:
 
 
 def compare(old: Table, new: Table, files: Mapping[str, str]) -> list[str]:
-    """A line for each function of the old table that the new one lacks, or of which it has fewer cases."""
+    """List the functions that the new table lacks.
+
+    A function with fewer cases than before is listed, too.
+    """
     lines: list[str] = []
     for (file, function), cases in sorted(old.items()):
         new_file = files.get(file, file)

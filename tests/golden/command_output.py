@@ -1,4 +1,4 @@
-"""What commands print, as golden files compare it."""
+"""The output of commands, in the form that golden files have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ SET_CONFIG = re.compile(r"set_config\(''([^']+)'', ''([^']*)'', false\)")
 
 
 def run_module(module: str, *arguments: str, dsn: str | None = None) -> str:
-    """The output of a Python module, run without a terminal and without settings but the database."""
+    """Run a Python module and return its output.
+
+    There is no terminal, and no setting but the address of the database.
+    """
     with tempfile.TemporaryDirectory() as home:
         environment = {
             "PATH": os.environ["PATH"], "HOME": home, "LANG": "C", "PYTHONUTF8": "1", "TERM": "dumb", "NO_COLOR": "1",
@@ -82,7 +85,10 @@ def format_migrations() -> str:
 
 
 def list_session_settings() -> list[str]:
-    """What each session is set to at its start, as `keyrack database pgbouncer` prints it."""
+    """The settings of each session at its start.
+
+    `keyrack database pgbouncer` prints them.
+    """
     query = read_json("database", "pgbouncer")["databases"]["keyrack"]
     return [f"{name} = {value}" for name, value in SET_CONFIG.findall(query)]
 

@@ -1,4 +1,7 @@
-"""Log events and shared names of the source, by a static scan that does not depend on module or class names."""
+"""Log events and shared names of the source, by a static scan.
+
+The result does not depend on the names of modules and classes.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ class LogEvent:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What the modules have: log events, and constants but docstrings."""
+    """Log events and constants of the modules, without docstrings."""
 
     events: frozenset[LogEvent]
     constants: frozenset[str | int]
@@ -117,7 +120,7 @@ def _read_text(node: ast.expr | None, texts: dict[str, str]) -> str | None:
 
 
 def find_shared_names(constants: Iterable[str | int], metrics: Iterable[str]) -> dict[str, list[str]]:
-    """Names that an older and a newer process use at the same time, by kind."""
+    """Names that processes of two releases share, by kind."""
     metric_names = set(metrics)
     names: dict[str, set[str]] = {
         "notification channels in SQL": set(),

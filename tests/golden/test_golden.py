@@ -1,4 +1,4 @@
-"""Public and shared names are those of the golden files in `data`; `make golden` writes these anew."""
+"""Public and shared names are those of the golden files in `data`. `make golden` rewrites them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ def format_log_events() -> str:
 
 
 def format_shared_names(dsn: str) -> str:
-    """Names that processes of two releases use at the same time, during an upgrade without a stop."""
+    """Names that processes of two releases share.
+
+    Both run at the same time during an upgrade without a stop.
+    """
     names = find_shared_names(scan_source(SOURCE).constants, command_output.list_metric_names())
     names["letters of topics in notifications of keyrack_live"] = [
         f"{letter} {topic}" for topic, letter in LETTERS.items()
@@ -61,7 +64,10 @@ PRODUCERS: dict[str, Callable[[], str]] = {
 
 
 def check_golden(name: str, text: str) -> None:
-    """Compare the text with the golden file, or write the file if `make golden` runs."""
+    """Compare the text with the golden file.
+
+    `make golden` writes the file instead.
+    """
     file = DATA / name
     if IS_WRITING:
         file.write_text(text, encoding="utf-8")
