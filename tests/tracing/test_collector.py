@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from keyrack.cli.main import application
 from keyrack.core.settings import Settings
-from keyrack.core.tracing.context import SpanContext
+from keyrack.core.tracing.context import TraceContext
 from keyrack.core.tracing.spans import Traces
 from tests.monitoring.scrape import shown
 from tests.people import Person, Town, web
@@ -64,7 +64,7 @@ def test_trusted_callers_decide_what_is_traced(traced: Traced, tmp_path: Path) -
 def test_who_decides(share: float, trusts: bool, sampled: bool, expected: set[bool] | None) -> None:
     traces = Traces()
     traces.begin(lambda _: None, share=share, trusts=trusts, customers=False)
-    caller = SpanContext("a" * 32, "b" * 16, sampled)
+    caller = TraceContext("a" * 32, "b" * 16, sampled)
     assert {traces.request(caller, "").sampled for _ in range(20)} == (expected or {sampled})
     assert traces.request(None, "c" * 32).sampled is bool(share)
 
@@ -73,7 +73,7 @@ def test_chance_decides_whatever_trace_the_caller_names() -> None:
     """A sampler that looks at the id would let the caller choose one that it takes."""
     traces = Traces()
     traces.begin(lambda _: None, share=0.5, trusts=False, customers=False)
-    assert {traces.request(SpanContext("0" * 31 + "1", "b" * 16, True), "").sampled for _ in range(200)} == {
+    assert {traces.request(TraceContext("0" * 31 + "1", "b" * 16, True), "").sampled for _ in range(200)} == {
         True,
         False,
     }

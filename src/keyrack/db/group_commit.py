@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 import asyncpg
 
 from keyrack.core.errors import Refusal
-from keyrack.core.tracing.context import SpanContext, here
+from keyrack.core.tracing.context import TraceContext, here
 from keyrack.db.connection import Database, is_interruption
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-Waiting = tuple[Sequence[Any], asyncio.Future[Any], SpanContext | None]
+Waiting = tuple[Sequence[Any], asyncio.Future[Any], TraceContext | None]
 # Writes what callers hand in, for one customer in one transaction; returns for each, in order, its result or refusal
 Work = Callable[[Database, int, list[Sequence[Item]]], Awaitable[Sequence[Result | Refusal]]]
 
@@ -96,7 +96,7 @@ class GroupCommitter:
                 future.set_result(result)
 
 
-def _trace(callers: Sequence[SpanContext]) -> None:
+def _trace(callers: Sequence[TraceContext]) -> None:
     """What is done together belongs to the trace of the first caller; those of the others point to it."""
     here.set(callers[0] if callers else None)
     for other in callers[1:]:

@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 
 from keyrack.core.metrics.catalog import CUSTOMERS, REQUEST_SECONDS, REQUESTS, REQUESTS_OF, UNDER_WAY
-from keyrack.core.tracing.context import SpanContext
+from keyrack.core.tracing.context import TraceContext
 from keyrack.core.tracing.spans import SECOND, TRACES
 from keyrack.http.request_ids import ID, caller, is_made
 
@@ -79,7 +79,7 @@ class Observed:
         if self._place is not None and self._place.sampled:
             self._trace(self._place, method, route, whole)
 
-    def _trace(self, place: SpanContext, method: str, route: str, seconds: float) -> None:
+    def _trace(self, place: TraceContext, method: str, route: str, seconds: float) -> None:
         failed = "" if self._status < "5" and self._status != BROKEN_OFF else self._status
         TRACES.answered(
             place, "_OTHER" if method == OTHER else method, "" if route in (NONE, UNKNOWN) else route, self._status,
@@ -97,7 +97,7 @@ class Observed:
         )  # fmt: skip
 
 
-def _traced(scope: dict[str, Any]) -> SpanContext:
+def _traced(scope: dict[str, Any]) -> TraceContext:
     """The place of a request in a trace: its own one is called by its id, where that may be one of a trace."""
     above, id = caller(scope["headers"]), scope[ID]
     return TRACES.request(above, id if above is None and is_made(id) else secrets.token_hex(16))

@@ -7,7 +7,7 @@ import re
 import secrets
 from collections.abc import Iterable
 
-from keyrack.core.tracing.context import SpanContext, parsed
+from keyrack.core.tracing.context import TraceContext, parsed
 
 ID = "keyrack.id"  # of a scope: the request's id
 HEADER = b"x-request-id"
@@ -30,7 +30,7 @@ def request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return secrets.token_hex(16) if caller is None else caller.trace
 
 
-def caller(headers: Iterable[tuple[bytes, bytes]]) -> SpanContext | None:
+def caller(headers: Iterable[tuple[bytes, bytes]]) -> TraceContext | None:
     """Where in a trace the request comes from; None where it says nothing valid about it."""
     parents, states = list[bytes](), list[bytes]()
     for name, value in headers:

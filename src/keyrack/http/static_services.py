@@ -9,8 +9,7 @@ from typing import Any
 from keyrack.api.odata import Limits
 from keyrack.core.settings import Settings
 from keyrack.http.endpoints.documents import Documents
-from keyrack.http.openapi import document as openapi
-from keyrack.http.openapi import error_catalog, error_reference, reference_page
+from keyrack.http.openapi import document, error_catalog, error_reference, reference_page
 from keyrack.http.routes import ALL
 
 
@@ -18,12 +17,12 @@ def documents(settings: Settings) -> Documents:
     """The documents, made when somebody asks for them first."""
 
     @cache
-    def document() -> dict[str, Any]:
-        return openapi.document(ALL, settings)
+    def openapi() -> dict[str, Any]:
+        return document.document(ALL, settings)
 
     return Documents(
-        cache(lambda: json.dumps(document(), separators=(",", ":")).encode()),
-        cache(lambda: reference_page.page(document()).encode()),
+        cache(lambda: json.dumps(openapi(), separators=(",", ":")).encode()),
+        cache(lambda: reference_page.page(openapi()).encode()),
         cache(lambda: error_reference.page(error_catalog.codes(ALL), settings.public_url).encode()),
     )
 

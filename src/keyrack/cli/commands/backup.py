@@ -19,11 +19,9 @@ from keyrack.ops.backups import (
     base_backup,
     post_restore,
     recovery_plan,
+    restore,
     restore_test,
     verification,
-)
-from keyrack.ops.backups import (
-    restore as restoring,
 )
 from keyrack.ops.backups.post_restore import PostRestoreResult
 from keyrack.ops.backups.recovery_plan import told
@@ -81,7 +79,7 @@ def list_(state: State = None, as_json: Json = False) -> None:
 
     def work(found: BackupContext) -> CommandResult:
         backups, reached = found.shelf.backups(), recovery_plan.covers_time(found)
-        archived, waiting = newest(found.shelf.wal), restoring.waiting(found.layout)
+        archived, waiting = newest(found.shelf.wal), restore.waiting(found.layout)
         age = None if archived is None else max(0.0, (datetime.now(UTC) - archived[1]).total_seconds())
         value = {
             "directory": str(found.shelf.directory),
@@ -139,7 +137,7 @@ def verify(name: Name = None, state: State = None, as_json: Json = False) -> Non
 
 
 @app.command("restore")
-def restore(
+def restore_backup(
     name: Name = None,
     to: To = None,
     timeline: Timeline = None,
@@ -161,7 +159,7 @@ def restore(
                 return preview.said
             agree(preview)
         with progress() as tell:
-            done = restoring.restore(found, name, until, timeline, replace=replace, tell=tell)
+            done = restore.restore(found, name, until, timeline, replace=replace, tell=tell)
         value = {
             "backup": done.plan.backup.name, "reached": told(done.reached), "timeline": done.timeline,
             "kept": None if done.kept is None else str(done.kept), "masterKey": done.aftermath.key is None,

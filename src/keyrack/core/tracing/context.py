@@ -17,40 +17,40 @@ chance = Random()  # noqa: S311 - ids and a share, no secrets; nobody else's, wh
 
 
 @dataclass(slots=True)
-class SpanContext:
+class TraceContext:
     """One span of a trace, which others may lie below: the ids are hexadecimal, as `traceparent` has them."""
 
     trace: str  # 32 digits
     span: str  # 16 digits
     sampled: bool  # whether anything of it is told to the collector
-    above: SpanContext | None = None
+    above: TraceContext | None = None
     state: str = ""  # `tracestate`, as it came
     statements: int = 0  # that were told below it
-    beside: tuple[SpanContext, ...] = ()  # where others have done what it waited for
+    beside: tuple[TraceContext, ...] = ()  # where others have done what it waited for
 
     @property
     def traceparent(self) -> str:
         """W3C's header, for who is told to go on from here."""
         return f"00-{self.trace}-{self.span}-{'01' if self.sampled else '00'}"
 
-    def of_operation(self, id: UUID) -> SpanContext:
+    def of_operation(self, id: UUID) -> TraceContext:
         """The place below this one of an operation, known from its id alone: whoever tells of its outcome finds it."""
-        return SpanContext(self.trace, id.hex[16:] if self.sampled else self.span, self.sampled, self)
+        return TraceContext(self.trace, id.hex[16:] if self.sampled else self.span, self.sampled, self)
 
 
 # Where in a trace we are: not set while nothing is traced
-here: ContextVar[SpanContext | None] = ContextVar("place", default=None)
+here: ContextVar[TraceContext | None] = ContextVar("place", default=None)
 
 
-def parsed(traceparent: bytes) -> SpanContext | None:
+def parsed(traceparent: bytes) -> TraceContext | None:
     """The place that a `traceparent` names, None where it is not valid."""
     found = _PARENT(traceparent)
     if found is None:
         return None
-    return SpanContext(found[1].decode(), found[2].decode(), bool(int(found[3], 16) & SAMPLED))
+    return TraceContext(found[1].decode(), found[2].decode(), bool(int(found[3], 16) & SAMPLED))
 
 
-def is_sampled(traceparent: str | None) -> SpanContext | None:
+def is_sampled(traceparent: str | None) -> TraceContext | None:
     """The place that was kept with an operation or a delivery."""
     return None if traceparent is None else parsed(traceparent.encode())
 

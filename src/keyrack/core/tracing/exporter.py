@@ -29,7 +29,7 @@ from keyrack import __version__
 from keyrack.core.log_config import MINUTE, RateLimitedLogger
 from keyrack.core.metrics.catalog import SPANS
 from keyrack.core.settings import Settings
-from keyrack.core.tracing.context import SpanContext as Place
+from keyrack.core.tracing.context import TraceContext
 from keyrack.core.tracing.spans import TRACES, Kind, SpanData
 
 log = structlog.get_logger("keyrack.traces")
@@ -127,7 +127,7 @@ class Exporter(SpanExporter):
         self._inner.shutdown()
 
 
-def _context(place: Place) -> SpanContext:
+def _context(place: TraceContext) -> SpanContext:
     return SpanContext(int(place.trace, 16), int(place.span, 16), True, SAMPLED, _state(place.state))
 
 

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import asyncpg
 
-from keyrack.core.tracing.context import SpanContext, chance, here, is_sampled, new_span
+from keyrack.core.tracing.context import TraceContext, chance, here, is_sampled, new_span
 from keyrack.core.tracing.statement_names import statement_name
 
 Kind = Literal["server", "client", "consumer"]
@@ -29,7 +29,7 @@ class SpanData:
 
     name: str
     kind: Kind
-    place: SpanContext
+    place: TraceContext
     begun: int
     ended: int
     told: Mapping[str, Any]
@@ -63,14 +63,14 @@ class Traces:
         self.on = False
         self._tell = _nobody
 
-    def request(self, caller: SpanContext | None, trace: str) -> SpanContext:
+    def request(self, caller: TraceContext | None, trace: str) -> TraceContext:
         """The place of a request: in the trace of its `caller`, if it has one, else in this one. It counts as worked on
         from now on, within the caller's context.
 
         Who may call may not say how much is traced: chance does, and not the trace's id, which is the caller's too.
         """
         sampled = caller.sampled if caller is not None and self._trusts else chance.random() < self._share
-        place = SpanContext(trace if caller is None else caller.trace, new_span(), sampled, caller)
+        place = TraceContext(trace if caller is None else caller.trace, new_span(), sampled, caller)
         if caller is not None:
             place.state = caller.state
             if not sampled:
@@ -79,7 +79,7 @@ class Traces:
         return place
 
     def answered(
-        self, place: SpanContext, method: str, route: str, status: str, begun: int, id: str, customer: int, failed: str
+        self, place: TraceContext, method: str, route: str, status: str, begun: int, id: str, customer: int, failed: str
     ) -> None:
         """Tell of a request that has come to its end; `route` is "" where it had none."""
         told: dict[str, Any] = {
@@ -109,7 +109,7 @@ class Traces:
         failed = ""
         if error is not None:
             failed = (error.sqlstate if isinstance(error, asyncpg.PostgresError) else None) or type(error).__name__
-        place = SpanContext(above.trace, new_span(), True, above)
+        place = TraceContext(above.trace, new_span(), True, above)
         self._tell(SpanData(summary, "client", place, ended - int(seconds * SECOND), ended, told, failed))
 
     @contextmanager
@@ -149,15 +149,15 @@ class Traces:
             said = "refused" if ended_badly else ""
             self._say(SpanData(name, "consumer", place, begun, now, told, said), work["customer_id"])
 
-    def delivery(self, traceparent: str | None, message: str) -> SpanContext | None:
+    def delivery(self, traceparent: str | None, message: str) -> TraceContext | None:
         """The place of an attempt to deliver the outcome `message`, which is the id of its operation."""
         above = is_sampled(traceparent)
         if above is None:
             return None
         operation = above.of_operation(UUID(message))
-        return SpanContext(above.trace, new_span(), True, operation) if above.sampled else operation
+        return TraceContext(above.trace, new_span(), True, operation) if above.sampled else operation
 
-    def delivered(self, place: SpanContext, host: str, port: int, status: int | None, begun: int, failed: str) -> None:
+    def delivered(self, place: TraceContext, host: str, port: int, status: int | None, begun: int, failed: str) -> None:
         """Tell of an attempt to deliver that has ended. Its address is not told, a part of which may be secret."""
         if not place.sampled:
             return
@@ -172,7 +172,7 @@ class Traces:
         self._tell(span)
 
 
-def _place(work: OperationSpan) -> SpanContext | None:
+def _place(work: OperationSpan) -> TraceContext | None:
     above = is_sampled(work["traceparent"])
     return None if above is None else above.of_operation(work["operation_id"])
 

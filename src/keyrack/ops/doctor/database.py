@@ -17,8 +17,7 @@ from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.master_keys import MasterKeyError
 from keyrack.db.replication.primary_connector import hosts_of
 from keyrack.ops.doctor import servers
-from keyrack.ops.doctor.result import error as fault
-from keyrack.ops.doctor.result import ok, warning
+from keyrack.ops.doctor.result import failure, ok, warning
 from keyrack.ops.monitoring import status
 from keyrack.ops.monitoring.findings import Finding, duration, evaluate
 from keyrack.ops.monitoring.status import DatabaseUnknown, Picture
@@ -53,7 +52,7 @@ async def examined(settings: Settings) -> list[Finding]:
         found = await status.collect_status(settings)
     except DatabaseUnknown as error:
         lines = [] if settings.database_url is None else await servers.examined(settings.database_url, settings)
-        return [*lines, fault("database", str(error), "Look whether it runs, and whether this machine may reach it.")]
+        return [*lines, failure("database", str(error), "Look whether it runs, and whether this machine may reach it.")]
     if not found.running:
         text = f"The embedded database in {found.database} does not run: nothing of it was looked at."
         return [warning("database", text, "Start it (`keyrack serve`), and ask again.")]
@@ -64,7 +63,7 @@ async def examined(settings: Settings) -> list[Finding]:
         async with asyncio.timeout(status.LONGEST), status.opened(settings) as raw:
             lines += await _inside(Connection(raw), settings, found)
     except (TimeoutError, *UNREACHABLE, asyncpg.PostgresError) as error:
-        lines.append(fault("database", f"The database was lost on the way: {cause(error)}", "Ask again."))
+        lines.append(failure("database", f"The database was lost on the way: {cause(error)}", "Ask again."))
     return lines
 
 
@@ -81,14 +80,14 @@ async def _inside(connection: Connection, settings: Settings, found: Picture) ->
             await schema_version.read_schema_state(status.address(settings), settings)
             lines.append(ok("rights", f"the role {facts['role']} owns what it has to"))
         except schema_version.SchemaError as error:
-            lines.append(fault("rights", str(error), "`alter database ... owner to ...`, or `reassign owned`."))
+            lines.append(failure("rights", str(error), "`alter database ... owner to ...`, or `reassign owned`."))
         lines += await _secrets(connection, settings)
         lines += _connections(await process_registry.processes(connection), facts, settings)
     for name in broken["indexes"]:
         lines.append(warning("indexes", f"The index {name} is not valid.", f"`reindex index concurrently {name}`"))
     for name in broken["triggers"]:
         text = f"The trigger {name} is switched off: what it does is not done."
-        lines.append(fault("triggers", text, "`alter table ... enable trigger`"))
+        lines.append(failure("triggers", text, "`alter table ... enable trigger`"))
     if not broken["indexes"] and not broken["triggers"]:
         lines.append(ok("indexes", "every index is valid, and every trigger on"))
     lines += _standbys(await standbys.standbys(connection), facts, settings)
@@ -99,7 +98,7 @@ def clock(before: datetime, there: datetime, after: datetime) -> Iterator[Findin
     """What the database says that it is, between two looks at our own clock."""
     ahead = max((before - there).total_seconds(), (there - after).total_seconds(), 0.0)
     if ahead > CLOCK:
-        yield fault(
+        yield failure(
             "clock", f"The clocks of this machine and of the database differ by {duration(ahead)} or more.",
             "Have both follow the same time servers (chrony, systemd-timesyncd): tokens and limits go by them.",
         )  # fmt: skip
@@ -111,7 +110,7 @@ def _version(facts: Any) -> Iterator[Finding]:
     major, minor = divmod(facts["version"], 10_000)
     told = facts["version_text"].split()[0]
     if major < min(MINOR):
-        yield fault("version", f"PostgreSQL {told} is too old.", f"Use {min(MINOR)} or newer.")
+        yield failure("version", f"PostgreSQL {told} is too old.", f"Use {min(MINOR)} or newer.")
     elif minor < MINOR.get(major, 0):
         yield warning(
             "version", f"PostgreSQL {told} has weaknesses that are known.",
@@ -125,7 +124,7 @@ def _safety(facts: Any) -> Iterator[Finding]:
     off = [name for name in ("fsync", "full_page_writes") if not facts[name]]
     off += ["synchronous_commit"] if facts["synchronous_commit"] in ("off", "local") else []
     for name in off:
-        yield fault("durability", f"{name} is off: what was acknowledged may be lost.", f"Set {name} to on.")
+        yield failure("durability", f"{name} is off: what was acknowledged may be lost.", f"Set {name} to on.")
     if not off:
         yield ok("durability", "what is acknowledged is on the disk")
     if facts["checksums"]:
@@ -156,7 +155,7 @@ async def _secrets(connection: Connection, settings: Settings) -> list[Finding]:
     try:
         await Encryption(connection, settings).load()
     except MasterKeyError as error:
-        return [fault("secrets", str(error), "See docs/operating.md, The master key.")]
+        return [failure("secrets", str(error), "See docs/operating.md, The master key.")]
     return [ok("secrets", "this node's master key opens the database's secrets")]
 
 
@@ -196,7 +195,7 @@ def _archive(found: archive_status.ArchiveStatus) -> Iterator[Finding]:
             "KEYRACK_BACKUP_DIRECTORY for the embedded database; for others see docs/operating.md, Backups.",
         )  # fmt: skip
     elif found.late or found.failing:
-        yield fault("archive", "The archiving fails, or stands still.", "The database's log says why.")
+        yield failure("archive", "The archiving fails, or stands still.", "The database's log says why.")
     else:
         yield ok("archive", "the log is archived")
 

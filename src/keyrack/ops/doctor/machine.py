@@ -13,7 +13,7 @@ from pathlib import Path
 from keyrack.changelog.transparency import checkpoint_keys
 from keyrack.core.settings import Settings, origins_of, variable
 from keyrack.db.encryption import master_keys
-from keyrack.ops.doctor.result import error, ok, warning
+from keyrack.ops.doctor.result import failure, ok, warning
 from keyrack.ops.monitoring import thresholds
 from keyrack.ops.monitoring.findings import Finding
 
@@ -32,7 +32,7 @@ def _secrets(settings: Settings) -> Iterator[Finding]:
               if origin.kind == "file" and origin.where]  # fmt: skip
     open_ones = [path for path in found if _mode(path) & 0o007]
     for path in open_ones:
-        yield error("secret-files", f"Everybody on this machine may read {path}.", f"chmod o= {path}")
+        yield failure("secret-files", f"Everybody on this machine may read {path}.", f"chmod o= {path}")
     if not open_ones:
         yield ok("secret-files", "no file with a secret is open to others")
     for name in ("database_url", "mqtt_url", "master_key"):
@@ -44,9 +44,9 @@ def _state(settings: Settings) -> Iterator[Finding]:
     if settings.database_url is not None or not settings.state.exists():
         return
     if _mode(settings.state) & stat.S_IWOTH:
-        yield error("state", f"Everybody may write into {settings.state}.", f"chmod o-w {settings.state}")
+        yield failure("state", f"Everybody may write into {settings.state}.", f"chmod o-w {settings.state}")
     elif not os.access(settings.state, os.W_OK | os.X_OK):
-        yield error(
+        yield failure(
             "state", f"This user may not write into {settings.state}.", "Run Keyrack as the user who owns it, always."
         )
     else:
@@ -60,7 +60,7 @@ def _disk(settings: Settings) -> Iterator[Finding]:
         found = shutil.disk_usage(path)
         share = found.free / found.total
         if share < thresholds.DISK_LOW:
-            say = error if share < thresholds.DISK_FULL else warning
+            say = failure if share < thresholds.DISK_FULL else warning
             yield say("disk", f"The disk of {path} has {share:.1%} left.", "Make room, or take a larger disk.")
         else:
             yield ok("disk", f"the disk of {path} has {share:.0%} left")

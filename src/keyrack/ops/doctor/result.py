@@ -15,6 +15,6 @@ def warning(code: str, text: str, action: str) -> Finding:
     return Finding(Severity.WARNING, code, text, action)
 
 
-def error(code: str, text: str, action: str) -> Finding:
+def failure(code: str, text: str, action: str) -> Finding:
     """It does not work, or is not safe."""
     return Finding(Severity.CRITICAL, code, text, action)

@@ -13,8 +13,7 @@ from keyrack.core.log_config import cause
 from keyrack.core.settings import Settings
 from keyrack.db.connection import UNREACHABLE
 from keyrack.db.replication.primary_connector import Host, hosts_of
-from keyrack.ops.doctor.result import error as fault
-from keyrack.ops.doctor.result import ok, warning
+from keyrack.ops.doctor.result import failure, ok, warning
 from keyrack.ops.monitoring.findings import Finding
 
 SECONDS = 5.0  # for each server
@@ -65,7 +64,7 @@ def _leading(found: dict[Host, ServerReply]) -> Iterator[Finding]:
     leaders = sum(bool(answer.leads) for answer in found.values())
     for host, answer in found.items():
         if answer.leads is None:
-            say = warning if leaders else fault
+            say = warning if leaders else failure
             yield say(
                 "servers", f"{host} cannot be reached: {answer.why}", "Look whether it runs, and at the way to it."
             )
@@ -73,7 +72,7 @@ def _leading(found: dict[Host, ServerReply]) -> Iterator[Finding]:
             yield ok("servers", f"{host} {'leads' if answer.leads else 'follows'}")
     if found and leaders != 1:
         text = f"{leaders or 'None'} of the servers {'lead' if leaders else 'leads'}."
-        yield fault("servers", text, "One has to: `patronictl list` shows who should (docs/high-availability.md).")
+        yield failure("servers", text, "One has to: `patronictl list` shows who should (docs/high-availability.md).")
 
 
 def _reading(found: dict[Host, ServerReply], system: int | None) -> Iterator[Finding]:
@@ -85,7 +84,7 @@ def _reading(found: dict[Host, ServerReply], system: int | None) -> Iterator[Fin
                 "Look whether it runs, and at the way to it. Until then others answer.",
             )  # fmt: skip
         elif system is not None and answer.system != system:
-            yield fault(
+            yield failure(
                 "read-servers", f"{host}, which reads go to, is of another system than the leader: it is never asked.",
                 "Correct KEYRACK_READ_DATABASE_URL, or build the replica anew.",
             )  # fmt: skip
@@ -114,7 +113,7 @@ async def pooled(dsn: str, settings: Settings) -> list[Finding]:
     lines = [ok("pooler", "PgBouncer, or something like it, stands between Keyrack and the server")]
     if settings.database_direct_url is None:
         lines.append(
-            fault(
+            failure(
                 "pooler", "KEYRACK_DATABASE_DIRECT_URL is not set: notices and migrations cannot go through it.",
                 "Set it to the address of the server itself.",
             )

@@ -12,8 +12,7 @@ from keyrack.changelog.transparency.checkpoint_keys import CheckpointKeyError
 from keyrack.core.settings import Settings, unknown
 from keyrack.db.encryption import master_keys
 from keyrack.db.encryption.master_keys import MasterKeyError
-from keyrack.ops.doctor.result import error as fault
-from keyrack.ops.doctor.result import ok, warning
+from keyrack.ops.doctor.result import failure, ok, warning
 from keyrack.ops.monitoring.findings import Finding
 
 
@@ -39,7 +38,7 @@ def _public_url(settings: Settings) -> Iterator[Finding]:
     if parts.scheme == "https":
         yield ok("public-url", f"KEYRACK_PUBLIC_URL is {settings.public_url}")
     elif not _is_local(parts.hostname or ""):
-        yield fault(
+        yield failure(
             "public-url", f"KEYRACK_PUBLIC_URL is {settings.public_url}: keys, passwords and tokens travel readable.",
             "Put a proxy with TLS in front (deploy/nginx), and name its https address.",
         )  # fmt: skip
@@ -68,14 +67,14 @@ def _master_key(settings: Settings) -> Iterator[Finding]:
     try:
         keys = master_keys.read(settings)
     except MasterKeyError as error:
-        yield fault("master-key", str(error), "Give this node the master key of the others: docs/operating.md.")
+        yield failure("master-key", str(error), "Give this node the master key of the others: docs/operating.md.")
         return
     if keys:
         yield ok("master-key", f"the master key is in {master_keys.where(settings)}")
     elif master_keys.is_ours(settings):
         yield ok("master-key", f"the master key will be made in {master_keys.where(settings)}")
     else:
-        yield fault(
+        yield failure(
             "master-key", f"There is no master key: {master_keys.where(settings)} is missing.",
             "`keyrack master-key new` makes one; give the same one to every node.",
         )  # fmt: skip
@@ -85,7 +84,7 @@ def _checkpoint_key(settings: Settings) -> Iterator[Finding]:
     try:
         found = checkpoint_keys.read(settings)
     except CheckpointKeyError as error:
-        yield fault("checkpoint-key", str(error), "Give this node the key of the other workers: docs/changes.md.")
+        yield failure("checkpoint-key", str(error), "Give this node the key of the other workers: docs/changes.md.")
         return
     if found:
         yield ok("checkpoint-key", f"the key of checkpoints is in {checkpoint_keys.path(settings)}")
