@@ -19,7 +19,7 @@ from schemathesis.checks import CHECKS, load_all_checks
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.event_stream import EVENTS
 from keyrack.api.permissions import Permission
-from keyrack.fleet.schema import RESOURCES
+from keyrack.api.schema.fields import RESOURCES
 from keyrack.http.openapi.descriptions.fleet import EVERYWHERE
 from keyrack.http.openapi.descriptions.fleet import OF as MEANINGS
 from keyrack.http.openapi.member_schemas import SUBJECTS

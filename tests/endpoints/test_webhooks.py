@@ -13,10 +13,10 @@ import httpx
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
+from keyrack.api.request_origin import checksum
 from keyrack.api.schema.event_types import OUTCOMES
 from keyrack.api.schema.request_body import invalid_member
 from keyrack.assignments.rules import NO_BOX
-from keyrack.assignments.submission import checksum
 from keyrack.core.settings import Settings
 from keyrack.webhooks.endpoints.webhooks import DISABLED, NO_DELIVERY, NO_WEBHOOK
 from keyrack.webhooks.outcome_payload import Outcome

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from keyrack.api.permissions import Permission
 from keyrack.api.schema.fields import (
+    RESOURCES,
     Field,
     Relation,
     Resource,
@@ -25,7 +26,6 @@ from keyrack.api.schema.fields import (
     int64,
     string,
 )
-from keyrack.fleet.schema import RESOURCES
 from tests.odata import evaluator as means
 from tests.odata.evaluator import Evaluate
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from keyrack.api.odata import Limits, Query, Shape, query_string
 from keyrack.api.odata.filter_cache import MADE, Shapes
-from keyrack.api.schema.fields import Resource
+from keyrack.api.schema.fields import RESOURCES, Resource
 from keyrack.core.errors import Refusal
-from keyrack.fleet.schema import CAR, EVENT, PRODUCT, RESOURCES
+from keyrack.fleet.schema import CAR, EVENT, PRODUCT
 from tests.odata.filters import PART, SAMPLE, TEXTS, WHOLE, Piece, filters, quoted
 
 LONG = bool(os.environ.get("KEYRACK_LONG"))

@@ -10,9 +10,9 @@ import pytest
 
 from keyrack.api.odata import Limits, Shape, query
 from keyrack.api.permissions import Permission
-from keyrack.api.schema.fields import Complex, Field, Relation, Resource, date_time, double, string
+from keyrack.api.schema.fields import RESOURCES, Complex, Field, Relation, Resource, date_time, double, string
 from keyrack.core import errors
-from keyrack.fleet.schema import ASSIGNMENT, CAR, EVENT, PRODUCT, RESOURCES, SERVICE, USER
+from keyrack.fleet.schema import ASSIGNMENT, CAR, EVENT, PRODUCT, SERVICE, USER
 from keyrack.telemetry.schema import TELEMETRY
 from tests.odata import oracle
 from tests.odata.fleet import Fleet, make_fleet

@@ -20,11 +20,11 @@ from keyrack.api.exchange import Request, Response
 from keyrack.api.grants import LimitedToGroups
 from keyrack.api.path_ids import path_id
 from keyrack.api.permissions import Free, Permission
+from keyrack.api.principals import Scope
 from keyrack.api.query_parameters import QueryParameter
 from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.api.read_sql import Parent, Select
 from keyrack.api.schema.fields import Resource
-from keyrack.auth.device_keys import Scope
 from keyrack.core.error_codes import NOTHING_HERE, ErrorCode
 from keyrack.core.errors import JSON
 from keyrack.core.settings import Settings

@@ -11,10 +11,9 @@ from uuid import UUID
 from keyrack.api.caller import Caller, permit
 from keyrack.api.grants import NOTHING, Grant
 from keyrack.api.permissions import Free, Permission
+from keyrack.api.principals import App, Device
+from keyrack.api.request_origin import RequestOrigin, checksum
 from keyrack.api.subscriptions import Subscription
-from keyrack.assignments.submission import RequestOrigin, checksum
-from keyrack.auth.app_tokens import App
-from keyrack.auth.device_keys import Device
 from keyrack.core.errors import JSON, Refusal
 from keyrack.core.tracing.context import here
 from keyrack.db.connection import Database

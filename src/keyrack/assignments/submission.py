@@ -7,26 +7,17 @@ asks after somebody's 204 has a higher one, and whoever sees the later row sees 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, LiteralString, NamedTuple
+from typing import Any, Literal, LiteralString
 from uuid import UUID, uuid4
 
+from keyrack.api.request_origin import RequestOrigin
 from keyrack.db.connection import Statements
 
 Kind = Literal["CreateAssignment", "UpdateAssignment", "DeleteAssignment"]
 PIECE = 5_000  # ends that one statement asks for
-
-
-class RequestOrigin(NamedTuple):
-    """Who asks: kept with the operation."""
-
-    manager: int | None = None
-    address: str | None = None
-    request: str | None = None  # id of the request
-    traceparent: str | None = None  # its place in a trace, where traces are on
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +93,6 @@ select max(assignment_id) as last, count(*) as count from asked
 """
 ENDS_OF_CAR: LiteralString = _ENDS.replace("{column}", "car_id")
 ENDS_OF_USER: LiteralString = _ENDS.replace("{column}", "user_id")
-
-
-def checksum(body: bytes, method: str, path: str) -> str:
-    """MD5 of the request's body, or of method, blank and path where there is none: a fingerprint, not a protection."""
-    told = body or f"{method} {path}".encode()
-    return hashlib.md5(told, usedforsecurity=False).hexdigest().upper()
 
 
 async def submit(statements: Statements, customer: int, wanted: Sequence[OperationRequest]) -> list[References]:

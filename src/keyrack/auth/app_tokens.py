@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import LiteralString
 from uuid import UUID
 
 from joserfc import jwt
 from joserfc.errors import JoseError
 
+from keyrack.api.principals import App
 from keyrack.auth.signing_keys import SigningKeys
 from keyrack.db.connection import Statements
 
@@ -22,16 +22,6 @@ insert into app_subject (customer_id, subject, user_id)
 select customer_id, $2, user_id from customer_user where customer_id = $1 and user_id = $3 for key share
 on conflict do nothing
 """
-
-
-@dataclass(frozen=True, slots=True)
-class App:
-    """Who calls: a user of a customer, by an app."""
-
-    customer: int
-    subject: UUID
-    user: int
-    until: float  # seconds since 1970
 
 
 def audience(customer: int) -> str:

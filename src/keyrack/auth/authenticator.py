@@ -17,12 +17,11 @@ from joserfc import jwt
 
 from keyrack.api.caller import Caller
 from keyrack.api.grants import Grant, in_scope, load_grants
+from keyrack.api.principals import App, Device, Scope
 from keyrack.auth import access_tokens, app_tokens, client_authentication, device_keys
 from keyrack.auth.access_tokens import API_AUDIENCE, TOKEN_SECONDS, TYPE, AccessTokenClaims
 from keyrack.auth.api_keys import EXPIRED, MISSING, KeyRefused, good_until
-from keyrack.auth.app_tokens import App
 from keyrack.auth.cache import SingleFlightCache
-from keyrack.auth.device_keys import Device, Scope
 from keyrack.auth.password_hashing import Passwords
 from keyrack.auth.signing_keys import SigningKeys
 from keyrack.core.error_codes import INVALID_DEVICE_KEY, INVALID_TOKEN, NO_MANAGER, NO_SCOPE

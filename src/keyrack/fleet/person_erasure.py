@@ -10,7 +10,8 @@ from typing import LiteralString
 
 import structlog
 
-from keyrack.assignments.submission import RequestOrigin, end_all_of_user
+from keyrack.api.request_origin import RequestOrigin
+from keyrack.assignments.submission import end_all_of_user
 from keyrack.changelog import erasure as changes
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements

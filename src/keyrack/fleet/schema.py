@@ -7,6 +7,7 @@ from typing import LiteralString
 
 from keyrack.api.permissions import Free, Permission
 from keyrack.api.schema.fields import (
+    RESOURCES,
     Complex,
     GroupScope,
     Relation,
@@ -264,14 +265,15 @@ KEY = Resource(
     permission=Permission.KEYS_READ,
 )
 
-# What a relation's target is called -> the resource
-RESOURCES: dict[str, Resource] = {
-    "Car": CAR,
-    "User": USER,
-    "Group": GROUP,
-    "Product": PRODUCT,
-    "Contract": CONTRACT,
-    "ServiceOfProduct": SERVICE_OF_PRODUCT,
-    "AssignmentOfCar": ASSIGNMENT_OF_CAR,
-    "AssignmentOfUser": ASSIGNMENT_OF_USER,
-}
+RESOURCES.update(
+    {
+        "Car": CAR,
+        "User": USER,
+        "Group": GROUP,
+        "Product": PRODUCT,
+        "Contract": CONTRACT,
+        "ServiceOfProduct": SERVICE_OF_PRODUCT,
+        "AssignmentOfCar": ASSIGNMENT_OF_CAR,
+        "AssignmentOfUser": ASSIGNMENT_OF_USER,
+    }
+)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import falcon.asgi
 
 from keyrack.api.caller import Caller
-from keyrack.auth.app_tokens import App
-from keyrack.auth.device_keys import Device
+from keyrack.api.principals import App, Device
 from keyrack.db.audit_context import Actor
 from keyrack.http.request_ids import ID
 

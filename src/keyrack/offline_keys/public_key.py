@@ -10,6 +10,7 @@ from keyrack.offline_keys.cbor import Key, Malformed, Value, encode
 KTY, CRV, X, Y = 1, -1, -2, -3  # labels of RFC 9052, section 7.1, and RFC 9053, section 7.1.1
 EC2, P256 = 2, 1
 COORDINATE = 32  # bytes
+EXAMPLE_THUMBPRINT = "u4V8Zc1qFzYwW9kU0m2Yp7dTn5oS3aRxLqEhJgPiCk0"  # in the API reference
 
 
 @dataclass(frozen=True, slots=True)

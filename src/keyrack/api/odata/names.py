@@ -9,9 +9,8 @@ from typing import NoReturn
 from keyrack.api.odata.literal_values import refuse
 from keyrack.api.odata.parse_paths import NEEDS
 from keyrack.api.odata.plan import Edm, PlanColumn
-from keyrack.api.schema.fields import Complex, Field, Relation, Resource, Type
+from keyrack.api.schema.fields import RESOURCES, Complex, Field, Relation, Resource, Type
 from keyrack.api.schema.group_scope import in_group_scope
-from keyrack.fleet.schema import RESOURCES
 
 Member = Field | Complex | Relation
 

@@ -163,6 +163,10 @@ class Resource:
         return ", ".join([f.shown(alias) + " as " + quote_identifier(name) for name, f in self.fields.items()])
 
 
+# The resources that relations lead to, by `Relation.target`; the module that declares a resource adds it
+RESOURCES: dict[str, Resource] = {}
+
+
 def utc(sql: LiteralString) -> LiteralString:
     """SQL of a `timestamptz` as RFC 3339 in UTC, with a fraction only where there is one."""
     return "(replace(timezone('UTC', " + sql + ")::text, ' ', 'T') || 'Z')"

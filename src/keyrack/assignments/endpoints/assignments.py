@@ -16,6 +16,7 @@ from keyrack.api import conditional_requests
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import Request, Response
 from keyrack.api.rate_limits import RateLimit
+from keyrack.api.request_origin import RequestOrigin
 from keyrack.api.schema.field_errors import at
 from keyrack.api.schema.request_body import (
     INVALID_MOMENT,
@@ -32,7 +33,7 @@ from keyrack.assignments import submission
 from keyrack.assignments.customer_lock import apply_at_once, lock_and_flush
 from keyrack.assignments.endpoints.operations import ONE_OPERATION
 from keyrack.assignments.rules import LIFETIME, LIFETIME_BOUND, lifetimes
-from keyrack.assignments.submission import OperationRequest, References, RequestOrigin
+from keyrack.assignments.submission import OperationRequest, References
 from keyrack.core.error_codes import RATE_LIMITED, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, NotFound, Refusal
 from keyrack.core.settings import Settings

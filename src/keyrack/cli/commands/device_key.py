@@ -6,7 +6,7 @@ from typing import Annotated, LiteralString
 
 import typer
 
-from keyrack.auth.device_keys import Scope
+from keyrack.api.principals import Scope
 from keyrack.cli.commands.customer import no_customer
 from keyrack.cli.customer_keys import Name, revocable
 from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command

@@ -9,11 +9,11 @@ from pydantic import TypeAdapter
 
 from keyrack.api.odata import COUNT
 from keyrack.api.read_endpoint import ReadEndpoint
-from keyrack.api.schema.fields import Complex, Field, Relation, Resource, Type
+from keyrack.api.schema.fields import RESOURCES, Complex, Field, Relation, Resource, Type
 from keyrack.api.schema.request_body import Kind
 from keyrack.auth.client_authentication import SCOPE
 from keyrack.changelog.schema import CHANGE
-from keyrack.fleet.schema import PRODUCT_LISTED, RESOURCES
+from keyrack.fleet.schema import PRODUCT_LISTED
 from keyrack.http.openapi.member_schemas import Json, describe, subject
 from keyrack.telemetry.samples import Trouble
 from keyrack.webhooks.change_payload import ChangeTold, CheckpointTold

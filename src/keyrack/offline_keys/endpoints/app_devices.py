@@ -10,8 +10,8 @@ from keyrack.api import conditional_requests
 from keyrack.api.endpoint import FROM_APPS, TAGGED, Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Free
+from keyrack.api.principals import App
 from keyrack.api.schema.request_body import Moment, Name, StrictBody, format_timestamp, invalid_member
-from keyrack.auth.app_tokens import App
 from keyrack.core.base64url import Octets, base64url
 from keyrack.core.error_codes import INVALID_TOKEN, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound, Unauthorized, on_constraint

@@ -18,7 +18,6 @@ from keyrack.core.base64url import Octets, base64url, octets
 from keyrack.core.error_codes import INVALID_TOKEN, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, NotFound, Unauthorized
 from keyrack.core.settings import Settings
-from keyrack.http.openapi.descriptions.fleet import EVERYWHERE
 from keyrack.offline_keys import box_logs, key_issuing
 from keyrack.offline_keys.endpoints.app_devices import app_of
 from keyrack.offline_keys.endpoints.boxes import UNCOPIED
@@ -26,6 +25,7 @@ from keyrack.offline_keys.endpoints.user_devices import NO_DEVICE
 from keyrack.offline_keys.enrolment import NONCE, time_for
 from keyrack.offline_keys.issuing_keys import IssuingKeySigners, box_name
 from keyrack.offline_keys.key_issuing import IssuedKeys, NoDevice
+from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
 from keyrack.offline_keys.timestamps import now
 
 endpoints = Endpoints("App SDK", Free.USER)
@@ -137,7 +137,7 @@ def a_device(text: str) -> bytes:
 
 OF_DEVICE = QueryParameter(
     "device", a_device, "The id of the phone, as `PUT /sdk/devices` answers it.",
-    {"type": "string", "format": "base64url", "examples": [EVERYWHERE["deviceId"][1]]}, needed=True,
+    {"type": "string", "format": "base64url", "examples": [EXAMPLE_THUMBPRINT]}, needed=True,
 )  # fmt: skip
 
 

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, LiteralString
 
+from keyrack.api.request_origin import RequestOrigin, checksum
 from keyrack.assignments.customer_lock import apply_at_once, flush_all
 from keyrack.assignments.rules import LIFETIME
-from keyrack.assignments.submission import OperationRequest, RequestOrigin, checksum, submit
+from keyrack.assignments.submission import OperationRequest, submit
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database
 from keyrack.ops.transfer import id_map

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from keyrack.api.endpoint import FROM_DEVICES, Endpoints
 from keyrack.api.exchange import Request, Response, answer, created
+from keyrack.api.principals import Scope
 from keyrack.api.schema.field_errors import blank
 from keyrack.api.schema.request_body import (
     Int32,
@@ -24,7 +25,6 @@ from keyrack.api.schema.request_body import (
     invalid_member,
     wall_clock,
 )
-from keyrack.auth.device_keys import Scope
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import BadRequest, NotFound, Refusal
 from keyrack.core.metrics.catalog import EVENTS

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from keyrack.api.endpoint import FROM_DEVICES, Endpoints
 from keyrack.api.exchange import Request, Response, answer
-from keyrack.auth.device_keys import Scope
+from keyrack.api.principals import Scope
 from keyrack.core.errors import BadRequest
 from keyrack.telemetry.ingest import Telemetry
 from keyrack.telemetry.json_lines import INVALID_LINES, NotALine, Report

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 from keyrack.http.openapi.descriptions.auth import OF_ACCESS
 from keyrack.http.openapi.descriptions.changelog import OF_LOG
 from keyrack.http.openapi.descriptions.extensions import OPERATION_ID, OWN
-from keyrack.http.openapi.descriptions.offline_keys import OF_KEYS, THUMBPRINT
+from keyrack.http.openapi.descriptions.offline_keys import OF_KEYS
 from keyrack.http.openapi.descriptions.telemetry import READINGS
+from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
 
 
 class Meaning(NamedTuple):
@@ -66,7 +67,7 @@ EVERYWHERE: Members = {
     "sessionId": ("The id of the session.", 7),
     "passkeyId": ("The id of the passkey.", 3),
     "identityId": ("The id of the account.", 3),
-    "deviceId": ("The id of the phone: the thumbprint of its public key.", THUMBPRINT),
+    "deviceId": ("The id of the phone: the thumbprint of its public key.", EXAMPLE_THUMBPRINT),
     "keyFormId": ("The id of the key form, as `keyForm.id` of a key tells it.", 1),
     "searchDate": ("A time as in RFC 3339, with `Z` or an offset, percent-encoded.", "2026-05-01T08:15:00Z"),
     "brand": ("The name of the brand, percent-encoded; its case does not matter.", "Demo"),

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from keyrack.http.openapi.descriptions.extensions import OPERATION_ID
+from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
 
 # What has bytes is base64url (RFC 4648, section 5) without padding; messages are shortened to their beginnings
 _SIGNED = "0oRYOaMBJgRI"
-THUMBPRINT = "u4V8Zc1qFzYwW9kU0m2Yp7dTn5oS3aRxLqEhJgPiCk0"
 _NONCE = "AAECAwQFBgcICQoLDA0ODw"
 _BOX = ("What the box is called in messages: `box:`, the product's id, `:` and the epoch.", "box:3:1")
 _EPOCH = ("How many times the box was enrolled: keys, lists and log of the epochs before are over.", 1)
@@ -29,7 +29,7 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "name": _BOX,
         "thumbprint": (
             "The thumbprint of the box's public key (RFC 9679): to be compared with what the box shows.",
-            THUMBPRINT,
+            EXAMPLE_THUMBPRINT,
         ),
         "enrolled": ("When this epoch began.", "2026-05-01T08:01:00Z"),
         "log": ("How far the log of the box has come home, in this epoch.", None),
@@ -52,7 +52,7 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "generation": ("Which list of the epoch it is: the next one begins where one is full.", 1),
     },
     "Device": {
-        "id": ("The thumbprint of the phone's public key (RFC 9679).", THUMBPRINT),
+        "id": ("The thumbprint of the phone's public key (RFC 9679).", EXAMPLE_THUMBPRINT),
         "name": ("What the phone is called.", "Uma's phone"),
         "protection": (
             "Where the phone says that its private key lies: in `Software`, a `TrustedEnvironment` or a"
@@ -64,7 +64,7 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
     },
     "IssuedKey": {
         "id": ("The id of the key: its `cti`.", OPERATION_ID),
-        "deviceId": ("The phone that has it, by its id.", THUMBPRINT),
+        "deviceId": ("The phone that has it, by its id.", EXAMPLE_THUMBPRINT),
         "deviceName": ("What that phone is called; null once it was removed.", "Uma's phone"),
         "epoch": ("The epoch of the box: in a later one the key opens nothing.", 1),
         "issued": _ISSUED,
