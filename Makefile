@@ -58,6 +58,7 @@ check: install-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/lint-imports --no-cache
 
 ## unit: the suite alone; PYTEST_ARGS="tests/endpoints/test_cars.py -x"
 unit: install-dev

@@ -1,1 +1,5 @@
-"""In charge of how a row of the table becomes an endpoint."""
+"""The parts that every endpoint is made of: the row, reads, OData, bodies, permissions, streams.
+
+Entry: `endpoint` and `exchange` for handlers, `schema` for resources, `odata` for queries.
+Must not: know one resource, or import an HTTP library.
+"""

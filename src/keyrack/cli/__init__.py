@@ -1,1 +1,5 @@
-"""The commands of `keyrack`, one module per noun; `keyrack.cli` puts them together."""
+"""The command line: one module per noun below `commands`, put together by `main`.
+
+Entry: `main`, the entry point `keyrack`.
+Must not: be imported by another package.
+"""

@@ -1,4 +1,8 @@
-"""The web console: pages over the endpoints' table. `SITE` is the table of them all."""
+"""The web console: pages over the table of endpoints. `SITE` is the table of pages.
+
+Entry: `SITE` for the server process, `static_files` and `map_tiles` for commands.
+Must not: contain SQL, or a rule that the API does not have.
+"""
 
 from keyrack.console import choices, error_messages, lists, map_tiles, static_files
 from keyrack.console.pages import (

@@ -1,1 +1,5 @@
-"""In charge of what runs: a process that serves or works, the loops of its worker, several of them under one parent."""
+"""Processes: the HTTP server, the worker, and the supervisor of several processes.
+
+Entry: `process`, `worker` and `supervisor`, from the commands `serve` and `work`.
+Must not: load what only an answer needs: a worker has to start quickly and stay small.
+"""

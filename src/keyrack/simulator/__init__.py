@@ -1,4 +1,8 @@
-"""The virtual fleet: cars that drive through a running server by its public API alone, faults included."""
+"""Simulations: a virtual fleet, demo data, and weeks of offline keys.
+
+Entry: the package itself, `demo` and `offline`.
+Must not: use anything but the public API against a running server. `demo` alone writes rows.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,5 @@
-"""In charge of outcomes told by webhook: published, claimed, signed, sent, recorded, replayed, verified."""
+"""Webhooks: subscriptions, the outbox, signing, delivery and replay.
+
+Entry: `outbox` within the transaction that publishes, `delivery` for the worker, `endpoints`.
+Must not: send anything inside a transaction, or to an address that `core.ssrf_guard` refuses.
+"""

@@ -1,4 +1,4 @@
-"""OData: text becomes a tree (`parse`), the tree a typed plan, the plan SQL with parameters (`query`)."""
+"""OData: `parse` makes a tree of the text, then a typed plan, then SQL with parameters (`query`)."""
 
 from keyrack.api.odata.apply_sql import ApplySource
 from keyrack.api.odata.cursor import INVALID, NOT_SUPPORTED

@@ -1,1 +1,1 @@
-"""In charge of every resource and every field, once; and of the forms of bodies."""
+"""Schema of resources and fields, and the models of request bodies."""

@@ -1,0 +1,1 @@
+"""Endpoints of assignments, batches and operations."""

@@ -1,0 +1,1 @@
+"""Endpoints of sign-in, tokens, managers, machine clients, second factors and passkeys."""

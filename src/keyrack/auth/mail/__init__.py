@@ -1,1 +1,1 @@
-"""Mail: what people are written, and how it gets to a server that takes it."""
+"""E-mail: templates, and an outbox that is sent by the worker."""

@@ -1,1 +1,1 @@
-"""Single sign-on: people come in by the accounts that they have elsewhere (OpenID Connect Core 1.0)."""
+"""Single sign-on by OpenID Connect Core 1.0."""

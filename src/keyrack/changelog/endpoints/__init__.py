@@ -1,0 +1,1 @@
+"""Endpoints of the change feed, checkpoints, the access history and live updates."""

@@ -1,0 +1,1 @@
+"""The transparency log: Merkle trees, proofs, signed checkpoints, verification of exports."""

@@ -1,0 +1,1 @@
+"""The words in which the console describes a change."""

@@ -1,4 +1,4 @@
-"""The lists of the console: each is declared, and has by that its page, its file and its work with many rows."""
+"""Lists of the console: a declaration gives the page, the CSV file and the bulk actions."""
 
 from keyrack.console.lists.boxes import BOXES, SERVICES
 from keyrack.console.lists.cars import CARS

@@ -1,1 +1,1 @@
-"""Calls of the API as any program makes them: signed in, patient, page by page. It knows no room of ours."""
+"""A client of the API for commands and simulations: sign-in, retries, pages. It imports no other package."""

@@ -1,1 +1,1 @@
-"""What Keyrack counts and measures, and how that is shown to Prometheus."""
+"""Metrics: instruments, the catalogue of all metrics, and the Prometheus exposition."""

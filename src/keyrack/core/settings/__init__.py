@@ -1,5 +1,4 @@
-"""In charge of the settings: one table of name, default and meaning, read from the environment (`KEYRACK_...`)
-and from a configuration file."""
+"""Settings: one table of names, defaults and descriptions, read from the environment and a configuration file."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""In charge of traces: which request, statement, operation and delivery belong together, told to a collector."""
+"""Traces: which request, statement, operation and delivery belong together, exported to a collector."""

@@ -1,1 +1,1 @@
-"""In charge of the PostgreSQL that Keyrack brings along: found, laid out, started, watched and stopped."""
+"""The embedded PostgreSQL: finds its programs, initialises, starts, supervises and stops it."""

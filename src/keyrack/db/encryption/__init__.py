@@ -1,1 +1,1 @@
-"""In charge of secrets that must stay readable: sealed in the database, under a key that is not in it."""
+"""Encrypted columns: secrets that stay readable, under a key outside the database."""

@@ -1,4 +1,4 @@
-"""In charge of the schema's history: Alembic's revisions, written as SQL; and of what a revision may say about itself.
+"""History of the schema: Alembic's revisions as SQL, and the declarations that a revision may contain.
 
 From 0020 on a revision only expands: the release before it goes on working (`effects` says what that means, and a test
 holds it). One that contracts says `unused_since = "0.3.0"`: since that release nobody uses what it takes away.

@@ -1,0 +1,1 @@
+"""High availability: finds the primary, proves that it still is one, routes reads to replicas."""

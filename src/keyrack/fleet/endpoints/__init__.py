@@ -1,0 +1,1 @@
+"""Endpoints of cars, users, groups, products, services, installations and brands."""

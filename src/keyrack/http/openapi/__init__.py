@@ -1,1 +1,1 @@
-"""In charge of documents made from the table: OpenAPI, the reference page, the tables of docs/."""
+"""Documents made from the table of endpoints: OpenAPI, the reference page, tables of docs/."""

@@ -1,1 +1,1 @@
-"""In charge of the reference box: what one does with what comes, without input, output, clock or chance of its own."""
+"""The reference box: decides on each message, without input, output, clock or randomness of its own."""

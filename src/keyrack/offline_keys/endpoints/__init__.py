@@ -1,0 +1,1 @@
+"""Endpoints of boxes, keys, status lists and phones."""

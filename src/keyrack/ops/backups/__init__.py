@@ -1,1 +1,1 @@
-"""In charge of backups of the embedded database: taken, kept, verified, restored, and tried."""
+"""Backups of the embedded database: base backups, WAL archive, verification, restore."""

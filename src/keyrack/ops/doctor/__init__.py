@@ -1,4 +1,4 @@
-"""What `keyrack doctor` examines: settings that do not fit, the machine, the database, and what has to be reached."""
+"""The checks of `keyrack doctor`: settings, machine, database, reachable servers."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What operators see of everything that runs: the backlog in the database, and the metrics of all processes."""
+"""The state of a running installation for operators: backlog, status, metrics of all processes."""

@@ -1,1 +1,1 @@
-"""A whole customer on its way: out into files, in from them, and in from any server that speaks the API."""
+"""Export of a customer into files, import from files or from another server's API."""

@@ -1,4 +1,4 @@
-"""In charge of the demo: two fleets, their manager and keys, the catalogue, and `demo.env` with the credentials."""
+"""The demo: two fleets, their manager and keys, the catalogue, and `demo.env` with the credentials."""
 
 from __future__ import annotations
 

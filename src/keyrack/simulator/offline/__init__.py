@@ -1,4 +1,4 @@
-"""Weeks of a garage without a network: boxes, phones, thieves and a server of its own, in simulated time."""
+"""Simulated weeks of offline keys: boxes, phones, attackers and a server, in simulated time."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Endpoints of webhooks and event types."""

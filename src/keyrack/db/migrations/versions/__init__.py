@@ -1,0 +1,1 @@
+"""The revisions of the schema. A released one never changes."""

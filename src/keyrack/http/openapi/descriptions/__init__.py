@@ -1,0 +1,1 @@
+"""Descriptions and examples of members, by subject."""

@@ -1,0 +1,1 @@
+"""Operation ids and descriptions of endpoints."""

@@ -1,0 +1,170 @@
+"""Rules of the layout that import-linter cannot express. The contracts of the layers are in pyproject.toml.
+
+Each rule reads the source, and reports all offenders at once.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+from keyrack.http.routes import ALL
+
+SOURCE = Path(__file__).parent.parent / "src"
+MODULES = {
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted((SOURCE / "keyrack").rglob("*.py"))
+}
+
+# The packages, or sub-packages, that may import a library
+LIBRARIES = {
+    "aiohttp": {"auth.sso", "core.api_client", "webhooks"},
+    "aiomqtt": {"telemetry"},
+    "aiosmtplib": {"auth.mail", "cli.commands"},
+    "alembic": {"db"},
+    "argon2": {"auth"},
+    "babel": {"console"},
+    "cryptography": {"api", "auth", "changelog", "db.encryption", "offline_keys"},
+    "email_validator": {"core"},
+    "falcon": {"http"},
+    "fastapi": set[str](),
+    "httptools": set[str](),
+    "jinja2": {"console"},
+    "joserfc": {"auth"},
+    "opentelemetry": {"core.tracing"},
+    "prometheus_client": {"core.metrics"},
+    "segno": {"console"},
+    "sqlalchemy": {"db"},
+    "standardwebhooks": {"simulator", "webhooks"},
+    "starlette": set[str](),
+    "typer": {"cli"},
+    "uvicorn": {"http", "ops.monitoring", "server"},
+    "uvloop": {"server"},
+    "webauthn": {"auth"},
+}
+# What a handler, and what it is made of, may import beside Keyrack and the standard library
+OF_HANDLERS = {"asyncpg", "cryptography", "pydantic", "pydantic_core", "structlog"}
+
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+@functools.cache
+def imports(module: str) -> tuple[tuple[str, str], ...]:
+    """The imports of a module, wherever in it: the imported module, and the name in it or ""."""
+    return tuple(_imports(module))
+
+
+def _imports(module: str) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(ast.parse(MODULES[module].read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} has a relative import"
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield (whole, "") if whole in MODULES else (str(node.module), alias.name)
+
+
+def package(module: str) -> str:
+    """keyrack.api.odata.parser -> api"""
+    return module.split(".")[1] if "." in module else ""
+
+
+def test_modules_import_each_other_in_no_circle() -> None:
+    graph = {module: {target for target, _ in imports(module) if target in MODULES} for module in MODULES}
+    try:
+        list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        raise AssertionError(" -> ".join(error.args[1])) from None
+
+
+def test_private_names_stay_in_their_package() -> None:
+    offenders = [
+        f"{module} imports {name} of {target}"
+        for module in MODULES
+        for target, name in imports(module)
+        if target in MODULES and package(target) != package(module) and name.startswith("_") and name != "__version__"
+    ]
+    assert not offenders, "\n".join(offenders)
+
+
+def test_a_module_has_another_name_than_what_its_package_defines() -> None:
+    """When the module is imported, it replaces the function or class of its name in the package."""
+    offenders: list[str] = []
+    for module, path in MODULES.items():
+        if path.name == "__init__.py":
+            names = {name for target, name in imports(module) if target not in (module, f"{module}.{name}")}
+            names |= {node.name for node in ast.parse(path.read_text()).body if isinstance(node, DEFINITIONS)}
+            offenders += [f"{module}.{name}" for name in names if f"{module}.{name}" in MODULES]
+    assert not offenders, "\n".join(offenders)
+
+
+def test_a_library_is_imported_only_where_it_belongs() -> None:
+    offenders = [
+        f"{module} imports {library}"
+        for module in MODULES
+        for library in {target.split(".")[0] for target, _ in imports(module)} & LIBRARIES.keys()
+        if not any(f"{module}.".startswith(f"keyrack.{allowed}.") for allowed in LIBRARIES[library])
+    ]
+    assert not offenders, "\n".join(offenders)
+
+
+def test_a_handler_imports_no_http_library() -> None:
+    allowed = {"__future__", "keyrack", *OF_HANDLERS, *sys.stdlib_module_names}
+    offenders = [
+        f"{module} imports {target}"
+        for module in MODULES
+        if package(module) == "api" or ".endpoints" in module
+        for target, _ in imports(module)
+        if target.split(".")[0] not in allowed
+    ]
+    assert not offenders, "\n".join(offenders)
+
+
+def test_the_console_calls_rows_of_the_table() -> None:
+    rows = {(row.method, row.path) for row in ALL}
+    offenders: list[str] = []
+    for module in (module for module in MODULES if package(module) == "console"):
+        source = MODULES[module].read_text()
+        if "LiteralString" in source:
+            offenders.append(f"{module} contains SQL")
+        offenders += [f"{module} calls {call}, which is no endpoint" for call in set(calls(source)) - rows]
+    assert not offenders, "\n".join(offenders)
+
+
+def calls(source: str) -> Iterator[tuple[str, str]]:
+    """Method and path of each call that a page makes."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "call":
+            method, path = node.args[:2]
+            if isinstance(method, ast.Constant) and isinstance(path, ast.Constant):
+                yield str(method.value), str(path.value)
+
+
+def test_a_worker_loads_nothing_that_answers_requests() -> None:
+    """A worker, a supervisor and a command start quickly and stay small: heavy modules are imported where needed."""
+    heavy = {"alembic", "sqlalchemy", "falcon", "jinja2", "opentelemetry", "keyrack.console", "keyrack.http.routes"}
+    script = "import keyrack.cli.commands.run, keyrack.server.supervisor, sys; print(*sys.modules)"
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    loaded = set(output.split())
+    assert "keyrack.server.worker" in loaded
+    assert not heavy & loaded
+
+
+def test_the_source_has_its_packages_and_nothing_else() -> None:
+    """import-linter knows the packages: `exhaustive` names one that has no layer."""
+    files = {path.name for path in (SOURCE / "keyrack").iterdir() if path.is_file()}
+    assert files == {"__init__.py", "__main__.py", "py.typed"}
+
+
+def test_a_package_states_its_purpose_in_five_lines() -> None:
+    for path in (SOURCE / "keyrack").glob("*/__init__.py"):
+        docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
+        lines = docstring.splitlines()
+        assert 4 <= len(lines) <= 5, path
+        assert [line.partition(":")[0] for line in lines[2:]] == ["Entry", "Must not"], path
