@@ -60,18 +60,18 @@ check: install-dev
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-cache
 
-## unit: the suite alone; PYTEST_ARGS="tests/endpoints/test_cars.py -x"
+## unit: the suite alone; PYTEST_ARGS="tests/fleet/endpoints/test_cars.py -x"
 unit: install-dev
 	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 ## test-odata-long: 100,000 mutants of OData texts, 20,000 random filters, and 5,000 with other literals
 test-odata-long: install-dev
-	KEYRACK_LONG=1 $(BIN)/pytest -n auto --dist loadscope tests/odata/test_syntax.py tests/odata/test_rows.py \
-	  tests/odata/test_shapes.py
+	KEYRACK_LONG=1 $(BIN)/pytest -n auto --dist loadscope tests/api/odata/test_parser.py tests/api/odata/test_random_filters.py \
+	  tests/api/odata/test_filter_cache.py
 
 ## test-openapi-long: 100 requests of each kind at each endpoint, as OpenAPI allows them and as it does not
 test-openapi-long: install-dev
-	KEYRACK_LONG=1 $(BIN)/pytest tests/documents/test_openapi.py $(PYTEST_ARGS)
+	KEYRACK_LONG=1 $(BIN)/pytest tests/http/openapi/test_openapi.py $(PYTEST_ARGS)
 
 ## test-clients: lint OpenAPI, generate clients, check their types, run them; others' libraries verify keys (two minutes)
 test-clients: install-dev $(CLIENTS)/.installed
@@ -99,11 +99,11 @@ test-faults: install-dev
 
 ## test-keys-long: 10 million changed messages to the boxes in Python and in C, then the one in C alone (half an hour)
 test-keys-long: install-dev
-	$(BIN)/python -m tests.keys.fuzz_boxes $(KEYS_ARGS)
+	$(BIN)/python -m tests.offline_keys.fuzz_boxes $(KEYS_ARGS)
 
 ## test-order: numbers of changes in order under storms of half a minute, and an unsound way that is caught
 test-order: install-dev
-	KEYRACK_ORDER=30 $(BIN)/pytest -s -p no:cacheprovider tests/changes/test_order.py $(PYTEST_ARGS)
+	KEYRACK_ORDER=30 $(BIN)/pytest -s -p no:cacheprovider tests/changelog/test_sequence_order.py $(PYTEST_ARGS)
 
 ## test-abuse: attacks on a server, their figures beside their goals (nine minutes); PYTEST_ARGS="-k memory"
 test-abuse: install-dev
@@ -111,7 +111,7 @@ test-abuse: install-dev
 
 ## test-keys-weeks: eight simulated weeks of keys without a network, with thieves, by five seeds (ten minutes)
 test-keys-weeks: install-dev
-	KEYRACK_LONG=1 $(BIN)/pytest -s -p no:cacheprovider tests/simulator/test_garage.py -k eight_weeks $(PYTEST_ARGS)
+	KEYRACK_LONG=1 $(BIN)/pytest -s -p no:cacheprovider tests/simulator/offline/test_scenario.py -k eight_weeks $(PYTEST_ARGS)
 
 ## cluster: three PostgreSQL under Patroni and etcd, two API nodes, two workers, on this machine until Ctrl-C
 cluster: install-dev
@@ -131,7 +131,7 @@ dist: install
 
 ## test-dist: install the packages of `make dist` into an empty environment, and run the demo from it
 test-dist: install-dev dist
-	KEYRACK_DIST=$(CURDIR)/dist $(BIN)/pytest -s -p no:cacheprovider tests/test_dist.py $(PYTEST_ARGS)
+	KEYRACK_DIST=$(CURDIR)/dist $(BIN)/pytest -s -p no:cacheprovider tests/packaging/test_dist.py $(PYTEST_ARGS)
 
 ## image: build localhost/keyrack with buildah or podman; KEYRACK_BASE=mmdebstrap where no registry is in reach
 image: dist
@@ -140,7 +140,7 @@ image: dist
 ## test-image: run the image of `make image`; PODMAN="podman --runtime runc", PODMAN_RUN="--ulimit ..." where it needs them
 test-image: install-dev
 	KEYRACK_PODMAN="$(or $(PODMAN),podman)" KEYRACK_PODMAN_RUN="$(PODMAN_RUN)" \
-	  $(BIN)/pytest -s -p no:cacheprovider tests/test_container.py $(PYTEST_ARGS)
+	  $(BIN)/pytest -s -p no:cacheprovider tests/packaging/test_container.py $(PYTEST_ARGS)
 
 ## audit: ask whether weaknesses of what is pinned are known: pip-audit and npm audit
 audit: install $(TOOLS)/.installed
@@ -164,15 +164,15 @@ $(SITE_TOOLS)/.installed: requirements/site.txt
 
 ## test-site: build the site, follow each link and anchor in it, and open each page in a browser that asks nobody else
 test-site: install-dev site
-	KEYRACK_SITE=$(CURDIR)/.site/html $(BIN)/pytest -s -p no:cacheprovider tests/documents/test_site.py $(PYTEST_ARGS)
+	KEYRACK_SITE=$(CURDIR)/.site/html $(BIN)/pytest -s -p no:cacheprovider tests/docs/test_site.py $(PYTEST_ARGS)
 
 ## test-upgrade: from 0.1.0 with a stop, and from the release before without one, with many rows and under load
 test-upgrade: install-dev
-	KEYRACK_UPGRADES=1 $(BIN)/pytest -s -p no:cacheprovider tests/upgrades tests/embedded/test_upgrading.py $(PYTEST_ARGS)
+	KEYRACK_UPGRADES=1 $(BIN)/pytest -s -p no:cacheprovider tests/upgrades tests/db/embedded/test_major_upgrade.py $(PYTEST_ARGS)
 
 ## test-moving: a customer moves in from another server while the import is killed forty times, and from 0.1.0
 test-moving: install-dev
-	KEYRACK_MOVING=1 $(BIN)/pytest -s -p no:cacheprovider tests/moving $(PYTEST_ARGS)
+	KEYRACK_MOVING=1 $(BIN)/pytest -s -p no:cacheprovider tests/ops/transfer $(PYTEST_ARGS)
 
 ## bench: the tables of docs/performance.md; BENCH="outcomes" for one of them
 bench: install-dev

@@ -27,8 +27,8 @@ from urllib.parse import quote
 
 import asyncpg
 import uvicorn
-from tests.odata import evaluator as means
-from tests.odata.evaluator import Evaluate
+from tests.api.odata import evaluator as means
+from tests.api.odata.evaluator import Evaluate
 
 from benchmarks import foundation
 from benchmarks.floor import Floor

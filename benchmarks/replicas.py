@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import asyncpg
-from tests.database.cluster import Cluster, running_cluster
+from tests.db.replication.cluster import Cluster, running_cluster
 
 from benchmarks.foundation import SMALL, UNLIMITED, Running, free_port, load, running, token
 from benchmarks.load import cpu_seconds, http, machine, measure

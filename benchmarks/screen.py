@@ -11,7 +11,7 @@ import time
 
 import asyncpg
 from playwright.async_api import Page, async_playwright
-from tests.browser import ARGUMENTS, CHROMIUM
+from tests.support.browser import ARGUMENTS, CHROMIUM
 
 from benchmarks.foundation import LARGE, UNLIMITED, database, free_port, load, running
 from benchmarks.load import machine

@@ -1,3 +1,5 @@
 import pytest
 
-pytest.register_assert_rewrite("tests.servers", "tests.people", "tests.endpoints.batches")
+pytest.register_assert_rewrite(
+    "tests.support.servers", "tests.support.people", "tests.assignments.endpoints.batch_requests"
+)

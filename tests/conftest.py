@@ -17,8 +17,8 @@ import structlog
 from keyrack.core import log_config
 from keyrack.core.settings import Settings
 from keyrack.db.embedded.server import EmbeddedServer
-from tests.people import Person, Town
-from tests.servers import RunningServer, Sql, migrated_database, reachable_directory
+from tests.support.people import Person, Town
+from tests.support.servers import RunningServer, Sql, migrated_database, reachable_directory
 
 # The master key of every database that the tests give an address of
 os.environ.setdefault("KEYRACK_MASTER_KEY", base64.b64encode(b"the master key of all the tests!").decode())
@@ -50,10 +50,11 @@ hypothesis.settings.load_profile("busy machine")
 
 # These take long and mostly wait, on servers of their own: begun first, they end beside others, not after them
 FIRST = (
-    "tests/test_drills.py", "tests/backups/test_pgbackrest.py", "tests/backups/test_restore.py",
-    "tests/assignments/test_faults.py", "tests/embedded/test_commands.py", "tests/embedded/test_versions.py",
-    "tests/database/test_away.py", "tests/database/test_failover.py", "tests/database/test_trouble.py",
-    "tests/upgrades/test_rehearsal.py", "tests/backups/test_page.py", "tests/assignments/test_histories.py",
+    "tests/db/replication/test_failover_drill.py", "tests/ops/backups/test_pgbackrest.py",
+    "tests/ops/backups/test_restore.py", "tests/assignments/test_faults.py",
+    "tests/db/embedded/test_concurrent_commands.py", "tests/db/embedded/test_major_versions.py",
+    "tests/db/test_outage.py", "tests/db/replication/test_failover.py", "tests/db/test_write_failures.py",
+    "tests/upgrades/test_rolling_upgrade.py", "tests/ops/backups/test_docs.py", "tests/assignments/test_histories.py",
 )  # fmt: skip
 
 

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import httpx
 
 from tests.abuse.conftest import Figures
-from tests.people import Person
-from tests.servers import Process
+from tests.support.people import Person
+from tests.support.servers import Process
 
 IDLE = 260
 

@@ -7,8 +7,8 @@ import json
 from datetime import UTC, datetime, timedelta
 
 from tests.abuse.conftest import Figures
-from tests.endpoints.test_ingest import Unit, device_key, unit_of
-from tests.people import Person
+from tests.support.people import Person
+from tests.telemetry.endpoints.test_ingest import Unit, device_key, unit_of
 
 UNITS, LINES = 20, 20_000
 

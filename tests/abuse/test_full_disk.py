@@ -15,7 +15,7 @@ import pytest
 
 from keyrack.db.embedded.server import EmbeddedServer
 from tests.abuse.conftest import Figures
-from tests.servers import reachable_directory
+from tests.support.servers import reachable_directory
 
 NOTE = "select pg_logical_emit_message(false, 'x', repeat('y', 1000000))"  # a megabyte of the write-ahead log
 FULL_FOR = 12.0  # seconds

@@ -7,7 +7,7 @@ import time
 
 from keyrack.ops.housekeeping import STEPS
 from tests.abuse.conftest import Figures
-from tests.test_housekeeping import OTHERS, house
+from tests.ops.test_housekeeping import OTHERS, house
 
 DELIVERIES = 1_500_000
 ROUNDS = 30

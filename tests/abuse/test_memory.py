@@ -15,9 +15,9 @@ import httpx
 import pytest
 
 from tests.abuse.conftest import Figures
-from tests.endpoints.test_ingest import Unit, unit_of
-from tests.people import Person
-from tests.servers import Process, eventually, free_port
+from tests.support.people import Person
+from tests.support.servers import Process, eventually, free_port
+from tests.telemetry.endpoints.test_ingest import Unit, unit_of
 
 SIZE = 7_990_000  # bytes, just below KEYRACK_MAX_INGEST
 NDJSON, JSON = "application/x-ndjson", "application/json"

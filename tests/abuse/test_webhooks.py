@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from tests.abuse.conftest import Figures
-from tests.people import Person, Town
-from tests.servers import Process, Sql, eventually, migrated_database
+from tests.support.people import Person, Town
+from tests.support.servers import Process, Sql, eventually, migrated_database
 
 SLOW = 13.0  # seconds until the attackers' receivers answer
 WEBHOOKS = 50  # of each attacker: as many as a customer may have

@@ -16,8 +16,8 @@ import pytest
 from keyrack.api.idempotency import IN_FLIGHT, INVALID, OTHER_REQUEST
 from keyrack.core.settings import Settings
 from keyrack.http.routes import ALL
-from tests.people import Person, refused
-from tests.servers import RunningServer, eventually
+from tests.support.people import Person, refused
+from tests.support.servers import RunningServer, eventually
 
 AT_THE_LOCK = "select pid from pg_stat_activity where wait_event_type = 'Lock' and query ~ '(from|update) car'"
 

@@ -37,9 +37,9 @@ from keyrack.core import secret_hashes
 from keyrack.db import schema_version
 from keyrack.db.embedded.server import EmbeddedServer
 from tests.assignments import histories, model
-from tests.changes.readers import Listener, Poller, arrived, reading
-from tests.people import JOIN, PASSWORD
-from tests.servers import TESTS, free_port, reachable_directory
+from tests.changelog.feed_readers import Listener, Poller, arrived, reading
+from tests.support.people import JOIN, PASSWORD
+from tests.support.servers import TESTS, free_port, reachable_directory
 
 OPERATIONS = int(os.environ.get("KEYRACK_FAULTS", "400"))
 FLEETS = 4  # whose clients act at random

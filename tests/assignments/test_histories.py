@@ -21,8 +21,8 @@ from keyrack.auth.password_hashing import Passwords
 from keyrack.core import secret_hashes
 from tests.assignments import model
 from tests.assignments.histories import Client, Fleet, check_order
-from tests.people import PASSWORD
-from tests.servers import Process, free_port, listening, migrated_database
+from tests.support.people import PASSWORD
+from tests.support.servers import Process, free_port, listening, migrated_database
 
 HISTORIES = int(os.environ.get("KEYRACK_HISTORIES", "80"))
 FLEETS = 8  # whose histories run at the same time

@@ -18,8 +18,8 @@ from keyrack.assignments.rules import GONE, NO_BOX, NO_SERVICE, TERMINATED
 from keyrack.core.settings import Settings
 from keyrack.fleet.endpoints.cars import NO_CAR
 from keyrack.fleet.endpoints.installations import NOT_INSTALLED
-from tests.people import Person, Town, done, nobody_works, refused
-from tests.servers import RunningServer, Sql, eventually, migrated_database
+from tests.support.people import Person, Town, done, nobody_works, refused
+from tests.support.servers import RunningServer, Sql, eventually, migrated_database
 
 START, END, LATER = "2026-01-01T08:00:00Z", "2026-02-01T08:00:00Z", "2026-03-01T08:00:00Z"
 

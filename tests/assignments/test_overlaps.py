@@ -9,7 +9,7 @@ import pytest
 
 from keyrack.assignments import overlaps
 from tests.assignments import model
-from tests.people import Person
+from tests.support.people import Person
 
 ROUNDS = 25  # batches, each of two cars whose times are nearly full
 DAYS = 12  # of which times are made; a time of no length is among them

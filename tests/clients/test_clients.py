@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.clients.tools import put_node
-from tests.endpoints.test_ingest import device_key
-from tests.people import PASSWORD, Person, Town, web
-from tests.servers import RunningServer
+from tests.support.people import PASSWORD, Person, Town, web
+from tests.support.servers import RunningServer
+from tests.telemetry.endpoints.test_ingest import device_key
 
 TOOLS = os.environ.get("KEYRACK_CLIENTS")
 pytestmark = pytest.mark.skipif(not TOOLS, reason="`make test-clients` installs the generators first")

@@ -14,12 +14,12 @@ from keyrack.offline_keys.cose import PublicKey
 from keyrack.offline_keys.message_fields import ENTRY, KEY, KEY_SET, PROVISIONING, RECEIPT, STATUS_LIST, TIME, Message
 from tests.clients.test_phone import TOOLS
 from tests.clients.test_phone import judged as by_auth0
-from tests.keys.garage import Firmware, Phone, b64, driver, garage, raw
-from tests.people import Person
+from tests.offline_keys.offline_world import Firmware, Phone, b64, driver, garage, raw
+from tests.support.people import Person
 
 pytestmark = pytest.mark.skipif(not TOOLS, reason="`make test-clients` installs the libraries first")
 Asked = list[tuple[bytes, PublicKey]]
-JUDGE = Path(__file__).with_name("cwt_judge.py")
+JUDGE = Path(__file__).with_name("cwt_verifier.py")
 
 
 def by_cwt(asked: Asked) -> list[list[int] | None]:

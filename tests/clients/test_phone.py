@@ -17,7 +17,7 @@ from keyrack.offline_keys.message_fields import Message
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.public_key import PublicKey
 from tests.clients.tools import put_node
-from tests.keys.phone_world import World, b64, unb64
+from tests.offline_keys.phone_world import World, b64, unb64
 
 TOOLS = os.environ.get("KEYRACK_CLIENTS")
 pytestmark = pytest.mark.skipif(not TOOLS, reason="`make test-phone` installs the packages first")

@@ -9,9 +9,9 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.browser import ABSENT, CHROMIUM, launched
-from tests.people import Person
-from tests.servers import DEADLINE, RunningServer
+from tests.support.browser import ABSENT, CHROMIUM, launched
+from tests.support.people import Person
+from tests.support.servers import DEADLINE, RunningServer
 
 COOKIE = "keyrack-session"
 SEEN = "try { localStorage.setItem('keyrack-tour:%s', 'done') } catch {}"  # a page of nowhere keeps nothing

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.keys.garage import Firmware, Phone, driver
-from tests.people import Person
+from tests.offline_keys.offline_world import Firmware, Phone, driver
+from tests.support.people import Person
 
 
 def phone_with_key(person: Person, car: int, user: int) -> Phone:

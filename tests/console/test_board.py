@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.console.conftest import Desk
-from tests.people import Person, nobody_works
+from tests.support.people import Person, nobody_works
 
 WEEK = "from=2031-11-24&days=7"  # Monday to Sunday
 

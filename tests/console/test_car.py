@@ -10,9 +10,9 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.console import axe
 from tests.console.conftest import Desk
-from tests.endpoints.test_ingest import Unit, unit_of
-from tests.people import Person, nobody_works
-from tests.servers import eventually
+from tests.support.people import Person, nobody_works
+from tests.support.servers import eventually
+from tests.telemetry.endpoints.test_ingest import Unit, unit_of
 
 
 def hours(number: float) -> str:

@@ -13,11 +13,11 @@ from playwright.sync_api import expect
 
 from keyrack.console.changes.labels import ACTORS, KINDS, MEMBERS, PARTS, RESOURCES
 from keyrack.db.audit_context import Type
-from tests.changes.recorded import recorded
-from tests.changes.signing import settled
+from tests.changelog.audited_tables import recorded
+from tests.changelog.transparency.checkpoints import settled
 from tests.console.conftest import Desk
-from tests.people import Person, Town
-from tests.servers import eventually
+from tests.support.people import Person, Town
+from tests.support.servers import eventually
 
 TABLES = [one for one in recorded() if one.customer != "0"]
 GERMAN = {"Accept-Language": "de"}

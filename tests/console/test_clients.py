@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from keyrack.api.permissions import Role
-from tests.people import Person, Town
+from tests.support.people import Person, Town
 
 
 def posted(visitor: httpx.Client, path: str, **form: str | list[str]) -> httpx.Response:

@@ -18,8 +18,8 @@ from keyrack.http.page_router import ConsolePage as Row
 from tests.console import axe
 from tests.console.conftest import Desk
 from tests.console.phones import phone_with_key
-from tests.people import Person
-from tests.servers import RunningServer, eventually
+from tests.support.people import Person
+from tests.support.servers import RunningServer, eventually
 
 LOOKS: list[dict[str, Any]] = [
     {"color_scheme": theme, "locale": language, "viewport": {"width": width, "height": 900}}

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.browser import launched, needed
 from tests.console import axe
 from tests.console.gallery import served
-from tests.servers import DEADLINE
+from tests.support.browser import launched, needed
+from tests.support.servers import DEADLINE
 
 expect.set_options(timeout=DEADLINE * 1000)
 pytestmark = needed

@@ -9,8 +9,8 @@ from playwright.sync_api import expect
 
 from tests.console import axe
 from tests.console.conftest import Desk
-from tests.people import Person
-from tests.servers import DEADLINE
+from tests.support.people import Person
+from tests.support.servers import DEADLINE
 
 expect.set_options(timeout=DEADLINE * 1000)
 

@@ -8,8 +8,8 @@ from playwright.sync_api import Page, expect
 
 from tests.console import axe
 from tests.console.conftest import Desk
-from tests.people import Person
-from tests.servers import DEADLINE, eventually
+from tests.support.people import Person
+from tests.support.servers import DEADLINE, eventually
 
 expect.set_options(timeout=DEADLINE * 1000)
 

@@ -11,8 +11,8 @@ from playwright.sync_api import expect
 
 from tests.console import axe
 from tests.console.conftest import Desk
-from tests.people import Person
-from tests.servers import DEADLINE, Sql
+from tests.support.people import Person
+from tests.support.servers import DEADLINE, Sql
 
 expect.set_options(timeout=DEADLINE * 1000)
 

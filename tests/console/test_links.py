@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html import unescape
 
-from tests.people import Person
+from tests.support.people import Person
 
 MOST = 150  # pages that are looked at
 VALUE = re.compile(r"(?<=/)\d+|(?<==)[^&]*")  # an id, or the value of a query's parameter

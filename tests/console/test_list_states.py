@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.console.test_lists import PARTIAL
-from tests.people import Person
+from tests.support.people import Person
 
 HERE = "/{0.customer}/cars"
 

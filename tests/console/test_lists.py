@@ -16,8 +16,8 @@ from playwright.sync_api import Page, expect
 from keyrack.core.text import FORMULA
 from tests.console.axe import faults
 from tests.console.conftest import Desk
-from tests.people import Person, Town, nobody_works
-from tests.servers import RunningServer, eventually
+from tests.support.people import Person, Town, nobody_works
+from tests.support.servers import RunningServer, eventually
 
 LISTS = [
     "cars",

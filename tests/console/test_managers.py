@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from keyrack.api.permissions import Role
-from tests.access.limits import limited, number, put, seen
-from tests.people import Person, Town
+from tests.auth.group_scope import limited, number, put, seen
+from tests.support.people import Person, Town
 
 
 @pytest.fixture(scope="module")

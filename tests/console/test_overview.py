@@ -13,8 +13,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.console import axe
 from tests.console.conftest import Desk
-from tests.endpoints.test_ingest import Unit, passed, unit_of
-from tests.people import Person, Town
+from tests.support.people import Person, Town
+from tests.telemetry.endpoints.test_ingest import Unit, passed, unit_of
 
 HAMBURG = {"currentLatitude": 53.551, "currentLongitude": 9.993}
 MUNICH = {"currentLatitude": 48.137, "currentLongitude": 11.575}

@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, CDPSession, Page, expect
 from keyrack.auth import totp
 from keyrack.core.settings import Settings
 from tests.console import axe
-from tests.people import Person, Town
-from tests.servers import DEADLINE, RunningServer, Sql
+from tests.support.people import Person, Town
+from tests.support.servers import DEADLINE, RunningServer, Sql
 
 OPTIONS = {
     "protocol": "ctap2", "transport": "internal", "hasResidentKey": True, "hasUserVerification": True,

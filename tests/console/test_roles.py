@@ -19,8 +19,8 @@ from keyrack.console.lists import LISTS
 from keyrack.console.lists.definition import List, wanted
 from keyrack.http.page_router import ConsolePage
 from tests.console.phones import phone_with_key
-from tests.people import JOIN, Person, Town
-from tests.servers import Sql, eventually
+from tests.support.people import JOIN, Person, Town
+from tests.support.servers import Sql, eventually
 
 OF_CUSTOMER = [row for row in PAGES if row.path.startswith("/{customer}")]
 OTHERS = [role for role in Role if role is not Role.OWNER]

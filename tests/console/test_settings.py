@@ -8,8 +8,8 @@ from playwright.sync_api import Page, expect
 from keyrack.console.user_agents import parts, shortened
 from tests.console import axe
 from tests.console.conftest import Desk
-from tests.people import PASSWORD, Person, Town
-from tests.servers import DEADLINE
+from tests.support.people import PASSWORD, Person, Town
+from tests.support.servers import DEADLINE
 
 expect.set_options(timeout=DEADLINE * 1000)
 

@@ -7,7 +7,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.console.axe import faults
 from tests.console.conftest import Desk
-from tests.people import Person
+from tests.support.people import Person
 
 
 def tour(page: Page) -> Locator:

@@ -11,8 +11,8 @@ from playwright.sync_api import Page, expect
 
 from tests.console.axe import faults
 from tests.console.conftest import Desk
-from tests.endpoints.test_ingest import Unit, unit_of
-from tests.people import Person, Town
+from tests.support.people import Person, Town
+from tests.telemetry.endpoints.test_ingest import Unit, unit_of
 
 YESTERDAY = datetime.now(UTC).date() - timedelta(days=1)
 TOLD = [("06:00:00", 53.551, 9.993), ("06:30:00", 53.866, 10.687), ("07:10:00", 54.323, 10.123)]

@@ -11,8 +11,8 @@ from playwright.sync_api import Page, expect
 
 from tests.console import axe
 from tests.console.conftest import Desk
-from tests.people import Person, refused
-from tests.servers import DEADLINE, eventually
+from tests.support.people import Person, refused
+from tests.support.servers import DEADLINE, eventually
 from tests.webhooks.receiver import Receiver
 
 expect.set_options(timeout=DEADLINE * 1000)

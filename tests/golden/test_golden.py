@@ -15,7 +15,7 @@ from keyrack.db.change_notifier import LETTERS
 from tests.golden import command_output
 from tests.golden.catalog import describe_catalog, read_version
 from tests.golden.source_scan import find_shared_names, scan_source
-from tests.servers import migrated_database
+from tests.support.servers import migrated_database
 
 DATA = Path(__file__).parent / "data"
 SOURCE = command_output.ROOT / "src"

@@ -25,12 +25,12 @@ from keyrack.core.settings import Settings
 from keyrack.http.compression import Compression
 from keyrack.http.routes import ALL
 from tests.http.test_contract import ENDLESS, calling, name, over, query_of
-from tests.http.test_hostile import Line, head
-from tests.http.test_preferences import user
-from tests.http.test_readers import FAST, everything, reader
-from tests.http.test_tenancy import slots, world
-from tests.people import Person, Town, web
-from tests.servers import RunningServer, Sql, eventually
+from tests.http.test_hostile_input import Line, head
+from tests.http.test_prefer_header import user
+from tests.http.test_slow_clients import FAST, everything, reader
+from tests.http.test_tenant_isolation import slots, world
+from tests.support.people import Person, Town, web
+from tests.support.servers import RunningServer, Sql, eventually
 
 GZIP = {"Accept-Encoding": "gzip"}
 PLAIN = {"Accept-Encoding": "identity"}

@@ -15,8 +15,8 @@ from keyrack.auth.access_tokens import API_AUDIENCE
 from keyrack.auth.app_tokens import AUDIENCE
 from keyrack.core.settings import Settings
 from keyrack.http.routes import ALL
-from tests.people import Person, Town
-from tests.servers import RunningServer, Sql
+from tests.support.people import Person, Town
+from tests.support.servers import RunningServer, Sql
 
 KEY_REFUSED = {
     "statusCode": 401,
@@ -137,7 +137,7 @@ TOKENED = [endpoint for endpoint in ALL if endpoint.token]
 WITH_CUSTOMER = [endpoint for endpoint in ALL if endpoint.customer]
 WITH_BODY = [endpoint for endpoint in ALL if endpoint.body is not None]
 WITH_JSON = [endpoint for endpoint in WITH_BODY if not endpoint.form]
-ENDLESS = [endpoint for endpoint in ALL if endpoint.media_type == EVENTS]  # tests/endpoints/test_live.py
+ENDLESS = [endpoint for endpoint in ALL if endpoint.media_type == EVENTS]  # tests/changelog/endpoints/test_live.py
 PATHS = list({endpoint.path: endpoint for endpoint in ALL}.values())
 
 

@@ -16,11 +16,11 @@ from pydantic import ValidationError
 from keyrack.api.endpoint import Endpoint
 from keyrack.core.settings import Settings
 from keyrack.http.routes import ALL
-from tests.browser import launched, needed
 from tests.http.test_contract import PATHS, over, path_of
-from tests.http.test_hostile import Line, head
-from tests.people import Person, web
-from tests.servers import RunningServer
+from tests.http.test_hostile_input import Line, head
+from tests.support.browser import launched, needed
+from tests.support.people import Person, web
+from tests.support.servers import RunningServer
 
 CONSOLE = "https://console.example.com"
 ORIGINS = f"{CONSOLE}, http://Localhost:5173,https://[2001:DB8::1]:8443 ,capacitor://localhost,https://four.example:443"

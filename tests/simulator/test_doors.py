@@ -15,10 +15,10 @@ from keyrack.offline_keys.message_fields import CLOSE, OPEN
 from keyrack.simulator import SimulatorCredentials, SimulatorOptions, fleet, simulate
 from keyrack.simulator.client import FleetClient
 from keyrack.simulator.doors import Door, Doors
-from tests.endpoints.test_ingest import device_key, unit_of
-from tests.keys.garage import garage
-from tests.people import Person, Town
-from tests.servers import RunningServer, eventually
+from tests.offline_keys.offline_world import garage
+from tests.support.people import Person, Town
+from tests.support.servers import RunningServer, eventually
+from tests.telemetry.endpoints.test_ingest import device_key, unit_of
 
 
 @pytest.fixture(scope="module")

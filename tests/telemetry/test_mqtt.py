@@ -21,10 +21,10 @@ from keyrack.db.change_notifier import discard
 from keyrack.db.connection import Database
 from keyrack.telemetry.mqtt import Subscriber
 from keyrack.telemetry.samples import CheckedSample, readings
-from tests.documents.blocks import block
-from tests.endpoints.test_ingest import Unit, ago, unit_of
-from tests.people import Person
-from tests.servers import DEADLINE, Process, eventually, free_port, reachable_directory
+from tests.docs.code_blocks import block
+from tests.support.people import Person
+from tests.support.servers import DEADLINE, Process, eventually, free_port, reachable_directory
+from tests.telemetry.endpoints.test_ingest import Unit, ago, unit_of
 
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
 pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="Mosquitto is not installed (apt-get install mosquitto)")

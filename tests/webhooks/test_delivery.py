@@ -31,8 +31,8 @@ from keyrack.webhooks import cleanup, outbox
 from keyrack.webhooks.delivery_errors import NOT_REACHED
 from keyrack.webhooks.delivery_queue import EndpointThrottle, backoff
 from keyrack.webhooks.sender import DeliveryAttempt, Sender, signature_headers
-from tests.servers import DEADLINE, Process, eventually
-from tests.webhooks.office import LOCAL, SECRET, Office
+from tests.support.servers import DEADLINE, Process, eventually
+from tests.webhooks.delivery_database import LOCAL, SECRET, Office
 from tests.webhooks.receiver import Received, Receiver
 
 PATIENT = LOCAL.model_copy(update={"webhook_timeout": 60})

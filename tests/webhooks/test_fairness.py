@@ -13,8 +13,8 @@ import pytest
 from keyrack.webhooks import delivery
 from keyrack.webhooks.delivery_errors import NOT_REACHED
 from keyrack.webhooks.sender import DeliveryAttempt, Sender
-from tests.servers import DEADLINE
-from tests.webhooks.office import LOCAL, SECRET, Office
+from tests.support.servers import DEADLINE
+from tests.webhooks.delivery_database import LOCAL, SECRET, Office
 from tests.webhooks.receiver import Received, Receiver
 
 ATTACKERS = (1, 2, 3)

@@ -1,4 +1,4 @@
-/* In charge of fuzzing the box alone (libFuzzer, with sanitizers): `make fuzz`, or from tests/keys/fuzz_boxes.py with
+/* In charge of fuzzing the box alone (libFuzzer, with sanitizers): `make fuzz`, or from tests/offline_keys/fuzz_boxes.py with
  * states and messages to begin with. Signatures are not looked at; what is unpacked is compared with zlib.
  *
  * An input is a byte that says what it is, one that says when and on which link, and the rest. */
@@ -67,7 +67,7 @@ static struct kr_bearssl nobody;
 static struct kr_port port; /* SHA-256 as it is, the rest from above */
 static const struct kr_store store = {NULL, put, get};
 
-/* States as tests/keys/fuzz_boxes.py wrote them: images of the struct. */
+/* States as tests/offline_keys/fuzz_boxes.py wrote them: images of the struct. */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     const char *path = getenv("KR_STATES");

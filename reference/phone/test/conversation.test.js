@@ -1,5 +1,5 @@
 /**
- * Whole conversations with the box of the Python reference, behind the bridge of tests/keys/phone_bridge.py.
+ * Whole conversations with the box of the Python reference, behind the bridge of tests/offline_keys/phone_bridge.py.
  */
 
 import assert from 'node:assert/strict';
@@ -14,7 +14,7 @@ import { BRIDGE, World } from './world.js';
 const BOX = 'box:1041:3';
 const DAY = 86_400;
 const HOUR = 3_600;
-const options = { skip: BRIDGE === undefined && 'tests/keys/test_js_phone.py starts a box' };
+const options = { skip: BRIDGE === undefined && 'tests/offline_keys/test_js_phone.py starts a box' };
 
 function test(what, body) {
   testOfNode(what, options, body);

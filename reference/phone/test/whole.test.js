@@ -1,5 +1,5 @@
 /**
- * A phone, a server and a box: tests/keys/test_js_phone_whole.py starts the latter two, and looks at what came of it.
+ * A phone, a server and a box: tests/offline_keys/test_js_phone_end_to_end.py starts the latter two, and looks at what came of it.
  */
 
 import assert from 'node:assert/strict';
@@ -11,7 +11,7 @@ import { Server } from '../server.js';
 import { Store } from '../store.js';
 
 const { base, idToken, subject, box } = JSON.parse(process.env.KEYRACK_WHOLE ?? '{}');
-const skip = base === undefined && 'tests/keys/test_js_phone_whole.py starts a server';
+const skip = base === undefined && 'tests/offline_keys/test_js_phone_end_to_end.py starts a server';
 
 async function exchange(body) {
   const response = await fetch(box, { method: 'POST', body });

@@ -1,5 +1,5 @@
 /**
- * In charge of the worlds of the tests: each has an authority and a box, which tests/keys/phone_world.py makes.
+ * In charge of the worlds of the tests: each has an authority and a box, which tests/offline_keys/phone_world.py makes.
  */
 
 import assert from 'node:assert/strict';

@@ -1,0 +1,150 @@
+"""The OASIS grammar as an oracle for the parser: which decoded text is well-formed, by PyPI's `abnf`.
+
+The grammar stands beside the repository and not in it; where it is absent, the tests that need it are skipped.
+It is tightened in one place, `keyPathLiteral`, which lets any text whatever follow a slash, so that nothing could be
+malformed after `Products/`; and an oversight is mended.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+SHARED = Path(__file__).parents[3].parent / "shared" / "odata"
+GRAMMAR = SHARED / "odata-abnf-construction-rules.txt"
+CASES = SHARED / "oasis-cases.json"
+AGGREGATION = SHARED / "odata-aggregation-abnf.txt"  # of the OASIS document on aggregation; what needs it is skipped
+HERE = GRAMMAR.exists() and CASES.exists()
+WHY_NO_APPLY = "the OASIS grammar of $apply is not beside this repository"
+WHY_SKIPPED = "the OASIS grammar and cases are not beside this repository"
+
+RULES = {
+    "expr": "commonExpr",
+    "filter": "filter",
+    "orderby": "orderby",
+    "select": "select",
+    "expand": "expand",
+    "search": "search",
+    "top": "top",
+    "skip": "skip",
+    "count": "inlinecount",
+    "literal": "primitiveLiteral",
+    "format": "format",
+    "compute": "compute",
+    "index": "index",
+    "schemaversion": "schemaversion",
+    "apply": "apply",
+}
+# Accepted beyond the grammar: blanks after a comma, since npm's odata-builder writes them
+LISTS = ("orderby", "select", "expand", "compute")
+# and date-times as an event's `dateTime` is shown: without an offset, and with a fraction of any length
+WALL_CLOCK = re.compile(
+    r"(-?\d{4,}-\d\d-\d\d[Tt]\d\d:\d\d(?>(?::\d\d(?:\.\d{1,12})?)?))(?>(?:(?<=\.\d{12})\d+)?)"
+    r"((?>[Zz]|[-+]\d\d:\d\d)?)",
+    re.ASCII,
+)
+
+
+def cases() -> list[dict[str, Any]]:
+    return json.loads(CASES.read_text())
+
+
+@cache
+def rules() -> Any:
+    from abnf import Rule
+
+    class OData(Rule):
+        pass
+
+    text = GRAMMAR.read_text()
+    # The rules of RFC 5234 are in `abnf` already
+    text = text[: text.index("; C. ABNF core definitions")] + '\nA-to-F = "A" / "B" / "C" / "D" / "E" / "F"\n'
+    text = text.replace('keyPathSegments  = 1*( "/" keyPathLiteral )', 'keyPathSegments  = "/" %x00')
+    # An oversight of the grammar: `{`, `|` and `}` could not stand in a string, encoded or not
+    text = text.replace(
+        '"%" ( "0" / "1" /   "3" / "4" / "5" / "6" / "8"', '"%" ( "0" / "1" /   "3" / "4" / "5" / "6" / "7" / "8"'
+    )
+    OData.load_grammar(_lines(text))
+    if AGGREGATION.exists():
+        text = AGGREGATION.read_text()
+        start = text.index("; 2. System Query Option $apply\n;--")
+        OData.load_grammar(_lines(text[start:]))
+        # Of what it adds to other rules, `$these/` and `/aggregate(...)`
+        added = [
+            line for line in text[:start].splitlines() if line.startswith(("firstMemberExpr", "collectionPathExpr"))
+        ]
+        OData.load_grammar(_lines("\n".join(added)))
+    return OData
+
+
+def _lines(text: str) -> str:
+    """`abnf` wants each rule at the start of a line, and CRLF."""
+    lines = [line.rstrip() for line in text.splitlines() if not line.startswith(";")]
+    return "\r\n".join(line for line in lines if line) + "\r\n"
+
+
+def encoded(option: str, text: str) -> str:
+    """Decoded `text` as the grammar wants it: percent-encoded where it must be, but for blanks between words."""
+    out: list[str] = []
+    quoted = False
+    for character in text:
+        if character == "'":
+            quoted = not quoted and option not in ("format", "search")
+        plain = re.match(r"[A-Za-z0-9\-._~!$()*+,;=:@/?]", character) or character == "'"
+        if (character in " \t" and not quoted and option != "format") or (
+            plain and not (character in "/?" and quoted) and not (character == ";" and option == "search")
+        ):
+            out.append(character)
+        else:
+            out.append("".join(f"%{byte:02X}" for byte in character.encode()))
+    return "".join(out)
+
+
+def well_formed(option: str, text: str) -> bool:
+    from abnf import ParseError
+
+    rule = rules()(RULES[option])
+    if option in LISTS:
+        text = re.sub(r",[ \t]+", ",", text)
+    text = WALL_CLOCK.sub(lambda found: found[1] + (found[2] or "Z"), text)
+    source = encoded(option, text)
+    if option not in ("expr", "literal"):
+        source = f"${option}={source}"
+    try:
+        rule.parse_all(source)
+    except ParseError:
+        return False
+    return True
+
+
+SNIPPETS = [
+    " ", "(", ")", ",", "'", "''", "/", "-", "+", ".", ":", ";", "=", "$", "@", "0", "1", "42", "4.2", "null", "true",
+    " eq ", " and ", " or ", " in ", " add ", "not ", "a", "Name", "Price", "Items", "/any(", "x:", "()", "( ", " )",
+    "contains(", "length(Name)", "2020-01-02", "2020-01-02T03:04:05Z", "'x'", "$it", "$count", "/$count", "\"", "*",
+    " asc", " desc", "$select=", "$top=1", "E", "e", "_", "%", "[", "]", "{", "}",
+]  # fmt: skip
+
+
+def mutant(text: str, chance: random.Random) -> str:
+    """`text` with one to three small changes."""
+    for _ in range(chance.choice((1, 1, 1, 2, 3))):
+        start = chance.randrange(len(text) + 1)
+        end = min(len(text), start + chance.choice((0, 0, 1, 1, 1, 2, 4)))
+        kind = chance.randrange(4)
+        if kind == 0:
+            text = text[:start] + text[end:]
+        elif kind == 1:
+            text = text[:start] + chance.choice(SNIPPETS) + text[end:]
+        elif kind == 2:
+            text = text[:start] + chance.choice(SNIPPETS) + text[start:]
+        else:
+            pieces = re.findall(r"\w+|'[^']*'|\s+|.", text)
+            if len(pieces) > 1:
+                one, two = chance.randrange(len(pieces)), chance.randrange(len(pieces))
+                pieces[one], pieces[two] = pieces[two], pieces[one]
+                text = "".join(pieces)
+    return text

@@ -1,0 +1,122 @@
+"""429: PUT /assignments, counted per customer and exactly, however many servers there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from keyrack.core.settings import Settings
+from tests.support.people import Person, web
+from tests.support.servers import RunningServer, eventually
+
+BURST = 6
+
+
+@pytest.fixture(scope="module")
+def servers(dsn: str, settings: Settings) -> Iterator[tuple[RunningServer, RunningServer]]:
+    """Two servers on one database, which allow six at once, and then one in a minute."""
+    few = settings.model_copy(update={"assignment_rate": 1, "assignment_burst": BURST})
+    with RunningServer(few, dsn, worker=False) as one, RunningServer(few, dsn, worker=False) as two:
+        yield one, two
+
+
+class Asking:
+    """Somebody who asks a server for assignments of one car."""
+
+    def __init__(self, person: Person) -> None:
+        self.person = person
+        self.body = {"carId": person.car_with_box(), "userId": person.user(), "start": "2026-01-01T00:00:00Z"}
+
+    def put(self, running: RunningServer, **members: object) -> httpx.Response:
+        return web().put(running.url + "/v3/assignments", json=self.body | members, headers=self.person.headers)
+
+
+def refused_429(answer: httpx.Response) -> int:
+    """The seconds to wait."""
+    assert answer.status_code == 429
+    assert answer.headers["content-type"] == "application/json"
+    seconds = int(answer.headers["retry-after"])
+    assert answer.json() == {"status": "429", "message": f"Rate limit exceeded. Retry in {seconds} seconds."}
+    return seconds
+
+
+def test_exact_over_two_servers_at_once(carol: Person, servers: tuple[RunningServer, RunningServer]) -> None:
+    asking = Asking(carol)
+    with ThreadPoolExecutor(10) as threads:
+        answers = list(threads.map(asking.put, servers * 10))
+    assert sorted(answer.status_code for answer in answers) == [204] * BURST + [429] * (20 - BURST)
+    for answer in answers:
+        if answer.status_code == 429:
+            assert 1 <= refused_429(answer) <= 60
+            assert "operation-id" not in answer.headers
+
+
+def test_what_is_left_is_told(carol: Person, servers: tuple[RunningServer, RunningServer]) -> None:
+    asking = Asking(carol)
+    for number in range(BURST):
+        answer = asking.put(servers[number % 2])
+        assert answer.status_code == 204
+        assert answer.headers["ratelimit-policy"] == f'"assignments";q={BURST};w={BURST * 60}'
+        name, left, reset = answer.headers["ratelimit"].split(";")
+        assert (name, left) == ('"assignments"', f"r={BURST - 1 - number}")
+        assert 0 < int(reset.removeprefix("t=")) <= 60 * (number + 1)
+    answer = asking.put(servers[0])
+    refused_429(answer)
+    assert answer.headers["ratelimit-policy"] == f'"assignments";q={BURST};w={BURST * 60}'
+    assert answer.headers["ratelimit"].startswith('"assignments";r=0;t=')
+
+
+def test_the_neighbour_is_not_limited_by_her_use(
+    carol: Person, bob: Person, servers: tuple[RunningServer, RunningServer]
+) -> None:
+    hers, his = Asking(carol), Asking(bob)
+    statuses = [hers.put(servers[0]).status_code for _ in range(BURST + 1)]
+    assert statuses == [204] * BURST + [429]
+    assert his.put(servers[0]).status_code == 204
+
+
+def test_what_the_body_alone_shows_to_be_wrong_is_not_counted(
+    carol: Person, servers: tuple[RunningServer, RunningServer]
+) -> None:
+    asking = Asking(carol)
+    assert {asking.put(servers[0], lifetime=1).status_code for _ in range(BURST + 1)} == {400}
+    assert asking.put(servers[0]).status_code == 204
+
+
+def test_what_is_not_there_is_not_counted(carol: Person, servers: tuple[RunningServer, RunningServer]) -> None:
+    """A9"""
+    asking = Asking(carol)
+    for member in ("carId", "userId"):
+        statuses = {asking.put(servers[0], **{member: 2147483647}).status_code for _ in range(BURST + 1)}
+        assert statuses == {404}
+    assert [asking.put(servers[0]).status_code for _ in range(BURST + 1)] == [204] * BURST + [429]
+
+
+def test_only_creating_is_limited(carol: Person, servers: tuple[RunningServer, RunningServer]) -> None:
+    asking = Asking(carol)
+    while asking.put(servers[0]).status_code == 204:
+        pass
+    headers = carol.headers
+    for method, path in (
+        ("GET", "/cars"),
+        ("PATCH", "/assignments/1"),
+        ("DELETE", "/assignments/1"),
+        ("PUT", "/groups"),
+    ):
+        answer = web().request(
+            method, servers[0].url + path, headers=headers, **({} if method in ("GET", "DELETE") else {"json": []})
+        )
+        assert answer.status_code in (200, 400, 404)
+
+
+def test_who_waits_may_go_on(carol: Person, dsn: str, settings: Settings) -> None:
+    """One in two seconds, so that of several at once one at least has to wait, however long each takes."""
+    slow = settings.model_copy(update={"assignment_rate": 30, "assignment_burst": 1})
+    with RunningServer(slow, dsn, worker=False) as running:
+        asking = Asking(carol)
+        with ThreadPoolExecutor(10) as threads:
+            assert 429 in {answer.status_code for answer in threads.map(asking.put, [running] * 20)}
+        eventually(lambda: asking.put(running).status_code == 204, "the end of the wait")

@@ -1,0 +1,254 @@
+"""Operations: asked for by a 204, applied in the order of the customer, with an outcome for each that can be read."""
+
+from __future__ import annotations
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from keyrack.assignments import failure_codes
+from keyrack.assignments.endpoints.operations import NO_OPERATION
+from keyrack.assignments.failure_codes import GIVEN_UP, GONE, NO_BOX, NO_CAR, NO_SERVICE, NO_USER, TERMINATED
+from keyrack.core.settings import Settings
+from tests.support.people import Person, nobody_works, web
+from tests.support.servers import RunningServer, eventually
+
+START = "2026-01-01T08:00:00Z"
+
+
+def asked(answer: Any) -> str:
+    """The operation of a 204."""
+    assert answer.status_code == 204, answer.text
+    id = answer.headers["Operation-Id"]
+    assert answer.headers["Operation-Location"] == f"/v3/operations/{id}"
+    return id
+
+
+def outcome(person: Person, answer: Any) -> dict[str, Any]:
+    """The operation of a 204, finished."""
+    id = asked(answer)
+
+    def finished() -> Any:
+        operation = person.get(f"/operations/{id}").json()
+        return operation if operation["state"] != "Pending" else None
+
+    return eventually(finished, "the outcome")
+
+
+def new(car: int, user: int, **members: Any) -> dict[str, Any]:
+    return {"carId": car, "userId": user, "start": START, **members}
+
+
+def test_the_location_is_below_the_path_that_a_proxy_has_put_before_it(
+    carol: Person, dsn: str, settings: Settings
+) -> None:
+    """Of a request, and of each item of a batch."""
+    body = {"carId": carol.car(), "userId": carol.user(), "start": "2026-01-01T08:00:00Z"}
+    batch = {"kind": "assignments", "items": [{"op": "create", "body": body}]}
+    with RunningServer(settings, dsn, worker=False, public_url="https://fleet.example/keys") as running:
+        asked = web().put(running.url + "/v3/assignments", json=body, headers=carol.headers)
+        id = asked.headers["Operation-Id"]
+        assert asked.headers["Operation-Location"] == f"/keys/v3/operations/{id}"
+        (told,) = web().post(running.url + "/v3/batch", json=batch, headers=carol.headers).json()["results"]
+        assert told["operationLocation"] == f"/keys/v3/operations/{told['operationId']}"
+
+
+def test_a_204_says_where_to_ask_and_the_outcome_is_there(alice: Person) -> None:
+    car, user = alice.car_with_box(), alice.user()
+    operation = outcome(alice, alice.put("/assignments", new(car, user)))
+    id = operation.pop("assignmentId")
+    assert alice.get(f"/assignments/{id}").json()["carId"] == car
+    assert operation.pop("requested") <= operation.pop("finished")
+    assert len(operation.pop("checksum")) == 32
+    assert operation.pop("applied") == 1
+    assert uuid.UUID(operation.pop("id"))
+    assert operation == {
+        "kind": "CreateAssignment",
+        "cause": "Request",
+        "state": "Succeeded",
+        "errorMessage": None,
+        "errorCode": None,
+        "carId": car,
+        "userId": user,
+        "start": START,
+        "end": None,
+    }
+    location = alice.patch(f"/assignments/{id}", [{"op": "replace", "path": "/lifetime", "value": 700000}])
+    assert outcome(alice, location)["kind"] == "UpdateAssignment"
+    assert outcome(alice, alice.delete(f"/assignments/{id}"))["kind"] == "DeleteAssignment"
+    listed = alice.get("/operations?$filter=assignmentId eq " + str(id)).json()
+    assert sorted(row["kind"] for row in listed) == ["CreateAssignment", "DeleteAssignment", "UpdateAssignment"]
+
+
+def test_another_customers_operation_is_like_none(alice: Person, bob: Person) -> None:
+    id = asked(alice.put("/assignments", new(alice.car_with_box(), alice.user())))
+    for wrong in (bob.get(f"/operations/{id}"), alice.get(f"/operations/{uuid.uuid4()}"), alice.get("/operations/x")):
+        assert (wrong.status_code, wrong.text) == (404, NO_OPERATION.text)
+    assert id not in bob.get("/operations").text
+
+
+def test_the_state_at_the_time_of_the_work_counts(alice: Person) -> None:
+    bare, user = alice.car("bare"), alice.user()
+    assert outcome(alice, alice.put("/assignments", new(bare, user)))["errorMessage"] == NO_BOX
+
+    car = alice.car("box")
+    box = alice.product()
+    service = alice.service(box)
+    assert alice.put("/installations", {"carId": car, "productId": box}).status_code == 204
+    alice.sql.execute("update service set is_terminated = true where service_id = $1", service)
+    assert outcome(alice, alice.put("/assignments", new(car, user)))["errorMessage"] == TERMINATED
+    alice.sql.execute("update service set product_id = null where service_id = $1", service)
+    failed = outcome(alice, alice.put("/assignments", new(car, user)))
+    assert (failed["state"], failed["errorMessage"], failed["assignmentId"]) == ("Failed", NO_SERVICE, None)
+
+
+ASKED = """
+insert into operation (customer_id, kind, car_id, user_id, request, checksum)
+values ($1, 'CreateAssignment', $2, $3, $4::text::jsonb, 'X') returning operation_id::text
+"""
+REQUEST = '{"start": "2026-01-01T08:00:00Z", "end": null, "lifetime": null, "renewableAfter": null}'
+
+
+@pytest.mark.parametrize(("gone", "message"), [("car", NO_CAR), ("user", NO_USER)])
+def test_what_goes_away_while_it_is_accepted_fails(alice: Person, gone: str, message: str) -> None:
+    """Such an operation was accepted by a statement that still saw the car or the user, and committed after it went."""
+    car, user = alice.car_with_box(), alice.user()
+    if gone == "car":
+        assert alice.delete(f"/cars/{car}").status_code == 204
+    else:
+        assert alice.delete("/users/assignments/customers", {"userId": user}).status_code == 204
+    id = alice.sql.value(ASKED, alice.customer, car, user, REQUEST)
+    operation = eventually(
+        lambda: (row := alice.get(f"/operations/{id}").json())["state"] != "Pending" and row, "the outcome"
+    )
+    assert (operation["state"], operation["errorMessage"]) == ("Failed", message)
+
+
+def test_a_change_of_an_assignment_that_is_gone_fails(alice: Person) -> None:
+    car, user = alice.car_with_box(), alice.user()
+    assignment = alice.assignment(car, user)
+    with nobody_works(alice):
+        first, second = alice.delete(f"/assignments/{assignment}"), alice.delete(f"/assignments/{assignment}")
+        third = alice.patch(f"/assignments/{assignment}", [{"op": "remove", "path": "/end"}])
+    assert outcome(alice, first)["state"] == "Succeeded"
+    assert [outcome(alice, answer)["errorMessage"] for answer in (second, third)] == [GONE, GONE]
+
+
+def test_the_three_cascades_end_assignments_once_each(alice: Person) -> None:
+    for cause in ("Uninstallation", "CarDeleted", "UserRemoved"):
+        car = alice.car()
+        box = alice.box_in(car)
+        user = alice.user()
+        ids = {alice.assignment(car, user), alice.assignment(car, user)}
+        if cause == "Uninstallation":
+            answer = alice.delete("/installations", {"carId": car, "productId": box})
+        elif cause == "CarDeleted":
+            answer = alice.delete(f"/cars/{car}")
+        else:
+            answer = alice.delete("/users/assignments/customers", {"userId": user})
+        assert answer.status_code == 204
+
+        def ended(car: int = car, cause: str = cause) -> Any:
+            rows = alice.get(f"/operations?$filter=carId eq {car} and cause eq '{cause}'").json()
+            return len(rows) == 2 and all(row["state"] == "Succeeded" for row in rows) and rows
+
+        rows = eventually(ended, cause)
+        assert {row["assignmentId"] for row in rows} == ids
+        assert all(alice.get(f"/assignments/{id}").status_code == 404 for id in ids)
+
+
+END = "2026-01-03T08:00:00Z"
+
+
+def test_what_is_pending_is_shown_as_it_is_asked_for(carol: Person) -> None:
+    car, user = carol.car_with_box("Pool 1"), carol.user()
+    assignment = carol.assignment(car, user, START, end=END)
+    with nobody_works(carol):
+        later = {"op": "replace", "path": "/end", "value": "2026-01-09T08:00:00Z"}
+        for answer in (
+            carol.put("/assignments", new(car, user)),
+            carol.patch(f"/assignments/{assignment}", [later]),
+            carol.delete(f"/assignments/{assignment}"),
+        ):
+            asked(answer)
+        names = "$expand=car($select=name),user($select=userData)"
+        path = f"/operations?$filter=state eq 'Pending' and carId eq {car}&$orderby=requested&{names}"
+        rows = carol.get(path).json()
+    assert [(row["kind"], row["start"], row["end"], row["finished"]) for row in rows] == [
+        ("CreateAssignment", START, None, None),
+        ("UpdateAssignment", START, "2026-01-09T08:00:00Z", None),
+        ("DeleteAssignment", START, END, None),
+    ]
+    assert {row["car"]["name"] for row in rows} == {"Pool 1"}
+    assert {row["user"]["userData"]["lastName"] for row in rows} == {"User"}
+    eventually(lambda: carol.get(path).json() == [], "the work")
+    ended = carol.get("/operations?$filter=kind eq 'DeleteAssignment'").json()
+    assert [(row["start"], row["end"]) for row in ended] == [(START, "2026-01-09T08:00:00Z")]
+
+
+def test_what_failed_says_why_in_a_code(carol: Person) -> None:
+    car, user = carol.car("bare"), carol.user()
+    failed = outcome(carol, carol.put("/assignments", new(car, user, end=END)))
+    assert (failed["errorMessage"], failed["errorCode"]) == (NO_BOX, "no-key-box")
+    assert (failed["start"], failed["end"]) == (START, END)
+    asks = ("state eq 'Failed'", f"carId eq {car}", f"userId eq {user}", "errorCode eq 'no-key-box'", f"end eq {END}")
+    for ask in asks:
+        assert [row["id"] for row in carol.get(f"/operations?$filter={ask}").json()] == [failed["id"]]
+    for ask in ("state eq 'Pending'", f"carId eq {car + 1}", "errorCode eq 'no-user'", "start eq null"):
+        assert carol.get(f"/operations?$filter={ask}").json() == []
+
+
+def test_every_reason_has_a_code() -> None:
+    assert {failure_codes.NO_CAR, GIVEN_UP, GONE, NO_BOX, NO_SERVICE, NO_USER, TERMINATED} <= set(failure_codes.CODES)
+    assert len(set(failure_codes.CODES.values())) == len(failure_codes.CODES)
+
+
+def test_order_is_kept_while_many_cars_are_worked_on(alice: Person) -> None:
+    user = alice.user()
+    cars = [alice.car_with_box() for _ in range(4)]
+    ids = {car: alice.assignment(car, user) for car in cars}
+
+    def change(car: int) -> list[str]:
+        return [
+            asked(
+                alice.patch(
+                    f"/assignments/{ids[car]}", [{"op": "replace", "path": "/lifetime", "value": 700_000 + step}]
+                )
+            )
+            for step in range(25)
+        ]
+
+    with ThreadPoolExecutor(4) as threads:
+        wanted = dict(zip(cars, threads.map(change, cars), strict=True))
+    for car in cars:
+        eventually(lambda car=car: alice.get(f"/assignments/{ids[car]}").json()["lifetime"] == 700_024, "the last one")
+        rows = alice.sql.rows(
+            "select operation_id::text as id from operation where car_id = $1 and kind = 'UpdateAssignment'"
+            " order by applied",
+            car,
+        )
+        assert [row["id"] for row in rows] == wanted[car]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        '{"start": "not a time", "end": null, "lifetime": null, "renewableAfter": null}',
+        '{"start": "2026-01-01T08:00:00Z", "end": null, "lifetime": 1099511627776, "renewableAfter": 1}',
+        "[]",
+    ],
+)
+def test_a_poisoned_operation_fails_alone_within_two_seconds(carol: Person, request_: str) -> None:
+    car, other, user = carol.car_with_box(), carol.car_with_box(), carol.user()
+    with nobody_works(carol):
+        poisoned = carol.sql.value(ASKED, carol.customer, car, user, request_)
+        behind = carol.put("/assignments", new(other, user))
+    assert outcome(carol, behind)["state"] == "Succeeded"
+    row = carol.sql.rows(
+        "select state, error_message, attempts, applied from operation where operation_id::text = $1", poisoned
+    )[0]
+    shown = carol.get(f"/operations/{poisoned}").json()
+    assert (shown["errorCode"], shown["end"]) == ("internal-error", None)
+    assert tuple(row) == ("Failed", GIVEN_UP, 2, 1), "two tries that were repeated, and the third"

@@ -1,0 +1,79 @@
+"""In charge of managers who are limited to groups, for tests: beside somebody of the same customer who is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from keyrack.api.permissions import Role
+from tests.support.people import JOIN, Person, Town, done
+from tests.support.servers import Sql, eventually
+
+KINDS = {"carId": "cars", "userId": "users", "serviceId": "services", "productId": "products"}
+# What is in each scope, as the tables of the groups say it now
+MEANT = """
+select s.scope_id, m.kind, m.id, count(*)::integer as groups from scope s
+join scope_group g using (customer_id, scope_id) join (
+  select customer_id, group_id, 'car' as kind, car_id as id from group_car
+  union all select customer_id, group_id, 'user', user_id from group_user
+  union all select customer_id, group_id, 'service', service_id from group_service
+  union all select customer_id, group_id, 'product', product_id from group_product
+) m on m.customer_id = g.customer_id and m.group_id = g.group_id
+where s.customer_id = $1 group by 1, 2, 3 order by 1, 2, 3
+"""
+KEPT = """
+select scope_id, kind, member_id as id, groups from scope_member where customer_id = $1 order by 1, 2, 3
+"""
+
+
+def limited(town: Town, whole: Person, name: str, groups: list[int], role: Role = Role.MANAGER) -> Person:
+    """Somebody who acts for the customer of `whole` as well, limited to these groups."""
+    person = town.person(name, role)
+    whole.sql.execute(JOIN, person.username, whole.customer, role)
+    person = replace(person, customer=whole.customer, headers={**person.headers, "Customer-ID": str(whole.customer)})
+    limit(whole, person, groups)
+    return person
+
+
+def number(person: Person) -> int:
+    return person.sql.value("select manager_id from manager where username = $1", person.username)
+
+
+def limit(whole: Person, person: Person, groups: list[int]) -> None:
+    """Let the person be limited to these groups from now on."""
+    done(whole.patch(f"/managers/{number(person)}", [{"op": "replace", "path": "/groups", "value": groups}]))
+    seen(person, groups)
+
+
+def seen(person: Person, groups: list[int]) -> None:
+    """Wait until every server knows the limit."""
+
+    def is_told() -> bool:
+        return sorted(row["id"] for row in person.get("/groups").json()) == sorted(groups)
+
+    eventually(is_told, "the limit")
+
+
+def into(whole: Person, group: int, ids: dict[str, Any]) -> None:
+    """Put what these ids name into the group; an assignment by its car and user, and so with a service."""
+    named = {slot: id for slot, id in ids.items() if slot in KINDS}
+    if "assignmentId" in ids:
+        row = whole.get(f"/assignments/{ids['assignmentId']}").json()
+        put(whole, group, "carId", row["carId"])
+        put(whole, group, "userId", row["userId"])
+    if "eventId" in ids:
+        row = whole.get(f"/events/{ids['eventId']}").json()
+        put(whole, group, "carId", row["carId"])
+        put(whole, group, "userId", row["userId"])
+    for slot, id in named.items():
+        put(whole, group, slot, id)
+
+
+def put(whole: Person, group: int, slot: str, id: int) -> None:
+    answer = whole.put(f"/groups/{group}/{KINDS[slot]}", {slot: id})
+    assert answer.status_code in (204, 409), answer.text
+
+
+def as_meant(sql: Sql, customer: int) -> bool:
+    """Whether what is kept of every limit is what is in its groups."""
+    return sql.rows(KEPT, customer) == sql.rows(MEANT, customer)

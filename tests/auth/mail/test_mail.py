@@ -1,0 +1,224 @@
+"""Mails, given to a real SMTP server: what they say, what is tried again, and that nothing is told by asking."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from email import message_from_bytes
+from email.message import Message
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
+
+from keyrack.core.settings import Settings
+from tests.auth.test_invitations import PASSWORD, address, code_of, posted, token
+from tests.cli.test_operator_commands import Operator
+from tests.docs.code_blocks import block
+from tests.support.people import NO_TLS, Person, Town
+from tests.support.servers import RunningServer, Sql, eventually, free_port, migrated_database
+from tests.support.tls import certificate
+
+USER, SECRET = "keyrack", "the password of the mailbox"
+
+
+class Inbox:
+    """What a server has taken; `answers` are what it says to the next mails, "" for that it takes them."""
+
+    def __init__(self) -> None:
+        self.taken: list[Message] = []
+        self.answers: list[str] = []
+
+    async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:
+        if self.answers and (answer := self.answers.pop(0)):
+            return answer
+        assert isinstance(envelope.content, bytes)
+        self.taken.append(message_from_bytes(envelope.content))
+        return "250 OK"
+
+    def to(self, address: str) -> list[Message]:
+        return [mail for mail in self.taken if mail["To"] == address]
+
+    def text(self, mail: Message) -> str:
+        content = mail.get_payload(decode=True)
+        assert isinstance(content, bytes)
+        return content.decode()
+
+
+@contextmanager
+def smtp(inbox: Inbox, port: int = 0, **options: Any) -> Iterator[int]:
+    port = port or free_port()
+    controller = Controller(inbox, hostname="127.0.0.1", port=port, **options)
+    controller.start()
+    try:
+        yield port
+    finally:
+        controller.stop()
+
+
+@pytest.fixture(scope="module")
+def inbox() -> Inbox:
+    return Inbox()
+
+
+@pytest.fixture(scope="module")
+def mailing(inbox: Inbox, dsn: str, settings: Settings) -> Iterator[RunningServer]:
+    """A server that sends mail."""
+    with smtp(inbox) as port, RunningServer(settings.model_copy(update=mail_at(port)), dsn) as running:
+        yield running
+
+
+def mail_at(port: int, **more: Any) -> dict[str, Any]:
+    return {
+        "mail_host": "127.0.0.1",
+        "mail_port": port,
+        "mail_tls": "none",
+        "mail_from": "Keyrack <k@example.com>",
+    } | more
+
+
+@pytest.fixture
+def owner(town: Town) -> Iterator[Person]:
+    person = town.person("an owner who writes")
+    yield person
+    person.client.close()
+
+
+def ask(server: RunningServer, path: str, **form: str) -> httpx.Response:
+    with httpx.Client(verify=NO_TLS, timeout=30) as browser:
+        return browser.post(f"{server.url}/console{path}", data=form, headers={"Origin": server.url})
+
+
+def link_in(text: str) -> str:
+    found = re.search(r"\S+/console/\w+#(\S+)", text)
+    assert found is not None, text
+    return found[1]
+
+
+def test_an_invitation_is_mailed_with_a_link_of_its_own(owner: Person, mailing: RunningServer, inbox: Inbox) -> None:
+    kim = address(owner, "mailed")
+    owner.sql.execute("update manager set language = 'de' where username = $1", owner.username)
+    with httpx.Client(base_url=mailing.url + "/v3", headers=owner.headers, timeout=30) as client:
+        made = client.put("/managers", json={"emailAddress": kim, "role": "Viewer"}).json()
+    assert made["mailed"] is True
+    (mail,) = eventually(lambda: inbox.to(kim), "the mail")
+    assert mail["From"] == "Keyrack <k@example.com>" and mail["Auto-Submitted"] == "auto-generated"
+    assert mail["Subject"].startswith("Einladung zu Keyrack") and "Betrachter" in inbox.text(mail)
+    code = link_in(inbox.text(mail))
+    assert code != code_of(made)
+    waiting = "select count(*) from mail where address = $1"
+    eventually(lambda: owner.sql.value(waiting, kim) == 0, "what is sent is forgotten")
+    accepted = ask(mailing, "/invitation/accept", code=code, new="yes", new_password=PASSWORD)
+    assert accepted.status_code == 303
+    assert posted(owner, "/invitation", code=code_of(made)).status_code == 404, "both links are over"
+
+
+def test_a_forgotten_password(town: Town, mailing: RunningServer, inbox: Inbox, sql: Sql) -> None:
+    carol = town.person("carol")
+    mailbox = f"carol.{carol.customer}@example.com"
+    sql.execute("update manager set username = $2 where username = $1", carol.username, mailbox)
+    answers = [ask(mailing, "/forgot", address=name) for name in (mailbox, f"nobody.{mailbox}")]
+    first, second = ((one.status_code, one.content) for one in answers)
+    assert first == second
+    assert [sorted(one.headers) for one in answers[:1]] == [sorted(one.headers) for one in answers[1:]]
+    (mail,) = eventually(lambda: inbox.to(mailbox), "the mail")
+    eventually(lambda: sql.value("select count(*) from mail") == 0, "the look at the other address")
+    assert not inbox.to(f"nobody.{mailbox}")
+    code = link_in(inbox.text(mail))
+    assert ask(mailing, "/password/set", code=code, new_password=PASSWORD).status_code == 303
+    assert token(carol, mailbox).status_code == 200
+    assert ask(mailing, "/password/set", code=code, new_password="another one").status_code == 404
+    carol.client.close()
+
+
+def test_who_asks_too_often_waits(town: Town, mailing: RunningServer) -> None:
+    statuses = [ask(mailing, "/forgot", address="often@example.com").status_code for _ in range(12)]
+    assert statuses[0] == 200 and statuses[-1] == 429
+
+
+def test_what_is_not_taken_is_tried_again_and_what_is_refused_is_not(
+    owner: Person, mailing: RunningServer, inbox: Inbox, sql: Sql
+) -> None:
+    later, never = address(owner, "later"), address(owner, "never")
+    inbox.answers = ["451 4.3.0 come back later"]
+    with httpx.Client(base_url=mailing.url + "/v3", headers=owner.headers, timeout=30) as client:
+        client.put("/managers", json={"emailAddress": later, "role": "Viewer"})
+        waiting = "select last_error from mail where address = $1"
+        eventually(lambda: "451" in (sql.value(waiting, later) or ""), "the first try")
+        sql.execute("update mail set due_at = now() where address = $1", later)
+        eventually(lambda: inbox.to(later), "the second")
+        inbox.answers = ["550 5.1.1 nobody here"]
+        client.put("/managers", json={"emailAddress": never, "role": "Viewer"})
+        eventually(lambda: sql.value("select count(*) from mail where address = $1", never) == 0, "the end of it")
+    assert not inbox.answers and not inbox.to(never)
+
+
+def test_what_is_too_old_is_given_up(owner: Person, mailing: RunningServer, inbox: Inbox, sql: Sql) -> None:
+    kim = address(owner, "old")
+    sql.execute(
+        "insert into mail (kind, address, created_at) values ('password', $1, now() - interval '25 hours')", kim
+    )
+    eventually(lambda: sql.value("select count(*) from mail where address = $1", kim) == 0, "the end of it")
+    assert not inbox.to(kim)
+
+
+def test_a_server_that_comes_back_later(database_server: str, settings: Settings) -> None:
+    """In a database of its own: no other worker sends the mail."""
+    port, inbox = free_port(), Inbox()
+    with (
+        migrated_database(database_server) as dsn,
+        RunningServer(settings.model_copy(update=mail_at(port)), dsn) as running,
+        closing(Sql(dsn)) as sql,
+    ):
+        owner = Town(sql, running).person("patient")
+        kim = address(owner, "patient")
+        assert owner.put("/managers", {"emailAddress": kim, "role": "Viewer"}).status_code == 201
+        eventually(lambda: sql.value("select last_error from mail where address = $1", kim), "the try in vain")
+        with smtp(inbox, port):
+            sql.execute("update mail set due_at = now() where address = $1", kim)
+            eventually(lambda: inbox.to(kim), "the mail")
+        owner.client.close()
+
+
+def authenticated(_server: Any, _session: Any, _envelope: Any, _mechanism: str, data: Any) -> AuthResult:
+    is_right = (data.login, data.password) == (USER.encode(), SECRET.encode())
+    return AuthResult(success=is_right, handled=is_right)  # what is not handled is refused with 535, at once
+
+
+def test_encrypted_and_signed_in(dsn: str, tmp_path: Path) -> None:
+    """As providers want it; nothing is sent in the clear where encryption was asked for, or to an unknown server."""
+    inbox, files = Inbox(), certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.certificate, files.key)
+    options = {"tls_context": context, "require_starttls": True, "auth_required": True, "authenticator": authenticated}
+    operator, arguments = Operator(dsn), ("mail", "test", "kim@example.com")
+    with smtp(inbox, **options) as port:
+        env = {
+            "KEYRACK_MAIL_HOST": "localhost", "KEYRACK_MAIL_PORT": str(port), "KEYRACK_MAIL_USER": USER,
+            "KEYRACK_MAIL_PASSWORD": SECRET, "KEYRACK_MAIL_FROM": "k@example.com",
+        }  # fmt: skip
+        trusting = env | {"SSL_CERT_FILE": str(files.certificate)}
+        sent = operator.run(*arguments, env=trusting)
+        assert sent.returncode == 0, sent.stderr
+        assert len(inbox.taken) == 1
+        for wrong in (trusting | {"KEYRACK_MAIL_PASSWORD": "wrong"}, env):
+            refused = operator.run(*arguments, env=wrong)
+            assert refused.returncode == 1 and "did not take it" in refused.stderr
+            assert "Timed out" not in refused.stderr
+    with smtp(inbox) as port:
+        refused = operator.run(*arguments, env=trusting | {"KEYRACK_MAIL_PORT": str(port)})
+        assert refused.returncode == 1 and "did not take it" in refused.stderr
+    assert len(inbox.taken) == 1
+
+
+def test_the_page_names_settings_that_there_are() -> None:
+    """The block mail of docs/access.md."""
+    lines = block("docs/access.md", "mail").lines
+    assert {line.partition("=")[0].removesuffix("_FILE") for line in lines} <= {
+        f"KEYRACK_{name}".upper() for name in Settings.model_fields
+    }

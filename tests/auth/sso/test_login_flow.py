@@ -1,0 +1,321 @@
+"""Signing in by a certified provider: the way, and each thing that may be wrong with an answer, one at a time."""
+
+from __future__ import annotations
+
+import os
+import time
+from html import unescape
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+from structlog.testing import capture_logs
+
+from keyrack.console.pages.sso import WORDS
+from tests.auth.sso.conftest import DOMAIN, NAME, ON, Visitor
+from tests.auth.sso.oidc_provider import CLIENT, Oidc
+from tests.auth.test_mfa import Browser, now, unused, with_app
+from tests.support.people import Person, Town
+from tests.support.servers import NUMBERS, RunningServer, Sql
+
+
+def fresh() -> str:
+    """A subject that nobody has."""
+    return f"s{os.getpid()}-{next(NUMBERS)}"
+
+
+@pytest.fixture
+def dora(town: Town, sql: Sql, oidc: Oidc) -> tuple[Person, str]:
+    """A manager who is connected with an account, and its subject."""
+    person, subject = town.person("dora"), fresh()
+    sql.execute(
+        "insert into manager_identity (provider_id, subject, manager_id)"
+        " select provider_id, $1, manager_id from provider, manager where name = $2 and username = $3",
+        subject, NAME, person.username,
+    )  # fmt: skip
+    return person, subject
+
+
+REFUSED = "single sign-on refused"  # as the operator's log tells it
+
+
+def is_refused(visitor: Visitor, why: str, **form: str) -> None:
+    """The whole way leads to nobody's being signed in, and to these words."""
+    answer = visitor.come(**form)
+    assert (answer.status_code, WORDS[why] in answer.text) == (403, True), answer.text
+    assert visitor.session is None
+
+
+def test_who_is_connected_is_signed_in(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], sql: Sql) -> None:
+    person, subject = dora
+    oidc.says(subject)
+    there = visitor.begin(next=f"/console/{person.customer}/settings", time_zone="Europe/Berlin")
+    asked = {name: values[0] for name, values in parse_qs(urlsplit(there).query).items()}
+    assert (asked["response_type"], asked["code_challenge_method"]) == ("code", "S256")
+    assert asked["redirect_uri"] == f"{visitor.url}/console/sign-in/callback"
+    assert {"state", "nonce", "code_challenge"} <= asked.keys()
+    answer = visitor.go(visitor.answered(there))
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"/console/{person.customer}/settings")
+    assert visitor.go(f"/console/{person.customer}/settings").status_code == 200
+    row = sql.rows(
+        "select amr, s.time_zone, provider_id is not null as known from session s join manager using (manager_id)"
+        " where username = $1", person.username,
+    )[-1]  # fmt: skip
+    assert tuple(row) == (["fed"], "Europe/Berlin", True)
+
+
+def test_a_second_factor_of_the_provider_counts_where_it_is_said_to(
+    visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], sql: Sql
+) -> None:
+    person, subject = dora
+    oidc.says(subject, token={"claims": {"amr": ["pwd", "mfa"]}})
+    assert visitor.come().status_code == 303
+    told = "select amr from session join manager using (manager_id) where username = $1 order by session_id"
+    assert sql.rows(told, person.username)[-1]["amr"] == ["fed", "mfa"]
+
+
+def test_who_has_a_second_factor_here_is_asked_for_it(
+    visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], sql: Sql
+) -> None:
+    person, subject = dora
+    own = Browser(person)
+    secret = with_app(own)
+    own.http.close()
+    oidc.says(subject)
+    home = f"/console/{person.customer}/settings"
+    answer = visitor.come(next=home)
+    assert answer.status_code == 200 and "second factor" in answer.text and visitor.session is None
+    found = ON.search(answer.text)
+    assert found is not None
+    form = visitor.go(unescape(found[1]))
+    assert (form.status_code, "code" in form.text, home in form.text) == (200, True, True)
+    wrong = visitor.go("/console/sign-in/second", {"code": "000000", "next": home})
+    assert (wrong.status_code, visitor.session) == (401, None)
+    right = visitor.go("/console/sign-in/second", {"code": now(secret), "next": home})
+    assert (right.status_code, right.headers["location"]) == (303, home)
+    told = "select amr, provider_id is not null as known from session s join manager using (manager_id)"
+    row = sql.rows(told + " where username = $1 order by session_id", person.username)[-1]
+    assert tuple(row) == (["fed", "otp", "mfa"], True)
+    # Who is disconnected meanwhile gets no further
+    unused(sql, person)
+    again = Visitor(visitor.url)
+    assert again.come().status_code == 200
+    sql.execute("delete from manager_identity where subject = $1", subject)
+    assert again.go("/console/sign-in/second", {"code": now(secret)}).status_code == 303 and again.session is None
+
+
+NOW = int(time.time())
+# What is wrong -> what the operator is told first, and the lie
+WRONG: dict[str, tuple[str, dict[str, Any] | None]] = {
+    "nonce of another": ("nonce", {"claims": {"nonce": "another"}}),
+    "no nonce": ("nonce", {"without": ["nonce"]}),
+    "audience": ("aud", {"claims": {"aud": "another client"}}),
+    "no audience": ("aud", {"without": ["aud"]}),
+    "several audiences without azp": ("azp", {"claims": {"aud": [CLIENT, "another client"]}, "without": ["azp"]}),
+    "azp of another": ("azp", {"claims": {"azp": "another client"}}),
+    "expiry": ("exp", {"claims": {"exp": NOW - 3_600}}),
+    "expiry that is a text": ("exp", {"claims": {"exp": str(NOW + 3_600)}}),
+    "no expiry": ("exp", {"without": ["exp"]}),
+    "issued in the future": ("iat", {"claims": {"iat": NOW + 3_600}}),
+    "issued long ago": ("iat", {"claims": {"iat": NOW - 86_400}}),
+    "not issued": ("iat", {"without": ["iat"]}),
+    "not yet valid": ("nbf", {"claims": {"nbf": NOW + 3_600}}),
+    "issuer": ("iss", {"claims": {"iss": "https://elsewhere.example"}}),
+    "issuer with a slash": ("iss", {"claims": {"iss": "ISSUER/"}}),
+    "no issuer": ("iss", {"without": ["iss"]}),
+    "no subject": ("sub", {"without": ["sub"]}),
+    "a subject that is a number": ("sub", {"claims": {"sub": 7}}),
+    "a subject without end": ("sub", {"claims": {"sub": "s" * 256}}),
+    "alg none": ("alg", {"header": {"alg": "none"}, "signer": "none"}),
+    "alg that is not pinned": ("alg", {"header": {"alg": "RS384"}}),
+    "HS256 with the client's secret": ("alg", {"header": {"alg": "HS256"}, "signer": "secret"}),
+    "HS256 with the public key": ("alg", {"header": {"alg": "HS256"}, "signer": "public"}),
+    "a strange key under a known name": ("signature", {"signer": "strange"}),
+    "a key that nobody knows": ("kid", {"signer": "second"}),
+    "crit": ("crit", {"header": {"crit": ["exp"]}}),
+    "an access token": ("typ", {"header": {"typ": "at+jwt"}}),
+    "no identity token": ("id_token", None),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_one_thing_is_wrong(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], wrong: str) -> None:
+    told, lie = WRONG[wrong]
+    if lie and lie.get("claims", {}).get("iss") == "ISSUER/":
+        lie = {"claims": {"iss": f"{oidc.issuer}/"}}
+    oidc.says(dora[1], token=lie)
+    with capture_logs() as logs:
+        is_refused(visitor, "provider")
+    assert [line["reason"].partition(":")[0] for line in logs if line["event"] == REFUSED] == [told]
+
+
+def test_the_same_with_nothing_wrong(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
+    """What is forged for the cases is taken where it is true, so that it is the lie that is refused."""
+    oidc.says(dora[1], token={"claims": {"aud": [CLIENT, "another client"], "azp": CLIENT, "iat": NOW}, "header": {}})
+    assert visitor.come().status_code == 303
+
+
+def test_rotated_keys_are_taken(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
+    oidc.says(dora[1])
+    assert visitor.come().status_code == 303
+    oidc.says(dora[1], keys="second")
+    assert visitor.come().status_code == 303
+    oidc.says(dora[1])
+    assert visitor.come().status_code == 303
+
+
+def test_a_code_is_good_once(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
+    """The provider refuses it the second time, whatever state comes with it."""
+    oidc.says(dora[1])
+    first = visitor.answered(visitor.begin())
+    assert visitor.go(first).status_code == 303
+    again = Visitor(visitor.url)
+    state = parse_qs(urlsplit(again.begin()).query)["state"][0]
+    answer = again.go(changed(first, state=state))
+    assert (answer.status_code, WORDS["provider"] in answer.text, again.session) == (403, True, None)
+
+
+def changed(address: str, **members: str | None) -> str:
+    """The address with other parameters; None takes one away."""
+    parts = urlsplit(address)
+    query = {name: values[0] for name, values in parse_qs(parts.query).items()} | members
+    return parts._replace(query=urlencode({name: value for name, value in query.items() if value is not None})).geturl()
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ({"state": "x" * 43}, "lapsed"),
+        ({"state": None}, "lapsed"),
+        ({"iss": "https://elsewhere.example"}, "provider"),
+        ({"iss": None}, "provider"),
+        ({"code": None}, "provider"),
+        ({"code": "another"}, "provider"),
+        ({"error": "access_denied"}, "declined"),
+        ({"error": "<script>"}, "provider"),
+    ],
+)
+def test_the_answer_of_the_provider_is_another(
+    visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], members: dict[str, str | None], why: str
+) -> None:
+    oidc.says(dora[1])
+    answer = visitor.go(changed(visitor.answered(visitor.begin()), **members))
+    assert (answer.status_code, WORDS[why] in answer.text, visitor.session) == (403, True, None)
+    assert "<script>" not in answer.text
+
+
+def test_a_state_is_one_browsers_and_good_once(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
+    oidc.says(dora[1])
+    back = visitor.answered(visitor.begin())
+    other = Visitor(visitor.url)
+    other.begin()  # it has a cookie of its own
+    for stranger in (other, Visitor(visitor.url)):
+        answer = stranger.go(back)
+        assert (answer.status_code, WORDS["lapsed"] in answer.text, stranger.session) == (403, True, None)
+    assert visitor.go(back).status_code == 303
+    visitor.cookies[urlsplit(visitor.url).netloc].pop("keyrack-session")
+    answer = visitor.go(back)
+    assert (answer.status_code, WORDS["lapsed"] in answer.text, visitor.session) == (403, True, None)
+
+
+def test_a_sign_in_ends_after_ten_minutes(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], sql: Sql) -> None:
+    oidc.says(dora[1])
+    back = visitor.answered(visitor.begin())
+    sql.execute("update login_state set created_at = created_at - interval '11 minutes'")
+    answer = visitor.go(back)
+    assert (answer.status_code, WORDS["lapsed"] in answer.text, visitor.session) == (403, True, None)
+
+
+def test_only_so_many_are_under_way(visitor: Visitor, federated: RunningServer, sql: Sql) -> None:
+    sql.execute(
+        "insert into login_state (state, provider_id, browser, next) select n::text::bytea, provider_id, '', ''"
+        " from provider, generate_series(1, $1) n where name = $2", federated.settings.provider_sign_ins, NAME,
+    )  # fmt: skip
+    answer = visitor.go("/console/sign-in/provider", {"name": NAME})
+    assert (answer.status_code, WORDS["crowded"] in answer.text) == (403, True)
+    sql.execute("delete from login_state")
+
+
+def address(name: str = "dora", domain: str = DOMAIN) -> str:
+    return f"{name}.{fresh()}@{domain}"
+
+
+def named(town: Town, sql: Sql, email: str) -> Person:
+    """A manager whose user name is an address."""
+    person = town.person("erik")
+    sql.execute("update manager set username = $2 where username = $1", person.username, email)
+    person.username = email
+    return person
+
+
+def identities(sql: Sql, person: Person) -> int:
+    told = "select count(*) from manager_identity join manager using (manager_id) where username = $1"
+    return sql.value(told, person.username)
+
+
+def test_a_verified_address_of_a_listed_domain_finds_its_manager_once(
+    visitor: Visitor, oidc: Oidc, town: Town, sql: Sql
+) -> None:
+    email, subject = address("Erik"), fresh()
+    person = named(town, sql, email)
+    oidc.says(subject, account={"email": email.upper(), "email_verified": True})
+    assert visitor.come().status_code == 303
+    assert identities(sql, person) == 1
+    log = "select who, resource, after from change_inbox union all select who, resource, after from change"
+    told = f"select who->>'name' from ({log}) c where resource = 'identity' and after->>'subject' = $1"
+    assert sql.value(told, subject) == NAME  # whether a worker has numbered it or not
+    oidc.says(subject)  # by the subject alone from now on
+    assert Visitor(visitor.url).come().status_code == 303
+    oidc.says(fresh(), account={"email": email, "email_verified": True})  # who has got the address since
+    is_refused(Visitor(visitor.url), "unknown")
+    assert identities(sql, person) == 1
+
+
+@pytest.mark.parametrize(
+    ("domain", "verified"),
+    [(DOMAIN, False), (DOMAIN, "true"), (DOMAIN, None), ("elsewhere.example", True), (f"sub.{DOMAIN}", True)],
+)
+def test_no_other_address_finds_anybody(
+    visitor: Visitor, oidc: Oidc, town: Town, sql: Sql, domain: str, verified: object
+) -> None:
+    email = address(domain=domain)
+    person = named(town, sql, email)
+    oidc.says(fresh(), account={"email": email, "email_verified": verified})
+    is_refused(visitor, "unknown")
+    assert identities(sql, person) == 0
+
+
+def test_who_is_disabled_or_unknown_is_told_the_same(visitor: Visitor, oidc: Oidc, town: Town, sql: Sql) -> None:
+    email = address()
+    person = named(town, sql, email)
+    sql.execute("update manager set is_disabled = true where username = $1", email)
+    for account in ({"email": email, "email_verified": True}, {"email": address(), "email_verified": True}, {}):
+        oidc.says(fresh(), account=account)
+        is_refused(visitor, "unknown")
+    assert identities(sql, person) == 0
+
+
+def test_a_connected_manager_who_is_disabled_stays_out(
+    visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], sql: Sql
+) -> None:
+    oidc.says(dora[1])
+    sql.execute("update manager set is_disabled = true where username = $1", dora[0].username)
+    is_refused(visitor, "unknown")
+
+
+def test_it_leads_nowhere_else(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
+    oidc.says(dora[1])
+    answer = visitor.come(next="https://elsewhere.example/console")
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/console")
+
+
+def test_a_form_of_elsewhere_begins_nothing(visitor: Visitor) -> None:
+    foreign = Visitor(visitor.url)
+    foreign.url = "https://elsewhere.example"
+    answer = foreign.go(f"{visitor.url}/console/sign-in/provider", {"name": NAME})
+    assert answer.status_code == 403 and "set-cookie" not in answer.headers
+
+
+def test_there_is_no_such_provider(visitor: Visitor) -> None:
+    answer = visitor.go("/console/sign-in/provider", {"name": "nobodys"})
+    assert (answer.status_code, WORDS["provider"] in answer.text) == (403, True)

@@ -1,0 +1,206 @@
+"""Who is limited to groups: only what is in them exists, in all reads and writes, derived from the table."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any, NamedTuple
+
+import pytest
+
+from keyrack.api.grants import LIMITED
+from keyrack.api.permissions import GRANTED, WITHIN_GROUPS, Permission, Role
+from keyrack.http.routes import ALL
+from tests.auth.group_scope import as_meant, into, limit, limited, number, put
+from tests.auth.test_invitations import code_of, posted
+from tests.cli.test_operator_commands import Operator
+from tests.docs.code_blocks import block
+from tests.http.test_contract import ENDLESS, name, over, path_of
+from tests.http.test_tenant_isolation import BY, NOWHERE, ask, member, slots, world
+from tests.support.people import PASSWORD, Person, Town
+from tests.support.servers import Sql
+
+PAGE = "docs/access.md"
+OF_CUSTOMER = [row for row in ALL if row.customer]
+HONOURING = [row for row in OF_CUSTOMER if row.honours_limits and row.permission in WITHIN_GROUPS]
+REFUSING = [row for row in OF_CUSTOMER if row not in HONOURING]
+WITH_SLOTS = [row for row in HONOURING if slots(row)]
+
+
+class House(NamedTuple):
+    """A customer with somebody who sees all of it, and one person for each of two groups."""
+
+    whole: Person
+    mine: int  # the groups
+    theirs: int
+    gina: Person  # of the first one
+    theo: Person  # of the other
+
+
+@pytest.fixture(scope="module")
+def house(town: Town) -> House:
+    whole = town.person("whole")
+    mine, theirs = whole.group("Mine"), whole.group("Theirs")
+    return House(whole, mine, theirs, limited(town, whole, "gina", [mine]), limited(town, whole, "theo", [theirs]))
+
+
+@over(REFUSING)
+def test_what_reaches_beyond_groups_is_refused(endpoint: Any, house: House) -> None:
+    method = "HEAD" if endpoint in ENDLESS else endpoint.method
+    answer = house.gina.call(method, path_of(endpoint), {} if endpoint.body is not None else None)
+    assert answer.status_code == 403
+    if endpoint.permission in (*managers_and_clients(),):
+        assert answer.json()["message"] == f"The permission {endpoint.permission} is missing."
+    else:
+        assert answer.json()["message"] == LIMITED.format(permission=endpoint.permission).text
+
+
+def managers_and_clients() -> list[Permission]:
+    """What no manager has who is not an owner."""
+    return [one for one in Permission if one.startswith(("managers:", "clients:"))]
+
+
+@over(WITH_SLOTS)
+def test_what_is_not_in_the_groups_is_answered_like_what_does_not_exist(endpoint: Any, house: House) -> None:
+    whole, gina = house.whole, house.gina
+    hers, his = world(endpoint, whole), world(endpoint, whole)
+    if name(endpoint) == "PUT /users/assignments/customers":
+        hers = member(whole)  # who is in the customer, and in the other group
+    else:
+        into(whole, house.mine, his)
+    into(whole, house.theirs, hers)
+    limit(whole, gina, [house.mine, *([his["groupId"]] if "groupId" in his else [])])
+    limit(whole, house.theo, [house.theirs, *([hers["groupId"]] if "groupId" in hers else [])])
+    for slot in slots(endpoint):
+        by = {"by": slot} if name(endpoint) in BY else {}
+        answers = [ask(gina, endpoint, his | {slot: id} | by) for id in (hers[slot], NOWHERE.get(slot, 2147483646))]
+        assert [answer.status_code for answer in answers] == [404, 404], (slot, answers[0].text)
+        assert answers[0].content == answers[1].content
+        assert answers[0].headers["content-type"] == answers[1].headers["content-type"]
+    own = ask(gina, endpoint, his | {"by": "emailAddress"})
+    assert own.status_code not in (400, 403, 404), own.text
+    assert as_meant(whole.sql, whole.customer)
+
+
+def test_what_is_made_joins_the_groups(house: House, sql: Sql) -> None:
+    whole, gina = house.whole, house.gina
+    second = whole.group("Second")
+    limit(whole, gina, [house.mine, second])
+    car, user = gina.car("Made"), gina.user()
+    batch = {"kind": "cars", "items": [{"op": "create", "body": {"name": f"Car {n}"}} for n in range(2)]}
+    answer = gina.post("/batch", batch)
+    assert answer.status_code == 200, answer.text
+    made = [one["id"] for one in answer.json()["results"]]
+    for group in (house.mine, second):
+        cars = [row["id"] for row in whole.get(f"/groups/{group}/cars").json()]
+        assert {car, *made} <= set(cars)
+        assert user in [row["id"] for row in whole.get(f"/groups/{group}/users").json()]
+    shown = gina.put("/cars", {"name": "Shown"}, headers={"Prefer": "return=representation"})
+    assert (shown.status_code, shown.json()["name"]) == (201, "Shown")
+    assert gina.get(f"/cars/{car}").status_code == 200
+    assert house.theo.get(f"/cars/{car}").status_code == 404
+    assert whole.car("By somebody else") not in [row["id"] for row in gina.get("/cars").json()]
+    assert as_meant(sql, whole.customer)
+
+
+def test_the_document_is_run(house: House, dsn: str) -> None:
+    whole, operator = house.whole, Operator(dsn)
+    groups = [whole.group(name) for name in ("North", "South")]
+    lines = block(PAGE, "limit").text.replace("--customer 1", f"--customer {whole.customer}").splitlines()
+    for line, limits in zip(lines, (groups[:1], groups, None), strict=True):
+        operator.value(*shlex.split(line)[1:])
+        (noor,) = [row for row in whole.get("/managers").json() if row["username"] == "noor@example.com"]
+        assert (noor["role"], noor["groups"], noor["isLimited"]) == ("Dispatcher", limits, limits is not None)
+    steps = json.loads(block(PAGE, "patch").text)
+    steps[0]["value"] = groups
+    assert whole.patch(f"/managers/{noor['id']}", steps).status_code == 204
+    assert whole.get(f"/managers/{noor['id']}").json()["groups"] == groups
+
+
+def test_more_is_given_in_so_many_words_alone(house: House) -> None:
+    """What is misspelt, missing or null limits nobody less."""
+    whole, one = house.whole, number(house.theo)
+    before = whole.get(f"/managers/{one}").json()
+    assert before["groups"] and before["isLimited"]
+    for value in (None, [], [0], ["x"], "all", [2147483647], list(range(1, 200))):
+        step = {"op": "replace", "path": "/groups", "value": value}
+        assert whole.patch(f"/managers/{one}", [step]).status_code in (400, 404), value
+    assert whole.patch(f"/managers/{one}", [{"op": "replace", "path": "/groups"}]).status_code == 400
+    assert whole.patch(f"/managers/{one}", [{"op": "remove", "path": "/role"}]).status_code == 400
+    assert whole.patch(f"/managers/{one}", [{"op": "replace", "path": "/role", "value": "Viewer"}]).is_success
+    assert whole.get(f"/managers/{one}").json() == {**before, "role": "Viewer"}
+    for body in ({"group": [1]}, {"groups": []}, {"groups": [2147483647]}, {"groups": "all"}):
+        invited = {"emailAddress": "n@example.com", "role": "Viewer", **body}
+        assert whole.put("/managers", invited).status_code in (400, 404), body
+    assert whole.patch(f"/managers/{one}", [{"op": "remove", "path": "/groups"}]).is_success
+    assert not whole.get(f"/managers/{one}").json()["isLimited"]
+    limit(whole, house.theo, before["groups"])
+
+
+def test_who_is_invited_is_limited_from_the_beginning(house: House, dsn: str) -> None:
+    whole, group = house.whole, house.whole.group("Of the invited")
+    body = {"emailAddress": f"kim.{whole.customer}@example.com", "role": "Dispatcher", "groups": [group, house.mine]}
+    assert whole.put("/managers", body).status_code == 201
+    (invitation,) = [row for row in whole.get("/invitations").json() if row["emailAddress"] == body["emailAddress"]]
+    assert invitation["groups"] == body["groups"]
+    assert whole.delete(f"/groups/{group}").status_code == 204  # it limits nobody yet
+    made = whole.put("/managers", {**body, "groups": [house.mine]}).json()
+    operator = Operator(dsn)
+    posted(whole, "/invitation/accept", code=code_of(made), new="yes", new_password=PASSWORD)
+    (kim,) = [row for row in whole.get("/managers").json() if row["username"] == body["emailAddress"]]
+    assert (kim["role"], kim["groups"], kim["isLimited"]) == ("Dispatcher", [house.mine], True)
+    of_role = ("manager", "change", kim["id"], "--customer", whole.customer, "--role", "Viewer")
+    operator.value(*of_role, "--group", "Theirs")
+    assert whole.get(f"/managers/{kim['id']}").json()["groups"] == [house.theirs]
+    operator.value("manager", "change", kim["id"], "--customer", whole.customer, "--role", "Manager")
+    assert whole.get(f"/managers/{kim['id']}").json()["groups"] == [house.theirs]  # a role alone lifts no limit
+    told = operator.refused("manager", "change", kim["id"], "--customer", whole.customer, "--role", "Owner")
+    assert "cannot be limited" in told
+    (listed,) = [row for row in operator.value("manager", "list") if row["id"] == kim["id"]]
+    assert (listed["roles"], listed["groups"]) == (["Manager"], [str(house.theirs)])
+    assert "no group called ?" in operator.refused(*of_role, "--group", "?")
+    operator.value("manager", "change", kim["id"], "--customer", whole.customer, "--role", "Owner", "--whole-fleet")
+    assert whole.get(f"/managers/{kim['id']}").json()["isLimited"] is False
+
+
+def test_a_key_of_somebody_else_is_another_one(house: House) -> None:
+    """The answer that another one has got may tell of what does not exist here."""
+    key = {"Idempotency-Key": "everybody's"}
+    first = house.whole.put("/cars", {"name": "Kept"}, headers=key)
+    mine = house.gina.put("/cars", {"name": "Kept"}, headers=key)
+    assert first.json()["id"] != mine.json()["id"]
+    assert house.gina.put("/cars", {"name": "Kept"}, headers=key).json() == mine.json()
+    assert house.gina.put("/cars", {"name": "Other"}, headers=key).status_code == 422
+
+
+def test_an_owner_is_not_limited(house: House) -> None:
+    whole = house.whole
+    steps = [{"op": "replace", "path": "/role", "value": "Owner"}]
+    answer = whole.patch(f"/managers/{number(house.gina)}", steps)
+    assert (answer.status_code, "cannot be limited" in answer.text) == (409, True)
+    body = {"emailAddress": "o@example.com", "role": "Owner", "groups": [house.mine]}
+    assert whole.put("/managers", body).status_code == 409
+
+
+def test_the_last_to_leave_a_group_sees_nothing_of_it(house: House) -> None:
+    whole, gina = house.whole, house.gina
+    limit(whole, gina, [house.mine])
+    car = gina.car("Comes and goes")
+    assert whole.delete(f"/groups/{house.mine}/cars/{car}").status_code == 204
+    assert gina.get(f"/cars/{car}").status_code == 404
+    put(whole, house.mine, "carId", car)
+    assert gina.get(f"/cars/{car}").status_code == 200
+
+
+@pytest.mark.parametrize("role", [role for role in Role if role is not Role.OWNER])
+def test_each_role_keeps_within_groups_what_holds_there(role: Role, town: Town, house: House) -> None:
+    person = limited(town, house.whole, f"a {role}", [house.mine], role)
+    for endpoint in OF_CUSTOMER:
+        if endpoint in ENDLESS:
+            continue
+        answer = person.call(
+            endpoint.method, path_of(endpoint), {} if endpoint.body is not None and endpoint.form is None else None
+        )
+        may = endpoint in HONOURING and endpoint.permission in GRANTED[role]
+        assert (answer.status_code != 403) == may, (name(endpoint), answer.text)
+    person.client.close()

@@ -1,0 +1,264 @@
+"""What whoever is limited to groups reads: as if the customer had nothing but what is in them."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from keyrack.api.schema.group_scope import in_group_scope as limited_form
+from keyrack.changelog.endpoints.changes import NOT_FOR_LIMITED
+from keyrack.fleet.group_scope_checks import NOBODY
+from keyrack.fleet.schema import CAR
+from keyrack.webhooks.outcome_payload import OPERATION
+from tests.auth.group_scope import as_meant, limit, limited, put
+from tests.auth.group_scope import number as id_of
+from tests.changelog.transparency.checkpoints import settled
+from tests.support.event_stream import watching
+from tests.support.people import Person, Town, done, nobody_works, refused
+from tests.support.servers import Sql, eventually
+
+
+class Twins(NamedTuple):
+    """Somebody limited to one group of a customer, and somebody whose customer has nothing else."""
+
+    whole: Person
+    group: int
+    gina: Person
+    alone: Person
+
+
+def fleet(person: Person, group: int, label: str, *, inside: bool) -> dict[str, int]:
+    """Cars with boxes, users and assignments, in the group where they are to be."""
+    made: dict[str, int] = {}
+    for number in range(3):
+        car = person.car(f"{label} car {number}", brand=f"{label} brand", licensePlate=f"{label}-{number}")
+        user = person.user(f"{label}.{number}.{person.customer}@example.org".lower())
+        box = person.product(serial_number=f"{label}-S{number}", unique_id=f"{label}-U{number}-{person.customer}")
+        service = person.service(box, f"{label} service {number}")
+        made = {"carId": car, "userId": user, "productId": box, "serviceId": service}
+        for slot, id in made.items() if inside else ():
+            put(person, group, slot, id)
+        if number < 2:
+            done(person.put("/installations", {"carId": car, "productId": box}))
+            person.assignment(car, user)
+            person.event(car, user)
+    return made
+
+
+@pytest.fixture(scope="module")
+def twins(town: Town) -> Twins:
+    whole, alone = town.person("whole"), town.person("alone")
+    groups = [person.group("Ours") for person in (whole, alone)]
+    for person, group in zip((whole, alone), groups, strict=True):
+        fleet(person, group, "Ours", inside=True)
+    other = whole.group("Hidden")
+    last = fleet(whole, other, "Hidden", inside=False)
+    put(whole, other, "carId", last["carId"])
+    # What crosses the limit: a hidden user may open a car of the group, a hidden box is in another one, and a service
+    # of the group is paired with a hidden box
+    ours = [row["id"] for row in whole.get(f"/groups/{groups[0]}/cars?$orderby=id").json()]
+    whole.assignment(ours[0], last["userId"])
+    whole.event(ours[0], last["userId"])
+    done(whole.put("/installations", {"carId": ours[2], "productId": last["productId"]}))
+    return Twins(whole, groups[0], limited(town, whole, "gina", [groups[0]]), alone)
+
+
+NAMES = {
+    "cars": "name", "users": "userData", "products": "serialNumber", "services": "name", "groups": "name",
+    "positions": "name",
+}  # fmt: skip
+QUERIES = [
+    "/cars?$select=name&$expand=products($select=serialNumber;$expand=service($select=name)),groups($select=name)",
+    "/cars?$select=name&$expand=assignments($select=start;$count=true)",
+    "/cars?$select=name&$filter=assignments/$count gt 1",
+    "/cars?$select=name&$filter=assignments/any()",
+    "/cars?$select=name&$filter=products/any(p:startswith(p/serialNumber,'Hidden'))",
+    "/cars?$select=name&$filter=groups/all(g:g/name eq 'Ours')",
+    "/cars?$select=name&$orderby=products/$count desc,name",
+    "/cars?$select=name&$search=Hidden",
+    "/cars?$select=name&$count=true&$top=1",
+    "/cars?$apply=aggregate($count as n)",
+    "/cars?$apply=groupby((brand),aggregate($count as n))",
+    "/cars?$compute=assignments/$count as n&$select=name,n",
+    "/users?$select=userData&$filter=assignments/$count ge 1&$orderby=emailAddress",
+    "/users?$apply=aggregate($count as n)",
+    "/assignments?$select=start,end&$expand=car($select=name),user($select=userData)",
+    "/assignments?$apply=groupby((car/name),aggregate($count as n))&$orderby=n",
+    "/products?$select=serialNumber&$expand=car($select=name),service($select=name),groups($select=name)",
+    "/products?$select=serialNumber&$filter=car/name eq 'Hidden car 2'",
+    "/services?$select=name&$expand=product($select=serialNumber)",
+    "/services?$select=name&$filter=productId eq null",
+    "/events?$select=type&$expand=car($select=name)",
+    "/events?$apply=aggregate($count as n)",
+    "/groups?$select=name&$expand=cars($select=name;$orderby=name),users/$count,products/$count,services/$count",
+    "/groups?$apply=aggregate($count as n)",
+    "/positions?$select=name,hasUnit&$orderby=name",
+    "/positions?$select=name&$filter=products/any()&$orderby=name",
+    "/cars?$select=name&$orderby=name desc&$skip=1&$top=2",
+]
+
+
+def both(twins: Twins, path: str) -> list[tuple[int, Any, str | None]]:
+    answers = [person.get(path) for person in (twins.gina, twins.alone)]
+    return [
+        (one.status_code, one.json() if one.is_success else one.text, one.headers.get("x-total-count"))
+        for one in answers
+    ]
+
+
+@pytest.mark.parametrize("path", QUERIES)
+def test_it_is_as_if_there_were_nothing_else(twins: Twins, path: str) -> None:
+    limited_answer, alone = both(twins, path)
+    assert limited_answer[0] == 200, limited_answer
+    assert limited_answer == alone
+    assert "Hidden" not in json.dumps(limited_answer[1])
+
+
+CONDITIONS = st.sampled_from(
+    [
+        "products/any()", "assignments/$count eq 1", "assignments/any(a:a/lifetime ne 7)", "groups/$count eq 1",
+        "contains(name,'car')", "brand eq 'Hidden brand'", "not products/any()", "name gt 'Ours car 0'",
+        "products/any(p:p/service/name eq 'Ours service 1')",
+    ]
+)  # fmt: skip
+
+
+@given(
+    conditions=st.lists(CONDITIONS, min_size=1, max_size=3),
+    word=st.sampled_from([" and ", " or "]),
+    order=st.sampled_from(["name", "name desc", "products/$count,name", "brand,name desc", "assignments/$count,name"]),
+    top=st.integers(0, 4),
+    skip=st.integers(0, 3),
+)
+@hypothesis_settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_is_asked(twins: Twins, conditions: list[str], word: str, order: str, top: int, skip: int) -> None:
+    asked = f"$filter={word.join(conditions)}&$orderby={order}&$top={top}&$skip={skip}&$count=true"
+    limited_answer, alone = both(twins, f"/cars?$select=name&$expand=products($select=serialNumber)&{asked}")
+    assert limited_answer == alone
+
+
+def test_the_number_of_what_does_not_exist_is_not_told(twins: Twins) -> None:
+    hidden = twins.whole.product(serial_number="Hidden-X")
+    service = twins.whole.service(hidden, "Ours, with a hidden box")
+    put(twins.whole, twins.group, "serviceId", service)
+    row = twins.gina.get(f"/services/{service}?$expand=product").json()
+    assert (row["productId"], row["product"]) == (None, None)
+    assert twins.whole.get(f"/services/{service}").json()["productId"] == hidden
+    done(twins.whole.delete(f"/groups/{twins.group}/services/{service}"))
+
+
+def test_what_has_no_limit_has_no_plan_either() -> None:
+    with pytest.raises(TypeError, match="Operation says of no row"):
+        limited_form(OPERATION)
+    form = limited_form(CAR)
+    assert all(relation.limited for relation in form.relations.values())
+
+
+def test_the_log_tells_of_what_was_in_the_groups(twins: Twins) -> None:
+    whole, gina = twins.whole, twins.gina
+    before = whole.car("Told before it came")
+    put(whole, twins.group, "carId", before)
+    done(whole.patch(f"/cars/{before}", [{"op": "replace", "path": "/name", "value": "Told while it was here"}]))
+    done(whole.delete(f"/groups/{twins.group}/cars/{before}"))
+    done(whole.patch(f"/cars/{before}", [{"op": "replace", "path": "/name", "value": "Not told any more"}]))
+    settled(whole)
+    told = gina.get("/changes").json()
+    text = json.dumps(told)
+    assert "Told while it was here" in text and "Not told any more" not in text and "Hidden" not in text
+    assert not any(change["kind"] == "car.created" and change["resourceId"] == str(before) for change in told)
+    assert all(twins.group in change["groups"] for change in told)
+    every = whole.get("/changes").json()
+    assert [one for one in every if twins.group in one["groups"]] == told
+    refused(gina.get("/changes", headers={"Accept": "text/event-stream"}), 403, NOT_FOR_LIMITED)
+    for path in ("/changes/checkpoint", f"/changes/{told[0]['id']}/proof", "/operations", "/webhooks"):
+        assert gina.get(path).status_code == 403
+
+
+def test_who_could_open_a_car_is_told_of_users_of_the_groups(twins: Twins) -> None:
+    car = twins.whole.get(f"/groups/{twins.group}/cars?$orderby=id").json()[0]["id"]
+    settled(twins.whole)
+    whole, mine = (person.get(f"/cars/{car}/access").json() for person in (twins.whole, twins.gina))
+    users = {row["id"] for row in twins.gina.get("/users").json()}
+    assert len(whole["assigned"]) == 2 and len(mine["assigned"]) == 1
+    assert {row["userId"] for row in mine["assigned"]} <= users
+    assert mine["events"] == [one for one in whole["events"] if twins.group in one["groups"]]
+    hidden = next(row["id"] for row in twins.whole.get("/cars").json() if row["name"] == "Hidden car 0")
+    assert twins.gina.get(f"/cars/{hidden}/access").content == twins.gina.get(f"/cars/{NOBODY}/access").content
+
+
+def test_what_was_given_to_others_before_its_turn_is_not_theirs_to_end(twins: Twins) -> None:
+    whole, gina = twins.whole, twins.gina
+    car, other = whole.car_with_box("Ours for now"), whole.car_with_box("Hidden, and next")
+    user = whole.user()
+    put(whole, twins.group, "carId", car)
+    put(whole, twins.group, "userId", user)
+    assignment = whole.assignment(car, user)
+    with nobody_works(whole):
+        moved = whole.patch(f"/assignments/{assignment}", [{"op": "replace", "path": "/carId", "value": other}])
+        ended = gina.delete(f"/assignments/{assignment}")
+        assert (moved.status_code, ended.status_code) == (204, 204)
+
+    def state(answer: httpx.Response) -> str:
+        return whole.get(f"/operations/{answer.headers['Operation-Id']}").json()["state"]
+
+    eventually(lambda: state(ended) != "Pending", "both done")
+    assert (state(moved), state(ended)) == ("Succeeded", "Failed")
+    assert whole.get(f"/assignments/{assignment}").json()["carId"] == other
+    assert gina.get(f"/assignments/{assignment}").status_code == 404
+
+
+def test_a_stream_ends_when_the_groups_change(twins: Twins, town: Town) -> None:
+    person = limited(town, twins.whole, "on a stream", [twins.group])
+    with watching(person) as watcher:
+        person.car("Heard of")
+        watcher.hears("cars")
+        limit(twins.whole, person, [twins.group, twins.whole.group()])
+        watcher.ends()
+    person.client.close()
+
+
+def test_a_group_that_limits_somebody_stays(twins: Twins, town: Town) -> None:
+    group = twins.whole.group("Limits")
+    person = limited(town, twins.whole, "the only one", [group])
+    answer = twins.whole.delete(f"/groups/{group}")
+    assert (answer.status_code, "limited to the group" in answer.text) == (409, True)
+    limit(twins.whole, person, [twins.group])
+    done(twins.whole.delete(f"/groups/{group}"))
+    person.client.close()
+
+
+def test_it_is_kept_whoever_changes_groups_at_the_same_time(town: Town, sql: Sql) -> None:
+    """Things come and go, and limits begin and end, all at once."""
+    whole = town.person("a storm")
+    groups, cars = [whole.group() for _ in range(3)], [whole.car() for _ in range(6)]
+    people = [limited(town, whole, f"in a storm {number}", [groups[0]]) for number in range(2)]
+
+    def comes_and_goes(number: int) -> None:
+        for turn in range(12):
+            car, group = cars[(number + turn) % 6], groups[(number * 2 + turn) % 3]
+            whole.put(f"/groups/{group}/cars", {"carId": car})
+            whole.delete(f"/groups/{groups[turn % 3]}/cars/{cars[(turn * 5 + number) % 6]}")
+
+    numbers = [id_of(person) for person in people]
+
+    def begins_and_ends(number: int) -> None:
+        one = numbers[number]
+        for turn in range(12):
+            value = [groups[(turn + number) % 3]] + ([groups[turn % 3]] if turn % 2 else [])
+            done(whole.patch(f"/managers/{one}", [{"op": "replace", "path": "/groups", "value": value}]))
+
+    with ThreadPoolExecutor(6) as pool:
+        work = [pool.submit(comes_and_goes, number) for number in range(4)]
+        work += [pool.submit(begins_and_ends, number) for number in range(2)]
+        for one in work:
+            one.result()
+    assert as_meant(sql, whole.customer)
+    used = "select count(*) from scope s where customer_id = $1 and not exists (select from manager_role r"
+    assert sql.value(used + " where r.customer_id = s.customer_id and r.scope_id = s.scope_id)", whole.customer) == 0

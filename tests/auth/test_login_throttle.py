@@ -1,0 +1,186 @@
+"""Log-ins that fail: bounded for each name at an address, for each address and for each name; nobody is locked out by
+somebody elsewhere, nor by a clock that is set back."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from keyrack.api.rate_limits import network
+from keyrack.core.secret_hashes import digest
+from keyrack.core.settings import Settings
+from tests.auth.test_authentication import log_in, too_many
+from tests.support.people import PASSWORD, Person, web
+from tests.support.servers import RunningServer, Sql, eventually
+
+HERE, THERE = "203.0.113.1", "203.0.113.2"
+
+
+@pytest.fixture(scope="module")
+def strict(dsn: str, settings: Settings) -> Iterator[RunningServer]:
+    """A server that allows three failures for a name at an address, and eight for it in all; then one in a minute."""
+    few = {
+        "login_rate": 1, "login_burst": 3, "address_rate": 1, "address_burst": 30, "name_rate": 1, "name_burst": 8,
+        "read_timeout": 0.5,
+    }  # fmt: skip
+    with RunningServer(settings.model_copy(update=few), dsn, worker=False) as running:
+        yield running
+
+
+def guess(running: RunningServer, person: Person, address: str, times: int = 3, name: str = "") -> list[int]:
+    """The statuses of wrong passwords."""
+    name = name or person.username
+    return [log_in(running, person.api_key, name, "wrong", address).status_code for _ in range(times)]
+
+
+def test_who_guesses_at_one_address_locks_nobody_out_at_another(carol: Person, strict: RunningServer) -> None:
+    """B8: ten wrong passwords from anywhere lock the name for that address alone."""
+    assert guess(strict, carol, HERE, 13) == [401] * 3 + [429] * 10
+    too_many(log_in(strict, carol.api_key, carol.username, PASSWORD, HERE))
+    for _ in range(10):
+        assert log_in(strict, carol.api_key, carol.username, PASSWORD, THERE).status_code == 200
+
+
+def test_the_defaults_let_the_owner_in_while_somebody_guesses(carol: Person, dsn: str, settings: Settings) -> None:
+    """B8: with the settings as they come."""
+    with RunningServer(settings, dsn, worker=False) as running:
+        assert guess(running, carol, HERE, 10) == [401] * 10
+        too_many(log_in(running, carol.api_key, carol.username, PASSWORD, HERE))
+        assert log_in(running, carol.api_key, carol.username, PASSWORD, THERE).status_code == 200
+
+
+def test_many_addresses_together_are_bounded_too(carol: Person, alice: Person, strict: RunningServer) -> None:
+    """B8: the name's own bucket; while it is empty the owner is refused like the others, and no other name is."""
+    statuses = [status for n in range(4) for status in guess(strict, carol, f"192.0.2.{n}")]
+    assert statuses == [401] * 8 + [429] * 4
+    too_many(log_in(strict, carol.api_key, carol.username, PASSWORD, THERE))
+    assert log_in(strict, alice.api_key, alice.username, PASSWORD, "192.0.2.0").status_code == 200
+
+
+def test_what_was_refused_is_not_counted_anywhere(carol: Person, alice: Person, strict: RunningServer) -> None:
+    """B8: whoever has used up one bucket takes nothing from the others."""
+    address = "192.0.2.100"
+    assert guess(strict, carol, address, 40) == [401] * 3 + [429] * 37
+    others = [guess(strict, carol, address, 3, f"nobody {n} {carol.username}") for n in range(9)]
+    assert others == [[401] * 3] * 9, "27 more: the address has 30"
+    too_many(log_in(strict, alice.api_key, alice.username, PASSWORD, address))
+    assert guess(strict, carol, "192.0.2.101", 3) == [401] * 3, "the name has eight"
+    assert guess(strict, carol, "192.0.2.102", 3) == [401, 401, 429]
+
+
+def test_guesses_at_the_same_time_are_counted_exactly(carol: Person, strict: RunningServer) -> None:
+    """B8: parallel guesses get no more than one after another."""
+    name = f"nobody {carol.username}"
+
+    def status(number: int) -> int:
+        return guess(strict, carol, "198.51.100.9", 1, name)[0]
+
+    with ThreadPoolExecutor(12) as threads:
+        assert Counter(threads.map(status, range(24))) == {401: 3, 429: 21}
+
+
+def test_the_spellings_of_a_name_are_one_name(carol: Person, strict: RunningServer, sql: Sql) -> None:
+    """B8: every spelling that means the same manager is taken from the same bucket."""
+    name = unicodedata.normalize("NFC", f"ÄRZTE {carol.username}")
+    sql.execute("update manager set username = $2 where username = $1", carol.username, name)
+    spellings = (name, name.lower(), name.upper(), name.title())
+    assert [guess(strict, carol, "192.0.2.120", 1, spelling)[0] for spelling in spellings] == [401, 401, 401, 429]
+
+
+@pytest.mark.parametrize(
+    ("address", "whose"),
+    [
+        ("203.0.113.7", "203.0.113.7"),
+        ("2001:db8:1:2::1", "2001:db8:1:2::/64"),
+        ("2001:DB8:1:2:ffff:ffff:ffff:ffff", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::1", "2001:db8:1:3::/64"),
+        ("::ffff:203.0.113.7", "203.0.113.7"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("unknown", "unknown"),
+        ("", "unknown"),
+        ("x" * 8000, "unknown"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_whose_an_address_is(address: str, whose: str) -> None:
+    """B8: with IPv6 everybody has a /64 of addresses; they count as one."""
+    assert network(address) == whose
+
+
+def test_a_network_of_ipv6_is_one_address(carol: Person, strict: RunningServer) -> None:
+    """B8: whoever changes the address within the network gets no further guesses."""
+    assert [guess(strict, carol, f"2001:db8:7:7::{n:x}", 1)[0] for n in range(5)] == [401] * 3 + [429] * 2
+    assert log_in(strict, carol.api_key, carol.username, PASSWORD, "2001:db8:7:8::1").status_code == 200
+    assert log_in(strict, carol.api_key, carol.username, PASSWORD, "no address " + "x" * 5000).status_code == 200
+
+
+def test_what_could_not_be_checked_is_no_failure(carol: Person, strict: RunningServer, sql: Sql) -> None:
+    """B8: while the database is too slow nobody uses up the log-ins."""
+    sql.execute("begin")
+    sql.execute("lock table manager in access exclusive mode")
+    try:
+        answers = {log_in(strict, carol.api_key, carol.username, PASSWORD, "192.0.2.140").status_code for _ in range(4)}
+    finally:
+        sql.execute("rollback")
+    assert answers == {503}
+    assert guess(strict, carol, "192.0.2.140", 4) == [401, 401, 401, 429]
+
+
+# A clock that is set back: what was written before lies in the future
+
+SHIFT = "update rate_limit set full_at = full_at + $2::text::interval where key like any($1)"
+
+
+@pytest.mark.parametrize("step", ["1 hour", "10 minutes", "3000 days"])
+def test_a_clock_that_is_set_back_locks_nobody_out(carol: Person, strict: RunningServer, sql: Sql, step: str) -> None:
+    """B12: a bucket that is full only after the longest time it can take is from before: one is left, and it is kept
+    to its bound."""
+    address, name = f"2001:db8:{len(step)}::1", digest(carol.username).hex()
+    assert guess(strict, carol, address, 4) == [401] * 3 + [429]
+    sql.execute(SHIFT, [f"login:{name}%", f"name:{name}%", f"address:{network(address)}"], step)
+    assert log_in(strict, carol.api_key, carol.username, PASSWORD, address).status_code == 200
+    assert guess(strict, carol, address, 3) == [401, 429, 429]
+
+
+def test_assignments_go_on_when_the_clock_is_set_back(carol: Person, dsn: str, settings: Settings, sql: Sql) -> None:
+    """B12: the same function bounds assignments."""
+    body = {"carId": carol.car_with_box(), "userId": carol.user(), "start": "2026-01-01T00:00:00Z"}
+    quick = settings.model_copy(update={"assignment_rate": 240, "assignment_burst": 2})
+    with RunningServer(quick, dsn, worker=False) as running:
+
+        def ask() -> int:
+            return web().put(running.url + "/v3/assignments", json=body, headers=carol.headers).status_code
+
+        assert ask() == 204
+        sql.execute(SHIFT, [f"assignments:{carol.customer}"], "1 hour")
+        assert ask() == 204
+        eventually(lambda: ask() == 204, "the next one")
+
+
+def test_a_clock_that_is_not_quite_even_gives_nothing_away(carol: Person, sql: Sql) -> None:
+    """B12: less than a second is no clock that was set back, so the bound stays exact."""
+    take, bucket = "select allowed from take($1, 1, 3, 5)", f"uneven:{carol.customer}"
+    assert sql.value(take, bucket) == 3
+    for step, allowed in (("0.5 seconds", 0), ("1 hour", 1), ("0", 0)):
+        sql.execute(SHIFT, [bucket], step)
+        assert sql.value(take, bucket) == allowed
+
+
+def test_a_bucket_that_is_tidied_away_meanwhile_is_made_anew(carol: Person, dsn: str, sql: Sql) -> None:
+    """Whoever waited for a row, and finds it gone, is counted all the same."""
+    bucket = f"tidied:{carol.customer}"
+    sql.execute("insert into rate_limit (key, full_at) values ($1, now() - interval '2 hours')", bucket)
+    sql.execute("begin")
+    sql.execute("delete from rate_limit where key = $1", bucket)
+    other = Sql(dsn)
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(other.rows, "select allowed, remaining from take($1, 1, 3, 2)", bucket)
+        blocked = "select count(*) from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))"
+        eventually(lambda: sql.value(blocked), "the wait")
+        sql.execute("commit")
+        assert tuple(waiting.result()[0]) == (2, 1)
+    other.close()

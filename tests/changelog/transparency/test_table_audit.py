@@ -1,0 +1,155 @@
+"""`keyrack audit verify --tables`: what the log says last of each resource is what stands in the tables, or who changed
+it past the log is found out."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from keyrack.changelog.audited_tables import RECORDED
+from tests.cli.test_operator_commands import Operator
+from tests.support.people import Person, Town, done
+from tests.support.servers import Sql, eventually
+
+NEW = itertools.count()
+
+
+@pytest.fixture
+def carl(town: Town) -> Iterator[Person]:
+    """Of a customer that is new in each test."""
+    person = town.person(f"carl{next(NEW)}")
+    yield person
+    person.client.close()
+
+
+def replaced(**members: object) -> list[dict[str, object]]:
+    return [{"op": "replace", "path": f"/{name}", "value": value} for name, value in members.items()]
+
+
+def lived(person: Person) -> dict[str, int]:
+    """Everything that a customer has, made, changed and removed; ids of what there is."""
+    car, user = person.car_with_box(), person.user(email=f"state{person.customer}@example.org")
+    done(person.patch(f"/cars/{car}", replaced(name="Other", description="of last year")))
+    done(person.patch(f"/cars/{car}", replaced(description=None)))
+    group = person.group()
+    for path in ("cars", "users"):
+        done(person.put(f"/groups/{group}/{path}", {"carId": car} if path == "cars" else {"userId": user}))
+    gone = person.car()
+    done(person.put(f"/groups/{group}/cars", {"carId": gone}))
+    done(person.delete(f"/cars/{gone}"))
+    person.assignment(car, user, "2026-01-02T08:00:00Z", end="2999-01-01T00:00:00Z")
+    person.put("/webhooks", {"url": "http://127.0.0.1:9/nobody", "secret": "hidden"})
+    empty = person.group("Empty")
+    done(person.delete(f"/groups/{empty}"))
+    eventually(lambda: person.get(f"/cars/{car}/assignments").json() != [], "the assignment")
+    return {"car": car, "user": user, "group": group}
+
+
+def state(dsn: str, customer: int) -> Any:
+    return Operator(dsn).value("audit", "verify", "--customer", customer, "--tables")["tables"]
+
+
+def unseen(sql: Sql, statement: str, *values: object) -> None:
+    """Changed by somebody who has the triggers switched off."""
+    literal = statement
+    for number, value in enumerate(values, 1):
+        literal = literal.replace(f"${number}", str(value))
+    sql.execute(f"do $$ begin perform set_config('session_replication_role', 'replica', true); {literal}; end $$")
+
+
+def test_the_tables_are_what_the_log_says(carl: Person, dsn: str) -> None:
+    """Also of what has no number yet, and of what was made before there was a log, which is counted."""
+    lived(carl)
+    found = state(dsn, carl.customer)
+    assert found["in_part"] == found["unsaid"] == 0 and found["whole"] >= 8
+    unseen(carl.sql, "insert into car (customer_id, name) values ($1, 'Old')", carl.customer)
+    assert state(dsn, carl.customer) == found | {"unsaid": 1}
+    old = carl.sql.value("select car_id from car where customer_id = $1 and name = 'Old'", carl.customer)
+    done(carl.patch(f"/cars/{old}", replaced(name="New")))
+    assert state(dsn, carl.customer) == found | {"in_part": 1}
+    said = Operator(dsn).quick("audit", "verify", "--customer", carl.customer, "--tables")[1]
+    assert f"{found['whole']} resources as a whole, 1 as far as it is kept; 0 are older than it" in said
+    assert state(dsn, carl.customer)["whole"] == found["whole"]
+
+
+def test_the_installation_too(carl: Person, dsn: str) -> None:
+    assert carl.customer
+    told = Operator(dsn).value("audit", "verify", "--installation", "--tables")
+    assert told["valid"] and told["tables"]["whole"] > 0
+
+
+@pytest.mark.parametrize(
+    ("what", "resource", "why"),
+    [
+        ("update car set name = 'X' where car_id = {car}", "car {car}", "its `name` is not what change "),
+        ("update car set vin = 'V' where car_id = {car}", "car {car}", "it has a `vin`, and no change says so"),
+        ("update car set description = 'D' where car_id = {car}", "car {car}", "its `description` is not what change "),
+        ("update product set car_id = null where car_id = {car}", "product ", "its `carId` is not what change "),
+        ("update person set first_name = 'X' where user_id = {user}", "user {user}", "its `firstName` is not what "),
+        ("update webhook set secret = null where customer_id = {c}", "webhook ", "its `secret` is not what change "),
+        ("delete from assignment where customer_id = {c}", "assignment ", "it is not there, and change "),
+        (
+            "insert into car (customer_id, car_id, name) values ({c}, {gone}, '')",
+            "car {gone}",
+            "it is there, and change ",
+        ),
+        ("delete from group_car where group_id = {group}", "group {group}", "`carId` {car} is not in it, and change "),
+        (
+            "insert into group_product (customer_id, group_id, product_id) select {c}, {group}, product_id from product"
+            " where customer_id = {c} limit 1",
+            "group {group}",
+            "is in it, and no change says so",
+        ),
+    ],
+)
+def test_what_was_changed_past_the_log_is_named(what: str, resource: str, why: str, carl: Person, dsn: str) -> None:
+    ids = {**lived(carl), "c": carl.customer}
+    gone = "select max(resource_id::integer) from change where customer_id = $1 and kind = 'car.deleted'"
+    ids["gone"] = eventually(lambda: carl.sql.value(gone, carl.customer), "the number")
+    assert state(dsn, carl.customer)["unsaid"] == 0
+    unseen(carl.sql, what.format(**ids))
+    said = Operator(dsn).refused("audit", "verify", "--customer", carl.customer, "--tables")
+    assert resource.format(**ids) in said and why.format(**ids) in said
+    code, told, _ = Operator(dsn).quick("audit", "verify", "--customer", carl.customer, "--tables", "--json")
+    assert code == 1 and json.loads(told)["resource"] == resource.split(" ")[0]
+    # the log itself is as it was
+    assert Operator(dsn).value("audit", "verify", "--customer", carl.customer)["tables"] is None
+
+
+def test_what_was_erased_is_not_known(carl: Person, dsn: str) -> None:
+    """Content that is gone says nothing of the rows; what was said since then counts again."""
+    ids = lived(carl)
+    eventually(
+        lambda: carl.sql.value("select count(*) = 0 from change_inbox where customer_id = $1", carl.customer),
+        "numbers",
+    )
+    before = state(dsn, carl.customer)
+    carl.sql.execute(
+        "update change set who = null, before = null, after = null, person = null, who_salt = null,"
+        " content_salt = null, person_salt = null where customer_id = $1", carl.customer,
+    )  # fmt: skip
+    after = state(dsn, carl.customer)
+    assert (after["whole"], after["in_part"], after["unsaid"]) == (0, before["whole"], 0)
+    unseen(carl.sql, "update car set vin = 'V' where car_id = $1", ids["car"])
+    assert state(dsn, carl.customer) == after
+    done(carl.patch(f"/cars/{ids['car']}", replaced(name="Newest")))
+    unseen(carl.sql, "update car set name = 'X' where car_id = $1", ids["car"])
+    assert "its `name`" in Operator(dsn).refused("audit", "verify", "--customer", carl.customer, "--tables")
+
+
+def test_only_the_newest_log_of_the_database_is_compared(carl: Person, dsn: str) -> None:
+    refused = Operator(dsn).refused
+    epoch = "6f0c1c1e-7c0e-4a55-9a0b-9a2f4d8a1e55"
+    for options in (["/nowhere"], ["--customer", carl.customer, "--epoch", epoch]):
+        assert "leave out FILE and --epoch" in refused("audit", "verify", *options, "--tables")
+
+
+def test_every_table_that_is_recorded_can_be_compared(sql: Sql) -> None:
+    """The view has a part for each; a person is compared as a customer's user."""
+    view = str(sql.value("select pg_get_viewdef('recorded_state'::regclass)"))
+    missing = [table for table in RECORDED if f"FROM {table} r" not in view and f"FROM ({table} r" not in view]
+    assert missing == ["person"]

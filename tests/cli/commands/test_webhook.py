@@ -1,0 +1,176 @@
+"""`keyrack webhook`: what operators and the writers of receivers do; and why a signature fails."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from keyrack.api.schema.event_types import OUTCOMES
+from keyrack.cli.main import application
+from keyrack.webhooks.sender import signature_headers
+from keyrack.webhooks.signature_check import diagnose_signature
+from tests.support.people import Person
+from tests.support.servers import Process, eventually
+from tests.webhooks.receiver import Receiver
+
+SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
+OTHER = "whsec_" + base64.b64encode(b"o" * 32).decode()
+BODY = b'{"type" : "assignment.created", "name" : "Gr\xc3\xbc\xc3\x9fe"}'
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as running:
+        yield running
+
+
+@pytest.fixture
+def keyrack(dsn: str) -> Any:
+    """A command in this process: its JSON, or its standard error where it is refused."""
+
+    def run(*arguments: object, fails: bool = False) -> Any:
+        words = ["webhook", *map(str, arguments)]
+        result = CliRunner(env={"KEYRACK_DATABASE_URL": dsn}).invoke(
+            application("webhook"), words if fails else [*words, "--json"]
+        )
+        assert bool(result.exit_code) is fails, result.stderr
+        return result.stderr if fails else json.loads(result.stdout)
+
+    return run
+
+
+def test_a_webhook_is_managed(keyrack: Any, alice: Person, receiver: Receiver) -> None:
+    added = keyrack("add", receiver.url + "/cli", "--customer", alice.customer, "--secret", "static")
+    id = added["id"]
+    try:
+        assert added["signingSecret"].startswith("whsec_")
+        (row,) = keyrack("list", "--customer", alice.customer)
+        assert (row["url"], row["enabled"], row["waiting"], row["dead"]) == (receiver.url + "/cli", True, 0, 0)
+        assert added["signingSecret"] not in json.dumps(row)
+        delivery = keyrack("test", id)["id"]
+        eventually(lambda: receiver.of("/cli"), "the test")
+        assert receiver.got[0].headers["secret"] == "static"
+        assert diagnose_signature(
+            receiver.got[0].headers, receiver.got[0].body, added["signingSecret"], datetime.now(UTC)
+        ).genuine
+        rows = eventually(
+            lambda: [r for r in keyrack("deliveries", id, "--only", "Delivered") if r["id"] == delivery], "the log"
+        )
+        assert (rows[0]["attempts"], rows[0]["status"]) == (1, 200)
+        assert keyrack("replay", id, "--delivery", delivery)["count"] == 1
+        eventually(lambda: len(receiver.of("/cli")) == 2, "the replay")
+        alice.assignment(alice.car_with_box(), alice.user())
+        eventually(lambda: len(receiver.of("/cli")) == 3, "the outcome")
+        assert keyrack("replay", id, "--from", "2020-01-01")["count"] >= 1
+        rotated = keyrack("rotate-secret", id)
+        assert rotated["signingSecret"] != added["signingSecret"] and rotated["oldSigningSecretUntil"]
+        keyrack("change", id, "--kind", "assignment.*", "--kind", "car.*")
+        (row,) = keyrack("list", "--customer", alice.customer)
+        assert row["kinds"] == [*sorted(OUTCOMES), "car.*"]
+        keyrack("change", id, "--kind", "assignment.deleted", "--disable", "--secret", "")
+        (row,) = keyrack("list", "--customer", alice.customer)
+        assert (row["enabled"], row["kinds"]) == (False, ["assignment.deleted"])
+        assert "disabled" in keyrack("test", id, fails=True)
+        assert "There is no delivery" not in keyrack("replay", id, "--delivery", 1, fails=True)
+    finally:
+        keyrack("remove", id, "--yes")
+    assert keyrack("list", "--customer", alice.customer) == []
+
+
+def test_what_cannot_be_is_refused(keyrack: Any, alice: Person) -> None:
+    assert "no customer" in keyrack("add", "https://example.org", "--customer", 2**31 - 1, fails=True)
+    assert "https://" in keyrack("add", "ftp://example.org", "--customer", alice.customer, fails=True)
+    told = keyrack("add", "https://a.example", "--customer", 1, "--kind", "car.craeted", fails=True)
+    assert "perhaps" in told and "car.created" in told
+    for command in ("remove", "rotate-secret", "deliveries", "test", "change"):
+        assert "There is no webhook" in keyrack(command, 2**31 - 1, fails=True)
+    assert "Say what" in keyrack("replay", 1, fails=True)
+
+
+def headers(body: bytes = BODY, secrets: tuple[str, ...] = (SECRET,), age: float = 0) -> dict[str, str]:
+    when = datetime.fromtimestamp(time.time() - age, UTC)
+    return {name.title(): value for name, value in signature_headers(body.decode(), "msg_1", secrets, when).items()}
+
+
+def without(name: str) -> dict[str, str]:
+    return {key: value for key, value in headers().items() if key != name}
+
+
+def as_text(key: bytes) -> dict[str, str]:
+    return headers(secrets=("whsec_" + base64.b64encode(key).decode(),))
+
+
+NOW = datetime.now(UTC)  # when the table was signed
+WHY = [
+    (headers(), BODY, SECRET, None),
+    (headers(secrets=(OTHER, SECRET)), BODY, SECRET, None),
+    (without("Webhook-Id"), BODY, SECRET, "webhook-id is missing"),
+    (without("Webhook-Signature"), BODY, SECRET, "webhook-signature is missing"),
+    (headers(age=400), BODY, SECRET, "40[0-2] seconds old"),
+    (headers(age=-400), BODY, SECRET, "your clock is behind"),
+    (headers() | {"Webhook-Timestamp": "now"}, BODY, SECRET, "not a number of seconds"),
+    (headers(), BODY, "s3cret!", "not base64"),
+    (headers(), BODY, "whsec_", "empty"),
+    (headers() | {"Webhook-Signature": "AAAA"}, BODY, SECRET, "has no version"),
+    (headers() | {"Webhook-Signature": "v1,###"}, BODY, SECRET, "cut off or changed"),
+    (headers() | {"Webhook-Signature": "v2,AAAA"}, BODY, SECRET, "none of version v1"),
+    (headers(), BODY + b"\n", SECRET, "without the line break"),
+    (headers(), json.dumps(json.loads(BODY)).encode(), SECRET, "written again"),
+    (headers(), json.dumps(json.loads(BODY), separators=(",", ":")).encode(), SECRET, "written again"),
+    (as_text(SECRET.encode()), BODY, SECRET, "decoded from base64"),
+    (as_text(SECRET.removeprefix("whsec_").encode()), BODY, SECRET, "decoded from base64"),
+    (headers(), BODY, OTHER, "another secret"),
+    (headers(secrets=(OTHER, OTHER)), BODY, SECRET, "None of the 2"),
+    (headers(), BODY.replace(b"created", b"deleted"), SECRET, "was changed"),
+]
+
+
+@pytest.mark.parametrize(("given", "body", "secret", "why"), WHY)
+def test_it_says_why_a_signature_fails(given: dict[str, str], body: bytes, secret: str, why: str | None) -> None:
+    verdict = diagnose_signature(given, body, secret, NOW)
+    assert verdict.genuine is (why is None), verdict
+    if why:
+        assert re.search(why, " ".join(verdict.reasons)), verdict
+
+
+def test_verify_as_a_command(tmp_path: Path) -> None:
+    (tmp_path / "body.json").write_bytes(BODY)
+    given = headers()
+    options = [
+        *("--secret", SECRET, "--id", "msg_1", "--timestamp", given["Webhook-Timestamp"]),
+        *("--signature", given["Webhook-Signature"]),
+    ]
+    good = CliRunner().invoke(application("webhook"), ["webhook", "verify", str(tmp_path / "body.json"), *options])
+    assert (good.exit_code, good.stdout) == (0, "The signature is valid.\n")
+    bad = CliRunner().invoke(application("webhook"), ["webhook", "verify", "-", *options], input=BODY + b"\n")
+    assert (bad.exit_code, "without the line break" in bad.stdout) == (1, True)
+
+
+def test_listen_prints_and_verifies_what_arrives() -> None:
+    process = Process("webhook", "listen", "--port", "0", "--secret", SECRET, "--count", "2", "--json")
+    try:
+        out: Any = process.popen.stdout
+        url = json.loads(out.readline())["url"]
+        for body in (BODY, BODY + b" "):
+            request = urllib.request.Request(url, body, headers(), method="POST")
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                assert answer.status == 204
+        first, second = json.loads(out.readline()), json.loads(out.readline())
+        assert first["genuine"] and first["body"] == BODY.decode()
+        assert not second["genuine"]
+        threading.Timer(10, process.popen.kill).start()
+        assert process.popen.wait(10) == 0
+    finally:
+        process.popen.kill()
+        process.popen.communicate()

@@ -1,0 +1,93 @@
+"""An embedded database is made where that is said plainly: a lost `KEYRACK_DATABASE_URL` is no empty Keyrack."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from keyrack.cli.main import application
+from tests.cli.test_startup_errors import line, refused
+from tests.support.servers import Process, reachable_directory
+from tests.support.terminal import typed
+
+# What every test of this project has in its environment: the master key of databases elsewhere
+ALONE = {"KEYRACK_MASTER_KEY": ""}
+ADDRESS = "postgresql://keyrack@10.0.0.11/keyrack"
+
+
+def refused_here(state: Path, command: str, **env: str) -> str:
+    """What a command in this process says that comes to nothing and makes nothing."""
+    words = command.split()
+    variables = {**ALONE, "KEYRACK_STATE": str(state), **env}
+    result = CliRunner(env=variables).invoke(application(words[0]), words)
+    assert not state.exists()
+    return line(result.exit_code, result.stdout, result.stderr)
+
+
+@pytest.mark.parametrize(
+    ("variables", "sign"),
+    [
+        ({"KEYRACK_MASTER_KEY_FILE": "/run/secrets/master-key"}, "KEYRACK_MASTER_KEY_FILE is of a database elsewhere"),
+        ({"KEYRACK_MASTER_KEY": "b" * 43 + "="}, "KEYRACK_MASTER_KEY is of a database elsewhere"),
+        ({"KEYRACK_DATABASE_DIRECT_URL": ADDRESS}, "KEYRACK_DATABASE_DIRECT_URL is of a database elsewhere"),
+        ({"KEYRACK_READ_DATABASE_URL": ADDRESS}, "KEYRACK_READ_DATABASE_URL is of a database elsewhere"),
+        ({"KEYRACK_STATEMENT_CACHE": "0"}, "KEYRACK_STATEMENT_CACHE is of a database elsewhere"),
+        ({"KEYRACK_DATABASE_FAILOVER": "true"}, "KEYRACK_DATABASE_FAILOVER is of a database elsewhere"),
+        ({"KEYRACK_DATABASE_URL": ""}, "KEYRACK_DATABASE_URL is set to nothing"),
+        ({"KEYRACK_DATABASE_URL_FILE": ""}, "KEYRACK_DATABASE_URL_FILE is set to nothing"),
+        ({"KEYRACK_DATABSE_URL": ADDRESS}, "KEYRACK_DATABSE_URL is no setting, but KEYRACK_DATABASE_URL is"),
+        ({"NOTIFY_SOCKET": "/run/systemd/notify"}, "systemd starts this"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else next(iter(value)),
+)
+def test_what_speaks_of_a_database_elsewhere(tmp_path: Path, variables: dict[str, str], sign: str) -> None:
+    state = tmp_path / "state"
+    for command in ("serve --port 0", "migrate"):
+        assert refused_here(state, command, **variables) == (
+            f"There is no database in {state}, and {sign}: is KEYRACK_DATABASE_URL lost? If an embedded database is "
+            f"meant, `keyrack {command.split()[0]} --state {state}` makes one there."
+        )
+
+
+def test_a_setting_of_the_configuration_file_speaks_as_well(tmp_path: Path) -> None:
+    file = tmp_path / "keyrack.toml"
+    file.write_text('statement_cache = 0\npublic_url = "https://keyrack.example.com"\n')
+    said = refused_here(tmp_path / "state", "migrate", KEYRACK_CONFIG=str(file))
+    assert f"{file}:1, statement_cache is of a database elsewhere" in said
+
+
+def test_without_a_terminal_a_server_makes_none(tmp_path: Path) -> None:
+    """Everything was lost: no setting is left that could speak."""
+    said = refused("serve --port 0", **ALONE, KEYRACK_STATE=str(tmp_path / "state"))
+    assert said == (
+        f"There is no database in {tmp_path}/state, and without a terminal `keyrack serve` makes none: a lost "
+        "KEYRACK_DATABASE_URL would look like an empty Keyrack. Set it, or say `keyrack serve --state "
+        f"{tmp_path}/state`, which makes an embedded database there."
+    )
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("command", ["work", "ingest-mqtt", "database run pg_dump"])
+def test_what_has_nothing_to_do_in_an_empty_database_makes_none(tmp_path: Path, command: str) -> None:
+    assert refused_here(tmp_path / "state", command).startswith(f"There is no database in {tmp_path}/state. ")
+
+
+def test_a_first_try_at_a_terminal_just_works() -> None:
+    """And what is there is used by whoever comes, at a terminal or not."""
+    with reachable_directory() as base:
+        env = {**ALONE, "KEYRACK_STATE": str(base / "state")}
+        told = typed(env, "serve", "--port", "0", until="Keyrack answers at http://127.0.0.1:")
+        assert '"event": "a new database is made"' in told and f'"state": "{base}/state"' in told
+        again = Process("serve", "--port", "0", "--json", env=env)
+        assert again.popen.stdout is not None
+        assert json.loads(again.popen.stdout.readline())["url"].endswith("/v3")
+        assert again.stop(signal.SIGTERM) == 0
+        assert again.popen.stderr is not None and "a new database" not in again.popen.stderr.read()
+        env |= {"KEYRACK_STATE": str(base / "scripted")}
+        result = CliRunner(env=env).invoke(application("migrate"), ["migrate"])
+        assert result.exit_code == 0, result.stderr
+        assert (base / "scripted/pgdata/PG_VERSION").exists()

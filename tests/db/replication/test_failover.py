@@ -1,0 +1,336 @@
+"""Another server takes over: the leader is found, no old permission is honoured, no write is cut, nobody restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import asyncpg
+import httpx
+import pytest
+
+from keyrack.core.secret_hashes import digest
+from keyrack.core.settings import Settings
+from keyrack.db.audit_context import acting, system
+from keyrack.db.connection import Database
+from keyrack.db.replication.primary_connector import NoPrimary, PrimaryConnector
+from tests.db.replication.cluster import PASSWORD, Cluster, Server, running_cluster
+from tests.support.people import Person, Town, refused, web
+from tests.support.servers import DEADLINE, RunningServer, Sql, eventually
+from tests.webhooks.delivery_database import Office
+from tests.webhooks.receiver import Receiver
+
+UNKNOWN = "The connection to the database was lost while this was being written. It may have been done, or not."
+UNPROVEN = "It cannot be proven at the moment that the database is up to date. Please try again."
+# What a transaction has written to it holds until the end
+CLAIMS = """exists (select from pg_locks l where l.pid = pg_stat_activity.pid and l.relation = 'delivery_lane'::regclass
+and l.mode = 'RowExclusiveLock')"""
+WAITING = "select count(*) from pg_stat_activity where wait_event = 'SyncRep' and application_name = $1"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with running_cluster() as cluster:
+        yield cluster
+
+
+@contextlib.contextmanager
+def silent_server() -> Iterator[int]:
+    """The port of a server that accepts and says nothing, as one that was stopped."""
+    with socket.create_server(("127.0.0.1", 0)) as accepts:
+        yield accepts.getsockname()[1]
+
+
+@contextlib.contextmanager
+def serving(dsn: str, direct: Server, settings: Settings) -> Iterator[tuple[RunningServer, Person, Sql]]:
+    """The API with a worker at `dsn`, and somebody who calls."""
+    sql = Sql(direct.dsn)
+    try:
+        with RunningServer(settings, dsn) as running:
+            yield running, Town(sql, running).person("alice"), sql
+    finally:
+        sql.close()
+
+
+def patient(settings: Settings, **values: Any) -> Settings:
+    return settings.model_copy(update={"database_proof_seconds": 2.0, **values})
+
+
+# Who leads
+
+
+def test_the_leader_is_found_behind_one_that_is_silent_and_a_replica(cluster: Cluster) -> None:
+    async def found() -> list[int]:
+        with silent_server() as port:
+            dsn = cluster.named(port, cluster.replica.port, cluster.leader.port)
+            database = await Database.connect(dsn, Settings(), size=3)
+            try:
+                ports = [await database.fetchval("select inet_server_port()")]
+                async with database.transaction() as one, database.transaction() as other:
+                    ports += [await each.fetchval("select inet_server_port()") for each in (one, other)]
+                return ports
+            finally:
+                await database.close()
+
+    assert asyncio.run(found()) == [cluster.leader.port] * 3
+
+
+def test_without_a_leader_each_server_is_named_and_no_password() -> None:
+    with silent_server() as silent, socket.create_server(("127.0.0.1", 0)) as gone:
+        nobody = gone.getsockname()[1]
+        gone.close()
+        dsn = f"postgresql://keyrack:secret@127.0.0.1:{silent},127.0.0.1:{nobody}/keyrack"
+        with pytest.raises(NoPrimary) as raised:
+            asyncio.run(PrimaryConnector(dsn, Settings(database_connect_seconds=0.5)).connect())
+    text = str(raised.value)
+    assert f"127.0.0.1:{silent}: silent" in text and f"127.0.0.1:{nobody}: ConnectionRefusedError" in text
+    assert "secret" not in text
+
+
+def test_a_replica_alone_is_refused_where_another_server_may_lead(cluster: Cluster) -> None:
+    async def connect(settings: Settings) -> bool:
+        raw = await PrimaryConnector(cluster.replica.dsn, settings).connect()
+        raw.terminate()
+        return True
+
+    with pytest.raises(NoPrimary, match=f"127.0.0.1:{cluster.replica.port}: replica") as raised:
+        asyncio.run(connect(Settings(database_failover=True)))
+    assert PASSWORD not in str(raised.value)
+    assert asyncio.run(connect(Settings()))  # as it always was: who has one server knows which
+
+
+def test_a_wrong_password_is_no_matter_of_who_leads(cluster: Cluster) -> None:
+    dsn = cluster.dsn.replace(quote(PASSWORD), "wrong")
+    with pytest.raises(asyncpg.InvalidPasswordError):
+        asyncio.run(PrimaryConnector(dsn, Settings()).connect())
+
+
+def test_a_connection_over_tcp_is_looked_after(cluster: Cluster) -> None:
+    async def options() -> list[int]:
+        raw: Any = await PrimaryConnector(cluster.leader.dsn, Settings()).connect()
+        try:
+            own = raw._transport.get_extra_info("socket")
+            tcp = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT, socket.TCP_USER_TIMEOUT)
+            return [own.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)] + [
+                own.getsockopt(socket.IPPROTO_TCP, option) for option in tcp
+            ]
+        finally:
+            raw.terminate()
+
+    assert asyncio.run(options()) == [1, 5, 3, 3, 10_000]
+
+
+# Writes
+
+
+def test_no_time_out_and_nobody_who_leaves_cuts_a_commit(cluster: Cluster, settings: Settings) -> None:
+    """A cancelled wait for the standby would be a commit that everybody sees, and that the next leader may not have."""
+    careless = patient(settings, database_failover=False, read_timeout=0.5)
+    with serving(cluster.leader.dsn, cluster.leader, careless) as (server, alice, sql):
+        cars = "select count(*) from car where customer_id = $1 and name = $2"
+        cluster.leader.waits_for("nobody")
+        try:
+            with socket.create_connection(("127.0.0.1", server.port)) as left:
+                body = json.dumps({"name": "left"}).encode()
+                head = "".join(f"{name}: {value}\r\n" for name, value in alice.headers.items())
+                left.sendall(
+                    f"PUT /v3/cars HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{head}"
+                    f"Content-Length: {len(body)}\r\n\r\n".encode()
+                    + body
+                )
+                eventually(lambda: sql.value(WAITING, "keyrack"), "its commit")
+            # Who leaves it to a task is cancelled with it
+            assert asyncio.run(cancelled(cluster.leader.dsn, careless)) == 0
+            key = {"Idempotency-Key": "7c9e6679-7425-40de-944b-e07fc1f90ae7"}
+            answer = alice.put("/cars", {"name": "slow"}, headers=key)
+            refused(answer, 503, UNKNOWN)
+            assert "retry-after" not in answer.headers  # without a key it would not be safe to send it again
+            assert sql.value(WAITING, "keyrack") >= 2  # both go on
+            assert [sql.value(cars, alice.customer, name) for name in ("left", "slow")] == [0, 0]
+        finally:
+            cluster.leader.waits_for("")
+        eventually(lambda: sql.value(cars, alice.customer, "left") == 1, "what somebody asked for who left")
+        again = eventually(lambda: (a := alice.put("/cars", {"name": "slow"}, headers=key)).status_code == 201 and a)
+        assert again.headers["idempotency-replayed"] == "true"
+        assert sql.value(cars, alice.customer, "slow") == 1
+        assert alice.get(f"/cars/{again.json()['id']}").json()["name"] == "slow"
+
+
+async def cancelled(dsn: str, settings: Settings) -> int:
+    """How many rows are seen of writes whose tasks were cancelled while they waited for the standby."""
+    acting.set(system("tests"))
+    database = await Database.connect(dsn, settings, application="keyrack cancelled")
+    looks = await asyncpg.connect(dsn)
+
+    async def transaction() -> None:
+        async with database.transaction() as connection:
+            await connection.execute("insert into api_key (name, hash) values ('cancelled', $1)", digest("one"))
+
+    async def statement() -> None:
+        await database.execute("insert into api_key (name, hash) values ('cancelled', $1)", digest("two"))
+
+    try:
+        tasks = [asyncio.create_task(transaction()), asyncio.create_task(statement())]
+        while await looks.fetchval(WAITING, "keyrack cancelled") < 2:
+            assert not any(task.done() for task in tasks)
+        for task in tasks:
+            task.cancel()
+        assert all(isinstance(e, asyncio.CancelledError) for e in await asyncio.gather(*tasks, return_exceptions=True))
+        for _ in range(5):  # a cancel would have come with the first of them
+            await (await asyncpg.connect(dsn)).close()
+        assert await looks.fetchval(WAITING, "keyrack cancelled") == 2
+        return await looks.fetchval("select count(*) from api_key where name = 'cancelled'")
+    finally:
+        await database.close()  # nor does the end of the process
+        assert await looks.fetchval(WAITING, "keyrack cancelled") == 2
+        await looks.close()
+
+
+# What is proven
+
+
+def test_nothing_is_answered_while_it_is_not_proven_who_leads(cluster: Cluster, settings: Settings) -> None:
+    with serving(cluster.dsn, cluster.leader, patient(settings)) as (server, alice, sql):
+        car = alice.car("before")
+        roles = "select array_agg(role order by role) from heartbeat where pid = $1"
+        eventually(lambda: sql.value(roles, os.getpid()) == ["serve", "work"], "both heartbeats")
+        cluster.leader.waits_for("nobody")
+        try:
+            eventually(lambda: alice.get(f"/cars/{car}").status_code == 503, "the end of the proof")
+            refused(alice.get(f"/cars/{car}"), 503, UNPROVEN)
+            answer = alice.put("/cars", {"name": "Car"})
+            refused(answer, 503, UNPROVEN)
+            assert answer.headers["retry-after"] == "1"
+            form = {"username": alice.username, "password": alice.password, "grant_type": "password"}
+            key = {"vendor-API-Key": alice.api_key}
+            assert web().post(server.url + "/v3/oauth2/token", data=form, headers=key).status_code == 503
+            assert web().get(server.url + "/health").status_code == 503
+            assert web().get(server.url + "/").status_code == 200  # it lives
+        finally:
+            cluster.leader.waits_for("")
+        eventually(lambda: alice.get(f"/cars/{car}").status_code == 200, "a read")
+        assert alice.put("/cars", {"name": "Car"}).status_code == 201
+    assert cluster.leader.ask(roles, os.getpid()) is None  # a clean stop takes its rows away
+
+
+def test_a_single_server_has_nothing_to_prove(cluster: Cluster, settings: Settings) -> None:
+    with serving(cluster.leader.dsn, cluster.leader, patient(settings, database_proof_seconds=0.2)) as (_, alice, sql):
+        car = alice.car("before")
+        cluster.leader.waits_for("nobody")
+        try:
+            eventually(lambda: sql.value(WAITING, "keyrack heartbeat"), "a late heartbeat")
+            assert alice.get(f"/cars/{car}").status_code == 200
+        finally:
+            cluster.leader.waits_for("")
+
+
+# The failover itself
+
+
+class Asking(threading.Thread):
+    """Somebody who asks all the time, and keeps what was answered."""
+
+    def __init__(self, person: Person, path: str) -> None:
+        super().__init__(daemon=True)
+        self._person, self._path = person, path
+        self._ended = threading.Event()
+        self.heard: list[int] = []
+
+    def run(self) -> None:
+        while not self._ended.is_set():
+            with contextlib.suppress(httpx.TransportError):
+                self.heard.append(self._person.get(self._path).status_code)
+
+    def end(self) -> list[int]:
+        self._ended.set()
+        self.join(DEADLINE)
+        return self.heard
+
+
+@pytest.fixture
+def standby(cluster: Cluster) -> Iterator[Cluster]:
+    """The leader's commits wait for the replica."""
+    cluster.leader.waits_for("*")
+    yield cluster
+    cluster.leader.waits_for("")
+    cluster.begin_replica()
+
+
+def test_a_leader_that_is_cut_off_and_does_not_know_it_is_left(standby: Cluster, settings: Settings) -> None:
+    """As when Patroni alone is stopped: it answers reads as before. Who was revoked at the new leader is not let in by
+    a process that has asked the old one; and that process goes on."""
+    with serving(standby.dsn, standby.leader, patient(settings)) as (server, alice, sql):
+        bob = Town(sql, server).person("bob")
+        car, user, his = alice.car_with_box("before"), alice.user(), bob.car("his")
+        assert bob.get(f"/cars/{his}").status_code == 200
+        old = standby.hand_over()
+        new = Sql(standby.leader.dsn)
+        beats = "select count(*) from pg_stat_activity where application_name = 'keyrack heartbeat'"
+        try:
+            eventually(lambda: alice.get(f"/cars/{car}").status_code == 503 or new.value(beats), "the end of the proof")
+            new.execute("update api_key set revoked_at = now() where hash = $1", digest(bob.api_key))
+            asking = Asking(bob, f"/cars/{his}")
+            asking.start()
+            eventually(lambda: asking.heard and asking.heard[-1] == 401, "who was revoked")
+            eventually(lambda: alice.get(f"/cars/{car}").status_code == 200, "reads")
+            made = eventually(lambda: (a := alice.put("/cars", {"name": "after"})).status_code == 201 and a, "writes")
+            assert alice.assignment(car, user)  # a worker goes on as well
+            assert 200 not in asking.end()
+            assert new.value("select name from car where car_id = $1", made.json()["id"]) == "after"
+            assert old.ask("select count(*) from car where name = 'after'") == 0
+            assert old.ask("select pg_is_in_recovery()") is False  # it believes so still
+        finally:
+            new.close()
+
+
+def test_a_leader_that_stands_still_is_left(standby: Cluster, settings: Settings) -> None:
+    """What was under way at it ends, with a word to come again, and what it says when it goes on is not told."""
+    with serving(standby.dsn, standby.leader, patient(settings, read_timeout=30)) as (_, alice, _):
+        car, user = alice.car_with_box("before"), alice.user()
+        assert alice.get(f"/cars/{car}").json()["name"] == "before"
+        old = standby.leader
+        old.signal(signal.SIGSTOP)
+        asking = Asking(alice, f"/cars/{car}")
+        asking.start()
+        try:
+            standby.hand_over()
+            standby.leader.ask("update car set name = 'after' where car_id = $1", car)
+            eventually(lambda: asking.heard and asking.heard[-1] == 200, "reads")
+        finally:
+            old.signal(signal.SIGCONT)
+        assert alice.assignment(car, user)
+        assert {*asking.end()} == {200, 503}
+        assert alice.get(f"/cars/{car}").json()["name"] == "after"
+
+
+# Deliveries: last, since an office begins with an empty database
+
+
+def test_nothing_is_sent_before_its_claim_was_acknowledged(cluster: Cluster) -> None:
+    """What everybody sees may be gone with the leader that shows it; what a commit of ours came after is not."""
+
+    async def work(receiver: Receiver) -> None:
+        async with Office.open(cluster.leader.dsn) as office:
+            await office.deliver(await office.webhook(receiver.url + "/all"), lane=1)
+            await asyncio.to_thread(cluster.leader.waits_for, "nobody")
+            async with office.worker():
+                claims = f"{WAITING} and {CLAIMS}".replace("$1", "'keyrack worker'")
+                await office.until("no claim waits", claims, 1)
+                assert receiver.got == []
+                await asyncio.to_thread(cluster.leader.waits_for, "")
+                await office.until("not sent", "select count(*) from delivery where state = 'Delivered'", 1)
+        assert len(receiver.got) == 1
+
+    with Receiver() as receiver:
+        try:
+            asyncio.run(work(receiver))
+        finally:
+            cluster.leader.waits_for("")

@@ -1,0 +1,105 @@
+"""A standby is promoted: logs of changes go on in another epoch where it may lack numbers that were told, else in the
+same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from keyrack.changelog.feed import Extent, load_extent
+from keyrack.changelog.transparency.epochs import JUMP
+from keyrack.changelog.visibility_watermark import VisibilityWatermark
+from keyrack.core.settings import Settings
+from tests.changelog.feed_readers import Listener, Poller, reading_beside
+from tests.changelog.outbox import IDS, WRITE, house
+from tests.db.replication.cluster import Cluster, running_cluster
+from tests.db.replication.test_failover import WAITING, patient, serving
+from tests.support.servers import eventually
+
+# Whoever gives numbers, and waits for the standby
+NUMBERING = (
+    "select exists (select from pg_locks l join pg_stat_activity a using (pid) where l.locktype = 'advisory'"
+    " and l.objid = 7260925 and l.granted and a.wait_event = 'SyncRep')"
+)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with running_cluster() as cluster:
+        yield cluster
+
+
+def numbered(cluster: Cluster, customer: int, version: int) -> Extent:
+    """The log after one more change of the leader's."""
+
+    async def main() -> Extent:
+        async with house(cluster.leader.dsn) as home:
+            await home.db.fetchval(WRITE, customer, "1", version)
+            await home.numbering().round(VisibilityWatermark(home.db))
+            return await load_extent(home.db, customer)
+
+    return asyncio.run(main())
+
+
+def test_a_standby_that_lagged_begins_another_epoch(cluster: Cluster) -> None:
+    """What it had not got is lost: its numbers are not given again. One that commits waited for has everything."""
+    customer = next(IDS)
+    first = numbered(cluster, customer, 1)
+    has = "select count(*) from change where customer_id = $1"
+    eventually(lambda: cluster.replica.ask(has, customer) == 1, "the first number at the standby")
+    cluster.replica.kill()
+    lost = numbered(cluster, customer, 2)
+    assert (lost.epoch, lost.newest) == (first.epoch, 2)
+    cluster.leader.kill()
+    cluster.replica.start()
+    cluster.hand_over()
+    assert cluster.leader.ask(has, customer) == 1
+    new = numbered(cluster, customer, 3)
+    assert new.epoch != first.epoch and (new.oldest, new.newest) == (JUMP + 2, JUMP + 3)
+    # with a standby that commits wait for
+    cluster.begin_replica()
+    cluster.leader.waits_for("*")
+    kept = numbered(cluster, customer, 4)
+    before = cluster.hand_over()
+    before.kill()
+    cluster.leader.waits_for("")
+    after = numbered(cluster, customer, 5)
+    assert (after.epoch, after.newest) == (kept.epoch, kept.newest + 1) == (new.epoch, JUMP + 5)
+
+
+def test_a_number_is_told_when_the_standby_has_it(cluster: Cluster, settings: Settings) -> None:
+    """A leader that comes back after a crash shows what it had not been acknowledged yet. Nobody is told of it, neither
+    who listens already nor who asks, until the standby has it."""
+    often = patient(settings, feed_look=0.1)
+    newest = "select last_id from change_log where customer_id = $1"
+    with serving(cluster.dsn, cluster.leader, often) as (server, alice, _):
+        alice.car("before")
+        readers = [kind(lambda: f"{server.url}/v3", lambda: alice.headers) for kind in (Listener, Poller)]
+        with reading_beside(*readers):
+            empty = "select not exists (select from change_inbox)"
+            eventually(lambda: cluster.leader.ask(empty), "all numbers")
+            number = cluster.leader.ask(newest, alice.customer)
+            eventually(lambda: all(reader.place == number for reader in readers), "what there is")
+            cluster.leader.waits_for("nobody")
+            try:
+                # its own commit waits for nobody, and that of its number does
+                cluster.leader.ask(
+                    "with alone as materialized (select set_config('synchronous_commit', 'local', true))"
+                    " insert into change_inbox (customer_id, kind, resource, resource_id, who)"
+                    " select $1, 'thing.made', 'thing', '1', '{}' from alone returning seq", alice.customer,
+                )  # fmt: skip
+                eventually(lambda: cluster.leader.ask(NUMBERING), "the number's commit")
+                cluster.leader.kill()
+                cluster.leader.start()
+                assert cluster.leader.ask(newest, alice.customer) == number + 1
+                eventually(lambda: alice.get("/changes").status_code == 503, "the end of the proof")
+                eventually(lambda: cluster.leader.ask(WAITING, "keyrack heartbeat"), "a heartbeat that waits")
+                for _ in range(20):
+                    assert alice.get("/changes").status_code == 503
+                assert [reader.place for reader in readers] == [number, number]
+            finally:
+                cluster.leader.waits_for("")
+            eventually(lambda: all(reader.place == number + 1 for reader in readers), "the number")
+        assert [(reader.wrong, reader.gone) for reader in readers] == [([], []), ([], [])]

@@ -1,0 +1,143 @@
+"""Every block of every document is run as it stands by a test, or stands in a short list with a reason."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from keyrack.core.settings import Settings
+from tests.docs.code_blocks import OWN, PREAMBLE, ROOT, SHELL, SHOWN, WALKS, Block, block, blocks, documents
+
+ALL = [one for document in documents() for one in blocks(document)]
+
+
+def test_every_fence_is_the_begin_or_the_end_of_a_block() -> None:
+    for document in documents():
+        fences = re.findall(r"^ *```", (ROOT / document).read_text(), re.MULTILINE)
+        assert len(fences) == 2 * len(blocks(document)), document
+
+
+def test_every_block_says_what_it_is() -> None:
+    silent = [one.place for one in ALL if not one.language]
+    assert not silent, "label it: sh, json, http, ..., or text for drawings and output"
+
+
+def test_every_block_is_run_by_somebody() -> None:
+    forgotten = [one.place for one in ALL if one.language != "text" and one.run_by is None]
+    assert not forgotten, "tests/docs/code_blocks.py says how a block is run"
+
+
+def test_a_block_that_nobody_runs_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n\n```sh\nkeyrack customer list\n```\n\n- an item\n\n  ```\n  drawn\n  ```\n")
+    forgotten, silent = blocks(str(page))
+    assert (forgotten.place, forgotten.run_by, forgotten.lines) == (f"{page}:3", None, ["keyrack customer list"])
+    assert (silent.place, silent.language, silent.text) == (f"{page}:9", "", "drawn\n")
+
+
+def test_who_runs_a_document_names_it() -> None:
+    """And who runs a block that names its test finds it by the name of its mark."""
+    for one in ALL:
+        if one.mark is None:
+            continue
+        name, path = one.mark
+        test = (ROOT / path).read_text()
+        assert re.search(rf"\b{name}\b", test), f"{path} does not run {name}, {one.place}"
+        assert Path(one.document).name in test, f"{path} does not read {one.document}"
+    for document, path in OWN.items():
+        assert document in (ROOT / path).read_text(), document
+    assert {*WALKS, *OWN} <= {*documents()}
+
+
+def test_what_is_shown_only_is_there_and_names_a_test() -> None:
+    for (document, beginning), (reason, path) in SHOWN.items():
+        shown = [one for one in blocks(document) if one.text.startswith(beginning)]
+        assert len(shown) == 1, f"{document}: {beginning} is not there any more"
+        assert reason and (ROOT / path).is_file()
+
+
+@pytest.mark.parametrize("document", documents())
+def test_what_commands_stand_on_is_said(document: str) -> None:
+    """Who reads this page first finds out where `api` and `$TOKEN` come from."""
+    shell = "\n".join(one.text for one in blocks(document) if one.language in SHELL)
+    if re.search(r"^api |\(api |\$TOKEN|\$KEYRACK_URL", shell, re.MULTILINE) and "api() {" not in shell:
+        assert PREAMBLE.search((ROOT / document).read_text()), f"{document} does not link the README's first block"
+
+
+# Blocks of these kinds are run here, in whatever document they stand
+
+
+OF_MAKE = [one for one in ALL if one.is_of_make]
+OF_SETTINGS = [one for one in ALL if one.is_of_settings]
+
+
+@pytest.mark.parametrize("commands", OF_MAKE, ids=lambda one: one.place)
+def test_what_make_does_is_there(commands: Block) -> None:
+    """What it does takes minutes, and other targets' tests do it."""
+    script = f'make() {{ command make --dry-run "$@" > "{os.devnull}"; }}\n{commands.text}'
+    ran = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("commands", OF_SETTINGS, ids=lambda one: one.place)
+def test_settings_reach_keyrack(commands: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell that was told so hands them to `keyrack`, and they are valid."""
+    script = f"{commands.text}\nenv -0"
+    told = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, check=True).stdout
+    reached = dict(line.partition("=")[::2] for line in told.split("\0") if line.startswith("KEYRACK_"))
+    names = re.findall(r"KEYRACK_\w+(?==)", commands.text)
+    for name in names:
+        assert name in reached, f"{name} is not exported"
+        monkeypatch.setenv(name, reached[name])
+    settings = Settings()
+    assert {name.removeprefix("KEYRACK_").lower() for name in names} <= settings.model_fields_set
+
+
+def test_what_is_data_is_well_formed() -> None:
+    """Whoever runs it, if anybody does."""
+    read = {"json": json.loads, "toml": tomllib.loads, "yaml": yaml.safe_load}
+    data = [one for one in ALL if one.language in read]
+    assert data and all(read[one.language](one.text) for one in data)
+
+
+def test_the_row_that_contributing_shows_is_a_row() -> None:
+    """CONTRIBUTING.md: of the module that it names."""
+    row = block("CONTRIBUTING.md", "row").text.strip()
+    assert row in (ROOT / "src/keyrack/fleet/endpoints/cars.py").read_text()
+
+
+# The systemd units, installed as docs/operating.md says, below another directory than /
+
+
+@pytest.mark.skipif(shutil.which("install") is None, reason="no coreutils")
+def test_the_units_are_installed(tmp_path: Path) -> None:
+    commands = block("docs/operating.md", "units").text
+    for place in ("/etc/", "/usr/lib/sysusers.d/", "/opt/keyrack/bin/"):
+        assert place in commands
+        (tmp_path / place.strip("/")).mkdir(parents=True)
+        commands = commands.replace(place, f"{tmp_path}{place}")
+    (tmp_path / "etc/systemd/system").mkdir(parents=True)
+    keyrack = Path(shutil.which("keyrack") or ROOT / ".venv/bin/keyrack")
+    (tmp_path / "opt/keyrack/bin/keyrack").symlink_to(keyrack)
+    said = "".join(f'{name}() {{ echo "{name} $*"; }}\n' for name in ("systemctl", "systemd-sysusers"))
+    ran = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", said + commands], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert ran.returncode == 0, ran.stderr
+    units = {path.name for path in (tmp_path / "etc/systemd/system").iterdir()}
+    assert units == {path.name for path in (ROOT / "deploy/systemd").glob("keyrack*.[st][eoa]*")}
+    *_, enabled = ran.stdout.splitlines()
+    assert {word for word in enabled.split() if word.startswith("keyrack")} == units
+    for secret in ("master-key", "database-url"):
+        assert (tmp_path / "etc/keyrack" / secret).stat().st_mode & 0o777 == 0o600
+    assert Settings(master_key=(tmp_path / "etc/keyrack/master-key").read_text().strip()).master_key  # type: ignore[arg-type]

@@ -1,0 +1,22 @@
+"""The section First customer of docs/operating.md: its commands lead from an empty server to an opened car."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from keyrack.core.settings import Settings
+from tests.docs.walkthrough import installed, walk
+from tests.support.servers import RunningServer, migrated_database
+
+
+def test_from_an_empty_server_to_an_opened_car(database_server: str, settings: Settings, tmp_path: Path) -> None:
+    """The blocks that are marked first-customer, one after another."""
+    with migrated_database(database_server) as dsn, RunningServer(settings, dsn) as running:
+        same = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_MASTER_KEY": os.environ["KEYRACK_MASTER_KEY"]}
+        env = installed(tmp_path) | same | {"KEYRACK_URL": f"{running.url}/v3"}
+        *_, assigned, opened = walk("docs/operating.md", env, tmp_path, mark="first-customer")
+    assert '"userId":1' in assigned.text.replace(" ", "")
+    (event,) = json.loads(opened.text[opened.text.index("[") :])
+    assert (event["type"], event["carId"], event["userAgent"]) == ("CarOpened", 1, "First try")

@@ -1,0 +1,84 @@
+"""docs/tutorials and docs/how-to: done as a newcomer does them, each line as it stands, with a demo or from nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.page_runner import COMMANDS, DEMO_ENV, PROGRAM, ROOT, Page
+from tests.support.servers import Process, free_port, reachable_directory
+
+NODE = 20  # as the tutorial says
+TAKEN_AWAY = """
+from client import Keyrack
+keyrack = Keyrack()
+keyrack._token, keyrack._renew_at = "taken.away.meanwhile", float("inf")
+assert keyrack.call("GET", "/cars").body
+"""
+LOCAL = {"KEYRACK_WEBHOOK_NETWORKS": "127.0.0.0/8"}
+# What the how-tos take for granted: the README's token and its `api`
+README_BLOCK = next(block for block, _ in COMMANDS.findall((ROOT / "README.md").read_text()) if "api()" in block)
+HOW_TO = (
+    "docs/how-to/authenticate.md", "docs/how-to/sdk.md", "docs/how-to/page.md", "docs/how-to/retry.md",
+    "docs/how-to/outcomes.md", "docs/how-to/telemetry.md", "docs/how-to/troubleshoot.md",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[str]:
+    """What loads the credentials of a demo whose webhooks may lead to this machine."""
+    with reachable_directory() as directory:
+        process = Process("demo", "--port", "0", "--state", str(directory / "state"), "--json", env=LOCAL)
+        try:
+            assert process.popen.stdout is not None
+            assert process.popen.stdout.readline(), process.popen.stderr and process.popen.stderr.read()
+            yield f". {directory}/state/demo.env"
+        finally:
+            process.stop()
+
+
+def test_the_first_integration_in_python(demo: str, tmp_path: Path) -> None:
+    Page("docs/tutorials/python.md").walk(tmp_path, {"PORT": str(free_port())}, loads=demo)
+    ran = subprocess.run(["bash", "-c", f"{demo} && {sys.executable} -"], input=TAKEN_AWAY, text=True, cwd=tmp_path)
+    assert ran.returncode == 0, "the client signs in anew"
+
+
+def test_the_first_integration_in_javascript(demo: str, tmp_path: Path) -> None:
+    if (node := shutil.which("node")) is None:
+        pytest.skip("no Node.js is installed (Debian: apt-get install nodejs)")
+    version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout
+    if int(version.removeprefix("v").partition(".")[0]) < NODE:
+        pytest.skip(f"this is Node.js {version.strip()}, and the tutorial wants {NODE} or newer")
+    Page("docs/tutorials/javascript.md").walk(tmp_path, {"PORT": str(free_port())}, loads=demo)
+
+
+@pytest.mark.parametrize("name", HOW_TO)
+def test_the_commands_of_a_how_to(demo: str, name: str, tmp_path: Path) -> None:
+    before = DEMO_ENV.sub(demo, README_BLOCK)
+    Page(name).walk(tmp_path, {"PORT": str(free_port())}, before=before)
+
+
+def test_every_how_to_with_commands_is_among_them() -> None:
+    found = (path for path in (ROOT / "docs/how-to").glob("*.md") if "```sh" in path.read_text())
+    assert {str(path.relative_to(ROOT)) for path in found} == set(HOW_TO)
+
+
+def test_from_an_empty_server_to_an_opened_car() -> None:
+    with reachable_directory() as directory:
+        Page("docs/tutorials/from-empty.md").walk(directory, {"PORT": str(free_port())})
+
+
+def test_the_programs_in_python_are_typed(tmp_path: Path) -> None:
+    programs = PROGRAM.findall(Page("docs/tutorials/python.md").text)
+    for name, content in programs:
+        (tmp_path / name).write_text(content)
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps({"typeCheckingMode": "standard"}))
+    command = [sys.executable, "-m", "pyright", "--project", str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert ran.returncode == 0, ran.stdout

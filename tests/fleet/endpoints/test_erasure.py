@@ -1,0 +1,205 @@
+"""Erasing a person from a customer: what would go, what goes, and what others keep."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database
+from keyrack.fleet import person_erasure, person_export
+from keyrack.fleet.endpoints.users import NO_USER
+from tests.fleet.endpoints.test_users import MEMBERSHIP
+from tests.support.people import Person, Town, done, nobody_works, refused
+from tests.support.servers import Sql, eventually
+
+START, END = "2026-01-01T08:00:00Z", "2026-01-03T08:00:00Z"
+
+
+@pytest.fixture
+def tidy(dsn: str, settings: Settings) -> Any:
+    """A round of the two steps of housekeeping that finish what was asked for."""
+    sql = Sql(dsn)
+
+    async def run() -> None:
+        db = await Database.connect(dsn, settings)
+        await person_erasure.finish(db, settings)
+        await person_export.forget_people(db, settings)
+        await db.close()
+
+    yield lambda: sql.run(run())
+    sql.close()
+
+
+def address() -> str:
+    return f"{uuid.uuid4()}@example.org"
+
+
+def counted(person: Person, user: int) -> dict[str, int]:
+    """What the preview says that goes, but for the membership."""
+    goes = person.get(f"/users/{user}/erasure").json()["goes"]
+    assert goes.pop(0) == {"kind": "membership", "how": "removed", "count": 1}
+    return {each["kind"]: each["count"] for each in goes}
+
+
+def erase(person: Person, user: int) -> None:
+    done(person.post(f"/users/{user}/erase"))
+
+
+def ended(person: Person, user: int) -> None:
+    """Wait until nothing is pending of the user."""
+    eventually(lambda: person.get(f"/operations?$filter=userId eq {user} and state eq 'Pending'").json() == [], "ends")
+
+
+def exists(sql: Sql, user: int) -> bool:
+    return sql.value("select exists (select from person where user_id = $1)", user)
+
+
+def whole(person: Person, email: str | None = None) -> tuple[int, int, int]:
+    """A user with a group, an assignment, an event and an operation; the user, the car and the event."""
+    car, user = person.car_with_box(), person.user(email)
+    done(person.put(f"/groups/{person.group()}/users", {"userId": user}))
+    person.assignment(car, user, START, end=END)
+    return user, car, person.event(car, user, latitude=52.5, longitude=13.4)
+
+
+def test_what_would_go_is_told_and_goes(carol: Person, tidy: Any) -> None:
+    hook = carol.put("/webhooks", {"url": "http://127.0.0.1:9/nobody"}).json()["id"]
+    email = address()
+    user, car, event = whole(carol, email)
+    carol.sql.execute("update delivery set state = 'Dead', answer = 'no' where customer_id = $1", carol.customer)
+    told = carol.get(f"/users/{user}/erasure")
+    goes = {"groups": 1, "assignments": 1, "devices": 0, "keys": 0, "events": 1, "operations": 1, "deliveries": 1}
+    # the user was made and put into a group, and the assignment was made
+    assert counted(carol, user) == goes | {"changes": 3}
+    assert [each["kind"] for each in told.json()["stays"]] == ["person", "answers", "receivers"]
+    assert told.json()["customers"] == []
+    assert carol.get(f"/users/{user}/erasure", headers={"If-None-Match": told.headers["ETag"]}).status_code == 304
+
+    erase(carol, user)
+    refused(carol.get(f"/users/{user}"), 404, NO_USER)
+    refused(carol.get(f"/users/{user}/erasure"), 404, NO_USER)
+    refused(carol.post(f"/users/{user}/erase"), 404, NO_USER)
+    ended(carol, user)
+    assert carol.get(f"/cars/{car}/assignments").json() == []
+    (end,) = carol.get("/operations?$filter=cause eq 'UserRemoved'").json()
+    assert (end["userId"], end["state"]) == (user, "Succeeded")
+    (sent,) = carol.get(f"/webhooks/{hook}/deliveries?$filter=operationId eq {end['id']}").json()
+    assert sent["payload"]["userId"] == user
+
+    tidy()
+    kept = carol.get(f"/events/{event}").json()
+    assert (kept["userId"], kept["userAgent"], kept["latitude"]) == (0, "erased", None)
+    operations = carol.get("/operations").json()
+    waiting = [row["id"] for row in operations if row["userId"] is not None]
+    assert waiting == [end["id"]], "who still has to be told of the end needs to know whose it is"
+    carol.sql.execute("update delivery set state = 'Dead' where customer_id = $1", carol.customer)
+    tidy()
+    assert {row["userId"] for row in carol.get("/operations").json()} == {None}
+    payloads = [row["payload"] for row in carol.get(f"/webhooks/{hook}/deliveries").json()]
+    assert [payload["userId"] for payload in payloads] == [None, None]
+    assert "userId" not in carol.sql.value(
+        "select string_agg(request::text || coalesce(result::text, ''), '') from operation where customer_id = $1",
+        carol.customer,
+    )
+    assert not exists(carol.sql, user)
+    assert carol.user(email) != user
+    forgotten = "select count(*) from erasure where customer_id = $1"
+    assert carol.sql.value(forgotten, carol.customer) == 1, "somebody may be writing still"
+    carol.sql.execute("update erasure set asked_at = asked_at - interval '2 minutes'")
+    tidy()
+    assert carol.sql.value(forgotten, carol.customer) == 0
+
+
+def test_another_customer_keeps_the_person_and_nobody_is_told(alice: Person, bob: Person, tidy: Any) -> None:
+    alone = alice.user()
+    nothing = alice.get(f"/users/{alone}/erasure").json()
+    email = address()
+    user = alice.user(email)
+    assert alice.get(f"/users/{user}/erasure").json() == nothing | {"userId": user}
+    done(bob.put(MEMBERSHIP, {"emailAddress": email}))
+    car = bob.car_with_box()
+    assignment = bob.assignment(car, user, START)
+    event = bob.event(car, user, latitude=52.5, longitude=13.4)
+    before = [bob.get(path).text for path in (f"/users/{user}", f"/assignments/{assignment}", f"/events/{event}")]
+    assert alice.get(f"/users/{user}/erasure").json() == nothing | {"userId": user}
+
+    erase(alice, user)
+    erase(alice, alone)
+    tidy()
+    ended(bob, user)
+    after = [bob.get(path).text for path in (f"/users/{user}", f"/assignments/{assignment}", f"/events/{event}")]
+    assert after == before
+    assert [row["userId"] for row in bob.get("/operations").json()] == [user]
+    assert counted(bob, user)["events"] == 1
+    assert (exists(bob.sql, user), exists(bob.sql, alone)) == (True, False)
+    refused(alice.get(f"/users/{user}/erasure"), 404, NO_USER)
+
+
+def test_a_manager_is_told_of_customers_of_its_own(carol: Person, town: Town) -> None:
+    user = carol.user()
+    other = town.another_fleet(carol)
+    done(other.put(MEMBERSHIP, {"userId": user}))
+    (told,) = carol.get(f"/users/{user}/erasure").json()["customers"]
+    assert told == {"id": str(other.customer), "name": "carol's other"}
+    erase(carol, user)
+    assert other.get(f"/users/{user}/erasure").json()["customers"] == []
+
+
+def test_who_was_let_go_lately_can_be_taken_back_whoever_erases(alice: Person, bob: Person, tidy: Any) -> None:
+    """An address is enough to take somebody in: to erase that person must not be enough to take it from others."""
+    email = address()
+    user = bob.user(email)
+    event = bob.event(bob.car(), user)
+    done(bob.delete(MEMBERSHIP, {"userId": user}))
+    done(alice.put(MEMBERSHIP, {"emailAddress": email}))
+    erase(alice, user)
+    tidy()
+    assert bob.get(f"/events/{event}").json()["userId"] == user
+    done(bob.put(MEMBERSHIP, {"emailAddress": email}))
+    assert bob.get(f"/users/{user}").json()["emailAddress"] == email
+
+
+def test_who_comes_back_keeps_what_happens_then(carol: Person, alice: Person, tidy: Any) -> None:
+    email = address()
+    user, car, event = whole(carol, email)
+    done(alice.put(MEMBERSHIP, {"emailAddress": email}))
+    erase(carol, user)
+    done(carol.put(MEMBERSHIP, {"emailAddress": email}))
+    later = carol.event(car, user)
+    assignment = carol.assignment(car, user, START)
+    tidy()
+    assert [carol.get(f"/events/{id}").json()["userId"] for id in (event, later)] == [0, user]
+    (operation,) = carol.get(f"/operations?$filter=userId eq {user}").json()
+    assert operation["assignmentId"] == assignment
+
+
+def test_what_was_asked_for_before_comes_first(carol: Person) -> None:
+    car, user = carol.car_with_box(), carol.user()
+    with nobody_works(carol):
+        answer = carol.put("/assignments", {"carId": car, "userId": user, "start": START})
+        assert answer.status_code == 204
+        erase(carol, user)
+    ended(carol, user)
+    rows = carol.get(f"/operations?$filter=userId eq {user}&$orderby=applied").json()
+    assert [(row["kind"], row["state"]) for row in rows] == [
+        ("CreateAssignment", "Succeeded"),
+        ("DeleteAssignment", "Succeeded"),
+    ]
+
+
+def test_a_repeat_with_a_key_has_the_first_answer(carol: Person) -> None:
+    user = carol.user()
+    key = {"Idempotency-Key": str(uuid.uuid4())}
+    done(carol.post(f"/users/{user}/erase", headers=key))
+    again = carol.post(f"/users/{user}/erase", headers=key)
+    done(again)
+    assert again.headers["Idempotency-Replayed"] == "true"
+
+
+def test_a_user_without_anything_has_nothing_to_lose(carol: Person) -> None:
+    counts = counted(carol, carol.user())
+    assert counts.pop("changes") == 1  # that it was made
+    assert set(counts.values()) == {0}

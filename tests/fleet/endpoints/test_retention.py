@@ -1,0 +1,63 @@
+"""Retention: what is kept of a customer, for how long, and how far back it reaches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from keyrack.core.settings import Settings
+from tests.support.people import Person
+
+
+def kept(person: Person) -> dict[str, dict[str, Any]]:
+    return {each["kind"]: each for each in person.get("/retention").json()}
+
+
+def test_each_kind_says_how_long_it_is_kept(carol: Person, settings: Settings) -> None:
+    told = kept(carol)
+    assert {kind: each["keptFor"] for kind, each in told.items()} == {
+        "assignments": None,
+        "events": None,
+        "operations": f"P{settings.operation_days}D",
+        "deliveries": f"P{settings.delivery_days}D",
+        "changes": f"P{settings.changes_days}D",
+        "positions": f"P{settings.history_days}D",
+        "odometer": f"P{settings.history_days}D",
+        "telemetry": None,
+        "series": f"P{settings.history_days}D",
+        "answers": f"PT{settings.idempotency_hours}H",
+        "people": f"P{settings.person_days}D",
+        "sessions": f"PT{settings.session_hours}H",
+        "keys": f"P{settings.key_days}D",
+    }
+    assert {each["oldest"] for each in told.values()} == {None}
+    assert told["operations"]["setting"] == "KEYRACK_OPERATION_DAYS"
+    assert all(each["kept"] and each["countsFrom"] for each in told.values())
+
+
+def test_it_tells_how_far_back_ones_own_reaches(carol: Person, alice: Person) -> None:
+    hook = carol.put("/webhooks", {"url": "http://127.0.0.1:9/nobody"})
+    assert hook.status_code == 201
+    car, user = carol.car_with_box(), carol.user()
+    carol.assignment(car, user, "2026-01-02T08:00:00Z")
+    carol.event(car, user, utcDateTime="2026-04-01T08:00:00Z")
+    told = kept(carol)
+    assert told["assignments"]["oldest"] == "2026-01-02T08:00:00Z"
+    assert told["events"]["oldest"] == "2026-04-01T08:00:00Z"
+    (operation,) = carol.get("/operations").json()
+    assert told["operations"]["oldest"] == operation["finished"][:19] + "Z"
+    assert told["deliveries"]["oldest"] is not None
+    assert {each["oldest"] for each in kept(alice).values()} == {None}
+
+
+def test_a_customers_own_wish_counts(carol: Person) -> None:
+    sql = "update customer set history_days = 7, keeps_positions = false where customer_id = $1"
+    before = carol.get("/retention").headers["ETag"]
+    carol.sql.execute(sql, carol.customer)
+    told = carol.get("/retention", headers={"If-None-Match": before})
+    assert told.status_code == 200
+    rows = {each["kind"]: each for each in told.json()}
+    assert (rows["positions"]["kept"], rows["positions"]["keptFor"]) == (False, None)
+    for kind in ("odometer", "series"):
+        assert (rows[kind]["keptFor"], rows[kind]["setting"]) == ("P7D", None)
+    again = carol.get("/retention", headers={"If-None-Match": told.headers["ETag"]})
+    assert again.status_code == 304

@@ -1,0 +1,317 @@
+"""Users: people shared between customers, and their membership of a customer."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import Any
+
+import pytest
+from argon2 import PasswordHasher
+
+from tests.support.people import Person, Town, done, refused
+from tests.support.servers import Sql, eventually
+
+NO_USER = "Unable to find a user for the given userId which is assigned to the given customerId."
+SAME = "A user with the same emailAddress already exists."
+NEITHER = "Invalid emailAddress and userId. One valid parameter is required."
+NOBODY = "Unable to find a user for the given parameters."
+NOT_HERE = "Unable to find a user for the given parameters which is assigned to the given customerId."
+ALREADY = "The user is already assigned to the customer."
+DATA = {"firstName": "Uma", "lastName": "User"}
+MEMBERSHIP = "/users/assignments/customers"
+
+_numbers = itertools.count(1)
+
+
+def address() -> str:
+    return f"someone{next(_numbers)}.{os.getpid()}@example.com"
+
+
+# Create
+
+
+def test_create_an_anonymous_user(alice: Person) -> None:
+    email = address()
+    answer = alice.put("/users", {"emailAddress": email, "userData": DATA})
+    assert answer.status_code == 201
+    id = answer.json()["id"]
+    assert answer.json() == {"id": id, "password": None}
+    read = alice.get(f"/users/{id}")
+    assert (read.status_code, read.json()) == (200, {"id": id, "emailAddress": email, "userData": DATA})
+
+
+@pytest.mark.parametrize("members", [{"type": None}, {"type": "Anonymous"}, {"password": None}, {"password": "x"}])
+def test_a_user_is_anonymous_unless_said_otherwise(alice: Person, sql: Sql, members: dict[str, Any]) -> None:
+    answer = alice.put("/users", {"emailAddress": address(), "userData": DATA, **members})
+    assert (answer.status_code, answer.json()["password"]) == (201, None)
+    row = sql.rows("select type, password_hash from person where user_id = $1", answer.json()["id"])
+    assert tuple(row[0]) == ("Anonymous", None)
+
+
+def test_a_normal_user_without_a_password_gets_one_once(alice: Person, sql: Sql) -> None:
+    passwords: set[str] = set()
+    for members in ({}, {"password": None}, {"password": ""}):
+        answer = alice.put("/users", {"emailAddress": address(), "userData": DATA, "type": "Normal", **members})
+        assert answer.status_code == 201
+        password = answer.json()["password"]
+        assert len(password) >= 12
+        passwords.add(password)
+        hashed = sql.value("select password_hash from person where user_id = $1", answer.json()["id"])
+        assert PasswordHasher().verify(hashed, password)
+        assert password not in alice.get(f"/users/{answer.json()['id']}").text
+    assert len(passwords) == 3
+
+
+def test_a_normal_user_with_a_password_keeps_it(alice: Person, sql: Sql) -> None:
+    body = {"emailAddress": address(), "userData": DATA, "type": "Normal", "password": "of my own"}
+    answer = alice.put("/users", body)
+    assert (answer.status_code, answer.json()["password"]) == (201, None)
+    hashed = sql.value("select password_hash from person where user_id = $1", answer.json()["id"])
+    assert hashed.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+    assert PasswordHasher().verify(hashed, "of my own")
+
+
+@pytest.mark.parametrize(
+    ("body", "members"),
+    [
+        ({"emailAddress": "a@b", "userData": DATA}, "emailAddress"),
+        ({"emailAddress": "a..b@example.org", "userData": DATA}, "emailAddress"),
+        ({"emailAddress": "Uma <a@example.org>", "userData": DATA}, "emailAddress"),
+        ({"emailAddress": "a@[127.0.0.1]", "userData": DATA}, "emailAddress"),
+        ({"emailAddress": "a@fleet.local", "userData": DATA}, "emailAddress"),
+        ({"emailAddress": "a" * 243 + "@example.org", "userData": DATA}, "emailAddress"),
+        ({"emailAddress": "\u3000", "userData": DATA}, "emailAddress"),
+        ({"emailAddress": "a@example.org", "userData": DATA | {"firstName": "\x1f"}}, "firstName"),
+        ({"emailAddress": "a@example.org", "userData": DATA | {"lastName": "\u200b\ufeff"}}, "lastName"),
+        ({"userData": DATA}, "emailAddress"),
+        ({"emailAddress": None, "userData": DATA}, "emailAddress"),
+        ({"emailAddress": "", "userData": DATA}, "emailAddress"),
+        ({"emailAddress": "nobody", "userData": DATA}, "emailAddress"),
+        ({"emailAddress": "a@b@c", "userData": DATA}, "emailAddress"),
+        ({"emailAddress": "a b@example.org", "userData": DATA}, "emailAddress"),
+        ({"emailAddress": "a\0@example.org", "userData": DATA}, "emailAddress"),
+        ({"emailAddress": "a@example.org\0", "userData": DATA}, "emailAddress"),
+        ({"emailAddress": 5, "userData": DATA}, "emailAddress"),
+        ({"emailAddress": "a@example.org"}, "userData"),
+        ({"emailAddress": "a@example.org", "userData": None}, "userData"),
+        ({"emailAddress": "a@example.org", "userData": "Uma User"}, "userData"),
+        ({"emailAddress": "a@example.org", "userData": []}, "userData"),
+        ({"emailAddress": "a@example.org", "userData": {}}, "firstName and lastName"),
+        ({"emailAddress": "a@example.org", "userData": {"firstName": None, "lastName": " "}}, "firstName and lastName"),
+        ({"emailAddress": "a@example.org", "userData": {"lastName": "User"}}, "firstName"),
+        ({"emailAddress": "a@example.org", "userData": {"firstName": "", "lastName": "User"}}, "firstName"),
+        ({"emailAddress": "a@example.org", "userData": {"firstName": "Uma"}}, "lastName"),
+        ({"emailAddress": "a@example.org", "userData": {"firstName": "Uma", "lastName": "U\0"}}, "lastName"),
+        ({"emailAddress": "a@example.org", "userData": DATA, "type": "normal"}, "type"),
+        ({"emailAddress": "a@example.org", "userData": DATA, "type": 5}, "type"),
+        ({"emailAddress": "a@example.org", "userData": DATA, "password": 5}, "password"),
+        ({}, "emailAddress and userData"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_named(alice: Person, body: dict[str, Any], members: str) -> None:
+    right = " type should be 'Normal' or 'Anonymous'." if members == "type" else ""
+    refused(alice.put("/users", body), 400, f"Couldn't create user. No valid {members} provided.{right}")
+
+
+def test_an_address_is_there_once_whatever_its_case_and_customer(alice: Person, bob: Person) -> None:
+    email = address()
+    alice.user(email)
+    for person in (alice, bob):
+        refused(person.put("/users", {"emailAddress": email.upper(), "userData": DATA}), 409, SAME)
+
+
+def test_an_address_is_trimmed_and_otherwise_kept(alice: Person, bob: Person) -> None:
+    """A8: white space at its ends is none of an address, whoever sends it."""
+    email = address().replace("someone", "Jörg.O'Hara+Fleet")
+    answer = alice.put("/users", {"emailAddress": f"\u00a0 {email}\r\n\u200b", "userData": DATA})
+    id = answer.json()["id"]
+    assert alice.get(f"/users/{id}").json()["emailAddress"] == email
+    refused(bob.put("/users", {"emailAddress": f"{email}\t", "userData": DATA}), 409, SAME)
+    done(bob.put(MEMBERSHIP, {"emailAddress": f"\ufeff{email.upper()} "}))
+    done(bob.delete(MEMBERSHIP, {"emailAddress": f" {email}"}))
+
+
+@pytest.mark.parametrize(
+    "stored", ["old@intranet", "a..b@example.org", "\u200bhidden@example.org", "x" * 248 + "@b.de"]
+)
+def test_an_address_that_is_not_taken_any_more_goes_on_working(
+    alice: Person, bob: Person, sql: Sql, stored: str
+) -> None:
+    """A8: what is stored already is read, and found by exactly that address."""
+    user = alice.user()
+    sql.execute("update person set email_address = $2 where user_id = $1", user, stored)
+    assert alice.get(f"/users/{user}").json()["emailAddress"] == stored
+    done(bob.put(MEMBERSHIP, {"emailAddress": stored.upper()}))
+    refused(bob.put(MEMBERSHIP, {"emailAddress": stored}), 409, ALREADY)
+    done(bob.delete(MEMBERSHIP, {"emailAddress": stored}))
+    sql.execute("delete from person where user_id = $1", user)
+
+
+def test_a_blank_password_is_none(alice: Person) -> None:
+    """A8: one notion of blank text."""
+    answer = alice.put("/users", {"emailAddress": address(), "userData": DATA, "type": "Normal", "password": "\u00a0 "})
+    assert len(answer.json()["password"]) >= 12
+
+
+# Read
+
+
+def test_all_users_in_their_order(carol: Person) -> None:
+    assert (carol.get("/users").status_code, carol.get("/users").json()) == (200, [])
+    emails = [address() for _ in range(3)]
+    ids = [carol.user(email) for email in emails]
+    assert carol.get("/users").json() == [
+        {"id": id, "emailAddress": email, "userData": DATA} for id, email in zip(ids, emails, strict=True)
+    ]
+
+
+def test_the_neighbour_sees_no_user_of_hers(alice: Person, bob: Person) -> None:
+    user = alice.user()
+    assert user not in [row["id"] for row in bob.get("/users").json()]
+    refused(bob.get(f"/users/{user}"), 404, NO_USER)
+    refused(bob.get(f"/users/{user}/assignments"), 404, NO_USER)
+
+
+@pytest.mark.parametrize("id", ["2147483647", "0", "-1", "2147483648", "assignments", "%00"])
+@pytest.mark.parametrize("rest", ["", "/assignments"])
+def test_no_such_user(alice: Person, id: str, rest: str) -> None:
+    refused(alice.get(f"/users/{id}{rest}"), 404, NO_USER)
+
+
+def test_the_assignments_of_a_user(alice: Person) -> None:
+    car, user = alice.car_with_box(), alice.user()
+    answer = alice.get(f"/users/{user}/assignments")
+    assert (answer.status_code, answer.json()) == (200, [])
+    assignment = alice.assignment(car, user, end="2026-02-01T00:00:00Z")
+    assert alice.get(f"/users/{user}/assignments").json() == [
+        {"id": assignment, "carId": car, "start": "2026-01-01T08:00:00Z", "end": "2026-02-01T00:00:00Z"}
+    ]
+
+
+# Into a customer, and out of it
+
+
+@pytest.fixture(scope="module")
+def other_fleet(alice: Person, town: Town) -> Person:
+    """Another customer of alice's manager."""
+    return town.another_fleet(alice)
+
+
+@pytest.mark.parametrize("by", ["userId", "emailAddress"])
+def test_assign_and_unassign_a_user(alice: Person, other_fleet: Person, bob: Person, by: str) -> None:
+    email = address()
+    user = alice.user(email)
+    body = {"userId": user} if by == "userId" else {"emailAddress": email.title()}
+    other = "emailAddress" if by == "userId" else "userId"
+    for person in (other_fleet,) if by == "userId" else (other_fleet, bob):
+        done(person.put(MEMBERSHIP, body))
+        assert person.get(f"/users/{user}").json() == {"id": user, "emailAddress": email, "userData": DATA}
+        refused(person.put(MEMBERSHIP, {**body, other: None}), 409, ALREADY)
+        refused(alice.put(MEMBERSHIP, body), 409, ALREADY)
+        done(person.delete(MEMBERSHIP, body))
+        refused(person.get(f"/users/{user}"), 404, NO_USER)
+        assert alice.get(f"/users/{user}").status_code == 200
+
+
+def test_a_number_finds_nobody_elses_people(alice: Person, bob: Person) -> None:
+    """A7: a person of another manager's customer is answered like an unknown id, byte for byte."""
+    user = alice.user()
+    for call, text in ((bob.put, NOBODY), (bob.delete, NOT_HERE)):
+        hers, nobodys = call(MEMBERSHIP, {"userId": user}), call(MEMBERSHIP, {"userId": 2147483647})
+        refused(hers, 404, text)
+        assert (hers.content, hers.headers["content-type"]) == (nobodys.content, nobodys.headers["content-type"])
+    refused(bob.get(f"/users/{user}"), 404, NO_USER)
+
+
+def test_a_customer_that_is_taken_from_a_manager_takes_its_people_with_it(alice: Person, town: Town, sql: Sql) -> None:
+    """A7: people are found by number as long as the manager has a customer of theirs."""
+    lost = town.another_fleet(alice)
+    first, second = lost.user(), lost.user()
+    done(alice.put(MEMBERSHIP, {"userId": first}))
+    sql.execute("delete from manager_customer where customer_id = $1", lost.customer)
+    eventually(lambda: lost.get("/users").status_code == 404, "the loss")
+    refused(alice.put(MEMBERSHIP, {"userId": second}), 404, NOBODY)
+    refused(alice.put(MEMBERSHIP, {"userId": first}), 409, ALREADY)
+
+
+def test_who_left_is_found_by_the_address_alone(alice: Person) -> None:
+    """A7: a person in no customer any more is kept, and found by the address."""
+    email = address()
+    user = alice.user(email)
+    done(alice.delete(MEMBERSHIP, {"userId": user}))
+    refused(alice.put(MEMBERSHIP, {"userId": user}), 404, NOBODY)
+    refused(alice.put("/users", {"emailAddress": email, "userData": DATA}), 409, SAME)
+    done(alice.put(MEMBERSHIP, {"emailAddress": email}))
+    assert alice.get(f"/users/{user}").json()["emailAddress"] == email
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"userId": None},
+        {"userId": None, "emailAddress": None},
+        {"emailAddress": ""},
+        {"emailAddress": "", "userId": None},
+        {"emailAddress": "a@example.org", "userId": 1},
+        {"emailAddress": "nonsense"},
+        {"emailAddress": "no@body"},
+        {"emailAddress": " "},
+        {"emailAddress": "\u00a0\u200b"},
+        {"emailAddress": " ", "userId": None},
+        {"userId": 0},
+        {"userId": -1},
+        {"userId": 0, "emailAddress": " "},
+    ],
+)
+def test_exactly_one_valid_one_of_the_two_is_needed(alice: Person, method: str, body: dict[str, Any]) -> None:
+    """A8: what can be no address and no id is 400, as the table of conditions says."""
+    refused(alice.call(method, MEMBERSHIP, body), 400, NEITHER)
+
+
+@pytest.mark.parametrize(("method", "what"), [("PUT", "assign user to"), ("DELETE", "unassign user from")])
+@pytest.mark.parametrize("value", ["1", 1.5, True, [1]])
+def test_an_id_of_another_type(alice: Person, method: str, what: str, value: Any) -> None:
+    answer = alice.call(method, MEMBERSHIP, {"userId": value})
+    refused(answer, 400, f"Couldn't {what} customer. No valid userId provided.")
+
+
+@pytest.mark.parametrize("body", [{"userId": 2147483647}, {"emailAddress": "nobody@example.net"}])
+def test_nobody_is_meant(alice: Person, body: dict[str, Any]) -> None:
+    refused(alice.put(MEMBERSHIP, body), 404, NOBODY)
+    refused(alice.delete(MEMBERSHIP, body), 404, NOT_HERE)
+
+
+def test_a_user_who_is_not_there_cannot_be_taken_out(alice: Person, bob: Person) -> None:
+    email = address()
+    user = alice.user(email)
+    refused(bob.delete(MEMBERSHIP, {"userId": user}), 404, NOT_HERE)
+    refused(bob.delete(MEMBERSHIP, {"emailAddress": email}), 404, NOT_HERE)
+    done(alice.delete(MEMBERSHIP, {"userId": user}))
+    refused(alice.delete(MEMBERSHIP, {"userId": user}), 404, NOT_HERE)
+
+
+def test_taking_a_user_out_ends_the_assignments_there_only(alice: Person, bob: Person, sql: Sql) -> None:
+    email = address()
+    user = alice.user(email)
+    done(bob.put(MEMBERSHIP, {"emailAddress": email}))
+    hers, his = alice.car_with_box(), bob.car_with_box()
+    assignment, kept = alice.assignment(hers, user), bob.assignment(his, user)
+    group = alice.group()
+    done(alice.put(f"/groups/{group}/users", {"userId": user}))
+    done(alice.delete(MEMBERSHIP, {"userId": user}))
+    eventually(lambda: alice.get(f"/cars/{hers}/assignments").json() == [], "the end of the assignment")
+    ended = eventually(
+        lambda: sql.rows(
+            "select cause, state from operation where customer_id = $1 and assignment_id = $2"
+            " and kind = 'DeleteAssignment' and state <> 'Pending'",
+            alice.customer,
+            assignment,
+        ),
+        "its outcome",
+    )
+    assert [tuple(row) for row in ended] == [("UserRemoved", "Succeeded")]
+    assert alice.get(f"/groups/{group}/users").json() == []
+    assert [row["id"] for row in bob.get(f"/users/{user}/assignments").json()] == [kept]

@@ -1,0 +1,220 @@
+"""The examples of the OpenAPI document are true: each request is sent, and is answered in the form of its example."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import httpx
+import jsonschema
+import pytest
+from standardwebhooks import Webhook
+
+from keyrack.api.endpoint import Endpoint
+from keyrack.core.errors import JSON
+from keyrack.http.openapi.examples import UNTOLD
+from keyrack.http.routes import ALL
+from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
+from tests.changelog.transparency.checkpoints import signed
+from tests.http.openapi.document_reader import Json, inlined, objects, resolved
+from tests.http.openapi.test_openapi import strict
+from tests.http.test_contract import name, over, query_of
+from tests.http.test_tenant_isolation import slots, visitor, world
+from tests.offline_keys.offline_world import b64
+from tests.support.people import PASSWORD, Person, Town, web
+from tests.support.servers import NUMBERS, RunningServer
+from tests.telemetry.endpoints.test_ingest import device_key
+
+ASKED = [row for row in ALL if row.media_type == JSON]
+FORM = "application/x-www-form-urlencoded"
+
+
+@pytest.fixture(scope="module")
+def document(server: RunningServer) -> Json:
+    return inlined(web().get(server.url + "/openapi.json").json())
+
+
+@pytest.fixture(scope="module")
+def erin(town: Town) -> Person:
+    """Whose fleet the examples are about."""
+    return town.person("erin")
+
+
+def operation(document: Json, endpoint: Endpoint) -> Json:
+    return document["paths"][endpoint.path][endpoint.method.lower()]
+
+
+def answer_of(document: Json, endpoint: Endpoint) -> Json:
+    return operation(document, endpoint)["responses"][str(endpoint.status)].get("content", {}).get(JSON, {})
+
+
+# What the ids of an example are in this fleet
+
+
+def ids(endpoint: Endpoint, person: Person) -> dict[str, Any]:
+    if endpoint.app:
+        kim, _ = visitor(person)
+        return {
+            "deviceId": kim.id, "registration": b64(kim.registration()), "box": kim.held["boxes"][0]["box"],
+            "entries": [b64(entry) for entry in kim.entries], "token": kim.token,
+        }  # fmt: skip
+    if endpoint.path == "/webhooks/{webhookId}/deliveries/{deliveryId}/replay" or slots(endpoint):
+        return world(endpoint, person)
+    if endpoint.path == "/changes/checkpoint":
+        return {"changeId": signed(person)}
+    if endpoint.device is not None or endpoint.path == "/events":
+        car, serial = person.car(), f"IQ {next(NUMBERS)}"
+        product = person.product("IQ", serial_number=serial)
+        person.service(product)
+        assert person.put("/installations", {"carId": car, "productId": product}).status_code == 204
+        return {"carId": car, "userId": person.user(), "serialNumber": serial}
+    return {}
+
+
+def put(value: Any, ours: Mapping[str, Any]) -> Any:
+    """The example with ids of this fleet in their places; as it stands where it names none."""
+    if isinstance(value, list):
+        return [put(inner, ours) for inner in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    return {key: ours.get(key, put(inner, ours)) for key, inner in cast("Json", value).items()}
+
+
+def sent(document: Json, endpoint: Endpoint, person: Person) -> httpx.Response:
+    """The answer to the example of the endpoint's request."""
+    ours = ids(endpoint, person)
+    fixed = {"searchDate": "2026-05-01T08:15:00Z", "keyFormId": 1, "brand": "Demo"}
+    path = endpoint.path.format(**fixed | ours) + query_of(endpoint)
+    if endpoint.app:
+        person = replace(person, headers={"Authorization": f"Bearer {ours['token']}"})
+        path = path.replace(EXAMPLE_THUMBPRINT, ours["deviceId"])
+    contents = operation(document, endpoint).get("requestBody", {}).get("content", {})
+    if endpoint.form:
+        form = contents[FORM]["example"] | {"username": person.username, "password": PASSWORD}
+        return person.client.post(path, data=form, headers={"vendor-API-Key": person.api_key})
+    if not contents:
+        return person.call(endpoint.method, path)
+    now = {"carDataReadTime": datetime.now(UTC).isoformat()} if endpoint.device else {}
+    address = f"sam.{next(NUMBERS)}@example.com"
+    unique = {"emailAddress": ours.get("emailAddress", address), "name": f"Name {next(NUMBERS)}"}
+    if endpoint.path == "/managers":
+        unique |= {"groups": [person.group()]}
+    if endpoint.path == "/batch":
+        unique |= {"id": person.car()}
+    body = put(contents[JSON]["example"], {**unique, **now, **ours})
+    headers = {"Device-Key": device_key(person)} if endpoint.device else {}
+    return person.call(endpoint.method, path, body, headers=headers)
+
+
+def shape(value: Any, free: bool = False) -> Any:
+    """The members of a value, to any depth; of a list those of its first element."""
+    if isinstance(value, list):
+        return [shape(inner) for inner in cast("list[Any]", value)[:1]]
+    return {key: shape(inner) for key, inner in cast("Json", value).items()} if isinstance(value, dict) else None
+
+
+OF_ANYTHING = {"before", "after"}  # of a change: members of whatever was changed
+
+
+def fits(real: Any, shown: Any) -> bool:
+    """Whether both have the same members, as far as both have something there."""
+    if isinstance(real, dict) and isinstance(shown, dict):
+        members = set(cast("Json", shown))
+        return set(cast("Json", real)) == members and all(fits(real[key], shown[key]) for key in members - OF_ANYTHING)
+    if isinstance(real, list) and isinstance(shown, list):
+        return all(fits(one, other) for one, other in zip(real[:1], shown[:1], strict=False))
+    return True
+
+
+# Objects whose members differ from one server, key or request to the next
+OPEN = {"getOpenApi", "getJwks", "getCarSamples", "getCarAccess", "getUserAccess"}
+# What may be signed in with a browser alone, and what the suite's database has none of
+ELSEWHERE = {
+    "GET /brands/{brand}/keys",
+    "POST /me/passkeys/options", "PUT /me/passkeys", "PUT /me/totp", "POST /me/recovery-codes", "DELETE /me/totp",
+    "DELETE /me/passkeys/{passkeyId}", "PUT /factor-rules",
+}  # fmt: skip
+
+
+@over([row for row in ASKED if name(row) not in ELSEWHERE])
+def test_a_request_as_in_the_example_is_answered_as_in_the_example(
+    document: Json, endpoint: Endpoint, erin: Person, town: Town
+) -> None:
+    person = town.person("changer") if endpoint.path == "/me/password" else erin
+    answer = sent(document, endpoint, person)
+    assert answer.status_code == endpoint.status, answer.text
+    told = answer_of(document, endpoint)
+    if not told:
+        assert answer.content == b""
+        return
+    jsonschema.validate(answer.json(), {**resolved(document, told["schema"]), "components": document["components"]})
+    if operation(document, endpoint)["operationId"] not in OPEN:
+        assert fits(answer.json(), told["example"]), answer.text
+
+
+def test_every_example_is_of_the_form_that_is_told(document: Json) -> None:
+    count = 0
+    for content in objects([document["paths"], document["webhooks"]]):
+        if "schema" in content and "example" in content:
+            schema = {**content["schema"], "components": document["components"]}
+            jsonschema.validate(content["example"], schema)
+            count += 1
+    assert count > 500
+
+
+@over([row for row in ASKED if row.read is not None])
+def test_an_example_of_a_read_has_every_member_and_no_other(document: Json, endpoint: Endpoint) -> None:
+    told = answer_of(document, endpoint)
+    jsonschema.validate(told["example"], strict(document, told["schema"]))
+
+
+@over(list(ALL))
+def test_every_operation_has_examples(document: Json, endpoint: Endpoint) -> None:
+    whole = operation(document, endpoint)
+    contents = list(whole.get("requestBody", {}).get("content", {}).values())
+    for status, response in whole["responses"].items():
+        if status.startswith("2") or status in ("400", "401", "404", "409", "415", "429"):
+            contents += response.get("content", {}).values()
+    assert [content for content in contents if "example" not in content] == []
+
+
+def test_examples_name_the_members_themselves(document: Json) -> None:
+    """None is made up from its type alone."""
+    assert f'"{UNTOLD}"' not in json.dumps(
+        [value["example"] for value in objects(document["paths"]) if "example" in value]
+    )
+
+
+def test_signatures_of_examples_are_right(document: Json) -> None:
+    (created,) = [row for row in ALL if name(row) == "PUT /webhooks"]
+    secret = answer_of(document, created)["example"]["signingSecret"]
+    assert len(base64.b64decode(secret.removeprefix("whsec_"))) >= 24
+    for path in document["webhooks"].values():
+        headers = {parameter["name"]: parameter["example"] for parameter in path["post"]["parameters"]}
+        body = json.dumps(path["post"]["requestBody"]["content"][JSON]["example"], separators=(",", ":"))
+        at = datetime.fromtimestamp(int(headers["webhook-timestamp"]), UTC)
+        assert Webhook(secret).sign(headers["webhook-id"], at, body) == headers["webhook-signature"]
+
+
+def test_refusals_are_as_in_their_examples(document: Json, erin: Person) -> None:
+    """The forms that have members of their own; texts and codes are held by tests/http/test_problem_details.py."""
+    paths = document["paths"]
+    grants = paths["/oauth2/token"]["post"]["responses"]
+    form = {"username": erin.username, "password": "wrong", "grant_type": "password"}
+    key = {"vendor-API-Key": erin.api_key}
+    refused = [
+        (grants["400"], erin.client.post("/oauth2/token", data=form | {"grant_type": "other"}, headers=key)),
+        (grants["401"], erin.client.post("/oauth2/token", data=form, headers=key)),
+        (paths["/cars"]["get"]["responses"]["401"], erin.get("/cars", headers={"Authorization": None})),
+        (paths["/cars"]["put"]["responses"]["415"], erin.put("/cars", content=b"{}")),
+    ]
+    for told, answer in refused:
+        example, real = told["content"][JSON]["example"], answer.json()
+        assert real | {"traceId": ""} == example | {"traceId": ""}
+    problem = paths["/cars/{carId}"]["get"]["responses"]["404"]["content"]["application/problem+json"]["example"]
+    answer = erin.get("/cars/2147483647", headers={"Accept": "application/problem+json"})
+    assert answer.json() | {"traceId": ""} == problem | {"traceId": ""}

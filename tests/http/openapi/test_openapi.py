@@ -1,0 +1,474 @@
+"""The OpenAPI document says what the server does, and the page at /docs shows all of it without the internet."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+import hypothesis
+import jsonschema
+import pytest
+import schemathesis
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from schemathesis import GenerationMode
+from schemathesis.checks import CHECKS, load_all_checks
+
+from keyrack.api.endpoint import Endpoint
+from keyrack.api.event_stream import EVENTS
+from keyrack.api.permissions import Permission
+from keyrack.api.schema.fields import RESOURCES
+from keyrack.http.openapi.descriptions.fleet import EVERYWHERE
+from keyrack.http.openapi.descriptions.fleet import OF as MEANINGS
+from keyrack.http.openapi.member_schemas import SUBJECTS
+from keyrack.http.openapi.operations.spec import OWN, SPEC, TAGS
+from keyrack.http.routes import ALL
+from tests.http.openapi.document_reader import Json, inlined, objects, resolved
+from tests.http.test_contract import ENDLESS, calling, name, over
+from tests.http.test_tenant_isolation import ask, slots, world
+from tests.support.browser import launched, needed
+from tests.support.people import PASSWORD, Person, Town, web
+from tests.support.servers import RunningServer
+
+# The spec's statuses, endpoint by endpoint (401 and 500, which all have, left out)
+STATUSES = """
+POST /oauth2/token 200 415
+GET /customers 200 404
+GET /cars 200 404
+GET /cars/{carId} 200 404
+PUT /cars 201 400 404 415
+PATCH /cars/{carId} 204 400 404 415
+DELETE /cars/{carId} 204 404
+GET /cars/{carId}/products 200 404
+GET /cars/{carId}/telemetry 200 404
+GET /cars/{carId}/location 200 404
+GET /cars/{carId}/location/{searchDate} 200 400 404
+GET /cars/{carId}/assignments 200 404
+GET /cars/{carId}/events 200 404
+GET /users 200 404
+GET /users/{userId} 200 404
+PUT /users 201 400 404 409 415
+PUT /users/assignments/customers 204 400 404 409 415
+DELETE /users/assignments/customers 204 400 404 415
+GET /users/{userId}/assignments 200 404
+GET /assignments/{assignmentId} 200 404
+PUT /assignments 204 404 415 429
+PATCH /assignments/{assignmentId} 204 404 415
+DELETE /assignments/{assignmentId} 204 404
+GET /groups 200 404
+GET /groups/{groupId}/cars 200 404
+GET /groups/{groupId}/users 200 404
+GET /groups/{groupId}/services 200 404
+GET /groups/{groupId}/products 200 404
+PUT /groups 201 400 404 409 415
+PUT /groups/{groupId}/cars 204 404 409 415
+PUT /groups/{groupId}/users 204 404 409 415
+PUT /groups/{groupId}/services 204 404 409 415
+PUT /groups/{groupId}/products 204 404 409 415
+PATCH /groups/{groupId} 204 400 404 415
+DELETE /groups/{groupId} 204 404 409
+DELETE /groups/{groupId}/users/{userId} 204 404
+DELETE /groups/{groupId}/cars/{carId} 204 404
+DELETE /groups/{groupId}/services/{serviceId} 204 404
+DELETE /groups/{groupId}/products/{productId} 204 404
+GET /products 200 404
+GET /products/{productId} 200 404
+GET /products/{productId}/services 200 404
+GET /products/{productId}/cars 200 404
+GET /services 200 404
+GET /services/{serviceId} 200 404
+GET /services/{serviceId}/products 200 404
+GET /services/{serviceId}/contracts 200 404
+PUT /installations 204 400 404 409 415
+DELETE /installations 204 400 404 409 415
+PUT /pairings 204
+DELETE /pairings 204
+GET /brands 200
+GET /brands/{brand}/keys 200 400 404
+POST /sdk/token 200 400 415
+GET /events/{eventId} 200 404
+PUT /events 201 400 404 415
+""".strip().splitlines()
+
+
+@pytest.fixture(scope="module")
+def told(server: RunningServer) -> Json:
+    return web().get(server.url + "/openapi.json").json()
+
+
+@pytest.fixture(scope="module")
+def document(told: Json) -> Json:
+    """The same with every header, parameter and refusal where it is referred to."""
+    return inlined(told)
+
+
+# The document
+
+
+def test_it_is_valid(told: Json) -> None:
+    assert list(OpenAPIV31SpecValidator(told).iter_errors()) == []
+
+
+def test_it_is_made_once_and_of_a_reasonable_size(server: RunningServer) -> None:
+    first, second = (web().get(server.url + "/openapi.json") for _ in range(2))
+    assert first.content == second.content
+    assert len(first.content) < 850_000
+    assert first.headers["content-encoding"] == "gzip"
+    assert int(first.headers["content-length"]) < 80_000
+
+
+def test_it_has_every_endpoint_and_no_other(document: Json) -> None:
+    found = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
+    assert found == {name(endpoint) for endpoint in ALL}
+
+
+def test_names_of_operations_are_there_once(document: Json) -> None:
+    names = [operation["operationId"] for methods in document["paths"].values() for operation in methods.values()]
+    assert len(names) == len(set(names))
+
+
+def test_names_of_operations_read_like_functions(document: Json) -> None:
+    for endpoint in ALL:
+        operation = document["paths"][endpoint.path][endpoint.method.lower()]
+        assert re.fullmatch(r"[a-z]+([A-Z][a-z]+)+", operation["operationId"]), operation["operationId"]
+        assert operation["summary"].strip()
+        assert operation["description"].endswith((".", "`")), operation["operationId"]
+        assert operation["description"] != operation["summary"]
+
+
+def test_tables_of_operations_and_tags_name_nothing_that_is_not_there() -> None:
+    assert set(SPEC) == {name(endpoint) for endpoint in ALL if not endpoint.ours}
+    assert set(OWN) == {name(endpoint) for endpoint in ALL if endpoint.ours}
+    assert list(TAGS) == list(dict.fromkeys(endpoint.tag for endpoint in ALL))
+
+
+@pytest.mark.parametrize("line", STATUSES)
+def test_it_has_every_status_of_the_spec(document: Json, line: str) -> None:
+    method, path, *statuses = line.split()
+    responses = document["paths"][path][method.lower()]["responses"]
+    assert {*statuses, "401", "500"} <= set(responses)
+    (row,) = [row for row in ALL if (row.method, row.path) == (method, path)]
+    shown = {str(row.shown_status)} if row.shows is not None else set()
+    assert next(status for status in responses if status.startswith("2")) == statuses[0]
+    assert {status for status in responses if status.startswith("2")} == {statuses[0], *shown}
+
+
+def test_the_lines_above_are_the_spec() -> None:
+    assert sorted(" ".join(line.split()[:2]) for line in STATUSES) == sorted(
+        name(endpoint) for endpoint in ALL if not endpoint.ours
+    )
+
+
+@over(list(ALL))
+def test_what_a_request_needs_is_told(document: Json, endpoint: Endpoint) -> None:
+    operation = document["paths"][endpoint.path][endpoint.method.lower()]
+    needed = [scheme for scheme, wanted in (("apiKey", endpoint.key), ("oauth2", endpoint.token)) if wanted]
+    needed += [scheme for scheme, wanted in (("device", endpoint.device), ("sdkToken", endpoint.app)) if wanted]
+    scopes = [str(endpoint.permission)] if isinstance(endpoint.permission, Permission) else []
+    assert operation["security"] == (
+        [{scheme: scopes if scheme == "oauth2" else [] for scheme in needed}] if needed else []
+    )
+    parameters = {(parameter["in"], parameter["name"]): parameter for parameter in operation["parameters"]}
+    assert [where_name[1] for where_name in parameters if where_name[0] == "path"] == endpoint.parameters
+    assert {key[1] for key in parameters if key[0] == "query" and parameters[key]["required"]} == {
+        option.name for option in endpoint.options if option.needed
+    }
+    assert (("header", "Customer-ID") in parameters) == endpoint.customer
+    assert all(parameters[key]["required"] for key in parameters if key[0] == "path" or key[1] == "Customer-ID")
+    if endpoint.body is not None:
+        media_type = "application/x-www-form-urlencoded" if endpoint.form else "application/json"
+        schema = resolved(document, operation["requestBody"]["content"][media_type]["schema"])
+        wanted = endpoint.body.json_schema()
+        assert list(schema.get("properties", ())) == list(wanted.get("properties", ()))
+        assert schema.get("required") == wanted.get("required")
+
+
+def test_names_of_headers_are_the_brands(document: Json) -> None:
+    schemes = document["components"]["securitySchemes"]
+    assert (schemes["apiKey"]["in"], schemes["apiKey"]["name"]) == ("header", "vendor-API-Key")
+
+
+def test_tokens_are_had_as_is_told(document: Json, alice: Person) -> None:
+    flows = document["components"]["securitySchemes"]["oauth2"]["flows"]
+    flow = flows["password"]
+    form = {"username": alice.username, "password": PASSWORD, "grant_type": "password"}
+    answer = web().post(flow["tokenUrl"], data=form, headers={"vendor-API-Key": alice.api_key})
+    assert answer.status_code == 200
+    assert "refresh_token" not in answer.json()
+    scopes = flows["clientCredentials"]["scopes"]
+    made = alice.put("/clients", {"name": "Told", "scopes": list(scopes)}).json()
+    form = {"grant_type": "client_credentials", "scope": "cars:read"}
+    answer = web().post(
+        flows["clientCredentials"]["tokenUrl"], data=form, auth=(made["clientId"], made["clientSecret"]),
+        headers={"vendor-API-Key": alice.api_key},
+    )  # fmt: skip
+    assert (answer.status_code, answer.json()["scope"]) == (200, "cars:read")
+
+
+def success(document: Json, endpoint: Endpoint) -> Json:
+    response = document["paths"][endpoint.path][endpoint.method.lower()]["responses"][str(endpoint.status)]
+    first, *others = response["content"].items()
+    assert first[0] == endpoint.media_type.split(";")[0]
+    assert [media_type for media_type, _ in others] == (
+        [EVENTS] if endpoint.follows else [endpoint.also.split(";")[0]] if endpoint.also else []
+    )
+    content = first[1]
+    return content["schema"]
+
+
+@over([endpoint for endpoint in ALL if endpoint.read is not None])
+def test_what_a_read_answers_is_told(document: Json, endpoint: Endpoint) -> None:
+    assert endpoint.read is not None
+    schema = success(document, endpoint)
+    if not endpoint.read.select.one:
+        assert schema["type"] == "array"
+        schema = schema["items"]
+    resource = endpoint.read.select.resource
+    if resource.scalar is None:
+        members = [*resource.fields]
+        for relation, found in resource.relations.items():
+            members += [f"{relation}@odata.count", relation] if found.many else [relation]
+        assert list(resolved(document, schema)["properties"]) == members
+    else:
+        assert schema == {"type": "string"}
+
+
+def test_the_types_of_products_are_told(document: Json) -> None:
+    for path in ("/products", "/products/{productId}"):
+        schema = document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        schema = resolved(document, schema.get("items", schema))
+        assert resolved(document, schema["properties"]["type"])["enum"] == ["vendor Box", "vendor IQ"]
+
+
+def strict(document: Json, schema: Json, expanded: int = 0) -> Json:
+    """The schema without references, where every member is needed and no other is allowed.
+
+    Relations and their counts are members on `expanded` levels, and below them there are none.
+    """
+    whole = dict(resolved(document, schema))
+    if "properties" in whole:
+        added = {key for key, value in whole["properties"].items() if "$expand" in value.get("description", "")}
+        members = {key: value for key, value in whole["properties"].items() if expanded or key not in added}
+        whole["properties"] = {
+            key: strict(document, value, expanded - (key in added)) for key, value in members.items()
+        }
+        whole |= {"required": list(members), "additionalProperties": False}
+    if "items" in whole:
+        whole["items"] = strict(document, whole["items"], expanded)
+    if "anyOf" in whole:
+        whole["anyOf"] = [strict(document, option, expanded) for option in whole["anyOf"]]
+    return whole
+
+
+@over([endpoint for endpoint in ALL if endpoint.read is not None and endpoint.customer])
+def test_real_answers_are_of_the_form_that_is_told(document: Json, endpoint: Endpoint, alice: Person) -> None:
+    answer = ask(alice, endpoint, world(endpoint, alice) if slots(endpoint) else {})
+    assert answer.status_code == 200
+    jsonschema.validate(answer.json(), strict(document, success(document, endpoint)))
+
+
+@over([endpoint for endpoint in ALL if endpoint.read is not None and endpoint.read.select.resource.relations])
+def test_what_is_expanded_is_of_the_form_that_is_told(document: Json, endpoint: Endpoint, alice: Person) -> None:
+    assert endpoint.read is not None
+    there = world(endpoint, alice) if slots(endpoint) else {}
+    relations = endpoint.read.select.resource.relations
+    for options in ("$count=true", "$count=true;$top=1"):
+        items = [f"{relation}({options})" if found.many else relation for relation, found in relations.items()]
+        answer = alice.get(endpoint.path.format(**there), params={"$expand": ",".join(items)})
+        assert answer.status_code == 200
+        jsonschema.validate(answer.json(), strict(document, success(document, endpoint), 1))
+
+
+def test_the_documents_of_another_brand(dsn: str, settings: Any) -> None:
+    with RunningServer(settings.model_copy(update={"brand": "acme"}), dsn, worker=False) as acme:
+        document = web().get(acme.url + "/openapi.json").json()
+        assert document["components"]["securitySchemes"]["apiKey"]["name"] == "acme-API-Key"
+        assert "vendor" not in str(document)
+        assert document["servers"] == [{"url": acme.url + "/v3"}]
+        assert "acme-API-Key" in web().get(acme.url + "/docs").text
+
+
+def test_every_member_parameter_and_header_is_explained(document: Json) -> None:
+    mute: list[str] = []
+    for schema in objects(document):
+        members = schema.get("properties")
+        if isinstance(members, dict) and schema.get("type") == "object":
+            mute += [member for member, inner in members.items() if not inner.get("description", "").strip()]
+        if schema.get("in") in ("path", "query", "header") and not schema.get("description", "").strip():
+            mute.append(schema["name"])
+        if isinstance(schema.get("headers"), dict):
+            mute += [name for name, header in schema["headers"].items() if not header.get("description", "").strip()]
+    assert mute == []
+
+
+def test_meanings_are_of_members_that_there_are(document: Json) -> None:
+    """So a member that goes takes its meaning along."""
+    schemas = document["components"]["schemas"]
+    shown: dict[str, set[str]] = {}
+    for schema_name, schema in schemas.items():
+        shown.setdefault(SUBJECTS.get(schema_name, schema_name), set()).update(schema.get("properties", ()))
+    assert set(SUBJECTS) <= set(schemas)
+    for about, members in MEANINGS.items():
+        assert set(members) <= shown[about], about
+    everywhere = set[str]().union(*shown.values()) | {name for row in ALL for name in row.parameters}
+    assert set(EVERYWHERE) <= everywhere
+
+
+def test_no_schema_has_a_default(document: Json) -> None:
+    """Generators make a member with a default a required one."""
+    assert [schema for schema in objects(document) if "default" in schema and "2XX" not in schema] == []
+
+
+def test_answers_say_what_is_always_there(document: Json) -> None:
+    car = document["components"]["schemas"]["Car"]
+    assert car["required"] == ["id", "name", "description", "vin", "licensePlate", "brand", "model"]
+    assert car["properties"]["vin"]["type"] == ["string", "null"]
+    assert car["properties"]["products"]["items"] == {"$ref": "#/components/schemas/Product"}
+    for endpoint in ALL:
+        if endpoint.read is not None and endpoint.read.select.resource.scalar is None:
+            schema = success(document, endpoint)
+            row = resolved(document, schema.get("items", schema))
+            assert row["required"] == list(endpoint.read.select.resource.fields)
+
+
+def test_opaque_members_have_a_type(document: Json) -> None:
+    schemas = document["components"]["schemas"]
+    assert schemas["Telemetry"]["properties"]["dtc"]["items"] == {"$ref": "#/components/schemas/Trouble"}
+    assert schemas["Webhook"]["properties"]["kinds"]["items"] == {"$ref": "#/components/schemas/OutcomeKind"}
+    bodies = [one["$ref"].rpartition("/")[2] for one in schemas["Delivery"]["properties"]["payload"]["anyOf"]]
+    assert bodies == ["Outcome", "ChangeTold", "CheckpointTold"]
+    assert schemas["ChangeTold"]["properties"]["data"]["$ref"] == "#/components/schemas/Change"
+
+
+# The server, asked whatever the document allows, and what it does not
+
+load_all_checks()
+CHECKED = CHECKS.get_by_names(
+    [
+        "status_code_conformance",
+        "content_type_conformance",
+        "response_schema_conformance",
+        "response_headers_conformance",
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def api(document: Json, server: RunningServer) -> Any:
+    """As the document says it, but for what `$select` and the like leave out of rows."""
+    relaxed = copy.deepcopy(document)
+    for endpoint in ALL:
+        if endpoint.read is not None and endpoint.read.select.resource.scalar is None:
+            schema = success(relaxed, endpoint)
+            resolved(relaxed, schema.get("items", schema)).pop("required", None)
+    for part in ("PersonName", "KeyForm", *RESOURCES):
+        relaxed["components"]["schemas"][part].pop("required", None)
+    return schemathesis.openapi.from_dict(relaxed)
+
+
+EXAMPLES = 100 if os.environ.get("KEYRACK_LONG") else 4  # of each endpoint; make test-openapi-long
+RIGHT, WRONG = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
+ASKED = [row for row in ALL if row not in ENDLESS]
+HAS_INPUT = [row for row in ALL if row.parameters or row.body or row.read or row.customer]
+
+
+@pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisDeprecationWarning")  # of schemathesis' own
+@pytest.mark.parametrize(
+    ("mode", "endpoint"),
+    [(RIGHT, endpoint) for endpoint in ALL if endpoint not in ENDLESS]
+    + [(WRONG, endpoint) for endpoint in HAS_INPUT if endpoint not in ENDLESS],
+    ids=lambda value: name(value) if isinstance(value, Endpoint) else value.value,
+)
+def test_whatever_is_asked_the_answer_is_one_that_is_told(
+    endpoint: Endpoint, mode: GenerationMode, api: Any, asking: Callable[[Endpoint], Person], server: RunningServer
+) -> None:
+    person = calling(endpoint, asking(endpoint))
+    operation = api[endpoint.path][endpoint.method]
+    there = world(endpoint, person) if mode is RIGHT and endpoint.read is not None and slots(endpoint) else {}
+
+    @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
+    @hypothesis.settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    def run(case: Any) -> None:
+        case.path_parameters.update(there)  # so that a read finds what its query options are about
+        answer = case.call(base_url=server.url + "/v3", headers=person.headers)
+        assert answer.status_code != 500, answer.text
+        case.validate_response(answer, checks=CHECKED)
+
+    run()
+
+
+@pytest.fixture(scope="module")
+def asking(town: Town) -> Callable[[Endpoint], Person]:
+    """Who asks: nobody's webhook hears of what somebody else's requests do."""
+    people: dict[str, Person] = {}
+
+    def find(endpoint: Endpoint) -> Person:
+        key = "webhooks" if endpoint.path.startswith("/webhooks") else "others"
+        if key not in people:
+            people[key] = town.person(key)
+        return people[key]
+
+    return find
+
+
+# The page
+
+
+@pytest.fixture(scope="module")
+def page(server: RunningServer) -> str:
+    answer = web().get(server.url + "/docs")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["content-security-policy"] == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    return answer.text
+
+
+@over(list(ALL))
+def test_the_page_shows_every_endpoint(page: str, document: Json, endpoint: Endpoint) -> None:
+    operation = document["paths"][endpoint.path][endpoint.method.lower()]
+    (section,) = re.findall(rf'<details id="{operation["operationId"]}">.*?</details>', page, re.DOTALL)
+    assert f">{endpoint.method}</span>" in section
+    assert f"<code>{endpoint.path}</code>" in section
+    for parameter in operation["parameters"]:
+        assert f"<code>{parameter['name']}</code>" in section
+    for status in operation["responses"]:
+        assert f"<code>{status}</code>" in section
+
+
+def test_the_page_needs_no_address_of_others(page: str, server: RunningServer) -> None:
+    without_examples = re.sub(r"<pre>.*?</pre>", "", page, flags=re.DOTALL)
+    assert set(re.findall(r"https?://[^\s<\"'/]+", without_examples)) <= {server.url}
+    assert set(re.findall(r'(?:src|href|action)="([^"#]+)', page)) == {"data:,", "openapi.json", "docs/errors"}
+    assert "<script" not in page
+
+
+@needed
+def test_a_browser_asks_nobody_but_the_server(server: RunningServer, document: Json) -> None:
+    with launched() as browser:
+        tab = browser.new_page()
+        asked: list[str] = []
+        complaints: list[str] = []
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.on("console", lambda message: complaints.append(message.text))
+        tab.goto(server.url + "/docs", wait_until="networkidle")
+        assert tab.title() == document["info"]["title"]
+        section = tab.locator("#getCar")
+        answers = section.get_by_text("Statuses")
+        assert not answers.is_visible()
+        section.locator("summary").click()
+        assert answers.is_visible()
+        assert section.get_by_text("licensePlate*").is_visible()
+        assert complaints == []
+        tab.get_by_role("link", name="openapi.json").click()
+        tab.wait_for_url(server.url + "/openapi.json")
+    assert {url for url in asked if not url.startswith(("data:", server.url + "/"))} == set()
+    assert server.url + "/docs" in asked

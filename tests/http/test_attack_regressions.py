@@ -1,0 +1,229 @@
+"""What attacks on a running server have found, each as the smallest request that showed it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from keyrack.core.error_codes import NO_CUSTOMER
+from keyrack.core.settings import Settings
+from keyrack.core.ssrf_guard import Guard
+from keyrack.db.group_commit import GroupCommitter
+from keyrack.db.session_settings import session
+from keyrack.telemetry import ingest
+from keyrack.telemetry.endpoints import events
+from keyrack.telemetry.ingest import UNKNOWN_UNIT, Telemetry
+from keyrack.telemetry.json_lines import Report, lines
+from tests.support.people import PASSWORD, Person, Town, refused, web
+from tests.support.servers import TESTS, RunningServer, Sql, eventually
+from tests.telemetry.endpoints.test_ingest import unit_of
+
+
+@pytest.mark.parametrize("order", ["null eq null", "null ne null desc", "null lt 1", "null in (null)", "null in (1)"])
+def test_an_order_by_what_is_the_same_for_all_rows(alice: Person, order: str) -> None:
+    cars = [alice.car("Same"), alice.car("Same")]
+    answer = alice.get("/cars", params={"$orderby": order, "$filter": f"id ge {cars[0]}", "$select": "id"})
+    assert (answer.status_code, answer.json()) == (200, [{"id": id} for id in cars])
+
+
+@pytest.mark.parametrize("join", ["enable_hashjoin", "enable_mergejoin", "enable_nestloop"])
+def test_old_history_is_found_whatever_plan_the_database_chooses(sql: Sql, join: str) -> None:
+    joins = {"enable_hashjoin", "enable_mergejoin", "enable_nestloop"} - {join}
+    try:
+        for other in joins:
+            sql.execute(f"set {other} = off")
+        assert sql.rows("select drop_history('2000-01-01')") == []
+    finally:
+        for other in joins:
+            sql.execute(f"reset {other}")
+
+
+# The first instant of all is what a program of .NET sends for a time that it does not know
+
+
+def test_an_assignment_from_the_first_second_of_all(alice: Person) -> None:
+    car, user = alice.car_with_box(), alice.user()
+    id = alice.assignment(car, user, "0001-01-01T00:00:00Z", end="9999-12-31T23:59:59Z")
+    whole = alice.get(f"/assignments/{id}").json()
+    assert (whole["start"], whole["end"]) == ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z")
+
+
+@pytest.mark.parametrize(
+    ("time", "year"),
+    [("0001-01-01T00:00:00Z", 1), ("0001-01-01T00:00:00.000001Z", 1), ("9999-12-31T23:59:59.999999Z", 9999)],
+)
+def test_an_event_at_the_edges_of_time(alice: Person, time: str, year: int) -> None:
+    car = alice.car()
+    id = alice.event(car, alice.user(), dateTime=time, utcDateTime=time)
+    assert alice.get(f"/events/{id}").json()["utcDateTime"] == time
+    for name in ("dateTime", "utcDateTime"):
+        for condition in (f"year({name}) eq {year}", f"{name} eq {time}"):
+            answer = alice.get(f"/cars/{car}/events", params={"$filter": condition, "$select": "id"})
+            assert (answer.status_code, answer.json()) == (200, [{"id": id}])
+
+
+@pytest.mark.parametrize(("day", "year"), [("0001-01-01", 1), ("0001-01-02", 1), ("9999-12-31", 9999)])
+def test_a_day_at_the_edges_of_time(alice: Person, day: str, year: int) -> None:
+    car = alice.car()
+    answer = alice.get("/cars", params={"$filter": f"id eq {car} and year({day}) eq {year}", "$select": "id"})
+    assert (answer.status_code, answer.json()) == (200, [{"id": car}])
+
+
+# One delivery does not keep everybody else waiting
+
+
+class Counted:
+    """How often others get their turn while something runs."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+
+    async def during(self, work: Any) -> Any:
+        async def others() -> None:
+            while True:
+                self.turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(others())
+        try:
+            return await work
+        finally:
+            task.cancel()
+
+
+NOT_A_SAMPLE = b'{"x":1}'
+FORMS = [b"\n".join([NOT_A_SAMPLE] * 20_000), b"[" + b",".join([NOT_A_SAMPLE] * 20_000) + b"]"]
+
+
+@pytest.mark.parametrize("body", FORMS, ids=["lines", "array"])
+def test_lines_that_are_refused_let_others_be_served(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each slice of time; here it is over after every line."""
+    monkeypatch.setattr(ingest, "AT_A_TIME", 0.0)
+
+    async def deliver() -> tuple[int, int]:
+        counted = Counted()
+        nowhere: Any = None  # nothing is stored
+        report: Report = await counted.during(Telemetry(GroupCommitter(nowhere), Settings()).ingest(1, body))
+        return report.refusals, counted.turns
+
+    refused_lines, turns = asyncio.run(deliver())
+    assert refused_lines == 20_000
+    assert turns >= 10_000
+
+
+@pytest.mark.parametrize("body", FORMS, ids=["lines", "array"])
+def test_events_that_are_refused_let_others_be_served(body: bytes) -> None:
+    settings = Settings()
+    report = Report(settings.ingest_refused)
+    pauses = [part for part in events._parts(lines(body, settings), report, None, settings) if not part]
+    assert (report.refusals, len(report.refused), len(pauses)) == (20_000, 1_000, 200)
+
+
+# Log-ins
+
+
+@pytest.fixture(scope="module")
+def strict(dsn: str, settings: Settings) -> Iterator[RunningServer]:
+    """A server with few failed log-ins."""
+    few = {"login_rate": 1, "login_burst": 3, "address_rate": 1, "address_burst": 6}
+    with RunningServer(settings.model_copy(update=few), dsn, worker=False) as running:
+        yield running
+
+
+def log_in(running: RunningServer, key: str, username: str, password: str, address: str) -> int:
+    return (
+        web()
+        .post(
+            running.url + "/oauth2/token",
+            data={"username": username, "password": password, "grant_type": "password"},
+            headers={"vendor-API-Key": key, "X-Forwarded-For": address},
+        )
+        .status_code
+    )
+
+
+def test_another_spelling_of_a_name_gets_no_further_guesses(town: Town, sql: Sql, strict: RunningServer) -> None:
+    iris = town.person("iris")
+    capital = iris.username.replace("i", "\u0130")  # the database takes it for an i, Python for an i and a dot
+    if not sql.value("select lower($1) = $2", capital, iris.username):
+        pytest.skip("this database's lower() leaves the letter as it is")
+    assert [log_in(strict, iris.api_key, iris.username, "wrong", "10.3.0.1") for _ in range(4)] == [401] * 3 + [429]
+    assert log_in(strict, iris.api_key, capital, "wrong", "10.3.0.1") == 429
+
+
+def test_an_address_that_is_refused_locks_nobody_out(town: Town, strict: RunningServer) -> None:
+    victim, key = town.person("victim"), town.key()
+    assert [log_in(strict, key, f"nobody-{n}", "wrong", "10.4.0.1") for n in range(7)] == [401] * 6 + [429]
+    assert [log_in(strict, key, victim.username, "wrong", "10.4.0.1") for _ in range(4)] == [429] * 4
+    assert log_in(strict, victim.api_key, victim.username, PASSWORD, "10.4.0.2") == 200
+
+
+# What goes away while somebody writes to it
+
+
+def meanwhile(dsn: str, sql: Sql, change: list[tuple[str, Any]], call: Callable[[], httpx.Response]) -> httpx.Response:
+    """The answer of a call that has to wait for a change that is made just now."""
+
+    async def removing(thread: ThreadPoolExecutor) -> httpx.Response:
+        connection = await asyncpg.connect(dsn, server_settings=session(Settings()) | {"keyrack.who": TESTS})
+        try:
+            transaction = connection.transaction()
+            await transaction.start()
+            for statement, argument in change:
+                await connection.execute(statement, argument)
+            answer = asyncio.get_running_loop().run_in_executor(thread, call)
+            waiting = "select exists (select from pg_locks where not granted and $1 = any(pg_blocking_pids(pid)))"
+            own = connection.get_server_pid()
+            await asyncio.to_thread(eventually, lambda: answer.done() or sql.value(waiting, own), "the wait")
+            await transaction.commit()
+            return await answer
+        finally:
+            await connection.close()
+
+    with ThreadPoolExecutor(1) as thread:
+        return asyncio.run(removing(thread))
+
+
+def test_a_unit_tells_something_of_a_car_that_is_being_deleted(alice: Person, dsn: str, sql: Sql) -> None:
+    unit = unit_of(alice)
+    answer = meanwhile(
+        dsn, sql, [("delete from car where car_id = $1", unit.car)], lambda: unit.deliver(unit.sample(5, rpm=900))
+    )
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {"accepted": 0, "duplicates": 0, "refused": [{"line": 1, "reason": UNKNOWN_UNIT}]},
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/cars", {"name": "Late"}),
+        ("/groups", {"name": "Late"}),
+        ("/users", {"emailAddress": "late@example.org", "userData": {"firstName": "L", "lastName": "ate"}}),
+        ("/webhooks", {"url": "https://example.org/"}),
+    ],
+)
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "late"}], ids=["plain", "idempotent"])
+def test_a_customer_is_removed_while_something_is_added(
+    carol: Person, dsn: str, sql: Sql, path: str, body: Any, headers: dict[str, str]
+) -> None:
+    gone = [("delete from customer where customer_id = $1", carol.customer)]
+    content = json.dumps(body)
+    headers = {"Content-Type": "application/json", **headers}
+    refused(meanwhile(dsn, sql, gone, lambda: carol.put(path, content=content, headers=headers)), 404, NO_CUSTOMER)
+
+
+# Webhooks
+
+
+@pytest.mark.parametrize("address", ["fec0::1", "feff:ffff::1"])
+def test_the_site_is_no_public_address(address: str) -> None:
+    assert not Guard(Settings()).may_dial(address)

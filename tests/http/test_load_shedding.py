@@ -1,0 +1,284 @@
+"""More to do than time: the busiest are put off first, on connections that stay, and it is over by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from keyrack.core.error_codes import OVERLOADED
+from keyrack.core.settings import Settings
+from keyrack.http.load_shedding import FEW, LASTS, TICK, TURNS, DeferredConnections, Overload
+from tests.http.test_connection_limits import SERVE
+from tests.http.test_hostile_input import Line, Reply, head
+from tests.http.test_noisy_neighbours import locked, patient, waiting
+from tests.support.people import Person
+from tests.support.servers import Process, RunningServer, Sql, eventually
+
+TARGET = 1.0
+TYPE = "Content-Type: application/x-www-form-urlencoded"
+
+
+def asked(method: str, path: str, customer: int) -> dict[str, object]:
+    return {"method": method, "path": path, "headers": [(b"customer-id", b"%d" % customer)]}
+
+
+def with_busy_and_late(late: float, act: Callable[[Overload], None]) -> None:
+    """Have many requests of customer 1 and one of customer 2 under way, and everything late by so much."""
+
+    async def main() -> None:
+        now = 100.0
+        load = Overload(TARGET, lambda: now)
+        for customer in (*[1] * FEW, 2):
+            assert load.enter(asked("GET", "/v3/cars", customer), "10.0.0.1") == str(customer)
+        now += TICK + late
+        act(load)
+
+    asyncio.run(main())
+
+
+def taken(load: Overload, method: str, path: str, customer: int) -> bool:
+    return load.enter(asked(method, path, customer), "10.0.0.1") is not None
+
+
+def test_in_time_everything_is_taken() -> None:
+    def act(load: Overload) -> None:
+        assert all(taken(load, method, "/v3/cars", 1) for method in ("GET", "PUT"))
+
+    with_busy_and_late(0.9 * TARGET, act)
+
+
+def test_the_busiest_are_put_off_reads_first() -> None:
+    def act(load: Overload) -> None:
+        assert not taken(load, "GET", "/v3/cars", 1)
+        assert taken(load, "PUT", "/v3/cars", 1)
+        assert taken(load, "GET", "/v3/cars", 2)
+        assert taken(load, "GET", "/v3/cars", 3)
+
+    with_busy_and_late(1.5 * TARGET, act)
+
+
+def test_later_their_writes_too() -> None:
+    def act(load: Overload) -> None:
+        assert not taken(load, "PUT", "/v3/cars", 1)
+        assert taken(load, "PUT", "/v3/cars", 2)
+
+    with_busy_and_late(3 * TARGET, act)
+
+
+def test_at_last_everybody_but_what_helps() -> None:
+    def act(load: Overload) -> None:
+        assert not any(taken(load, method, "/v3/cars", 3) for method in ("GET", "PUT"))
+        assert taken(load, "GET", "/v3/health", 1)
+        assert taken(load, "POST", "/console/sign-out", 1)
+        assert taken(load, "DELETE", "/v3/sessions", 1)
+        assert taken(load, "GET", "/v3/live", 1)
+
+    with_busy_and_late(5 * TARGET, act)
+
+
+def test_a_moment_is_no_overload() -> None:
+    """Late by more than the target, but not for long: a burst is taken."""
+
+    async def main() -> None:
+        now = 100.0
+        load = Overload(LASTS / 4, lambda: now)
+        for _ in range(FEW):
+            assert taken(load, "GET", "/v3/cars", 1)
+        now += TICK + LASTS / 2
+        assert taken(load, "GET", "/v3/cars", 1)
+
+    asyncio.run(main())
+
+
+def test_what_is_done_counts_no_more() -> None:
+    def act(load: Overload) -> None:
+        for _ in range(2):
+            load.leave("1")
+        assert taken(load, "GET", "/v3/cars", 1)
+
+    with_busy_and_late(5 * TARGET, act)
+
+
+def test_with_little_to_do_it_is_late_for_other_reasons() -> None:
+    async def main() -> None:
+        now = 100.0
+        load = Overload(TARGET, lambda: now)
+        for _ in range(FEW - 1):
+            assert taken(load, "GET", "/v3/cars", 1)
+        now += 10 * TARGET
+        assert taken(load, "GET", "/v3/cars", 1)
+
+    asyncio.run(main())
+
+
+def test_a_server_that_was_held_up_says_so_at_once(dsn: str, alice: Person, bob: Person, sql: Sql) -> None:
+    """Stopped for a while, it finds more than it can do: who came meanwhile hears 503, and keeps the connection."""
+    long = {f"KEYRACK_{name}": "60" for name in ("READ_TIMEOUT", "HOLD_SECONDS", "SHARE_SECONDS")}
+    process = Process(*SERVE, env={"KEYRACK_DATABASE_URL": dsn, "KEYRACK_OVERLOAD_SECONDS": "0.1", **long})
+    try:
+        assert process.popen.stdout is not None
+        url = urlsplit(json.loads(process.popen.stdout.readline())["url"])
+        with ExitStack() as stack:
+            lines = [stack.enter_context(Line(url)) for _ in range(FEW + 4)]
+            read, write, other, health, *busy = lines
+            for line in lines:
+                line.send(head(alice, "GET", "/v3/customers"))
+                assert line.reply().status == 200
+            with locked(sql, "product"):
+                for line in busy:
+                    line.send(head(alice, "GET", "/v3/products"))
+                health.send(head(alice, "GET", "/v3/health"))
+                assert health.reply().status == 200
+                eventually(lambda: waiting(sql, "product"))
+                process.popen.send_signal(signal.SIGSTOP)
+                eventually(lambda: state(process.popen.pid) == "T", "the process's stop")
+                stopped = time.monotonic()
+                read.send(head(alice, "GET", "/v3/customers"))
+                write.send(
+                    head(alice, "PUT", "/v3/groups", "Content-Length: 2", "Content-Type: application/json") + b"{}"
+                )
+                other.send(head(bob, "GET", "/v3/customers"))
+                health.send(head(alice, "GET", "/v3/health"))
+                eventually(lambda: time.monotonic() > stopped + 1.0)
+                process.popen.send_signal(signal.SIGCONT)
+                for line in (read, write, other):
+                    reply = line.reply()
+                    assert (reply.status, reply.text) == (503, OVERLOADED.text)
+                    assert (reply.headers["retry-after"], reply.headers.get("connection")) == ("1", None)
+                    assert reply.headers["x-request-id"]
+                assert health.reply().status == 200
+            assert {line.reply().status for line in busy} == {200}, "what was under way goes on"
+            for line in (read, write, other):
+                eventually(lambda line=line: again(line, alice) == 200, "the end of the overload")
+    finally:
+        os.kill(process.popen.pid, signal.SIGCONT)
+        process.stop()
+
+
+async def until(done: Callable[[], bool]) -> int:
+    """After how many ticks it is done."""
+    for ticks in itertools.count():
+        if done():
+            return ticks
+        await asyncio.sleep(TICK)
+    raise AssertionError
+
+
+class Insistent:
+    """A connection whose client asks again as soon as it is put off."""
+
+    def __init__(self, turns: DeferredConnections, seen: list[Insistent]) -> None:
+        self._turns = turns
+        self._seen = seen
+
+    def go_on(self) -> None:
+        self._seen.append(self)
+        self._turns.wait(self)
+
+
+@pytest.mark.parametrize("many", [1, 4 * TURNS])
+def test_who_asks_again_at_once_is_read_when_it_is_its_turn(many: int) -> None:
+    """So many in a tick, whoever has waited for the longest, and each as often as the others."""
+
+    async def main() -> None:
+        turns, seen = DeferredConnections(), list[Insistent]()
+        guests = [Insistent(turns, seen) for _ in range(many)]
+        begun = time.monotonic()
+        for guest in guests:
+            turns.wait(guest)
+        await until(lambda: len(seen) >= 12 * many)
+        assert len(seen) <= min(TURNS, many) * ((time.monotonic() - begun) / TICK + 1)
+        assert seen[: 12 * many] == guests * 12
+
+    asyncio.run(main())
+
+
+def test_once_nobody_is_put_off_the_rest_need_not_wait_for_long() -> None:
+    class Content(Insistent):
+        def go_on(self) -> None:
+            self._seen.append(self)
+
+    async def main() -> None:
+        turns, seen = DeferredConnections(), list[Insistent]()
+        guests = [Content(turns, seen) for _ in range(1_000)]
+        for guest in guests:
+            turns.wait(guest)
+        turns.forget(guests[-1])
+        looks = await until(lambda: len(seen) >= len(guests) - 1)
+        assert looks * TURNS < len(guests) / 4
+        assert seen == guests[:-1]
+
+    asyncio.run(main())
+
+
+def test_who_was_told_to_come_later_and_comes_at_once_waits(settings: Settings, dsn: str, alice: Person) -> None:
+    """Whatever the refusal was for; the connection stays."""
+    few = settings.model_copy(update={"login_rate": 1, "login_burst": 1})
+    form = f"grant_type=password&username={alice.username}&password=wrong"
+    told = ("Host: keyrack", f"vendor-API-Key: {alice.api_key}", f"Content-Length: {len(form)}", TYPE)
+    request = "\r\n".join(["POST /oauth2/token HTTP/1.1", *told, "", form]).encode()
+    with RunningServer(few, dsn, worker=False) as running, Line(running) as line:
+        eventually(lambda: answer(line, request).status == 429)
+        begun = time.monotonic()
+        for _ in range(20):
+            assert answer(line, request).headers["retry-after"]
+        assert time.monotonic() - begun > 20 * TICK / 2, "each time until its turn"
+
+
+@pytest.fixture
+def nearly_full(
+    settings: Settings, dsn: str, alice: Person, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Line]:
+    """A line to a server that is late, by its clock, and takes one more request, but no second one beside it."""
+    hurried = partial(Overload, clock=lambda: 1_000 * time.monotonic())
+    monkeypatch.setattr("keyrack.http.connections.Overload", hurried)
+    with RunningServer(patient(settings, overload_seconds=1), dsn, worker=False) as running, ExitStack() as stack:
+        *lines, line = [stack.enter_context(Line(running)) for _ in range(FEW)]
+        with locked(sql, "product"):
+            for one in lines:
+                one.send(head(alice, "GET", "/products"))
+            eventually(lambda: waiting(sql, "product"))
+            yield line
+        assert {one.reply().status for one in lines} == {200}
+
+
+def test_pipelined_requests_are_put_off_one_by_one(nearly_full: Line, bob: Person) -> None:
+    """Hundreds of them behind one that was taken: each gets its answer, in their order, and the connection stays."""
+    nearly_full.send(b"".join(head(bob, "GET", "/cars", f"X-Request-Id: {number}") for number in range(200)))
+    replies = [nearly_full.reply() for _ in range(200)]
+    assert [reply.headers["x-request-id"] for reply in replies] == [str(number) for number in range(200)]
+    assert {reply.status for reply in replies} == {200, 503}
+
+
+def test_head_put_off_has_no_body(nearly_full: Line, bob: Person) -> None:
+    """It would be read as the beginning of the next answer."""
+    nearly_full.send(b"".join(head(bob, method, "/cars") for method in ("GET", "HEAD", "GET")))
+    assert nearly_full.reply().status == 200
+    assert (bare := nearly_full.reply(bare=True)).status == 503
+    assert int(bare.headers["content-length"]) > 0
+    assert nearly_full.reply().status == 200
+
+
+def answer(line: Line, request: bytes) -> Reply:
+    line.send(request)
+    return line.reply()
+
+
+def again(line: Line, person: Person) -> int:
+    return answer(line, head(person, "GET", "/v3/customers")).status
+
+
+def state(pid: int) -> str:
+    """Of a process, as the kernel has it: T is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

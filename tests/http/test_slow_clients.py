@@ -1,0 +1,136 @@
+"""Clients that do not take what they asked for: they are cut off, and nobody works for them any longer."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import time
+from collections.abc import Iterator
+
+import asyncpg
+import pytest
+
+from keyrack.core.settings import Settings
+from tests.http.test_hostile_input import Line, head
+from tests.support.people import Person, Town, web
+from tests.support.servers import RunningServer, Sql, eventually
+
+FAST = {"slow_client_seconds": 0.3, "slow_client_rate": 1_000_000}
+
+
+@pytest.fixture(scope="module")
+def heavy(town: Town, sql: Sql) -> Person:
+    """A fleet whose list does not fit into the buffers of a connection."""
+    person = town.person("hector")
+    sql.execute(
+        "insert into car (customer_id, name, description) select $1, 'Heavy', repeat(chr(128512), 4000)"
+        " from generate_series(1, 1000)",
+        person.customer,
+    )
+    return person
+
+
+def reader(port: int) -> socket.socket:
+    """A connection with a small buffer."""
+    line = socket.socket()
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32_768)
+    line.settimeout(15)
+    line.connect(("127.0.0.1", port))
+    return line
+
+
+def everything(line: socket.socket) -> bytes:
+    """What comes until the connection ends, however it ends."""
+    parts: list[bytes] = []
+    try:
+        while part := line.recv(65_536):
+            parts.append(part)
+    except ConnectionResetError:
+        pass
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("order", ["", "?$orderby=brand"], ids=["pieces", "file"])
+def test_who_takes_nothing_is_cut_off(
+    heavy: Person, dsn: str, settings: Settings, order: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """B2: a client that takes its answer too slowly loses it, and sees that it is not whole; the log tells it."""
+    said: list[str] = []
+    with RunningServer(settings.model_copy(update=FAST), dsn, worker=False) as running, reader(running.port) as line:
+        line.sendall(head(heavy, "GET", f"/v3/cars{order}"))
+        eventually(lambda: said.append("".join(capfd.readouterr())) or "too slowly" in "".join(said), "the log")
+        answer = everything(line)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert not answer.endswith(b"0\r\n\r\n")
+    if length := re.search(rb"content-length: (\d+)", answer):
+        assert len(answer.partition(b"\r\n\r\n")[2]) < int(length[1])
+
+
+def test_who_takes_its_time_but_enough_is_served(heavy: Person, dsn: str, settings: Settings) -> None:
+    """B2: pauses alone cut nobody off; the answer takes longer than the bound looks back, and few bytes are enough."""
+    bounds = settings.model_copy(update={"slow_client_seconds": 1, "slow_client_rate": 1_000})
+    taken = 0
+    with RunningServer(bounds, dsn, worker=False) as running, reader(running.port) as line:
+        line.sendall(head(heavy, "GET", "/v3/cars", "Connection: close"))
+        while part := line.recv(262_144):
+            taken += len(part)
+            time.sleep(len(part) / 12_000_000)
+    assert taken > 16_000_000
+
+
+def test_what_waits_for_clients_is_bounded(
+    heavy: Person, dsn: str, settings: Settings, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """B2: above the bound, whoever has waited for the longest time is cut off, and the newest are served."""
+    bounds = {"unread_bytes": 1_000_000}
+    with RunningServer(settings.model_copy(update=bounds), dsn, worker=False) as running:
+        lines = [reader(running.port) for _ in range(8)]
+        try:
+            for line in lines:
+                line.sendall(head(heavy, "GET", "/v3/cars"))
+            said: list[str] = []
+            eventually(lambda: said.append("".join(capfd.readouterr())) or "too much waits" in "".join(said), "the log")
+            (told,) = [line for line in "".join(said).splitlines() if "too much waits" in line][:1]
+            (port,) = re.findall(r"127\.0\.0\.1:(\d+)", told)
+            (cut,) = [line for line in lines if line.getsockname()[1] == int(port)]
+            assert not everything(cut).endswith(b"0\r\n\r\n")
+            assert len(web().get(f"{running.url}/v3/cars", headers=heavy.headers).json()) == 1000
+        finally:
+            for line in lines:
+                line.close()
+
+
+@pytest.fixture
+def slow_to_answer(dsn: str, heavy: Person) -> Iterator[None]:
+    """Nobody can read cars within the block."""
+    loop = asyncio.new_event_loop()
+    connection = loop.run_until_complete(asyncpg.connect(dsn))
+    transaction = connection.transaction()
+    loop.run_until_complete(transaction.start())
+    loop.run_until_complete(connection.execute("lock table car in access exclusive mode"))
+    yield
+    loop.run_until_complete(transaction.rollback())
+    loop.run_until_complete(connection.close())
+    loop.close()
+
+
+WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like $1"
+
+
+def test_a_read_whose_client_has_gone_is_cancelled(
+    heavy: Person, dsn: str, settings: Settings, sql: Sql, slow_to_answer: None
+) -> None:
+    """B2: also in the database; a write goes on to its end."""
+    patient = {"hold_seconds": 60, "read_timeout": 60, "stop_seconds": 1}
+    with RunningServer(settings.model_copy(update=patient), dsn, worker=False) as running:
+        with Line(running) as line:
+            line.send(head(heavy, "GET", "/v3/cars"))
+            eventually(lambda: sql.value(WAITING, "%string_agg%") == 1, "the read")
+            body = b'{"name": "Written"}'
+            with Line(running) as other:
+                kind = "Content-Type: application/json"
+                other.send(head(heavy, "PUT", "/v3/cars", kind, f"Content-Length: {len(body)}") + body)
+                eventually(lambda: sql.value(WAITING, "%insert into car%") == 1, "the write")
+        eventually(lambda: sql.value(WAITING, "%string_agg%") == 0, "the end of the read")
+        assert sql.value(WAITING, "%insert into car%") == 1

@@ -1,0 +1,472 @@
+"""Nothing of one customer is visible to another, not even that an id exists; derived from the table of endpoints.
+
+Every place for an id, in a path or a body, is a slot. Bob asks with ids of his own in every slot but one: there, hers
+must get byte for byte the answer of an id that does not exist. A new endpoint has to say here how its rows are made.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import httpx
+import pytest
+
+from keyrack.api.endpoint import Endpoint
+from keyrack.core import secret_hashes
+from keyrack.core.base64url import base64url
+from keyrack.http.routes import ALL
+from keyrack.offline_keys import cose, link_messages
+from keyrack.offline_keys.link_messages import Enrol, EnrolledMessage
+from keyrack.offline_keys.message_fields import ENTRY
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from tests.changelog.transparency.checkpoints import signed
+from tests.http.test_contract import name, query_of
+from tests.offline_keys.offline_world import Firmware, Phone, b64, driver, garage, raw
+from tests.support.people import JOIN, Person
+from tests.support.servers import NUMBERS, eventually
+from tests.telemetry.endpoints.test_ingest import unit_of
+
+Ids = dict[str, Any]
+
+# Slots beside those whose name ends in "Id"
+NAMES = {"serialNumber", "uniqueId", "emailAddress", "sdkKey"}
+# Ids of what belongs to no customer, and an id that is one's own choice
+OF_NOBODY = {"keyFormId"}
+# What a device makes for its own place alone
+MADE = {"enrolment"}
+# Two ways to say who is meant, of which one is needed
+BY = {"PUT /users/assignments/customers", "DELETE /users/assignments/customers"}
+# What the design lets everybody do: people are shared, so any customer may take in whom it knows by the address
+SHARED = {("PUT /users/assignments/customers", "emailAddress")}
+# Names that a creation invents are no reference to anything
+CREATIONS = {"PUT /users", "PUT /managers"}
+
+NOWHERE: Mapping[str, Any] = {
+    "operationId": str(uuid.uuid4()),
+    "serialNumber": "nobody's",
+    "uniqueId": "nobody's",
+    "emailAddress": "nobody@example.net",
+    "sdkKey": "nobody's",
+    "deviceId": base64url(bytes(32)),
+}
+
+
+def schema(endpoint: Endpoint) -> dict[str, Any]:
+    return {} if endpoint.body is None else endpoint.body.json_schema()
+
+
+def slots(endpoint: Endpoint) -> list[str]:
+    """The places for ids of tenants in the endpoint's path and body."""
+    if name(endpoint) in CREATIONS:
+        return []
+    whole = schema(endpoint)
+    members = list(whole.get("properties", {}))
+    if whole.get("type") == "array":  # a patch: the members that its steps may replace
+        step = next(iter(whole["$defs"].values()))["properties"]["path"]
+        members = [path[1:] for path in step.get("enum", [step.get("const")])]
+    return [
+        slot
+        for slot in dict.fromkeys([*endpoint.parameters, *members])
+        if (slot.endswith("Id") or slot in NAMES) and slot not in OF_NOBODY
+    ]
+
+
+WITH_SLOTS = [endpoint for endpoint in ALL if slots(endpoint) and endpoint.token]
+
+
+# How the rows are made that a slot names
+
+
+def webhook(person: Person) -> int:
+    answer = person.put("/webhooks", {"url": "https://hooks.invalid/keyrack"})
+    assert answer.status_code == 201, answer.text
+    return answer.json()["id"]
+
+
+def operation(person: Person) -> str:
+    body = {"carId": person.car_with_box(), "userId": person.user(), "start": "2026-01-01T00:00:00Z"}
+    return person.put("/assignments", body).headers["Operation-Id"]
+
+
+def event(person: Person) -> int:
+    """An event with a number that the neighbour has not reached: each customer counts for itself."""
+    person.sql.execute(
+        "update event_counter set last_id = greatest(last_id, $1 * 1000) where customer_id = $1", person.customer
+    )
+    return person.event(person.car(), person.user())
+
+
+def change(person: Person) -> int:
+    """Each customer counts its own, so alice has more of them than anybody else here."""
+    for _ in range(20 if person.name == "alice" else 0):
+        person.car()
+    return signed(person)
+
+
+def client(person: Person) -> int:
+    return person.put("/clients", {"name": "Client", "scopes": ["cars:read"]}).json()["id"]
+
+
+def member_of(person: Person) -> int:
+    """Another manager of the person's customer."""
+    name = f"colleague {next(NUMBERS)} of {person.customer}"
+    return person.sql.value(
+        "with m as (insert into manager (username, password_hash) values ($1, 'x') returning manager_id),"
+        " c as (insert into manager_customer (customer_id, manager_id) select $2, manager_id from m returning *),"
+        " r as (insert into manager_role (customer_id, manager_id, role) select *, 'Viewer' from c)"
+        " select manager_id from m",
+        name, person.customer,
+    )  # fmt: skip
+
+
+def invitation(person: Person) -> int:
+    address = f"invited.{next(NUMBERS)}.{person.customer}@example.com"
+    return person.put("/managers", {"emailAddress": address, "role": "Viewer"}).json()["id"]
+
+
+MAKE: Mapping[str, Callable[[Person], Any]] = {
+    "carId": lambda person: person.car(),
+    "userId": lambda person: person.user(),
+    "groupId": lambda person: person.group(),
+    "productId": lambda person: person.product(),
+    "serviceId": lambda person: person.service(),
+    "assignmentId": lambda person: person.assignment(person.car_with_box(), person.user()),
+    "eventId": event,
+    "webhookId": webhook,
+    "clientId": client,
+    "managerId": member_of,
+    "invitationId": invitation,
+    "operationId": operation,
+    "changeId": change,
+}
+
+
+def installed(person: Person, kind: str = "Box") -> Ids:
+    car = person.car()
+    return named(person, person.box_in(car, kind)) | {"carId": car}
+
+
+def told(person: Person) -> Ids:
+    """A car whose unit has reported."""
+    unit = unit_of(person)
+    unit.tell(1)
+    return {"carId": unit.car}
+
+
+def installable(person: Person) -> Ids:
+    product = person.product()
+    person.service(product)
+    return named(person, product) | {"carId": person.car()}
+
+
+def pairable(person: Person) -> Ids:
+    return named(person, person.product()) | {"serviceId": person.service()}
+
+
+def paired(person: Person) -> Ids:
+    product = person.product()
+    return named(person, product) | {"serviceId": person.service(product)}
+
+
+def named(person: Person, product: int) -> Ids:
+    row = person.get(f"/products/{product}").json()
+    return {"productId": product, "serialNumber": row["serialNumber"], "uniqueId": row["uniqueId"]}
+
+
+def with_contract(person: Person) -> Ids:
+    service = person.service()
+    person.sql.execute(
+        "insert into contract (customer_id, service_id, order_number, document_number, starts_at, ends_at)"
+        " values ($1, $2, 'O', 'D', now(), now())",
+        person.customer,
+        service,
+    )
+    return {"serviceId": service}
+
+
+def linked(kind: str) -> Callable[[Person], Ids]:
+    def make(person: Person) -> Ids:
+        group, item = person.group(), MAKE[f"{kind}Id"](person)
+        assert person.put(f"/groups/{group}/{kind}s", {f"{kind}Id": item}).status_code == 204
+        return {"groupId": group, f"{kind}Id": item}
+
+    return make
+
+
+def member(person: Person) -> Ids:
+    user = person.user()
+    return {"userId": user, "emailAddress": person.get(f"/users/{user}").json()["emailAddress"]}
+
+
+def elsewhere(person: Person) -> Ids:
+    """A user of another customer of the same manager."""
+    ids = member(person)
+    customer = person.sql.value("insert into customer (name) values ('Elsewhere') returning customer_id")
+    person.sql.execute(JOIN, person.username, customer, "Viewer")
+    person.sql.execute(
+        "with gone as (delete from customer_user where user_id = $2)"
+        " insert into customer_user (customer_id, user_id) values ($1, $2)",
+        customer,
+        ids["userId"],
+    )
+    eventually(lambda: person.get("/users", headers={"Customer-ID": str(customer)}).is_success, "the other customer")
+    return ids
+
+
+def sdk_user(person: Person) -> Ids:
+    key = secret_hashes.new_secret()
+    person.sql.execute(
+        "insert into sdk_key (customer_id, hash) values ($1, $2)", person.customer, secret_hashes.digest(key)
+    )
+    return {"customerId": person.customer, "sdkKey": key, "userId": person.user()}
+
+
+def reassignable(person: Person) -> Ids:
+    return {"assignmentId": MAKE["assignmentId"](person), "carId": person.car_with_box(), "userId": person.user()}
+
+
+def delivered(person: Person) -> Ids:
+    hook = webhook(person)
+    return {"webhookId": hook, "deliveryId": person.post(f"/webhooks/{hook}/test").json()["id"]}
+
+
+def with_secrets(person: Person) -> Ids:
+    number = client(person)
+    return {"clientId": number, "secretId": person.get(f"/clients/{number}/secrets").json()[0]["id"]}
+
+
+def with_passkey(person: Person) -> Ids:
+    id = person.sql.value(
+        "insert into passkey"
+        " (manager_id, credential_id, public_key, sign_count, transports, aaguid, name, is_backed_up)"
+        " select manager_id, convert_to($1, 'UTF8'), '', 0, '{}', '', 'Laptop', false from manager where username = $1"
+        " on conflict (credential_id) do update set name = excluded.name returning passkey_id",
+        person.username,
+    )
+    return {"passkeyId": id}
+
+
+def signed_in(person: Person) -> Ids:
+    person.browser().close()
+    return {"sessionId": person.get("/sessions").json()[-1]["id"]}
+
+
+def connected(person: Person) -> Ids:
+    """An account of a provider by which the manager signs in."""
+    made = "insert into provider (name, label, issuer, client_id, client_secret, algorithms)"
+    made += " values ($1, $1, 'https://x.example', 'x', '', '{RS256}') returning provider_id"
+    provider = person.sql.value(made, f"p{next(NUMBERS)}")
+    joined = "insert into manager_identity (provider_id, subject, manager_id) select $1, 'x', manager_id from manager"
+    joined += " where username = $2 returning identity_id"
+    return {"identityId": person.sql.value(joined, provider, person.username)}
+
+
+def with_phone(person: Person) -> Ids:
+    kim = driver(person)
+    return {"userId": kim.user, "deviceId": kim.id}
+
+
+def enrolled(person: Person) -> Ids:
+    _, box = garage(person)
+    return {"productId": box.product}
+
+
+def enrolling(person: Person) -> Ids:
+    """A box that has signed the server's nonce."""
+    box = Firmware(person.product())
+    nonce = raw(person.post(f"/boxes/{box.product}/enrolment").json()["nonce"])
+    return {
+        "productId": box.product,
+        "enrolment": b64(link_messages.read(box.say(link_messages.write(Enrol(nonce))), EnrolledMessage).enrolment),
+    }
+
+
+# Where the rows must stand in a relation for the request to succeed in their owner's hands
+WORLDS: Mapping[str, Callable[[Person], Ids]] = {
+    "GET /cars/{carId}/products": installed,
+    "GET /cars/{carId}/telemetry": told,
+    "GET /cars/{carId}/location": lambda person: installed(person, "IQ"),
+    "GET /cars/{carId}/location/{searchDate}": lambda person: installed(person, "IQ"),
+    "GET /products/{productId}/services": paired,
+    "GET /products/{productId}/cars": installed,
+    "GET /services/{serviceId}/products": paired,
+    "GET /services/{serviceId}/contracts": with_contract,
+    "PUT /users/assignments/customers": elsewhere,
+    "DELETE /users/assignments/customers": member,
+    "PATCH /assignments/{assignmentId}": reassignable,
+    "DELETE /groups/{groupId}/cars/{carId}": linked("car"),
+    "DELETE /groups/{groupId}/users/{userId}": linked("user"),
+    "DELETE /groups/{groupId}/services/{serviceId}": linked("service"),
+    "DELETE /groups/{groupId}/products/{productId}": linked("product"),
+    "PUT /installations": installable,
+    "DELETE /installations": installed,
+    "PUT /pairings": pairable,
+    "DELETE /pairings": paired,
+    "POST /sdk/token": sdk_user,
+    "POST /webhooks/{webhookId}/deliveries/{deliveryId}/replay": delivered,
+    "DELETE /sessions/{sessionId}": signed_in,
+    "DELETE /me/identities/{identityId}": connected,
+    "DELETE /clients/{clientId}/secrets/{secretId}": with_secrets,
+    "DELETE /me/passkeys/{passkeyId}": with_passkey,
+    "DELETE /users/{userId}/devices/{deviceId}": with_phone,
+    "PUT /boxes/{productId}/enrolment": enrolling,
+    "GET /boxes/{productId}/enrolment": enrolled,
+    "GET /boxes/{productId}/provisioning": enrolled,
+    "GET /boxes/{productId}/status": enrolled,
+}
+
+# Bodies beside the slots
+BODIES: Mapping[str, Ids] = {
+    "PUT /assignments": {"start": "2026-01-01T00:00:00Z"},
+    "PUT /events": {
+        "dateTime": "2026-01-01T00:00:00",
+        "utcDateTime": "2026-01-01T00:00:00Z",
+        "type": "CarOpened",
+        "userAgent": "x",
+    },
+    "POST /webhooks/{webhookId}/replay": {"from": "2026-01-01T00:00:00Z"},
+}
+PATCHES: Mapping[str, Ids] = {
+    "PATCH /cars/{carId}": {"name": "New"},
+    "PATCH /groups/{groupId}": {"name": "New"},
+    "PATCH /assignments/{assignmentId}": {},
+    "PATCH /webhooks/{webhookId}": {"enabled": False},
+    "PATCH /clients/{clientId}": {"enabled": False},
+    "PATCH /managers/{managerId}": {"role": "Auditor"},
+}
+
+
+def world(endpoint: Endpoint, person: Person) -> Ids:
+    """Ids of the person's own for every slot of the endpoint."""
+    make = WORLDS.get(name(endpoint))
+    if make is not None:
+        return make(person)
+    unknown = [slot for slot in slots(endpoint) if slot not in MAKE]
+    assert not unknown, f"say in WORLDS or MAKE how the rows of {name(endpoint)} are made: {unknown}"
+    return {slot: MAKE[slot](person) for slot in slots(endpoint)}
+
+
+def ask(person: Person, endpoint: Endpoint, ids: Ids) -> httpx.Response:
+    fixed = {"searchDate": "2026-01-01T00:00:00Z"}
+    path = endpoint.path.format(**fixed | ids) + query_of(endpoint)
+    whole = schema(endpoint)
+    if not whole:
+        return person.call(endpoint.method, path)
+    given = {slot: ids[slot] for slot in slots(endpoint) if slot not in endpoint.parameters}
+    given |= {member: ids[member] for member in ids.keys() & MADE}
+    if whole["type"] == "array":
+        changes = given | PATCHES[name(endpoint)]
+        steps = [{"op": "replace", "path": f"/{member}", "value": value} for member, value in changes.items()]
+        return person.call(endpoint.method, path, steps)
+    if name(endpoint) in BY:
+        given = {slot: given[slot] for slot in given if slot == ids.get("by", "userId")}
+    return person.call(endpoint.method, path, given | BODIES.get(name(endpoint), {}))
+
+
+@pytest.mark.parametrize("endpoint", WITH_SLOTS, ids=name)
+def test_anothers_id_is_answered_like_one_that_does_not_exist(endpoint: Endpoint, alice: Person, bob: Person) -> None:
+    hers, his = world(endpoint, alice), world(endpoint, bob)
+    for slot in slots(endpoint):
+        if (name(endpoint), slot) in SHARED:
+            continue
+        by = {"by": slot} if name(endpoint) in BY else {}
+        answers = [ask(bob, endpoint, his | {slot: id} | by) for id in (hers[slot], NOWHERE.get(slot, 2147483647))]
+        assert [answer.status_code for answer in answers] == [400 if endpoint.path == "/sdk/token" else 404] * 2
+        assert answers[0].content == answers[1].content
+        assert answers[0].headers["content-type"] == answers[1].headers["content-type"]
+    together = ask(bob, endpoint, hers)
+    assert together.status_code in (400, 404)
+    # In her own hands the same request does what it is for, so it is for her sake alone that he was refused
+    own = ask(alice, endpoint, hers)
+    if endpoint.ours:
+        assert own.status_code not in (400, 404), own.text
+    else:
+        assert own.status_code == endpoint.status, own.text
+
+
+# What an app asks for is named by no id: its token says for whom
+
+
+def told_to(kim: Phone, box: str, device: str) -> list[tuple[int, Any]]:
+    """What this phone's user is answered about a box and a phone."""
+    calls: list[tuple[str, str, Any]] = [
+        ("GET", f"/sdk/keys?device={device}", None),
+        ("POST", "/sdk/time", {"box": box, "nonce": b64(bytes(16))}),
+        ("DELETE", f"/sdk/devices/{device}", None),
+    ]
+    answers = [kim.call(*call) for call in calls]
+    return [(answer.status_code, answer.content) for answer in answers]
+
+
+def visitor(person: Person) -> tuple[Phone, Firmware]:
+    """A user who has opened a car, and has its box's log to bring home."""
+    kim = driver(person)
+    car, box = garage(person)
+    person.assignment(car, kim.user)
+    kim.fetch()
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    return kim, box
+
+
+def test_an_app_is_answered_for_others_like_for_what_does_not_exist(alice: Person, bob: Person) -> None:
+    """For another customer's, and for those of another user of the same one."""
+    hers, _ = visitor(alice)
+    name_of_hers = hers.held["boxes"][0]["box"]
+    for other in (visitor(bob)[0], visitor(alice)[0]):
+        nothing = told_to(other, "box:2147483647:1", b64(bytes(32)))
+        assert [status for status, _ in nothing] == [404, 404, 404]
+        assert told_to(other, name_of_hers, hers.id) == nothing
+        assert [one["box"] for one in other.fetch()["boxes"]] != [name_of_hers]
+    # In her own hands the same requests do what they are for
+    assert hers.home()["refused"] == []
+    assert [status for status, _ in told_to(hers, name_of_hers, hers.id)] == [200, 200, 204]
+
+
+def test_logs_of_anothers_boxes_are_like_those_of_none(alice: Person, bob: Person) -> None:
+    hers, box = visitor(alice)
+    his, _ = visitor(bob)
+    claims = [cose.read(entry, ENTRY).claims | {"aud": "box:2147483647:1"} for entry in hers.entries]
+    nobodys = [cose.sign(ENTRY, box.key.public.kid, each, box.key.sign) for each in claims]
+    answers = [
+        his.call("PUT", "/sdk/boxlog", {"entries": [b64(entry) for entry in entries]})
+        for entries in (hers.entries, nobodys)
+    ]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[0].content == answers[1].content
+    assert answers[0].json()["receipts"] == []
+    assert len(answers[0].json()["refused"]) == len(hers.entries) > 0
+    assert alice.get(f"/boxes/{box.product}/enrolment").json()["log"]["newest"] == 0
+
+
+# But for what somebody has as soon as there is a customer: tests/changelog/feed
+LISTS = [
+    row
+    for row in ALL
+    if row.read is not None and row.customer and not row.parameters and row.path not in ("/changes", "/managers")
+]
+
+
+def test_lists_show_what_is_ones_own_alone(alice: Person, carol: Person) -> None:
+    for make in MAKE.values():
+        make(alice)
+    for endpoint in LISTS:
+        assert eventually(lambda endpoint=endpoint: alice.get(endpoint.path).json()), endpoint.path
+        assert carol.get(endpoint.path).content == b"[]", endpoint.path
+
+
+def test_numbers_of_events_are_ones_own(alice: Person, carol: Person) -> None:
+    alice.event(alice.car(), alice.user())
+    assert carol.event(carol.car(), carol.user()) == 1
+
+
+def test_the_table_says_which_bodies_have_ids() -> None:
+    """What the derivation above is trusted with."""
+    found = {name(endpoint): slots(endpoint) for endpoint in WITH_SLOTS}
+    assert found["PUT /installations"] == ["uniqueId", "serialNumber", "productId", "carId"]
+    assert found["PATCH /assignments/{assignmentId}"] == ["assignmentId", "carId", "userId"]
+    assert found["DELETE /groups/{groupId}/users/{userId}"] == ["groupId", "userId"]
+    assert found["POST /sdk/token"] == ["customerId", "sdkKey", "userId"]
+    assert found["PUT /users/assignments/customers"] == ["emailAddress", "userId"]
+    assert len([endpoint for endpoint in WITH_SLOTS if not endpoint.ours]) == 44

@@ -1,0 +1,178 @@
+"""In charge of an authority and a box of it, for tests of the box: time passes where a test says so."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from keyrack.offline_keys import cose, link_messages, phone, status_list_bits
+from keyrack.offline_keys.box import clock, firmware
+from keyrack.offline_keys.box.firmware import MessageResult
+from keyrack.offline_keys.box.state import BoxMemory
+from keyrack.offline_keys.link_messages import (
+    Carry,
+    Challenge,
+    EntriesMessage,
+    Fetch,
+    Hello,
+    Open,
+    Provision,
+    Result,
+    Said,
+)
+from keyrack.offline_keys.message_fields import (
+    ENTRY,
+    KEY,
+    KEY_SET,
+    PROVISIONING,
+    RECEIPT,
+    STATUS_LIST,
+    TIME,
+    Message,
+    Status,
+)
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from tests.offline_keys.fixed_keys import Own, public, signer
+
+START = 1_800_000_000
+DAY, WEEK = 86_400, 604_800
+ISS = "customer:7"
+
+
+@dataclass
+class Authority:
+    """What it signs, by the true time."""
+
+    now: int = START
+    name: str = "box:1041:3"
+    issuing: str = "issuing-1"
+    keys: list[str] = field(default_factory=lambda: ["issuing-1"])
+    sequence: int = 1
+    revoked: set[int] = field(default_factory=set[int])
+    keys_made: int = 0
+
+    def sign(self, message: Message, by: str, **claims: Any) -> bytes:
+        return cose.sign(message, public(by).kid, {"iss": ISS, "iat": self.now} | claims, signer(by).sign)
+
+    def key(self, index: int = 1, **claims: Any) -> bytes:
+        self.keys_made += 1
+        most = {
+            "sub": "u-1", "aud": self.name, "exp": self.now + WEEK, "nbf": self.now, "limit": WEEK, "assignment": 5,
+            "cti": self.keys_made.to_bytes(16, "big"), "cnf": public("phone-1"), "rights": [1, 2],
+            "status": Status(index, self.uri(1)),
+        }  # fmt: skip
+        return self.sign(KEY, self.issuing, **most | claims)
+
+    def uri(self, generation: int) -> str:
+        return f"https://keyrack.example/{self.name}/{generation}"
+
+    def list(self, generation: int = 1) -> bytes:
+        bits = sum(1 << index for index in self.revoked).to_bytes(status_list_bits.BYTES, "little")
+        return self.sign(
+            STATUS_LIST, self.issuing, sub=self.uri(generation), aud=self.name, exp=self.now + WEEK, ttl=300,
+            status_list=status_list_bits.pack(bits), generation=generation,
+        )  # fmt: skip
+
+    def key_set(self) -> bytes:
+        return self.sign(KEY_SET, "root", sequence=self.sequence, keys=[public(name) for name in self.keys])
+
+    def time(self, nonce: bytes) -> bytes:
+        return self.sign(TIME, self.issuing, aud=self.name, nonce=nonce)
+
+    def receipt(self, number: int, digest: bytes) -> bytes:
+        return self.sign(RECEIPT, self.issuing, aud=self.name, upto=(number, digest))
+
+    def provisioning(self, nonce: bytes, **claims: Any) -> bytes:
+        most = {"aud": self.name, "root": public("root"), "box": public("box").thumbprint}
+        return self.sign(PROVISIONING, self.issuing, nonce=nonce, **most | claims)
+
+
+@dataclass
+class Box:
+    """A box, which is told of the time by nobody but its own ticks."""
+
+    authority: Authority = field(default_factory=Authority)
+    tick: int = 0
+    chance: bytes = bytes(16)
+    own: Own = field(default_factory=lambda: Own(verified=[]))
+    state: BoxMemory = field(init=False)
+    last: MessageResult | None = None
+
+    def __post_init__(self) -> None:
+        self.state = firmware.reset(public("box"), bytes(32), self.tick)
+        self.provision()
+
+    def provision(self) -> None:
+        given = self.authority
+        said = Provision(given.provisioning(self.challenge().nonce), given.key_set(), given.list())
+        assert not self.say(said).code
+
+    def passes(self, seconds: int) -> None:
+        """For the box and for the world."""
+        self.tick += seconds
+        self.authority.now += seconds
+
+    def stops(self, seconds: int, *, clock_goes_on: bool = False) -> None:
+        """It is without power for a while. Then its clock is right, or stands where it was written down last."""
+        self.authority.now += seconds
+        elapsed = self.now + seconds - self.state.kept.floor if clock_goes_on else None
+        self.tick = 0
+        self.state = firmware.start(self.state.kept, 0, elapsed, self.own)
+
+    @property
+    def now(self) -> int:
+        return clock.now(self.state, self.tick)
+
+    @property
+    def code(self) -> BoxRefusalCode:
+        assert self.last is not None
+        return self.last.code
+
+    def hear(self, message: bytes, on: int = 0) -> MessageResult:
+        before = self.state.copy()
+        self.last = firmware.receive(self.state, on, message, self.tick, self.chance, self.own)
+        assert self.state == before, "a state that is given stays as it is"
+        assert self.last.persist is (self.last.state.kept != before.kept)
+        assert len(self.last.reply) <= link_messages.LONGEST
+        self.state = self.last.state
+        return self.last
+
+    def say(self, said: Said, on: int = 0) -> MessageResult:
+        return self.hear(link_messages.write(said), on)
+
+    def challenge(self, on: int = 0) -> Challenge:
+        return link_messages.read(self.say(Hello(), on).reply, Challenge)
+
+    def answer(self, key: bytes, command: int = 1, on: int = 0, count: int | None = None, by: str = "phone-1") -> Open:
+        """To a challenge that is asked for."""
+        count = self.authority.now * 1000 if count is None else count
+        return phone.answer(self.challenge(on), key, command, count, signer(by).sign)
+
+    def open(
+        self, key: bytes, command: int = 1, on: int = 0, count: int | None = None, by: str = "phone-1"
+    ) -> MessageResult:
+        return self.say(self.answer(key, command, on, count, by), on)
+
+    def carry(self, artefact: bytes, on: int = 0) -> BoxRefusalCode:
+        return self.say(Carry(artefact), on).code
+
+    def result(self) -> Result:
+        assert self.last is not None
+        return link_messages.read(self.last.reply, Result)
+
+    def entries(self, begin: int = 1, on: int = 0) -> list[bytes]:
+        found: list[bytes] = []
+        while fresh := link_messages.read(self.say(Fetch(begin + len(found)), on).reply, EntriesMessage).entries:
+            found += fresh
+        return found
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """The claims of the entries that are held, each signed by the box and fitting the one before."""
+        return [self._entry(entry) for entry in self.state.kept.log.entries]
+
+    def _entry(self, entry: bytes) -> dict[str, Any]:
+        read = cose.read(entry, ENTRY)
+        assert self.own.verify(public("box"), read.to_be_signed, read.signature)
+        return read.claims | {"digest": hashlib.sha256(entry).digest()}

@@ -1,0 +1,103 @@
+"""In charge of two boxes that get the same: the one in Python and the one in C, signatures stubbed in both."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+from keyrack.offline_keys.box import firmware
+from keyrack.offline_keys.box.state import BoxLogState, BoxMemory, PersistentState, VolatileState
+from keyrack.offline_keys.public_key import PublicKey
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from tests.offline_keys import c_structs
+from tests.offline_keys.c_box import CBox
+from tests.offline_keys.c_structs import PLACES, BoxInC
+
+REMEMBERED = 20_000
+SIZE = ctypes.sizeof(BoxInC)
+POINTERS = BoxInC.kept.offset  # before what says something
+
+
+class Differ(AssertionError):
+    """The two boxes do not agree."""
+
+
+def _differences(ours: PersistentState | VolatileState, theirs: PersistentState | VolatileState) -> Iterator[str]:
+    for field in fields(ours):
+        if (one := getattr(ours, field.name)) != (other := getattr(theirs, field.name)):
+            yield f"{field.name}: Python {one}, C {other}"
+
+
+class Stub:
+    """What the box in Python needs of a library, as the one in C is stubbed."""
+
+    def sign(self, message: bytes) -> bytes:
+        return hashlib.sha256(message).digest() * 2
+
+    def verify(self, public: PublicKey, message: bytes, signature: bytes) -> bool:
+        return signature[0] != 255
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Beginning:
+    """A state with which both boxes begin again and again."""
+
+    state: BoxMemory
+    image: bytes  # of the struct
+
+
+class Rivals:
+    def __init__(self, built: ctypes.CDLL, private_key: bytes, state: BoxMemory, tick: int) -> None:
+        self._c = CBox(built, private_key, stubbed=True)
+        self._stub = Stub()
+        self.change(state, tick)
+
+    def change(self, state: BoxMemory, tick: int) -> None:
+        """Have both begin with this state from now on."""
+        self._c.load(state, tick)
+        self._beginning = Beginning(state, ctypes.string_at(ctypes.addressof(self._c.test), SIZE))
+        self._seen: dict[bytes, BoxMemory] = {}
+        self._state = state
+
+    def begin(self) -> None:
+        """Have both be in that state again."""
+        test, log = self._c.test, self._beginning.state.kept.log
+        for number in range(log.next, test.box.kept.next):  # whose places had others before
+            if number - PLACES >= log.first:
+                c_structs.put_entry(test, number, log.entries[number - PLACES - log.first])
+        ctypes.memmove(ctypes.addressof(test), self._beginning.image, SIZE)
+        self._state = self._beginning.state
+
+    def receive(self, link: int, message: bytes, tick: int, random: bytes) -> BoxRefusalCode:
+        """The code. Raises `Differ`."""
+        ours = firmware.receive(self._state, link, message, tick, random, self._stub)
+        theirs = self._c.receive(link, message, tick, random)
+        told = (ours.code, ours.reply, ours.effect, ours.persist)
+        if told != (theirs.code, theirs.reply, theirs.effect, theirs.persist):
+            raise Differ(f"Python {told}\nC {theirs}")
+        if (expected := c_structs.at(ours.state, tick)) != (state := self._of_c()):
+            raise Differ(
+                "\n".join((*_differences(expected.kept, state.kept), *_differences(expected.running, state.running)))
+            )
+        self._state = ours.state
+        return ours.code
+
+    def _of_c(self) -> BoxMemory:
+        """The state of the one in C: what was read from the same bytes before is not read again."""
+        box = self._c.test.box
+        image = ctypes.string_at(ctypes.addressof(box) + POINTERS, SIZE - POINTERS)
+        state = self._seen.get(image)
+        if state is None:
+            if len(self._seen) >= REMEMBERED:
+                self._seen = {}
+            state = self._seen[image] = c_structs.state(box, self._log())
+        return state
+
+    def _log(self) -> BoxLogState:
+        """Only new entries are read: the SHA-256 of the newest one, in the struct, stands for all."""
+        before, kept = self._beginning.state.kept.log, self._c.test.box.kept
+        new = range(max(before.next, kept.first), kept.next)
+        entries = (*before.entries[kept.first - before.first :], *(c_structs.entry(self._c.test, n) for n in new))
+        return BoxLogState(entries, kept.next, bytes(kept.newest))

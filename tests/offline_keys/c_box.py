@@ -1,0 +1,125 @@
+"""In charge of the box in C as tests see it: built from reference/box, and spoken to as the one in Python."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from keyrack.offline_keys.box.opening import LockAction
+from keyrack.offline_keys.box.state import BoxLogState, BoxMemory
+from keyrack.offline_keys.link_messages import LONGEST
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from tests.offline_keys import c_structs
+from tests.offline_keys.c_structs import BoxInC, Test
+
+SOURCES = Path(__file__).parents[2] / "reference" / "box"
+STOOD = (1 << 64) - 1  # KR_CLOCK_STOOD
+STACK = 1 << 17
+PROBE = "#include <bearssl.h>\nint main(void) { return br_ec_get_default() == 0; }\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What `firmware.Outcome` is, without the state."""
+
+    reply: bytes
+    effect: LockAction
+    code: BoxRefusalCode
+    persist: bool
+
+
+def compiler() -> str:
+    """The C compiler. Skips the test where it or BearSSL is missing."""
+    cc = os.environ.get("CC", "cc")
+    if not shutil.which(cc) or not shutil.which("make"):
+        pytest.skip("there is no C compiler, or no make")
+    with tempfile.TemporaryDirectory() as directory:
+        link = [cc, "-x", "c", "-", "-o", f"{directory}/probe", "-lbearssl"]
+        if subprocess.run(link, input=PROBE.encode(), capture_output=True, check=False).returncode:
+            pytest.skip("there is no BearSSL (Debian: libbearssl-dev)")
+    return cc
+
+
+def make(build: Path, *targets: str) -> None:
+    command = ["make", "-C", str(SOURCES), f"BUILD={build}", f"CC={compiler()}", *targets]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+
+
+@functools.cache
+def _held() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="keyrack-box-")
+
+
+@functools.cache
+def directory() -> Path:
+    """Where everything is built, once in a process, and for as long."""
+    build = Path(_held().name)
+    make(build, "all")
+    return build
+
+
+def library(path: Path | None = None) -> ctypes.CDLL:
+    """The box and the bridge: built here, or what lies at `path`."""
+    built = ctypes.CDLL(str(path or directory() / "libkeyrack_box_test.so"))
+    built.kr_test_size.restype = built.kr_test_box_size.restype = built.kr_test_stack.restype = ctypes.c_size_t
+    assert built.kr_test_size() == ctypes.sizeof(Test)
+    assert built.kr_test_box_size() == ctypes.sizeof(BoxInC)
+    return built
+
+
+class CBox:
+    """A box in C. With `stubbed`, signatures are good that do not begin with 255, and its own are a hash, twice."""
+
+    def __init__(self, built: ctypes.CDLL, private_key: bytes, *, stubbed: bool = False) -> None:
+        self.test = Test()
+        self._built = built
+        self._begin = (private_key, stubbed)
+        self._at = ctypes.byref(self.test)
+        self._reply = ctypes.create_string_buffer(LONGEST)
+        self._outcome = (ctypes.c_uint32 * 4)()
+        self._built.kr_test_begin(self._at, *self._begin)
+
+    def receive(self, link: int, message: bytes, tick: int, random: bytes) -> Outcome:
+        ctypes.memmove(self.test.random, random, len(random))
+        length, outcome = ctypes.c_size_t(len(message)), self._outcome
+        self._built.kr_test_receive(self._at, link, message, length, ctypes.c_uint64(tick), self._reply, outcome)
+        code, effect, said, persist = outcome
+        return Outcome(self._reply.raw[:said], LockAction(effect), BoxRefusalCode(code), bool(persist))
+
+    def reset(self, point: bytes, secret: bytes, tick: int) -> None:
+        ctypes.memmove(self.test.random, secret, len(secret))
+        assert self._built.kr_test_reset(self._at, point, ctypes.c_uint64(tick))
+
+    def start(self, elapsed: int | None, tick: int) -> bool:
+        since = ctypes.c_uint64(STOOD if elapsed is None else elapsed)
+        return bool(self._built.kr_test_start(self._at, since, ctypes.c_uint64(tick)))
+
+    def stack(self, link: int, message: bytes, tick: int) -> int:
+        """How many bytes of stack this message takes."""
+        stack, size = ctypes.create_string_buffer(STACK), ctypes.c_size_t(STACK)
+        length, at = ctypes.c_size_t(len(message)), ctypes.c_uint64(tick)
+        depth: int = self._built.kr_test_stack(self._at, link, message, length, at, self._reply, stack, size)
+        return depth
+
+    def load(self, state: BoxMemory, tick: int) -> None:
+        """Have it be in this state, at this tick."""
+        self.test.box = BoxInC()
+        self._built.kr_test_begin(self._at, *self._begin)
+        c_structs.put(self.test.box, state, tick)
+        for number, entry in enumerate(state.kept.log.entries, state.kept.log.first):
+            c_structs.put_entry(self.test, number, entry)
+
+    def state(self) -> BoxMemory:
+        """The state that it is in."""
+        kept = self.test.box.kept
+        entries = tuple(c_structs.entry(self.test, number) for number in range(kept.first, kept.next))
+        return c_structs.state(self.test.box, BoxLogState(entries, kept.next, bytes(kept.newest)))

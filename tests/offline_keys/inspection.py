@@ -1,0 +1,161 @@
+"""In charge of what tests look at: status lists from outside, the log of changes, boxes that write what they like."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from keyrack.core.settings import Settings
+from keyrack.db.audit_context import acting, system
+from keyrack.db.connection import Database
+from keyrack.offline_keys import cose, status_list_bits, timestamps
+from keyrack.offline_keys.cose import Signed
+from keyrack.offline_keys.link_messages import Challenge
+from keyrack.offline_keys.message_fields import ENTRY, KEY, STATUS_LIST
+from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.server.worker import connect
+from tests.offline_keys.offline_world import Firmware, Phone, raw
+from tests.support.people import Person, done
+from tests.support.servers import eventually
+
+LIST_TYPE = "application/statuslist+cwt"
+ZEROS = bytes(32)
+
+
+@dataclass
+class Clock:
+    """The clock of all servers in this process, as far as keys go by it."""
+
+    ahead: float = 0  # seconds
+
+
+@pytest.fixture
+def clock() -> Iterator[Clock]:
+    """A clock that a test sets: whoever asks what o'clock it is for keys looks at it."""
+    found = Clock()
+    with timestamps.shown(lambda: datetime.now(UTC) + timedelta(seconds=found.ahead)):
+        yield found
+
+
+def text(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def claims_of(key: bytes) -> dict[str, Any]:
+    return cose.read(key, KEY).claims
+
+
+def changed(person: Person, assignment: int, **members: Any) -> None:
+    """Change an assignment, and see that it is done."""
+    steps = [
+        {"op": "remove", "path": f"/{name}"} if value is None else {"op": "replace", "path": f"/{name}", "value": value}
+        for name, value in members.items()
+    ]
+    done(person.patch(f"/assignments/{assignment}", steps))
+    eventually(
+        lambda: (
+            not person.sql.value(
+                "select exists (select from operation where customer_id = $1 and state = 'Pending')", person.customer
+            )
+        ),
+        "the change",
+    )
+
+
+def listed(person: Person, product: int, **which: int) -> Signed:
+    """The box's status list, the same in both forms."""
+    path = f"/boxes/{product}/status"
+    signed = person.get(path, params=which, headers={"Accept": LIST_TYPE})
+    assert (signed.status_code, signed.headers["content-type"]) == (200, LIST_TYPE), signed.text
+    told = person.get(path, params=which)
+    assert told.status_code == 200, told.text
+    assert raw(told.json()["statusList"]) == signed.content
+    return cose.read(signed.content, STATUS_LIST)
+
+
+def is_revoked(person: Person, key: bytes) -> bool:
+    """Whether the list that the key names says so."""
+    claims = cose.read(key, KEY).claims
+    _, product, epoch = claims["aud"].split(":")
+    place, uri = claims["status"]
+    generation = int(uri.rpartition("=")[2])
+    found = listed(person, int(product), epoch=int(epoch), generation=generation).claims
+    assert (found["sub"], found["generation"]) == (uri, generation)
+    return status_list_bits.is_set(status_list_bits.unpack(found["status_list"]), place)
+
+
+def places(*keys: bytes) -> list[tuple[int, int]]:
+    """Generation and place of each."""
+    found = [cose.read(key, KEY).claims["status"] for key in keys]
+    return [(int(status.uri.rpartition("=")[2]), status.idx) for status in found]
+
+
+def revocations(person: Person, key: bytes) -> list[dict[str, Any]]:
+    """What the log of changes says of the key's end, with who did it."""
+    id = UUID(bytes=cose.read(key, KEY).claims["cti"])
+    answer = person.get("/changes", params={"$filter": f"resource eq 'key' and resourceId eq '{id}'"})
+    assert answer.status_code == 200, answer.text
+    return [change for change in answer.json() if change["kind"] == "key.revoked"]
+
+
+def one_key(phone: Phone, box: Firmware) -> bytes:
+    """What the phone fetches now for this box."""
+    phone.fetch()
+    (key,) = phone.keys(box)
+    return key
+
+
+def tended(dsn: str, settings: Settings, step: Callable[[Database, Settings], Awaitable[None]]) -> None:
+    """Do a step of housekeeping."""
+
+    async def run() -> None:
+        acting.set(system("housekeeping"))
+        db = await connect(dsn, settings)
+        try:
+            await step(db, settings)
+        finally:
+            await db.close()
+
+    asyncio.run(run())
+
+
+class Logbook:
+    """Writes entries as a box does that somebody has opened by force: whatever he likes, signed by the box's key."""
+
+    def __init__(self, box: Firmware, name: str = "", key: PrivateKey | None = None) -> None:
+        self.key = key or box.key
+        self.name = name or challenge_of(box).name
+        self.hashes = [ZEROS]
+
+    def entry(self, number: int | None = None, **claims: Any) -> bytes:
+        """The next entry, or one with another number."""
+        if number is None:
+            number = len(self.hashes)
+        before = self.hashes[number - 1] if number <= len(self.hashes) else os.urandom(32)
+        wanted: dict[str, Any] = {
+            "aud": self.name, "iat": 1_790_000_000 + number, "cti": b"", "command": 0, "counter": 0, "number": number,
+            "previous": before, "first": 1, "event": 4, "code": 0, "certain": 1, "device": b"",
+            "held": (1, 1, 1_790_000_000), "refused": (0, 0),
+        }  # fmt: skip
+        made = cose.sign(ENTRY, self.key.public.kid, wanted | claims, self.key.sign)
+        if number == len(self.hashes):
+            self.hashes.append(hashlib.sha256(made).digest())
+        return made
+
+    def opening(self, key: bytes, **claims: Any) -> bytes:
+        """The next entry: this key has opened."""
+        told = cose.read(key, KEY).claims
+        said = {"cti": told["cti"], "device": told["cnf"].thumbprint, "command": 1, "counter": 1, "event": 1}
+        return self.entry(**said | claims)
+
+
+def challenge_of(box: Firmware) -> Challenge:
+    return box.challenge(2)

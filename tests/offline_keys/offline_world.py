@@ -1,0 +1,233 @@
+"""In charge of a garage without a network: boxes as firmware runs them, phones with their apps, a server outside."""
+
+from __future__ import annotations
+
+import base64
+import os
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from keyrack.core import secret_hashes
+from keyrack.offline_keys import cose, link_messages, phone
+from keyrack.offline_keys.box import firmware
+from keyrack.offline_keys.box.firmware import MessageResult
+from keyrack.offline_keys.box.state import BoxMemory
+from keyrack.offline_keys.link_messages import (
+    Carry,
+    Challenge,
+    Enrol,
+    EnrolledMessage,
+    EntriesMessage,
+    Fetch,
+    Hello,
+    Provision,
+    Result,
+    TakenMessage,
+)
+from keyrack.offline_keys.message_fields import CLOSE, ENROLMENT, OPEN
+from keyrack.offline_keys.p256 import PrivateKey, verify
+from keyrack.offline_keys.public_key import PublicKey
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from tests.support.people import Person
+
+DAY = 86_400
+
+
+def b64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def raw(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+@dataclass
+class Firmware:
+    """A box with its own key and its own clock, which goes on when `tick` does."""
+
+    product: int
+    key: PrivateKey = field(default_factory=PrivateKey.generate)
+    tick: int = 0
+    state: BoxMemory = field(init=False)
+    last: MessageResult | None = None
+
+    def __post_init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """What somebody at the box does."""
+        self.state = firmware.reset(self.key.public, os.urandom(32), self.tick)
+
+    def verify(self, public: PublicKey, message: bytes, signature: bytes) -> bool:
+        return verify(public, message, signature)
+
+    def sign(self, message: bytes) -> bytes:
+        return self.key.sign(message)
+
+    def say(self, message: bytes, on: int = 0) -> bytes:
+        """What the box answers."""
+        self.last = firmware.receive(self.state, on, message, self.tick, os.urandom(16), self)
+        self.state = self.last.state
+        return self.last.reply
+
+    def challenge(self, on: int = 0) -> Challenge:
+        return link_messages.read(self.say(link_messages.write(Hello()), on), Challenge)
+
+    def carry(self, artefact: bytes, on: int = 0) -> int:
+        """0 where it was taken."""
+        return link_messages.read(self.say(link_messages.write(Carry(artefact)), on), TakenMessage).refused
+
+    def fetch(self, begin: int, on: int = 0) -> list[bytes]:
+        """All entries from a number on."""
+        found: list[bytes] = []
+        while True:
+            entries = link_messages.read(self.say(link_messages.write(Fetch(begin + len(found))), on), EntriesMessage)
+            if not entries.entries:
+                return found
+            found += entries.entries
+
+    @property
+    def code(self) -> BoxRefusalCode:
+        """Why the last message was refused."""
+        assert self.last is not None
+        return self.last.code
+
+    def enrol(self, person: Person) -> dict[str, Any]:
+        """As a tool brings box and server together, in an epoch of its own."""
+        given = person.post(f"/boxes/{self.product}/enrolment")
+        assert given.status_code == 200, given.text
+        answer = link_messages.read(self.say(link_messages.write(Enrol(raw(given.json()["nonce"])))), EnrolledMessage)
+        assert cose.read(answer.enrolment, ENROLMENT).claims["cnf"] == self.key.public
+        enrolled = person.put(f"/boxes/{self.product}/enrolment", {"enrolment": b64(answer.enrolment)})
+        assert enrolled.status_code == 200, enrolled.text
+        self.provision(person)
+        return enrolled.json()
+
+    def provision(self, person: Person) -> None:
+        nonce = b64(self.challenge().nonce)
+        told = person.get(f"/boxes/{self.product}/provisioning", params={"nonce": nonce})
+        assert told.status_code == 200, told.text
+        messages = [raw(told.json()[name]) for name in ("provisioning", "keySet", "statusList")]
+        assert link_messages.read(self.say(link_messages.write(Provision(*messages))), TakenMessage).refused == 0, (
+            self.code
+        )
+
+
+@dataclass
+class Phone:
+    """A user's phone with its app: what it has fetched, and what it has got from boxes."""
+
+    person: Person
+    user: int
+    key: PrivateKey = field(default_factory=PrivateKey.generate)
+    token: str = ""
+    count: int = 0
+    held: dict[str, Any] = field(default_factory=dict[str, Any])
+    entries: list[bytes] = field(default_factory=list[bytes])
+    receipts: dict[str, bytes] = field(default_factory=dict[str, bytes])
+
+    @property
+    def id(self) -> str:
+        return b64(self.key.public.thumbprint)
+
+    def call(self, method: str, path: str, json: Any = None, **options: Any) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self.token}"} | options.pop("headers", {})
+        if json is not None:
+            options["json"] = json
+        return self.person.client.request(method, path, headers=headers, **options)
+
+    def sign_in(self) -> None:
+        secret = secret_hashes.new_secret()
+        self.person.sql.execute(
+            "insert into sdk_key (customer_id, hash) values ($1, $2)",
+            self.person.customer,
+            secret_hashes.digest(secret),
+        )
+        body = {"customerId": self.person.customer, "sdkKey": secret, "userId": self.user}
+        answer = self.person.post("/sdk/token", body)
+        assert answer.status_code == 200, answer.text
+        self.token = answer.json()["id_token"]
+
+    @property
+    def subject(self) -> str:
+        payload = self.token.split(".")[1]
+        return str(__import__("json").loads(raw(payload))["sub"])
+
+    def registration(self) -> bytes:
+        return phone.registration(self.subject, self.key.public, self.key.sign)
+
+    def register(self, name: str = "Phone") -> None:
+        answer = self.call("PUT", "/sdk/devices", {"registration": b64(self.registration()), "name": name})
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["id"] == self.id
+
+    def fetch(self) -> dict[str, Any]:
+        """What the server has for this phone now."""
+        answer = self.call("GET", "/sdk/keys", params={"device": self.id})
+        assert answer.status_code == 200, answer.text
+        self.held = answer.json()
+        return self.held
+
+    def keys(self, box: Firmware) -> list[bytes]:
+        return [raw(key["key"]) for key in self.held["keys"] if key["productId"] == box.product]
+
+    def carried(self, box: Firmware) -> list[bytes]:
+        """What it has for this box, the key set first."""
+        own = [one for one in self.held["boxes"] if one["productId"] == box.product]
+        lists = [raw(one["statusList"]) for each in own for one in each["statusLists"]]
+        receipts = [raw(each["receipt"]) for each in own if each["receipt"]]
+        return [raw(self.held["keySet"]), *lists, *receipts, *self.receipts.values()]
+
+    def bring(self, box: Firmware, on: int = 0) -> list[int]:
+        """Carry to the box what it does not have; 0 for each that it took."""
+        authority = f"customer:{self.person.customer}"
+        challenge = box.challenge(on)
+        wanted = phone.brought(challenge, authority, self.carried(box))
+        return [box.carry(one.artefact, on) for one in wanted]
+
+    def open(self, box: Firmware, command: int = OPEN, on: int = 0, key: bytes | None = None) -> BoxRefusalCode:
+        """What the box says to it, without anything carried before."""
+        challenge = box.challenge(on)
+        self.count = phone.counter(self.count, int(time.time() * 1000))
+        said = phone.answer(challenge, key or self.keys(box)[0], command, self.count, self.key.sign)
+        result = link_messages.read(box.say(link_messages.write(said), on), Result)
+        if result.entry:
+            self.entries.append(result.entry)
+        return result.code
+
+    def close(self, box: Firmware) -> BoxRefusalCode:
+        return self.open(box, CLOSE)
+
+    def visit(self, box: Firmware) -> BoxRefusalCode:
+        """As an app does: bring what is newer, open, take the log along."""
+        self.bring(box)
+        code = self.open(box)
+        if code is BoxRefusalCode.GOOD:
+            self.entries = box.fetch(1)
+        return code
+
+    def home(self) -> dict[str, Any]:
+        """Deliver what came from boxes."""
+        answer = self.call("PUT", "/sdk/boxlog", {"entries": [b64(entry) for entry in self.entries]})
+        assert answer.status_code == 200, answer.text
+        self.receipts |= {one["box"]: raw(one["receipt"]) for one in answer.json()["receipts"]}
+        return answer.json()
+
+
+def garage(person: Person) -> tuple[int, Firmware]:
+    """A car with a box that is enrolled."""
+    car = person.car()
+    box = Firmware(person.box_in(car))
+    box.enrol(person)
+    return car, box
+
+
+def driver(person: Person, user: int | None = None) -> Phone:
+    """A user whose phone is registered."""
+    found = Phone(person, user or person.user())
+    found.sign_in()
+    found.register()
+    return found

@@ -1,0 +1,128 @@
+"""In charge of the bridge between the phone in JavaScript and worlds in Python: HTTP on this machine.
+
+| Request | Does |
+|---|---|
+| `GET /` and `GET /phone/*.js` | an empty page, and the modules for a browser |
+| `POST /worlds` | makes a world, with settings of `World`; answers its path, which stands before the others |
+| `POST .../box/0` | carries a message to the box, on a link |
+| `POST .../do` | has something happen: `{"what": "revoke", "device": "..."}` |
+| `.../v3/sdk/...` | the app's calls |
+| `POST /boxes/0` | carries a message to a box that a test has brought |
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from tests.offline_keys.phone_world import World, unb64
+
+PHONE = Path(__file__).parents[2] / "reference/phone"
+HAPPENINGS = ("seconds_pass", "power_is_cut", "revoke", "rotate", "begin_generation", "change", "seen")
+PAGE = b'<!doctype html><html lang="en"><title>Phone</title><link rel="icon" href="data:,">'
+
+
+class Bridge(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.worlds: list[World] = []
+        self.boxes: list[Callable[[bytes], bytes]] = []  # that are in no world of ours
+        self.lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        """By this name, to which browsers give WebCrypto."""
+        return f"http://localhost:{self.server_address[1]}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # an answer goes in one piece, for which nobody waits
+    server: Bridge
+
+    def do_GET(self) -> None:
+        path = urlsplit(self.path).path
+        if path == "/":
+            self._answer(PAGE, "text/html")
+        elif path.startswith("/phone/"):
+            self._answer((PHONE / Path(path).name).read_bytes(), "text/javascript")
+        else:
+            self._do()
+
+    def do_POST(self) -> None:
+        self._do()
+
+    def do_PUT(self) -> None:
+        self._do()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: it would stand among the output of the tests."""
+
+    def _do(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        with self.server.lock:
+            said = self._said(body)
+        if isinstance(said, bytes):
+            self._answer(said, "application/octet-stream")
+            return
+        tag = f'"{hashlib.sha256(json.dumps(said).encode()).hexdigest()}"'
+        is_known = self.headers.get("If-None-Match") == tag
+        self._answer(b"" if is_known else json.dumps(said).encode(), "application/json", tag, 304 if is_known else 200)
+
+    def _said(self, body: bytes) -> Any:
+        """Bytes of the box, or what is JSON."""
+        path, query = urlsplit(self.path).path, urlsplit(self.path).query
+        if path == "/worlds":
+            self.server.worlds.append(World(**json.loads(body)))
+            return {"path": f"/worlds/{len(self.server.worlds) - 1}"}
+        _, kind, number, *place = path.split("/")
+        if kind == "boxes":
+            return self.server.boxes[int(number)](body)
+        world = self.server.worlds[int(number)]
+        match self.command, *place:
+            case "POST", "box", link:
+                return world.say(int(link), body)
+            case "POST", "do":
+                what = json.loads(body)
+                return getattr(world, HAPPENINGS[HAPPENINGS.index(what.pop("what"))])(**what)
+            case "PUT", "v3", "sdk", "devices":
+                return world.put_device(unb64(json.loads(body)["registration"]))
+            case "GET", "v3", "sdk", "keys":
+                return world.keys(parse_qs(query)["device"][0])
+            case "PUT", "v3", "sdk", "boxlog":
+                return world.put_log([unb64(entry) for entry in json.loads(body)["entries"]])
+            case "POST", "v3", "sdk", "time":
+                asked = json.loads(body)
+                return world.time(asked["box"], unb64(asked["nonce"]))
+            case _:
+                raise AssertionError(self.path)
+
+    def _answer(self, body: bytes, kind: str, tag: str | None = None, status: int = 200) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        if tag:
+            self.send_header("ETag", tag)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextmanager
+def bridge() -> Iterator[Bridge]:
+    with Bridge() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,318 @@
+"""The logs of boxes as they come home: each opening told once and in order, and what is wrong with them."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from keyrack.core.settings import Settings
+from keyrack.offline_keys import cose
+from keyrack.offline_keys.message_fields import KEY, RECEIPT
+from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from tests.offline_keys.inspection import Logbook, changed, one_key
+from tests.offline_keys.offline_world import Firmware, Phone, b64, driver, garage, raw
+from tests.support.people import Person, done, refused
+from tests.support.servers import RunningServer
+
+PATH = "/sdk/boxlog"
+NO_BOX = "There is no box of that name and epoch."
+FORGED = "The box has not signed this."
+WRONG = "Couldn't deliver the log of a box. No valid entries provided."
+
+
+def brought(phone: Phone, *entries: bytes) -> dict[str, Any]:
+    answer = phone.call("PUT", PATH, {"entries": [b64(entry) for entry in entries]})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def events(person: Person, car: int) -> list[tuple[str, int]]:
+    """What and who, in order."""
+    rows = person.get(f"/cars/{car}/events?$orderby=id&$top=1000").json()
+    assert [row["id"] for row in rows] == sorted({row["id"] for row in rows})
+    return [(row["type"], row["userId"]) for row in rows]
+
+
+def state(person: Person, box: Firmware) -> tuple[int, int, int]:
+    """How far the log has come home, the newest, and how much was given up."""
+    log = person.get(f"/boxes/{box.product}/enrolment").json()["log"]
+    return log["upTo"], log["newest"], log["givenUp"]
+
+
+def reports(person: Person, box: Firmware) -> Counter[tuple[str, int]]:
+    log = person.get(f"/boxes/{box.product}/enrolment").json()["log"]
+    return Counter((one["kind"], one["number"]) for one in log["reports"])
+
+
+class Drive:
+    """A box, its driver, and a box opened by force that writes what it likes."""
+
+    def __init__(self, person: Person) -> None:
+        self.car, self.box = garage(person)
+        self.kim = driver(person)
+        self.assignment = person.assignment(self.car, self.kim.user)
+        self.key = one_key(self.kim, self.box)
+        self.book = Logbook(self.box)
+
+
+@pytest.fixture
+def drive(alice: Person) -> Drive:
+    return Drive(alice)
+
+
+def test_whatever_the_order_each_is_told_once(alice: Person, drive: Drive) -> None:
+    book, kim = drive.book, drive.kim
+    entries = [book.entry(event=4), book.opening(drive.key), book.entry(event=3, code=14, **_of(drive.key)),
+               book.opening(drive.key, event=2, command=2), book.entry(event=5), book.opening(drive.key)]  # fmt: skip
+    opened = [("CarOpened", kim.user), ("CarClosed", kim.user), ("CarOpened", kim.user)]
+    assert brought(kim, entries[5], entries[3])["receipts"] == []
+    assert (events(alice, drive.car), state(alice, drive.box)) == ([], (0, 6, 0))
+    (receipt,) = brought(kim, entries[1], entries[0], entries[1])["receipts"]
+    assert (receipt["box"], receipt["upTo"]) == (book.name, 2)
+    assert (events(alice, drive.car), state(alice, drive.box)) == (opened[:1], (2, 6, 0))
+    (receipt,) = brought(kim, entries[2])["receipts"]
+    assert receipt["upTo"] == 4
+    assert events(alice, drive.car) == opened[:2]
+    (receipt,) = brought(kim, *entries)["receipts"]
+    assert cose.read(raw(receipt["receipt"]), RECEIPT).claims["upto"] == (6, book.hashes[6])
+    assert (events(alice, drive.car), state(alice, drive.box)) == (opened, (6, 6, 0))
+    assert brought(kim, *entries) == {"receipts": [], "refused": []}
+    assert events(alice, drive.car) == opened
+    assert reports(alice, drive.box) == Counter()
+
+
+def _of(key: bytes) -> dict[str, Any]:
+    told = cose.read(key, KEY).claims
+    return {"cti": told["cti"], "device": told["cnf"].thumbprint, "command": 1, "counter": 1}
+
+
+def test_the_whole_way_of_a_real_box(alice: Person, drive: Drive) -> None:
+    """The receipt is what the box takes, and what it refuses where it has another entry."""
+    kim, box = drive.kim, drive.box
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    assert kim.close(box) is BoxRefusalCode.GOOD
+    kim.home()
+    kim.receipts.clear()  # it comes with the keys as well
+    kim.fetch()
+    assert kim.bring(box) == [0]
+    assert box.challenge().first == 4
+    assert kim.home()["refused"] == []
+    assert events(alice, drive.car) == [("CarOpened", kim.user), ("CarClosed", kim.user)]
+    (told,) = alice.get(f"/cars/{drive.car}/events?$top=1").json()
+    assert told["userAgent"] == f"Keyrack key, {box.challenge().name}"
+
+
+def test_a_gap_that_the_box_has_given_up(alice: Person, drive: Drive) -> None:
+    book, kim = drive.book, drive.kim
+    for _ in range(4):
+        book.entry()
+    fifth = book.opening(drive.key, first=4)
+    sixth = book.opening(drive.key, first=6)
+    assert brought(kim, fifth)["receipts"] == []
+    assert state(alice, drive.box) == (3, 5, 3)
+    (receipt,) = brought(kim, sixth)["receipts"]
+    assert receipt["upTo"] == 6
+    assert state(alice, drive.box) == (6, 6, 4)
+    assert events(alice, drive.car) == [("CarOpened", kim.user)] * 2
+    assert reports(alice, drive.box) == Counter({("GivenUp", 3): 1, ("GivenUp", 4): 1})
+    late = Logbook(drive.box)
+    assert brought(kim, late.opening(drive.key))["refused"] == []
+    assert len(events(alice, drive.car)) == 2, "what was given up is not told any more"
+
+
+def test_two_entries_with_one_number(alice: Person, drive: Drive) -> None:
+    kim, box = drive.kim, drive.box
+    one, other, third = (Logbook(box) for _ in range(3))
+    entries = [book.opening(drive.key, counter=number) for number, book in enumerate((one, other, third))]
+    brought(kim, *entries[:2])
+    assert reports(alice, box) == Counter({("Fork", 1): 1})
+    assert len(events(alice, drive.car)) == 1
+    brought(kim, *entries)
+    assert reports(alice, box) == Counter({("Fork", 1): 2})
+    assert len(events(alice, drive.car)) == 1
+
+
+def test_an_entry_that_does_not_fit_the_one_before(alice: Person, drive: Drive) -> None:
+    book, kim = drive.book, drive.kim
+    brought(kim, book.opening(drive.key), book.opening(drive.key, previous=os.urandom(32)))
+    assert reports(alice, drive.box) == Counter({("Break", 2): 1})
+    brought(kim, book.opening(drive.key))
+    assert reports(alice, drive.box) == Counter({("Break", 2): 1})
+    assert len(events(alice, drive.car)) == 3
+    fresh = Drive(alice)
+    brought(fresh.kim, fresh.book.opening(fresh.key, previous=os.urandom(32)))
+    assert reports(alice, fresh.box) == Counter({("Break", 1): 1})
+
+
+def test_what_no_box_of_the_customer_has_signed(alice: Person, bob: Person, drive: Drive) -> None:
+    kim, box = drive.kim, drive.box
+    his = Drive(bob)
+    other = Drive(alice)
+    stranger = Logbook(box, key=PrivateKey.generate())
+    forged = Logbook(other.box, name=drive.book.name)
+    found = brought(kim, stranger.opening(drive.key), drive.book.entry(), forged.entry(2))
+    assert found["refused"] == [{"index": 0, "reason": FORGED}, {"index": 2, "reason": FORGED}]
+    assert [one["upTo"] for one in found["receipts"]] == [1]
+    assert reports(alice, box) == Counter({("Forgery", 1): 1, ("Forgery", 2): 1})
+    found = brought(kim, his.book.opening(his.key), Logbook(box, name=f"box:{box.product}:2147483647").entry())
+    assert found == {"receipts": [], "refused": [{"index": 0, "reason": NO_BOX}, {"index": 1, "reason": NO_BOX}]}
+    assert events(bob, his.car) == []
+    assert state(bob, his.box) == (0, 0, 0)
+
+
+def test_an_opening_by_a_key_that_was_never_issued(alice: Person, bob: Person, drive: Drive) -> None:
+    book, kim = drive.book, drive.kim
+    his = Drive(bob)
+    other = Drive(alice)
+    told = _of(drive.key)
+    made = [
+        book.opening(drive.key, cti=os.urandom(16)),
+        book.opening(drive.key, device=os.urandom(32)),
+        book.opening(his.key),
+        book.opening(other.key),  # of another box: whoever has one box opened by force says nothing of others
+        book.entry(event=1, command=1),
+        book.entry(**told | {"event": 1, "device": b""}),
+        book.opening(drive.key),
+    ]
+    brought(kim, *made)
+    assert reports(alice, drive.box) == Counter({("UnknownKey", number): 1 for number in range(1, 7)})
+    assert events(alice, drive.car) == [("CarOpened", kim.user)]
+    assert (events(alice, other.car), events(bob, his.car)) == ([], [])
+
+
+def test_what_is_gone_by_then(alice: Person, drive: Drive) -> None:
+    """Car, user and assignment are those for which the key was issued."""
+    book, kim = drive.book, drive.kim
+    lee = driver(alice)
+    first, second = book.opening(drive.key), book.opening(drive.key)
+    changed(alice, drive.assignment, end="2026-01-02T00:00:00Z")
+    done(alice.delete(f"/assignments/{drive.assignment}"))
+    done(alice.delete("/users/assignments/customers", {"userId": kim.user}))
+    brought(lee, first)
+    assert events(alice, drive.car) == [("CarOpened", kim.user)]
+    done(alice.delete(f"/cars/{drive.car}"))
+    brought(lee, second)
+    rows = alice.sql.rows("select car_id, user_id from event where customer_id = $1 and client_id like $2",
+                          alice.customer, book.name + "%")  # fmt: skip
+    assert [tuple(row) for row in rows] == [(drive.car, kim.user)] * 2
+
+
+def test_who_was_erased_has_opened_nothing(alice: Person, drive: Drive) -> None:
+    book, lee = drive.book, driver(alice)
+    done(alice.post(f"/users/{drive.kim.user}/erase"))
+    brought(lee, book.opening(drive.key))
+    assert events(alice, drive.car) == [("CarOpened", 0)]
+    assert reports(alice, drive.box) == Counter()
+
+
+def test_times_that_nobody_has_lived(alice: Person, drive: Drive) -> None:
+    book, kim = drive.book, drive.kim
+    brought(kim, *(book.opening(drive.key, iat=iat, certain=0) for iat in (1, (1 << 53) - 1, 253_402_300_800)))
+    brought(kim, book.entry(held=((1 << 53) - 1, (1 << 53) - 1, (1 << 53) - 1)))
+    rows = alice.get(f"/cars/{drive.car}/events?$orderby=id").json()
+    assert [row["utcDateTime"][:10] for row in rows] == ["1970-01-01", "9999-12-31", "9999-12-31"]
+    assert {row["userAgent"] for row in rows} == {f"Keyrack key, {book.name}, clock uncertain"}
+
+
+def test_numbers_that_no_box_counts_to(alice: Person, drive: Drive) -> None:
+    book, kim = drive.book, drive.kim
+    found = brought(kim, book.entry((1 << 31) - 1), book.entry(1 << 31), book.entry(1, first=1 << 40))
+    assert [one["reason"] for one in found["refused"]] == [NO_BOX, NO_BOX]
+    assert state(alice, drive.box) == (0, (1 << 31) - 1, 0)
+    brought(kim, book.opening(drive.key, first=(1 << 31) - 1))
+    assert state(alice, drive.box) == ((1 << 31) - 1, (1 << 31) - 1, (1 << 31) - 3)
+    for name in ("box:1", "box:0:1", "box:01:1", "box:1:1:1", "box:9999999999:1", "x", "box:-1:1", "box:1: 1"):
+        odd = Logbook(drive.box, name=name)
+        assert brought(kim, odd.entry())["refused"] == [{"index": 0, "reason": NO_BOX}]
+
+
+@pytest.fixture(scope="module")
+def small(dsn: str, settings: Settings) -> Iterator[RunningServer]:
+    with RunningServer(
+        settings.model_copy(update={"boxlog_entries": 5, "box_reports": 3}), dsn, worker=False
+    ) as running:
+        yield running
+
+
+def test_entries_and_reports_are_bounded(alice: Person, small: RunningServer) -> None:
+    there = alice.__class__(**{**vars(alice), "client": type(alice.client)(base_url=small.url + "/v3", timeout=60)})
+    drive = Drive(there)
+    book, kim, box = drive.book, drive.kim, drive.box
+    refused(kim.call("PUT", PATH, {"entries": [b64(b"x")] * 6}), 400, f"{WRONG} They are 5 at most.")
+    stranger = Logbook(box, key=PrivateKey.generate())
+    for _ in range(3):
+        brought(kim, *(stranger.entry(number, counter=number) for number in range(1, 6)))
+    assert reports(alice, box) == Counter({("Forgery", number): 1 for number in (1, 2, 3)})
+    # Whoever floods them with forgeries hides nothing of what the box itself has done
+    brought(kim, book.entry(), Logbook(box).entry(counter=7))
+    assert reports(alice, box)["Fork", 1] == 1
+
+
+def test_what_are_no_entries(alice: Person, drive: Drive) -> None:
+    kim, good = drive.kim, drive.book.entry()
+    bodies: list[Any] = [
+        {}, {"entries": []}, {"entries": None}, {"entries": "x"}, {"entries": [None]}, {"entries": [["x"]]},
+        {"entries": [b64(good) + "="]}, {"entries": [b64(good), 7]}, {"entries": ["A" * 2_001]}, [], "x", 7,
+        {"entries": {"0": b64(good)}}, {"entries": [b64(good)] * 2_001}, {"entries": ["AB"]},
+    ]  # fmt: skip
+    for body in bodies:
+        answer = kim.call("PUT", PATH, body)
+        assert answer.status_code in (400, 413), (body, answer.text)
+    nested = b'{"entries": ' + b"[" * 50_000 + b"]" * 50_000 + b"}"
+    for content, type_, statuses in (
+        (nested, "application/json", (400,)), (b"{", "application/json", (400,)), (b"", "application/json", (400,)),
+        (b"\xff\xfe", "application/json", (400,)), (b'{"entries": ["\\ud800"]}', "application/json", (400,)),
+        (b" " * 2_000_000, "application/json", (400, 413)),
+        (good, "application/cbor", (415,)), (b'{"entries": []}', "text/plain", (415,)),
+    ):  # fmt: skip
+        answer = kim.call("PUT", PATH, content=content, headers={"Content-Type": type_})
+        assert answer.status_code in statuses, (content[:20], answer.status_code, answer.text)
+    hostile = [b"", b"\xd2", b"\x1c" + os.urandom(300), good[:-1], good + b"\0", good[1:],
+               b"\xd2" + b"\x81" * 400, bytes(1_000), b"\xd2\xbb" + b"\xff" * 8,
+               b"\xd2\x84\x40\xa0\x40\x58\x40" + bytes(64), b"\xd2\x5b" + b"\xff" * 8]  # fmt: skip
+    found = brought(kim, *hostile)
+    assert [one["index"] for one in found["refused"]] == list(range(len(hostile)))
+    assert all(one["reason"].startswith("This is no entry: ") for one in found["refused"])
+    assert state(alice, drive.box) == (0, 0, 0)
+
+
+def test_many_bring_parts_of_one_log_at_once(alice: Person, drive: Drive) -> None:
+    kim, book = drive.kim, drive.book
+    keys = {kim.user: drive.key}
+    for _ in range(2):
+        lee = driver(alice)
+        alice.assignment(drive.car, lee.user)
+        keys[lee.user] = one_key(lee, drive.box)
+    entries, expected = [], []
+    for number in range(120):
+        user = random.Random(number).choice(list(keys))
+        entries.append(book.opening(keys[user], event=1 + number % 2))
+        expected.append((("CarOpened", "CarClosed")[number % 2], user))
+    failures: list[object] = []
+
+    def bring(seed: int) -> None:
+        chance = random.Random(seed)
+        parts = [entries[begin : begin + 25] for begin in range(0, 120, 15)]
+        chance.shuffle(parts)
+        for part in parts:
+            chance.shuffle(part)
+            answer = kim.call("PUT", PATH, {"entries": [b64(entry) for entry in part]})
+            if answer.status_code != 200 or answer.json()["refused"]:
+                failures.append(answer.text)
+
+    threads = [threading.Thread(target=bring, args=(seed,)) for seed in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert events(alice, drive.car) == expected
+    assert state(alice, drive.box) == (120, 120, 0)
+    assert reports(alice, drive.box) == Counter()

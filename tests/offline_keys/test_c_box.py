@@ -1,0 +1,205 @@
+"""In charge of the box in C: it does what the vectors and the box in Python do, and is small."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+import zlib
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from keyrack.offline_keys import status_list_bits
+from keyrack.offline_keys.box.state import BoxMemory
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from tests.offline_keys import c_box, c_structs, fuzz_boxes
+from tests.offline_keys.c_box import CBox
+from tests.offline_keys.vectors.state_json import dump, load
+
+CODE_MOST = 64 * 1024  # without the crypto library
+RAM_MOST = 16 * 1024
+SEED = 20261125
+MUTANTS = 8_000
+STREAMS = 8_000
+
+
+@pytest.fixture(scope="module")
+def library() -> ctypes.CDLL:
+    return c_box.library()
+
+
+@pytest.fixture(scope="module")
+def box(library: ctypes.CDLL) -> CBox:
+    return CBox(library, fuzz_boxes.own_key())
+
+
+def told(state: BoxMemory, tick: int) -> dict[str, Any]:
+    """A state as vectors have it, its bucket filled up to the tick."""
+    members = dump(c_structs.at(state, tick))
+    del members["log"]["entries"]  # of which they have some
+    return members
+
+
+def after(before: dict[str, Any], changes: dict[str, Any], tick: int) -> dict[str, Any]:
+    """What a vector says of the state afterwards."""
+    log = {"entries": {}} | (before | changes)["log"]
+    return told(load(before | changes | {"log": log}), tick)
+
+
+def test_items_of_the_vectors(library: ctypes.CDLL) -> None:
+    wrong = [
+        test["comment"]
+        for test in fuzz_boxes.vectors("Encoding")
+        if bool(library.kr_test_cbor(item := bytes.fromhex(test["item"]), ctypes.c_size_t(len(item)), 0))
+        != (test["result"] == "valid")
+    ]
+    assert wrong == []
+
+
+def test_messages_of_the_vectors(box: CBox) -> None:
+    states, wrong = fuzz_boxes.states(), []
+    for test in fuzz_boxes.vectors("Box"):
+        before = states[test["state"]] | test["set"]
+        box.load(load(before), test["tick"])
+        outcome = box.receive(test["link"], bytes.fromhex(test["message"]), test["tick"], bytes.fromhex(test["random"]))
+        found = (outcome.code, outcome.effect, outcome.reply.hex())
+        expected = (test["code"], test["effect"], test["reply"])
+        state = told(box.state(), test["tick"])
+        if found != expected or state != after(before, test["changes"], test["tick"]):
+            wrong.append((test["tcId"], test["comment"], found))
+    assert wrong == []
+
+
+def test_starts_of_the_vectors(box: CBox) -> None:
+    for test in fuzz_boxes.vectors("Start"):
+        before = fuzz_boxes.states()[test["state"]] | test["set"]
+        box.load(load(before), test["tick"])
+        assert box.start(test["elapsed"], test["tick"])
+        state = box.state()
+        entries = state.kept.log.entries[before["log"]["next"] - before["log"]["first"] :]
+        assert b"".join(entries).hex() == test["entry"], test["comment"]
+        assert told(state, test["tick"]) == after(before, test["changes"], test["tick"]), test["comment"]
+
+
+def test_reset_makes_a_box_without_authority(box: CBox) -> None:
+    key = load(fuzz_boxes.states()["fresh"]).kept.key
+    box.reset(key.x + key.y, bytes(range(32)), 5)
+    state = box.state()
+    assert (state.kept.key, state.kept.secret, state.kept.boot) == (key, bytes(range(32)), 1)
+    assert state.kept.authority is None
+    assert state.kept.log.next == 1
+    assert (state.running.booted, state.running.tokens) == (-5, 16)
+
+
+@pytest.mark.parametrize("member", ["phone_count", "issuing_count", "first"])
+def test_it_does_not_start_with_what_is_damaged(box: CBox, member: str) -> None:
+    box.load(load(fuzz_boxes.states()["working"]), 7)
+    setattr(box.test.box.kept, member, 200)
+    assert not box.start(None, 7)
+    assert not box.test.box.kept.provisioned
+
+
+def test_mutants_of_the_vectors_lead_to_the_same(library: ctypes.CDLL) -> None:
+    codes = Counter(fuzz_boxes.run(library, MUTANTS, SEED))
+    assert sum(codes.values()) == MUTANTS
+    assert len(codes) > 20, codes  # all parts of a box are reached
+    assert codes[BoxRefusalCode.GOOD] > MUTANTS // 100
+
+
+def test_it_unpacks_what_zlib_unpacks(library: ctypes.CDLL) -> None:
+    random, taken = Random(SEED), 0
+    out = ctypes.create_string_buffer(status_list_bits.BYTES)
+    for _ in range(STREAMS):
+        stream = streams(random)
+        try:
+            bits = status_list_bits.unpack(stream)
+        except status_list_bits.NotAList:
+            bits = None
+        good = library.kr_test_inflate(
+            stream, ctypes.c_size_t(len(stream)), out, ctypes.c_size_t(status_list_bits.BYTES)
+        )
+        assert bool(good) == (bits is not None), stream.hex()
+        assert bits in (None, out.raw), stream.hex()
+        taken += bits is not None
+    assert STREAMS // 20 < taken < STREAMS
+
+
+def streams(random: Random) -> bytes:
+    """A zlib stream, packed in some way of lists of some kind, and most times with some bits turned."""
+    size = random.choice((256, 256, 256, 256, 255, 257, 0))
+    ones = random.choice((0, 0.01, 0.1, 0.5))
+    listed = bytes(
+        random.choice((0, 1, 16, 255, random.randrange(256))) if random.random() < ones else 0 for _ in range(size)
+    )
+    strategy = random.choice((zlib.Z_DEFAULT_STRATEGY, zlib.Z_FIXED, zlib.Z_RLE, zlib.Z_HUFFMAN_ONLY, zlib.Z_FILTERED))
+    packing = zlib.compressobj(random.choice((0, 1, 6, 9)), zlib.DEFLATED, random.choice((9, 15, 15, 15)), 9, strategy)
+    middle = random.choice((0, 0, 100))
+    stream = bytearray(packing.compress(listed[:middle]))
+    if middle:
+        stream += packing.flush(random.choice((zlib.Z_SYNC_FLUSH, zlib.Z_FULL_FLUSH, zlib.Z_PARTIAL_FLUSH)))
+    stream += packing.compress(listed[middle:]) + packing.flush()
+    for _ in range(random.choice((0, 1, 1, 1, 2, 4))):
+        stream[random.randrange(min(len(stream), random.choice((4, 40, 400))))] ^= 1 << random.randrange(8)
+    return bytes(stream + b"\0" * random.choice((0, 0, 0, 0, 0, 1)))
+
+
+def objects() -> list[str]:
+    return [str(c_box.directory() / f"{source.stem}.o") for source in sorted((c_box.SOURCES / "src").glob("*.c"))]
+
+
+def test_its_code_is_small() -> None:
+    sizes = subprocess.run(["size", *objects()], capture_output=True, text=True, check=True).stdout.splitlines()[1:]
+    text, data, bss = (sum(int(line.split()[column]) for line in sizes) for column in range(3))
+    assert len(sizes) == len(objects())
+    assert text < CODE_MOST
+    assert (data, bss) == (0, 0)  # no globals that change
+
+
+def test_it_allocates_nothing_and_prints_nothing() -> None:
+    names = subprocess.run(["nm", "-u", *objects()], capture_output=True, text=True, check=True).stdout
+    wanted = set(re.findall(r" U (\w+)", names))
+    foreign = {name for name in wanted if not name.startswith("kr_")}
+    assert foreign <= {"memcpy", "memmove", "memset", "memcmp", "strlen", "_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"}
+
+
+def test_its_memory_is_small(library: ctypes.CDLL) -> None:
+    """The struct, and the deepest stack with and without the library of cryptography, on a stack that was painted."""
+    deepest = {}
+    for stubbed in (True, False):
+        box = CBox(library, fuzz_boxes.own_key(), stubbed=stubbed)
+        for seed in fuzz_boxes.seeds():
+            box.load(seed.state, seed.tick)
+            depth = box.stack(seed.link, seed.message, seed.tick)
+            deepest[stubbed] = max(depth, deepest.get(stubbed, 0))
+    state: int = library.kr_test_box_size()
+    assert 1_000 < deepest[True] < deepest[False]
+    assert state + deepest[False] < RAM_MOST
+
+
+def test_the_example_of_its_readme_compiles(tmp_path: Path) -> None:
+    example = re.search(r"^```c\n(.*?)^```$", (c_box.SOURCES / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert example
+    path = tmp_path / "example.c"
+    path.write_text(example[1])
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    include = [f"-I{c_box.SOURCES / name}" for name in ("include", "ports")]
+    done = subprocess.run([c_box.compiler(), *flags, *include, str(path)], capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+
+
+def test_each_file_is_short() -> None:
+    sources = list(c_box.SOURCES.rglob("*.[ch]"))
+    assert len(sources) > 20
+    assert [path.name for path in sources if len(path.read_text().splitlines()) > 300] == []
+
+
+def test_its_benchmark_runs() -> None:
+    """What it says is for docs/performance.md."""
+    program = c_box.directory() / "bench"
+    c_box.make(c_box.directory(), str(program))
+    said = subprocess.run([program, "5"], capture_output=True, text=True, check=True).stdout
+    assert re.search(r"new key +[\d.]+ ms.*\n.*known key +[\d.]+ ms", said)

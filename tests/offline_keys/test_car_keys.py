@@ -1,0 +1,191 @@
+"""The keys of a car that are out there: `opensUntil` is the formula of docs/keys.md, to the second."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from keyrack.api.permissions import Role
+from keyrack.offline_keys import cose
+from keyrack.offline_keys.message_fields import KEY
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from tests.auth.group_scope import limited, put
+from tests.cli.test_operator_commands import Operator
+from tests.offline_keys.inspection import Logbook, changed, clock, is_revoked, listed, one_key, text
+from tests.offline_keys.offline_world import DAY, Firmware, Phone, driver, garage
+from tests.support.people import JOIN, Person, Town, done, refused
+
+__all__ = ["clock"]
+NO_CAR = "Unable to find a car for the given carId which is assigned to the given customerId."
+TOLERANCE = 300
+
+
+@dataclass
+class Keyed:
+    car: int
+    box: Firmware
+    kim: Phone
+    assignment: int
+    key: bytes
+
+
+@pytest.fixture
+def keyed(alice: Person) -> Keyed:
+    car, box = garage(alice)
+    kim = driver(alice)
+    assignment = alice.assignment(car, kim.user)
+    return Keyed(car, box, kim, assignment, one_key(kim, box))
+
+
+@pytest.fixture(scope="module")
+def operator(dsn: str) -> Operator:
+    return Operator(dsn)
+
+
+def shown(person: Person, car: int) -> dict[str, Any]:
+    (row,) = person.get(f"/cars/{car}/keys").json()
+    return row
+
+
+def seconds(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()
+
+
+def test_a_key_that_is_out_there(alice: Person, keyed: Keyed) -> None:
+    claims = cose.read(keyed.key, KEY).claims
+    row = shown(alice, keyed.car)
+    assert row | dict.fromkeys(("issued", "begins", "expires", "opensUntil"), 0) == {
+        "id": str(UUID(bytes=claims["cti"])), "assignmentId": keyed.assignment, "userId": keyed.kim.user,
+        "deviceId": keyed.kim.id, "deviceName": "Phone", "productId": keyed.box.product,
+        "epoch": int(claims["aud"].split(":")[2]),
+        "issued": 0, "begins": 0, "expires": 0, "revoked": None, "isKnownToBox": False, "opensUntil": 0,
+    }  # fmt: skip
+    times = [seconds(row[name]) for name in ("issued", "begins", "expires", "opensUntil")]
+    assert times == [claims["iat"], claims["nbf"], claims["exp"], claims["exp"] + TOLERANCE]
+
+
+def test_a_revoked_key_opens_until_its_limit(carol: Person, operator: Operator) -> None:
+    car, box = garage(carol)
+    operator.value("keys", "policy", "--customer", carol.customer, "--limit", "2d")
+    kim = driver(carol)
+    assignment = carol.assignment(car, kim.user)
+    key = one_key(kim, box)
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    done(carol.delete(f"/users/{kim.user}/devices/{kim.id}"))
+    row = shown(carol, car)
+    revoked = seconds(row["revoked"])
+    assert row["isKnownToBox"] is False
+    assert seconds(row["opensUntil"]) == pytest.approx(revoked + 2 * DAY + TOLERANCE)
+    # What the box does is what is told, where its clock goes right
+    listed_at = box.challenge().listed
+    box.tick += int(revoked - box.challenge().time) + 1
+    box.tick += int(seconds(row["opensUntil"]) - box.challenge().time) - 2 * TOLERANCE
+    assert kim.open(box, key=key) is BoxRefusalCode.GOOD
+    box.tick += 2 * TOLERANCE
+    assert kim.open(box, key=key) is BoxRefusalCode.STALE
+    assert listed_at <= revoked
+    # The end of the key comes first where it is earlier
+    later = driver(carol)
+    carol.assignment(car, later.user, end=text(datetime.fromtimestamp(revoked + 3_600).astimezone()))
+    ended = one_key(later, box)
+    done(carol.delete(f"/users/{later.user}/devices/{later.id}"))
+    rows = {row["userId"]: row for row in carol.get(f"/cars/{car}/keys").json()}
+    until = cose.read(ended, KEY).claims["exp"] + TOLERANCE
+    assert seconds(rows[later.user]["opensUntil"]) == until
+    assert assignment == rows[kim.user]["assignmentId"]
+
+
+def test_a_box_that_has_the_list(alice: Person, keyed: Keyed) -> None:
+    lee = driver(alice)
+    alice.assignment(keyed.car, lee.user)
+    changed(alice, keyed.assignment, end="2026-01-02T00:00:00Z")
+    assert is_revoked(alice, keyed.key)
+    lee.fetch()
+    assert lee.visit(keyed.box) is BoxRefusalCode.GOOD
+    rows = {row["userId"]: row for row in alice.get(f"/cars/{keyed.car}/keys").json()}
+    assert rows[keyed.kim.user]["isKnownToBox"] is False, "nobody has heard of the box yet"
+    lee.home()
+    rows = {row["userId"]: row for row in alice.get(f"/cars/{keyed.car}/keys").json()}
+    held = listed(alice, keyed.box.product).claims["iat"]
+    assert rows[keyed.kim.user]["isKnownToBox"] is True
+    assert seconds(rows[keyed.kim.user]["opensUntil"]) == held
+    assert rows[lee.user]["isKnownToBox"] is False
+    assert keyed.kim.open(keyed.box, key=keyed.key) is BoxRefusalCode.REVOKED
+
+
+def test_a_list_from_before_that_is_ahead_of_the_clock(alice: Person, keyed: Keyed) -> None:
+    """Lists get ahead of the clock where much is revoked within a second: one from before a revocation is never taken
+    for one that shows it."""
+    phones = [driver(alice) for _ in range(4)]
+    for one in phones:
+        alice.assignment(keyed.car, one.user)
+        one.fetch()
+    before = [listed(alice, keyed.box.product)]
+    for one in phones[:3]:
+        done(one.call("DELETE", f"/sdk/devices/{one.id}"))
+        before.append(listed(alice, keyed.box.product))
+    assert keyed.box.carry(before[-1].raw) == 0
+    done(keyed.kim.call("DELETE", f"/sdk/devices/{keyed.kim.id}"))
+    lee = phones[3]
+    assert lee.open(keyed.box) is BoxRefusalCode.GOOD
+    lee.entries = keyed.box.fetch(1)
+    lee.home()
+    assert keyed.kim.open(keyed.box, key=keyed.key) is BoxRefusalCode.GOOD
+    rows = {row["userId"]: row for row in alice.get(f"/cars/{keyed.car}/keys").json()}
+    assert rows[keyed.kim.user]["isKnownToBox"] is False
+
+
+def test_who_may_see_them(alice: Person, bob: Person, town: Town, keyed: Keyed) -> None:
+    path = f"/cars/{keyed.car}/keys"
+    his, nobodys = bob.get(path), bob.get("/cars/2147483647/keys")
+    refused(his, 404, NO_CAR)
+    assert his.text == nobodys.text
+    dispatcher = town.person("dan", Role.DISPATCHER)
+    alice.sql.execute(JOIN, dispatcher.username, alice.customer, Role.DISPATCHER)
+    dispatcher.headers["Customer-ID"] = str(alice.customer)
+    assert len(dispatcher.get(path).json()) == 1
+    cars, users = alice.group(), alice.group()
+    put(alice, cars, "carId", keyed.car)
+    put(alice, users, "userId", keyed.kim.user)
+    assert len(limited(town, alice, "both", [cars, users]).get(path).json()) == 1
+    only = limited(town, alice, "cars", [cars]).get(path)
+    assert [row["userId"] for row in only.json()] in ([], [None], [0]), "a user beyond the limit is not named"
+    refused(limited(town, alice, "users", [users]).get(path), 404, NO_CAR)
+
+
+def test_they_are_a_list_like_others(alice: Person, keyed: Keyed) -> None:
+    path = f"/cars/{keyed.car}/keys"
+    assert (
+        len(alice.get(path, params={"$filter": "revoked eq null and opensUntil gt 2026-01-01T00:00:00Z"}).json()) == 1
+    )
+    assert alice.get(path, params={"$filter": "isKnownToBox eq true"}).json() == []
+    assert alice.get(path, params={"$filter": f"deviceId eq '{keyed.kim.id}'", "$select": "userId"}).json() == [
+        {"userId": keyed.kim.user}
+    ]
+    answer = alice.get(path, params={"$orderby": "opensUntil desc,issued", "$top": "1", "$count": "true"})
+    assert answer.headers["x-total-count"] == "1"
+    for query in (
+        "?$filter=token eq 'x'",
+        "?$select=token",
+        "?$orderby=place",
+        "?$filter=device_id eq 'x'",
+        "?$top=-1",
+    ):
+        assert alice.get(path + query).status_code == 400, query
+    again = alice.get(path, headers={"If-None-Match": alice.get(path).headers["etag"]})
+    assert again.status_code == 304
+
+
+def test_a_box_says_what_it_likes_of_its_list(alice: Person, keyed: Keyed) -> None:
+    """A box that was opened by force can say that it has a list of any time: no answer breaks on it."""
+    book = Logbook(keyed.box)
+    done(keyed.kim.call("DELETE", f"/sdk/devices/{keyed.kim.id}"))
+    lee = driver(alice)
+    for held in ((1, 1, 253_402_214_400), (1, (1 << 53) - 1, 1), (1, 1, (1 << 53) - 1)):
+        lee.entries = [book.entry(held=held)]
+        lee.home()
+        assert alice.get(f"/cars/{keyed.car}/keys").status_code == 200

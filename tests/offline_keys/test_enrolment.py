@@ -1,0 +1,227 @@
+"""Bringing a box and its customer's authority together, and who may."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from keyrack.api.permissions import Role
+from keyrack.offline_keys import cose, link_messages
+from keyrack.offline_keys.link_messages import Enrol, EnrolledMessage, Provision, TakenMessage
+from keyrack.offline_keys.message_fields import ENROLMENT, PROVISIONING, REGISTRATION
+from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from tests.auth.group_scope import limited, put
+from tests.offline_keys.inspection import Clock, clock
+from tests.offline_keys.offline_world import Firmware, b64, garage, raw
+from tests.support.people import JOIN, Person, Town, refused
+
+__all__ = ["clock"]
+NO_PRODUCT = "Unable to find a product for the given productId which is assigned to the given customerId."
+NO_BOX = "The product is no key box: it takes no keys."
+NOT_ENROLLED = "The box is not enrolled."
+NO_NONCE = "The enrolment names a nonce that was never given, was used, or is over."
+USED_KEY = "The box has had this key in an epoch that is over."
+WRONG = "Couldn't enrol box. No valid enrolment provided."
+NONCE = "The query parameter nonce is not valid. "
+
+
+def path(product: int, what: str = "enrolment") -> str:
+    return f"/boxes/{product}/{what}"
+
+
+def nonce_of(person: Person, product: int) -> bytes:
+    answer = person.post(path(product))
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["cache-control"] == "no-store"
+    return raw(answer.json()["nonce"])
+
+
+def enrolment(nonce: bytes, key: PrivateKey, signer: PrivateKey | None = None) -> dict[str, str]:
+    data = cose.sign(ENROLMENT, key.public.kid, {"cnf": key.public, "nonce": nonce}, (signer or key).sign)
+    return {"enrolment": b64(data)}
+
+
+@pytest.fixture
+def box(alice: Person) -> Firmware:
+    """One that nobody has enrolled yet."""
+    return Firmware(alice.box_in(alice.car()))
+
+
+def test_a_box_is_enrolled(alice: Person, box: Firmware) -> None:
+    refused(alice.get(path(box.product)), 404, NOT_ENROLLED)
+    refused(alice.get(path(box.product, "status")), 404, NOT_ENROLLED)
+    given = alice.post(path(box.product)).json()
+    lasts = datetime.fromisoformat(given["expires"]) - datetime.now(UTC)
+    assert 590 < lasts.total_seconds() <= 600
+    made = link_messages.read(box.say(link_messages.write(Enrol(raw(given["nonce"])))), EnrolledMessage)
+    told = alice.put(path(box.product), {"enrolment": b64(made.enrolment)})
+    assert told.json() == {
+        "productId": box.product, "epoch": told.json()["epoch"], "name": f"box:{box.product}:{told.json()['epoch']}",
+        "thumbprint": b64(box.key.public.thumbprint),
+    }  # fmt: skip
+    box.provision(alice)
+    assert box.challenge().name == told.json()["name"]
+    state = alice.get(path(box.product)).json()
+    assert {name: state[name] for name in told.json()} == told.json()
+    assert state["log"] == {"upTo": 0, "newest": 0, "givenUp": 0, "reports": []}
+
+
+def test_the_same_key_again_is_the_same_epoch(alice: Person, box: Firmware) -> None:
+    first = box.enrol(alice)
+    body = enrolment(os.urandom(16), box.key)
+    for _ in range(2):
+        again = alice.put(path(box.product), body)
+        assert (again.status_code, again.json()) == (200, first)
+    assert alice.sql.value("select count(*) from box_epoch where customer_id = $1 and product_id = $2",
+                           alice.customer, box.product) == 1  # fmt: skip
+
+
+def test_a_nonce_is_good_once_for_one_box_and_ten_minutes(alice: Person, box: Firmware, clock: Clock) -> None:
+    other = Firmware(alice.box_in(alice.car()))
+    key = PrivateKey.generate
+    refused(alice.put(path(box.product), enrolment(os.urandom(16), key())), 409, NO_NONCE)
+    theirs = nonce_of(alice, other.product)
+    refused(alice.put(path(box.product), enrolment(theirs, key())), 409, NO_NONCE)
+    old, new = nonce_of(alice, box.product), nonce_of(alice, box.product)
+    refused(alice.put(path(box.product), enrolment(old, key())), 409, NO_NONCE)
+    assert alice.put(path(box.product), enrolment(new, key())).status_code == 200
+    refused(alice.put(path(box.product), enrolment(new, key())), 409, NO_NONCE)
+    late, just = nonce_of(alice, box.product), nonce_of(alice, other.product)
+    clock.ahead = 602
+    refused(alice.put(path(box.product), enrolment(late, key())), 409, NO_NONCE)
+    clock.ahead = 590
+    assert alice.put(path(other.product), enrolment(just, key())).status_code == 200
+
+
+def test_a_key_of_before_is_no_key(alice: Person, box: Firmware) -> None:
+    epochs = [box.enrol(alice)["epoch"]]
+    first = box.key
+    box.key = PrivateKey.generate()
+    box.reset()
+    epochs.append(box.enrol(alice)["epoch"])
+    assert epochs == sorted(set(epochs))
+    nonce = nonce_of(alice, box.product)
+    refused(alice.put(path(box.product), enrolment(nonce, first)), 409, USED_KEY)
+    assert alice.put(path(box.product), enrolment(nonce, PrivateKey.generate())).status_code == 200, "it is still good"
+
+
+def test_what_is_no_enrolment(alice: Person, box: Firmware) -> None:
+    nonce, key = nonce_of(alice, box.product), PrivateKey.generate()
+    good = raw(enrolment(nonce, key)["enrolment"])
+    cases = {
+        "signature": enrolment(nonce, key, PrivateKey.generate())["enrolment"],
+        "encoding": b64(b"\xd2" + b"\x81" * 200),
+        "too-long": b64(bytes(401)),
+        "structure": b64(good[1:]),
+        "typ": b64(cose.sign(REGISTRATION, key.public.kid, {"sub": "x", "cnf": key.public}, key.sign)),
+    }
+    for code, text in cases.items():
+        refused(alice.put(path(box.product), {"enrolment": text}), 400, f"{WRONG} A box would say {code}.")
+    bodies: list[Any] = [{}, {"enrolment": None}, {"enrolment": 7}, {"enrolment": b64(good) + "="}, [], "x"]
+    for body in bodies:
+        assert alice.put(path(box.product), body).status_code == 400, body
+    answer = alice.put(path(box.product), content=good, headers={"Content-Type": "application/cbor"})
+    assert answer.status_code == 415
+    refused(alice.get(path(box.product)), 404, NOT_ENROLLED)
+
+
+def test_what_is_no_box(alice: Person, bob: Person) -> None:
+    unit = alice.box_in(alice.car(), "IQ")
+    body = enrolment(os.urandom(16), PrivateKey.generate())
+    hers = Firmware(alice.box_in(alice.car()))
+    hers.enrol(alice)
+    nonce = b64(bytes(16))
+    for method, what, json in (
+        ("POST", "enrolment", None), ("PUT", "enrolment", body), ("GET", "enrolment", None),
+        ("GET", f"provisioning?nonce={nonce}", None), ("GET", "status", None),
+    ):  # fmt: skip
+        refused(alice.call(method, path(unit, what), json), 409, NO_BOX)
+        there, nowhere = (bob.call(method, path(product, what), json) for product in (hers.product, 2_147_483_647))
+        refused(there, 404, NO_PRODUCT)
+        assert (there.text, there.headers["content-type"]) == (nowhere.text, nowhere.headers["content-type"])
+        assert alice.call(method, path(0, what), json).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("role", "reads", "writes"),
+    [(Role.TECHNICIAN, True, True), (Role.DISPATCHER, True, False), (Role.VIEWER, True, False),
+     (Role.AUDITOR, True, False), (Role.MANAGER, True, True)],
+)  # fmt: skip
+def test_who_may_enrol(alice: Person, town: Town, box: Firmware, role: Role, reads: bool, writes: bool) -> None:
+    box.enrol(alice)
+    somebody = town.person(f"some-{role}", role)
+    alice.sql.execute(JOIN, somebody.username, alice.customer, role)
+    somebody.headers["Customer-ID"] = str(alice.customer)
+    nonce = b64(box.challenge().nonce)
+    answers = [somebody.get(path(box.product, what)).status_code for what in ("enrolment", "status")]
+    assert answers == [200 if reads else 403] * 2
+    writing = [
+        somebody.post(path(box.product)), somebody.put(path(box.product), enrolment(bytes(16), box.key)),
+        somebody.get(path(box.product, f"provisioning?nonce={nonce}")),
+    ]  # fmt: skip
+    assert [one.status_code for one in writing] == [200 if writes else 403] * 3
+
+
+def test_who_is_limited_to_groups(alice: Person, town: Town, box: Firmware) -> None:
+    box.enrol(alice)
+    group, other = alice.group(), alice.group()
+    put(alice, group, "productId", box.product)
+    inside, outside = (limited(town, alice, name, [one]) for name, one in (("ina", group), ("ole", other)))
+    assert inside.get(path(box.product)).status_code == 200
+    assert inside.post(path(box.product)).status_code == 200
+    for method, what in (("GET", "enrolment"), ("GET", "status"), ("POST", "enrolment")):
+        refused(outside.call(method, path(box.product, what)), 404, NO_PRODUCT)
+
+
+def test_provisioning(alice: Person, box: Firmware) -> None:
+    for query, hint in (
+        ("", "It is missing."), ("?nonce=", "It has 16 bytes."), ("?nonce=" + "A" * 43, "It has 16 bytes."),
+        ("?nonce=" + "A" * 21 + "B", "It is base64url (RFC 4648, section 5) without padding."),
+        ("?nonce=" + "A" * 22 + "&nonce=" + "A" * 22, "It is given more than once."),
+    ):  # fmt: skip
+        refused(alice.get(path(box.product, f"provisioning{query}")), 400, NONCE + hint)
+    refused(alice.get(path(box.product, "provisioning?nonce=" + "A" * 22)), 404, NOT_ENROLLED)
+    nonce = nonce_of(alice, box.product)
+    made = link_messages.read(box.say(link_messages.write(Enrol(nonce))), EnrolledMessage)
+    alice.put(path(box.product), {"enrolment": b64(made.enrolment)})
+    other = alice.get(path(box.product, "provisioning?nonce=" + "A" * 22)).json()
+    messages = [raw(other[name]) for name in ("provisioning", "keySet", "statusList")]
+    assert cose.read(messages[0], PROVISIONING).claims["nonce"] == bytes(16)
+    box.challenge()
+    assert link_messages.read(box.say(link_messages.write(Provision(*messages))), TakenMessage).refused == 1
+    assert box.code is BoxRefusalCode.NONCE
+    box.provision(alice)
+    box.tick += 3_600
+    before = box.challenge().time
+    box.provision(alice)
+    assert box.challenge().time < before, "the same call sets its clock"
+
+
+def test_an_enrolled_box_goes_to_nobody_else(alice: Person, bob: Person) -> None:
+    car, box = garage(alice)
+    his = Firmware(bob.box_in(bob.car()), key=box.key)
+    his.enrol(bob)
+    nonce = b64(box.challenge().nonce)
+    told = bob.get(path(his.product, f"provisioning?nonce={nonce}")).json()
+    messages = [raw(told[name]) for name in ("provisioning", "keySet", "statusList")]
+    assert link_messages.read(box.say(link_messages.write(Provision(*messages))), TakenMessage).refused == 1
+    assert box.code is BoxRefusalCode.NOT_NOW
+    assert box.challenge().name.startswith(f"box:{box.product}:")
+    assert alice.get(f"/cars/{car}/keys").json() == []
+
+
+def test_sent_again_with_its_key(alice: Person, box: Firmware) -> None:
+    """`Idempotency-Key` of an enrolment: the same answer, though the nonce is used by then."""
+    body = enrolment(nonce_of(alice, box.product), PrivateKey.generate())
+    first, again = (alice.put(path(box.product), body, headers={"Idempotency-Key": "enrol-1"}) for _ in range(2))
+    assert (first.status_code, first.json()) == (again.status_code, again.json())
+    for method, what in (("PUT", "enrolment"), ("POST", "enrolment")):
+        answer = alice.call(method, path(box.product, what), body if method == "PUT" else None,
+                            headers={"If-Match": '"abc"'})  # fmt: skip
+        refused(answer, 412, "There is nothing here that If-Match could be compared with.")
+    answer = alice.put(path(box.product), body, headers={"Prefer": "return=representation"})
+    assert (answer.status_code, answer.json()) == (200, first.json())

@@ -1,0 +1,195 @@
+"""How many keys there are: of a phone, of an assignment, of a list; and when a place in a list is free again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from keyrack.core.settings import Settings
+from keyrack.offline_keys import status_list_slots
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from tests.offline_keys.inspection import Clock, changed, claims_of, clock, is_revoked, one_key, tended, text
+from tests.offline_keys.inspection import places as places_of
+from tests.offline_keys.offline_world import DAY, Firmware, Phone, b64, driver, garage, raw
+from tests.support.people import Person, done, refused
+from tests.support.servers import RunningServer
+
+__all__ = ["clock"]
+WEEK = 7 * DAY
+
+
+@pytest.fixture(scope="module")
+def small(dsn: str, settings: Settings) -> Iterator[RunningServer]:
+    """A server with low bounds."""
+    low = settings.model_copy(update={"sdk_keys": 3, "keys_per_assignment": 4})
+    with RunningServer(low, dsn, worker=False) as running:
+        yield running
+
+
+def at(person: Person, server: RunningServer) -> Person:
+    """The person, calling that server."""
+    return replace(person, client=person.client.__class__(base_url=server.url + "/v3", timeout=60))
+
+
+def test_a_phone_is_told_so_many_keys(alice: Person, small: RunningServer) -> None:
+    kim = Phone(at(alice, small), alice.user())
+    kim.sign_in()
+    kim.register()
+    made = [garage(alice) for _ in range(2)]
+    for car, _ in made * 2:
+        alice.assignment(car, kim.user)
+    held = kim.fetch()
+    assert (len(held["keys"]), held["isComplete"], held["withheld"]) == (3, False, [])
+    assert {one["productId"] for one in held["boxes"]} == {one["productId"] for one in held["keys"]}
+    assert kim.fetch() == held
+    assert alice.sql.value("select count(*) from box_key where customer_id = $1 and user_id = $2",
+                           alice.customer, kim.user) == 3  # fmt: skip
+
+
+def test_an_assignment_has_so_many_keys(alice: Person, small: RunningServer) -> None:
+    car, _ = garage(alice)
+    kim = Phone(at(alice, small), alice.user())
+    kim.sign_in()
+    assignment = alice.assignment(car, kim.user)
+    phones = [replace(kim, key=Phone(alice, 0).key) for _ in range(5)]
+    for one in phones:
+        one.register()
+    for one in phones[:4]:
+        assert one.fetch()["withheld"] == []
+    held = phones[4].fetch()
+    assert held["keys"] == []
+    assert held["withheld"] == [{"assignmentId": assignment, "reason": "too-many-keys"}]
+    # Whoever gives a phone up makes no room: what it has may open until it is over
+    done(phones[0].call("DELETE", f"/sdk/devices/{phones[0].id}"))
+    assert phones[4].fetch()["withheld"] == held["withheld"]
+    alice.sql.execute("update box_key set is_placed = false where customer_id = $1 and device_id = $2",
+                      alice.customer, phones[0].key.public.thumbprint)  # fmt: skip
+    assert len(phones[4].fetch()["keys"]) == 1
+    # A key that is due stays for as long as there is no other
+    alice.sql.execute("update box_key set issued_at = issued_at - interval '4 days' where customer_id = $1"
+                      " and device_id = $2", alice.customer, phones[1].key.public.thumbprint)  # fmt: skip
+    held = phones[1].fetch()
+    assert (len(held["keys"]), [one["reason"] for one in held["withheld"]]) == (1, ["too-many-keys"])
+
+
+FILL = """
+insert into box_key (customer_id, key_id, product_id, epoch, generation, place, assignment_id, car_id, user_id,
+  device_id, issuing_key_id, rights, freshness, lifetime, issued_at, begins_at, expires_at, token)
+select k.customer_id, gen_random_uuid(), k.product_id, k.epoch, $3, i, 0, k.car_id, k.user_id, '\\x00'::bytea,
+  k.issuing_key_id, k.rights, k.freshness, k.lifetime, k.issued_at, k.begins_at, k.expires_at, ''::bytea
+from (select * from box_key where customer_id = $1 and product_id = $2 limit 1) k, generate_series($4::integer, 2047) i
+where not exists (select from box_key b where b.customer_id = k.customer_id and b.product_id = k.product_id
+  and b.epoch = k.epoch and b.generation = $3 and b.place = i and b.is_placed)
+"""
+
+
+def fill(person: Person, box: Firmware, generation: int, first: int) -> None:
+    """Take all places of a list from one on, without a word in the log of changes."""
+    person.sql.execute("set session_replication_role to replica")
+    person.sql.execute(FILL, person.customer, box.product, generation, first)
+    person.sql.execute("reset session_replication_role")
+
+
+def test_a_list_that_is_full(alice: Person) -> None:
+    car, box = garage(alice)
+    kim, lee, max_, ina = (driver(alice) for _ in range(4))
+    for one in (kim, lee, max_, ina):
+        alice.assignment(car, one.user)
+    first = one_key(kim, box)
+    assert places_of(first) == [(1, 0)]
+    fill(alice, box, 1, 2)
+    assert places_of(one_key(lee, box)) == [(1, 1)]
+    second = one_key(max_, box)
+    assert places_of(second) == [(2, 0)]
+    held = max_.fetch()
+    (carried,) = held["boxes"]
+    assert [one["generation"] for one in carried["statusLists"]] == [2], "its key stands there"
+    (carried,) = kim.fetch()["boxes"]
+    assert [one["generation"] for one in carried["statusLists"]] == [1, 2], "the box has to have both"
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    assert max_.visit(box) is BoxRefusalCode.GOOD
+    assert max_.open(box) is BoxRefusalCode.GOOD
+    assert kim.open(box) is BoxRefusalCode.GOOD
+    fill(alice, box, 2, 1)
+    held = ina.fetch()
+    assert (held["keys"], [one["reason"] for one in held["withheld"]]) == ([], ["status-list-full"])
+    # The older one is free again as soon as its last key is over: then a third list begins
+    alice.sql.execute("update box_key set is_placed = false where customer_id = $1 and product_id = $2"
+                      " and generation = 1", alice.customer, box.product)  # fmt: skip
+    third = one_key(ina, box)
+    assert places_of(third) == [(3, 0)]
+    assert ina.visit(box) is BoxRefusalCode.GOOD
+    assert max_.visit(box) is BoxRefusalCode.GOOD
+
+
+def test_a_place_is_given_back_when_nothing_opens_by_it(
+    alice: Person, clock: Clock, dsn: str, settings: Settings
+) -> None:
+    car, box = garage(alice)
+    kim, lee = driver(alice), driver(alice)
+    assignment = alice.assignment(car, kim.user, end=text(datetime.now(UTC) + timedelta(hours=1)))
+    first = one_key(kim, box)
+    changed(alice, assignment, end=text(datetime.now(UTC) + timedelta(minutes=1)))
+    assert is_revoked(alice, first)
+    alice.assignment(car, lee.user)
+    placed = "select is_placed from box_key where customer_id = $1 and key_id = $2::uuid"
+    id = claims_of(first)["cti"].hex()
+    for ahead, stays in ((0, True), (WEEK + 3_590, True), (WEEK + 3_660, False)):
+        clock.ahead = ahead
+        tended(dsn, settings, status_list_slots.recycle_slots)
+        assert alice.sql.value(placed, alice.customer, id) is stays, ahead
+    clock.ahead = 0
+    second = one_key(lee, box)
+    assert places_of(second) == places_of(first)
+    assert not is_revoked(alice, second)
+    assert lee.visit(box) is BoxRefusalCode.GOOD
+
+
+def test_old_keys_are_forgotten(alice: Person, clock: Clock, dsn: str, settings: Settings) -> None:
+    car, box = garage(alice)
+    kim = driver(alice)
+    alice.assignment(car, kim.user)
+    one_key(kim, box)
+    count = "select count(*) from box_key where customer_id = $1 and user_id = $2"
+    for days, left in ((399, 1), (401, 0)):
+        clock.ahead = days * DAY
+        tended(dsn, settings, status_list_slots.recycle_slots)
+        assert alice.sql.value(count, alice.customer, kim.user) == left
+
+
+def test_the_time_for_a_box(alice: Person, bob: Person) -> None:
+    car, box = garage(alice)
+    kim, lee = driver(alice), driver(alice)
+    alice.assignment(car, kim.user)
+    kim.fetch()
+    name = box.challenge().name
+    body = {"box": name, "nonce": "A" * 21 + "A"}
+    assert kim.call("POST", "/sdk/time", body).status_code == 200
+    no_keys = "The user has no key of this box that is in force."
+    refused(lee.call("POST", "/sdk/time", body), 404, no_keys)
+    refused(driver(bob).call("POST", "/sdk/time", body), 404, no_keys)
+    for other in (f"box:{box.product}:2", "box:1:1", "x", "box:%:1", "box:1' or '1'='1:1"):
+        refused(kim.call("POST", "/sdk/time", body | {"box": other}), 404, no_keys)
+    for member, values in {
+        "box": ["", "ä", "x" * 41, None, 1],
+        "nonce": ["", "AA", "A" * 43, "A" * 21 + "B", None],
+    }.items():
+        for value in values:
+            answer = kim.call("POST", "/sdk/time", body | {member: value})
+            assert answer.status_code == 400, answer.text
+            assert answer.text.startswith(f"Couldn't tell the time. No valid {member} provided."), answer.text
+
+
+def test_the_clock_of_a_box_is_set(alice: Person) -> None:
+    car, box = garage(alice)
+    kim = driver(alice)
+    alice.assignment(car, kim.user)
+    kim.fetch()
+    asked = box.challenge()
+    answer = kim.call("POST", "/sdk/time", {"box": asked.name, "nonce": b64(asked.nonce)})
+    assert answer.headers["cache-control"] == "no-store"
+    assert box.carry(raw(answer.json()["time"])) == 0
+    assert box.challenge().certain == 1

@@ -1,0 +1,120 @@
+"""In charge of the vectors: the file is what the generator makes, the reference box does what it says, and each refused
+message becomes a good one by mending the one thing that it says."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+from typing import Any
+
+import pytest
+
+from keyrack.offline_keys import cose
+from keyrack.offline_keys.cbor import Malformed, decode, encode
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from tests.offline_keys.vectors import vector_file
+from tests.offline_keys.vectors.message_recipes import MESSAGES, Json, changed, message, spliced
+
+INPUT = ("state", "set", "tick", "link", "random")
+
+
+@functools.cache
+def file() -> Json:
+    return json.loads(vector_file.PATH.read_text())
+
+
+def groups() -> dict[str, Any]:
+    return {group["type"]: group for group in file()["testGroups"]}
+
+
+def vectors_of(kind: str) -> list[Json]:
+    return groups()[kind]["tests"]
+
+
+def numbered(kind: str) -> dict[int, Json]:
+    return {test["tcId"]: test for test in vectors_of(kind)}
+
+
+def name(test: Json) -> str:
+    return f"{test['tcId']} {test['comment']}"
+
+
+def test_the_file_is_what_the_generator_makes() -> None:
+    assert vector_file.PATH.read_text() == vector_file.text(), "python -m tests.offline_keys.vectors.vector_file"
+
+
+@pytest.mark.parametrize("test", vectors_of("Box"), ids=name)
+def test_the_box_does_what_it_says(test: Json) -> None:
+    outcome, changes = vector_file.hear(test, bytes.fromhex(test["message"]), groups()["Box"]["states"])
+    assert (int(outcome.code), int(outcome.effect), outcome.reply.hex()) == (
+        test["code"],
+        test["effect"],
+        test["reply"],
+    )
+    assert json.loads(json.dumps(changes)) == test["changes"]
+    assert (test["result"] == "valid") is (outcome.code is BoxRefusalCode.GOOD)
+
+
+@pytest.mark.parametrize("test", vectors_of("Box"), ids=name)
+def test_what_is_refused_is_one_thing_away_from_what_is_good(test: Json) -> None:
+    """The recipe of a good one makes its message; that of a refused one is the good one's, but for the change."""
+    good = numbered("Box")[test.get("mends", test["tcId"])]
+    assert good["result"] == "valid"
+    given: Json = {each: good[each] for each in (*INPUT, "recipe")}
+    if "mends" in test:
+        given = changed(given, test["change"])
+    assert {each: given[each] for each in INPUT} == {each: test[each] for each in INPUT}
+    built, _, _ = vector_file.run(given, groups()["Box"]["states"])
+    assert built.message.hex() == test["message"]
+    assert {part: signed.hex() for part, signed in built.signed.items()} == test["toBeSigned"]
+
+
+@pytest.mark.parametrize("test", vectors_of("Reading"), ids=name)
+def test_messages_are_read(test: Json) -> None:
+    good = numbered("Reading")[test.get("mends", test["tcId"])]
+    assert good["result"] == "valid"
+    recipe = good["recipe"] if "mends" not in test else changed(good["recipe"], test["change"])
+    data, signed = message(recipe)
+    assert (data.hex(), signed.hex()) == (test["message"], test["toBeSigned"])
+    try:
+        cose.read(data, MESSAGES[test["expects"]])
+        code = BoxRefusalCode.GOOD
+    except cose.MessageRefused as refused:
+        code = refused.code
+    assert code == test["code"]
+
+
+@pytest.mark.parametrize("test", vectors_of("Encoding"), ids=name)
+def test_items_are_decoded(test: Json) -> None:
+    data = bytes.fromhex(test["item"])
+    if "mends" not in test:
+        assert encode(decode(data)) == data
+        return
+    good = numbered("Encoding")[test["mends"]]
+    assert good["result"] == "valid"
+    assert spliced(bytes.fromhex(good["item"]), test["change"]) == data
+    with pytest.raises(Malformed):
+        decode(data)
+
+
+def test_each_code_has_a_refused_message_and_each_flag_a_description() -> None:
+    tests = list(itertools.chain.from_iterable(group["tests"] for group in file()["testGroups"]))
+    assert len(tests) == file()["numberOfTests"]
+    assert {test.get("code", 0) for test in tests} == set(BoxRefusalCode) - {BoxRefusalCode.REFUSED}
+    assert {test.get("wireCode") for test in tests} >= {
+        BoxRefusalCode.GOOD,
+        BoxRefusalCode.REFUSED,
+        BoxRefusalCode.REVOKED,
+        BoxRefusalCode.STALE,
+    }
+    assert {flag for test in tests for flag in test["flags"]} == set(file()["notes"]) == set(vector_file.FLAGS)
+
+
+def test_before_possession_is_proven_the_wire_says_one_thing() -> None:
+    entries = [test for test in vectors_of("Box") if test["result"] == "invalid" and test["wireCode"] != 1]
+    assert entries
+    for test in entries:
+        links = test["changes"]["links"]
+        assert links[test["link"]]["proven"] == 1, test["comment"]
+        assert test["wireCode"] == test["code"]

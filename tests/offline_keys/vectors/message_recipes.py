@@ -1,0 +1,133 @@
+"""In charge of messages by recipe: what a vector says in JSON, as the bytes that a box gets.
+
+What follows from something else is not said: an answer has the live nonce of the link that it answers, the hash of its
+challenge and that of the key; a time and a provisioning have the nonce. A null takes a claim away.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from typing import Any
+
+from keyrack.offline_keys import cose, status_list_bits
+from keyrack.offline_keys.cbor import Tagged, encode
+from keyrack.offline_keys.message_fields import (
+    ANSWER,
+    ENROLMENT,
+    ENTRY,
+    KEY,
+    KEY_SET,
+    PROVISIONING,
+    RECEIPT,
+    REGISTRATION,
+    STATUS_LIST,
+    TIME,
+    Status,
+)  # fmt: skip
+from tests.offline_keys.fixed_keys import high, public, signer
+
+Json = dict[str, Any]
+
+MESSAGES = {
+    message.name: message
+    for message in (ANSWER, ENROLMENT, ENTRY, KEY, KEY_SET, PROVISIONING, RECEIPT, REGISTRATION, STATUS_LIST, TIME)
+}
+OCTETS = {"cti", "nonce", "key", "challenge", "box", "previous", "device"}
+NUMBERS = {"hello": 1, "carry": 3, "open": 5, "fetch": 7, "enrol": 9, "provision": 11}
+PARTS = {
+    "carry": ("artefact",),
+    "open": ("key", "answer"),
+    "provision": ("provisioning", "keyset", "list"),
+}
+
+
+class Built:
+    """A message, and what was signed in it: by the names of its parts."""
+
+    def __init__(self, recipe: Json, links: list[Json]) -> None:
+        self.signed: dict[str, bytes] = {}
+        self.parts: dict[str, bytes] = {}
+        live = links[recipe.get("answers", 0)]
+        for name in PARTS.get(recipe["say"], ()):
+            part = copy.deepcopy(recipe[name])
+            follows = {"nonce": live["nonce"], "challenge": live["challenge"]}
+            if name == "answer":
+                follows["key"] = hashlib.sha256(self.parts["key"]).hexdigest()
+            own = {member.name for member in MESSAGES[part["message"]].members}
+            part["claims"] = {each: value for each, value in follows.items() if each in own} | part["claims"]
+            self.parts[name], self.signed[name] = message(part)
+        values = {"hello": [1], "fetch": [recipe.get("from")], "enrol": [bytes.fromhex(recipe.get("nonce", ""))]}
+        item = [NUMBERS[recipe["say"]], *values.get(recipe["say"], self.parts.values())]
+        self.message = spliced(encode(item), recipe.get("splice"))
+
+
+def message(recipe: Json) -> tuple[bytes, bytes]:
+    """A signed message, and what was signed."""
+    kind = MESSAGES[recipe["message"]]
+    by = recipe["signer"]
+    kid = bytes.fromhex(recipe["kid"]) if "kid" in recipe else public(by).kid
+    header = {cose.ALG: recipe.get("alg", cose.ES256), cose.KID: kid, cose.TYP: recipe.get("typ", kind.typ)}
+    protected = spliced(encode(header), recipe.get("protected"))
+    given = {name: value for name, value in recipe["claims"].items() if value is not None}
+    claims = {
+        member.key: member.form.write(claim(member.name, given[member.name]))
+        for member in kind.members
+        if member.name in given
+    }
+    payload = spliced(encode(claims), recipe.get("payload"))
+    signed = cose.to_be_signed(protected, payload)
+    signature = _signature(signer(by).sign(signed), recipe.get("signature"))
+    return spliced(encode(Tagged([protected, {}, payload, signature])), recipe.get("whole")), signed
+
+
+def claim(name: str, value: Any) -> Any:
+    """A claim as Python has it, of what JSON has."""
+    if name in OCTETS:
+        return bytes.fromhex(value)
+    if name in ("cnf", "root"):
+        return public(value)
+    if name == "keys":
+        return [public(each) for each in value]
+    if name == "status":
+        return Status(value["idx"], value["uri"])
+    if name == "status_list":
+        return bytes.fromhex(value["lst"]) if "lst" in value else status_list_bits.pack(bits(value["revoked"]))
+    if name == "upto":
+        return value[0], bytes.fromhex(value[1])
+    return value
+
+
+def bits(revoked: list[int], size: int = status_list_bits.BYTES) -> bytes:
+    made = bytearray(size)
+    for index in revoked:
+        made[index // 8] |= 1 << index % 8
+    return bytes(made)
+
+
+def spliced(data: bytes, splice: Json | None) -> bytes:
+    """With other bytes in place of these, which are there once; or with more at the end."""
+    if splice is None:
+        return data
+    if "append" in splice:
+        return data + bytes.fromhex(splice["append"])
+    old, new = bytes.fromhex(splice["replace"]), bytes.fromhex(splice["by"])
+    assert data.count(old) == 1, f"{old.hex()} is there {data.count(old)} times in {data.hex()}"
+    return data.replace(old, new)
+
+
+def changed(vector: Json, change: Json) -> Json:
+    """A vector's input with one thing changed."""
+    other = copy.deepcopy(vector)
+    *way, last = change["path"]
+    place = other
+    for step in way:
+        place = place[step]
+    place[last] = change["value"]
+    return other
+
+
+def _signature(made: bytes, how: str | None) -> bytes:
+    if how is None:
+        return made
+    return high(made) if how == "high" else bytes.fromhex(how)

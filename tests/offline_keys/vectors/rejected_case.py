@@ -1,0 +1,35 @@
+"""In charge of refused messages among the vectors: each is one thing away from a good one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from tests.offline_keys.vectors.message_recipes import Json
+
+
+class Bad(NamedTuple):
+    mends: str  # the good one
+    comment: str
+    flags: tuple[str, ...]
+    code: BoxRefusalCode
+    change: Json
+
+
+def bad(mends: str, path: str, value: Any, code: BoxRefusalCode, flags: str, comment: str) -> Bad:
+    """The good one with this value at this place of its input."""
+    return Bad(mends, comment, tuple(flags.split()), code, {"path": path.split("/"), "value": value})
+
+
+def several(mends: str, path: str, *rows: tuple[Any, BoxRefusalCode, str, str]) -> Iterator[Bad]:
+    """Of one good message, at one place: value, code, flags and comment of each."""
+    yield from (bad(mends, path, *row) for row in rows)
+
+
+def instead(old: str, new: str) -> Json:
+    return {"replace": old, "by": new}
+
+
+def more(data: str) -> Json:
+    return {"append": data}

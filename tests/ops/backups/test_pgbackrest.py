@@ -1,0 +1,133 @@
+"""A server of one's own, backed up with Debian's pgBackRest as docs/operating.md says; a restore, what follows it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import shutil
+import subprocess
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from keyrack.db import schema_version
+from keyrack.ops.backups.post_restore import JUMP, LONG_JUMP
+from tests.ops.backups.instance import House, new_house
+from tests.ops.backups.test_docs import block
+from tests.support.servers import eventually
+
+BIN = Path("/usr/lib/postgresql/15/bin")
+HEAD = "BIN=/usr/lib/postgresql/15/bin DATA=/var/lib/postgresql/15/main SOCKETS=/var/run/postgresql\n"
+PLACES = "CONF=/etc/pgbackrest.conf REPO=/var/lib/pgbackrest\n"
+TIME = "TIME='2026-11-22 09:59:59+00'"
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("pgbackrest") is None, reason="no pgbackrest"),
+    pytest.mark.skipif(not BIN.exists(), reason="no PostgreSQL 15 of the system"),
+]
+
+
+class Cluster:
+    """A PostgreSQL as Debian's, of a user that is not root."""
+
+    def __init__(self, house: House) -> None:
+        self.base = house.base / "own"
+        self.base.mkdir()
+        self.as_user: list[str] = []
+        if os.geteuid() == 0:
+            shutil.chown(self.base, "postgres")
+            self.as_user = ["runuser", "-u", "postgres", "--"]
+        self.places = (
+            f"BIN={BIN} DATA={self.base}/main SOCKETS={self.base}\n"
+            f"CONF={self.base}/pgbackrest.conf REPO={self.base}/repository\n"
+        )
+        self.dsn = f"postgresql://{self.user}@/keyrack?host={self.base}&port=5432"
+
+    @property
+    def user(self) -> str:
+        return "postgres" if self.as_user else pwd.getpwuid(os.geteuid()).pw_name
+
+    def shell(self, script: str) -> str:
+        done = subprocess.run(
+            [*self.as_user, "bash", "-euo", "pipefail", "-c", self.places + script],
+            cwd=self.base,
+            env={"PATH": os.environ["PATH"], "TMPDIR": str(self.base), "LC_ALL": "C"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def sql(self, statement: str) -> Any:
+        async def ask() -> Any:
+            connection = await asyncpg.connect(self.dsn)
+            try:
+                return await connection.fetchval(statement)
+            finally:
+                await connection.close()
+
+        return asyncio.run(ask())
+
+
+@pytest.fixture
+def cluster() -> Iterator[tuple[House, Cluster]]:
+    if os.geteuid() == 0 and "postgres" not in {entry.pw_name for entry in pwd.getpwall()}:
+        pytest.skip("pgBackRest is for a user that is not root, and there is no user postgres")
+    with new_house() as house:
+        cluster = Cluster(house)
+        cluster.shell(
+            "$BIN/initdb -D $DATA -A trust -E UTF8 --no-locale --no-sync > init.log\n"
+            "echo \"listen_addresses = ''\nunix_socket_directories = '$SOCKETS'\nfsync = off\" "
+            ">> $DATA/postgresql.conf\n"
+            "$BIN/pg_ctl -D $DATA -w -l $DATA/log start > /dev/null\n"
+            "$BIN/createdb -h $SOCKETS keyrack"
+        )
+        try:
+            yield house, cluster
+        finally:
+            cluster.shell("$BIN/pg_ctl -D $DATA -w -m immediate stop > /dev/null")
+
+
+def lines(name: str, time: datetime | None = None) -> str:
+    """The block of the page, with the places and the time of the test."""
+    script = block(name)
+    if name == "pgbackrest":
+        assert script.startswith(HEAD + PLACES)
+        return script.removeprefix(HEAD + PLACES)
+    if time is not None and TIME in script:
+        return script.replace(TIME, f"TIME='{time.isoformat(sep=' ')}'")
+    return script if time is None else f"TIME='{time.isoformat(sep=' ')}'\n{script}"
+
+
+def test_backup_drill_and_restore_as_the_page_says(cluster: tuple[House, Cluster]) -> None:
+    """The lines of the page are given to Debian's programs; the database comes back to the moment, and goes on."""
+    house, own = cluster
+    asyncio.run(schema_version.migrate(own.dsn))
+    keyrack = {"KEYRACK_DATABASE_URL": own.dsn, "KEYRACK_BACKUP_DIRECTORY": ""}
+    house.json("customer", "add", "Example Fleet", **keyrack)
+    own.shell(lines("pgbackrest"))
+    own.shell("pgbackrest --config=$CONF --stanza=keyrack --type=full backup")
+    ended = own.sql("select date_trunc('second', clock_timestamp())")  # it counts in seconds
+    eventually(lambda: own.sql("select clock_timestamp()") > ended + timedelta(seconds=2), "the next second")
+    house.json("customer", "add", "Later Fleet", **keyrack)
+    moment = own.sql("select clock_timestamp()")
+    house.json("customer", "add", "A Mistake", **keyrack)
+    own.sql("drop table event cascade")
+    own.sql("select pg_switch_wal()")
+    counted = own.shell(lines("pgbackrest-drill", moment)).splitlines()
+    assert "2" in counted
+    assert not list(own.base.glob("tmp.*"))
+    own.shell(lines("pgbackrest-restore", moment))
+    settle = lines("pgbackrest-settle").partition("#")[0].split()
+    assert settle.pop(0) == "keyrack"
+    assert house.json(*settle, **keyrack) == {"masterKey": True, "notAdvanced": []}
+    assert [row["name"] for row in house.json("customer", "list", **keyrack)] == ["Example Fleet", "Later Fleet"]
+    assert own.sql("select min(last_id) from event_counter") == JUMP
+    assert own.sql("select min(applied) from customer_hold") == LONG_JUMP
+    assert house.json("customer", "add", "New Fleet", **keyrack)["id"] > JUMP

@@ -1,0 +1,233 @@
+"""Everything is lost, and comes back to the moment before the mistake; what a restore may not do, it says in words."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import shutil
+from datetime import timedelta
+from pathlib import Path
+
+from keyrack.db.embedded.server import EmbeddedServer
+from keyrack.ops.backups.post_restore import JUMP
+from tests.db.embedded.test_concurrent_commands import servers
+from tests.db.embedded.test_postgres import Nobody
+from tests.ops.backups.instance import Caller, House, new_house, written
+from tests.support.servers import eventually
+
+OLD = Path("/usr/lib/postgresql/15/bin")
+PERSON = {"emailAddress": "u@example.org", "userData": {"firstName": "U", "lastName": "U"}}
+
+
+def test_back_to_the_moment_before_a_table_was_dropped(house: House) -> None:
+    """The data directory is destroyed after a `drop table`; after `restore --to` everything is there that was then, the
+    API answers, and no number is handed out a second time."""
+    with house.serving() as url:
+        mo = Caller(url, house)
+        user = mo.call("PUT", "/users", PERSON)["id"]
+        first = mo.car("first")
+        events = [mo.event(first, user)]
+        second = mo.car("second", **{"Idempotency-Key": "before"})
+        events.append(mo.event(second, user))
+        moment = house.now()
+        lost = mo.car("lost", **{"Idempotency-Key": "after"})
+        events.append(mo.event(lost, user))
+        late = house.now()
+        house.sql("drop table event cascade")
+        assert house.json("backup", "verify")["upToNow"]
+    house.lose()
+    # Whoever starts Keyrack now does not find an empty one
+    assert house.refused("customer", "list") == (
+        f"There are no data in {house.state}/pgdata, but backups of them in {house.backups}. `keyrack backup restore` "
+        "brings them back. To begin with an empty database, set KEYRACK_BACKUP_DIRECTORY to another directory."
+    )
+    restored = house.json("backup", "restore", "--to", written(moment))
+    assert (restored["backup"], restored["timeline"], restored["masterKey"]) == (house.full["name"], 2, True)
+    assert (restored["kept"], restored["notAdvanced"]) == (None, [])
+    assert restored["reached"] <= written(moment)
+    with house.serving() as url:
+        assert mo.status("/cars", url) == 401  # everybody logs in again
+        again = Caller(url, house)
+        assert [car["id"] for car in again.call("GET", "/cars?$orderby=id")] == [first, second]
+        assert [event["id"] for event in again.call("GET", "/events?$orderby=id")] == events[:2]
+        assert again.car("second", **{"Idempotency-Key": "before"}) == second  # answered as before
+        anew = again.car("lost", **{"Idempotency-Key": "after"})  # what it did is undone, so it is done
+        assert anew > JUMP > lost
+        assert again.event(anew, user) == events[1] + JUMP + 1
+        told = house.run("backup", "list").stdout.splitlines()
+        assert told[-1] == "There is no full backup since the last restore: keyrack backup create"
+        newer = house.json("backup", "create")
+        assert newer["timeline"] == 2
+        assert house.run("backup", "list").stdout.splitlines()[-1].startswith("Archive: 00000002")
+        house.json("backup", "verify")
+        assert [row["timeline"] for row in house.json("backup", "list")["reaches"]] == [1, 2]
+        # The history that was left can still be had, by its number, while the other one goes on
+        drill = house.json("backup", "drill", "--timeline", 1, "--to", written(late))
+        assert (drill["backup"], drill["tables"]["car"], drill["tables"]["event"]) == (house.full["name"], 3, 3)
+    drill = house.json("backup", "drill")
+    assert (drill["backup"], drill["tables"]["car"], drill["masterKey"]) == (newer["name"], 3, True)
+    assert not (house.state / "drill").exists()
+    assert house.refused("backup", "drill", "--timeline", 1, newer["name"]) == (
+        f"The backup {newer['name']} is of timeline 2, which timeline 1 does not come from: a restore has left that "
+        "history before. To follow it nevertheless: --timeline 2."
+    )
+
+
+def test_what_is_not_archived_yet_comes_from_the_data_that_are_there(house: House) -> None:
+    """`--replace` keeps the data under another name, and what their log has beyond the archive is restored, too."""
+    archived = house.segments()
+    house.wal.chmod(0o500)
+    with house.running():
+        house.json("customer", "add", "Later Fleet")
+    house.wal.chmod(0o700)
+    assert house.segments() == archived
+    assert house.refused("backup", "restore") == (
+        f"There are data in {house.state}/pgdata already. Nothing was changed. --replace restores in their place and "
+        "keeps them under another name."
+    )
+    shown = house.json("backup", "restore", "--replace", "--dry-run")
+    assert shown["dryRun"] and house.full["name"] in shown["would"] and str(house.state) in next(iter(shown["goes"]))
+    assert house.refused("backup", "restore", "--replace").endswith("To do it, add --yes.")
+    restored = house.json("backup", "restore", "--replace", "--yes")
+    assert re.fullmatch(rf"{house.state}/pgdata\.before-\d{{8}}T\d{{6}}Z", restored["kept"])
+    assert (Path(restored["kept"]) / "PG_VERSION").exists()
+    assert [row["name"] for row in house.json("customer", "list")] == ["Example Fleet", "Later Fleet"]
+
+
+def test_a_restore_is_refused_in_words(house: House) -> None:
+    """In use, other times than can be reached, other versions, a log with a gap: the data stay as they are."""
+    with house.running():
+        assert house.refused("backup", "restore", "--replace", "--yes") == (
+            f"The database in {house.state}/pgdata is in use. Nothing was changed. Stop what uses it (`keyrack serve`, "
+            "`keyrack work` and other commands), then try again."
+        )
+    within = re.compile(r"Within reach: (20\S+Z) to (20\S+Z) \(timeline 1\)\.")
+    early = house.refused("backup", "restore", "--replace", "--yes", "--to", "2026-01-01")
+    before, _, after = early.partition(" Within")
+    assert before == "2026-01-01T00:00:00.000000Z lies before the first moment that can be reached."
+    assert within.fullmatch("Within" + after)
+    late = house.refused("backup", "restore", "--replace", "--yes", "--to", "2999-01-01")
+    before, _, after = late.partition(" Within")
+    assert before == "2999-01-01T00:00:00.000000Z lies after the last moment that can be reached."
+    assert within.fullmatch("Within" + after)
+    assert house.refused("backup", "restore", "20200101T000000Z", "--replace") == (
+        f"There is no backup 20200101T000000Z in {house.backups}: `keyrack backup list` names them."
+    )
+    if OLD.exists():
+        assert re.match(
+            rf"The backup {house.full['name']} was made by PostgreSQL \S+, but the programs here are PostgreSQL 15\S+\."
+            " Nothing was changed",
+            house.refused("backup", "restore", "--replace", "--yes", KEYRACK_POSTGRES_BIN=str(OLD)),
+        )
+    with house.running():
+        for name in ("Later Fleet", "Last Fleet"):
+            house.json("customer", "add", name)
+            house.json("backup", "verify")
+    newest = sorted(house.segments())[-2]
+    (house.wal / f"{newest}.gz").unlink()
+    shutil.rmtree(house.state / "pgdata")
+    assert re.fullmatch(
+        rf"The archived log has a gap: {newest} is missing\. From the backup {house.full['name']} it leads up to \S+Z, "
+        r"and no further: name a time up to that \(--to\), or a backup that was made after the gap\.",
+        house.refused("backup", "restore"),
+    )
+    assert f"The archived log has a fault: {newest} is missing." in house.refused("backup", "verify")
+    assert not (house.state / "pgdata").exists()
+
+
+def test_backups_of_another_database(house: House) -> None:
+    """They are neither restored over these data, nor added to by this server."""
+    with new_house() as neighbour:
+        with EmbeddedServer(neighbour.state):
+            pass
+        assert re.fullmatch(
+            rf"The backups in {house.backups} are of another database \(\d+\) than {neighbour.state}/pgdata \(\d+\)\. "
+            r"Nothing was changed\. If they are to take its place, move that directory away yourself\.",
+            neighbour.refused("backup", "restore", "--replace", "--yes", KEYRACK_BACKUP_DIRECTORY=str(house.backups)),
+        )
+        assert re.fullmatch(
+            rf"{house.backups} holds the backups of another database \(\d+; this one is \d+\)\. Set "
+            r"KEYRACK_BACKUP_DIRECTORY to a directory of this one's own\.",
+            neighbour.refused("customer", "list", KEYRACK_BACKUP_DIRECTORY=str(house.backups)),
+        )
+        assert (neighbour.state / "pgdata/PG_VERSION").exists()
+
+
+def test_on_another_machine_without_the_master_key(house: House) -> None:
+    """The backups are all that is needed, but for the key, which is not in them: who has not got it hears that."""
+    elsewhere = house.base / "elsewhere"
+    there = {"KEYRACK_STATE": str(elsewhere)}
+    drill = house.run("backup", "drill", **there)
+    assert drill.exit_code == 1
+    assert "The data can be restored, but not their secrets." in drill.stderr
+    done = house.run("backup", "restore", **there)
+    assert done.exit_code == 0, done.stderr
+    assert f"The master key is not in a backup, and {elsewhere}/master.key is missing" in done.stdout
+    shutil.copy(house.state / "master.key", elsewhere)
+    assert house.json("backup", "drill", **there)["masterKey"] is True
+    assert [row["name"] for row in house.json("customer", "list", **there)] == ["Example Fleet"]
+    eventually(lambda: not servers(elsewhere), "the end of the other database")
+
+
+def test_times_between_transactions_can_be_reached(house: House) -> None:
+    """A quiet hour is no error: nothing was written in it, so the data of its end are those of its beginning."""
+    with house.running():
+        house.json("customer", "add", "Later Fleet")
+        quiet = house.now() + timedelta(milliseconds=1)
+        eventually(lambda: house.now() > quiet, "the clock")
+        house.json("backup", "verify")
+    house.lose()
+    house.json("backup", "restore", "--to", written(quiet))
+    assert [row["name"] for row in house.json("customer", "list")] == ["Example Fleet", "Later Fleet"]
+
+
+# The command line, for a Python of the system
+AS_NOBODY = """
+import json, os, shutil, sys
+from typer.testing import CliRunner
+from keyrack.cli.main import application
+os.environ |= json.loads(sys.argv[1])
+for words in json.loads(sys.argv[2]):
+    if words == ["lose"]:
+        shutil.rmtree(os.environ["KEYRACK_STATE"] + "/pgdata")
+    else:
+        print(CliRunner().invoke(application(words[0]), words).output)
+"""
+
+
+def test_without_being_root(house: House, nobody: Nobody) -> None:
+    """A normal user backs up and restores what is that user's own, data and backups alike."""
+    for path in (house.base, *house.base.rglob("*")):
+        os.lchown(path, nobody.uid, -1)
+    commands = (("backup", "create"), ("lose",), ("backup", "restore"), ("customer", "list"), ("backup", "drill"))
+    said = nobody.run(AS_NOBODY, json.dumps(house.env), json.dumps(commands))
+    assert " is made and verified: " in said, said
+    assert "The database goes on in timeline 2." in said
+    assert " Example Fleet " in said
+    assert " can be restored, with everything up to " in said
+    assert (house.state / "pgdata").stat().st_uid == house.wal.stat().st_uid == nobody.uid
+
+
+def test_a_restore_that_fails_changes_nothing(house: House) -> None:
+    """A damaged segment ends the recovery: the data stay, the history goes on, and what was begun is thrown away."""
+    with house.running():
+        house.json("customer", "add", "Later Fleet")
+        house.json("backup", "verify")
+    house.ended()
+    newest = house.wal / f"{max(house.segments())}.gz"
+    whole = newest.read_bytes()
+    newest.write_bytes(whole[:-100])
+    failed = house.refused("backup", "restore", "--replace", "--yes")
+    assert failed.startswith("PostgreSQL does not start (status 1): ")
+    assert f"{newest} is damaged" in failed
+    assert not (house.state / "restoring").exists()
+    newest.write_bytes(whole)
+    # One that has begun a new history, and then failed
+    (house.wal / "00000002.history.gz").write_bytes(gzip.compress(b"1\t0/2000000\tbefore a test\n"))
+    (house.wal / "00000002.history.gz").chmod(0o644)
+    assert [row["name"] for row in house.json("customer", "list")] == ["Example Fleet", "Later Fleet"]
+    restored = house.json("backup", "restore", "--replace", "--yes")
+    assert restored["timeline"] == 3
+    assert [row["name"] for row in house.json("customer", "list")] == ["Example Fleet", "Later Fleet"]

@@ -1,0 +1,163 @@
+"""The program that archives: sure of what it says, whatever interrupts it; and the server that calls it."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from keyrack.core.settings import Settings
+from keyrack.db.archive_status import ArchiveStatus, standing
+from keyrack.db.embedded.server import EmbeddedServer
+from keyrack.db.embedded.wal_archiving import SCRIPT
+from keyrack.ops.backups.connection import connected
+from tests.ops.backups.instance import House
+from tests.support.servers import eventually
+
+NAME = "000000010000000000000001"
+
+
+@pytest.fixture
+def wal(tmp_path: Path) -> Path:
+    (tmp_path / "wal").mkdir()
+    (tmp_path / "archive.sh").write_text(SCRIPT)
+    return tmp_path / "wal"
+
+
+def put(wal: Path, content: bytes, name: str = NAME) -> subprocess.CompletedProcess[str]:
+    (wal.parent / "segment").write_bytes(content)
+    return call(wal, "put", wal.parent / "segment", wal, name)
+
+
+def call(wal: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["/bin/sh", wal.parent / "archive.sh", *words], capture_output=True, text=True)
+
+
+def test_the_same_again_is_fine_and_other_bytes_are_refused(wal: Path) -> None:
+    """After a crash PostgreSQL archives a segment again; another one of that name must not take its place."""
+    assert put(wal, b"one").returncode == 0
+    assert put(wal, b"one").returncode == 0
+    other = put(wal, b"two")
+    assert (other.returncode, other.stderr) == (
+        1, f"archive: {wal}/{NAME}.gz is there already with other content: not archived\n",
+    )  # fmt: skip
+    assert gzip.decompress((wal / f"{NAME}.gz").read_bytes()) == b"one"
+    assert [path.name for path in wal.iterdir()] == [f"{NAME}.gz"]
+
+
+def test_cut_off_while_writing(wal: Path) -> None:
+    """Until it is whole it has another name; what was left is thrown away by the next one."""
+    os.mkfifo(wal.parent / "slow")
+    writing = subprocess.Popen(
+        ["/bin/sh", wal.parent / "archive.sh", "put", wal.parent / "slow", wal, NAME], start_new_session=True
+    )
+    with (wal.parent / "slow").open("wb") as half:
+        half.write(os.urandom(100_000))
+        half.flush()
+        (fresh,) = eventually(lambda: list(wal.iterdir()), "the beginning")
+        os.killpg(writing.pid, signal.SIGKILL)
+        writing.wait()
+    assert fresh.name.startswith(f".{NAME}.")
+    assert not (wal / f"{NAME}.gz").exists()
+    assert put(wal, b"whole").returncode == 0
+    assert [path.name for path in wal.iterdir()] == [f"{NAME}.gz"]
+
+
+def test_what_cannot_be_archived_is_no_reason_to_start_the_archiver_anew(wal: Path) -> None:
+    """Above 125 PostgreSQL would not count the failure."""
+    assert call(wal, "put", wal / "missing", wal, NAME).returncode == 1
+    (wal.parent / "segment").write_bytes(b"one")
+    assert call(wal, "put", wal.parent / "segment", wal.parent / "nowhere", NAME).returncode == 1
+    assert list(wal.iterdir()) == []
+
+
+def test_getting_it_back(wal: Path) -> None:
+    """What is not there ends the log (1); what is damaged, or an archive that is away, must not pass for that (126)."""
+    put(wal, b"one")
+    back = wal.parent / "back"
+    assert call(wal, "get", wal, NAME, back).returncode == 0
+    assert back.read_bytes() == b"one"
+    missing = "000000010000000000000002"
+    assert call(wal, "get", wal, missing, back).returncode == 1
+    (wal.parent / "pg_wal").mkdir()
+    (wal.parent / "pg_wal" / missing).write_bytes(b"two")
+    assert call(wal, "get", wal, missing, back, wal.parent / "pg_wal").returncode == 0
+    assert back.read_bytes() == b"two"
+    (wal / f"{NAME}.gz").write_bytes((wal / f"{NAME}.gz").read_bytes()[:-5])
+    assert call(wal, "get", wal, NAME, back).returncode == 126
+    assert call(wal, "get", wal.parent / "away", NAME, back).returncode == 126
+
+
+def told(server: EmbeddedServer) -> ArchiveStatus:
+    async def ask() -> ArchiveStatus:
+        async with connected(Settings(), server.dsn) as database:
+            return await standing(database)
+
+    return asyncio.run(ask())
+
+
+def test_an_archive_that_cannot_be_written_is_seen(house: House) -> None:
+    """The database says that it fails, `backup list` what waits; nothing is lost when it can be written again."""
+    with EmbeddedServer(house.state, backups=str(house.backups)) as server:
+        house.wal.chmod(0o500)
+        house.sql("create table a_change ()")
+        segment = house.sql("select pg_walfile_name(pg_switch_wal() - 1::numeric)")
+        found = eventually(lambda: told(server) if told(server).failing else None, "the failure")
+        assert (found.on, found.failed, found.failures > 0) == (True, segment, True)
+        assert house.json("backup", "list")["archive"]["waiting"] >= 1
+        house.wal.chmod(0o700)
+        house.sql("drop table a_change")
+        house.sql("select pg_switch_wal()")  # it would try again by itself, within a minute
+        eventually(lambda: segment in house.segments() and not told(server).failing, "the archive")
+        assert (told(server).age or 0) < 600
+        eventually(lambda: house.json("backup", "list")["archive"]["waiting"] == 0, "the rest")
+
+
+def test_archiving_is_remembered_until_it_is_off(house: House) -> None:
+    """Who starts the database without the setting must not leave a gap; `off` is said, not forgotten."""
+    shutil.rmtree(house.backups)
+    (house.state / "backup.directory").unlink()
+    without, off = {"KEYRACK_BACKUP_DIRECTORY": ""}, {"KEYRACK_BACKUP_DIRECTORY": "off"}
+    none = house.refused("backup", "create", **without)
+    assert none == (
+        "There is no directory for backups. Set KEYRACK_BACKUP_DIRECTORY to one on another disk or machine, and start "
+        "everything anew that uses the database: from then on its log is archived there."
+    )
+    with EmbeddedServer(house.state):
+        assert house.refused("backup", "create") == (
+            f"The database archives its log nowhere: it was started before {house.backups} was its directory for "
+            "backups. Stop everything that uses it, start it with KEYRACK_BACKUP_DIRECTORY, and try again."
+        )
+    house.ended()
+    house.json("customer", "list")
+    with EmbeddedServer(house.state):  # nobody says it again
+        archived = house.segments()
+        house.sql("create table a_change ()")
+        house.sql("select pg_switch_wal()")
+        eventually(lambda: house.segments() > archived, "the archive")
+        assert house.json("backup", "create", **without)["timeline"] == 1
+    house.ended()
+    house.json("customer", "list", **off)
+    for backups, mode in ((None, "off"), (str(house.backups), "on"), (None, "on")):
+        with EmbeddedServer(house.state, backups=backups):
+            assert house.sql("show archive_mode") == mode
+        house.ended()
+
+
+def test_a_server_of_somebody_else(house: House) -> None:
+    """An own server has its own backups; a path must be whole."""
+    assert house.refused("backup", "list", KEYRACK_DATABASE_URL="postgresql://127.0.0.1/x") == (
+        "KEYRACK_DATABASE_URL names a server that is not Keyrack's own: back it up with pgBackRest, or as whoever runs "
+        "it says (docs/operating.md, Backups)."
+    )
+    assert "'here' is neither a whole path, from / on, nor `off`" in house.refused(
+        "backup", "list", KEYRACK_BACKUP_DIRECTORY="here"
+    )
+    house.lose()
+    assert house.refused("backup", "create") == f"There are no data in {house.state}/pgdata."

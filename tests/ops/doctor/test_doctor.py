@@ -1,0 +1,179 @@
+"""`keyrack doctor`: each thing that does not fit is found, with what to do; what fits is said, too."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from keyrack.cli.main import application
+from keyrack.core.settings import Settings
+from keyrack.db import schema_version
+from keyrack.db.connection import Database
+from keyrack.db.encryption.bootstrap import open_vault
+from keyrack.ops.doctor import database
+from tests.support.servers import RunningServer, Sql, fresh_database
+from tests.support.terminal import ESCAPE, seen
+
+OTHER_KEY = base64.b64encode(b"the master key of somebody else!").decode()
+
+
+@dataclass
+class House:
+    """A database, and what `doctor` says of it."""
+
+    dsn: str
+    sql: Sql
+
+    def checks(self, **env: str) -> dict[str, list[tuple[str, str]]]:
+        return told({"KEYRACK_DATABASE_URL": self.dsn} | env)[1]
+
+
+def told(env: dict[str, str]) -> tuple[int, dict[str, list[tuple[str, str]]]]:
+    """The exit status; of each check its results and texts."""
+    result = CliRunner(env=env).invoke(application("doctor"), ["doctor", "--json"])
+    assert result.stderr == ""
+    value: Any = json.loads(result.stdout)
+    found: dict[str, list[tuple[str, str]]] = {}
+    for one in value["checks"]:
+        assert bool(one["action"]) == (one["result"] != "ok"), one
+        found.setdefault(one["check"], []).append((one["result"], one["text"]))
+    worst = {result for results in found.values() for result, _ in results}
+    assert value["verdict"] == next(word for word in ("fault", "warning", "ok") if word in worst)
+    assert result.exit_code == {"ok": 0, "warning": 1, "fault": 2}[value["verdict"]]
+    return result.exit_code, found
+
+
+@pytest.fixture(scope="module")
+def house(database_server: str) -> Iterator[House]:
+    async def prepare() -> None:
+        await schema_version.migrate(dsn)
+        db = await Database.connect(dsn, Settings(), size=1)
+        await open_vault(db, Settings())
+        await db.close()
+
+    with fresh_database(database_server) as dsn:
+        asyncio.run(prepare())
+        sql = Sql(dsn)
+        yield House(dsn, sql)
+        sql.close()
+
+
+def test_what_fits_is_said(house: House, settings: Settings) -> None:
+    with RunningServer(settings, house.dsn, worker=False) as server:
+        found = house.checks(KEYRACK_PUBLIC_URL=server.url)
+    for check in ("names", "metrics", "master-key", "secrets", "schema", "rights", "servers", "pooler", "clock",
+                  "version", "connections", "indexes", "open-files"):  # fmt: skip
+        assert {result for result, _ in found[check]} == {"ok"}, found[check]
+    assert found["public-url"][-1] == ("ok", f"{server.url} answers")
+    safe = house.sql.value("show fsync") == "on"
+    assert (found["durability"][0][0] == "ok") == safe
+    assert found["archive"][0][0] == ("ok" if house.sql.value("show archive_mode") == "on" else "warning")
+
+
+def test_settings_that_do_not_fit(house: House) -> None:
+    found = house.checks(
+        KEYRACK_POOLSIZE="3", KEYRACK_PUBLIC_URL="http://keyrack.invalid", KEYRACK_METRICS="0.0.0.0:9464",
+        KEYRACK_POOL_SIZE="500", KEYRACK_MQTT_URL="mqtt://127.0.0.1:1",
+    )  # fmt: skip
+    assert found["names"] == [
+        ("warning", "KEYRACK_POOLSIZE is in the environment, and no setting has that name: it does nothing.")
+    ]
+    assert found["public-url"][0][0] == "fault" and found["public-url"][1][0] == "warning"
+    assert found["metrics"][0][0] == "warning"
+    assert found["connections"][0][0] == "warning" and "may take 504 of " in found["connections"][0][1]
+    assert found["mqtt"][0][0] == "warning"
+    assert house.checks(KEYRACK_METRICS="127.0.0.1:9464")["metrics"][0][0] == "ok"
+
+
+def test_a_setting_that_is_not_valid_is_a_fault(house: House) -> None:
+    status, found = told({"KEYRACK_POOL_SIZE": "many"})
+    assert status == 2 and found["settings"][0][1].startswith("A setting is not valid. KEYRACK_POOL_SIZE: ")
+
+
+def test_another_master_key_and_none(house: House, tmp_path: Path) -> None:
+    found = house.checks(KEYRACK_MASTER_KEY=OTHER_KEY)
+    assert found["secrets"][0][0] == "fault" and OTHER_KEY not in json.dumps(found)
+    found = house.checks(KEYRACK_MASTER_KEY="", KEYRACK_STATE=str(tmp_path))
+    assert found["master-key"][0][0] == "fault"
+
+
+def test_files_with_secrets_that_others_may_read(house: House, tmp_path: Path) -> None:
+    address, key = tmp_path / "address", tmp_path / "key"
+    address.write_text(house.dsn)
+    key.write_text(os.environ["KEYRACK_MASTER_KEY"])
+    env = {
+        "KEYRACK_DATABASE_URL": "", "KEYRACK_DATABASE_URL_FILE": str(address), "KEYRACK_MASTER_KEY": "",
+        "KEYRACK_MASTER_KEY_FILE": str(key),
+    }  # fmt: skip
+    for path in (address, key):
+        path.chmod(0o604)
+    found = house.checks(**env)["secret-files"]
+    assert sorted(found) == sorted(("fault", f"Everybody on this machine may read {path}.") for path in (address, key))
+    for path in (address, key):
+        path.chmod(0o640)
+    assert house.checks(**env)["secret-files"] == [("ok", "no file with a secret is open to others")]
+
+
+def test_what_is_broken_in_the_schema(house: House) -> None:
+    table, trigger = house.sql.rows(
+        "select tgrelid::regclass::text, tgname::text from pg_trigger where not tgisinternal order by 2 limit 1"
+    )[0]
+    house.sql.execute("create table broken (i integer); create index broken_i on broken (i)")
+    house.sql.execute("update pg_index set indisvalid = false where indexrelid = 'broken_i'::regclass")
+    house.sql.execute(f'alter table {table} disable trigger "{trigger}"')
+    try:
+        found = house.checks()
+        assert found["indexes"] == [("warning", "The index broken_i is not valid.")]
+        assert found["triggers"] == [("fault", f"The trigger {trigger} is switched off: what it does is not done.")]
+    finally:
+        house.sql.execute("drop table broken")
+        house.sql.execute(f'alter table {table} enable trigger "{trigger}"')
+    assert house.checks()["indexes"][0][0] == "ok"
+
+
+def test_a_database_that_is_away_and_one_that_is_not_there(tmp_path: Path) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        where = f"127.0.0.1:{closed.getsockname()[1]}"
+        status, found = told({"KEYRACK_DATABASE_URL": f"postgresql://u:s3cret@{where}/k"})
+    assert status == 2 and "s3cret" not in json.dumps(found)
+    assert found["servers"][0][1].startswith(f"{where} cannot be reached: ConnectionRefusedError")
+    status, found = told({"KEYRACK_DATABASE_URL": "", "KEYRACK_STATE": str(tmp_path)})
+    assert status == 2 and found["database"][0][1].startswith(f"There is no database in {tmp_path}")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_empty_database_stays_empty(database_server: str) -> None:
+    with fresh_database(database_server) as dsn:
+        assert told({"KEYRACK_DATABASE_URL": dsn})[1]["schema-empty"] == [("fault", "The database is empty.")]
+        sql = Sql(dsn)
+        assert sql.value("select to_regclass('alembic_version')") is None
+        sql.close()
+
+
+def test_clocks() -> None:
+    now = datetime.now(UTC)
+    for ahead, result in ((-3, 2), (-1, 0), (0, 0), (1, 0), (3, 2)):
+        (found,) = database.clock(now, now + timedelta(seconds=ahead), now)
+        assert found.level == result
+
+
+@pytest.mark.parametrize(("columns", "colour"), [(80, True), (120, False)])
+def test_it_fits_a_terminal(house: House, columns: int, colour: bool) -> None:
+    env = {"TERM": "xterm", "NO_COLOR": "" if colour else "1", "KEYRACK_DATABASE_URL": house.dsn}
+    status, text = seen(columns, env, "doctor")
+    assert bool(ESCAPE.search(text)) == colour
+    lines = ESCAPE.sub("", text).splitlines()
+    assert lines[0].split(":")[0] == {1: "WARNING", 2: "FAULT"}[status]
+    assert max(map(len, lines)) <= columns

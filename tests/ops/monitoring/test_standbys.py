@@ -1,0 +1,53 @@
+"""How far a standby is behind, as its leader sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import asyncpg
+
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Connection, Database
+from keyrack.db.standbys import Standby, standbys
+from tests.db.replication.cluster import running_cluster
+from tests.support.servers import eventually
+
+
+async def seen_by_a_plain_role(dsn: str) -> tuple[Standby, ...]:
+    """What is seen without the rights of `pg_monitor`."""
+    raw = await asyncpg.connect(dsn)
+    try:
+        await raw.execute("create role plain; set role plain")
+        return await standbys(Connection(raw))
+    finally:
+        await raw.close()
+
+
+def test_a_standby_that_is_stopped_falls_behind() -> None:
+    """Though the last that it has said was that it follows: what it says no more grows old."""
+    with running_cluster() as cluster:
+
+        def one() -> Standby:
+            async def ask() -> tuple[Standby, ...]:
+                db = await Database.connect(cluster.leader.dsn, Settings(), size=1)
+                try:
+                    return await standbys(db)
+                finally:
+                    await db.close()
+
+            (found,) = asyncio.run(ask())
+            return found
+
+        follows = eventually(lambda: (found := one()).bytes == 0 and found, "the replica")
+        assert (follows.name, follows.seconds, follows.sync) == ("walreceiver", 0, "async")
+        (hidden,) = asyncio.run(seen_by_a_plain_role(cluster.leader.dsn))
+        assert (hidden.state, hidden.bytes, hidden.seconds) == (None, None, None)  # not 0: it is not known
+        cluster.replica.signal(signal.SIGSTOP)
+        try:
+            cluster.leader.ask("create table a_change ()")
+            behind = eventually(lambda: (found := one()).bytes and (found.seconds or 0) > 1 and found, "the lag")
+            assert behind.state == "streaming"
+        finally:
+            cluster.replica.signal(signal.SIGCONT)
+        eventually(lambda: one().bytes == 0, "the end")

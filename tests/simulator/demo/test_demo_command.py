@@ -1,0 +1,42 @@
+"""The command `keyrack demo`: where its database is, how others find it, and that it goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+from tests.support.servers import Process, reachable_directory
+
+
+def test_commands_find_the_demo_and_started_again_it_goes_on_where_it_was() -> None:
+    """In a shell that has loaded `demo.env`, as in one that has not."""
+    with reachable_directory() as directory:
+        first = _start(KEYRACK_STATE=str(directory))
+        env = json.loads(first[1])
+        assert env["KEYRACK_STATE"] == str(directory / "demo"), "the real state is left alone"
+        listed = _typed("customer", "list", "--json", KEYRACK_STATE=env["KEYRACK_STATE"])
+        assert env["KEYRACK_CUSTOMER_ID"] in {str(row["id"]) for row in json.loads(listed.stdout)}
+        lost = _typed("customer", "list", KEYRACK_STATE=str(directory))
+        assert (lost.returncode, lost.stdout) == (1, "")
+        assert f"The demo has one: load {directory}/demo/demo.env, or say --state {directory}/demo." in lost.stderr
+        assert f"There is no database in {directory}. " in lost.stderr
+        assert [path.name for path in directory.iterdir()] == ["demo"], "nor was one made"
+        assert first[0].stop(signal.SIGINT) == 0
+        second = _start(KEYRACK_STATE=env["KEYRACK_STATE"])
+        again = json.loads(second[1])
+        assert second[0].stop(signal.SIGTERM) == 0
+        assert env | {"KEYRACK_URL": ""} == again | {"KEYRACK_URL": ""}
+
+
+def _typed(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "keyrack", *arguments]
+    return subprocess.run(command, env=os.environ | env, capture_output=True, text=True, timeout=60, check=False)
+
+
+def _start(**env: str) -> tuple[Process, str]:
+    process = Process("demo", "--port", "0", "--json", env=env)
+    assert process.popen.stdout is not None
+    return process, process.popen.stdout.readline()

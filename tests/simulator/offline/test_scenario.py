@@ -1,0 +1,201 @@
+"""Weeks of a garage without a network: nobody opens without right, no right is refused, and faults are found out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from keyrack.cli.commands import simulate_keys
+from keyrack.cli.main import application
+from keyrack.core.settings import Settings
+from keyrack.offline_keys.box import carried_messages, clock, decision
+from keyrack.offline_keys.box.state import BoxMemory
+from keyrack.offline_keys.cose import PublicKey, Signed
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from keyrack.simulator import offline
+from keyrack.simulator.offline import Garage, ScenarioSummary, pass_weeks
+from keyrack.simulator.offline.attackers import (  # fmt: skip
+    ALTERED,
+    BEHIND,
+    COPIED,
+    ELSEWHERE,
+    FOUND,
+    REPLAYED,
+    STOLEN_KEY,
+    STOPPED,
+)
+from keyrack.simulator.offline.box import VirtualBox
+from tests.docs.code_blocks import block
+from tests.support.servers import Sql, migrated_database
+
+DAY = 86_400
+LONG = os.environ.get("KEYRACK_LONG")
+
+
+@pytest.fixture
+def empty(database_server: str) -> Iterator[str]:
+    """A database of its own, so that the products count from 1 on."""
+    with migrated_database(database_server) as dsn:
+        yield dsn
+
+
+IMPOSSIBLE = (STOLEN_KEY, REPLAYED, ALTERED, ELSEWHERE)
+POSSIBLE = (FOUND, STOPPED, COPIED, BEHIND)  # within the documented windows
+REFUSED = {"revoked", "expired", "not-yet", "stale", "uncertain", "audience", "nonce", "challenge"}
+HAPPENED = {
+    "phones lost", "phones removed", "private keys copied", "services ended", "boxes put into another car",
+    "boxes enrolled anew", "issuing keys rotated", "batteries taken out by thieves", "assignments given",
+    "assignments changed", "assignments ended", "losses of power, the clock stood",
+    "losses of power, the clock went on", "logs brought home in part, out of order", "logs brought home twice",
+    "clocks set by a phone with a network", "old lists and those of other boxes offered",
+}  # fmt: skip
+
+
+def simulate(settings: Settings, dsn: str, **options: Any) -> ScenarioSummary:
+    return pass_weeks(settings, dsn, Garage(**options))
+
+
+def test_a_week_without_a_wrong(settings: Settings, empty: str) -> None:
+    found = simulate(settings, empty, weeks=1.5, cars=5, users=10, limit=DAY // 2, seed=4)
+    assert (found.without_right, found.rights_refused, found.disagreements) == ([], [], [])
+    assert found.is_good
+    assert found.opened > 100
+    assert found.owed > 50, "so many must not be refused"
+    assert found.events > found.opened, "thieves have opened, too, within the windows"
+    assert 0 < found.longest <= found.longest_bound
+    assert set(found.tries) == {*POSSIBLE, *IMPOSSIBLE}
+    assert all(found.tries[name] > 5 and found.gains[name] == 0 for name in IMPOSSIBLE)
+    assert found.gains[FOUND] > 0, "that is what the window is for"
+    assert set(found.refused) >= REFUSED
+    assert set(found.happened) >= HAPPENED
+    assert sum(found.reports.values()) > 0, "logs were forged"
+
+
+# What boxes leave out: the second to the fifth, and once more the sixth to the ninth; the first one is sound
+FORGIVEN = (
+    ({BoxRefusalCode.STALE}, {BoxRefusalCode.REVOKED}, {BoxRefusalCode.EXPIRED}, {BoxRefusalCode.COUNTER}),
+    (
+        {BoxRefusalCode.NOT_YET},
+        {BoxRefusalCode.UNCERTAIN},
+        {BoxRefusalCode.OTHER_KEY, BoxRefusalCode.NONCE, BoxRefusalCode.CHALLENGE},
+        set[BoxRefusalCode](),
+    ),
+)
+CARELESS, TIMELESS = 2, 3  # of the second ones, which take old lists, too: any signature; no time is written down
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_boxes_with_a_fault_are_found_out(
+    settings: Settings, empty: str, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    judge, is_answered, write_down, is_older = (
+        decision.decide,
+        decision.is_answered,
+        clock.write_down,
+        carried_messages._is_older,
+    )
+    verify = VirtualBox.verify
+
+    def fault(name: str) -> int | None:
+        """Which of the faults a box of this name has."""
+        product = int(name.split(":")[1])
+        return None if product == 1 else (product - 2) % 4
+
+    def judge_less(state: BoxMemory, *rest: Any) -> BoxRefusalCode:
+        code, which = judge(state, *rest), fault(state.authority.name)
+        return BoxRefusalCode.GOOD if which is not None and code in FORGIVEN[number][which] else code
+
+    def answers(link: Any, key: Signed, answer: Signed) -> bool:
+        return bool(number and fault(key.claims["aud"]) == CARELESS) or is_answered(link, key, answer)
+
+    def write(state: BoxMemory, tick: int) -> None:
+        authority = state.kept.authority
+        if not number or authority is None or fault(authority.name) != TIMELESS or not state.kept.floor:
+            write_down(state, tick)
+
+    def older(state: BoxMemory, signed: Signed) -> bool:
+        return not (number and fault(state.authority.name) is not None) and is_older(state, signed)
+
+    def verifies(box: VirtualBox, public: PublicKey, message: bytes, signature: bytes) -> bool:
+        is_careless = number and fault(f"box:{box.product}") == CARELESS
+        return bool(is_careless) or verify(box, public, message, signature)
+
+    monkeypatch.setattr(decision, "decide", judge_less)
+    monkeypatch.setattr(decision, "is_answered", answers)
+    monkeypatch.setattr(clock, "write_down", write)
+    monkeypatch.setattr(carried_messages, "_is_older", older)
+    monkeypatch.setattr(VirtualBox, "verify", verifies)
+    found = simulate(settings, empty, weeks=1.5, cars=9, users=18, limit=DAY // 3, seed=4)
+    wrong, disagreeing = named(found.without_right), named(found.disagreements)
+    assert [codes for which, codes in enumerate(FORGIVEN[number]) if codes and not wrong & {which + 2, which + 6}] == []
+    told = {word for line in found.disagreements for word in ("its clock is", "took what is old") if word in line}
+    assert len(told) == 2 * number
+    assert 1 not in wrong | disagreeing
+
+
+def named(lines: list[str]) -> set[int]:
+    """The boxes that lines are about."""
+    return {int(word.split(":")[1]) for line in lines for word in line.replace(",", " ").split() if "box:" in word}
+
+
+def test_a_server_with_a_fault_is_found_out(settings: Settings, empty: str) -> None:
+    """Removed phones keep their keys, and events of every third opening get lost."""
+    sql = Sql(empty)
+    sql.execute("drop trigger revoke_keys_of_devices_delete on app_device")
+    sql.execute("create rule lose as on insert to event where new.event_id % 3 = 0 do instead nothing")
+    sql.close()
+    found = simulate(settings, empty, weeks=1.5, cars=3, users=10, seed=4)
+    assert found.without_right
+    assert any("events" in line or "the server says" in line for line in found.disagreements)
+
+
+def test_the_document_shows_what_is_printed() -> None:
+    """docs/telemetry.md; the same seed repeats it."""
+    page = "docs/telemetry.md"
+    command = block(page, "weeks").text.split()
+    told = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, check=False, env=os.environ)
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert dedent(told.stdout) == block(page, "seen").text
+
+
+@contextmanager
+def no_database() -> Iterator[tuple[Settings, str]]:
+    yield Settings(), ""
+
+
+def test_the_command_fails_where_something_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """That it succeeds else is seen in docs/telemetry.md."""
+    found = ScenarioSummary(1, None, opens_uncertain=False, without_right=["a thief at box:1:1"])
+    monkeypatch.setattr(simulate_keys, "_thrown_away", no_database)
+    monkeypatch.setattr(offline, "pass_weeks", lambda *_: found)
+    with pytest.raises(SystemExit) as end:
+        application("simulate-keys")(["simulate-keys", "--json"])
+    assert end.value.code == 1
+    assert json.loads(capsys.readouterr().out)["openedWithoutRight"] == ["a thief at box:1:1"]
+
+
+@pytest.mark.skipif(not LONG, reason="make test-keys-weeks")
+@pytest.mark.parametrize(
+    ("seed", "options"),
+    [
+        (11, {}),
+        (12, {"limit": 2 * DAY}),
+        (13, {"limit": DAY, "opens_uncertain": True}),
+        (14, {"opens_uncertain": True}),
+        (15, {"limit": DAY // 2, "cars": 12, "users": 30}),
+    ],
+)
+def test_eight_weeks(settings: Settings, empty: str, seed: int, options: dict[str, Any]) -> None:
+    found = simulate(settings, empty, weeks=8, seed=seed, **options)
+    print("", f"seed {seed}", *found.lines(), sep="\n")
+    assert found.is_good

@@ -1,0 +1,69 @@
+"""Somebody who watches a stream of live updates."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import httpx
+
+from tests.support.people import NO_TLS, Person
+from tests.support.servers import DEADLINE, eventually
+
+
+class Watcher:
+    """What has come of one stream so far, line by line, and how it ended."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        self.answer = answer
+        self.lines: list[str] = []
+        self.end = ""  # "whole" or "broken", once it has ended
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        try:
+            for line in self.answer.iter_lines():
+                self.lines.append(line)
+            self.end = "whole"
+        except (httpx.TransportError, httpx.StreamError):
+            self.end = "broken"
+
+    @property
+    def events(self) -> list[str]:
+        return [line.removeprefix("event: ") for line in list(self.lines) if line.startswith("event: ")]
+
+    @property
+    def last_id(self) -> str:
+        return [line.removeprefix("id: ") for line in list(self.lines) if line.startswith("id: ")][-1]
+
+    def hears(self, *events: str) -> None:
+        """Wait until these have come."""
+        eventually(lambda: set(events) <= set(self.events), f"{events}, beside {self.events}")
+
+    def ends(self) -> str:
+        """Wait for the end; whether the answer was whole."""
+        return eventually(lambda: self.end, "the end of the stream")
+
+
+@contextmanager
+def watching(person: Person, query: str = "", *, url: str = "", **headers: str) -> Iterator[Watcher]:
+    """A stream of the person, at another server's address if one is given."""
+    address = f"{url}/v3/live{query}" if url else f"/live{query}"
+    options: dict[str, Any] = {"headers": person.headers | headers}
+    client = httpx.Client(base_url=person.client.base_url, timeout=DEADLINE, verify=NO_TLS)
+    try:
+        with client.stream("GET", address, **options) as answer:
+            assert answer.status_code == 200, answer.read()
+            watcher = Watcher(answer)
+            eventually(lambda: watcher.lines, "the beginning of the stream")
+            yield watcher
+            if not watcher.end:  # it waits for more, and the client cannot be closed below it
+                with suppress(OSError):
+                    answer.extensions["network_stream"].get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+                watcher.ends()
+    finally:
+        client.close()

@@ -1,0 +1,104 @@
+"""B15: what a message may say is bound by its topic: one customer, and one unit of it. No broker is needed here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import aiomqtt
+import pytest
+from structlog.testing import capture_logs
+
+from keyrack.core.settings import Settings
+from keyrack.db.change_notifier import discard
+from keyrack.db.connection import Database
+from keyrack.telemetry.ingest import UNKNOWN_UNIT
+from keyrack.telemetry.mqtt import Subscriber
+from tests.support.people import Person
+from tests.telemetry.endpoints.test_ingest import Unit, ago, unit_of
+
+ONLY_ITSELF = "The unit may only speak for itself."
+OTHER_FORM = "The topic has another form."
+
+
+@pytest.fixture
+def unit(alice: Person) -> Unit:
+    return unit_of(alice)
+
+
+def taken(dsn: str, *messages: tuple[str, Any], settings: Settings | None = None) -> list[dict[str, Any]]:
+    """Take messages in as they come from the broker; what is logged then."""
+
+    async def run() -> None:
+        database = await Database.connect(dsn, Settings())
+        try:
+            subscriber = Subscriber(database, settings or Settings(), discard)
+            await subscriber._store_until_done(
+                [aiomqtt.Message(topic, json.dumps(body).encode(), 1, False, 0, None) for topic, body in messages]
+            )
+            subscriber._refusals.sum_up()
+        finally:
+            await database.close()
+
+    with capture_logs() as logs:
+        asyncio.run(run())
+    return [dict(entry) for entry in logs]
+
+
+def reasons(logs: list[dict[str, Any]]) -> list[str]:
+    return [entry["reason"] for entry in logs]
+
+
+def test_a_topic_carries_the_readings_of_its_unit_alone(unit: Unit, dsn: str) -> None:
+    """B15: a sample that names another unit, by either of its numbers, is refused and logged; the others are stored."""
+    alice, other = unit.person, unit_of(unit.person)
+    topic = f"keyrack/{alice.customer}/{unit.serial}/telemetry"
+    unique = {"uniqueId": f"unique-{other.serial}", "carDataReadTime": ago(1), "oilLevel": 9}
+    logs = taken(
+        dsn,
+        (topic, [other.sample(1, oilLevel=9), unique, unit.sample(1, oilLevel=5)]),
+        (topic, other.sample(1, oilLevel=9)),
+    )
+    assert reasons(logs) == [ONLY_ITSELF] * 3
+    assert {entry["topic"] for entry in logs} == {topic}
+    assert (unit.told("oilLevel"), other.told("oilLevel")) == (5, None)
+
+
+def test_a_topic_carries_nothing_to_another_customer(unit: Unit, bob: Person, dsn: str) -> None:
+    """B15: the unit must be one of the customer that the topic names, and a customer has one name."""
+    theirs = unit_of(bob)
+    sample = {"carDataReadTime": ago(1), "oilLevel": 9}
+    logs = taken(
+        dsn,
+        (f"keyrack/{bob.customer}/{unit.serial}/telemetry", sample),
+        (f"keyrack/{unit.person.customer}/{theirs.serial}/telemetry", sample),
+        (f"keyrack/0{bob.customer}/{theirs.serial}/telemetry", sample),
+        (f"keyrack/99999999999/{theirs.serial}/telemetry", sample),
+        (f"keyrack/{bob.customer}/{theirs.serial}/more/telemetry", sample),
+    )
+    assert sorted(reasons(logs)) == sorted([UNKNOWN_UNIT] * 2 + [OTHER_FORM] * 3)
+    assert (unit.told("oilLevel"), theirs.told("oilLevel")) == (None, None)
+
+
+def test_refusals_do_not_flood_the_log(unit: Unit, dsn: str) -> None:
+    """B15: so many a minute are logged, then their number; a topic is cut."""
+    topic = f"keyrack/{unit.person.customer}/{'x' * 1_000}/telemetry"
+    logs = taken(dsn, (topic, [{"colour": "red"}] * 25), settings=Settings(mqtt_refusals=10))
+    assert reasons(logs[:10]) == ["Unknown field colour."] * 10
+    assert all(len(entry["topic"]) == 200 for entry in logs[:10])
+    assert [(entry["event"], entry.get("count"), entry.get("a_minute")) for entry in logs[10:]] == [
+        ("more samples refused; from here on they are counted only", None, 10),
+        ("samples refused that were counted only", 15, None),
+    ]
+
+
+def test_the_documented_access_list_is_that_of_the_topic() -> None:
+    """B15: test_mqtt.py runs it in a broker, where there is one."""
+    text = (Path(__file__).parents[2] / "docs/telemetry.md").read_text()
+    listens, publishes = re.findall(r"^(?:topic read|pattern write) (\S+)$", text, re.MULTILINE)
+    topic = Settings().mqtt_topic
+    assert listens == topic.format(customer="+", unit="+")
+    assert publishes == topic.replace("{customer}/{unit}", "%u")

@@ -1,0 +1,313 @@
+"""How telemetry is stored: partitions, their making and dropping, and the plans of the searches in them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+
+from keyrack.api.odata import Limits, query
+from keyrack.core.error_codes import ErrorCode
+from keyrack.core.errors import NotFound
+from keyrack.core.settings import Settings
+from keyrack.db import partitions
+from keyrack.db.audit_context import acting, system
+from keyrack.db.connection import Database
+from keyrack.db.group_commit import GroupCommitter
+from keyrack.fleet.endpoints.cars import endpoints as car_endpoints
+from keyrack.telemetry.ingest import Telemetry
+from tests.support.people import Person
+from tests.support.servers import migrated_database
+from tests.telemetry.endpoints.test_ingest import unit_of as an_iq_unit
+
+NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def own(database_server: str) -> Any:
+    """A database of the test's own, and how to work with it."""
+    with migrated_database(database_server) as dsn:
+
+        def run(work: Callable[[Database], Awaitable[Any]]) -> Any:
+            async def inner() -> Any:
+                acting.set(system("tests"))
+                database = await Database.connect(dsn, Settings())
+                try:
+                    return await work(database)
+                finally:
+                    await database.close()
+
+            return asyncio.run(inner())
+
+        yield run
+
+
+def body(values: list[tuple[int, dict[str, Any]]]) -> bytes:
+    return json.dumps([value for _, value in values]).encode()
+
+
+async def names(database: Database, parent: str = "position") -> list[str]:
+    rows = await database.fetch(
+        "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid"
+        " where i.inhparent = $1::text::regclass order by 1",
+        parent,
+    )
+    return [row[0] for row in rows]
+
+
+async def customer(database: Database, days: int | None = None) -> int:
+    return await database.fetchval(
+        "insert into customer (name, history_days) values ('c', $1) returning customer_id", days
+    )
+
+
+async def a_unit(database: Database, owner: int, serial: str = "S") -> int:
+    car = await database.fetchval("insert into car (customer_id, name) values ($1, 'c') returning car_id", owner)
+    await database.execute(
+        "insert into product (customer_id, unique_id, serial_number, sap_number, kind, car_id)"
+        " values ($1, $2, $2, 'P', 'IQ', $3)",
+        owner,
+        serial,
+        car,
+    )
+    return car
+
+
+def test_partitions_are_made_ahead_and_again_without_harm(own: Any) -> None:
+    async def work(database: Database) -> None:
+        for _ in range(2):
+            assert await partitions.maintain(database, Settings(), datetime(2026, 12, 31, 23, tzinfo=UTC)) == []
+        assert await names(database) == ["position_202612", "position_202701", "position_202702"]
+        assert await names(database, "odometer") == ["odometer_202612", "odometer_202701", "odometer_202702"]
+
+    own(work)
+
+
+def test_many_who_need_the_same_month_at_once_make_it_once(own: Any) -> None:
+    async def work(database: Database) -> None:
+        await asyncio.gather(*(partitions.make(database, [date(2026, 1, 1)]) for _ in range(8)))
+        assert await names(database) == ["position_202601"]
+
+    own(work)
+
+
+def test_late_data_makes_the_month_that_it_needs(own: Any) -> None:
+    async def work(database: Database) -> None:
+        telemetry = Telemetry(GroupCommitter(database), Settings())
+        owner = await customer(database)
+        await a_unit(database, owner)
+        now = datetime.now(UTC)
+        times = [now - timedelta(days=days) for days in (0, 70, 300)]
+        lines = [
+            (n, {"serialNumber": "S", "carDataReadTime": at.isoformat(), "odometer": n})
+            for n, at in enumerate(times, 1)
+        ]
+        report = await telemetry.ingest(owner, body(lines))
+        assert (report.accepted, report.refused) == (3, [])
+        # the newest one is not in history yet
+        assert await names(database, "odometer") == sorted(f"odometer_{at:%Y%m}" for at in times[1:])
+        # another process drops one that this process remembers
+        await database.execute(f"drop table odometer_{times[2]:%Y%m}")  # type: ignore[arg-type]
+        lines = [(1, {"serialNumber": "S", "carDataReadTime": times[2].isoformat(), "odometer": 9})]
+        assert (await telemetry.ingest(owner, body(lines))).accepted == 1
+
+    own(work)
+
+
+def test_old_partitions_go_when_no_customer_wants_them(own: Any) -> None:
+    async def work(database: Database) -> None:
+        await partitions.make(database, [date(2026, month, 1) for month in range(1, 7)])
+        patient = await customer(database, 100)
+        settings = Settings(history_days=30)
+        # 15 June less 100 days is 7 March: February is not needed any more
+        assert await partitions.maintain(database, settings, NOW) == [
+            "odometer_202601", "odometer_202602", "position_202601", "position_202602", "telemetry_202601",
+            "telemetry_202602",
+        ]  # fmt: skip
+        await database.execute("delete from customer where customer_id = $1", patient)
+        assert (await names(database))[0] == "position_202603"
+        await partitions.maintain(database, settings, NOW)
+        assert (await names(database))[0] == "position_202605"
+
+    own(work)
+
+
+def test_a_customer_who_wants_less_keeps_less(own: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partitions, "PER_DELETE", 3)
+
+    async def work(database: Database) -> None:
+        await partitions.make(database, [date(2026, month, 1) for month in (4, 5, 6)])
+        brief, usual = await customer(database, 10), await customer(database)
+        for owner in (brief, usual):
+            await database.execute(
+                "insert into position select $1, 1, t, 1, 1, null"
+                " from generate_series($2::timestamptz - interval '40 days', $2, interval '1 day') t",
+                owner,
+                NOW,
+            )
+        await partitions.maintain(database, Settings(history_days=60), NOW)
+        rows = await database.fetch("select customer_id, count(*), min(at) from position group by 1 order by 1")
+        assert [tuple(row)[1:] for row in rows] == [(11, NOW - timedelta(days=10)), (41, NOW - timedelta(days=40))]
+
+    own(work)
+
+
+def test_rounds_that_have_time_for_one_customer_come_to_each(own: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: set[int] = set()
+
+    async def cut(_database: Database, owner: int, _before: datetime) -> None:
+        seen.add(owner)
+        raise TimeoutError
+
+    async def work(database: Database) -> None:
+        brief = {await customer(database, 10) for _ in range(3)}
+        monkeypatch.setattr(partitions, "forget", cut)
+        for _ in range(500):  # any order will do, as long as it changes
+            with pytest.raises(TimeoutError):
+                await partitions.maintain(database, Settings(), NOW)
+            if seen == brief:
+                return
+        raise AssertionError(seen)
+
+    own(work)
+
+
+def test_history_is_not_dropped_while_somebody_reads_it(own: Any) -> None:
+    async def work(database: Database) -> None:
+        await partitions.make(database, [date(2020, 1, 1)])
+        async with database.transaction() as connection:
+            await connection.fetch("select * from position")
+            assert await partitions.maintain(database, Settings(), NOW) == []
+        assert len(await partitions.maintain(database, Settings(), NOW)) == 3
+
+    own(work)
+
+
+def test_a_state_that_was_thrown_away_does_not_stop_a_unit(own: Any) -> None:
+    """History then knows more than the newest state: what comes again is found in it."""
+
+    async def work(database: Database) -> None:
+        telemetry = Telemetry(GroupCommitter(database), Settings())
+        owner = await customer(database)
+        await a_unit(database, owner)
+        # A stretch ends with its day, so all of them are of one
+        now = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(hours=12)
+
+        def sample(minutes: int, odometer: float) -> tuple[int, dict[str, Any]]:
+            at = now - timedelta(minutes=minutes)
+            return 1, {"serialNumber": "S", "carDataReadTime": at.isoformat(), "odometer": odometer}
+
+        lines = [sample(9, 5), sample(8, 5), sample(7, 6)]
+        await telemetry.ingest(owner, body(lines))
+        await database.execute("delete from car_state")  # and with it the stretch that has not ended
+        assert (await telemetry.ingest(owner, body([*lines, sample(10, 5)]))).accepted == 4
+        for lines in ([sample(6, 6)], [sample(5, 7)], [sample(9, 5), sample(6, 6), sample(5, 7)]):
+            await telemetry.ingest(owner, body(lines))
+        rows = await database.fetch("select at, odometer, length(times) as more from odometer order by at")
+        assert [(row["odometer"], row["more"] is not None) for row in rows] == [(5, False), (5, True), (6, True)]
+
+    own(work)
+
+
+def location_at() -> Any:
+    return next(row for row in car_endpoints.rows if row.path.endswith("{searchDate}"))
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+def test_the_nearest_reading_is_a_step_in_an_index(own: Any, mode: str) -> None:
+    """The statement of the endpoint itself, over a year of months: no scan reads more than one row."""
+
+    async def work(database: Database) -> None:
+        await partitions.make(database, [date(2026, month, 1) for month in range(1, 13)])
+        owner = await customer(database)
+        car = await a_unit(database, owner)
+        await database.execute("insert into car_state (customer_id, car_id) values ($1, $2)", owner, car)
+        for table in ("position", "odometer"):
+            values = ", 1, 1" if table == "position" else ", 1"
+            await database.execute(
+                f"insert into {table} select $1, c, t{values}, null from generate_series(1, 30) c,"  # type: ignore[arg-type]
+                " generate_series('2026-01-01'::timestamptz, '2026-12-31', interval '6 hours') t",
+                owner,
+            )
+        await database.execute("analyze")
+        select = location_at().read.select
+        plain = query(select.resource, b"", select.shape, alias="t", first=4, limits=Limits())
+        async with database.transaction() as connection:
+            await connection.execute(f"set local plan_cache_mode = {mode}")  # type: ignore[arg-type]
+            sql = select.statement(plain, 4)
+            await connection.execute("prepare found (int, int, timestamptz) as " + sql)  # type: ignore[arg-type]
+            explain = f"explain (analyze, format json) execute found ({owner}, {car}, '2026-07-15')"
+            rows = await connection.fetch(explain)  # type: ignore[arg-type]
+        plan = json.loads(rows[0][0])[0]["Plan"]
+        scans = [
+            node for node in nodes(plan) if str(node.get("Relation Name", "")).startswith(("position_2", "odometer_2"))
+        ]
+        assert scans
+        for node in scans:
+            assert node["Node Type"] in ("Index Scan", "Index Only Scan"), node
+            assert node["Actual Rows"] <= 1
+            assert node.get("Rows Removed by Filter", 0) == 0
+        executed = [node["Relation Name"] for node in scans if node["Actual Loops"]]
+        assert sorted(executed) == ["odometer_202607"] * 2 + ["position_202607"] * 2
+        assert not any(
+            node["Node Type"] in ("Sort", "Incremental Sort") and node["Actual Rows"] > 3 for node in nodes(plan)
+        )
+
+    own(work)
+
+
+def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    return [plan, *(found for child in plan.get("Plans", []) for found in nodes(child))]
+
+
+def test_one_callers_fault_is_not_the_others(own: Any) -> None:
+    """A batch that the database refuses is done again one by one."""
+
+    async def work(database: Database) -> None:
+        batches = GroupCommitter(database)
+
+        async def divide(db: Database, customer: int, items: list[list[int]]) -> list[Any]:
+            values = await db.fetch("select 12 / v as v from unnest($1::int[]) v", [item for (item,) in items])
+            return [NotFound(ErrorCode("odd", "odd")) if row["v"] % 2 else row["v"] for row in values]
+
+        results = await asyncio.gather(
+            *(batches.put(divide, 1, [item]) for item in (1, 2, 0, 4, 3)), return_exceptions=True
+        )
+        assert results[:2] == [12, 6]
+        assert isinstance(results[2], asyncpg.DataError)
+        assert isinstance(results[3], NotFound)
+        assert results[4] == 4
+
+    own(work)
+
+
+def test_a_caller_who_leaves_takes_nothing_from_the_others(own: Any) -> None:
+    async def work(database: Database) -> None:
+        batches = GroupCommitter(database)
+
+        async def slow(db: Database, customer: int, items: list[list[int]]) -> list[int]:
+            await db.execute("select pg_sleep(0.1)")
+            return [item for (item,) in items]
+
+        tasks = [asyncio.create_task(batches.put(slow, 1, [item])) for item in range(4)]
+        await asyncio.sleep(0.02)
+        tasks[0].cancel()
+        tasks[2].cancel()
+        assert (await tasks[1], await tasks[3]) == (1, 3)
+
+    own(work)
+
+
+def test_readings_survive_their_unit(alice: Person) -> None:
+    unit = an_iq_unit(alice)
+    unit.tell(1, odometer=3)
+    product = alice.get(f"/cars/{unit.car}/products").json()[0]["id"]
+    alice.delete("/installations", {"carId": unit.car, "productId": product})
+    assert alice.get(f"/cars/{unit.car}/location").status_code == 404
+    assert alice.put("/installations", {"carId": unit.car, "productId": product}).status_code == 204
+    assert unit.get("location")["odometer"] == "3"

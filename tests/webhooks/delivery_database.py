@@ -1,0 +1,110 @@
+"""A database with webhooks and deliveries, written as outcomes write them, and workers for them in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import asyncpg
+
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Connection
+from keyrack.db.encryption.bootstrap import open_vault
+from keyrack.db.transaction_database import InTransaction
+from keyrack.server.worker import Worker, connect
+from keyrack.webhooks import subscriptions
+from tests.support.servers import DEADLINE
+
+SECRET = "whsec_" + "A" * 43 + "="
+LOCAL = Settings(
+    webhook_networks="127.0.0.0/8", webhook_timeout=1, webhook_retry_first=0.05, webhook_retry_max=0.2, worker_poll=0.1
+)
+
+
+# All that is a customer's
+TABLES = """
+select string_agg(distinct c.oid::regclass::text, ', ')
+from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'customer_id'
+where c.relkind in ('r', 'p') and not c.relispartition and c.relnamespace = 'public'::regnamespace
+  and c.oid <> 'customer'::regclass
+"""
+
+
+class Office:
+    """Webhooks and deliveries of customers, and workers for them."""
+
+    def __init__(self, dsn: str, sql: Any) -> None:
+        self.dsn, self.sql = dsn, sql
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(cls, dsn: str) -> AsyncGenerator[Office]:
+        connection = await asyncpg.connect(dsn)
+        # So that no trigger refuses it: nothing of before is to be there. Customers begin at 1 again, so what no key
+        # links to them, such as the log and custody, goes as well
+        tables = await connection.fetchval(TABLES)
+        await connection.execute(
+            "set session_replication_role = replica;"
+            f"truncate {tables} cascade;"  # the log's numbers go on: what steps back is a restore to it
+            "truncate delivery, delivery_lane, webhook, customer, operation restart identity cascade;"
+            "set session_replication_role = origin"
+        )
+        await connection.execute("insert into customer (name) select n from generate_series(1, 4) n")
+        try:
+            yield cls(dsn, connection)
+        finally:
+            await connection.close()
+
+    async def webhook(self, url: str, customer: int = 1) -> int:
+        connection = Connection(self.sql)
+        vault = await open_vault(InTransaction(connection), LOCAL)
+        async with connection.transaction():
+            added = await subscriptions.add(connection, vault, customer, url, None, ["assignment.created"], True, 1_000)
+        assert added is not None
+        return added[0]
+
+    async def deliver(self, webhook: int, lane: int, count: int = 1, customer: int = 1) -> None:
+        """Write deliveries as outcomes do, by a clock that steps back; it is the applied number that counts."""
+        await self.sql.execute(
+            "with d as (insert into delivery"
+            " (customer_id, webhook_id, message_id, type, lane, payload, created_at, applied)"
+            " select $4::integer, $1, gen_random_uuid(), 'assignment.created', $2::bigint,"
+            " json_build_object('lane', $2::bigint, 'n', n)::text, clock_timestamp() - n * interval '1 second', n + ("
+            "   select coalesce(max(applied), 0) from delivery where webhook_id = $1 and lane = $2::bigint)"
+            " from generate_series(1, $3::integer) n order by random())"
+            " insert into delivery_lane values ($4, $1, $2) on conflict (customer_id, webhook_id, lane)"
+            " do update set due_at = delivery_lane.due_at",
+            webhook, lane, count, customer,
+        )  # fmt: skip
+        await self.sql.execute("notify keyrack_deliver")
+
+    @contextlib.asynccontextmanager
+    async def worker(self, **settings: Any) -> AsyncGenerator[Worker]:
+        wanted = LOCAL.model_copy(update=settings)
+        database = await connect(self.dsn, wanted)
+        worker = Worker(database, wanted)
+        task = asyncio.create_task(worker.run())
+        try:
+            yield worker
+        finally:
+            await worker.stop()
+            await asyncio.wait_for(task, DEADLINE)
+            await database.close()
+
+    async def count(self, state: str) -> int:
+        return await self.sql.fetchval("select count(*) from delivery where state = $1", state)
+
+    async def until(self, what: str, sql: str, value: object) -> None:
+        end = time.monotonic() + DEADLINE
+        while (found := await self.sql.fetchval(sql)) != value:
+            assert time.monotonic() < end, f"{what}: {found} instead of {value}"
+            await asyncio.sleep(0.02)
+
+    async def numbered(self) -> None:
+        await self.until("changes without a number", "select count(*) from change_inbox", 0)
+
+    async def drained(self) -> None:
+        await self.until("lanes left", "select count(*) from delivery_lane", 0)
