@@ -12,7 +12,7 @@ from typing import Any
 
 import asyncpg
 
-from keyrack.changelog.sequencer import Numbering
+from keyrack.changelog.sequencer import Sequencer
 from keyrack.core.settings import Settings
 from keyrack.db.change_notifier import Topics
 from keyrack.db.connection import Database
@@ -50,8 +50,8 @@ class House:
         self.dsn, self.db, self.settings = dsn, db, settings
         self.told: list[tuple[int, Topics]] = []
 
-    def numbering(self) -> Numbering:
-        return Numbering(self.db, self.settings, lambda customer, topics: self.told.append((customer, topics)))
+    def numbering(self) -> Sequencer:
+        return Sequencer(self.db, self.settings, lambda customer, topics: self.told.append((customer, topics)))
 
     @asynccontextmanager
     async def writer(self) -> AsyncGenerator[asyncpg.Connection]:
@@ -73,7 +73,7 @@ class House:
         """So many who number, each with connections of its own, until the inbox is empty."""
         databases = [await connect(self.dsn, self.settings) for _ in range(count)]
         loops = [
-            asyncio.create_task(Numbering(db, self.settings, lambda *_: None).run()) for db in databases
+            asyncio.create_task(Sequencer(db, self.settings, lambda *_: None).run()) for db in databases
         ]  # fmt: skip
         try:
             yield

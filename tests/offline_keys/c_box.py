@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from keyrack.offline_keys.box.opening import LockAction
+from keyrack.offline_keys.box.lock_operation import LockAction
 from keyrack.offline_keys.box.state import BoxLogState, BoxMemory
 from keyrack.offline_keys.link_messages import LONGEST
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode

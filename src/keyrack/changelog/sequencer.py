@@ -131,7 +131,7 @@ class LogEnd:
 
 
 @dataclass(slots=True)
-class Numbering:
+class Sequencer:
     """The numbering of one worker."""
 
     db: Database

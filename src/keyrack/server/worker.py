@@ -13,7 +13,7 @@ import asyncpg
 import structlog
 
 from keyrack.assignments.scheduler import OperationScheduler
-from keyrack.changelog.sequencer import SOON, Numbering
+from keyrack.changelog.sequencer import SOON, Sequencer
 from keyrack.core.background_tasks import supervise
 from keyrack.core.settings import Settings
 from keyrack.db import worker_wakeup
@@ -77,7 +77,7 @@ class Worker:
         self._stopping = asyncio.Event()
         self._tell = ChangeNotifier(db)
         self._numbered = ChangeNotifier(db, SOON)  # who follows the log of changes waits for nothing else
-        self._numbering = Numbering(db, settings, self._numbered)
+        self._numbering = Sequencer(db, settings, self._numbered)
         heard = {
             "keyrack_work": self._bell.ring,
             "keyrack_deliver": self._on_deliver,

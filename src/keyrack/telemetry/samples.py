@@ -35,8 +35,8 @@ SHORT = 262_144  # bytes of an array that is read at once
 STRICT = ConfigDict(extra="forbid", strict=True)
 
 
-@with_config(STRICT)
-class Trouble(TypedDict):
+@with_config({**STRICT, "title": "Trouble"})
+class TroubleCode(TypedDict):
     """One diagnostic trouble code."""
 
     key: Text
@@ -56,7 +56,7 @@ class Sample(TypedDict, total=False):
     selectedCulture: Text | None
     vin: Text | None
     rpm: Revolutions | None
-    dtc: Annotated[list[Trouble], Field(max_length=100)] | None
+    dtc: Annotated[list[TroubleCode], Field(max_length=100)] | None
     isDriving: Flag
     isHybrid: Flag
     chargeState: Flag

@@ -127,10 +127,10 @@ DELIVERY_LISTED = replace(
 )
 
 
-class Outcome(BaseModel):
+class OutcomePayload(BaseModel):
     """What a webhook is told: the same members for all kinds."""
 
-    model_config = ConfigDict(alias_generator=to_camel)
+    model_config = ConfigDict(title="Outcome", alias_generator=to_camel)
 
     type: Sent
     operation_id: UUID | None

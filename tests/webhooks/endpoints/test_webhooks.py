@@ -19,7 +19,7 @@ from keyrack.api.schema.request_body import invalid_member
 from keyrack.assignments.rules import NO_BOX
 from keyrack.core.settings import Settings
 from keyrack.webhooks.endpoints.webhooks import DISABLED, NO_DELIVERY, NO_WEBHOOK
-from keyrack.webhooks.outcome_payload import Outcome
+from keyrack.webhooks.outcome_payload import OutcomePayload
 from tests.support.people import Person, Town, done, refused, web
 from tests.support.servers import RunningServer, eventually
 from tests.webhooks.receiver import Received, Receiver
@@ -192,7 +192,7 @@ def test_each_kind_is_told_with_the_same_members(alice: Person, receiver: Receiv
             "lifetime": 700_000,
             "renewableAfter": 350_000,
         }
-        assert list(payload) == [field.alias for field in Outcome.model_fields.values()]
+        assert list(payload) == [field.alias for field in OutcomePayload.model_fields.values()]
         assert first.headers["secret"] == "open sesame"
         assert first.headers["content-type"] == "application/json"
         assert first.headers["webhook-id"] == asked.headers["Operation-Id"]
@@ -358,8 +358,8 @@ def test_a_test_is_sent(alice: Person, receiver: Receiver) -> None:
         assert answer.status_code == 201
         request = hook.got(1)[0]
         Webhook(hook.signing_secret).verify(request.body, request.headers)
-        assert set(request.payload) == {field.alias for field in Outcome.model_fields.values()}
-        Outcome.model_validate_json(request.body)
+        assert set(request.payload) == {field.alias for field in OutcomePayload.model_fields.values()}
+        OutcomePayload.model_validate_json(request.body)
         eventually(lambda: hook.deliveries()[0]["state"] == "Delivered", "the delivery")
         row = hook.deliveries()[0]
         assert (row["id"], row["type"], row["operationId"]) == (answer.json()["id"], "webhook.test", None)

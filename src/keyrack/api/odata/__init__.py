@@ -7,7 +7,7 @@ from keyrack.api.odata.keyset import KeysetColumn, Segment, parameter_name, segm
 from keyrack.api.odata.limits import Limits
 from keyrack.api.odata.parser import parse
 from keyrack.api.odata.plan import COUNT
-from keyrack.api.odata.query_string import OPTIONS, Beginning, Shape, beginning, query
+from keyrack.api.odata.query_string import OPTIONS, FilterCursor, Shape, filter_cursor, query
 from keyrack.api.odata.sql import TOO_MANY, TOO_MANY_EXPANDED
 from keyrack.api.odata.statement import Query
 
@@ -19,14 +19,14 @@ __all__ = [
     "TOO_MANY",
     "TOO_MANY_EXPANDED",
     "ApplySource",
-    "Beginning",
+    "FilterCursor",
     "IndexOrder",
     "KeysetColumn",
     "Limits",
     "Query",
     "Segment",
     "Shape",
-    "beginning",
+    "filter_cursor",
     "parameter_name",
     "parse",
     "query",

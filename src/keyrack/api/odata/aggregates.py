@@ -9,7 +9,7 @@ from typing import LiteralString, NoReturn
 
 from keyrack.api.odata import ast
 from keyrack.api.odata.binder import Binder
-from keyrack.api.odata.groupby_paths import GroupByPath, Leading
+from keyrack.api.odata.groupby_paths import GroupByPath, PathFollower
 from keyrack.api.odata.literal_values import NUMERIC, check_offset, refuse, refuse_unsupported
 from keyrack.api.odata.plan import Edm, Function, Nested, Value
 from keyrack.api.odata.sql import NUMBERS
@@ -32,7 +32,7 @@ _ANY: dict[str, LiteralString] = {"min": "min({0})", "max": "max({0})"}
 _COUNTED: LiteralString = "::numeric"
 
 
-def value(item: ast.AggregateItem, binder: Binder, leading: Leading) -> Value:
+def value(item: ast.AggregateItem, binder: Binder, leading: PathFollower) -> Value:
     """The value of one item for a group. Raises `BadRequest` and `NotImplemented`."""
     expression, method, _, _ = item
     if method is None:
@@ -54,7 +54,7 @@ def value(item: ast.AggregateItem, binder: Binder, leading: Leading) -> Value:
     return _of(method, lead.found.value)
 
 
-def _refuse_custom(expression: ast.Node | None, leading: Leading) -> NoReturn:
+def _refuse_custom(expression: ast.Node | None, leading: PathFollower) -> NoReturn:
     names = expression.names if isinstance(expression, ast.Path) else ("",)
     try:
         leading.follow(names, grouping=False)

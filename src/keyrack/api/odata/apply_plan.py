@@ -11,7 +11,7 @@ from typing import Any
 
 from keyrack.api.odata import aggregates, ast, names
 from keyrack.api.odata.binder import Binder
-from keyrack.api.odata.groupby_paths import Leading, everything, keys
+from keyrack.api.odata.groupby_paths import PathFollower, everything, keys
 from keyrack.api.odata.limits import Limits
 from keyrack.api.odata.literal_values import check_offset, refuse, refuse_unsupported
 from keyrack.api.odata.plan import ComputedProperty, Edm, Function, Nested, Order, PlanColumn, PlanJoin, Stage, Value
@@ -134,7 +134,7 @@ class Sequence:
         self._check_number(len(paths) + len(items))
         columns, made = Columns(), _Members()
         order: list[Order] = []
-        leading = Leading(self.view)
+        leading = PathFollower(self.view)
         for path in paths:
             lead = leading.follow(path.names, grouping=True)
             members = made
@@ -154,7 +154,7 @@ class Sequence:
             made[alias] = ComputedProperty(columns.add(value), True, None, self._cost(item, leading, before))
         self._next(Stage(tuple(columns.values), self.where, grouped), made, tuple(order))
 
-    def _cost(self, item: ast.AggregateItem, leading: Leading, before: int) -> int:
+    def _cost(self, item: ast.AggregateItem, leading: PathFollower, before: int) -> int:
         """What naming the item costs: as much as what it is made of, or a text could grow in each stage."""
         if isinstance(item.expression, ast.Path):
             found = leading.follow(item.expression.names, grouping=False).found

@@ -33,7 +33,7 @@ class GroupByPath(NamedTuple):
         return any(there is not None for _, there in self.way)
 
 
-class Leading:
+class PathFollower:
     """Follows paths over the rows of a view."""
 
     __slots__ = ("_view",)

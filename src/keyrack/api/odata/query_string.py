@@ -97,14 +97,14 @@ def _query(resource: Resource, text: bytes, shape: Shape, alias: LiteralString, 
 _shapes = Shapes()
 
 
-class Beginning(NamedTuple):
+class FilterCursor(NamedTuple):
     """Where a list begins: behind a number; `alone`, if the filter demands nothing else."""
 
     number: int
     alone: bool
 
 
-def beginning(text: bytes, name: str, limits: Limits) -> Beginning | None:
+def filter_cursor(text: bytes, name: str, limits: Limits) -> FilterCursor | None:
     """Where the filter of the query string `text` lets a list begin: it is `name gt N`, alone or joined by `and`, and
     the greatest of several counts. `query` has taken the query string."""
     values, aliases = _sorted(text)
@@ -121,7 +121,7 @@ def beginning(text: bytes, name: str, limits: Limits) -> Beginning | None:
             number = _meant(number, aliases, limits)
             if isinstance(path, ast.Path) and path.names == (name,):
                 found += _whole(number)
-    return Beginning(max(found), isinstance(whole, ast.AstComparison)) if found else None
+    return FilterCursor(max(found), isinstance(whole, ast.AstComparison)) if found else None
 
 
 def _meant(node: ast.Node, aliases: Mapping[str, str], limits: Limits) -> ast.Node:

@@ -27,7 +27,7 @@ class BatchCreation(StrictBody, Generic[Form]):
     body: SkipValidation[Form]
 
 
-class Change(StrictBody, Generic[Form]):
+class BatchChange(StrictBody, Generic[Form]):
     """What the `PATCH` of the kind would take."""
 
     op: Literal["change"]
@@ -35,8 +35,10 @@ class Change(StrictBody, Generic[Form]):
     patch: SkipValidation[Patch[Form]]
 
 
-class End(StrictBody):
+class BatchEnd(StrictBody):
     """What the `DELETE` of the kind would do; of a user: the end of the membership in the customer."""
+
+    model_config = ConfigDict(title="End")
 
     op: Literal["end"]
     id: Int32
@@ -45,13 +47,13 @@ class End(StrictBody):
 class AssignmentCreation(BatchCreation[NewAssignment]): ...
 
 
-class AssignmentChange(Change[AssignmentPatch]): ...
+class AssignmentChange(BatchChange[AssignmentPatch]): ...
 
 
 class CarCreation(BatchCreation[NewCar]): ...
 
 
-class CarChange(Change[CarPatch]): ...
+class CarChange(BatchChange[CarPatch]): ...
 
 
 class UserCreation(BatchCreation[NewUser]): ...
@@ -60,7 +62,7 @@ class UserCreation(BatchCreation[NewUser]): ...
 class GroupCreation(BatchCreation[NewGroup]): ...
 
 
-class GroupChange(Change[GroupPatch]): ...
+class GroupChange(BatchChange[GroupPatch]): ...
 
 
 class Batch(StrictBody):
@@ -77,23 +79,23 @@ Items = Annotated[list[ByOp[Item]], Field(min_length=1)]
 
 class AssignmentBatch(Batch):
     kind: Literal["assignments"]
-    items: Items[AssignmentCreation | AssignmentChange | End]
+    items: Items[AssignmentCreation | AssignmentChange | BatchEnd]
     conflicts: Literal["allow", "report", "refuse"] = "allow"
 
 
 class CarBatch(Batch):
     kind: Literal["cars"]
-    items: Items[CarCreation | CarChange | End]
+    items: Items[CarCreation | CarChange | BatchEnd]
 
 
 class UserBatch(Batch):
     kind: Literal["users"]
-    items: Items[UserCreation | End]
+    items: Items[UserCreation | BatchEnd]
 
 
 class GroupBatch(Batch):
     kind: Literal["groups"]
-    items: Items[GroupCreation | GroupChange | End]
+    items: Items[GroupCreation | GroupChange | BatchEnd]
 
 
 OneBatch = AssignmentBatch | CarBatch | UserBatch | GroupBatch
@@ -127,7 +129,7 @@ def ways(batch: OneBatch) -> Iterator[tuple[Endpoint, tuple[int, ...], Any]]:
         row = ROWS[batch.kind, item.op]
         if isinstance(item, BatchCreation):
             yield row, (), item.body
-        elif isinstance(item, Change):
+        elif isinstance(item, BatchChange):
             yield row, (item.id,), item.patch
         elif row.body is not None:
             yield row, (), {"userId": item.id}

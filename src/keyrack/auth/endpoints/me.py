@@ -6,7 +6,7 @@ from functools import cache
 from typing import Annotated, Literal, LiteralString
 from zoneinfo import available_timezones
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response
@@ -86,8 +86,10 @@ def _zone(name: str) -> str:
     return name
 
 
-class Preferences(Body):
+class PreferencesBody(Body):
     """How the pages are shown; null for what the browser says."""
+
+    model_config = ConfigDict(title="Preferences")
 
     language: Literal["en", "de"] | None
     time_zone: Annotated[Text, AfterValidator(_zone)] | None
@@ -108,13 +110,13 @@ endpoints.get(
 @endpoints.put(
     "/me/preferences",
     "Choose the language, the time zone and the theme of the pages",
-    body=Preferences,
+    body=PreferencesBody,
     what="change preferences",
     customer=False,
     once=False,
     ours=True,
 )
-async def prefer(request: Request, wanted: Preferences) -> Response:
+async def prefer(request: Request, wanted: PreferencesBody) -> Response:
     await request.db.execute(PREFER, _manager(request), wanted.language, wanted.time_zone, wanted.theme)
     return NO_CONTENT
 

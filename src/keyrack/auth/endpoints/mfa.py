@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any, LiteralString
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from keyrack.api.caller import Caller
 from keyrack.api.endpoint import Endpoints
@@ -122,7 +122,9 @@ class NewApp(Body):
     uri: str
 
 
-class Code(Body):
+class CodeBody(Body):
+    model_config = ConfigDict(title="Code")
+
     code: Annotated[Text, Field(max_length=20)]
 
 
@@ -245,12 +247,12 @@ async def begin_app(request: Request, settings: Settings, vault: Encryption) -> 
 @endpoints.put(
     "/me/totp",
     "Confirm the app by a code that it shows",
-    body=Code,
+    body=CodeBody,
     what="confirm the app",
     refuses={403: (SIGN_IN_AGAIN,), 404: (NO_APP,), 422: (WRONG_CODE,), 429: (RATE_LIMITED,)},
     **ABOUT,
 )
-async def confirm_app(request: Request, wanted: Code, settings: Settings, vault: Encryption) -> Response:
+async def confirm_app(request: Request, wanted: CodeBody, settings: Settings, vault: Encryption) -> Response:
     limit = RateLimit("login", settings.login_rate, settings.login_burst)
     await limit.take(request.db, f"code {_manager(request)}")
     async with request.db.transaction() as connection:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import TAGGED, Endpoints
@@ -58,8 +58,10 @@ OPTIONS = (AT, FROM, TO)
 LONG = Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
 
 
-class Stretch(Body):
+class AccessPeriodBody(Body):
     """An assignment that was in force."""
+
+    model_config = ConfigDict(title="Stretch")
 
     assignment_id: Id
     car_id: Id
@@ -82,7 +84,7 @@ class _Access(Body):
     begins: Annotated[Moment | None, Field(alias="from")] = None
     to: Moment | None = None
     as_of: AsOf
-    assigned: list[Stretch]
+    assigned: list[AccessPeriodBody]
     events: list[dict[str, Any]]
     more_events: bool
 

@@ -105,7 +105,7 @@ async def changes(
     own = given(request.query, OPTIONS, beside=True)
     epoch: UUID | None = own.get(OF_EPOCH.name)
     READ.query(replace(request, ids=(0,)), limits)  # what is wrong with the options comes first
-    begins = odata.beginning(request.query, "id", limits)
+    begins = odata.filter_cursor(request.query, "id", limits)
     if request.events and request.stays is not None:
         if request.scope is not None:
             raise Forbidden(NOT_FOR_LIMITED)
@@ -155,7 +155,7 @@ async def _awaited(
 
 
 async def _stream(
-    request: Request, epoch: UUID | None, begins: odata.Beginning | None, following: FeedService
+    request: Request, epoch: UUID | None, begins: odata.FilterCursor | None, following: FeedService
 ) -> Response:
     """Changes as they come, behind a number or the last id that was heard; without either, from the oldest on."""
     _check_options(request, begins)
@@ -179,7 +179,7 @@ async def _stream(
     return Response(200, None, headers, EVENTS, stream)
 
 
-def _check_options(request: Request, begins: odata.Beginning | None) -> None:
+def _check_options(request: Request, begins: odata.FilterCursor | None) -> None:
     """Raises `BadRequest` for what a stream does not do: its bytes are the same for all who listen."""
     for name, _ in parse_qsl(request.query.decode(), keep_blank_values=True):
         option = name.removeprefix("$").lower()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, LiteralString
 
+from pydantic import ConfigDict
+
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import TAGGED, Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
@@ -26,9 +28,11 @@ where u.user_id = $2 and u.customer_id = any($3) and u.customer_id <> $1 order b
 """
 
 
-class Goes(Body):
+class ErasedRows(Body):
     """What goes: `removed` at once, `ended` by webhook at once, or `anonymous` within minutes: it stays, and does not
     say any more who it was."""
+
+    model_config = ConfigDict(title="Goes")
 
     kind: Literal[
         "membership", "groups", "assignments", "devices", "keys", "events", "operations", "deliveries", "changes"
@@ -37,8 +41,10 @@ class Goes(Body):
     count: Int32
 
 
-class Stays(Body):
+class KeptRows(Body):
     """What stays, and why: a code for programs, and its text."""
+
+    model_config = ConfigDict(title="Stays")
 
     kind: Literal["person", "answers", "receivers"]
     code: Literal["shared-or-left-lately", "until-forgotten", "was-sent"]
@@ -52,10 +58,12 @@ class AlsoIn(Body):
     name: str
 
 
-class Preview(Body):
+class ErasurePreview(Body):
+    model_config = ConfigDict(title="Preview")
+
     user_id: Int32
-    goes: list[Goes]
-    stays: list[Stays]
+    goes: list[ErasedRows]
+    stays: list[KeptRows]
     customers: list[AlsoIn]
 
 
@@ -83,7 +91,7 @@ RECEIVERS = "What webhooks were sent already is with those who received it."
     "/users/{userId}/erasure",
     "What erasing a user from the customer would take, and what would stay",
     status=200,
-    answers=Preview,
+    answers=ErasurePreview,
     refuses={404: (NO_USER,)},
     headers=TAGGED,
     leads=True,

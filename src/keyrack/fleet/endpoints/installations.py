@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import LiteralString
 
+from pydantic import ConfigDict
+
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response
 from keyrack.api.schema.request_body import Body, Id, Int32, Text, invalid_member
@@ -79,7 +81,9 @@ class ProductRef(Body):
     product_id: Int32 | None = None
 
 
-class Installation(ProductRef):
+class InstallationBody(ProductRef):
+    model_config = ConfigDict(title="Installation")
+
     car_id: Id
 
 
@@ -114,7 +118,7 @@ async def _product(statements: Statements, request: Request, ref: ProductRef, wh
     return product
 
 
-async def _product_and_car(statements: Statements, request: Request, wanted: Installation, what: str) -> Row:
+async def _product_and_car(statements: Statements, request: Request, wanted: InstallationBody, what: str) -> Row:
     """The product, where the car is there too. Raises `BadRequest`, `NotFound`.
 
     The car is looked up later and refused first: as no car comes back, what was seen of the product was seen while the
@@ -127,7 +131,7 @@ async def _product_and_car(statements: Statements, request: Request, wanted: Ins
     return product
 
 
-async def _installable(statements: Statements, request: Request, wanted: Installation) -> Row:
+async def _installable(statements: Statements, request: Request, wanted: InstallationBody) -> Row:
     """The product, which can be installed. Raises `BadRequest`, `NotFound`, `Conflict`."""
     product = await _product_and_car(statements, request, wanted, INSTALL)
     if product["car_id"] is not None:
@@ -137,7 +141,7 @@ async def _installable(statements: Statements, request: Request, wanted: Install
     return product
 
 
-async def _removable(statements: Statements, request: Request, wanted: Installation) -> Row:
+async def _removable(statements: Statements, request: Request, wanted: InstallationBody) -> Row:
     """The product, which is in the car. Raises `BadRequest`, `NotFound`, `Conflict`."""
     product = await _product_and_car(statements, request, wanted, UNINSTALL)
     if product["car_id"] is None:
@@ -151,7 +155,7 @@ async def _removable(statements: Statements, request: Request, wanted: Installat
     "/installations",
     "Install a product into a car",
     limited=("productId", "carId"),
-    body=Installation,
+    body=InstallationBody,
     what=INSTALL,
     ground=_installable,
     refuses={
@@ -160,7 +164,7 @@ async def _removable(statements: Statements, request: Request, wanted: Installat
         409: (ALREADY, NO_SERVICE, SAME_TYPE),
     },
 )
-async def install(request: Request, wanted: Installation) -> Response:
+async def install(request: Request, wanted: InstallationBody) -> Response:
     async with request.db.transaction() as connection:
         await lock_and_flush(connection, request.customer)
         product = await _installable(connection, request, wanted)
@@ -173,7 +177,7 @@ async def install(request: Request, wanted: Installation) -> Response:
     "/installations",
     "Take a product out of a car; with a key box the car's assignments end by webhook",
     limited=("productId", "carId"),
-    body=Installation,
+    body=InstallationBody,
     what=UNINSTALL,
     ground=_removable,
     refuses={
@@ -182,7 +186,7 @@ async def install(request: Request, wanted: Installation) -> Response:
         409: (NOT_INSTALLED, OTHER_CAR),
     },
 )
-async def uninstall(request: Request, wanted: Installation) -> Response:
+async def uninstall(request: Request, wanted: InstallationBody) -> Response:
     async with request.db.transaction() as connection:
         await lock_and_flush(connection, request.customer)
         product = await _removable(connection, request, wanted)

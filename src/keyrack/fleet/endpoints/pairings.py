@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import LiteralString
 
+from pydantic import ConfigDict
+
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response
 from keyrack.api.schema.request_body import Id, invalid_member
@@ -36,11 +38,13 @@ SERVICE: LiteralString = "select service_id, product_id from service where custo
 SET: LiteralString = "update service set product_id = $3 where customer_id = $1 and service_id = $2"
 
 
-class Pairing(ProductRef):
+class PairingBody(ProductRef):
+    model_config = ConfigDict(title="Pairing")
+
     service_id: Id
 
 
-async def _both(statements: Statements, request: Request, wanted: Pairing, what: str) -> tuple[Row, Row]:
+async def _both(statements: Statements, request: Request, wanted: PairingBody, what: str) -> tuple[Row, Row]:
     """The service and the product. Raises `BadRequest`, `NotFound`."""
     product_given(wanted, what)
     service = await statements.fetchrow(SERVICE, request.customer, wanted.service_id)
@@ -49,7 +53,7 @@ async def _both(statements: Statements, request: Request, wanted: Pairing, what:
     return service, await find_product(statements, request, wanted, what)
 
 
-async def _pairable(statements: Statements, request: Request, wanted: Pairing) -> tuple[Row, Row]:
+async def _pairable(statements: Statements, request: Request, wanted: PairingBody) -> tuple[Row, Row]:
     """Both, the service without a product. Raises `BadRequest`, `NotFound`, `Conflict`."""
     service, product = await _both(statements, request, wanted, PAIR)
     if service["product_id"] is not None:
@@ -57,7 +61,7 @@ async def _pairable(statements: Statements, request: Request, wanted: Pairing) -
     return service, product
 
 
-async def _paired(statements: Statements, request: Request, wanted: Pairing) -> tuple[Row, Row]:
+async def _paired(statements: Statements, request: Request, wanted: PairingBody) -> tuple[Row, Row]:
     """Both, paired. Raises `BadRequest`, `NotFound`, `Conflict`."""
     service, product = await _both(statements, request, wanted, UNPAIR)
     if service["product_id"] != product["product_id"]:
@@ -69,7 +73,7 @@ async def _paired(statements: Statements, request: Request, wanted: Pairing) -> 
     "/pairings",
     "Pair a service with a product",
     limited=("productId", "serviceId"),
-    body=Pairing,
+    body=PairingBody,
     what=PAIR,
     ground=_pairable,
     refuses={
@@ -78,7 +82,7 @@ async def _paired(statements: Statements, request: Request, wanted: Pairing) -> 
         409: (ALREADY, PRODUCT_TAKEN),
     },
 )
-async def pair(request: Request, wanted: Pairing) -> Response:
+async def pair(request: Request, wanted: PairingBody) -> Response:
     async with request.db.transaction() as connection:
         await lock_and_flush(connection, request.customer)
         service, product = await _pairable(connection, request, wanted)
@@ -91,7 +95,7 @@ async def pair(request: Request, wanted: Pairing) -> Response:
     "/pairings",
     "Unlink a service from its product",
     limited=("productId", "serviceId"),
-    body=Pairing,
+    body=PairingBody,
     what=UNPAIR,
     ground=_paired,
     refuses={
@@ -100,7 +104,7 @@ async def pair(request: Request, wanted: Pairing) -> Response:
         409: (NOT_PAIRED,),
     },
 )
-async def unpair(request: Request, wanted: Pairing) -> Response:
+async def unpair(request: Request, wanted: PairingBody) -> Response:
     async with request.db.transaction() as connection:
         await lock_and_flush(connection, request.customer)
         service, _ = await _paired(connection, request, wanted)

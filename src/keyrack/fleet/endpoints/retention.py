@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, LiteralString
 
+from pydantic import ConfigDict
+
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import TAGGED, Endpoints
 from keyrack.api.exchange import Request, Response, answer
@@ -46,9 +48,11 @@ Kind = Literal[
 ]
 
 
-class Kept(Body):
+class RetentionBody(Body):
     """One kind of data: for how long (ISO 8601, null: until somebody removes it), from when on that counts, and the
     oldest there is, where that is known."""
+
+    model_config = ConfigDict(title="Kept")
 
     kind: Kind
     kept: bool
@@ -64,7 +68,7 @@ class Kept(Body):
     "What is kept of the customer, for how long, and how far back it reaches",
     status=200,
     limited=(),
-    answers=list[Kept],
+    answers=list[RetentionBody],
     headers=TAGGED,
     ours=True,
 )

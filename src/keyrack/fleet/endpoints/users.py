@@ -5,6 +5,8 @@ from __future__ import annotations
 import secrets
 from typing import Literal, LiteralString, NamedTuple
 
+from pydantic import ConfigDict
+
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Permission
@@ -109,8 +111,10 @@ class UserCreated(Body):
     password: str | None
 
 
-class SomeUser(Body):
+class UserReference(Body):
     """Who is meant: exactly one of the two."""
+
+    model_config = ConfigDict(title="SomeUser")
 
     email_address: AnyText | None = None
     user_id: Int32 | None = None
@@ -165,7 +169,7 @@ async def create(request: Request, new: UserWithHash) -> Response:
     return answer({"id": id, "password": new.generated}, 201, made=id)
 
 
-async def _somebody(statements: Statements, request: Request, user: SomeUser) -> int:
+async def _somebody(statements: Statements, request: Request, user: UserReference) -> int:
     """The id of whoever is meant. Raises `BadRequest` unless exactly one valid identifier is given, `NotFound` for
     nobody."""
     id = await _found(statements, request, user, NOBODY)
@@ -174,7 +178,7 @@ async def _somebody(statements: Statements, request: Request, user: SomeUser) ->
     return id
 
 
-async def _member(statements: Statements, request: Request, user: SomeUser) -> int:
+async def _member(statements: Statements, request: Request, user: UserReference) -> int:
     """The id of the customer's user. Raises `BadRequest`, `NotFound`."""
     id = await _found(statements, request, user, NOT_ASSIGNED)
     is_member = await statements.fetchval(MEMBER, request.customer, id)
@@ -188,7 +192,7 @@ async def _is_elsewhere(statements: Statements, request: Request, id: int) -> bo
     return await group_scope_checks.is_out_of_scope(request, "userId", id, statements)
 
 
-async def _found(statements: Statements, request: Request, user: SomeUser, missing: ErrorCode) -> int:
+async def _found(statements: Statements, request: Request, user: UserReference, missing: ErrorCode) -> int:
     address = trimmed(user.email_address or "")
     if (user.user_id is None) == (not address):
         raise BadRequest(NEITHER, errors=[ONE_NEEDED])
@@ -223,12 +227,12 @@ def _is_address(text: str) -> bool:
     "/users/assignments/customers",
     "Assign a user to the customer",
     limited=(),
-    body=SomeUser,
+    body=UserReference,
     what="assign user to customer",
     ground=_somebody,
     refuses={400: (NEITHER,), 404: (NOBODY,), 409: (ALREADY,)},
 )
-async def assign(request: Request, user: SomeUser) -> Response:
+async def assign(request: Request, user: UserReference) -> Response:
     refusals = {"customer_user_pkey": (Conflict, ALREADY), "customer_user_user_id_fkey": (NotFound, NOBODY)}
     async with request.db.transaction() as connection:
         await lock_and_flush(connection, request.customer)
@@ -242,12 +246,12 @@ async def assign(request: Request, user: SomeUser) -> Response:
     "/users/assignments/customers",
     "Take a user out of the customer; the user's assignments there end by webhook",
     limited=(),
-    body=SomeUser,
+    body=UserReference,
     what="unassign user from customer",
     ground=_member,
     refuses={400: (NEITHER,), 404: (NOT_ASSIGNED,)},
 )
-async def unassign(request: Request, user: SomeUser) -> Response:
+async def unassign(request: Request, user: UserReference) -> Response:
     async with request.db.transaction() as connection:
         await lock_and_flush(connection, request.customer)
         id = await _member(connection, request, user)

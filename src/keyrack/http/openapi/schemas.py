@@ -15,9 +15,9 @@ from keyrack.auth.client_authentication import SCOPE
 from keyrack.changelog.schema import CHANGE
 from keyrack.fleet.schema import PRODUCT_LISTED
 from keyrack.http.openapi.member_schemas import Json, describe, subject
-from keyrack.telemetry.samples import Trouble
+from keyrack.telemetry.samples import TroubleCode
 from keyrack.webhooks.change_payload import ChangeTold, CheckpointTold
-from keyrack.webhooks.outcome_payload import Outcome
+from keyrack.webhooks.outcome_payload import OutcomePayload
 
 _TYPES: dict[Type, Json] = {
     Type.INT32: {"type": "integer", "format": "int32"},
@@ -36,10 +36,10 @@ _TYPES: dict[Type, Json] = {
 _FORMS: dict[Resource, str] = {form: name for name, form in RESOURCES.items()} | {PRODUCT_LISTED: "ProductListed"}
 # What an opaque member of a subject holds
 _HELD: Mapping[tuple[str, str], TypeAdapter[Any]] = {
-    ("Telemetry", "dtc"): TypeAdapter(list[Trouble]),
+    ("Telemetry", "dtc"): TypeAdapter(list[TroubleCode]),
     ("Webhook", "kinds"): TypeAdapter(list[Kind]),
     ("Client", "scopes"): TypeAdapter(list[Annotated[str, SCOPE]]),
-    ("Delivery", "payload"): TypeAdapter(Outcome | ChangeTold | CheckpointTold),
+    ("Delivery", "payload"): TypeAdapter(OutcomePayload | ChangeTold | CheckpointTold),
 }
 # Members of models that are rows
 _ROWS: Mapping[tuple[str, str], Resource] = {("ChangeTold", "data"): CHANGE}

@@ -17,7 +17,7 @@ from keyrack.http.openapi.examples import schemas_example
 from keyrack.http.openapi.member_schemas import Json
 from keyrack.http.openapi.schemas import model
 from keyrack.webhooks.change_payload import ChangeTold, CheckpointTold
-from keyrack.webhooks.outcome_payload import Outcome
+from keyrack.webhooks.outcome_payload import OutcomePayload
 
 SENT_HEADERS = {
     "webhook-id": "The same in every attempt, and when it is sent again: what was seen before can be passed over.",
@@ -39,7 +39,7 @@ SENT_AT = "1777622400"
 
 
 # What a webhook may be told, by name: the type of its body, or of each of them, and when it is sent
-OUTCOME, CHANGE, LOG_PROVEN = TypeAdapter(Outcome), TypeAdapter(ChangeTold), TypeAdapter(CheckpointTold)
+OUTCOME, CHANGE, LOG_PROVEN = TypeAdapter(OutcomePayload), TypeAdapter(ChangeTold), TypeAdapter(CheckpointTold)
 SENT: dict[str, tuple[TypeAdapter[Any], str]] = {
     **{name: (OUTCOME, TAKEN[name].meaning.removesuffix(".")) for name in OUTCOMES},
     "change": (CHANGE, "Something else has changed: `type` says what"),

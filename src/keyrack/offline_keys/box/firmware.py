@@ -7,10 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from keyrack.offline_keys.box import carried_messages, clock, links, log, opening, provisioning, verification_budget
+from keyrack.offline_keys.box import (
+    carried_messages,
+    clock,
+    links,
+    lock_operation,
+    log,
+    provisioning,
+    verification_budget,
+)
 from keyrack.offline_keys.box.crypto import Crypto
+from keyrack.offline_keys.box.lock_operation import LockAction
 from keyrack.offline_keys.box.log import Event
-from keyrack.offline_keys.box.opening import LockAction
 from keyrack.offline_keys.box.state import BoxMemory, LinkState, PersistentState, VolatileState
 from keyrack.offline_keys.cose import MessageRefused
 from keyrack.offline_keys.link_messages import (
@@ -111,7 +119,7 @@ def _reply(
             carried_messages.take(state, link, said, tick, crypto)
             return TakenMessage(0), LockAction.NONE
         case Open():
-            return opening.operate(state, link, said, tick, crypto)
+            return lock_operation.operate(state, link, said, tick, crypto)
         case Fetch():
             if not state.running.links[link].is_proven:
                 raise MessageRefused(BoxRefusalCode.NOT_NOW)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, LiteralString
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import FROM_APPS, TAGGED, Endpoints
@@ -47,8 +47,10 @@ from app_subject s where s.customer_id = $1 and s.subject = $2 and exists (
 """
 
 
-class PhoneKey(Body):
+class PhoneKeyBody(Body):
     """A key of one assignment; `renewAfter` says from when on there is another one."""
+
+    model_config = ConfigDict(title="PhoneKey")
 
     assignment_id: Id
     car_id: Id
@@ -75,8 +77,10 @@ class CarriedBox(Body):
     receipt: Octets | None
 
 
-class Withheld(Body):
+class WithheldKey(Body):
     """An assignment for which there is no new key, and why."""
+
+    model_config = ConfigDict(title="Withheld")
 
     assignment_id: Id
     reason: Literal["too-many-keys", "status-list-full"]
@@ -86,14 +90,16 @@ class PhoneKeys(Body):
     """What a phone is to hold: what it has beside that is over."""
 
     key_set: Octets | None
-    keys: list[PhoneKey]
+    keys: list[PhoneKeyBody]
     boxes: list[CarriedBox]
-    withheld: list[Withheld]
+    withheld: list[WithheldKey]
     is_complete: bool
 
 
-class Entries(Body):
+class LogEntriesBody(Body):
     """Entries of the logs of boxes, as the boxes have signed them, in any order."""
+
+    model_config = ConfigDict(title="Entries")
 
     entries: Annotated[list[Octets], Field(min_length=1, max_length=2_000)]
 
@@ -207,7 +213,7 @@ def most_of_a_log(settings: Settings) -> int:
 @endpoints.put(
     "/sdk/boxlog",
     "Bring home entries of the logs of boxes",
-    body=Entries,
+    body=LogEntriesBody,
     what=DELIVER,
     status=200,
     answers=TakenEntries,
@@ -216,7 +222,7 @@ def most_of_a_log(settings: Settings) -> int:
     refuses={400: (invalid_member(DELIVER, "entries"),)},
     **FROM_APPS,
 )
-async def deliver(request: Request, wanted: Entries, settings: Settings, signers: IssuingKeySigners) -> Response:
+async def deliver(request: Request, wanted: LogEntriesBody, settings: Settings, signers: IssuingKeySigners) -> Response:
     app = app_of(request)
     if len(wanted.entries) > settings.boxlog_entries:
         hint = f"They are {settings.boxlog_entries} at most."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, LiteralString
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import TAGGED, Endpoints
@@ -60,7 +60,9 @@ from box_epoch e where e.customer_id = $1 and e.product_id = $2 order by e.epoch
 """
 
 
-class EnrolmentNonce(Body):
+class EnrolmentNonceBody(Body):
+    model_config = ConfigDict(title="EnrolmentNonce")
+
     nonce: Octets
     expires: Moment
 
@@ -71,7 +73,9 @@ class Enrolment(Body):
     enrolment: Octets
 
 
-class EnrolledBox(Body):
+class EnrolledBoxBody(Body):
+    model_config = ConfigDict(title="EnrolledBox")
+
     product_id: Id
     epoch: Id
     name: str
@@ -95,7 +99,9 @@ class BoxLog(Body):
     reports: list[BoxReport]
 
 
-class BoxState(EnrolledBox):
+class BoxStateBody(EnrolledBoxBody):
+    model_config = ConfigDict(title="BoxState")
+
     enrolled: Moment
     log: BoxLog
 
@@ -137,7 +143,7 @@ async def check_box(statements: Statements, customer: int, product: int) -> None
     "/boxes/{productId}/enrolment",
     "A nonce for a box that is to be enrolled",
     status=200,
-    answers=EnrolmentNonce,
+    answers=EnrolmentNonceBody,
     refuses={404: (NO_PRODUCT,), 409: (NO_BOX,)},
     **ROW,
 )
@@ -155,7 +161,7 @@ async def begin(request: Request, vault: Encryption) -> Response:
     body=Enrolment,
     what=ENROL,
     status=200,
-    answers=EnrolledBox,
+    answers=EnrolledBoxBody,
     refuses={400: (invalid_member(ENROL, "enrolment"),), 404: (NO_PRODUCT,), 409: (NO_BOX, NO_NONCE, USED_KEY)},
     **ROW,
 )
@@ -182,7 +188,7 @@ async def enrol(request: Request, wanted: Enrolment, settings: Settings) -> Resp
     "/boxes/{productId}/enrolment",
     "A box that takes keys: its epoch, its key, and how far its log has come home",
     status=200,
-    answers=BoxState,
+    answers=BoxStateBody,
     headers=TAGGED,
     refuses={404: (NO_PRODUCT, NOT_ENROLLED), 409: (NO_BOX,)},
     **ROW,

@@ -36,7 +36,7 @@ ENABLED: LiteralString = "select distinct url from webhook where is_enabled and 
 
 
 @dataclass(frozen=True, slots=True)
-class Failing:
+class FailingWebhook:
     """A webhook that fails."""
 
     customer: int
@@ -52,10 +52,10 @@ class Failing:
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
 
-async def failing(statements: Statements) -> tuple[Failing, ...]:
+async def failing(statements: Statements) -> tuple[FailingWebhook, ...]:
     """The enabled webhooks that fail, `SHOWN` at most. Raises what the database raises."""
     rows = await statements.fetch(FAILING, LOOK, OF_EACH, SHOWN)
-    return tuple(Failing(**dict(row)) for row in rows)
+    return tuple(FailingWebhook(**dict(row)) for row in rows)
 
 
 async def given_up(statements: Statements) -> int:

@@ -26,7 +26,7 @@ from keyrack.db.embedded.server import EmbeddedServer, EmbeddedServerError
 from keyrack.db.replication.primary_connector import PrimaryConnector, hosts_of
 from keyrack.ops.backups.repository import BackupError, BackupRepository
 from keyrack.ops.monitoring.backlog import Backlog, backlog
-from keyrack.ops.monitoring.failing_webhooks import SHOWN, Failing, addresses, failing, given_up
+from keyrack.ops.monitoring.failing_webhooks import SHOWN, FailingWebhook, addresses, failing, given_up
 from keyrack.webhooks import certificates
 from keyrack.webhooks.certificates import Certificate
 
@@ -78,7 +78,7 @@ class Picture:
     standby: bool = False  # the server takes no writes
     backlog: Backlog | None = None
     given_up: int = 0
-    failing: tuple[Failing, ...] = ()
+    failing: tuple[FailingWebhook, ...] = ()
     certificates: list[Certificate] = field(default_factory=list[Certificate])
     disk: Disk | None = None
     backups: Backups | None = None

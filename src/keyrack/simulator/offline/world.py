@@ -10,7 +10,7 @@ from typing import Any
 
 from keyrack.core.api_client.session import Client
 from keyrack.offline_keys import cose
-from keyrack.offline_keys.box.opening import LockAction
+from keyrack.offline_keys.box.lock_operation import LockAction
 from keyrack.offline_keys.link_messages import Carry, Challenge, Open, Result
 from keyrack.offline_keys.message_fields import ENTRY, KEY_SET, RECEIPT, STATUS_LIST, TIME
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode

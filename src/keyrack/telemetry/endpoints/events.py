@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, LiteralString
 
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from keyrack.api.endpoint import FROM_DEVICES, Endpoints
 from keyrack.api.exchange import Request, Response, answer, created
@@ -103,13 +103,15 @@ class OfflineEvent(NewEvent):
     client_id: Annotated[str, Field(max_length=200, pattern=NOT_BLANK_LINE)]
 
 
-class Numbered(BaseModel):
+class EventIdBody(BaseModel):
+    model_config = ConfigDict(title="Numbered")
+
     line: int
     id: int
 
 
 class DeliveredEvents(Delivered):
-    events: list[Numbered]
+    events: list[EventIdBody]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,7 @@ async def create(request: Request, event: NewEvent) -> Response:
     **FROM_DEVICES,
 )
 async def deliver(request: Request, settings: Settings) -> Response:
-    report, numbered = Report(settings.ingest_refused), list[Numbered]()
+    report, numbered = Report(settings.ingest_refused), list[EventIdBody]()
     unit = request.device and request.device.product
     try:
         for part in _parts(lines(request.body, settings), report, unit, settings):
@@ -216,7 +218,7 @@ async def deliver(request: Request, settings: Settings) -> Response:
                     continue
                 report.duplicates += result.known
                 report.accepted += not result.known
-                numbered.append(Numbered(line=line, id=result.id))
+                numbered.append(EventIdBody(line=line, id=result.id))
     except NotALine as reason:
         raise BadRequest(INVALID_LINES.saying(str(reason))) from None
     finally:

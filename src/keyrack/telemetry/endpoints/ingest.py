@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from keyrack.api.endpoint import FROM_DEVICES, Endpoints
 from keyrack.api.exchange import Request, Response, answer
@@ -17,7 +17,9 @@ from keyrack.telemetry.samples import ONE
 endpoints = Endpoints("Ingest")
 
 
-class Refused(BaseModel):
+class RejectedLine(BaseModel):
+    model_config = ConfigDict(title="Refused")
+
     line: int
     reason: str
 
@@ -25,7 +27,7 @@ class Refused(BaseModel):
 class Delivered(BaseModel):
     accepted: int
     duplicates: int
-    refused: list[Refused]
+    refused: list[RejectedLine]
     refusedCount: Annotated[
         int | None, Field(description="How many lines were refused, where `refused` does not tell all of them.")
     ] = None

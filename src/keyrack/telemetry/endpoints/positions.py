@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, LiteralString
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import TAGGED, Endpoints
@@ -89,7 +89,9 @@ class TrackPoint(Body):
     odometer: float | None
 
 
-class Track(Body):
+class TrackBody(Body):
+    model_config = ConfigDict(title="Track")
+
     car_id: Id
     since: Annotated[Moment, Field(alias="from")]
     to: Moment
@@ -111,7 +113,7 @@ TRACK_OPTIONS = (*TIME_RANGE, POINTS)
     "Where a car was over a time, with the times",
     limited=(),
     status=200,
-    answers=Track,
+    answers=TrackBody,
     headers=TAGGED,
     options=TRACK_OPTIONS,
     refuses={400: (EMPTY_RANGE, TOO_LONG_RANGE), 404: (NO_CAR,)},
