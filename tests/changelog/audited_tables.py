@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from keyrack.db.migrations import module, revisions
-from keyrack.db.migrations.audit_triggers import AuditedTable
+from keyrack.db.migrations.frozen.audit_triggers_v1 import AuditedTable
 
 
 def recorded() -> list[AuditedTable]:

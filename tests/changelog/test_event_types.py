@@ -6,7 +6,7 @@ import re
 
 from keyrack.api.schema.event_types import INSTALLATION, RECORDED, TAKEN
 from keyrack.changelog.audited_tables import RECORDED as TABLES
-from keyrack.db.migrations.audit_triggers import AuditedTable
+from keyrack.db.migrations.frozen.audit_triggers_v1 import AuditedTable
 from tests.changelog.audited_tables import recorded
 from tests.support.servers import Sql
 

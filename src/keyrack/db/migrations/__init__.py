@@ -6,7 +6,6 @@ holds it). One that contracts says `unused_since = "0.3.0"`: since that release 
 
 from __future__ import annotations
 
-import re
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -39,11 +38,3 @@ def oldest(revision: str) -> str | None:
         return revision
     since = getattr(module(revision), "unused_since", None)
     return None if since is None else RELEASES[since]
-
-
-def statements(script: str) -> list[str]:
-    """The statements of an SQL script of `create` statements, each at the beginning of a line.
-
-    asyncpg prepares what Alembic executes, and PostgreSQL prepares one statement at a time.
-    """
-    return [part.strip() for part in re.split(r";\s*\n(?=create )", script) if part.strip()]

@@ -6,7 +6,7 @@ customer cannot point to a row of another, and a statement that names a foreign 
 
 from alembic import op
 
-from keyrack.db.migrations import statements
+from keyrack.db.migrations.frozen.statements import statements
 
 revision = "0001"
 down_revision = None

@@ -6,7 +6,7 @@ and the search for the nearest reading would open them all. So partitions are ma
 
 from alembic import op
 
-from keyrack.db.migrations import statements
+from keyrack.db.migrations.frozen.statements import statements
 
 revision = "0004"
 down_revision = "0003"

@@ -2,7 +2,7 @@
 
 from alembic import op
 
-from keyrack.db.migrations import statements
+from keyrack.db.migrations.frozen.statements import statements
 
 revision = "0020"
 down_revision = "0019"

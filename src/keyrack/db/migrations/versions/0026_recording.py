@@ -2,7 +2,7 @@
 
 from alembic import op
 
-from keyrack.db.migrations.audit_triggers import AuditedTable
+from keyrack.db.migrations.frozen.audit_triggers_v1 import AuditedTable
 
 revision = "0026"
 down_revision = "0025"

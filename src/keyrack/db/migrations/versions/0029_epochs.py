@@ -3,8 +3,9 @@ its customer wants that; what was before stays provable."""
 
 from alembic import op
 
-from keyrack.db.migrations import module, statements
-from keyrack.db.migrations.audit_triggers import AuditedTable
+from keyrack.db.migrations import module
+from keyrack.db.migrations.frozen.audit_triggers_v1 import AuditedTable
+from keyrack.db.migrations.frozen.statements import statements
 
 revision = "0029"
 down_revision = "0028"

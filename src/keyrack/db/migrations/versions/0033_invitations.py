@@ -3,7 +3,7 @@
 from alembic import op
 
 from keyrack.db.migrations import module
-from keyrack.db.migrations.audit_triggers import AuditedTable
+from keyrack.db.migrations.frozen.audit_triggers_v1 import AuditedTable
 
 revision = "0033"
 down_revision = "0032"

@@ -4,7 +4,7 @@ than a password."""
 from alembic import op
 
 from keyrack.db.migrations import module
-from keyrack.db.migrations.audit_triggers import AuditedTable
+from keyrack.db.migrations.frozen.audit_triggers_v1 import AuditedTable
 
 revision = "0034"
 down_revision = "0033"

@@ -2,8 +2,9 @@
 
 from alembic import op
 
-from keyrack.db.migrations import module, statements
-from keyrack.db.migrations.audit_triggers import AuditedTable
+from keyrack.db.migrations import module
+from keyrack.db.migrations.frozen.audit_triggers_v1 import AuditedTable
+from keyrack.db.migrations.frozen.statements import statements
 
 revision = "0038"
 down_revision = "0037"

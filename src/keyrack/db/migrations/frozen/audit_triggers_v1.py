@@ -1,8 +1,4 @@
-"""In charge of the triggers that record changes: from what a table is as a resource, the SQL of its functions.
-
-What a revision has made once must come out the same for ever: whatever is to be recorded in another way later gets
-a builder of its own.
-"""
+"""Builds the triggers that record changes, from a description of the table as a resource."""
 
 from __future__ import annotations
 
