@@ -74,7 +74,8 @@ def written(name: str, body: str, before: str, *, contracts: bool) -> str:
     steps = "".join(f"    {line}\n" for line in body.strip().splitlines())
     since = 'unused_since = "9.1.0"\n' if contracts else ""
     return (
-        f'"""The step {name}."""\nfrom alembic import op\nfrom keyrack.db.migrations.frozen.concurrent_index import index\n'
+        f'"""The step {name}."""\nfrom alembic import op\n'
+        "from keyrack.db.migrations.frozen.concurrent_index import index\n"
         f'revision = "{name[:4]}"\ndown_revision = "{before}"\n{since}\ndef upgrade() -> None:\n{steps}'
     )
 
