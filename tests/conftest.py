@@ -18,7 +18,7 @@ from keyrack.core import log_config
 from keyrack.core.settings import Settings
 from keyrack.db.embedded.server import EmbeddedServer
 from tests.support.people import Person, Town
-from tests.support.servers import RunningServer, Sql, migrated_database, reachable_directory
+from tests.support.servers import RunningServer, Sql, drop_template, migrated_database, reachable_directory
 
 # The master key of every database that the tests give an address of
 os.environ.setdefault("KEYRACK_MASTER_KEY", base64.b64encode(b"the master key of all the tests!").decode())
@@ -88,6 +88,7 @@ def database_server() -> Iterator[str]:
     """The address of a database on the server that the tests use."""
     if given := os.environ.get("KEYRACK_TEST_DATABASE_URL"):
         yield given
+        drop_template(given)
         return
     bin_dir = os.environ.get("KEYRACK_POSTGRES_BIN")
     with reachable_directory() as state:

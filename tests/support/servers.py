@@ -75,24 +75,49 @@ TESTS = '{"type": "operator", "name": "tests"}'
 
 
 @contextlib.contextmanager
-def fresh_database(server: str) -> Iterator[str]:
-    """A new empty database on the server, gone afterwards."""
+def fresh_database(server: str, template: str | None = None) -> Iterator[str]:
+    """A new database on the server: empty, or a copy of the template. It is dropped afterwards."""
     name = f"test_{os.getpid()}_{next(NUMBERS)}"
-    asyncio.run(_execute(server, f'create database "{name}"'))
+    # A copy of files costs a seventh of one through the WAL, which is PostgreSQL's default
+    copied = f' template "{template}" strategy file_copy' if template else ""
+    asyncio.run(_execute(server, f'create database "{name}"{copied}'))
     asyncio.run(_execute(server, f"alter database \"{name}\" set keyrack.who = '{TESTS}'"))
-    parts = urlsplit(server)
     try:
-        yield urlunsplit(parts._replace(netloc=parts.netloc or "", path="/" + quote(name)))
+        yield _address(server, name)
     finally:
         asyncio.run(_execute(server, f'drop database "{name}" with (force)'))
 
 
 @contextlib.contextmanager
 def migrated_database(server: str) -> Iterator[str]:
-    """The same with the current schema."""
-    with fresh_database(server) as dsn:
-        asyncio.run(schema_version.migrate(dsn))
+    """A new database with the current schema, copied from the server's template."""
+    with fresh_database(server, _migrated_template(server)) as dsn:
         yield dsn
+
+
+TEMPLATES: dict[str, str] = {}  # the name of this process's template by the address of its server
+
+
+def _migrated_template(server: str) -> str:
+    """The name of a migrated database that accepts no connections, made at its first use."""
+    if server not in TEMPLATES:
+        name = f"test_{os.getpid()}_template"
+        asyncio.run(_execute(server, f'create database "{name}"'))
+        TEMPLATES[server] = name
+        asyncio.run(schema_version.migrate(_address(server, name)))
+        asyncio.run(_execute(server, f'alter database "{name}" allow_connections false'))
+    return TEMPLATES[server]
+
+
+def drop_template(server: str) -> None:
+    """Drop the server's template, if there is one."""
+    if name := TEMPLATES.pop(server, None):
+        asyncio.run(_execute(server, f'drop database "{name}" with (force)'))
+
+
+def _address(server: str, database: str) -> str:
+    parts = urlsplit(server)
+    return urlunsplit(parts._replace(netloc=parts.netloc or "", path="/" + quote(database)))
 
 
 async def _execute(dsn: str, sql: str) -> None:
