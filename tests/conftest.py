@@ -17,6 +17,7 @@ import structlog
 from keyrack.core import log_config
 from keyrack.core.settings import Settings
 from keyrack.db.embedded.server import EmbeddedServer
+from tests.support.browser import close_browser
 from tests.support.people import Person, Town
 from tests.support.servers import RunningServer, Sql, drop_template, migrated_database, reachable_directory
 
@@ -81,6 +82,13 @@ def own_log() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log_config, "configure", lambda level: None)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_browser() -> Iterator[None]:
+    """The browser that tests share is closed at the end."""
+    yield
+    close_browser()
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ Software stands in for the graphics card where maps need it; pages are drawn wit
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,12 +24,61 @@ ARGUMENTS = [
 needed = pytest.mark.skipif(CHROMIUM is None, reason=ABSENT)
 
 
+class _SharedBrowser:
+    """The browser of this process, started at its first use.
+
+    Playwright leaves its event loop marked as running in this thread, so that `asyncio.run` would fail there. The mark
+    is there only while a test uses the browser.
+    """
+
+    def __init__(self) -> None:
+        self._playwright = sync_playwright().start()
+        self._loop = asyncio.get_running_loop()
+        try:
+            self.browser = self._playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        except BaseException:
+            self._playwright.stop()
+            raise
+
+    def resume(self) -> None:
+        asyncio._set_running_loop(self._loop)
+
+    def suspend(self) -> None:
+        asyncio._set_running_loop(None)
+
+    def close(self) -> None:
+        self.resume()
+        self.browser.close()
+        self._playwright.stop()
+        self.suspend()
+
+
+_shared: _SharedBrowser | None = None
+
+
 @contextmanager
 def launched() -> Iterator[Browser]:
-    """A browser; as long as it is open, nothing in this thread may run an event loop of its own."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+    """A browser without contexts; while it is in use, nothing in this thread may run an event loop of its own."""
+    global _shared
+    if _shared is not None and not _shared.browser.is_connected():  # it crashed
+        close_browser()
+    if _shared is None:
+        _shared = _SharedBrowser()
+    shared = _shared
+    shared.resume()
+    try:
+        yield shared.browser
+    finally:
         try:
-            yield browser
+            for context in shared.browser.contexts:
+                context.close()
         finally:
-            browser.close()
+            shared.suspend()
+
+
+def close_browser() -> None:
+    """Close the browser of this process, if one was started."""
+    global _shared
+    if _shared is not None:
+        _shared.close()
+        _shared = None
