@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(BIN)/python console-assets/build.py
 
-.PHONY: help demo install install-dev test dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-moving test-order test-keys-weeks test-keys-long golden
+.PHONY: help demo install install-dev test test-cluster dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-moving test-order test-keys-weeks test-keys-long golden
 
 ## help: these lines
 help:
@@ -50,8 +50,16 @@ $(VENV)/.installed-dev: $(VENV)/.installed requirements/dev.txt
 	@$(PIP) --require-hashes -r requirements/dev.txt
 	@touch $@
 
-## test: lint, types and the whole suite
-test: check unit
+# One process of pytest for each file at a time, as a file's tests share what its fixtures made
+UNIT := $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
+
+## test: lint, types, and the suite without the tests of `make test-cluster`
+test: check
+	$(UNIT) -m "not cluster" $(PYTEST_ARGS)
+
+## test-cluster: the tests that start database servers, clusters, demos or packages of their own
+test-cluster: install-dev
+	$(UNIT) -m cluster $(or $(PYTEST_ARGS),$(shell grep -rl --include='test_*.py' pytest.mark.cluster tests))
 
 ## check: lint and types
 check: install-dev
@@ -60,9 +68,9 @@ check: install-dev
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-cache
 
-## unit: the suite alone; PYTEST_ARGS="tests/fleet/endpoints/test_cars.py -x"
+## unit: all tests without lint and types; PYTEST_ARGS="tests/fleet/endpoints/test_cars.py -x"
 unit: install-dev
-	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(UNIT) $(PYTEST_ARGS)
 
 ## test-odata-long: 100,000 mutants of OData texts, 20,000 random filters, and 5,000 with other literals
 test-odata-long: install-dev

@@ -17,6 +17,8 @@ from keyrack.db.embedded.server import EmbeddedServer
 from tests.abuse.conftest import Figures
 from tests.support.servers import reachable_directory
 
+pytestmark = pytest.mark.cluster
+
 NOTE = "select pg_logical_emit_message(false, 'x', repeat('y', 1000000))"  # a megabyte of the write-ahead log
 FULL_FOR = 12.0  # seconds
 

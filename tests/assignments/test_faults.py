@@ -41,6 +41,8 @@ from tests.changelog.feed_readers import Listener, Poller, arrived, reading
 from tests.support.people import JOIN, PASSWORD
 from tests.support.servers import TESTS, free_port, reachable_directory
 
+pytestmark = pytest.mark.cluster
+
 OPERATIONS = int(os.environ.get("KEYRACK_FAULTS", "400"))
 FLEETS = 4  # whose clients act at random
 HISTORIES = max(FLEETS, OPERATIONS // 50)  # of all of them

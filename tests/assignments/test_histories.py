@@ -24,6 +24,8 @@ from tests.assignments.histories import Client, Fleet, check_order
 from tests.support.people import PASSWORD
 from tests.support.servers import Process, free_port, listening, migrated_database
 
+pytestmark = pytest.mark.cluster
+
 HISTORIES = int(os.environ.get("KEYRACK_HISTORIES", "80"))
 FLEETS = 8  # whose histories run at the same time
 STEPS = 12  # requests of one history, over all its clients

@@ -26,6 +26,8 @@ from keyrack.db.transaction_database import InTransaction
 from keyrack.telemetry.ingest import Telemetry
 from tests.support.servers import Sql, eventually, fresh_database
 
+pytestmark = pytest.mark.cluster
+
 
 async def upgrade(dsn: str, revision: str) -> None:
     """As far as the release went that had this revision."""

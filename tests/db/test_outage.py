@@ -14,6 +14,8 @@ from tests.ops.monitoring.scrape import shown
 from tests.support.people import web
 from tests.support.servers import Process, eventually, reachable_directory
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture
 def database() -> Iterator[EmbeddedServer]:

@@ -30,7 +30,7 @@ from tests.support.servers import DEADLINE, RunningServer, Sql, eventually, free
 from tests.webhooks.receiver import Receiver
 
 PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no pgbouncer here")
+pytestmark = [pytest.mark.cluster, pytest.mark.skipif(PROGRAM is None, reason="no pgbouncer here")]
 
 
 class Bouncer:

@@ -29,6 +29,8 @@ from keyrack.db.transaction_database import InTransaction
 from tests.support.people import Person, Town, refused, web
 from tests.support.servers import DEADLINE, Process, Sql, eventually, reachable_directory
 
+pytestmark = pytest.mark.cluster
+
 NOT_NOW = "The database cannot do this at the moment. Please try again."
 NO_WRITES = "The database takes no writes at the moment. Please try again."
 SIZE = "120m"  # of the disk

@@ -8,8 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.people import Person
 from tests.support.servers import DEADLINE, RunningServer
+
+pytestmark = pytest.mark.cluster
 
 PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 LOADED = re.compile(r"^\. ~/\S+/demo\.env.*$", re.MULTILINE)  # what the test gives the shell itself

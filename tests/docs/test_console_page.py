@@ -8,9 +8,13 @@ import subprocess
 import sys
 from textwrap import dedent
 
+import pytest
+
 from keyrack.console import PAGES
 from tests.docs.code_blocks import ROOT
 from tests.support.servers import migrated_database
+
+pytestmark = pytest.mark.cluster
 
 TEXT = (ROOT / "docs/console.md").read_text()
 KEYRACK = f'keyrack() {{ {sys.executable} -m keyrack "$@"; }}\n'

@@ -6,9 +6,13 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 from keyrack.core.settings import Settings
 from tests.docs.walkthrough import installed, walk
 from tests.support.servers import RunningServer, migrated_database
+
+pytestmark = pytest.mark.cluster
 
 
 def test_from_an_empty_server_to_an_opened_car(database_server: str, settings: Settings, tmp_path: Path) -> None:

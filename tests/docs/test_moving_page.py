@@ -7,11 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from keyrack.core.settings import Settings
 from keyrack.ops.transfer.record_types import KINDS
 from tests.docs.code_blocks import ROOT, blocks
 from tests.support.people import PASSWORD, Town
 from tests.support.servers import RunningServer, Sql, migrated_database
+
+pytestmark = pytest.mark.cluster
 
 PAGE = "docs/moving.md"
 

@@ -14,6 +14,8 @@ import pytest
 from tests.docs.page_runner import COMMANDS, DEMO_ENV, PROGRAM, ROOT, Page
 from tests.support.servers import Process, free_port, reachable_directory
 
+pytestmark = pytest.mark.cluster
+
 NODE = 20  # as the tutorial says
 TAKEN_AWAY = """
 from client import Keyrack

@@ -21,6 +21,8 @@ import pytest
 
 from tests.support.servers import DEADLINE, fresh_database
 
+pytestmark = pytest.mark.cluster
+
 ROOT = Path(__file__).parents[2]
 ASSETS = "src/keyrack/console/assets"
 # Neither pip nor npm reaches anybody

@@ -18,6 +18,8 @@ import yaml
 from keyrack.core.settings import Settings, is_secret, variable
 from tests.support.servers import DEADLINE, RunningServer, eventually, free_port
 
+pytestmark = pytest.mark.cluster
+
 ROOT = Path(__file__).parents[2]
 DIRECTORY = ROOT / "deploy/container"
 CONTAINERFILE = (DIRECTORY / "Containerfile").read_text()

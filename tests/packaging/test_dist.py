@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 DIST = os.environ.get("KEYRACK_DIST", "")
 PATIENCE = 600  # seconds for pip
 
-pytestmark = pytest.mark.skipif(not DIST, reason="make test-dist runs it: it takes a minute")
+pytestmark = [pytest.mark.cluster, pytest.mark.skipif(not DIST, reason="make test-dist runs it: it takes a minute")]
 
 
 def test_the_sums_are_right() -> None:

@@ -23,6 +23,8 @@ from tests.support.servers import DEADLINE, free_port, reachable_directory
 from tests.upgrades import releases
 from tests.upgrades.releases import PACKAGE, ROOT
 
+pytestmark = pytest.mark.cluster
+
 FIRST = "0e2f481a7d00500dd1b25fe018af2d26ca814fd9"
 ROWS = 100_000  # of each table that grows
 

@@ -23,6 +23,8 @@ from tests.db.test_migrations import upgrade
 from tests.support.servers import DEADLINE, Sql, eventually, fresh_database, migrated_database
 from tests.upgrades import releases
 
+pytestmark = pytest.mark.cluster
+
 HEAD = schema_version.head()
 
 

@@ -13,6 +13,8 @@ from tests.support.servers import DEADLINE, Sql, eventually, fresh_database, mig
 from tests.upgrades import releases
 from tests.upgrades.rolling_upgrade import Balancer, Load, Node, fleet, replaced
 
+pytestmark = pytest.mark.cluster
+
 LONG = bool(os.environ.get("KEYRACK_UPGRADES"))
 CALLERS, PAUSE = (8, 0.02) if LONG else (2, 0.1)
 ANSWERS = 1_000 if LONG else 10  # that callers get between two steps

@@ -11,7 +11,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from tests.support.servers import Process, eventually, reachable_directory
+
+pytestmark = pytest.mark.cluster
 
 ROUNDS = int(os.environ.get("KEYRACK_ROUNDS", "1"))
 COMMANDS = [("migrate",), ("customer", "list"), ("customer", "add")]

@@ -15,6 +15,8 @@ import pytest
 from keyrack.db.embedded.server import EmbeddedServer
 from tests.support.servers import eventually, reachable_directory
 
+pytestmark = pytest.mark.cluster
+
 ALICE = "alice.fisher@example.org"
 ROOM = 200_000  # bytes for the log
 

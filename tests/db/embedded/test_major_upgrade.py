@@ -14,6 +14,7 @@ from tests.db.embedded.test_major_versions import OLD, ROOT, shell
 from tests.support.servers import Process, reachable_directory
 
 pytestmark = [
+    pytest.mark.cluster,
     pytest.mark.skipif(not os.environ.get("KEYRACK_UPGRADES"), reason="make test-upgrade"),
     pytest.mark.skipif(not (OLD / "pg_upgrade").exists(), reason="no PostgreSQL 15 of the system"),
 ]

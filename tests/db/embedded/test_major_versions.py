@@ -14,6 +14,8 @@ import pytest
 
 from tests.support.servers import reachable_directory
 
+pytestmark = pytest.mark.cluster
+
 ROOT = Path(__file__).parents[3]
 OLD = Path("/usr/lib/postgresql/15/bin")
 KEYRACK = f'keyrack() {{ "{sys.executable}" -m keyrack "$@"; }}\n'

@@ -23,6 +23,8 @@ from keyrack.db.embedded import binaries as postgres_binaries
 from keyrack.db.embedded.server import EmbeddedServer, EmbeddedServerError
 from tests.support.servers import DEADLINE, reachable_directory
 
+pytestmark = pytest.mark.cluster
+
 DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 QUICK = {"fsync": "off"}  # for tests that lose no power
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another user")

@@ -28,6 +28,8 @@ from tests.support.servers import DEADLINE, RunningServer, Sql, eventually
 from tests.webhooks.delivery_database import Office
 from tests.webhooks.receiver import Receiver
 
+pytestmark = pytest.mark.cluster
+
 UNKNOWN = "The connection to the database was lost while this was being written. It may have been done, or not."
 UNPROVEN = "It cannot be proven at the moment that the database is up to date. Please try again."
 # What a transaction has written to it holds until the end

@@ -13,6 +13,8 @@ from drills.__main__ import MISSING
 
 from tests.support.servers import reachable_directory
 
+pytestmark = pytest.mark.cluster
+
 ROOT = Path(__file__).parents[3]
 PATIENCE = 500  # seconds for pip, a cluster and the drill
 NONE = (

@@ -18,6 +18,8 @@ from tests.db.replication.cluster import Cluster, running_cluster
 from tests.db.replication.test_failover import WAITING, patient, serving
 from tests.support.servers import eventually
 
+pytestmark = pytest.mark.cluster
+
 # Whoever gives numbers, and waits for the standby
 NUMBERING = (
     "select exists (select from pg_locks l join pg_stat_activity a using (pid) where l.locktype = 'advisory'"

@@ -29,6 +29,8 @@ from tests.ops.doctor.test_doctor import told as doctor
 from tests.support.people import Person, Town, refused
 from tests.support.servers import RunningServer, Sql, eventually
 
+pytestmark = pytest.mark.cluster
+
 HEADER = "keyrack-position"
 INVALID = "The header Keyrack-Position must be one that an answer had, or latest."
 RENAME = "update car set name = $2 where car_id = $1"

@@ -8,7 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.ops.backups.instance import House, written
+
+pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/operating.md"

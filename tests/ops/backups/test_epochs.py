@@ -6,6 +6,7 @@ import contextlib
 from typing import Any
 
 import httpx
+import pytest
 
 from keyrack.changelog.feed import EPOCH, NEWEST
 from keyrack.changelog.transparency.epochs import JUMP
@@ -13,6 +14,8 @@ from tests.changelog.feed_readers import Listener, Poller, Reader, reading_besid
 from tests.ops.backups.instance import Caller, House, written
 from tests.support.people import web
 from tests.support.servers import eventually
+
+pytestmark = pytest.mark.cluster
 
 PROBLEM = {"Accept": "application/problem+json"}
 

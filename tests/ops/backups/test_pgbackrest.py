@@ -27,6 +27,7 @@ PLACES = "CONF=/etc/pgbackrest.conf REPO=/var/lib/pgbackrest\n"
 TIME = "TIME='2026-11-22 09:59:59+00'"
 
 pytestmark = [
+    pytest.mark.cluster,
     pytest.mark.skipif(shutil.which("pgbackrest") is None, reason="no pgbackrest"),
     pytest.mark.skipif(not BIN.exists(), reason="no PostgreSQL 15 of the system"),
 ]

@@ -10,12 +10,16 @@ import shutil
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from keyrack.db.embedded.server import EmbeddedServer
 from keyrack.ops.backups.post_restore import JUMP
 from tests.db.embedded.test_concurrent_commands import servers
 from tests.db.embedded.test_postgres import Nobody
 from tests.ops.backups.instance import Caller, House, new_house, written
 from tests.support.servers import eventually
+
+pytestmark = pytest.mark.cluster
 
 OLD = Path("/usr/lib/postgresql/15/bin")
 PERSON = {"emailAddress": "u@example.org", "userData": {"firstName": "U", "lastName": "U"}}

@@ -5,7 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 
+import pytest
+
 from tests.ops.backups.instance import House
+
+pytestmark = pytest.mark.cluster
 
 
 def test_what_a_kept_backup_needs_is_never_removed(house: House) -> None:

@@ -20,6 +20,8 @@ from keyrack.ops.backups.connection import connected
 from tests.ops.backups.instance import House
 from tests.support.servers import eventually
 
+pytestmark = pytest.mark.cluster
+
 NAME = "000000010000000000000001"
 
 

@@ -6,12 +6,15 @@ import asyncio
 import signal
 
 import asyncpg
+import pytest
 
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database
 from keyrack.db.standbys import Standby, standbys
 from tests.db.replication.cluster import running_cluster
 from tests.support.servers import eventually
+
+pytestmark = pytest.mark.cluster
 
 
 async def seen_by_a_plain_role(dsn: str) -> tuple[Standby, ...]:

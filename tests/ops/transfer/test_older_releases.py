@@ -13,6 +13,8 @@ from tests.support.servers import reachable_directory
 from tests.upgrades import releases
 from tests.upgrades.test_first_release import FIRST, serving
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.mark.skipif(not LONG, reason="make test-moving")
 def test_the_demo_of_the_first_release_moves_in(own: str) -> None:

@@ -8,7 +8,11 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.servers import Process, reachable_directory
+
+pytestmark = pytest.mark.cluster
 
 
 def test_commands_find_the_demo_and_started_again_it_goes_on_where_it_was() -> None:
