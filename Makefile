@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(BIN)/python console-assets/build.py
 
-.PHONY: help demo install install-dev test test-cluster dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-moving test-order test-keys-weeks test-keys-long golden
+.PHONY: help demo install install-dev test test-cluster dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-moving test-order test-keys-weeks test-keys-long golden test-recordings record-requests
 
 ## help: these lines
 help:
@@ -80,6 +80,14 @@ test-odata-long: install-dev
 ## test-openapi-long: 100 requests of each kind at each endpoint, as OpenAPI allows them and as it does not
 test-openapi-long: install-dev
 	KEYRACK_LONG=1 $(BIN)/pytest tests/http/openapi/test_openapi.py $(PYTEST_ARGS)
+
+## test-recordings: replay the recorded requests and compare byte for byte (two minutes)
+test-recordings: install-dev
+	KEYRACK_RECORDINGS=1 $(BIN)/pytest -s -p no:cacheprovider tests/recordings $(PYTEST_ARGS)
+
+## record-requests: record the requests anew; the commit explains each difference in tests/recordings/data
+record-requests: install-dev
+	$(BIN)/python -m tests.recordings.record
 
 ## test-clients: lint OpenAPI, generate clients, check their types, run them; others' libraries verify keys (two minutes)
 test-clients: install-dev $(CLIENTS)/.installed

@@ -1,0 +1,397 @@
+"""A request that succeeds for every row of the table, and what it needs to do so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+from tests.recordings.cast import ALICE, PASSWORD, SPARES, Cast
+from tests.recordings.fleet import PAST, Fleet, claims
+from tests.recordings.messages import Signer, encode_base64url
+from tests.recordings.session import Call, Caller, Session
+from tests.recordings.table import Row
+from tests.recordings.wire import Response
+
+NONCE = encode_base64url(bytes(16))
+# Paths that remove what the bench has made
+REMOVALS = {
+    "car": "/cars/{}",
+    "group": "/groups/{}",
+    "webhook": "/webhooks/{}",
+    "invitation": "/invitations/{}",
+    "client": "/clients/{}",
+    "assignment": "/assignments/{}",
+}
+# Rows that use up what they need, beside those that delete
+GUESSES = {"POST /oauth2/token", "PUT /me/password", "PUT /me/totp"}
+GREATEST = 2147483647  # the id of nothing
+USES_UP = {
+    "POST /users/{userId}/erase",
+    "PUT /users/assignments/customers",
+    "PUT /boxes/{productId}/enrolment",
+    "PUT /clients/{clientId}/secrets",
+}
+Made = tuple[dict[str, Any], Any]  # what stands in the path, and the body
+
+
+class Bench:
+    """Makes what a request needs, and removes what it has made."""
+
+    def __init__(self, session: Session, cast: Cast, fleet: Fleet) -> None:
+        self.session, self.cast, self.fleet = session, cast, fleet
+        self._number = 0
+        self._spares = [cast.manager_ids[f"spare {number}"] for number in range(SPARES)]
+        self._kept: dict[str, Any] = {}
+        self._used: set[str] = set()  # what the latest call needs of it
+        self._recipes: dict[str, Callable[[], Made]] = {
+            "POST /oauth2/token": lambda: (
+                {},
+                self.form(grant_type="password", username="owner@example.com", password=PASSWORD),
+            ),
+            "POST /oauth2/revoke": lambda: ({}, self.form(token="nothing")),
+            "PUT /cars": lambda: ({}, {"name": "Recorded car", "brand": "VW", "description": None}),
+            "PATCH /cars/{carId}": lambda: ({"carId": self.car()}, replace("/model", "Estate")),
+            "DELETE /cars/{carId}": lambda: ({"carId": self.car()}, None),
+            "PUT /users": lambda: ({}, self.person()),
+            "PUT /users/assignments/customers": self.removed_user,
+            "DELETE /users/assignments/customers": lambda: ({}, {"userId": self.user()}),
+            "GET /users/{userId}/erasure": lambda: ({"userId": self.user()}, None),
+            "POST /users/{userId}/erase": lambda: ({"userId": self.user()}, None),
+            "DELETE /users/{userId}/devices/{deviceId}": self.phone,
+            "PUT /assignments": lambda: ({}, self.wish()),
+            "PATCH /assignments/{assignmentId}": lambda: (
+                {"assignmentId": self.assignment()},
+                replace("/end", "2060-01-01T00:00:00Z"),
+            ),
+            "DELETE /assignments/{assignmentId}": lambda: ({"assignmentId": self.assignment()}, None),
+            "PUT /groups": lambda: ({}, {"name": f"Recorded group {self.number()}"}),
+            "PATCH /groups/{groupId}": lambda: (
+                {"groupId": self.group()},
+                replace("/name", f"Renamed group {self.number()}"),
+            ),
+            "DELETE /groups/{groupId}": lambda: ({"groupId": self.group()}, None),
+            "PUT /installations": lambda: ({}, self.installation(is_installed=False)),
+            "DELETE /installations": lambda: ({}, self.installation(is_installed=True)),
+            "PUT /pairings": lambda: ({}, self.pairing(is_paired=False)),
+            "DELETE /pairings": lambda: ({}, self.pairing(is_paired=True)),
+            "POST /sdk/token": lambda: (
+                {},
+                {
+                    "customerId": ALICE,
+                    "sdkKey": cast.secrets["sdk key"],
+                    "userId": fleet.users[0],
+                },
+            ),
+            "PUT /sdk/devices": lambda: (
+                {},
+                {
+                    "registration": fleet.phone_key.registration(fleet.subject),
+                    "name": "Uma's phone",
+                },
+            ),
+            "DELETE /sdk/devices/{deviceId}": self.own_phone,
+            "PUT /sdk/boxlog": lambda: ({}, {"entries": [fleet.log_entry]}),
+            "POST /sdk/time": lambda: ({}, {"box": fleet.box_name, "nonce": NONCE}),
+            "POST /boxes/{productId}/enrolment": lambda: ({"productId": self.lone_box()}, None),
+            "PUT /boxes/{productId}/enrolment": self.enrolment,
+            "PUT /events": lambda: ({}, self.event()),
+            "POST /ingest/events": lambda: ({}, [self.event() | {"clientId": f"recorded-{self.number()}"}]),
+            "POST /ingest/telemetry": lambda: ({}, fleet.samples()[:1]),
+            "POST /batch": lambda: (
+                {},
+                {
+                    "kind": "cars",
+                    "dryRun": True,
+                    "items": [{"op": "create", "body": {"name": "Batch"}}],
+                },
+            ),
+            "PUT /webhooks": lambda: ({}, {"url": f"http://{fleet.receiver}/hook", "kinds": ["car.created"]}),
+            "PATCH /webhooks/{webhookId}": lambda: ({"webhookId": self.webhook()}, replace("/kinds", ["car.deleted"])),
+            "DELETE /webhooks/{webhookId}": lambda: ({"webhookId": self.webhook()}, None),
+            "POST /webhooks/{webhookId}/rotate-secret": lambda: ({"webhookId": self.webhook()}, None),
+            "POST /webhooks/{webhookId}/test": lambda: ({"webhookId": self.webhook()}, None),
+            "POST /webhooks/{webhookId}/replay": lambda: (
+                {"webhookId": self.webhook()},
+                {"from": PAST, "to": FUTURE_END},
+            ),
+            "PUT /managers": lambda: ({}, {"emailAddress": f"guest.{self.number()}@example.org", "role": "Viewer"}),
+            "DELETE /invitations/{invitationId}": lambda: ({"invitationId": self.invitation()}, None),
+            "PATCH /managers/{managerId}": lambda: (
+                {"managerId": cast.manager_ids["changed"]},
+                replace("/role", "Auditor"),
+            ),
+            "DELETE /managers/{managerId}": lambda: ({"managerId": self.spare()}, None),
+            "PUT /factor-rules": lambda: ({}, {"roles": []}),
+            "PUT /clients": lambda: ({}, {"name": f"Recorded client {self.number()}", "scopes": ["cars:read"]}),
+            "PATCH /clients/{clientId}": lambda: ({"clientId": self.client()}, replace("/name", "Renamed client")),
+            "DELETE /clients/{clientId}": lambda: ({"clientId": self.client()}, None),
+            "PUT /clients/{clientId}/secrets": lambda: ({"clientId": self.client()}, None),
+            "DELETE /clients/{clientId}/secrets/{secretId}": self.client_secret,
+            "PUT /me/preferences": lambda: ({}, {"language": "de", "timeZone": "Europe/Berlin", "theme": None}),
+            "PUT /me/password": lambda: ({}, {"currentPassword": "not this one", "newPassword": "another pass phrase"}),
+            "PUT /me/passkeys": lambda: ({}, {"name": "Laptop", "credential": {"id": "AAAA", "type": "public-key"}}),
+            "PUT /me/totp": lambda: ({}, {"code": "000000"}),
+        }
+        for kind in ("car", "user", "service", "product"):
+            self._recipes[f"PUT /groups/{{groupId}}/{kind}s"] = self._linking(kind, is_linked=False)
+            self._recipes[f"DELETE /groups/{{groupId}}/{kind}s/{{{kind}Id}}"] = self._linking(kind, is_linked=True)
+
+    def call(self, row: Row, *, ids: dict[str, Any] | None = None) -> Call:
+        """The request that succeeds; `ids` take the place of what stands in its path."""
+        self._used.clear()
+        path_ids, body = self._recipes[row.name]() if row.name in self._recipes else ({}, None)
+        values = {**self.fleet.ids, **path_ids, **(ids or {})}
+        method = "HEAD" if row.path == "/live" else row.method
+        # Each guess comes from another address, so that no limit of guesses depends on how fast they come
+        headers: dict[str, str | None] = (
+            {"X-Forwarded-For": f"198.51.100.{self.number() % 250}"} if row.name in GUESSES else {}
+        )
+        return Call(method, row.path.format(**values) + self.query(row), body, headers)
+
+    def caller(self, row: Row) -> Caller:
+        """The caller for whom it succeeds."""
+        if "device" in row.schemes:
+            return self.cast.callers["gateway"]
+        if "sdkToken" in row.schemes:
+            return self.cast.callers["app"]
+        if "oauth2" in row.schemes:
+            return self.cast.owner
+        return self.cast.keyed if "apiKey" in row.schemes else self.cast.nobody
+
+    def query(self, row: Row) -> str:
+        """The query that the row needs."""
+        match row.name:
+            case "GET /sdk/keys":
+                return f"?device={self.fleet.phone_key.id}"
+            case "GET /operations":  # whose ids are random
+                return "?$orderby=applied"
+            case "GET /boxes/{productId}/provisioning":
+                return f"?nonce={NONCE}"
+            case "GET /cars/{carId}/track" | "GET /cars/{carId}/samples":
+                fields = "&fields=odometer,currentSpeed" if row.path.endswith("samples") else ""
+                return f"?from={self.fleet.moment(0)}&to={self.fleet.moment(240)}{fields}&points=8"
+            case _:
+                return ""
+
+    def clean_up(self, row: Row, response: Response) -> None:
+        """Remove what a request has made, and forget what it has used up."""
+        if response.status >= 300 or row.method == "GET":
+            return
+        if row.method == "DELETE" or row.name in USES_UP:
+            for name in self._used:
+                self._drop(name, self._kept.pop(name, None))
+        if row.name == "DELETE /managers/{managerId}":
+            self._spares.pop(0)
+        kind = row.name.removeprefix("PUT /").removesuffix("s")
+        made = json.loads(response.body) if response.status == 201 else {}
+        if row.name == "PUT /managers":
+            self._drop("invitation", made["id"])
+        elif made and (kind in REMOVALS or kind == "user"):
+            self._drop(kind, made["id"])
+        elif row.name == "PUT /assignments":
+            self._drop("assignment", self._outcome(response))
+
+    def number(self) -> int:
+        """The next number of what must not be called like anything else."""
+        self._number += 1
+        return self._number
+
+    @staticmethod
+    def form(**members: str) -> str:
+        """A body of the token endpoint."""
+        return urlencode(members)
+
+    # What is made once, and kept until a request uses it up
+
+    def _keep(self, name: str, make: Callable[[], Any]) -> Any:
+        self._used.add(name)
+        if name not in self._kept:
+            self._kept[name] = make()
+        return self._kept[name]
+
+    def _drop(self, name: str, value: Any) -> None:
+        """Remove what is not needed any more, if it is still there."""
+        if name in REMOVALS:
+            self._remove(REMOVALS[name].format(value))
+        elif name == "user":
+            self._remove("/users/assignments/customers", {"userId": value})
+
+    def _outcome(self, response: Response) -> int:
+        """The assignment that an operation has made."""
+        return self._ask("GET", f"/operations/{response.header('Operation-Id')}")["assignmentId"]
+
+    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+        return self.session.ask(self.cast.owner, method, path, body)
+
+    def _remove(self, path: str, body: Any = None) -> None:
+        self.session.send(self.cast.owner, Call("DELETE", path, body))
+
+    def car(self) -> int:
+        """A car that nothing depends on."""
+        return self._keep("car", lambda: self._ask("PUT", "/cars", {"name": "Bench car"})["id"])
+
+    def person(self) -> dict[str, Any]:
+        """The body of a new user."""
+        data = {"firstName": "Kim", "lastName": "Doe"}
+        return {"emailAddress": f"kim.doe.{self.number()}@example.org", "userData": data}
+
+    def user(self) -> int:
+        """A user whom nothing depends on."""
+        return self._keep("user", lambda: self._ask("PUT", "/users", self.person())["id"])
+
+    def removed_user(self) -> Made:
+        """A user whom the customer has removed, by the address."""
+
+        def make() -> str:
+            person = self.person()
+            user = self._ask("PUT", "/users", person)["id"]
+            self._remove("/users/assignments/customers", {"userId": user})
+            return person["emailAddress"]
+
+        return {}, {"emailAddress": self._keep("removed user", make)}
+
+    def group(self) -> int:
+        """A group that is empty."""
+        name = {"name": f"Bench group {self.number()}"}
+        return self._keep("group", lambda: self._ask("PUT", "/groups", name)["id"])
+
+    def wish(self) -> dict[str, Any]:
+        """The body of a new assignment."""
+        start = f"2050-01-{self.number() % 28 + 1:02}T08:00:00Z"
+        return {
+            "carId": self.fleet.cars[7],
+            "userId": self.fleet.users[3],
+            "start": start,
+            "end": "2051-01-01T00:00:00Z",
+        }
+
+    def assignment(self) -> int:
+        """An assignment that has not begun."""
+
+        def make() -> int:
+            return self._outcome(self.session.send(self.cast.owner, Call("PUT", "/assignments", self.wish())))
+
+        return self._keep("assignment", make)
+
+    def installation(self, *, is_installed: bool) -> dict[str, Any]:
+        """A box and a car, which it is installed in or not."""
+        body = {"carId": self.car(), "serialNumber": "BX-SPARE"}
+        row = self._ask("GET", f"/products/{self.fleet.products['BX-SPARE']}?$expand=car")
+        car = (row.get("car") or {}).get("id")
+        if car is not None and (not is_installed or car != body["carId"]):
+            self._remove("/installations", {**body, "carId": car})
+            car = None
+        if is_installed and car is None:
+            self._ask("PUT", "/installations", body)
+        return body
+
+    def pairing(self, *, is_paired: bool) -> dict[str, Any]:
+        """A service and a box, which it is paired with or not."""
+        body = {"serviceId": self.fleet.services["Lone service"], "serialNumber": "BX-LONE"}
+        paired = self._ask("GET", f"/services/{body['serviceId']}")["productId"] is not None
+        if paired != is_paired:
+            self._ask("PUT" if is_paired else "DELETE", "/pairings", body)
+        return body
+
+    def _linking(self, kind: str, *, is_linked: bool) -> Callable[[], Made]:
+        """A group and something that is in it or not."""
+
+        def make() -> Made:
+            own: dict[str, Callable[[], int]] = {
+                "car": self.car,
+                "user": self.user,
+                "service": lambda: self.fleet.services["Lone service"],
+                "product": lambda: self.fleet.products["BX-LONE"],
+            }
+            group = self.fleet.groups[3]
+            value = own[kind]()
+            body = {f"{kind}Id": value}
+            path = f"/groups/{group}/{kind}s"
+            if is_linked:
+                self.session.send(self.cast.owner, Call("PUT", path, body))
+            else:
+                self._remove(f"{path}/{value}")
+            return {"groupId": group, **body}, None if is_linked else body
+
+        return make
+
+    def phone(self) -> Made:
+        """A phone of a user, to be removed by a manager."""
+
+        def make() -> dict[str, Any]:
+            number = self.number()
+            user = self.user()
+            app = self.cast.app(f"app {number}", user)
+            return {"userId": user, "deviceId": self._register(app, number)}
+
+        return self._keep("phone", make), None
+
+    def own_phone(self) -> Made:
+        """A second phone of the app's user."""
+        return {"deviceId": self._keep("own phone", lambda: self._register(self.cast.callers["app"], 1000))}, None
+
+    def _register(self, app: Caller, number: int) -> str:
+        key = Signer(100 + number)
+        subject = claims(app)["sub"]
+        self.session.masks.name(subject, f"subject of {app.name}")
+        body = {"registration": key.registration(subject), "name": "Second phone"}
+        self.session.ask(app, "PUT", "/sdk/devices", body)
+        return key.id
+
+    def lone_box(self) -> int:
+        """A box that is not enrolled."""
+        return self.fleet.products["BX-LONE"]
+
+    def enrolment(self) -> Made:
+        """What a box has made of a nonce."""
+
+        def make() -> str:
+            nonce = self._ask("POST", f"/boxes/{self.fleet.products['BX-BENCH']}/enrolment")["nonce"]
+            return Signer(500 + self.number()).enrolment(nonce)
+
+        return {"productId": self.fleet.products["BX-BENCH"]}, {"enrolment": self._keep("enrolment", make)}
+
+    def event(self) -> dict[str, Any]:
+        """The body of a new event."""
+        return {
+            "carId": self.fleet.cars[4],
+            "userId": self.fleet.users[2],
+            "type": "CarClosed",
+            "userAgent": "recordings",
+            "dateTime": "2019-01-01T01:00:00",
+            "utcDateTime": "2019-01-01T00:00:00Z",
+        }
+
+    def webhook(self) -> int:
+        """A webhook that hears nothing of what is recorded."""
+        body = {"url": f"http://{self.fleet.receiver}/bench", "kinds": ["customer.updated"]}
+        return self._keep("webhook", lambda: self._ask("PUT", "/webhooks", body)["id"])
+
+    def invitation(self) -> int:
+        """An open invitation."""
+        body = {"emailAddress": f"guest.{self.number()}@example.org", "role": "Viewer"}
+        return self._keep("invitation", lambda: self._ask("PUT", "/managers", body)["id"])
+
+    def spare(self) -> int:
+        """A manager whom nobody needs."""
+        return self._spares[0] if self._spares else GREATEST
+
+    def client(self) -> int:
+        """A machine client with one secret."""
+        body = {"name": f"Bench client {self.number()}", "scopes": ["cars:read"]}
+        return self._keep("client", lambda: self._ask("PUT", "/clients", body)["id"])
+
+    def client_secret(self) -> Made:
+        """A secret of such a client."""
+        client = self.client()
+        return {"clientId": client, "secretId": self._ask("GET", f"/clients/{client}/secrets")[0]["id"]}, None
+
+
+FUTURE_END = "2044-01-01T00:00:00Z"
+
+
+def replace(path: str, value: Any) -> list[dict[str, Any]]:
+    """A patch with one step."""
+    return [{"op": "replace", "path": path, "value": value}]

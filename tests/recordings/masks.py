@@ -1,0 +1,151 @@
+"""Masks: values that differ from run to run become names that do not."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from urllib.parse import quote
+
+from tests.recordings.wire import Response
+
+MOMENT = re.compile(
+    r"(\d{4})-\d\d-\d\d(?:[T ]|%20)\d\d(?::|%3A)\d\d(?:(?::|%3A)\d\d(?:\.\d+)?)?(?:Z|(?:[+-]|%2B)\d\d(?::|%3A)\d\d)?"
+)
+DAY = re.compile(r"\b(\d{4})-\d\d-\d\d\b")
+UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+TOKEN = re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]+")
+MESSAGE = re.compile(r"\b0oRY[\w-]{60,}")  # a COSE_Sign1 in base64url
+# Members of JSON with a value of its own in every run
+SECRET_MEMBERS = (
+    "access_token|id_token|apiKey|clientId|client_id|clientSecret|signingSecret|password|link|secret|uri|challenge"
+    "|traceId|requestId|nonce|key|keySet|statusList|receipt|provisioning|time|root|note|record|epoch|kid|n|x|y"
+    "|lastEventId|subject|publicKey"
+)
+MEMBER = re.compile(rf'("(?:{SECRET_MEMBERS})" ?: ?)"((?:[^"\\]|\\.)*)"')
+# What a stream or a page goes on from, how long to wait, and a form's entity tag
+PLACE = re.compile(r'(data-since="|^id: |^retry: |name="tag" value=")[^"\n]*', re.MULTILINE)
+SECONDS = re.compile(r"(?<=Retry in )\d+(?= seconds)")
+MILLISECONDS = re.compile(r"\b\d+(?=(?:\s|&nbsp;)ms\b)")
+# Times as pages show them
+SHOWN = re.compile(r'(<time datetime="<time>">)[^<]*')
+MONTHS = "Jan|Feb|Mar|Mär|Apr|May|Mai|Jun|Jul|Aug|Sep|Sept|Oct|Okt|Nov|Dec|Dez"
+WEEKDAY = re.compile(rf"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Mo|Di|Mi|Do|Fr|Sa|So)\.?, \d{{1,2}}\.? (?:{MONTHS})[a-z]*\.?")
+TODAY = ' aria-current="date"'
+LISTS = re.compile(r'("(?:codes|inclusion|consistency)" ?: ?)\[[^\]]*\]')
+USER_HANDLE = re.compile(r'("user": \{"id": )"[^"]*"')  # of a passkey
+DURATION = re.compile(r'("duration" ?: ?)\d+')
+USED = re.compile(r'("(?:lastUsed|lastSeen|usedAt)" ?: ?)(?:null|"[^"]*")')
+# Reads whose entity tags stand for times too, also where the answer does not show them
+TIMED = re.compile(
+    r"/(operations|changes|webhooks|deliveries|invitations|clients|managers|sessions|me|devices|keys|positions|telemetry"
+    r"|location|enrolment|status|retention|customers|access|track|samples)\b"
+)
+# Headers with a value of its own in every response
+HEADERS = {"date", "keyrack-position", "last-event-id", "retry-after", "ratelimit", "ratelimit-policy"}
+MADE_ID = re.compile(r"[0-9a-f]{32}")
+SET_COOKIE = re.compile(r"^([\w-]+=)[^;]+")
+
+
+class Masks:
+    """What has been masked so far: the same value gets the same name every time."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._uuids: dict[str, str] = {}
+        self._place = ""
+        self._count = 0
+        self._tags: dict[str, bool] = {}  # entity tags, and whether they are the same in every run
+
+    def name(self, value: str, name: str) -> None:
+        """Give a secret a name that stands for it from now on."""
+        self._names[value] = f"<{name}>"
+        self._names[quote(value, safe="")] = f"<{name}>"
+        self._pattern = re.compile("|".join(re.escape(each) for each in sorted(self._names, key=len, reverse=True)))
+
+    def enter(self, title: str) -> None:
+        """Begin with another exchange: what is seen in it first is named after it."""
+        self._place, self._count = title, 0
+
+    def text(self, text: str) -> str:
+        """The text with every value masked that differs from run to run."""
+        if self._names:
+            text = self._pattern.sub(lambda found: self._names[found[0]], text)
+        text = TOKEN.sub("<token>", text)
+        text = MESSAGE.sub("<signed message>", text)
+        text = UUID.sub(self._uuid, text)
+        text = MOMENT.sub(self._moment, text)
+        return DAY.sub(self._day, text)
+
+    def title(self, title: str) -> str:
+        """The title of an exchange: names that are known, and no new ones."""
+        self.enter(title)
+        return self.text(title)
+
+    def body(self, text: str) -> str:
+        """The body of a response with every such value masked."""
+        text = self.text(text)
+        text = MEMBER.sub(_member, text)
+        text = LISTS.sub(r"\1[<masked>]", text)
+        text = WEEKDAY.sub("<weekday>", SHOWN.sub(r"\1<time>", text)).replace(TODAY, "")
+        text = PLACE.sub(r"\1<masked>", SECONDS.sub("<n>", MILLISECONDS.sub("<n>", text)))
+        text = USER_HANDLE.sub(r'\1"<masked>"', text)
+        text = DURATION.sub(r"\1<duration>", text)
+        return USED.sub(r"\1<last use>", text)
+
+    def headers(self, asked: str, response: Response, *, is_varying: bool, is_head: bool) -> list[tuple[str, str]]:
+        """The headers of a response, sorted; `is_varying` says that its body was masked."""
+        is_timed = TIMED.search(asked.partition("\n")[0]) is not None
+        packed = response.header("Content-Encoding") is not None
+        shown: list[tuple[str, str]] = []
+        for name, value in response.headers:
+            key = name.lower()
+            if key in HEADERS:
+                value = f"<{key}>"
+            elif key == "x-request-id" and value not in asked and MADE_ID.fullmatch(value):
+                value = "<request-id>"
+            elif key == "etag":
+                value = self._tag(value, is_varying or is_timed, bool(response.body))
+            elif key == "content-length" and (is_varying or is_head or packed):
+                value = "<length>" if is_head or packed or int(value) == len(response.body) else "<wrong length>"
+            elif key == "set-cookie":
+                value = SET_COOKIE.sub(r"\1<cookie>", value)
+            shown.append((key, self.text(value)))
+        return sorted(shown)
+
+    def _uuid(self, found: re.Match[str]) -> str:
+        """A name that does not change with what else is recorded."""
+        if found[0] not in self._uuids:
+            self._count += 1
+            digest = hashlib.sha256(f"{self._place} {self._count}".encode()).hexdigest()
+            self._uuids[found[0]] = f"<uuid-{digest[:8]}>"
+        return self._uuids[found[0]]
+
+    def _moment(self, found: re.Match[str]) -> str:
+        return "<time>" if _is_now(found[1]) else found[0]
+
+    def _day(self, found: re.Match[str]) -> str:
+        return "<day>" if _is_now(found[1]) else found[0]
+
+    def _tag(self, value: str, is_varying: bool, has_body: bool) -> str:
+        """An entity tag, as it is where the body is the same in every run."""
+        plain = value.replace('-gzip"', '"')
+        is_steady = self._tags.setdefault(plain, has_body and not is_varying)
+        return value if is_steady else re.sub(r'"[^"]*?(-gzip)?"', r'"<etag>\1"', value)
+
+    def tags(self, value: str) -> str:
+        """A header of a request that compares entity tags."""
+        for tag, is_steady in self._tags.items():
+            if not is_steady:
+                value = value.replace(tag.strip('"'), "<etag>")
+        return value
+
+
+def _is_now(year: str) -> bool:
+    """Whether a clock may show this year: the fleet's own data lie before and after."""
+    return 2020 <= int(year) < 2040
+
+
+def _member(found: re.Match[str]) -> str:
+    """A member whose value is masked, unless it is masked already or empty."""
+    value = found[2]
+    return found[0] if value == "" or re.fullmatch(r"<[^>]*>", value) else f'{found[1]}"<masked>"'

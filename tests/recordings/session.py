@@ -1,0 +1,147 @@
+"""The session of a recording: requests go out, exchanges come in."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tests.recordings.exchanges import Exchange, file_name, shorten
+from tests.recordings.installation import Installation
+from tests.recordings.masks import Masks
+from tests.recordings.messages import encode_base64url
+from tests.recordings.table import Document
+from tests.recordings.wire import DEADLINE, Connection, Request, Response
+
+BASE = "/v3"
+ALWAYS = {"X-Request-Id": "recording", "User-Agent": "recordings"}
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Headers by which the server knows a caller."""
+
+    name: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def with_headers(self, name: str, headers: Mapping[str, str]) -> Caller:
+        """The same caller with more headers."""
+        return replace(self, name=name, headers={**self.headers, **headers})
+
+
+@dataclass
+class Call:
+    """A request to be sent: a path below the base, and what goes with it."""
+
+    method: str
+    path: str
+    body: Any = None  # bytes are sent as they are, text as a form, everything else as JSON
+    headers: dict[str, str | None] = field(default_factory=dict)  # None takes a header of the caller away
+
+
+class Session:
+    """Sends requests in order, and keeps the exchanges that count."""
+
+    def __init__(self, installation: Installation) -> None:
+        self.installation = installation
+        self.masks = Masks()
+        self.exchanges: list[Exchange] = []
+        self.section = ""
+        self._connection = Connection(installation.port)
+        self._titles: Counter[str] = Counter()
+        self.document = Document(json.loads(self._send(Request("GET", "/openapi.json")).body))
+
+    def record(
+        self, caller: Caller, call: Call, title: str, *, base: str = BASE, until: bytes | None = None
+    ) -> Response:
+        """Send a request, wait for all that it causes, and keep the exchange."""
+        request = _request(caller, call, base)
+        response = self._send(request, until=until)
+        self.keep(self._describe(caller, call, request), response, title, is_head=request.method == "HEAD")
+        return response
+
+    def record_raw(self, data: bytes, title: str) -> Response:
+        """The same for bytes that no HTTP client writes."""
+        response = self._connection.send_raw(data)
+        self.keep(shorten(data.decode("latin-1").replace("\r", "")), response, title)
+        return response
+
+    def send(self, caller: Caller, call: Call, *, base: str = BASE) -> Response:
+        """Send a request that is not part of the recording."""
+        return self._send(_request(caller, call, base))
+
+    def ask(self, caller: Caller, method: str, path: str, body: Any = None, **headers: str | None) -> Any:
+        """What such a request is answered, as JSON; it has to succeed."""
+        response = self.send(caller, Call(method, path, body, dict(headers)))
+        if response.status >= 300:
+            raise RuntimeError(f"{method} {path} as {caller.name}: {response.status} {response.body!r}")
+        return json.loads(response.body) if response.body else None
+
+    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for a condition."""
+        end = time.monotonic() + DEADLINE
+        while not condition():
+            if time.monotonic() > end:
+                raise RuntimeError(f"{what} has not come true within {DEADLINE} s.")
+            time.sleep(0.005)
+
+    def keep(self, asked: str, response: Response, title: str, *, is_head: bool = False) -> None:
+        """Keep an exchange, with all that varies masked."""
+        key = f"{self.section}: {title}"
+        self._titles[key] += 1
+        if self._titles[key] > 1:
+            title = f"{title} ({self._titles[key]})"
+        self.masks.enter(f"{self.section}: {title}")
+        data = response.body
+        if response.header("Content-Encoding") == "gzip" and data:
+            data = gzip.decompress(data)
+        is_text = not (response.header("Content-Type") or "").endswith("+cwt")
+        plain = data.decode("utf-8", "surrogateescape") if is_text else encode_base64url(data)
+        asked = self.masks.text(asked)
+        body = self.masks.body(plain)
+        headers = self.masks.headers(asked, response, is_varying=body != plain, is_head=is_head)
+        head = "".join(f"< {name}: {value}\n" for name, value in headers)
+        start = f"{asked}\n< {response.status} {response.reason}\n{head}"
+        exchange = Exchange(file_name(self.section), title, start + shorten(body), start + body)
+        self.exchanges.append(exchange)
+
+    def _send(self, request: Request, *, until: bytes | None = None) -> Response:
+        response = self._connection.send(request, until=until)
+        if request.method not in ("GET", "HEAD", "OPTIONS") and response.status < 400:
+            self.installation.settle()
+        return response
+
+    def _describe(self, caller: Caller, call: Call, request: Request) -> str:
+        """The request as text: its line, the headers that are not the caller's, and its body."""
+        lines = [f"> {request.method} {request.target} as {caller.name}"]
+        for name, value in call.headers.items():
+            shown = "(none)" if value is None else self.masks.tags(value) if name.startswith("If-") else value
+            lines.append(f"> {name.lower()}: {shown}")
+        if request.body is None:
+            return "\n".join(lines)
+        body = request.body.decode("utf-8", "surrogateescape")
+        return "\n".join([*lines, shorten(body)])
+
+
+def _request(caller: Caller, call: Call, base: str) -> Request:
+    headers: dict[str, str | None] = {**ALWAYS, **caller.headers}
+    body: bytes | None = None
+    match call.body:
+        case None:
+            pass
+        case bytes():
+            body = call.body
+        case str():
+            body = call.body.encode()
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
+        case _:
+            body = json.dumps(call.body, ensure_ascii=False).encode()
+            headers["Content-Type"] = "application/json"
+    replaced = {name.lower() for name in call.headers}
+    headers = {name: value for name, value in headers.items() if name.lower() not in replaced} | call.headers
+    sent = [(name, value) for name, value in headers.items() if value is not None]
+    return Request(call.method, base + call.path, sent, body)
