@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -56,7 +58,7 @@ class Settings(
 ):
     """Every setting; docs/settings.md is made from these fields."""
 
-    model_config = SettingsConfigDict(env_prefix="KEYRACK_", extra="ignore", env_ignore_empty=True, frozen=True)
+    model_config = SettingsConfigDict(env_prefix="KEYRACK_", extra="forbid", env_ignore_empty=True, frozen=True)
 
     log_level: str = Field(
         default="info", pattern="^(debug|info|warning|error)$", description="`debug`, `info`, `warning` or `error`."
@@ -79,6 +81,12 @@ class Settings(
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """What was given in the call, then files of secrets, then the environment, then the configuration file."""
         return init_settings, SecretFiles(settings_cls), env_settings, ConfigurationFile(settings_cls)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with other values. Raises `TypeError` for a name that is no setting, which pydantic would accept."""
+        if update and (wrong := update.keys() - type(self).model_fields.keys()):
+            raise TypeError(f"no setting has the name {', '.join(sorted(wrong))}")
+        return super().model_copy(update=update, deep=deep)
 
     @field_validator("trusted_proxies", "webhook_networks", "webhook_refused", "provider_networks")
     @classmethod
