@@ -110,6 +110,15 @@ def test_what_was_given_in_another_way_holds(tmp_path: Path) -> None:
     assert told("database_url", **env)["value"] == "postgresql://h/from-file"
 
 
+def test_a_number_of_a_few_is_read_from_both_places(tmp_path: Path) -> None:
+    config = written(tmp_path / "c", "changes_days = 800\n")
+    assert told("changes_days", KEYRACK_CONFIG=config)["value"] == 800
+    assert told("changes_days", KEYRACK_CONFIG=config, KEYRACK_CHANGES_DAYS="100")["value"] == 100
+    assert refused_here("settings", **BARE, KEYRACK_CHANGES_DAYS="101") == (
+        "A setting is not valid. KEYRACK_CHANGES_DAYS: Input should be 100, 400, 800 or 3660"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
 
 
@@ -133,3 +133,9 @@ class Work(BaseSettings):
     housekeeping_rows: int = Field(
         default=5_000, ge=50, description="Rows that one statement of housekeeping changes, at most."
     )
+
+    @field_validator("changes_days", mode="before")
+    @classmethod
+    def _parse_days(cls, value: object) -> object:
+        """Convert text, because pydantic accepts no text for a literal number."""
+        return int(value) if isinstance(value, str) and value.isdecimal() else value
