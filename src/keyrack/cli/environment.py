@@ -10,11 +10,14 @@ from pydantic import ValidationError
 
 from keyrack.cli.output import Failed
 from keyrack.core.settings import (
+    SUPERVISED,
     ConfigurationError,
+    DuplicateSettingError,
     SecretFileError,
     Settings,
     is_secret,
     origins_of,
+    rename_notes,
     unknown,
     variable,
 )  # fmt: skip
@@ -29,16 +32,23 @@ def read_settings(state: Path | None = None) -> Settings:
             f"{given(str(e['loc'][0]))}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
         )
         raise Failed(f"A setting is not valid. {wrong}") from None
-    except (SecretFileError, ConfigurationError) as error:
+    except (SecretFileError, ConfigurationError, DuplicateSettingError) as error:
         raise Failed(str(error)) from None
 
 
 def warn_of_names() -> None:
-    """Say on standard error which variables of the environment look like settings, and are none."""
+    """Warn on standard error about unknown variables and old names of settings.
+
+    A supervisor's child process gives no warning, because its parent has given it.
+    """
+    if os.environ.get(SUPERVISED):
+        return
     for name, meant in unknown(Settings, os.environ).items():
         hint = f"Did you mean {meant}?" if meant else "docs/settings.md has all that there are."
         typer.echo(f"keyrack: {name} is no setting and does nothing. {hint}", err=True)
         del os.environ[name]  # so that processes that are started say it no more
+    for note in rename_notes(Settings):
+        typer.echo(f"keyrack: {note}", err=True)
 
 
 def given(name: str) -> str:
@@ -47,4 +57,6 @@ def given(name: str) -> str:
     if is_secret(Settings.model_fields[name]) and os.environ.get(by_file):
         return by_file
     origin = origins_of(Settings)[name]
-    return f"{origin.where}, {name}" if origin.kind == "configuration" else variable(name)
+    if origin.kind == "configuration":
+        return f"{origin.where}, {origin.old_name or name}"
+    return origin.old_name or variable(name)

@@ -15,7 +15,7 @@ import structlog
 import uvloop
 
 from keyrack.core import systemd
-from keyrack.core.settings import Settings
+from keyrack.core.settings import SUPERVISED, Settings
 from keyrack.db.embedded.server import end_with_parent
 from keyrack.ops.monitoring.child_metrics import Child
 from keyrack.ops.monitoring.metrics_server import of_children
@@ -76,7 +76,8 @@ async def _keep_alive(
             try:
                 with place.line() as (options, files):
                     child = await asyncio.create_subprocess_exec(
-                        sys.executable, "-m", "keyrack", *command, *options, env=os.environ | herald.environment(),
+                        sys.executable, "-m", "keyrack", *command, *options,
+                        env=os.environ | herald.environment() | {SUPERVISED: "1"},
                         pass_fds=[listener.fileno(), *files], start_new_session=True,
                         preexec_fn=end_with_parent(signal.SIGTERM),
                         stdout=DEVNULL,  # where requests are taken, the parent says

@@ -11,6 +11,7 @@ import typer
 from keyrack.cli.commands.run import running_database
 from keyrack.cli.create_database import check_beginning
 from keyrack.cli.database_session import Json, State, explained, read_settings
+from keyrack.cli.environment import warn_of_names
 from keyrack.core import log_config
 from keyrack.core.background_tasks import supervise
 from keyrack.core.settings import Settings
@@ -28,6 +29,7 @@ def ingest_mqtt(state: State = None, as_json: Json = False) -> None:
         settings = read_settings(state)
         log_config.configure(settings.log_level)
         check_beginning(settings, "ingest-mqtt", named=False)  # a new one knows no unit
+        warn_of_names()
         with running_database(settings, migrates=False) as dsn:
             asyncio.run(_run(settings, dsn, as_json))
 

@@ -228,6 +228,7 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
     check_files(settings)
     check_traces(settings)
     listener = _listen("127.0.0.1", port)
+    warn_of_names()
     reports = reports_of(settings, None)
     if not state_named and not (settings.state / ENV).exists():  # a demo leaves the real state alone
         settings = settings.model_copy(update={"state": settings.state / "demo", "backup_directory": "off"})

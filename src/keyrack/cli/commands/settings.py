@@ -11,7 +11,7 @@ from keyrack.cli.commands.reference import Markdown
 from keyrack.cli.database_session import Json, explained, read_settings
 from keyrack.cli.environment import warn_of_names
 from keyrack.cli.output import CommandResult, Failed, ListResult, show
-from keyrack.core.settings import Settings, nearest, origins_of, sections, shown, variable
+from keyrack.core.settings import RENAMED, Settings, nearest, origins_of, sections, shown, variable
 
 app = typer.Typer()
 
@@ -44,8 +44,8 @@ def settings(
 
             print(settings_markdown(), end="")
             return
-        warn_of_names()
         rows = _rows()
+        warn_of_names()
         if name is not None:
             show(_one(rows, name), as_json)
             return
@@ -65,6 +65,7 @@ def _rows() -> list[dict[str, Any]]:
             "value": shown(getattr(held, name)),
             "from": origins[name].kind,
             "where": origins[name].where,
+            "old_name": origins[name].old_name,
             "default": shown(field.get_default(call_default_factory=True)),
             "meaning": field.description,
         }
@@ -73,17 +74,22 @@ def _rows() -> list[dict[str, Any]]:
 
 
 def _where(row: dict[str, Any]) -> str:
-    return row["where"] or row["from"]
+    where = row["where"] or row["from"]
+    if row["old_name"] is None:
+        return where
+    return f"{where} (old name)" if row["old_name"] == where else f"{where} (old name {row['old_name']})"
 
 
 def _one(rows: list[dict[str, Any]], wanted: str) -> CommandResult:
     bare = wanted.lower().removeprefix("keyrack_")
+    current = RENAMED.get(bare, bare)
     for row in rows:
-        if row["name"] == bare:
+        if row["name"] == current:
             value, default = ("none" if row[key] is None else row[key] for key in ("value", "default"))
             lines = [f"{row['variable']} = {value}", f"From      {_where(row)}", f"Default   {default}"]
             lines += [f"Section   [{row['section']}]"] if row["section"] else []
             text = "\n".join([*lines, "", *textwrap.wrap(row["meaning"], WIDTH)])
             return CommandResult(row, text)
-    meant = nearest(bare, [row["name"] for row in rows])
+    meant = nearest(bare, [*(row["name"] for row in rows), *RENAMED])
+    meant = RENAMED.get(meant, meant) if meant else None
     raise Failed(f"There is no setting {wanted}." + (f" Did you mean {meant}?" if meant else " See docs/settings.md."))

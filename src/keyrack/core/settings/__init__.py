@@ -22,9 +22,10 @@ from keyrack.core.settings.maps import Maps
 from keyrack.core.settings.monitoring import Monitoring, where
 from keyrack.core.settings.offline_keys import Keys
 from keyrack.core.settings.origins import origins
-from keyrack.core.settings.provenance import Origin, origins_of, shown, unknown
+from keyrack.core.settings.provenance import SUPERVISED, Origin, origins_of, rename_notes, shown, unknown
 from keyrack.core.settings.queries import Lists
 from keyrack.core.settings.rate_limits import Callers
+from keyrack.core.settings.renamed import OLD_NAMES, REMOVED_IN, RENAMED, DuplicateSettingError, RenamedVariables
 from keyrack.core.settings.secret_files import SecretFileError, SecretFiles, is_secret, variable
 from keyrack.core.settings.sessions import Sessions
 from keyrack.core.settings.sso import Federation
@@ -33,8 +34,9 @@ from keyrack.core.settings.tracing import Tracing
 from keyrack.core.settings.worker import Work
 
 __all__ = [
-    "ConfigurationError", "Origin", "SecretFileError", "Settings", "default_state", "is_secret", "masked", "nearest",
-    "origins_of", "sections", "shown", "unknown", "variable",
+    "OLD_NAMES", "REMOVED_IN", "RENAMED", "SUPERVISED", "ConfigurationError", "DuplicateSettingError", "Origin",
+    "SecretFileError", "Settings", "default_state", "is_secret", "masked", "nearest", "origins_of", "rename_notes",
+    "sections", "shown", "unknown", "variable",
 ]  # fmt: skip
 
 
@@ -80,7 +82,10 @@ class Settings(
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """What was given in the call, then files of secrets, then the environment, then the configuration file."""
-        return init_settings, SecretFiles(settings_cls), env_settings, ConfigurationFile(settings_cls)
+        return (
+            init_settings, SecretFiles(settings_cls), env_settings, RenamedVariables(settings_cls),
+            ConfigurationFile(settings_cls),
+        )  # fmt: skip
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with other values. Raises `TypeError` for a name that is no setting, which pydantic would accept."""

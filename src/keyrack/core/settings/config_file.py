@@ -19,6 +19,7 @@ from typing import Any, cast
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
+from keyrack.core.settings.renamed import RENAMED
 from keyrack.core.settings.secret_files import ENDING, is_secret, read
 
 VARIABLE = "KEYRACK_CONFIG"
@@ -35,10 +36,14 @@ class ConfigurationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A value as an environment would have it, and the line of the file that it stands on."""
+    """A value of the file, as text, with its line and the name that the file uses.
+
+    The name differs from that of the setting if the file uses an old one.
+    """
 
     value: str
     line: int
+    name: str
 
 
 def named() -> Path | None:
@@ -67,6 +72,7 @@ def entries(path: Path, settings: type[BaseSettings]) -> dict[str, Entry]:
     for name, field in settings.model_fields.items():
         if is_secret(field):
             places[name + ENDING] = places[name]
+    places |= {old: places[new] for old, new in RENAMED.items()}
     found: dict[str, Entry] = {}
     for section, values in _by_section(whole, path, set(places.values())):
         for name, value in values.items():
@@ -77,9 +83,10 @@ def entries(path: Path, settings: type[BaseSettings]) -> dict[str, Entry]:
             if section and section != places[name]:
                 right = f"[{places[name]}]" if places[name] else "no section, but above all of them"
                 raise ConfigurationError(f"{at}: {name} belongs into {right}.")
-            if name in found:
-                raise ConfigurationError(f"{at}: {name} is given twice.")
-            found[name] = Entry(_plain(value, f"{at}: {name}"), line)
+            setting = RENAMED.get(name, name)
+            if setting in found:
+                raise ConfigurationError(_twice(path, found[setting], name, line))
+            found[setting] = Entry(_plain(value, f"{at}: {name}"), line, name)
     _check_secrets(path, found, settings.model_fields)
     return {name: entry for name, entry in found.items() if entry.value}
 
@@ -142,9 +149,20 @@ def _by_section(whole: Mapping[str, Any], path: Path, known: set[str]) -> Iterab
             yield name, value
 
 
+def _twice(path: Path, first: Entry, name: str, line: int) -> str:
+    if first.name == name:
+        return f"{path}, line {line}: {name} is given twice."
+    old = name if name in RENAMED else first.name
+    return (
+        f"{path}: {first.name} in line {first.line} and {name} in line {line} are the same setting. "
+        f"Remove {old}, the old name."
+    )
+
+
 def _unknown(name: str, names: Iterable[str]) -> str:
     bare, others = name.lower().removeprefix("keyrack_"), [one for one in names if one != ITSELF]
     meant = bare if bare in others else nearest(bare, others)
+    meant = RENAMED.get(meant, meant) if meant else None
     return f"there is no setting {name}." + (f" Did you mean {meant}?" if meant else " See docs/settings.md.")
 
 

@@ -12,11 +12,13 @@ from pydantic import SecretStr
 from pydantic_settings import BaseSettings
 
 from keyrack.core.settings.config_file import KEYS, VARIABLE, entries, masked, named, nearest
+from keyrack.core.settings.renamed import OLD_NAMES, RENAMED, old_variables, rename_note
 from keyrack.core.settings.secret_files import ENDING, is_secret, variable
 
 PREFIX = "KEYRACK_"
+SUPERVISED = "KEYRACK_SUPERVISED"  # set in the environment of a supervisor's child processes
 # Names of others: what `keyrack demo` prints for a shell, what `keyrack import api` is told of its source, and what the
-# tests and tools of this project are told
+# child processes, tests and tools of this project are told
 OTHERS = frozenset(
     PREFIX + name
     for name in (
@@ -24,25 +26,30 @@ OTHERS = frozenset(
         "SOURCE_URL", "SOURCE_API_KEY", "SOURCE_API_KEY_FILE", "SOURCE_USERNAME", "SOURCE_PASSWORD",
         "SOURCE_PASSWORD_FILE", "SOURCE_CUSTOMER_ID", "SOURCE_BRAND", "LONG", "FAULTS", "HISTORIES", "ABUSE",
         "UPGRADES", "CLUSTER", "CLIENTS", "DIST", "MOVING", "SITE", "BASE", "PODMAN", "PODMAN_RUN",
-        "TEST_DATABASE_URL", "DRILL_NAMESPACE",
+        "TEST_DATABASE_URL", "DRILL_NAMESPACE", "SUPERVISED",
     )
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a setting comes from: what kind of place, and which."""
+    """The place that gives a setting: its kind, its name, and the old name of the setting if that is used."""
 
     kind: Literal["default", "environment", "file", "configuration"]
     where: str | None = None
+    old_name: str | None = None
 
 
 DEFAULT = Origin("default")
 
 
 def origins_of(settings: type[BaseSettings]) -> dict[str, Origin]:
-    """Where each setting comes from, in the order in which they hold. Raises `ConfigurationError`."""
+    """The origin of each setting: the first place in the order of precedence that gives it.
+
+    Raises `ConfigurationError`, `DuplicateSettingError`.
+    """
     given = {name.upper(): value for name, value in os.environ.items() if value}
+    old = old_variables()
     path = named()
     written = {} if path is None else entries(path, settings)
     found: dict[str, Origin] = {}
@@ -52,10 +59,14 @@ def origins_of(settings: type[BaseSettings]) -> dict[str, Origin]:
             found[name] = Origin("file", f"{given[by_file]}, by {by_file}")
         elif variable(name) in given:
             found[name] = Origin("environment", variable(name))
+        elif OLD_NAMES.get(name) in old:
+            by_old = variable(OLD_NAMES[name])
+            found[name] = Origin("environment", by_old, by_old)
         elif name in KEYS and any(variable(key) in given for key in KEYS):
             found[name] = DEFAULT
         elif name in written:
-            found[name] = Origin("configuration", f"{path}:{written[name].line}")
+            entry = written[name]
+            found[name] = Origin("configuration", f"{path}:{entry.line}", entry.name if entry.name in RENAMED else None)
         elif name + ENDING in written:
             entry = written[name + ENDING]
             found[name] = Origin("file", f"{entry.value}, by {path}:{entry.line}")
@@ -77,5 +88,28 @@ def unknown(settings: type[BaseSettings], environment: Mapping[str, str]) -> dic
     """The variables of ours by their names that are no settings, with the name that was probably meant."""
     known = {variable(name) for name in settings.model_fields}
     known |= {variable(name, by_file=True) for name, field in settings.model_fields.items() if is_secret(field)}
-    strange = [name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in known | OTHERS]
-    return {name: nearest(name.upper(), known - {VARIABLE}) for name in sorted(strange)}
+    renamed = {variable(old): variable(new) for old, new in RENAMED.items()}
+    names = known | renamed.keys()
+    strange = [name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in names | OTHERS]
+    meant = {name: nearest(name.upper(), names - {VARIABLE}) for name in sorted(strange)}
+    return {name: renamed.get(one, one) if one else None for name, one in meant.items()}
+
+
+def rename_notes(settings: type[BaseSettings]) -> list[str]:
+    """A warning for each old name in the environment and the configuration file.
+
+    Raises `ConfigurationError`, `DuplicateSettingError`.
+    """
+    given = old_variables()
+    path = named()
+    written = {} if path is None else entries(path, settings)
+    notes: list[str] = []
+    for old, new in RENAMED.items():
+        entry = written.get(new)
+        if old in given:
+            note = rename_note(variable(old), variable(new))
+            # The release that ignores the variable would take the value from the file without a word
+            notes.append(f"{note} It overrides {entry.name} in {path}, line {entry.line}." if entry else note)
+        if entry is not None and entry.name == old:
+            notes.append(f"{path}, line {entry.line}: {rename_note(old, new)}")
+    return notes

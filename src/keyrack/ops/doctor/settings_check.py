@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from keyrack.changelog.transparency import checkpoint_keys
 from keyrack.changelog.transparency.checkpoint_keys import CheckpointKeyError
-from keyrack.core.settings import Settings, unknown
+from keyrack.core.settings import Settings, rename_notes, unknown
 from keyrack.db.encryption import master_keys
 from keyrack.db.encryption.master_keys import MasterKeyError
 from keyrack.ops.doctor.result import failure, ok, warning
@@ -29,7 +29,10 @@ def _names() -> Iterator[Finding]:
     for name, meant in strange.items():
         action = f"Did you mean {meant}?" if meant else "Remove it; docs/settings.md has all that there are."
         yield warning("names", f"{name} is in the environment, and no setting has that name: it does nothing.", action)
-    if not strange:
+    notes = rename_notes(Settings)
+    for note in notes:
+        yield warning("names", note, "Use the new name; docs/upgrading.md has all that changed.")
+    if not strange and not notes:
         yield ok("names", "every KEYRACK_ name in the environment is a setting")
 
 
