@@ -23,8 +23,8 @@ HUGE = 3  # the customer whose 2,900 cars come in one piece of the largest size
 CUSTOMERS, CARS = 100, 2_000
 WAYS = {
     "plain": {},
-    "gzip": {"KEYRACK_GZIP_THREAD_BYTES": "1000000000"},
-    "gzip in threads": {"KEYRACK_GZIP_THREAD_BYTES": "1"},
+    "gzip": {"KEYRACK_GZIP_OFFLOAD_MIN_BYTES": "1000000000"},
+    "gzip in threads": {"KEYRACK_GZIP_OFFLOAD_MIN_BYTES": "1"},
 }
 MORE = """
 insert into car (customer_id, name, vin, license_plate, brand, model, description)
@@ -54,7 +54,7 @@ class Server:
 @contextmanager
 def server(dsn: str, headers: dict[str, str], way: str) -> Iterator[Server]:
     port = free_port()
-    env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_LIST_ROWS": "5000", **UNLIMITED, **WAYS[way]}
+    env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_LIST_CHUNK_ROWS": "5000", **UNLIMITED, **WAYS[way]}
     with running(["keyrack", "serve", "--port", str(port), "--no-worker"], port, "/health", env) as process:
         coding = {"Accept-Encoding": "identity" if way == "plain" else "gzip"}
         signed = headers | {"Authorization": f"Bearer {token(port, headers)}"} | coding

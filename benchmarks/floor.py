@@ -40,7 +40,7 @@ class Floor:
         self.pool: Any = None
         self.car, self.cars = statement("/cars/{carId}"), statement("/cars")
         self.assignments = statement("/cars/{carId}/assignments")
-        self.bounds = (settings.list_rows, settings.list_bytes)
+        self.bounds = (settings.list_chunk_rows, settings.list_chunk_bytes)
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":

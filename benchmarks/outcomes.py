@@ -125,7 +125,7 @@ def workers(dsn: str, count: int = WORKERS) -> Iterator[list[int]]:
     """Worker processes, by their process ids."""
     env = os.environ | {
         "KEYRACK_DATABASE_URL": dsn,
-        "KEYRACK_WEBHOOK_NETWORKS": "127.0.0.0/8",
+        "KEYRACK_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8",
         "KEYRACK_LOG_LEVEL": "error",
     }
     started = [

@@ -151,7 +151,7 @@ def main() -> None:
     with database("overload") as dsn:
         headers = asyncio.run(load(dsn, CUSTOMERS + 2, 2_000))
         port = free_port()
-        env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_CONNECTIONS_PER_ADDRESS": "2000", **UNLIMITED}
+        env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_MAX_CLIENT_CONNECTIONS_PER_ADDRESS": "2000", **UNLIMITED}
         with running(["keyrack", "serve", "--port", str(port), "--no-worker"], port, "/health", env):
             stream = requests(headers | {"Authorization": f"Bearer {token(port, headers)}"})
             asyncio.run(_closed(port, stream, 2.0))

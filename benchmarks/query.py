@@ -284,7 +284,7 @@ async def statements(dsn: str) -> None:
             limits=odata.Limits(),
         )  # fmt: skip
         ours = Select(resource).statement(plan, 2 + len(plan.args))
-        bounds = (settings.list_rows * 100, settings.list_bytes)
+        bounds = (settings.list_chunk_rows * 100, settings.list_chunk_bytes)
         times: tuple[list[float], list[float]] = ([], [])
         rows: list[Any] = [None, None]
         for _ in range(ROUNDS):

@@ -111,8 +111,8 @@ def main() -> None:
         headers = asyncio.run(load(dsn, 100, 1_000))
         told = {"KEYRACK_TRACES": address}
         kinds: dict[str, dict[str, str]] = {
-            **{name: {} for name in OFF}, "traces 1 %": {**told, "KEYRACK_TRACES_SHARE": "0.01"},
-            "traces 100 %": {**told, "KEYRACK_TRACES_SHARE": "1"}, "metrics": {"KEYRACK_METRICS": "127.0.0.1:0"},
+            **{name: {} for name in OFF}, "traces 1 %": {**told, "KEYRACK_TRACES_SAMPLE_RATIO": "0.01"},
+            "traces 100 %": {**told, "KEYRACK_TRACES_SAMPLE_RATIO": "1"}, "metrics": {"KEYRACK_METRICS": "127.0.0.1:0"},
         }  # fmt: skip
         with servers(dsn, kinds) as found:
             headers = signed_in(found["off"].port, headers)

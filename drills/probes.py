@@ -23,7 +23,9 @@ WRITE: LiteralString = """
 insert into drill_probe values ($1, $2)
 returning ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::integer
 """
-HOLDS = 3.0 + 0.5  # seconds after which what was revoked opens nothing: KEYRACK_ACCESS_SECONDS, and an answer's way
+HOLDS = (
+    3.0 + 0.5
+)  # seconds after which what was revoked opens nothing: KEYRACK_AUTH_CACHE_MAX_STALENESS_SECONDS, and an answer's way
 
 
 @dataclass

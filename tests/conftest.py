@@ -131,13 +131,13 @@ def sql(dsn: str) -> Iterator[Sql]:
 def settings() -> Settings:
     """As production has them, but for limits that a suite from one address would run into."""
     return Settings(
-        address_rate=100_000,
-        address_burst=10_000,
-        share_seconds=60,
-        overload_seconds=60,
-        ready_seconds=60,
+        login_rate_per_address=100_000,
+        login_burst_per_address=10_000,
+        db_queue_timeout_seconds=60,
+        load_shedding_lag_seconds=60,
+        health_check_timeout_seconds=60,
         worker_poll=0.2,
-        webhook_networks="127.0.0.0/8",  # where the tests' receivers are
+        webhook_allowed_networks="127.0.0.0/8",  # where the tests' receivers are
         webhook_timeout=2,
         webhook_retry_first=0.2,
         webhook_retry_max=0.5,

@@ -98,7 +98,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("attacked", [{"KEYRACK_INGEST_RATIO": "1000000"}], indirect=True)
+@pytest.mark.parametrize("attacked", [{"KEYRACK_INGEST_MAX_COMPRESSION_RATIO": "1000000"}], indirect=True)
 def test_other_shapes(figures: Figures, attacked: Attacked) -> None:
     for what, (body, media_type) in SHAPES.items():
         whole = body if len(body) > SIZE // 2 else body * min(20_000, SIZE // len(body))

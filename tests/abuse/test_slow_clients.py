@@ -81,7 +81,11 @@ def million(town: Town, sql: Sql) -> Person:
 
 @contextmanager
 def served(dsn: str, **more: str) -> Iterator[tuple[str, int]]:
-    env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_READ_TIMEOUT": "60", **more}  # whatever else the machine does
+    env = {
+        "KEYRACK_DATABASE_URL": dsn,
+        "KEYRACK_STATEMENT_TIMEOUT_SECONDS": "60",
+        **more,
+    }  # whatever else the machine does
     process = Process("serve", "--port", "0", "--no-worker", "--json", env=env)
     try:
         assert process.popen.stdout is not None

@@ -74,7 +74,11 @@ def receivers() -> Iterator[Receivers]:
 def town(database_server: str) -> Iterator[Town]:
     """The people of a server of its own, API and worker in one process, with the default settings."""
     with migrated_database(database_server) as dsn:
-        env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_WEBHOOK_NETWORKS": "127.0.0.0/8", "KEYRACK_LOG_LEVEL": "error"}
+        env = {
+            "KEYRACK_DATABASE_URL": dsn,
+            "KEYRACK_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8",
+            "KEYRACK_LOG_LEVEL": "error",
+        }
         server = Process("serve", "--port", "0", "--json", env=env)
         sql = Sql(dsn)
         try:

@@ -390,7 +390,7 @@ def test_what_is_expanded_is_part_of_what_the_tag_is_of(carol: Person) -> None:
 
 
 def test_what_comes_in_pieces_or_from_a_file_has_no_tag(dsn: str, settings: Any, sql: Sql) -> None:
-    small = settings.model_copy(update={"list_rows": 5})
+    small = settings.model_copy(update={"list_chunk_rows": 5})
     with RunningServer(small, dsn, worker=False) as server:
         person = Town(sql, server).person("dora")
         for number in range(5):

@@ -27,7 +27,7 @@ from tests.support.servers import RunningServer, Sql
 NAMES = ["Same", "Same", "same", "Ä", "", "Z\\u", 'q"']
 FIELDS = ["id", "name", "licensePlate", "vin", "brand", "tolower(name)", "assignments/$count", "products/$count"]
 PLAIN = {"Accept-Encoding": "identity"}
-SIZES = {"rows": {"list_rows": 3}, "bytes": {"list_rows": 50, "list_bytes": 700}}
+SIZES = {"rows": {"list_chunk_rows": 3}, "bytes": {"list_chunk_rows": 50, "list_chunk_bytes": 700}}
 
 
 @pytest.fixture(scope="module", params=SIZES)
@@ -126,7 +126,7 @@ def test_every_list_goes_out_in_pieces(
 
 def test_what_can_be_walked_has_no_length_and_the_rest_has(fleet: Person, dsn: str, settings: Settings) -> None:
     """B2: pieces where an index leads, a file where none does; short lists are one answer as ever."""
-    with RunningServer(settings.model_copy(update={"list_rows": 5}), dsn, worker=False) as running:
+    with RunningServer(settings.model_copy(update={"list_chunk_rows": 5}), dsn, worker=False) as running:
         for query, length in (
             ({}, False),
             ({"$orderby": "id desc,brand"}, False),
@@ -170,7 +170,7 @@ def eventful(alice: Person, sql: Sql) -> int:
 
 def test_a_page_of_events_says_that_more_follow(alice: Person, eventful: int, dsn: str, settings: Settings) -> None:
     """B2: a list with a bound of its own ends there, and its header comes first."""
-    with RunningServer(settings.model_copy(update={"list_rows": 300}), dsn, worker=False) as running:
+    with RunningServer(settings.model_copy(update={"list_chunk_rows": 300}), dsn, worker=False) as running:
         answer = same(running, alice, f"/cars/{eventful}/events", {})
     assert len(answer.json()) == 1000
     assert answer.headers["link"].endswith('$skip=1000>; rel="next"')
@@ -199,7 +199,7 @@ def test_a_client_of_http_1_0_gets_no_chunks(pieces: RunningServer, fleet: Perso
 
 def test_an_answer_that_does_not_fit_is_refused(fleet: Person, dsn: str, settings: Settings) -> None:
     """B2: the room for long answers is bounded, and says so."""
-    few = settings.model_copy(update={"list_rows": 2, "spool_bytes": 4_000})
+    few = settings.model_copy(update={"list_chunk_rows": 2, "spool_bytes": 4_000})
     with RunningServer(few, dsn, worker=False) as running:
         for _ in range(3):  # what was refused gives its room back
             refused(from_pieces(running, fleet, "/cars", {"$orderby": "brand"}), 400, TOO_LONG.format(most=2_000))
@@ -279,7 +279,7 @@ def test_a_failure_midway_breaks_the_answer(
         finally:
             await connection.close()
 
-    with RunningServer(settings.model_copy(update={"hold_seconds": 0.1}), dsn, worker=False) as running:
+    with RunningServer(settings.model_copy(update={"lock_timeout_seconds": 0.1}), dsn, worker=False) as running:
         with web().stream("GET", f"{running.url}/v3/cars", headers=heavy.headers | PLAIN) as answer:
             assert answer.status_code == 200
             parts = answer.iter_raw()
@@ -294,7 +294,7 @@ def test_rows_that_stay_come_once_while_others_come_and_go(town: Town, sql: Sql,
     erin = town.person("erin")
     stay = [erin.car(f"Car {number % 7}") for number in range(40)]
     sql.execute("update car set vin = case when car_id % 3 = 0 then 'V' end where customer_id = $1", erin.customer)
-    with RunningServer(settings.model_copy(update={"list_rows": 3}), dsn, worker=False) as running:
+    with RunningServer(settings.model_copy(update={"list_chunk_rows": 3}), dsn, worker=False) as running:
         for order in ("id", "name", "name desc", "vin", "vin desc"):
             came: list[bytes] = []
             url = f"{running.url}/v3/cars?$select=id&$orderby={order}"

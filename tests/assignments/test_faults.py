@@ -60,7 +60,7 @@ FINAL_WAIT = 120.0
 GONE = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 ENVIRONMENT = {
-    "KEYRACK_WEBHOOK_NETWORKS": "127.0.0.0/8",
+    "KEYRACK_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8",
     "KEYRACK_WEBHOOK_TIMEOUT": "1",
     "KEYRACK_WEBHOOK_RETRY_FIRST": "0.2",
     "KEYRACK_WEBHOOK_RETRY_MAX": "2",

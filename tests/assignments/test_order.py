@@ -237,7 +237,7 @@ def quiet(database_server: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def impatient(quiet: str, settings: Settings) -> Iterator[Town]:
     """A server that waits for little."""
-    few = {"hold_seconds": 0.4, "hold_waiting": 1, "drain_operations": 500, "pool_size": 6}
+    few = {"lock_timeout_seconds": 0.4, "customer_lock_max_waiting": 1, "flush_max_operations": 500, "pool_size": 6}
     with RunningServer(settings.model_copy(update=few), quiet, worker=False) as server:
         sql = Sql(quiet)
         yield Town(sql, server)
@@ -276,7 +276,9 @@ def test_what_would_be_refused_anyway_is_refused_without_the_hold(dora: Person, 
 
 def test_only_some_may_wait_for_their_turn(dora: Person, quiet: str, settings: Settings) -> None:
     """One works, one waits, the others hear it at once: while the first two are still under way."""
-    patient = settings.model_copy(update={"hold_seconds": 60, "hold_waiting": 1, "read_timeout": 60})
+    patient = settings.model_copy(
+        update={"lock_timeout_seconds": 60, "customer_lock_max_waiting": 1, "statement_timeout_seconds": 60}
+    )
     with RunningServer(patient, quiet, worker=False) as server, ThreadPoolExecutor(5) as threads:
         person = Town(dora.sql, server).person("patient")
         cars = [person.car() for _ in range(5)]

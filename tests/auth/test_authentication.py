@@ -410,7 +410,12 @@ def test_an_unknown_user_costs_as_much_as_a_wrong_password() -> None:
 @pytest.fixture(scope="module")
 def strict(dsn: str, settings: Settings) -> Iterator[tuple[RunningServer, RunningServer]]:
     """Two servers that allow three failures, and then one in a minute."""
-    few = {"login_rate": 1, "login_burst": 3, "address_rate": 1, "address_burst": 6}
+    few = {
+        "login_rate_per_username_and_address": 1,
+        "login_burst_per_username_and_address": 3,
+        "login_rate_per_address": 1,
+        "login_burst_per_address": 6,
+    }
     strict = settings.model_copy(update=few)
     with RunningServer(strict, dsn, worker=False) as one, RunningServer(strict, dsn, worker=False) as two:
         yield one, two

@@ -39,7 +39,9 @@ def slow_about_access(dsn: str, *tables: str) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def patient(dsn: str, settings: Settings) -> Iterator[RunningServer]:
     """A server that trusts what it knows for a minute."""
-    with RunningServer(settings.model_copy(update={"access_seconds": SLOW}), dsn, worker=False) as running:
+    with RunningServer(
+        settings.model_copy(update={"auth_cache_max_staleness_seconds": SLOW}), dsn, worker=False
+    ) as running:
         yield running
 
 

@@ -246,7 +246,7 @@ def poison(dsn: str, unit: Unit, *samples: dict[str, Any]) -> None:
     """Store samples as a server did whose setting let clocks be far ahead."""
 
     async def run() -> None:
-        settings = Settings(clock_skew=10**7)
+        settings = Settings(max_clock_skew_seconds=10**7)
         database = await Database.connect(dsn, settings)
         try:
             report = await Telemetry(GroupCommitter(database), settings).ingest(

@@ -24,9 +24,14 @@ HERE, THERE = "203.0.113.1", "203.0.113.2"
 def strict(dsn: str, settings: Settings) -> Iterator[RunningServer]:
     """A server that allows three failures for a name at an address, and eight for it in all; then one in a minute."""
     few = {
-        "login_rate": 1, "login_burst": 3, "address_rate": 1, "address_burst": 30, "name_rate": 1, "name_burst": 8,
-        "read_timeout": 0.5,
-    }  # fmt: skip
+        "login_rate_per_username_and_address": 1,
+        "login_burst_per_username_and_address": 3,
+        "login_rate_per_address": 1,
+        "login_burst_per_address": 30,
+        "login_rate_per_username": 1,
+        "login_burst_per_username": 8,
+        "statement_timeout_seconds": 0.5,
+    }
     with RunningServer(settings.model_copy(update=few), dsn, worker=False) as running:
         yield running
 

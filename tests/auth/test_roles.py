@@ -245,7 +245,7 @@ def test_refusals_are_counted_in_the_log(town: Town, dsn: str, settings: Setting
     """A change for many of the same, and none that is lost as the process ends."""
     viewer = town.person("curious", "Viewer")
     owner = town.another_fleet(viewer)
-    with RunningServer(settings.model_copy(update={"refusal_seconds": 3_600}), dsn, worker=False) as server:
+    with RunningServer(settings.model_copy(update={"denial_log_interval_seconds": 3_600}), dsn, worker=False) as server:
         web = httpx.Client(base_url=f"{server.url}/v3", headers=viewer.headers)
         for _ in range(5):
             assert web.put("/cars", json={"name": "No"}).status_code == 403

@@ -92,7 +92,7 @@ class House:
 
 @asynccontextmanager
 async def house(dsn: str, **settings: Any) -> AsyncGenerator[House]:
-    given = Settings(read_timeout=DEADLINE, hold_seconds=DEADLINE, **settings)
+    given = Settings(statement_timeout_seconds=DEADLINE, lock_timeout_seconds=DEADLINE, **settings)
     db = await connect(dsn, given)
     try:
         yield House(dsn, db, given)

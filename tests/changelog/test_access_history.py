@@ -258,7 +258,7 @@ def test_what_the_customer_never_had(alice: Person, bob: Person, town: Town) -> 
 
 
 def test_more_than_an_answer_has(dsn: str, settings: Settings, sql: Sql) -> None:
-    with RunningServer(settings.model_copy(update={"access_stretches": 2}), dsn) as few:
+    with RunningServer(settings.model_copy(update={"access_max_periods": 2}), dsn) as few:
         person = Town(sql, few).person("dora")
         car = person.car_with_box()
         for number in (1, 2, 3):

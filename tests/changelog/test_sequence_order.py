@@ -209,7 +209,7 @@ def test_a_storm_keeps_its_order(own: str, elsewhere: bool) -> None:
     something runs elsewhere all the time, and the locks have to tell who has ended."""
 
     async def main() -> None:
-        async with house(own, change_rows=100) as home, home.writer() as other:
+        async with house(own, sequencer_batch_rows=100) as home, home.writer() as other:
             customers = [next(IDS) for _ in range(FOUR)]
             if elsewhere:
                 await other.execute("begin")

@@ -79,7 +79,7 @@ def test_each_customer_has_a_log_of_its_own(own: str) -> None:
     """Without gaps, in the order of the inbox, with everything that was told; customer 0 is the installation."""
 
     async def main() -> None:
-        async with house(own, change_rows=3) as home:
+        async with house(own, sequencer_batch_rows=3) as home:
             customers = (0, next(IDS), next(IDS))
             for number in range(4):
                 for customer in customers:
@@ -181,7 +181,7 @@ def test_whoever_is_killed_leaves_all_or_nothing(own: str) -> None:
     """Workers lose their connections again and again: each change is there once."""
 
     async def main() -> None:
-        async with house(own, change_rows=10) as home, home.writer() as raw:
+        async with house(own, sequencer_batch_rows=10) as home, home.writer() as raw:
             customer, count = next(IDS), 400
             async with home.workers(3):
                 for number in range(1, count + 1):

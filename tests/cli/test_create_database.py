@@ -36,7 +36,7 @@ def refused_here(state: Path, command: str, **env: str) -> str:
         ({"KEYRACK_DATABASE_DIRECT_URL": ADDRESS}, "KEYRACK_DATABASE_DIRECT_URL is of a database elsewhere"),
         ({"KEYRACK_READ_DATABASE_URL": ADDRESS}, "KEYRACK_READ_DATABASE_URL is of a database elsewhere"),
         ({"KEYRACK_STATEMENT_CACHE": "0"}, "KEYRACK_STATEMENT_CACHE is of a database elsewhere"),
-        ({"KEYRACK_DATABASE_FAILOVER": "true"}, "KEYRACK_DATABASE_FAILOVER is of a database elsewhere"),
+        ({"KEYRACK_DATABASE_HA": "true"}, "KEYRACK_DATABASE_HA is of a database elsewhere"),
         ({"KEYRACK_DATABASE_URL": ""}, "KEYRACK_DATABASE_URL is set to nothing"),
         ({"KEYRACK_DATABASE_URL_FILE": ""}, "KEYRACK_DATABASE_URL_FILE is set to nothing"),
         ({"KEYRACK_DATABSE_URL": ADDRESS}, "KEYRACK_DATABSE_URL is no setting, but KEYRACK_DATABASE_URL is"),

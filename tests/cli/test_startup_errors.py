@@ -65,8 +65,8 @@ ADDRESS = (
     [
         ("TRUSTED_PROXIES", "nonsense", "'nonsense' is neither an address nor a network"),
         ("TRUSTED_PROXIES", "127.0.0.1, 10.0.0.1/8", "'10.0.0.1/8' has bits of a host set"),
-        ("WEBHOOK_NETWORKS", "10.0.0.0/33", "'10.0.0.0/33' is neither an address nor a network"),
-        ("WEBHOOK_NETWORKS", "*", "'*' is neither an address nor a network"),
+        ("WEBHOOK_ALLOWED_NETWORKS", "10.0.0.0/33", "'10.0.0.0/33' is neither an address nor a network"),
+        ("WEBHOOK_ALLOWED_NETWORKS", "*", "'*' is neither an address nor a network"),
         ("CORS_ORIGINS", "*,https://a.example", "'*' stands for every origin: name no others beside it"),
         ("CORS_ORIGINS", "https://a.example/", "'https://a.example/' is no origin: write it as"
          " https://console.example.com, or with a port behind it, without a path, a user or blanks"),
@@ -83,7 +83,7 @@ def test_a_setting_that_is_not_valid(name: str, value: str, why: str) -> None:
 
 @pytest.mark.parametrize("proxies", ["*", "127.0.0.1, ::1, 10.0.0.0/8", " "])
 def test_settings_that_are_valid(proxies: str) -> None:
-    env = {"KEYRACK_TRUSTED_PROXIES": proxies, "KEYRACK_WEBHOOK_NETWORKS": "10.0.0.1/8,fd00::/8"}
+    env = {"KEYRACK_TRUSTED_PROXIES": proxies, "KEYRACK_WEBHOOK_ALLOWED_NETWORKS": "10.0.0.1/8,fd00::/8"}
     assert CliRunner(env=env).invoke(application("openapi"), ["openapi"]).exit_code == 0
 
 

@@ -323,7 +323,9 @@ def test_a_file_of_a_list_in_pages_has_all_of_them(town: Town) -> None:
 
 def test_a_file_is_cut_off_in_words_and_a_page_is_whole(sql: Any, dsn: str, server: RunningServer) -> None:
     """Also where the database reads a list row by row: pages put together what files take as it comes."""
-    bounded = server.settings.model_copy(update={"export_rows": 2, "bulk_rows": 2, "list_rows": 1})
+    bounded = server.settings.model_copy(
+        update={"console_export_max_rows": 2, "console_bulk_max_rows": 2, "list_chunk_rows": 1}
+    )
     with RunningServer(bounded, dsn, worker=False) as running:
         person = Town(sql, running).person("cut")
         for number in range(3):

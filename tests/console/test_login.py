@@ -246,7 +246,9 @@ def test_sessions_are_bounded(carol: Person, dsn: str, settings: Settings) -> No
 
 
 def test_guessing_is_slowed(carol: Person, dsn: str, settings: Settings) -> None:
-    few = settings.model_copy(update={"login_rate": 1, "login_burst": 3})
+    few = settings.model_copy(
+        update={"login_rate_per_username_and_address": 1, "login_burst_per_username_and_address": 3}
+    )
     with RunningServer(few, dsn, worker=False) as running:
         client = stranger(running)
         wrong = {"username": carol.username, "password": "wrong"}

@@ -80,7 +80,7 @@ def test_a_file_is_there_for_ever_with_its_type(name: str, server: RunningServer
 def test_who_takes_gzip_gets_the_same_packed(name: str, server: RunningServer, settings: Settings) -> None:
     plain, packed = get(server, there(name)), get(server, there(name), Accept_Encoding="br, gzip")
     assert packed.content == plain.content  # the client unpacks it
-    worth_it = len(plain.content) >= settings.gzip_bytes
+    worth_it = len(plain.content) >= settings.gzip_min_bytes
     assert packed.headers.get("content-encoding") == ("gzip" if worth_it else None)
     if worth_it:
         assert int(packed.headers["content-length"]) < len(plain.content)
@@ -94,7 +94,7 @@ def test_what_is_packed_beforehand_is_sent_as_it_is(server: RunningServer) -> No
 
 
 def test_nothing_is_packed_where_gzip_is_off(dsn: str, settings: Settings) -> None:
-    with RunningServer(settings.model_copy(update={"gzip_bytes": 0}), dsn, worker=False) as server:
+    with RunningServer(settings.model_copy(update={"gzip_min_bytes": 0}), dsn, worker=False) as server:
         answer = get(server, there("htmx.js"), Accept_Encoding="gzip")
     assert "content-encoding" not in answer.headers
     assert answer.content == content("htmx.js")

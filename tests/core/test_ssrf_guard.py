@@ -43,16 +43,16 @@ def test_no_special_address_is_dialled_unless_it_is_allowed(address: str) -> Non
     assert not Guard(Settings()).may_dial(address)
     assert not Guard(Settings()).is_public(address)
     plain = address.partition("%")[0] if "::ffff:0:" in address else address.partition("%")[0].removeprefix("::ffff:")
-    assert Guard(Settings(webhook_networks=plain)).may_dial(address)
-    assert not Guard(Settings(webhook_networks=plain)).is_public(address)
-    assert not Guard(Settings(webhook_networks=plain, webhook_refused=plain)).may_dial(address)
+    assert Guard(Settings(webhook_allowed_networks=plain)).may_dial(address)
+    assert not Guard(Settings(webhook_allowed_networks=plain)).is_public(address)
+    assert not Guard(Settings(webhook_allowed_networks=plain, webhook_denied_networks=plain)).may_dial(address)
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "93.184.216.34", "2606:2800:220:1::1", "64:ff9b::8.8.8.8"])
 def test_what_is_public_is_dialled_unless_it_is_refused(address: str) -> None:
     assert Guard(Settings()).may_dial(address) and Guard(Settings()).is_public(address)
-    assert not Guard(Settings(webhook_refused=address)).may_dial(address)
-    assert not Guard(Settings(webhook_refused=address, webhook_networks=address)).is_public(address)
+    assert not Guard(Settings(webhook_denied_networks=address)).may_dial(address)
+    assert not Guard(Settings(webhook_denied_networks=address, webhook_allowed_networks=address)).is_public(address)
 
 
 def test_the_machines_own_addresses_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +79,7 @@ def test_the_machines_own_public_address_is_not_dialled(monkeypatch: pytest.Monk
     for address in ("93.184.216.34", "::ffff:93.184.216.34", "64:ff9b::93.184.216.34"):
         assert not Guard(Settings()).may_dial(address)
         assert not Guard(Settings()).is_public(address)
-        assert Guard(Settings(webhook_networks="93.184.216.0/24")).may_dial(address)
+        assert Guard(Settings(webhook_allowed_networks="93.184.216.0/24")).may_dial(address)
     assert Guard(Settings()).may_dial("93.184.216.35")
 
 
@@ -176,7 +176,7 @@ def test_what_helps_is_told_of_public_endpoints_alone(
     monkeypatch.setattr(aiohttp.ClientSession, "post", fail)
     public = send("http://93.184.216.34/", Settings())
     assert (public.error, bool(public.hidden)) == (said or NOT_REACHED, said is None)
-    inside = send("http://10.0.0.1/", Settings(webhook_networks="10.0.0.0/8"))
+    inside = send("http://10.0.0.1/", Settings(webhook_allowed_networks="10.0.0.0/8"))
     assert (inside.error, bool(inside.hidden)) == (NOT_REACHED, True)
 
 

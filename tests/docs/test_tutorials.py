@@ -23,7 +23,7 @@ keyrack = Keyrack()
 keyrack._token, keyrack._renew_at = "taken.away.meanwhile", float("inf")
 assert keyrack.call("GET", "/cars").body
 """
-LOCAL = {"KEYRACK_WEBHOOK_NETWORKS": "127.0.0.0/8"}
+LOCAL = {"KEYRACK_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8"}
 # What the how-tos take for granted: the README's token and its `api`
 README_BLOCK = next(block for block, _ in COMMANDS.findall((ROOT / "README.md").read_text()) if "api()" in block)
 HOW_TO = (

@@ -15,7 +15,7 @@ from tests.fleet.endpoints.test_users import DATA, MEMBERSHIP, NOBODY
 from tests.support.people import Person, done, refused
 from tests.support.servers import DEADLINE, Process, RunningServer, Sql, eventually
 
-DAYS = Settings().person_days
+DAYS = Settings().orphaned_person_retention_days
 BLOCKED = "select count(*) from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))"
 
 
@@ -79,7 +79,7 @@ def test_who_is_in_no_customer_is_erased_after_thirty_days(
 def test_a_worker_does_it(alice: Person, dsn: str, settings: Settings) -> None:
     """A7: with the rest of the housekeeping, as the setting says."""
     user = left(alice, address(), 3)
-    with RunningServer(settings.model_copy(update={"person_days": 2}), dsn):
+    with RunningServer(settings.model_copy(update={"orphaned_person_retention_days": 2}), dsn):
 
         def gone() -> bool:
             """Another worker, with other settings, may take a turn of the step."""

@@ -121,7 +121,7 @@ def test_lines_that_are_refused_let_others_be_served(body: bytes, monkeypatch: p
 @pytest.mark.parametrize("body", FORMS, ids=["lines", "array"])
 def test_events_that_are_refused_let_others_be_served(body: bytes) -> None:
     settings = Settings()
-    report = Report(settings.ingest_refused)
+    report = Report(settings.ingest_max_reported_rejections)
     pauses = [part for part in events._parts(lines(body, settings), report, None, settings) if not part]
     assert (report.refusals, len(report.refused), len(pauses)) == (20_000, 1_000, 200)
 
@@ -132,7 +132,12 @@ def test_events_that_are_refused_let_others_be_served(body: bytes) -> None:
 @pytest.fixture(scope="module")
 def strict(dsn: str, settings: Settings) -> Iterator[RunningServer]:
     """A server with few failed log-ins."""
-    few = {"login_rate": 1, "login_burst": 3, "address_rate": 1, "address_burst": 6}
+    few = {
+        "login_rate_per_username_and_address": 1,
+        "login_burst_per_username_and_address": 3,
+        "login_rate_per_address": 1,
+        "login_burst_per_address": 6,
+    }
     with RunningServer(settings.model_copy(update=few), dsn, worker=False) as running:
         yield running
 

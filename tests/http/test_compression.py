@@ -34,7 +34,7 @@ from tests.support.servers import RunningServer, Sql, eventually
 
 GZIP = {"Accept-Encoding": "gzip"}
 PLAIN = {"Accept-Encoding": "identity"}
-SMALL = {"list_rows": 7, "gzip_bytes": 1, "gzip_thread_bytes": 500}
+SMALL = {"list_chunk_rows": 7, "gzip_min_bytes": 1, "gzip_offload_min_bytes": 500}
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,7 @@ def test_what_is_small_stays_as_it_is_unless_nothing_else_is_taken(fleet: Person
 
 
 def test_it_can_be_switched_off(fleet: Person, dsn: str, settings: Settings) -> None:
-    with RunningServer(settings.model_copy(update={"gzip_bytes": 0}), dsn, worker=False) as running:
+    with RunningServer(settings.model_copy(update={"gzip_min_bytes": 0}), dsn, worker=False) as running:
         answer, _ = raw(running.url, "/v3/cars", fleet.headers | GZIP)
     assert not {"content-encoding", "vary"} & set(answer.headers)
 
@@ -262,7 +262,7 @@ def test_large_ones_are_compressed_in_few_threads(fleet: Person, dsn: str, setti
     def threads() -> set[threading.Thread]:
         return {thread for thread in threading.enumerate() if thread.name.startswith("gzip")}
 
-    bounds = settings.model_copy(update={"gzip_thread_bytes": 3_000, "gzip_threads": 1})
+    bounds = settings.model_copy(update={"gzip_offload_min_bytes": 3_000, "gzip_threads": 1})
     with RunningServer(bounds, dsn, worker=False) as running, ThreadPoolExecutor(8) as clients:
         before = threads()
         for query, started in (("$top=15", 0), ("$top=1000", 1)):
@@ -301,7 +301,7 @@ def test_what_breaks_off_has_no_end(heavy: Person, dsn: str, settings: Settings)
             await connection.close()
 
     unpacker = zlib.decompressobj(wbits=31)
-    with RunningServer(settings.model_copy(update={"hold_seconds": 0.1}), dsn, worker=False) as running:
+    with RunningServer(settings.model_copy(update={"lock_timeout_seconds": 0.1}), dsn, worker=False) as running:
         with web().stream("GET", f"{running.url}/v3/cars", headers=heavy.headers | GZIP) as answer:
             assert answer.headers["content-encoding"] == "gzip"
             parts = answer.iter_raw()

@@ -76,7 +76,7 @@ def test_an_address_that_has_many_makes_room_for_itself_only() -> None:
 @pytest.fixture
 def few(dsn: str, settings: Settings) -> Iterator[RunningServer]:
     """A server with room for four, which trusts no proxy."""
-    bounds = {"connections": 4, "connections_per_address": 3, "trusted_proxies": ""}
+    bounds = {"max_client_connections": 4, "max_client_connections_per_address": 3, "trusted_proxies": ""}
     with RunningServer(settings.model_copy(update=bounds), dsn, worker=False) as running:
         yield running
 

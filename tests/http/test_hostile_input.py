@@ -37,7 +37,7 @@ def alive(alice: Person) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def hasty(dsn: str, settings: Settings) -> Iterator[RunningServer]:
     """A server that does not wait for long."""
-    with RunningServer(settings.model_copy(update={"client_timeout": 0.4}), dsn, worker=False) as running:
+    with RunningServer(settings.model_copy(update={"request_read_timeout_seconds": 0.4}), dsn, worker=False) as running:
         yield running
 
 

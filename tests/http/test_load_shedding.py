@@ -124,8 +124,9 @@ def test_with_little_to_do_it_is_late_for_other_reasons() -> None:
 
 def test_a_server_that_was_held_up_says_so_at_once(dsn: str, alice: Person, bob: Person, sql: Sql) -> None:
     """Stopped for a while, it finds more than it can do: who came meanwhile hears 503, and keeps the connection."""
-    long = {f"KEYRACK_{name}": "60" for name in ("READ_TIMEOUT", "HOLD_SECONDS", "SHARE_SECONDS")}
-    process = Process(*SERVE, env={"KEYRACK_DATABASE_URL": dsn, "KEYRACK_OVERLOAD_SECONDS": "0.1", **long})
+    names = ("STATEMENT_TIMEOUT_SECONDS", "LOCK_TIMEOUT_SECONDS", "DB_QUEUE_TIMEOUT_SECONDS")
+    long = {f"KEYRACK_{name}": "60" for name in names}
+    process = Process(*SERVE, env={"KEYRACK_DATABASE_URL": dsn, "KEYRACK_LOAD_SHEDDING_LAG_SECONDS": "0.1", **long})
     try:
         assert process.popen.stdout is not None
         url = urlsplit(json.loads(process.popen.stdout.readline())["url"])
@@ -224,7 +225,9 @@ def test_once_nobody_is_put_off_the_rest_need_not_wait_for_long() -> None:
 
 def test_who_was_told_to_come_later_and_comes_at_once_waits(settings: Settings, dsn: str, alice: Person) -> None:
     """Whatever the refusal was for; the connection stays."""
-    few = settings.model_copy(update={"login_rate": 1, "login_burst": 1})
+    few = settings.model_copy(
+        update={"login_rate_per_username_and_address": 1, "login_burst_per_username_and_address": 1}
+    )
     form = f"grant_type=password&username={alice.username}&password=wrong"
     told = ("Host: keyrack", f"vendor-API-Key: {alice.api_key}", f"Content-Length: {len(form)}", TYPE)
     request = "\r\n".join(["POST /oauth2/token HTTP/1.1", *told, "", form]).encode()
@@ -243,7 +246,10 @@ def nearly_full(
     """A line to a server that is late, by its clock, and takes one more request, but no second one beside it."""
     hurried = partial(Overload, clock=lambda: 1_000 * time.monotonic())
     monkeypatch.setattr("keyrack.http.connections.Overload", hurried)
-    with RunningServer(patient(settings, overload_seconds=1), dsn, worker=False) as running, ExitStack() as stack:
+    with (
+        RunningServer(patient(settings, load_shedding_lag_seconds=1), dsn, worker=False) as running,
+        ExitStack() as stack,
+    ):
         *lines, line = [stack.enter_context(Line(running)) for _ in range(FEW)]
         with locked(sql, "product"):
             for one in lines:

@@ -19,7 +19,9 @@ from tests.support.servers import RunningServer, Sql, eventually
 
 def patient(settings: Settings, **few: float) -> Settings:
     """Settings under which a statement waits for a lock as long as a test needs it to."""
-    return settings.model_copy(update={"hold_seconds": 20, "read_timeout": 20, "share_seconds": 20, **few})
+    return settings.model_copy(
+        update={"lock_timeout_seconds": 20, "statement_timeout_seconds": 20, "db_queue_timeout_seconds": 20, **few}
+    )
 
 
 @contextmanager
@@ -113,7 +115,7 @@ def test_a_manager_has_one_share_for_all_customers(town: Town, bob: Person, dsn:
 
 
 def test_few_wait_the_others_are_told(alice: Person, dsn: str, settings: Settings, sql: Sql) -> None:
-    few = patient(settings, pool_size=2, share_waiting=3)
+    few = patient(settings, pool_size=2, db_queue_max_waiting=3)
     with RunningServer(few, dsn, worker=False) as running, ThreadPoolExecutor(12) as threads:
         with locked(sql, "fleet_group"):
             asked = [threads.submit(call, running, alice, "PUT", "/groups", {"name": f"one {n}"}) for n in range(12)]
@@ -126,7 +128,7 @@ def test_few_wait_the_others_are_told(alice: Person, dsn: str, settings: Setting
 
 
 def test_nobody_waits_for_long(alice: Person, dsn: str, settings: Settings, sql: Sql) -> None:
-    quick = patient(settings, pool_size=2, share_seconds=0.2)
+    quick = patient(settings, pool_size=2, db_queue_timeout_seconds=0.2)
     with RunningServer(quick, dsn, worker=False) as running, ThreadPoolExecutor(1) as threads:
         with locked(sql, "fleet_group"):
             first = threads.submit(call, running, alice, "PUT", "/groups", {"name": "first"})
@@ -210,7 +212,7 @@ def test_no_connection_waits_for_a_hash(carol: Person, dsn: str, settings: Setti
 
 
 def test_few_wait_for_a_hash(carol: Person, dsn: str, settings: Settings, held: Held) -> None:
-    few = patient(settings, share_waiting=2)
+    few = patient(settings, db_queue_max_waiting=2)
     with RunningServer(few, dsn, worker=False) as running, ThreadPoolExecutor(6) as threads:
         asked = [threads.submit(call, running, carol, "PUT", "/users", _new_user(10 + n)) for n in range(6)]
         eventually(lambda: _ended(asked) == 6 - 1 - 2)

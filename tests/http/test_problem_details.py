@@ -653,7 +653,7 @@ def test_a_head_that_is_too_large(server: RunningServer) -> None:
 
 
 def test_what_is_too_slow(dsn: str, settings: Settings, alice: Person) -> None:
-    with RunningServer(settings.model_copy(update={"client_timeout": 0.5}), dsn, worker=False) as hasty:
+    with RunningServer(settings.model_copy(update={"request_read_timeout_seconds": 0.5}), dsn, worker=False) as hasty:
         with Line(hasty) as line:
             line.send(b"GET / HTTP/1.1\r\nAccept: application/problem+json\r\nX: ")
             assert json.loads(line.reply().text)["code"] == "head-too-slow"
@@ -664,7 +664,7 @@ def test_what_is_too_slow(dsn: str, settings: Settings, alice: Person) -> None:
 
 
 def test_what_is_limited(dsn: str, settings: Settings, carol: Person) -> None:
-    narrow = {"assignment_burst": 1, "assignment_rate": 1, "ingest_lines": 2, "odata_expanded": 1}
+    narrow = {"assignment_burst": 1, "assignment_rate": 1, "ingest_max_lines": 2, "odata_expanded": 1}
     body = {"carId": carol.car(), "userId": carol.user(), "start": "2026-01-01T00:00:00Z"}
     unit, group = unit_of(carol), carol.group()
     for _ in range(2):

@@ -16,7 +16,7 @@ from tests.http.test_hostile_input import Line, head
 from tests.support.people import Person, Town, web
 from tests.support.servers import RunningServer, Sql, eventually
 
-FAST = {"slow_client_seconds": 0.3, "slow_client_rate": 1_000_000}
+FAST = {"slow_client_seconds": 0.3, "min_client_read_bytes_per_second": 1_000_000}
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_who_takes_nothing_is_cut_off(
 
 def test_who_takes_its_time_but_enough_is_served(heavy: Person, dsn: str, settings: Settings) -> None:
     """B2: pauses alone cut nobody off; the answer takes longer than the bound looks back, and few bytes are enough."""
-    bounds = settings.model_copy(update={"slow_client_seconds": 1, "slow_client_rate": 1_000})
+    bounds = settings.model_copy(update={"slow_client_seconds": 1, "min_client_read_bytes_per_second": 1_000})
     taken = 0
     with RunningServer(bounds, dsn, worker=False) as running, reader(running.port) as line:
         line.sendall(head(heavy, "GET", "/v3/cars", "Connection: close"))
@@ -83,7 +83,7 @@ def test_what_waits_for_clients_is_bounded(
     heavy: Person, dsn: str, settings: Settings, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """B2: above the bound, whoever has waited for the longest time is cut off, and the newest are served."""
-    bounds = {"unread_bytes": 1_000_000}
+    bounds = {"max_write_buffer_bytes": 1_000_000}
     with RunningServer(settings.model_copy(update=bounds), dsn, worker=False) as running:
         lines = [reader(running.port) for _ in range(8)]
         try:
@@ -122,7 +122,7 @@ def test_a_read_whose_client_has_gone_is_cancelled(
     heavy: Person, dsn: str, settings: Settings, sql: Sql, slow_to_answer: None
 ) -> None:
     """B2: also in the database; a write goes on to its end."""
-    patient = {"hold_seconds": 60, "read_timeout": 60, "stop_seconds": 1}
+    patient = {"lock_timeout_seconds": 60, "statement_timeout_seconds": 60, "shutdown_timeout_seconds": 1}
     with RunningServer(settings.model_copy(update=patient), dsn, worker=False) as running:
         with Line(running) as line:
             line.send(head(heavy, "GET", "/v3/cars"))

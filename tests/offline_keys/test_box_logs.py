@@ -236,7 +236,7 @@ def test_numbers_that_no_box_counts_to(alice: Person, drive: Drive) -> None:
 @pytest.fixture(scope="module")
 def small(dsn: str, settings: Settings) -> Iterator[RunningServer]:
     with RunningServer(
-        settings.model_copy(update={"boxlog_entries": 5, "box_reports": 3}), dsn, worker=False
+        settings.model_copy(update={"boxlog_entries": 5, "max_box_reports": 3}), dsn, worker=False
     ) as running:
         yield running
 

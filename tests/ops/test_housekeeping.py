@@ -203,7 +203,7 @@ def test_a_piece_that_takes_too_long_is_tried_smaller(own: str) -> None:
     """B5: where a statement's time is too short for a piece, half of it may be done."""
 
     async def main() -> None:
-        async with house(own, read_timeout=0.5) as keep:
+        async with house(own, statement_timeout_seconds=0.5) as keep:
             await keep.sql.execute("create sequence calls")
             await run_in_batches(
                 keep.db, 1_000, "select case when $1 > 200 then length(pg_sleep(5)::text)"

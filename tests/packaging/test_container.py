@@ -58,7 +58,7 @@ def test_the_services_of_compose(compose: dict[str, Any]) -> None:
         assert service["read_only"] is True and service["cap_drop"] == ["ALL"]
         assert service["security_opt"] == ["no-new-privileges:true"]
         assert service["depends_on"] == {"database": {"condition": "service_healthy"}}
-        assert int(service["stop_grace_period"].removesuffix("s")) > Settings().stop_seconds
+        assert int(service["stop_grace_period"].removesuffix("s")) > Settings().shutdown_timeout_seconds
         told = service["environment"]
         assert told["KEYRACK_DATABASE_URL_FILE"] == "/run/secrets/database-url"
         assert not any(variable(secret) in told for secret in ("database_url", "master_key"))

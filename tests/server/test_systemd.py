@@ -202,7 +202,9 @@ def test_a_restart_refuses_no_connection_and_breaks_no_request(dsn: str, sql: Sq
 def test_what_is_under_way_at_a_stop_comes_to_its_end(dsn: str, sql: Sql) -> None:
     """A request that waits for the database, and one whose head is still arriving, are answered, and hear that their
     connections close; a stream without end is ended as a whole."""
-    with activated(dsn, "--no-worker", KEYRACK_STOP_SECONDS="60", KEYRACK_READ_TIMEOUT="60") as systemd:
+    with activated(
+        dsn, "--no-worker", KEYRACK_SHUTDOWN_TIMEOUT_SECONDS="60", KEYRACK_STATEMENT_TIMEOUT_SECONDS="60"
+    ) as systemd:
         person = Town(sql, systemd).person("stopped")
         request = head(person, "GET", "/v3/products")
         with (
@@ -227,7 +229,9 @@ def test_what_is_under_way_at_a_stop_comes_to_its_end(dsn: str, sql: Sql) -> Non
 
 
 def test_a_request_has_its_time_at_a_stop_and_no_more(dsn: str, sql: Sql) -> None:
-    with activated(dsn, "--no-worker", KEYRACK_STOP_SECONDS="1", KEYRACK_READ_TIMEOUT="60") as systemd:
+    with activated(
+        dsn, "--no-worker", KEYRACK_SHUTDOWN_TIMEOUT_SECONDS="1", KEYRACK_STATEMENT_TIMEOUT_SECONDS="60"
+    ) as systemd:
         person = Town(sql, systemd).person("slow")
         with locked(sql, "product"), socket.create_connection(("127.0.0.1", systemd.port), timeout=DEADLINE) as line:
             line.sendall(head(person, "GET", "/v3/products"))

@@ -139,7 +139,7 @@ class Sql:
             asyncpg.connect(
                 dsn,
                 server_settings={
-                    **session(Settings(read_timeout=DEADLINE)),
+                    **session(Settings(statement_timeout_seconds=DEADLINE)),
                     "application_name": "keyrack tests",
                     "keyrack.who": TESTS,
                 },
@@ -224,7 +224,7 @@ class RunningServer:
         self._thread.join(DEADLINE)
 
 
-PATIENT = {"KEYRACK_OVERLOAD_SECONDS": "60"}  # of a machine that runs other tests
+PATIENT = {"KEYRACK_LOAD_SHEDDING_LAG_SECONDS": "60"}  # of a machine that runs other tests
 
 
 class Process:

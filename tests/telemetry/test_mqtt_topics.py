@@ -86,7 +86,7 @@ def test_a_topic_carries_nothing_to_another_customer(unit: Unit, bob: Person, ds
 def test_refusals_do_not_flood_the_log(unit: Unit, dsn: str) -> None:
     """B15: so many a minute are logged, then their number; a topic is cut."""
     topic = f"keyrack/{unit.person.customer}/{'x' * 1_000}/telemetry"
-    logs = taken(dsn, (topic, [{"colour": "red"}] * 25), settings=Settings(mqtt_refusals=10))
+    logs = taken(dsn, (topic, [{"colour": "red"}] * 25), settings=Settings(mqtt_logged_rejections_per_minute=10))
     assert reasons(logs[:10]) == ["Unknown field colour."] * 10
     assert all(len(entry["topic"]) == 200 for entry in logs[:10])
     assert [(entry["event"], entry.get("count"), entry.get("a_minute")) for entry in logs[10:]] == [

@@ -123,7 +123,7 @@ def test_old_partitions_go_when_no_customer_wants_them(own: Any) -> None:
     async def work(database: Database) -> None:
         await partitions.make(database, [date(2026, month, 1) for month in range(1, 7)])
         patient = await customer(database, 100)
-        settings = Settings(history_days=30)
+        settings = Settings(telemetry_retention_days=30)
         # 15 June less 100 days is 7 March: February is not needed any more
         assert await partitions.maintain(database, settings, NOW) == [
             "odometer_202601", "odometer_202602", "position_202601", "position_202602", "telemetry_202601",
@@ -150,7 +150,7 @@ def test_a_customer_who_wants_less_keeps_less(own: Any, monkeypatch: pytest.Monk
                 owner,
                 NOW,
             )
-        await partitions.maintain(database, Settings(history_days=60), NOW)
+        await partitions.maintain(database, Settings(telemetry_retention_days=60), NOW)
         rows = await database.fetch("select customer_id, count(*), min(at) from position group by 1 order by 1")
         assert [tuple(row)[1:] for row in rows] == [(11, NOW - timedelta(days=10)), (41, NOW - timedelta(days=40))]
 

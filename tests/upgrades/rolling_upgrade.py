@@ -18,7 +18,8 @@ from tests.support.people import NO_TLS, Person
 from tests.support.servers import DEADLINE, eventually, free_port
 from tests.upgrades import releases
 
-# A busy machine makes no failed request: nobody is told to come back later
+# A busy machine makes no failed request: nobody is told to come back later. The names are the old ones, because the
+# release before knows no others; the new one accepts them
 PATIENT = {
     "KEYRACK_READ_TIMEOUT": "60",
     "KEYRACK_SHARE_SECONDS": "60",

@@ -87,7 +87,7 @@ def test_a_migration_that_gets_no_lock_is_given_up_and_may_be_run_again(fleet: t
     holder = Sql(dsn)
     holder.execute("begin")
     holder.value("select count(*) from car")
-    short = {"KEYRACK_MIGRATION_LOCK_SECONDS": "1.5", "KEYRACK_MIGRATION_SECONDS": "0.5"}
+    short = {"KEYRACK_MIGRATION_LOCK_SECONDS": "1.5", "KEYRACK_MIGRATION_LOCK_RETRY_TIMEOUT_SECONDS": "0.5"}
     process = migrate(next_one, dsn, **short)
     _, errors = process.communicate(timeout=DEADLINE)
     assert process.returncode == 1

@@ -20,7 +20,11 @@ from tests.support.servers import DEADLINE
 
 SECRET = "whsec_" + "A" * 43 + "="
 LOCAL = Settings(
-    webhook_networks="127.0.0.0/8", webhook_timeout=1, webhook_retry_first=0.05, webhook_retry_max=0.2, worker_poll=0.1
+    webhook_allowed_networks="127.0.0.0/8",
+    webhook_timeout=1,
+    webhook_retry_first=0.05,
+    webhook_retry_max=0.2,
+    worker_poll=0.1,
 )
 
 

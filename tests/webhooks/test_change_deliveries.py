@@ -326,7 +326,7 @@ def test_where_too_much_waits_the_webhook_is_disabled_and_says_why(own: str) -> 
                 full, other = [await office.webhook(f"{receiver.url}/{n}", n) for n in (1, 2)]
                 await office.sql.execute("update webhook set kinds = '{car.*,webhook.*}'")
                 add = "insert into car (customer_id, name) select $1, n from generate_series(1, $2) n"
-                async with office.worker(webhook_waiting=5, webhook_retry_first=60.0, webhook_retry_max=60.0):
+                async with office.worker(webhook_max_pending=5, webhook_retry_first=60.0, webhook_retry_max=60.0):
                     await office.numbered()
                     before = await office.count("Waiting")
                     await office.sql.execute(add, 1, 3)

@@ -77,7 +77,7 @@ def test_a_name_is_judged_by_its_address(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(socket, "getaddrinfo", rebound)
     attempt = send("http://public.example/", Settings())
     assert attempt.error == NOT_REACHED
-    assert "10.1.2.3 is not public and not in KEYRACK_WEBHOOK_NETWORKS" in (attempt.hidden or "")
+    assert "10.1.2.3 is not public and not in KEYRACK_WEBHOOK_ALLOWED_NETWORKS" in (attempt.hidden or "")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_name_is_judged_by_its_address(monkeypatch: pytest.MonkeyPatch) -> Non
     ],
 )
 def test_which_addresses_may_be_dialled(address: str, allowed: str, expected: bool) -> None:
-    assert Guard(Settings(webhook_networks=allowed)).may_dial(address) is expected
+    assert Guard(Settings(webhook_allowed_networks=allowed)).may_dial(address) is expected
 
 
 def test_no_redirect_is_followed() -> None:
@@ -414,7 +414,7 @@ def test_a_worker_that_is_stopped_gives_back_what_it_holds(own: str) -> None:
 
     with raw_server(lambda c: time.sleep(30)) as silent:
         asyncio.run(prepare(silent))
-        worker = Process("work", env={"KEYRACK_DATABASE_URL": own, "KEYRACK_WEBHOOK_NETWORKS": "127.0.0.0/8"})
+        worker = Process("work", env={"KEYRACK_DATABASE_URL": own, "KEYRACK_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8"})
         try:
             eventually(lambda: asyncio.run(left())[1] == 5, "the claims")
             assert worker.stop(signal.SIGTERM) == 0

@@ -90,7 +90,7 @@ class Endpoint:
     # The read of one row whose answer comes back where `return=representation` is preferred
     shows: Endpoint | None = None
     secret: bool = False  # a successful answer shows a secret, so it is never compressed (docs/decisions.md, "BREACH")
-    most: Callable[[Settings], int] = lambda settings: settings.max_body  # bytes from which on a body is refused
+    most: Callable[[Settings], int] = lambda settings: settings.max_body_bytes  # bytes from which on a body is refused
     headers: Mapping[str, str] = field(default_factory=dict[str, str])  # of a successful answer: name -> meaning
     options: tuple[QueryParameter, ...] = ()  # of the query string, where it is no OData
 

@@ -60,7 +60,7 @@ class EventHub:
         self._of_customer = settings.live_streams_per_customer
         self._of_caller = settings.live_streams_per_caller
         self._keepalive = settings.live_keepalive
-        self._remembered = settings.live_customers
+        self._remembered = settings.live_tracked_customers
         self._process = secrets.token_hex(4)
         self._number = 0  # of the newest change
         self._floor = 0  # what was missed since an older number nobody knows

@@ -48,13 +48,17 @@ class Listing:
     async def whole(self, known: Sequence[int]) -> Row | None:
         """The row of `Select.statement`: its body is null where the list is too long for one piece, or has one of the
         versions that are known."""
-        bounds = (self.settings.list_rows, max(1, self.settings.list_bytes // SMALL), *([known] if known else ()))
+        bounds = (
+            self.settings.list_chunk_rows,
+            max(1, self.settings.list_chunk_bytes // SMALL),
+            *([known] if known else ()),
+        )
         free = len(self.args) + len(self.query.args) + 1
         return await self._row(self.select.statement(self.query, free, known=bool(known)), *self.query.args, *bounds)
 
     async def first(self) -> Row | None:
         """The row of `Select.piece` at the beginning; None where the parent has gone meanwhile."""
-        return await self._piece(max(1, self.settings.list_rows // FIRST), None, (self.query.skip or 0,))
+        return await self._piece(max(1, self.settings.list_chunk_rows // FIRST), None, (self.query.skip or 0,))
 
     async def pieces(self, row: Row) -> AsyncIterator[bytes]:
         """The bytes of the array, beginning with the first piece. What fails midway leaves it without its end."""
@@ -74,7 +78,7 @@ class Listing:
         number = len(self.args) + self.query.unpaged + 3
         found: Row | None = row
         while found is not None and found["place"] is not None and left > 0:
-            rows = min(self.settings.list_rows, 2 * found["rows"])
+            rows = min(self.settings.list_chunk_rows, 2 * found["rows"])
             segments = segments_after(self.query.walk, found["place"], number)
             found = None
             for segment in segments:
@@ -98,7 +102,7 @@ class Listing:
         free = len(self.args) + self.query.unpaged + 1
         sql = self.select.piece(self.query, free, segment)
         args = self.query.args[: self.query.unpaged]
-        return await self._row(sql, *args, int(min(rows, self._most())), self.settings.list_bytes, *values)
+        return await self._row(sql, *args, int(min(rows, self._most())), self.settings.list_chunk_bytes, *values)
 
     async def _row(self, sql: LiteralString, *args: object) -> Row | None:
         return await self.db.fetchrow(sql, *self.args, *args)
@@ -106,7 +110,7 @@ class Listing:
     async def kept(self, spool: Spool, customer: int) -> SpooledResponse:
         """The array in a file, read in one transaction. Raises `BadRequest` and `Unavailable` above the bounds."""
         try:
-            async with asyncio.timeout(self.settings.spool_seconds), aclosing(self._batches()) as batches:
+            async with asyncio.timeout(self.settings.spool_timeout_seconds), aclosing(self._batches()) as batches:
                 return await spool.keep(customer, batches)
         except TimeoutError:
             raise BadRequest(TOO_SLOW) from None
@@ -123,7 +127,7 @@ class Listing:
                 body = start + separator.join([row["item"] for row in batch])
                 yield body
                 start = separator
-                rows = max(1, min(AT_ONCE, 2 * rows, rows * self.settings.list_bytes // len(body)))
+                rows = max(1, min(AT_ONCE, 2 * rows, rows * self.settings.list_chunk_bytes // len(body)))
         yield b"]"
 
 

@@ -77,8 +77,8 @@ async def apply_at_once(connection: Connection, customer: int, *operations: UUID
 async def flush_pending(db: Database, customer: int, settings: Settings) -> None:
     """Apply what is pending in committed pieces, as far as the settings allow. Raises `Unavailable` beyond that; what
     was applied stays so."""
-    end = time.monotonic() + settings.drain_seconds
-    piece = min(PIECE, settings.drain_operations)
+    end = time.monotonic() + settings.flush_timeout_seconds
+    piece = min(PIECE, settings.flush_max_operations)
     done = 0
     while await db.fetchval(ANY_PENDING, customer):
         async with db.transaction() as connection:
@@ -88,7 +88,7 @@ async def flush_pending(db: Database, customer: int, settings: Settings) -> None
         if len(rows) < piece:
             return
         done += len(rows)
-        if done >= settings.drain_operations or time.monotonic() > end:
+        if done >= settings.flush_max_operations or time.monotonic() > end:
             raise Unavailable(BUSY)
 
 

@@ -1,7 +1,7 @@
 """In charge of who calls: API key, password, token -> manager or client -> customers.
 
 What was verified once is remembered, and forgotten at the database's notice: a revoked key, a disabled manager or a
-customer taken away holds on every process at once, and at the latest after KEYRACK_ACCESS_SECONDS.
+customer taken away holds on every process at once, and at the latest after KEYRACK_AUTH_CACHE_MAX_STALENESS_SECONDS.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ class Authenticator:
         self._db = db.reading()
         self._settings = settings
         self.vault = vault
-        self.passwords = Passwords(settings.share_waiting, settings.share_seconds)
+        self.passwords = Passwords(settings.db_queue_max_waiting, settings.db_queue_timeout_seconds)
         self.listener: NotificationListener | None = None
         self.heartbeat: Heartbeat | None = None
-        seconds = settings.access_seconds
+        seconds = settings.auth_cache_max_staleness_seconds
         self._keys = SingleFlightCache[bytes, float](self._may_remember, seconds, "keys")
         self._tokens = SingleFlightCache[str, AccessTokenClaims](self._may_remember, seconds, "tokens")
         self._managers = SingleFlightCache[tuple[UUID, bool], Caller](self._may_remember, seconds, "managers")

@@ -93,7 +93,7 @@ async def begin(
 ) -> str:
     """Wait for the second factor of somebody who has shown a first one: the secret for the browser."""
     secret = new_secret()
-    most = settings.sign_in_steps_per_manager - 1
+    most = settings.pending_logins_per_manager - 1
     await statements.execute(
         WAIT, digest(secret), signed_in.manager, signed_in.sign_outs, time_zone, most, signed_in.amr, signed_in.provider
     )
@@ -124,7 +124,7 @@ async def end(statements: Statements, secret: str) -> bool:
 async def challenge(statements: Statements, challenge: bytes, settings: Settings) -> str:
     """Keep a challenge for who signs in with a passkey: the secret for the browser."""
     secret = new_secret()
-    await statements.execute(BEGIN_PASSKEY, digest(secret), challenge, settings.sign_in_challenges - 1)
+    await statements.execute(BEGIN_PASSKEY, digest(secret), challenge, settings.max_passkey_challenges - 1)
     return secret
 
 

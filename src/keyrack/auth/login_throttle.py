@@ -52,12 +52,17 @@ async def _tries(statements: Statements, settings: Settings, whose: str, name: s
     The last one is far larger than the others: who has used up the first two takes nothing from it, so no single
     address locks out whom it can name. It bounds what many addresses may guess together.
     """
-    of_address = (RateLimit("address", settings.address_rate, settings.address_burst), whose)
+    of_address = (RateLimit("address", settings.login_rate_per_address, settings.login_burst_per_address), whose)
     if name is None:
         return (of_address,)
     named = digest(await statements.fetchval(COMPARED, name)).hex()
     return (
         of_address,
-        (RateLimit("login", settings.login_rate, settings.login_burst), f"{named} {whose}"),
-        (RateLimit("name", settings.name_rate, settings.name_burst), named),
+        (
+            RateLimit(
+                "login", settings.login_rate_per_username_and_address, settings.login_burst_per_username_and_address
+            ),
+            f"{named} {whose}",
+        ),
+        (RateLimit("name", settings.login_rate_per_username, settings.login_burst_per_username), named),
     )

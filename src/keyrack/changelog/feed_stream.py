@@ -71,7 +71,7 @@ class FeedService:
         held.begin()
         if held.customer not in self._logs:
             db = self.db.of(held.customer, reads=True)
-            new = CustomerFeed(db, held.customer, self.settings.feed_look, self._proof)
+            new = CustomerFeed(db, held.customer, self.settings.feed_poll_interval_seconds, self._proof)
             self._logs[held.customer] = new, asyncio.create_task(supervise("feed", new.run), context=Context())
         found = self._logs[held.customer][0]
         found.held[held] = None
@@ -153,7 +153,7 @@ class FeedFollower(FeedSubscriber, AsyncIterator[bytes]):
             return
         self._epoch, settings = epoch, self._feed.settings
         body = body if piece.first > self._at else events(epoch, piece, self._at)
-        full = len(self._queue) >= settings.feed_queue or self._bytes + len(body) > settings.feed_queue_bytes
+        full = len(self._queue) >= settings.feed_queue_batches or self._bytes + len(body) > settings.feed_queue_bytes
         if self._queue and full:
             LIMITS.add("live-queue")
             seldom.warning("a listener of changes takes less than comes: its stream ends", customer=self.customer)

@@ -94,7 +94,7 @@ async def erase(db: Database, settings: Settings, now: datetime | None = None) -
     for days in CLASSES:
         rows = gone = settings.housekeeping_rows
         while gone >= rows:
-            gone = await db.fetchval(ERASE, rows, days, now - timedelta(days=days), settings.changes_days)
+            gone = await db.fetchval(ERASE, rows, days, now - timedelta(days=days), settings.changelog_retention_days)
 
 
 async def choose(statements: Statements, customer: int, days: int | None) -> bool:

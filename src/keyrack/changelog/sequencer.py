@@ -5,8 +5,8 @@ Nothing is numbered beyond the fence, so nothing ever comes before what has a nu
 them numbers at a time, and what it does is one transaction.
 
 It is woken by the notices of `database/telling` (channel `keyrack_live`), which every process gives after the commit of
-what it has changed; no trigger gives one. What nobody tells of, it finds within `KEYRACK_CHANGE_POLL`. It tells that
-there are new numbers by the topic `changes` of the same notices (`NUMBERED`).
+what it has changed; no trigger gives one. What nobody tells of, it finds within `KEYRACK_SEQUENCER_POLL_SECONDS`. It
+tells that there are new numbers by the topic `changes` of the same notices (`NUMBERED`).
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Sequencer:
     _publisher: Publisher = field(init=False)
 
     def __post_init__(self) -> None:
-        self._publisher = Publisher(self.settings.webhook_waiting)
+        self._publisher = Publisher(self.settings.webhook_max_pending)
 
     def wake(self) -> None:
         """There may be something to number."""
@@ -156,12 +156,12 @@ class Sequencer:
         fence, pause = VisibilityWatermark(self.db), SOON
         while True:
             try:
-                pause = SOON if await self.round(fence) else min(2 * pause, self.settings.change_poll)
+                pause = SOON if await self.round(fence) else min(2 * pause, self.settings.sequencer_poll_seconds)
             except Exception as error:
                 if not is_interruption(error):
                     raise
                 seldom.warning("numbering interrupted; it goes on", error=error)
-                pause = self.settings.change_poll
+                pause = self.settings.sequencer_poll_seconds
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._asked.wait()
@@ -179,7 +179,7 @@ class Sequencer:
         numbered = 0
         while (count := await self._some(last)) is not None:
             numbered += count
-            if count < self.settings.change_rows:
+            if count < self.settings.sequencer_batch_rows:
                 self._done = last
                 break
         return numbered
@@ -198,7 +198,7 @@ class Sequencer:
             await connection.execute(UNHURRIED)  # a batch that is slow is slow the next time, too
             if await epochs.look(connection):
                 self._done = epochs.BEFORE
-            rows = await connection.fetch(READ, self._done, last, self.settings.change_rows)
+            rows = await connection.fetch(READ, self._done, last, self.settings.sequencer_batch_rows)
             logs, told = await self._number(connection, rows) if rows else ([], set[int]())
         self._months.update(month(log.recorded_at) for log in logs)
         CHANGES.of().add(len(rows))
@@ -213,7 +213,7 @@ class Sequencer:
     async def _number(self, connection: Connection, rows: Sequence[Row]) -> tuple[list[LogEnd], set[int]]:
         """The logs, and the customers of which webhooks are told of it."""
         customers = sorted({row["customer_id"] for row in rows})
-        logs = await _logs(connection, customers, rows[0]["now"], self.settings.changes_days)
+        logs = await _logs(connection, customers, rows[0]["now"], self.settings.changelog_retention_days)
         for missing in sorted({month(log.recorded_at) for log in logs.values()} - self._months):
             await connection.execute(MAKE, missing)
         await access_history.record_periods(connection, rows, {log.customer: log.recorded_at for log in logs.values()})

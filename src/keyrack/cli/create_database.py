@@ -20,8 +20,8 @@ log = structlog.get_logger("keyrack.postgres")
 
 # Settings of a database of one's own: of an embedded one they are not needed, or say nothing
 ELSEWHERE = (
-    "database_direct_url", "read_database_url", "database_failover", "database_connect_seconds",
-    "database_proof_seconds", "statement_cache", "master_key", "master_key_file",
+    "database_direct_url", "read_database_url", "database_ha", "database_connect_seconds",
+    "primary_lease_seconds", "statement_cache", "master_key", "master_key_file",
 )  # fmt: skip
 STDIN = 0
 ADDRESS = (variable("database_url"), variable("database_url", by_file=True))

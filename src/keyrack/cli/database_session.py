@@ -83,7 +83,7 @@ def embedded_server(settings: Settings) -> EmbeddedServer:
     return EmbeddedServer(
         settings.state,
         bin_dir=settings.postgres_bin,
-        log_bytes=settings.postgres_log,
+        log_bytes=settings.postgres_log_max_bytes,
         backups=settings.backup_directory,
     )
 

@@ -110,7 +110,7 @@ async def file(visit: Visit) -> Response:
     tags = parse_if_none_match(visit.headers("If-None-Match") or "")
     if known := tags.get(found.tag, tags.get("*")):
         return Response(304, headers={**headers, "ETag": found.tag if known == "*" else known})
-    least = visit.settings.gzip_bytes  # 0 turns it off
+    least = visit.settings.gzip_min_bytes  # 0 turns it off
     if least and found.size >= least and accepts(visit.headers("Accept-Encoding")) is not Accepted.IDENTITY:
         packed = {"ETag": packed_tag(found.tag), "Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
         return Response(200, found.packed, {**headers, **packed}, found.media_type)

@@ -40,8 +40,8 @@ class Guard:
     """What the operator's settings say about addresses; `allowed` are networks in place of the webhooks' own."""
 
     def __init__(self, settings: Settings, allowed: str | None = None) -> None:
-        self._allowed = networks(settings.webhook_networks if allowed is None else allowed)
-        self._refused = networks(settings.webhook_refused)
+        self._allowed = networks(settings.webhook_allowed_networks if allowed is None else allowed)
+        self._refused = networks(settings.webhook_denied_networks)
 
     def may_dial(self, text: str) -> bool:
         """Whether a webhook may lead to this address: it is public, or in a network that is allowed."""

@@ -70,7 +70,7 @@ async def maintain(db: Database, settings: Settings, now: datetime | None = None
     """Make what will be needed, throw away what is too old; the names of the partitions that were dropped."""
     now = now or datetime.now(UTC)
     await make(db, months_ahead(now))
-    longest = await db.fetchval(LONGEST, settings.history_days)
+    longest = await db.fetchval(LONGEST, settings.telemetry_retention_days)
     dropped: list[str] = []
     try:
         async with db.transaction() as connection:
@@ -82,7 +82,7 @@ async def maintain(db: Database, settings: Settings, now: datetime | None = None
         log.info("history is in use; partitions will be dropped later")
     if dropped:
         log.info("history dropped", partitions=dropped)
-    for row in await db.fetch(SHORTER, settings.history_days, longest):
+    for row in await db.fetch(SHORTER, settings.telemetry_retention_days, longest):
         await forget(db, row["customer_id"], now - timedelta(days=row["days"]))
     return dropped
 

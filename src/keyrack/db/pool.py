@@ -53,7 +53,7 @@ class Pool:
         self._pool = pool
         self.connector = connector
         self._leadership = connector.leadership
-        self._shares = FairSemaphore(size, settings.share_waiting, settings.share_seconds, name)
+        self._shares = FairSemaphore(size, settings.db_queue_max_waiting, settings.db_queue_timeout_seconds, name)
         self._kept: list[asyncpg.Connection] = []
         self._open = set[asyncpg.Connection]()  # those that are ours now, kept or in use
         self._old = set[asyncpg.Connection]()  # of them, those that are over
@@ -177,7 +177,7 @@ class Pool:
 
 def acquire_timeout(settings: Settings) -> float:
     """Seconds that anybody waits for one statement, twice those that the server gives it: it may be gone."""
-    return 2 * settings.read_timeout
+    return 2 * settings.statement_timeout_seconds
 
 
 async def timed(seconds: Spread, sql: LiteralString, statement: Awaitable[T]) -> T:

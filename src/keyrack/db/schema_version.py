@@ -90,7 +90,9 @@ async def migrate(dsn: str, settings: Settings | None = None) -> str:
     be had, or the role lacks a right that Keyrack needs.
     """
     settings = settings or Settings.model_construct()
-    patience = migration_runner.MigrationTimeouts(settings.migration_lock_seconds, settings.migration_seconds)
+    patience = migration_runner.MigrationTimeouts(
+        settings.migration_lock_seconds, settings.migration_lock_retry_timeout_seconds
+    )
     async with _opened(dsn, settings) as raw:
         await raw.execute("select pg_advisory_lock($1)", MIGRATION_LOCK)
         await _check_rights(raw)

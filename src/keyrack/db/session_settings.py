@@ -16,8 +16,8 @@ def session(settings: Settings) -> dict[str, str]:
     return {
         "TimeZone": "UTC",
         "jit": "off",
-        "statement_timeout": str(int(settings.read_timeout * 1000)),
-        "lock_timeout": str(int(settings.hold_seconds * 1000)),
+        "statement_timeout": str(int(settings.statement_timeout_seconds * 1000)),
+        "lock_timeout": str(int(settings.lock_timeout_seconds * 1000)),
         "idle_in_transaction_session_timeout": "15000",  # a client that is gone silently must not hold its locks
         "keyrack.brand": settings.brand,
         "keyrack.records": "on",  # it says who acts, which releases up to 0.2.0 do not

@@ -128,7 +128,7 @@ async def erase(
     await statements.execute(LEAVE, customer, user)
     await statements.execute(ERASE_KEYS, customer, user, person_export.ERASED)
     await statements.execute(REMEMBER, customer, user)
-    await statements.execute(LET_GO, user, settings.person_days)
+    await statements.execute(LET_GO, user, settings.orphaned_person_retention_days)
 
 
 async def finish(db: Database, settings: Settings) -> None:

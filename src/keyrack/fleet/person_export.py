@@ -191,12 +191,12 @@ async def forget_people(db: Database, settings: Settings) -> None:
     Logs of operations and deliveries go on to say their bare numbers until they are forgotten themselves: to look
     through all of them takes too long for something that happens every day.
     """
-    await run_in_batches(db, settings.housekeeping_rows, STAY, settings.person_days)
+    await run_in_batches(db, settings.housekeeping_rows, STAY, settings.orphaned_person_retention_days)
     erased = 0
-    for row in await db.fetch(LEFT, settings.person_days, settings.housekeeping_rows):
+    for row in await db.fetch(LEFT, settings.orphaned_person_retention_days, settings.housekeeping_rows):
         user: int = row["user_id"]
         async with db.transaction() as connection:
-            locked = await connection.fetchval(LOCK_LEFT, user, settings.person_days)
+            locked = await connection.fetchval(LOCK_LEFT, user, settings.orphaned_person_retention_days)
             # Lock first, read in the next statement: who was linked before the lock was ours is seen
             if locked and not await memberships(connection, user):
                 await _erase_nobodys(connection, user)

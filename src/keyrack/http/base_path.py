@@ -35,7 +35,7 @@ class BasePathMiddleware:
         self.stop = stop  # the process is going to stop: whoever asks whether it is ready is told so
         self._inner = inner
         self._cors = cors
-        self._max_query = settings.max_query
+        self._max_query = settings.max_query_bytes
         self._public_url = settings.public_url
         self._lifespan = lifespan
         self._logged = settings.access_log

@@ -62,9 +62,9 @@ class Compression:
     """gzip for the answers of one process."""
 
     def __init__(self, settings: Settings) -> None:
-        self._least = settings.gzip_bytes
+        self._least = settings.gzip_min_bytes
         self._level = settings.gzip_level
-        self._large = settings.gzip_thread_bytes
+        self._large = settings.gzip_offload_min_bytes
         self._threads = ThreadPoolExecutor(settings.gzip_threads, "gzip")
         self._kept: dict[bytes, bytes] = {}  # documents that never change, compressed
 

@@ -118,6 +118,6 @@ def max_connections(settings: Settings) -> int:
     """How many connections the process may have: as many as are set, or as its limit of open files leaves."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
-        return settings.connections or MOST
+        return settings.max_client_connections or MOST
     own = OWN_FILES + OF_EACH_POOL * settings.pool_size + min(settings.webhook_concurrency, limit // 4)
-    return min(settings.connections or MOST, max(FEWEST, limit - own))
+    return min(settings.max_client_connections or MOST, max(FEWEST, limit - own))

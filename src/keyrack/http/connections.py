@@ -256,13 +256,17 @@ class GuardedProtocol(HttpToolsProtocol):
 def protocol(settings: Settings) -> type[GuardedProtocol]:
     """The protocol of one process, with its bounds."""
     most = max_connections(settings)
-    log.info("the bound of connections is set", connections=most, of_each_address=settings.connections_per_address)
-    crowd = ConnectionLimiter(most, settings.connections_per_address, settings.trusted_proxies)
-    unread = WriteBufferBudget(settings.unread_bytes, settings.slow_client_rate, settings.slow_client_seconds)
+    log.info(
+        "the bound of connections is set", connections=most, of_each_address=settings.max_client_connections_per_address
+    )
+    crowd = ConnectionLimiter(most, settings.max_client_connections_per_address, settings.trusted_proxies)
+    unread = WriteBufferBudget(
+        settings.max_write_buffer_bytes, settings.min_client_read_bytes_per_second, settings.slow_client_seconds
+    )
     own = {
-        "max_header": settings.max_header, "head_timeout": settings.client_timeout, "public_url": settings.public_url,
-        "logs_requests": settings.access_log, "overload": Overload(settings.overload_seconds),
-        "turns": DeferredConnections(),
+        "max_header": settings.max_header_bytes, "head_timeout": settings.request_read_timeout_seconds,
+        "public_url": settings.public_url, "logs_requests": settings.access_log,
+        "overload": Overload(settings.load_shedding_lag_seconds), "turns": DeferredConnections(),
     }  # fmt: skip
     return type("Protocol", (GuardedProtocol,), {**own, "crowd": crowd, "unread": unread})
 

@@ -54,7 +54,9 @@ async def forgot(visit: Visit, address: str) -> None:
     """Have a link sent, if the address is somebody's; it takes the same time if it is nobody's. Raises
     `TooManyRequests`."""
     settings, own = visit.settings, visit.server.process.own
-    limit = RateLimit("forgot", settings.login_rate, settings.login_burst)
+    limit = RateLimit(
+        "forgot", settings.login_rate_per_username_and_address, settings.login_burst_per_username_and_address
+    )
     await take_each(own, (limit, network(visit.address)), (limit, digest(address.lower()).hex()))
     if settings.sends_mail:
         await password_reset.request_link(own, settings, address)

@@ -33,8 +33,8 @@ class IngestMemoryBudget:
     """The deliveries of one process."""
 
     def __init__(self, settings: Settings) -> None:
-        self._most = settings.ingest_bytes
-        self._most_of_key = settings.ingest_key_bytes
+        self._most = settings.ingest_memory_bytes
+        self._most_of_key = settings.ingest_memory_bytes_per_key
         self._total = 0
         self._of_key: dict[str, int] = {}
 

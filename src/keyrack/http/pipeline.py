@@ -85,7 +85,7 @@ class RequestPipeline:
         self.settings = settings
         self.handlers: list[BoundEndpoint] = []
         self._key_header = f"{settings.brand}-API-Key"
-        self._turns = CustomerTurns(settings.hold_waiting)
+        self._turns = CustomerTurns(settings.customer_lock_max_waiting)
         self._underway = IngestMemoryBudget(settings)
         self.compression = Compression(settings)
         self.sessions = SessionCookies(settings)

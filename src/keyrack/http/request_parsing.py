@@ -68,7 +68,7 @@ async def body(http: IncomingRequest, endpoint: Endpoint, settings: Settings, ro
     sent = bool(http.content_length) or http.get_header("Transfer-Encoding") is not None
     if sent:
         _check_type(http, endpoint)
-    whole = await _arrived(http, limit, settings.client_timeout, room)
+    whole = await _arrived(http, limit, settings.request_read_timeout_seconds, room)
     if room is None or http.get_header("Content-Encoding") != "gzip":
         return whole
     return _unpacked(whole, settings, room)
@@ -81,8 +81,8 @@ async def form(http: IncomingRequest, settings: Settings, *, anybodys: bool) -> 
         return {}
     if (http.content_type or "").partition(";")[0].strip().lower() != FORM:
         raise UnsupportedMediaType("Content-Type", http.content_type, (FORM,))
-    limit = min(settings.max_body, OPEN_FORM) if anybodys else settings.max_body
-    sent = await _arrived(http, limit, settings.client_timeout, None)
+    limit = min(settings.max_body_bytes, OPEN_FORM) if anybodys else settings.max_body_bytes
+    sent = await _arrived(http, limit, settings.request_read_timeout_seconds, None)
     if _STRAY.search(sent):
         raise BadRequest(NO_FORM)
     try:
@@ -127,8 +127,8 @@ def _unpacked(packed: bytes, settings: Settings, room: MemoryReservation) -> byt
         unpacked += piece
         if len(unpacked) >= settings.max_ingest:
             raise _too_large(settings.max_ingest)
-        if len(unpacked) > max(settings.max_body, settings.ingest_ratio * len(packed)):
-            raise ContentTooLarge(BODY_TOO_PACKED.format(ratio=settings.ingest_ratio))
+        if len(unpacked) > max(settings.max_body_bytes, settings.ingest_max_compression_ratio * len(packed)):
+            raise ContentTooLarge(BODY_TOO_PACKED.format(ratio=settings.ingest_max_compression_ratio))
     if unpacker.unused_data:
         raise BadRequest(NO_GZIP)
     return bytes(unpacked)

@@ -92,12 +92,12 @@ async def open_services(settings: Settings, dsn: str, readiness: Readiness) -> A
         access.forget()  # what is being asked just now may be answered by an old leader
 
     access.listener = NotificationListener(
-        connector.direct(settings), {"keyrack_access": forget}, forget, CHANGES, bound=settings.access_seconds,
-        read={CHANNEL: hear}, begun=begun,
+        connector.direct(settings), {"keyrack_access": forget}, forget, CHANGES,
+        bound=settings.auth_cache_max_staleness_seconds, read={CHANNEL: hear}, begun=begun,
     )  # fmt: skip
     connector.leadership.watch(renewed)
     announce, tell, batches = WakeupNotifier(db), ChangeNotifier(db), GroupCommitter(db)
-    refusals = DenialLog(own, settings.refusal_seconds)
+    refusals = DenialLog(own, settings.denial_log_interval_seconds)
     sign_on = SignOn(own, settings, vault)
     tasks = [
         asyncio.create_task(supervise("listener", access.listener.run)),
@@ -126,7 +126,7 @@ async def open_services(settings: Settings, dsn: str, readiness: Readiness) -> A
     try:
         if connector.leadership.fails_over:  # who asks at once is not to be refused for it
             with suppress(TimeoutError):
-                async with asyncio.timeout(settings.database_proof_seconds):
+                async with asyncio.timeout(settings.primary_lease_seconds):
                     await heartbeat.proven.wait()
         yield ServeServices(db, own, access, announce, tell, replicas, batches, refusals, sign_on, made)
     finally:

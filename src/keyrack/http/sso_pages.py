@@ -119,7 +119,9 @@ def _failed(visit: Visit, trouble: NotSignedIn) -> SsoResult:
 def _limit(visit: Visit) -> tuple[RateLimit, str]:
     """How many may be begun from an address: what failed log-ins take from as well, given back by who comes in."""
     settings = visit.settings
-    return RateLimit("address", settings.address_rate, settings.address_burst), network(visit.address)
+    return RateLimit("address", settings.login_rate_per_address, settings.login_burst_per_address), network(
+        visit.address
+    )
 
 
 def _name(visit: Visit) -> str:

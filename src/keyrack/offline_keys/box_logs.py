@@ -235,7 +235,9 @@ def _held(told: Sequence[Signed]) -> tuple[int | None, datetime | None]:
 
 async def forget(db: Database, settings: Settings) -> None:
     """Forget old entries whose place in the log is settled. A step of housekeeping."""
-    await run_in_batches(db, settings.housekeeping_rows, FORGET, now() - timedelta(days=settings.key_days))
+    await run_in_batches(
+        db, settings.housekeeping_rows, FORGET, now() - timedelta(days=settings.offline_key_retention_days)
+    )
 
 
 def _receipt(signer: IssuingKeySigner | None, customer: int, box: Box, walk: Walk) -> bytes | None:
@@ -259,4 +261,4 @@ async def _report(
         log.error("Something is wrong with the log of a box", kind=kind, customer=customer, product=product,
                   epoch=epoch, number=number, alert=kind != "GivenUp")  # fmt: skip
     kinds, numbers, hashes = (list(column) for column in zip(*reports, strict=True))
-    await connection.execute(REPORT, customer, product, epoch, kinds, numbers, hashes, settings.box_reports)
+    await connection.execute(REPORT, customer, product, epoch, kinds, numbers, hashes, settings.max_box_reports)

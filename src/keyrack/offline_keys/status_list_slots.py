@@ -120,4 +120,6 @@ def _uri(settings: Settings, product: int, epoch: int, generation: int) -> str:
 async def recycle_slots(db: Database, settings: Settings) -> None:
     """Give back the places of keys that open nothing any more, and forget old keys. A step of housekeeping."""
     await run_in_batches(db, settings.housekeeping_rows, GIVE_BACK, now() - MARGIN)
-    await run_in_batches(db, settings.housekeeping_rows, FORGET, now() - timedelta(days=settings.key_days))
+    await run_in_batches(
+        db, settings.housekeeping_rows, FORGET, now() - timedelta(days=settings.offline_key_retention_days)
+    )

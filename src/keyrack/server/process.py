@@ -126,7 +126,7 @@ def serve(
 
         def end() -> None:
             app.stop()
-            asyncio.get_running_loop().call_later(settings.stop_delay, server.end)
+            asyncio.get_running_loop().call_later(settings.shutdown_delay_seconds, server.end)
 
         async with reporting(reports, dsn, settings, "serve, work" if worker else "serve"):
             parts = {"server": serving}
@@ -253,7 +253,7 @@ def _configuration(settings: Settings, app: BasePathMiddleware) -> uvicorn.Confi
         proxy_headers=True,
         forwarded_allow_ips=settings.trusted_proxies,
         timeout_keep_alive=75,
-        timeout_graceful_shutdown=settings.stop_seconds,
+        timeout_graceful_shutdown=settings.shutdown_timeout_seconds,
     )
 
 

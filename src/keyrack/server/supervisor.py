@@ -23,7 +23,7 @@ from keyrack.server.process import stop_signal
 
 log = structlog.get_logger("keyrack.supervisor")
 
-OF_OWN = 5.0  # seconds beyond `stop_seconds` in which a child ends
+OF_OWN = 5.0  # seconds beyond `shutdown_timeout_seconds` in which a child ends
 RESTART = 1.0  # seconds between a child's death and its successor
 
 
@@ -44,7 +44,7 @@ def supervise(
         turning = asyncio.create_task(systemd.watchdog_ping())
         up = [asyncio.Event() for _ in commands]
         telling = asyncio.create_task(_tell_ready(up, ready))
-        grace = settings.stop_seconds + settings.stop_delay + OF_OWN
+        grace = settings.shutdown_timeout_seconds + settings.shutdown_delay_seconds + OF_OWN
         places = [Child(asked=port is not None) for _ in commands]
         async with of_children(port, dsn, settings, places):
             each = zip(commands, up, places, strict=True)

@@ -92,7 +92,7 @@ class Telemetry:
         exist. What was stored before a failure is harmless when the delivery is repeated. Raises `NotALine`, and
         `ContentTooLarge` for too many lines.
         """
-        report, part = Report(self._settings.ingest_refused), list[CheckedSample]()
+        report, part = Report(self._settings.ingest_max_reported_rejections), list[CheckedSample]()
         began = monotonic()
         for line, found in readings(body, self._settings):
             if monotonic() - began > AT_A_TIME:
@@ -117,7 +117,7 @@ class Telemetry:
         be locked in the order of their keys.
         """
         left = await self._batches.put(self._ahead, customer, part, at_once=AT_ONCE)
-        report = Report(self._settings.ingest_refused)
+        report = Report(self._settings.ingest_max_reported_rejections)
         if left:
             report = await self._batches.put(self._store, customer, left, at_once=AT_ONCE)
         report.accepted += len(part) - len(left)
@@ -131,8 +131,8 @@ class Telemetry:
     async def _ahead(
         self, db: Database, customer: int, parts: Sequence[Sequence[CheckedSample]]
     ) -> list[list[CheckedSample]]:
-        latest = datetime.now(UTC) + timedelta(seconds=self._settings.clock_skew)
-        return await fast_path.ingest_newer(db, customer, parts, latest, self._settings.history_days)
+        latest = datetime.now(UTC) + timedelta(seconds=self._settings.max_clock_skew_seconds)
+        return await fast_path.ingest_newer(db, customer, parts, latest, self._settings.telemetry_retention_days)
 
     async def _store(self, db: Database, customer: int, parts: Sequence[Sequence[CheckedSample]]) -> list[Report]:
         for _ in range(2):
@@ -153,7 +153,7 @@ class Telemetry:
         cars: dict[tuple[str, str], Row] = {}
         for row in rows:
             cars["serialNumber", row["serial_number"]] = cars["uniqueId", row["unique_id"]] = row
-        reports = [Report(self._settings.ingest_refused) for _ in parts]
+        reports = [Report(self._settings.ingest_max_reported_rejections) for _ in parts]
         known: dict[int, CarState] = {}
         positions, odometers, quarters = Changes(), Changes(), Quarters()
         pending: list[tuple[Report, Moment, bool, bool, RollupSample | None]] = []
@@ -197,7 +197,7 @@ class Telemetry:
     ) -> list[tuple[CheckedSample, Row, Report]]:
         """The samples that can be taken, in the order of their times; the others are refused."""
         now = datetime.now(UTC)
-        latest = now + timedelta(seconds=self._settings.clock_skew)
+        latest = now + timedelta(seconds=self._settings.max_clock_skew_seconds)
         taken: list[tuple[CheckedSample, Row, Report]] = []
         for part, report in zip(parts, reports, strict=True):
             for sample in part:
@@ -206,7 +206,7 @@ class Telemetry:
                     report.refuse(sample.line, UNKNOWN_UNIT)
                 elif sample.at > latest:
                     report.refuse(sample.line, TOO_LATE)
-                elif sample.at < now - timedelta(days=row["history_days"] or self._settings.history_days):
+                elif sample.at < now - timedelta(days=row["history_days"] or self._settings.telemetry_retention_days):
                     report.refuse(sample.line, TOO_EARLY)
                 else:
                     taken.append((sample, row, report))

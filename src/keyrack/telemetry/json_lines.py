@@ -82,7 +82,7 @@ TOO_MANY_LINES = ErrorCode(
 
 def too_many(settings: Settings) -> ContentTooLarge:
     """The refusal of a body with more lines than are taken."""
-    return ContentTooLarge(TOO_MANY_LINES.format(most=settings.ingest_lines))
+    return ContentTooLarge(TOO_MANY_LINES.format(most=settings.ingest_max_lines))
 
 
 def is_array(body: bytes) -> bool:
@@ -100,11 +100,11 @@ def texts(body: bytes, settings: Settings) -> Iterator[tuple[int, bytes | Invali
         for number, (start, end) in enumerate(_elements(body, settings), 1):
             yield number, body[start:end]
         return
-    if body.count(b"\n") + (not body.endswith(b"\n")) > settings.ingest_lines:
+    if body.count(b"\n") + (not body.endswith(b"\n")) > settings.ingest_max_lines:
         raise too_many(settings)
     for number, line in enumerate(BytesIO(body), 1):
-        if len(line) > settings.ingest_line:
-            yield number, Invalid(f"The line is longer than {settings.ingest_line} bytes.")
+        if len(line) > settings.ingest_max_line_bytes:
+            yield number, Invalid(f"The line is longer than {settings.ingest_max_line_bytes} bytes.")
         elif not line.isspace():
             yield number, line
 
@@ -115,9 +115,9 @@ def _elements(body: bytes, settings: Settings) -> list[tuple[int, int]]:
     at = _behind_blank(body, body.index(b"[") + 1)
     is_more = not body.startswith(b"]", at)
     while is_more:
-        if len(found) == settings.ingest_lines:
+        if len(found) == settings.ingest_max_lines:
             raise too_many(settings)
-        end = _end(body, at, len(found) + 1, settings.ingest_line)
+        end = _end(body, at, len(found) + 1, settings.ingest_max_line_bytes)
         found.append((at, end))
         at = _behind_blank(body, end)
         is_more = body.startswith(b",", at)

@@ -52,7 +52,7 @@ class Subscriber:
         pattern = re.escape(settings.mqtt_topic).replace(r"\{customer\}", r"([1-9][0-9]{0,9})")
         self._topic = re.compile(pattern.replace(r"\{unit\}", "([^/]+)"))
         self._stopping = asyncio.Event()
-        self._refusals = RejectedSamples(settings.mqtt_refusals)
+        self._refusals = RejectedSamples(settings.mqtt_logged_rejections_per_minute)
 
     def stop(self) -> None:
         """End after the messages that are being stored."""

@@ -126,7 +126,7 @@ def readings(
         for line, text in texts(body, settings):
             yield line, text if isinstance(text, Invalid) else _checked(line, text, named)
         return
-    if len(samples) > settings.ingest_lines:
+    if len(samples) > settings.ingest_max_lines:
         raise too_many(settings)
     for line, sample in enumerate(samples, 1):
         yield line, _reading(line, sample, named)

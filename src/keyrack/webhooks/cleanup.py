@@ -45,12 +45,12 @@ GIVE_UP_DISABLED: LiteralString = "select give_up_disabled($1, $2)"
 
 async def deliveries(db: Database, settings: Settings) -> None:
     """Forget the log of deliveries that is old enough."""
-    await run_in_batches(db, settings.housekeeping_rows, FORGET_DELIVERIES, settings.delivery_days)
+    await run_in_batches(db, settings.housekeeping_rows, FORGET_DELIVERIES, settings.delivery_retention_days)
 
 
 async def operations(db: Database, settings: Settings) -> None:
     """Forget the finished operations that are old enough."""
-    await run_in_batches(db, settings.housekeeping_rows, FORGET_OPERATIONS, settings.operation_days)
+    await run_in_batches(db, settings.housekeeping_rows, FORGET_OPERATIONS, settings.operation_retention_days)
 
 
 async def removed_webhooks(db: Database, settings: Settings) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 NOT_REACHED = (
     "The endpoint could not be reached: its name is not known, its address is not public and not in "
-    "KEYRACK_WEBHOOK_NETWORKS, or it does not answer there."
+    "KEYRACK_WEBHOOK_ALLOWED_NETWORKS, or it does not answer there."
 )
 TIMED_OUT = "The endpoint did not answer in time."
 NOT_TAKEN = "The endpoint refused the connection."
@@ -25,5 +25,6 @@ SECRETS_LOST = (
     "The master key was lost. Make a new signing secret, give it to the receiver, and enable the webhook again."
 )
 DISABLED_BY_TOO_MUCH = (
-    "As many deliveries waited as may (KEYRACK_WEBHOOK_WAITING). What was not written is sent by a replay of that time."
+    "As many deliveries waited as may (KEYRACK_WEBHOOK_MAX_PENDING). What was not written is sent by a replay of that "
+    "time."
 )

@@ -182,7 +182,7 @@ class Sender:
     def _socket(self, info: Any) -> socket.socket:
         family, kind, proto, _, where = info
         if not self._guard.may_dial(where[0]):
-            raise AddressForbidden(f"{where[0]} is not public and not in KEYRACK_WEBHOOK_NETWORKS")
+            raise AddressForbidden(f"{where[0]} is not public and not in KEYRACK_WEBHOOK_ALLOWED_NETWORKS")
         return socket.socket(family, kind, proto)
 
 

@@ -121,7 +121,7 @@ def test_too_many_passwords(alice: Person) -> None:
 
 
 def test_the_body_has_a_bound_of_its_own(alice: Person, dsn: str, settings: Settings) -> None:
-    few = settings.model_copy(update={"batch_bytes": 3_000, "max_body": 2_000})
+    few = settings.model_copy(update={"batch_bytes": 3_000, "max_body_bytes": 2_000})
     body = {"kind": "cars", "items": [create(name="x", description="y" * 2_500)]}
     with RunningServer(few, dsn, worker=False) as running:
         assert web().post(running.url + "/batch", json=body, headers=alice.headers).status_code == 200

@@ -232,7 +232,9 @@ def test_under_https_the_cookie_is_bound_to_the_host(oidc: Oidc, settings: Setti
 
 def test_a_flood_of_sign_ins_is_slowed(oidc: Oidc, settings: Settings, dsn: str, sql: Sql) -> None:
     """What is begun and not gone through with is taken from what an address may fail."""
-    slow = settings.model_copy(update={"provider_loopback": True, "address_rate": 1, "address_burst": 2})
+    slow = settings.model_copy(
+        update={"provider_loopback": True, "login_rate_per_address": 1, "login_burst_per_address": 2}
+    )
     sql.execute("delete from rate_limit")
     with RunningServer(slow, dsn, worker=False) as server:
         begun = [Visitor(server.url).go("/console/sign-in/provider", {"name": NAME}) for _ in range(3)]

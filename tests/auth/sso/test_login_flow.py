@@ -229,7 +229,7 @@ def test_a_sign_in_ends_after_ten_minutes(visitor: Visitor, oidc: Oidc, dora: tu
 def test_only_so_many_are_under_way(visitor: Visitor, federated: RunningServer, sql: Sql) -> None:
     sql.execute(
         "insert into login_state (state, provider_id, browser, next) select n::text::bytea, provider_id, '', ''"
-        " from provider, generate_series(1, $1) n where name = $2", federated.settings.provider_sign_ins, NAME,
+        " from provider, generate_series(1, $1) n where name = $2", federated.settings.max_pending_sso_logins, NAME,
     )  # fmt: skip
     answer = visitor.go("/console/sign-in/provider", {"name": NAME})
     assert (answer.status_code, WORDS["crowded"] in answer.text) == (403, True)

@@ -249,7 +249,7 @@ def strict(dsn: str, settings: Settings) -> Iterator[RunningServer]:
     """A server with narrow bounds, and signs of life in quick succession."""
     bounds = {
         "live_streams": 3, "live_streams_per_customer": 2, "live_streams_per_caller": 2, "live_keepalive": 0.2,
-        "live_customers": 1,
+        "live_tracked_customers": 1,
     }  # fmt: skip
     with RunningServer(settings.model_copy(update=bounds), dsn, worker=False) as running:
         yield running
@@ -310,7 +310,7 @@ def test_streams_are_bounded(carol: Person, alice: Person, bob: Person, town: To
 
 
 def test_a_stream_holds_no_connection_of_the_database(carol: Person, dsn: str, settings: Settings) -> None:
-    bounds = {"pool_size": 1, "share_seconds": 1}
+    bounds = {"pool_size": 1, "db_queue_timeout_seconds": 1}
     with RunningServer(settings.model_copy(update=bounds), dsn, worker=False) as running, ExitStack() as streams:
         for _ in range(10):
             streams.enter_context(watching(carol, url=running.url))

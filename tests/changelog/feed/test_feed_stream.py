@@ -37,7 +37,12 @@ STREAM = {"Accept": EVENTS}
 @pytest.fixture
 def strict(dsn: str, settings: Settings) -> Iterator[RunningServer]:
     """A server with narrow bounds, signs of life in quick succession, and looks of its own."""
-    bounds = {"live_streams": 3, "live_streams_per_customer": 2, "live_keepalive": 0.2, "feed_look": 0.2}
+    bounds = {
+        "live_streams": 3,
+        "live_streams_per_customer": 2,
+        "live_keepalive": 0.2,
+        "feed_poll_interval_seconds": 0.2,
+    }
     with RunningServer(settings.model_copy(update=bounds), dsn, worker=False) as running:
         yield running
 
@@ -430,7 +435,7 @@ def test_what_waits_for_a_listener_is_bounded(carol: Person, dsn: str, settings:
     """Who takes nothing has had a piece too few when it comes back, and no change is missed then."""
 
     async def run() -> None:
-        narrow = settings.model_copy(update={"feed_queue": 2, "feed_look": 0.05})
+        narrow = settings.model_copy(update={"feed_queue_batches": 2, "feed_poll_interval_seconds": 0.05})
         feed, (one,) = await followers(dsn, narrow, carol, 1)
         coming = asyncio.ensure_future(anext(one))
         await asyncio.to_thread(eventually, lambda: one.is_live, "the end of the log")

@@ -166,7 +166,7 @@ def test_another_worker_begins_with_the_beginning_too(own: str) -> None:
     """Who has numbered far behind it already does not pass over what stands at the beginning of the inbox."""
 
     async def main() -> None:
-        async with house(own, change_rows=1) as home:
+        async with house(own, sequencer_batch_rows=1) as home:
             customer, other = next(IDS), next(IDS)
             numbering, fence = home.numbering(), VisibilityWatermark(home.db)
             await write(home, customer, 1)

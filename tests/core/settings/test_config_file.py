@@ -111,11 +111,12 @@ def test_what_was_given_in_another_way_holds(tmp_path: Path) -> None:
 
 
 def test_a_number_of_a_few_is_read_from_both_places(tmp_path: Path) -> None:
-    config = written(tmp_path / "c", "changes_days = 800\n")
-    assert told("changes_days", KEYRACK_CONFIG=config)["value"] == 800
-    assert told("changes_days", KEYRACK_CONFIG=config, KEYRACK_CHANGES_DAYS="100")["value"] == 100
-    assert refused_here("settings", **BARE, KEYRACK_CHANGES_DAYS="101") == (
-        "A setting is not valid. KEYRACK_CHANGES_DAYS: Input should be 100, 400, 800 or 3660"
+    config = written(tmp_path / "c", "changelog_retention_days = 800\n")
+    assert told("changelog_retention_days", KEYRACK_CONFIG=config)["value"] == 800
+    env = {"KEYRACK_CONFIG": config, "KEYRACK_CHANGELOG_RETENTION_DAYS": "100"}
+    assert told("changelog_retention_days", **env)["value"] == 100
+    assert refused_here("settings", **BARE, KEYRACK_CHANGELOG_RETENTION_DAYS="101") == (
+        "A setting is not valid. KEYRACK_CHANGELOG_RETENTION_DAYS: Input should be 100, 400, 800 or 3660"
     )
 
 
@@ -125,7 +126,7 @@ def test_a_number_of_a_few_is_read_from_both_places(tmp_path: Path) -> None:
         ("pool_sise = 1", ", line 1: there is no setting pool_sise. Did you mean pool_size?"),
         ("\nKEYRACK_POOL_SIZE = 1", ", line 2: there is no setting KEYRACK_POOL_SIZE. Did you mean pool_size?"),
         ("[storage]\nwebhook_network = '0.0.0.0/0'",
-         ", line 2: there is no setting webhook_network. Did you mean webhook_networks?"),
+         ", line 2: there is no setting webhook_network. Did you mean webhook_allowed_networks?"),
         ("config = 'other'", ", line 1: there is no setting config. See docs/settings.md."),
         ("metrics_file = '/x'", ", line 1: there is no setting metrics_file. Did you mean metrics?"),
         ("[edge]\npool_size = 1", ", line 2: pool_size belongs into [storage]."),

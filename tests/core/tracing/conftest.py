@@ -69,10 +69,10 @@ def traced(database_server: str, tmp_path_factory: pytest.TempPathFactory) -> It
     with fresh_database(database_server) as dsn, Collector() as collector:
         asyncio.run(schema_version.migrate(dsn))
         sql = Sql(dsn)
-        told = {"traces": collector.address, "traces_share": "1"}
+        told = {"traces": collector.address, "traces_sample_ratio": "1"}
         env = {
-            "KEYRACK_DATABASE_URL": dsn, "KEYRACK_TRACES": collector.address, "KEYRACK_WEBHOOK_NETWORKS": "127.0.0.0/8",
-            "KEYRACK_WEBHOOK_RETRY_FIRST": "0.1", **AT_ONCE,
+            "KEYRACK_DATABASE_URL": dsn, "KEYRACK_TRACES": collector.address,
+            "KEYRACK_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8", "KEYRACK_WEBHOOK_RETRY_FIRST": "0.1", **AT_ONCE,
         }  # fmt: skip
         worker_log = directory / "work.log"
         worker = Process("work", "--json", env=env, log=worker_log)

@@ -38,8 +38,8 @@ def test_trusted_callers_decide_what_is_traced(traced: Traced, tmp_path: Path) -
     with (
         Collector() as collector,
         serving(
-            traced.dsn, tmp_path, "--no-worker", traces=collector.address, traces_share="0", traces_trust="true",
-            traces_customers="true",
+            traced.dsn, tmp_path, "--no-worker", traces=collector.address, traces_sample_ratio="0",
+            traces_trust_parent="true", traces_customers="true",
         ) as house,
     ):  # fmt: skip
         tom = person(traced, house, "tom")
@@ -99,7 +99,7 @@ def test_nobody_waits_for_a_collector(traced: Traced, tmp_path: Path, gate: thre
     with (
         Collector(answer) as collector,
         serving(
-            traced.dsn, tmp_path, "--no-worker", traces=collector.address, traces_share="1", traces_queue="3",
+            traced.dsn, tmp_path, "--no-worker", traces=collector.address, traces_sample_ratio="1", traces_queue="3",
             metrics="127.0.0.1:0",
         ) as house,
     ):  # fmt: skip

@@ -63,7 +63,7 @@ def serving(dsn: str, direct: Server, settings: Settings) -> Iterator[tuple[Runn
 
 
 def patient(settings: Settings, **values: Any) -> Settings:
-    return settings.model_copy(update={"database_proof_seconds": 2.0, **values})
+    return settings.model_copy(update={"primary_lease_seconds": 2.0, **values})
 
 
 # Who leads
@@ -104,7 +104,7 @@ def test_a_replica_alone_is_refused_where_another_server_may_lead(cluster: Clust
         return True
 
     with pytest.raises(NoPrimary, match=f"127.0.0.1:{cluster.replica.port}: replica") as raised:
-        asyncio.run(connect(Settings(database_failover=True)))
+        asyncio.run(connect(Settings(database_ha=True)))
     assert PASSWORD not in str(raised.value)
     assert asyncio.run(connect(Settings()))  # as it always was: who has one server knows which
 
@@ -135,7 +135,7 @@ def test_a_connection_over_tcp_is_looked_after(cluster: Cluster) -> None:
 
 def test_no_time_out_and_nobody_who_leaves_cuts_a_commit(cluster: Cluster, settings: Settings) -> None:
     """A cancelled wait for the standby would be a commit that everybody sees, and that the next leader may not have."""
-    careless = patient(settings, database_failover=False, read_timeout=0.5)
+    careless = patient(settings, database_ha=False, statement_timeout_seconds=0.5)
     with serving(cluster.leader.dsn, cluster.leader, careless) as (server, alice, sql):
         cars = "select count(*) from car where customer_id = $1 and name = $2"
         cluster.leader.waits_for("nobody")
@@ -224,7 +224,7 @@ def test_nothing_is_answered_while_it_is_not_proven_who_leads(cluster: Cluster, 
 
 
 def test_a_single_server_has_nothing_to_prove(cluster: Cluster, settings: Settings) -> None:
-    with serving(cluster.leader.dsn, cluster.leader, patient(settings, database_proof_seconds=0.2)) as (_, alice, sql):
+    with serving(cluster.leader.dsn, cluster.leader, patient(settings, primary_lease_seconds=0.2)) as (_, alice, sql):
         car = alice.car("before")
         cluster.leader.waits_for("nobody")
         try:
@@ -295,7 +295,7 @@ def test_a_leader_that_is_cut_off_and_does_not_know_it_is_left(standby: Cluster,
 
 def test_a_leader_that_stands_still_is_left(standby: Cluster, settings: Settings) -> None:
     """What was under way at it ends, with a word to come again, and what it says when it goes on is not told."""
-    with serving(standby.dsn, standby.leader, patient(settings, read_timeout=30)) as (_, alice, _):
+    with serving(standby.dsn, standby.leader, patient(settings, statement_timeout_seconds=30)) as (_, alice, _):
         car, user = alice.car_with_box("before"), alice.user()
         assert alice.get(f"/cars/{car}").json()["name"] == "before"
         old = standby.leader

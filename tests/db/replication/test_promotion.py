@@ -74,7 +74,7 @@ def test_a_standby_that_lagged_begins_another_epoch(cluster: Cluster) -> None:
 def test_a_number_is_told_when_the_standby_has_it(cluster: Cluster, settings: Settings) -> None:
     """A leader that comes back after a crash shows what it had not been acknowledged yet. Nobody is told of it, neither
     who listens already nor who asks, until the standby has it."""
-    often = patient(settings, feed_look=0.1)
+    often = patient(settings, feed_poll_interval_seconds=0.1)
     newest = "select last_id from change_log where customer_id = $1"
     with serving(cluster.dsn, cluster.leader, often) as (server, alice, _):
         alice.car("before")

@@ -94,7 +94,7 @@ def house(cluster: Cluster, settings: Settings, read: str | None = None, **value
 
     No change gets a number: notices of that would come at any time, and lead reads to the leader.
     """
-    wanted = {"read_database_url": read or cluster.replica.dsn, "read_lag_seconds": 60.0, **values}
+    wanted = {"read_database_url": read or cluster.replica.dsn, "replica_max_lag_seconds": 60.0, **values}
     sql = Sql(cluster.leader.dsn)
     sql.execute("select pg_advisory_lock_shared($1)", NUMBERING)
     try:
@@ -194,7 +194,7 @@ def test_every_read_is_answered_alike(home: House) -> None:
 
 def test_long_lists_come_from_a_replica_too(cluster: Cluster, settings: Settings) -> None:
     """In pieces, and by a file: each is more than one statement."""
-    with house(cluster, settings, list_rows=2) as home:
+    with house(cluster, settings, list_chunk_rows=2) as home:
         cars = sorted(home.car(f"Car {number}") for number in range(7))
         home.elsewhere(home.alice, f"/cars/{cars[-1]}")
         for path in ("/cars", "/cars?$orderby=length(name),id"):
@@ -266,7 +266,7 @@ def test_the_log_of_changes_is_read_and_followed_at_the_leader(home: House) -> N
 
 def test_a_replica_that_is_too_far_behind_is_not_asked(cluster: Cluster, settings: Settings) -> None:
     """Heartbeats alone tell that it is: nobody else writes."""
-    with house(cluster, settings, read_lag_seconds=0.7, database_proof_seconds=0.4) as home:
+    with house(cluster, settings, replica_max_lag_seconds=0.7, primary_lease_seconds=0.4) as home:
         car = home.car("before")
         home.reads_elsewhere()
         with paused(cluster.replica):
@@ -348,7 +348,7 @@ def test_the_doctor_looks_at_each_server_that_reads_go_to(cluster: Cluster, data
 
 def test_a_replica_where_recovery_is_in_the_way_fails_no_request(cluster: Cluster, settings: Settings) -> None:
     """A lock that was replayed, and whose end was not: a read waits for it, and then asks the leader."""
-    with house(cluster, settings, hold_seconds=0.2) as home:
+    with house(cluster, settings, lock_timeout_seconds=0.2) as home:
         car = home.car("Car")
         home.reads_elsewhere()
 
@@ -375,7 +375,7 @@ def test_a_statement_that_recovery_cancels_is_done_by_the_leader(cluster: Cluste
     sleeps = "select case when pg_is_in_recovery() then pg_sleep(600) end, count(*) as cars from car"
 
     async def work() -> bool:
-        patient = settings.model_copy(update={"read_timeout": 600.0})
+        patient = settings.model_copy(update={"statement_timeout_seconds": 600.0})
         leader, replica = [await Database.connect(s.dsn, patient) for s in (cluster.leader, cluster.replica)]
         try:
             read = ReplicaSession(replica.reading(), leader)
@@ -444,7 +444,7 @@ def test_a_server_of_another_system_is_refused(
 
 def test_who_leads_is_passed_over_and_replicas_change_with_it(cluster: Cluster, settings: Settings) -> None:
     """One address of all servers, for writes and for reads: the last test, since another server leads afterwards."""
-    proof = {"database_proof_seconds": 1.0, "read_database_url": cluster.dsn, "read_lag_seconds": 60.0}
+    proof = {"primary_lease_seconds": 1.0, "read_database_url": cluster.dsn, "replica_max_lag_seconds": 60.0}
     sql = Sql(cluster.leader.dsn)
     try:
         with RunningServer(settings.model_copy(update=proof), cluster.dsn) as running:

@@ -17,20 +17,20 @@ def test_each_kind_says_how_long_it_is_kept(carol: Person, settings: Settings) -
     assert {kind: each["keptFor"] for kind, each in told.items()} == {
         "assignments": None,
         "events": None,
-        "operations": f"P{settings.operation_days}D",
-        "deliveries": f"P{settings.delivery_days}D",
-        "changes": f"P{settings.changes_days}D",
-        "positions": f"P{settings.history_days}D",
-        "odometer": f"P{settings.history_days}D",
+        "operations": f"P{settings.operation_retention_days}D",
+        "deliveries": f"P{settings.delivery_retention_days}D",
+        "changes": f"P{settings.changelog_retention_days}D",
+        "positions": f"P{settings.telemetry_retention_days}D",
+        "odometer": f"P{settings.telemetry_retention_days}D",
         "telemetry": None,
-        "series": f"P{settings.history_days}D",
+        "series": f"P{settings.telemetry_retention_days}D",
         "answers": f"PT{settings.idempotency_hours}H",
-        "people": f"P{settings.person_days}D",
+        "people": f"P{settings.orphaned_person_retention_days}D",
         "sessions": f"PT{settings.session_hours}H",
-        "keys": f"P{settings.key_days}D",
+        "keys": f"P{settings.offline_key_retention_days}D",
     }
     assert {each["oldest"] for each in told.values()} == {None}
-    assert told["operations"]["setting"] == "KEYRACK_OPERATION_DAYS"
+    assert told["operations"]["setting"] == "KEYRACK_OPERATION_RETENTION_DAYS"
     assert all(each["kept"] and each["countsFrom"] for each in told.values())
 
 

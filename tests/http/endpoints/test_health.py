@@ -86,7 +86,7 @@ def test_a_key_that_does_not_open(house: House) -> None:
 
 
 def test_one_that_is_about_to_stop_says_so_and_goes_on(dsn: str) -> None:
-    env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_STOP_DELAY": "300"}
+    env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_SHUTDOWN_DELAY_SECONDS": "300"}
     process = Process("serve", "--no-worker", "--port", "0", "--json", env=env)
     try:
         assert process.popen.stdout is not None

@@ -63,7 +63,9 @@ def test_no_worker_while_work_waits(
 def test_a_database_that_says_nothing_keeps_nobody_waiting(sql: tuple[str, Sql], settings: Settings) -> None:
     """The look goes on behind it, and the answer is well again when the database is."""
     dsn, _ = sql
-    slow = settings.model_copy(update={"ready_seconds": 0.2, "read_timeout": 60.0, "hold_seconds": 60.0})
+    slow = settings.model_copy(
+        update={"health_check_timeout_seconds": 0.2, "statement_timeout_seconds": 60.0, "lock_timeout_seconds": 60.0}
+    )
 
     async def hold() -> None:
         raw = await asyncpg.connect(dsn)

@@ -96,6 +96,13 @@ def test_settings_that_do_not_fit(house: House) -> None:
     assert house.checks(KEYRACK_METRICS="127.0.0.1:9464")["metrics"][0][0] == "ok"
 
 
+def test_an_old_name_of_a_setting_is_a_warning(house: House) -> None:
+    (found,) = house.checks(KEYRACK_STOP_DELAY="3")["names"]
+    assert found == (
+        "warning", "KEYRACK_STOP_DELAY is now KEYRACK_SHUTDOWN_DELAY_SECONDS; the old name stops working in 0.4."
+    )  # fmt: skip
+
+
 def test_a_setting_that_is_not_valid_is_a_fault(house: House) -> None:
     status, found = told({"KEYRACK_POOL_SIZE": "many"})
     assert status == 2 and found["settings"][0][1].startswith("A setting is not valid. KEYRACK_POOL_SIZE: ")

@@ -267,7 +267,7 @@ def test_certificates_are_looked_at_where_webhooks_may_lead(tmp_path: Path, monk
     try:
         (found,) = asyncio.run(certificates.check_certificates([url, url, "http://localhost/"], Settings(), 10))
         assert (found.until, found.wrong, reached) == (None, None, [])  # what may not be dialled is not
-        allowed = Settings(webhook_networks="127.0.0.0/8, ::1")
+        allowed = Settings(webhook_allowed_networks="127.0.0.0/8, ::1")
         (found,) = asyncio.run(certificates.check_certificates([url], allowed, 10))
         assert found.wrong is not None and found.wrong.startswith("The endpoint's certificate is not valid: ")
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "server.pem"))

@@ -119,7 +119,7 @@ def test_of_many_refused_lines_a_thousand_are_told(unit: Unit) -> None:
 
 # Bytes under way
 
-SMALL = {"ingest_key_bytes": 300_000, "ingest_bytes": 500_000}
+SMALL = {"ingest_memory_bytes_per_key": 300_000, "ingest_memory_bytes": 500_000}
 OF_KEY = (
     "Deliveries of this device key with more than 300000 bytes are under way."
     " Wait for their answers, then send this one again."

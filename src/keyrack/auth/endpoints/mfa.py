@@ -146,9 +146,9 @@ async def _fresh(connection: Connection, request: Request, settings: Settings) -
     open, or a password that was found, is not enough to add a way in."""
     caller = _caller(request)
     await connection.fetchval(passkeys.LOCK, caller.id)
-    is_old = caller.began < time.time() - settings.fresh_sign_in_minutes * 60
+    is_old = caller.began < time.time() - settings.reauthentication_minutes * 60
     if is_old or ("mfa" not in caller.amr and await login_challenges.has_factor(connection, caller.id)):
-        raise Forbidden(SIGN_IN_AGAIN.format(minutes=settings.fresh_sign_in_minutes))
+        raise Forbidden(SIGN_IN_AGAIN.format(minutes=settings.reauthentication_minutes))
     return caller.id
 
 
@@ -253,7 +253,9 @@ async def begin_app(request: Request, settings: Settings, vault: Encryption) -> 
     **ABOUT,
 )
 async def confirm_app(request: Request, wanted: CodeBody, settings: Settings, vault: Encryption) -> Response:
-    limit = RateLimit("login", settings.login_rate, settings.login_burst)
+    limit = RateLimit(
+        "login", settings.login_rate_per_username_and_address, settings.login_burst_per_username_and_address
+    )
     await limit.take(request.db, f"code {_manager(request)}")
     async with request.db.transaction() as connection:
         manager = await _fresh(connection, request, settings)

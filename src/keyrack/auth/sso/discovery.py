@@ -122,7 +122,7 @@ class Directory:
     async def _get(self, provider: Provider) -> _Known:
         async with self._turn(provider):
             known = self._known.get(provider)
-            if known is None or known.since + self._settings.provider_seconds < time.monotonic():
+            if known is None or known.since + self._settings.provider_metadata_ttl_seconds < time.monotonic():
                 known = await self._look(provider)
             return known
 

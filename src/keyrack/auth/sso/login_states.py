@@ -80,10 +80,10 @@ async def create_state(
     """Keep that it was begun. Raises `NotSignedIn` where too many are under way."""
     begun = await statements.fetchval(
         BEGIN, digest(state), provider, digest(browser), asked.manager, asked.next, asked.time_zone,
-        asked.invitation, settings.provider_sign_ins,
+        asked.invitation, settings.max_pending_sso_logins,
     )  # fmt: skip
     if begun is None:
-        raise NotSignedIn("crowded", "too many sign-ins are under way: KEYRACK_PROVIDER_SIGN_INS")
+        raise NotSignedIn("crowded", "too many sign-ins are under way: KEYRACK_MAX_PENDING_SSO_LOGINS")
 
 
 async def consume_state(statements: Statements, state: str, browser: str) -> ResumedLogin:

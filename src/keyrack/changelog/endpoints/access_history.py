@@ -140,7 +140,7 @@ async def _answer(request: Request, thing: Thing, missing: ErrorCode, settings: 
     of = (request.db, request.customer, thing, id)
     known = await access_queries.history_extent(*of, until or given_at)
     since, until = _checked(known, missing, since or given_at or known.at, until)
-    most = settings.access_stretches
+    most = settings.access_max_periods
     rows = await access_queries.periods_at(*of, since, until, most + 1)
     if len(rows) > most:
         raise BadRequest(TOO_MANY.format(most=most))

@@ -51,8 +51,9 @@ async def positions(session: DatabaseSession, customer: Customer, keep: Keep) ->
 
 async def _erased(session: DatabaseSession, customer: int, days: Days | None) -> ConfirmationPreview | None:
     """What the log would say no more."""
-    goes = await retention.older(session.sql, customer, int(days or session.settings.changes_days))
-    text = f"keep the changes of customer {customer} for {days or session.settings.changes_days} days, and erase"
+    kept = int(days or session.settings.changelog_retention_days)
+    goes = await retention.older(session.sql, customer, kept)
+    text = f"keep the changes of customer {customer} for {kept} days, and erase"
     return ConfirmationPreview(text, {"changes that are older": goes}) if goes else None
 
 
@@ -60,7 +61,9 @@ async def _erased(session: DatabaseSession, customer: int, days: Days | None) ->
 async def changes(
     session: DatabaseSession,
     customer: Customer,
-    days: Annotated[Days | None, typer.Option("--days", help="Days; without it, as KEYRACK_CHANGES_DAYS says.")] = None,
+    days: Annotated[
+        Days | None, typer.Option("--days", help="Days; without it, as KEYRACK_CHANGELOG_RETENTION_DAYS says.")
+    ] = None,
 ) -> CommandResult:
     """Say for how many days a customer's changes are kept: what older ones say is erased, and then they are dropped."""
     if not await retention.choose(session.sql, customer, None if days is None else int(days)):
@@ -77,7 +80,8 @@ async def history(
     session: DatabaseSession,
     customer: Customer,
     days: Annotated[
-        int | None, typer.Option("--days", min=1, max=36_500, help="Days; without it, as KEYRACK_HISTORY_DAYS says.")
+        int | None,
+        typer.Option("--days", min=1, max=36_500, help="Days; without it, as KEYRACK_TELEMETRY_RETENTION_DAYS says."),
     ] = None,
 ) -> CommandResult:
     """Say for how many days a customer's positions and odometer readings are kept."""

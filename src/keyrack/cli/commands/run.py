@@ -232,8 +232,8 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
     reports = reports_of(settings, None)
     if not state_named and not (settings.state / ENV).exists():  # a demo leaves the real state alone
         settings = settings.model_copy(update={"state": settings.state / "demo", "backup_directory": "off"})
-    networks = ",".join(filter(None, (settings.webhook_networks, LOOPBACK)))
-    settings = settings.model_copy(update={"webhook_networks": networks})
+    networks = ",".join(filter(None, (settings.webhook_allowed_networks, LOOPBACK)))
+    settings = settings.model_copy(update={"webhook_allowed_networks": networks})
     settings = reached_at(settings, "127.0.0.1", listener.getsockname()[1])
     with running_database(settings) as dsn:
         check_database(dsn, settings)

@@ -165,7 +165,9 @@ async def remove(session: DatabaseSession, id: Webhook) -> CommandResult:
 async def rotate_secret(session: DatabaseSession, id: Webhook) -> CommandResult:
     """Make a new signing secret; the old one signs too for a while."""
     customer, vault = await _customer(session, id), await session.vault()
-    rotated = await subscriptions.rotate(session.sql, vault, customer, id, session.settings.webhook_overlap)
+    rotated = await subscriptions.rotate(
+        session.sql, vault, customer, id, session.settings.webhook_secret_overlap_hours
+    )
     if rotated is None:
         raise Failed(f"There is no webhook {id}.")
     secret, until = rotated

@@ -75,7 +75,7 @@ def _refuse(text: str) -> NoReturn:
 
 async def _selected(visit: Visit, state: ListState) -> list[int]:
     """The ids of the rows: those that are ticked, those that a page carries on, or all that match."""
-    most = visit.settings.bulk_rows
+    most = visit.settings.console_bulk_max_rows
     if visit.sent("all"):
         id = state.listing.id
         try:

@@ -63,7 +63,7 @@ class _Pieces:
     def __init__(self, visit: Visit, state: ListState) -> None:
         self._visit = visit
         self._state = state
-        self._most = visit.settings.export_rows + 1  # one more, to know whether there are more
+        self._most = visit.settings.console_export_max_rows + 1  # one more, to know whether there are more
         self._upto = ""
         self._at_once = min(AT_ONCE, visit.settings.odata_top)
 
@@ -105,7 +105,7 @@ class _Pieces:
 
 async def _written(visit: Visit, state: ListState, pieces: _Pieces, first: InternalResponse) -> AsyncGenerator[bytes]:
     """The file's bytes. Its last line says whether it is whole, for its status has been sent by then."""
-    cells, columns, most, count, end = Cells(visit), state.shown, visit.settings.export_rows, 0, COMPLETE
+    cells, columns, most, count, end = Cells(visit), state.shown, visit.settings.console_export_max_rows, 0, COMPLETE
     sheet = _Sheet(SEPARATORS.get(tongue(visit), ","))
     sheet.add([_heading(visit, column) for column in columns])
     yield (MARK + sheet.taken()).encode()

@@ -78,7 +78,7 @@ async def _accounts(visit: Visit, wrong: str = "") -> Response:
 @pages.post("/{customer}/settings/accounts/connect")
 async def connect(visit: Visit) -> Response:
     """Only soon after signing in: whoever finds a browser open is not to stay in by an account of theirs."""
-    if visit.person.session.began + 60 * visit.settings.fresh_sign_in_minutes < time.time():
+    if visit.person.session.began + 60 * visit.settings.reauthentication_minutes < time.time():
         return await _accounts(visit, gettext(visit, "You signed in some time ago. Sign out and in again first."))
     next = f"{base(visit)}/settings/accounts"
     return _onward(visit, await sso_pages.begin(visit, visit.sent("name"), next, None, connect=True))

@@ -157,7 +157,7 @@ async def _erase_form(visit: Visit, wrong: FormErrors = RIGHT, refusal: Refusal 
 
 def _stays(visit: Visit, stays: Iterable[Mapping[str, str]]) -> list[str]:
     """What stays and why: in the words of the pages, where they have some for it."""
-    days, hours = visit.settings.person_days, visit.settings.idempotency_hours
+    days, hours = visit.settings.orphaned_person_retention_days, visit.settings.idempotency_hours
     known = {
         "shared-or-left-lately": gettext(
             visit,

@@ -98,7 +98,7 @@ async def show(visit: Visit, wrong: Refusal | None = None) -> Response:
         visit, "webhook.html", status=wrong.status if wrong else 200, section=SECTION, webhook=known, course=how,
         state=how.state(known), states=STATES, kinds=NAMES, stopped=stopped, log=await _log(visit, known), since=at,
         test=await _test(visit, known), replayed=_number(visit.asked("replayed"), -1), more=visit.asked("more"),
-        wrong=wrong and why(visit, wrong.reason), overlap=visit.settings.webhook_overlap, key=uuid4(),
+        wrong=wrong and why(visit, wrong.reason), overlap=visit.settings.webhook_secret_overlap_hours, key=uuid4(),
         failed=how.failed and delivery_errors.of_delivery(visit, how.failed, known["url"]),
     )  # fmt: skip
 

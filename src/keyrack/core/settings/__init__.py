@@ -93,7 +93,7 @@ class Settings(
             raise TypeError(f"no setting has the name {', '.join(sorted(wrong))}")
         return super().model_copy(update=update, deep=deep)
 
-    @field_validator("trusted_proxies", "webhook_networks", "webhook_refused", "provider_networks")
+    @field_validator("trusted_proxies", "webhook_allowed_networks", "webhook_denied_networks", "provider_networks")
     @classmethod
     def _are_networks(cls, value: str, about: ValidationInfo) -> str:
         proxies = about.field_name == "trusted_proxies"

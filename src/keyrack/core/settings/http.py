@@ -28,55 +28,55 @@ class Edge(BaseSettings):
         default="127.0.0.1",
         description="Addresses or networks, comma-separated, whose `X-Forwarded-For` is believed.",
     )
-    max_body: int = Field(
+    max_body_bytes: int = Field(
         default=1_000_000, ge=1_000, description="Bytes from which on a request's body is refused: 413."
     )
-    max_header: int = Field(default=32_768, ge=1_024, description="Bytes of a request's head, at most: 431.")
-    max_query: int = Field(default=8_192, ge=256, description="Bytes of a query string, at most: 414.")
-    client_timeout: float = Field(
+    max_header_bytes: int = Field(default=32_768, ge=1_024, description="Bytes of a request's head, at most: 431.")
+    max_query_bytes: int = Field(default=8_192, ge=256, description="Bytes of a query string, at most: 414.")
+    request_read_timeout_seconds: float = Field(
         default=20.0,
         gt=0,
         description="Seconds in which a client must have sent its request's head, and its body: 408.",
     )
-    connections: int | None = Field(
+    max_client_connections: int | None = Field(
         default=None,
         ge=1,
         description="Connections of clients that each process holds, at most; the longest idle makes room, else 503. "
         "Without it 8192, or what the limit of open files leaves beside the process's own.",
     )
-    connections_per_address: int = Field(
+    max_client_connections_per_address: int = Field(
         default=200,
         ge=1,
         description="Connections from one address (IPv6: one network of 64 bits), except from `trusted_proxies`.",
     )
-    overload_seconds: float = Field(
+    load_shedding_lag_seconds: float = Field(
         default=0.05,
         gt=0,
         description="Seconds that a process may be late with all that it does: beyond, those who have the most "
         "requests under way are put off with 503, reads before writes, and four times beyond everybody.",
     )
-    stop_seconds: int = Field(
+    shutdown_timeout_seconds: int = Field(
         default=10,
         ge=1,
         le=600,
         description="Seconds that requests under way get when the process is told to stop; then they are cut off. "
         "Streams without end are ended at once. What stops the process from outside has to wait for longer.",
     )
-    slow_client_rate: int = Field(
+    min_client_read_bytes_per_second: int = Field(
         default=32_768, ge=0, description="Bytes a second that a client must take of an answer that waits for it."
     )
     slow_client_seconds: float = Field(
         default=30.0, gt=0, description="Seconds over which this is measured; who takes less is cut off."
     )
-    gzip_bytes: int = Field(
+    gzip_min_bytes: int = Field(
         default=1_000, ge=0, description="Bytes from which on an answer is compressed with gzip; 0 for never."
     )
     gzip_level: int = Field(default=1, ge=1, le=9, description="How hard gzip tries, from 1 to 9.")
-    gzip_thread_bytes: int = Field(
+    gzip_offload_min_bytes: int = Field(
         default=65_536, ge=1, description="Bytes from which on it does so in a thread, so that nobody waits for it."
     )
     gzip_threads: int = Field(default=2, ge=1, le=64, description="Such threads of each process, at most.")
-    stop_delay: float = Field(
+    shutdown_delay_seconds: float = Field(
         default=0.0,
         ge=0,
         le=300,
@@ -92,7 +92,7 @@ class Edge(BaseSettings):
     cors_max_age: int = Field(
         default=600, ge=0, le=86_400, description="Seconds for which browsers remember what such a page may send."
     )
-    unread_bytes: int = Field(
+    max_write_buffer_bytes: int = Field(
         default=32_000_000,
         ge=1_000_000,
         description="Bytes of answers that wait for clients in each process, whose memory has up to three times as "

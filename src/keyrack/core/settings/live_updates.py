@@ -32,20 +32,20 @@ class Live(BaseSettings):
         description="Seconds after which a stream with no news gets a sign of life, so that no proxy closes it, and "
         "after which it is looked again whether its caller may still have it.",
     )
-    live_customers: int = Field(
+    live_tracked_customers: int = Field(
         default=10_000,
         ge=1,
         description="Customers of which a process remembers what has changed last, for streams that come back; who "
         "comes back after more is told to read everything again.",
     )
-    feed_queue: int = Field(
+    feed_queue_batches: int = Field(
         default=100,
         ge=1,
         description="Pieces of up to 100 changes that wait for one listener of the feed of changes, at most: its "
         "stream is closed then, and goes on where it was when it comes back.",
     )
     feed_queue_bytes: int = Field(default=262_144, ge=1, description="Bytes of them, at most; one piece may have more.")
-    feed_look: float = Field(
+    feed_poll_interval_seconds: float = Field(
         default=10.0,
         gt=0,
         description="Seconds after which it is looked whether a customer's log goes on, as long as somebody follows "

@@ -33,7 +33,7 @@ class Monitoring(BaseSettings):
         description="Time series that each process keeps of customers, at most; what would need more is counted in "
         "`keyrack_metrics_dropped_total` alone.",
     )
-    ready_seconds: float = Field(
+    health_check_timeout_seconds: float = Field(
         default=2.0,
         gt=0,
         le=60,

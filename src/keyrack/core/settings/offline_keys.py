@@ -27,7 +27,7 @@ class Keys(BaseSettings):
         description="Keys of one assignment, of all phones of its user, that may open at the same time. Each has a "
         "place in the status list of the box until it is over, revoked ones too.",
     )
-    key_days: int = Field(
+    offline_key_retention_days: int = Field(
         default=400,
         ge=60,
         description="Days for which issued keys and entries of the logs of boxes are kept. Of an opening that comes "
@@ -39,7 +39,7 @@ class Keys(BaseSettings):
         le=2_000,
         description="Entries of the logs of boxes that one `PUT /sdk/boxlog` may bring. Each is verified.",
     )
-    box_reports: int = Field(
+    max_box_reports: int = Field(
         default=100,
         ge=1,
         description="Reports of each kind on the log of a box that are kept for each of its epochs: forks, breaks, "

@@ -14,13 +14,13 @@ class Lists(BaseSettings):
 
     section: ClassVar[str] = "lists"
 
-    list_rows: int = Field(
+    list_chunk_rows: int = Field(
         default=1_000,
         ge=1,
         le=100_000,
         description="Rows of a list that one statement reads; a longer list goes out in pieces of so many.",
     )
-    list_bytes: int = Field(
+    list_chunk_bytes: int = Field(
         default=500_000, ge=1, le=50_000_000, description="Bytes of such a piece; its last row may exceed them."
     )
     spool_bytes: int = Field(
@@ -29,7 +29,7 @@ class Lists(BaseSettings):
         description="Bytes of the files in which each process keeps long answers that no index leads through. A "
         "customer takes half of them: above 400, and 503 while others are under way.",
     )
-    spool_seconds: float = Field(
+    spool_timeout_seconds: float = Field(
         default=60.0, gt=0, description="Seconds in which such an answer must be in its file: 400."
     )
     spool_directory: Path | None = Field(
@@ -64,7 +64,7 @@ class Lists(BaseSettings):
         le=100_000,
         description="Points of a track at most: of more, so many are shown, evenly, and the answer says so.",
     )
-    access_stretches: int = Field(
+    access_max_periods: int = Field(
         default=10_000,
         ge=1,
         le=100_000,
@@ -73,13 +73,13 @@ class Lists(BaseSettings):
     sample_points: int = Field(
         default=1_000, ge=1, le=100_000, description="Buckets of each series of samples at most; with more, 400."
     )
-    export_rows: int = Field(
+    console_export_max_rows: int = Field(
         default=100_000,
         ge=1,
         le=10_000_000,
         description="Rows of a list that the console writes into a file; its last line says when there are more.",
     )
-    bulk_rows: int = Field(
+    console_bulk_max_rows: int = Field(
         default=5_000,
         ge=1,
         le=50_000,

@@ -25,28 +25,28 @@ class Callers(BaseSettings):
         description="Assignments that a customer may ask for at once. A batch may go beyond, if one is left: what it "
         "takes beyond that is paid before the next.",
     )
-    login_rate: int = Field(
+    login_rate_per_username_and_address: int = Field(
         default=12, ge=1, description="Failed log-ins a minute for each user name from each address, over time."
     )
-    login_burst: int = Field(
+    login_burst_per_username_and_address: int = Field(
         default=10, ge=1, description="Failed log-ins for each user name from each address at once."
     )
-    address_rate: int = Field(
+    login_rate_per_address: int = Field(
         default=120,
         ge=1,
         description="Failed log-ins a minute from each address, over time. Of IPv6 the first 64 bits count.",
     )
-    address_burst: int = Field(default=100, ge=1, description="Failed log-ins from each address at once.")
-    name_rate: int = Field(
+    login_burst_per_address: int = Field(default=100, ge=1, description="Failed log-ins from each address at once.")
+    login_rate_per_username: int = Field(
         default=240,
         ge=1,
         description="Failed log-ins a minute for each user name from all addresses together, over time: how fast many "
         "computers may guess one password, and what they need to lock its owner out.",
     )
-    name_burst: int = Field(
+    login_burst_per_username: int = Field(
         default=1_000, ge=1, description="Failed log-ins for each user name from all addresses together at once."
     )
-    refusal_seconds: float = Field(
+    denial_log_interval_seconds: float = Field(
         default=60.0,
         gt=0,
         le=3_600,
@@ -68,7 +68,7 @@ class Callers(BaseSettings):
         ge=1,
         description="Access tokens that each client or manager may have revoked at once. Each is kept until its end.",
     )
-    access_seconds: float = Field(
+    auth_cache_max_staleness_seconds: float = Field(
         default=1.0,
         ge=1,
         le=60,

@@ -26,20 +26,20 @@ class Sessions(BaseSettings):
         description="Browsers in which a manager is signed in at a time, at most; with one more, the one that was not "
         "seen for the longest time is signed out.",
     )
-    fresh_sign_in_minutes: int = Field(
+    reauthentication_minutes: int = Field(
         default=10,
         ge=1,
         description="Minutes after signing in within which passkeys and other second factors may be added and removed, "
         "and accounts of providers connected; later one signs in again first.",
     )
     passkeys_per_manager: int = Field(default=20, ge=1, le=1_000, description="Passkeys of a manager, at most.")
-    sign_in_steps_per_manager: int = Field(
+    pending_logins_per_manager: int = Field(
         default=10,
         ge=1,
         le=1_000,
         description="Browsers that wait for a manager's second factor at a time, at most; the oldest give way.",
     )
-    sign_in_challenges: int = Field(
+    max_passkey_challenges: int = Field(
         default=10_000,
         ge=1,
         le=1_000_000,

@@ -16,7 +16,7 @@ class Federation(BaseSettings):
     provider_timeout: float = Field(
         default=10.0, gt=0, le=60, description="Seconds that a provider of single sign-on has for each answer."
     )
-    provider_seconds: int = Field(
+    provider_metadata_ttl_seconds: int = Field(
         default=3_600,
         ge=60,
         le=86_400,
@@ -32,14 +32,14 @@ class Federation(BaseSettings):
     provider_networks: str = Field(
         default="",
         description="Networks, comma-separated, in which providers of single sign-on may be although they are not "
-        "public, such as `10.0.0.0/8`. `KEYRACK_WEBHOOK_REFUSED` holds for them too.",
+        "public, such as `10.0.0.0/8`. `KEYRACK_WEBHOOK_DENIED_NETWORKS` holds for them too.",
     )
     provider_loopback: bool = Field(
         default=False,
         description="Whether a provider may be on this machine and without TLS, as at `http://127.0.0.1:9000`: for "
         "development and tests only.",
     )
-    provider_sign_ins: int = Field(
+    max_pending_sso_logins: int = Field(
         default=10_000,
         ge=1,
         le=1_000_000,

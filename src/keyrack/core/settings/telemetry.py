@@ -20,43 +20,44 @@ class Units(BaseSettings):
         ge=1_000,
         description="Bytes, unpacked, from which on a delivery of telemetry or events is refused: 413.",
     )
-    ingest_lines: int = Field(
+    ingest_max_lines: int = Field(
         default=20_000,
         ge=1,
         description="Lines of a delivery, or elements of its array, at most: with more, 413 and nothing is stored.",
     )
-    ingest_line: int = Field(
+    ingest_max_line_bytes: int = Field(
         default=65_536,
         ge=1_000,
         description="Bytes of one line of a delivery, at most: a longer one is refused, in an array the whole body.",
     )
-    ingest_ratio: int = Field(
+    ingest_max_compression_ratio: int = Field(
         default=100,
         ge=1,
-        description="How many times its size a gzip body may be when it is unpacked, beyond `KEYRACK_MAX_BODY`: 413.",
+        description="How many times its size a gzip body may be when it is unpacked, beyond "
+        "`KEYRACK_MAX_BODY_BYTES`: 413.",
     )
-    ingest_refused: int = Field(
+    ingest_max_reported_rejections: int = Field(
         default=1_000,
         ge=1,
         description="Refused lines that the answer to a delivery tells; of more it says how many they are.",
     )
-    ingest_key_bytes: int = Field(
+    ingest_memory_bytes_per_key: int = Field(
         default=16_000_000,
         ge=1_000,
         description="Bytes of the deliveries under way of one device key, in each process: 503. "
         "A delivery alone is taken up to `KEYRACK_MAX_INGEST`.",
     )
-    ingest_bytes: int = Field(
+    ingest_memory_bytes: int = Field(
         default=64_000_000, ge=1_000, description="Bytes of all deliveries under way, in each process: 503."
     )
-    history_days: int = Field(
+    telemetry_retention_days: int = Field(
         default=400,
         ge=1,
         le=36_500,
         description="Days for which positions, odometer readings and series of telemetry are kept; a customer may have "
         "its own number.",
     )
-    clock_skew: float = Field(
+    max_clock_skew_seconds: float = Field(
         default=300.0,
         ge=0,
         description="Seconds by which a unit's clock may be ahead: readings beyond are refused, and events that are "
@@ -84,7 +85,7 @@ class Units(BaseSettings):
         min_length=1,
         description="Client id at the broker, which keeps the messages of its session while it is away.",
     )
-    mqtt_refusals: int = Field(
+    mqtt_logged_rejections_per_minute: int = Field(
         default=60,
         ge=1,
         description="Refused samples that `keyrack ingest-mqtt` logs a minute; of the others it logs their number.",

@@ -19,10 +19,10 @@ class Tracing(BaseSettings):
         description="Where a collector of traces takes OTLP over HTTP, as `http://127.0.0.1:4318/v1/traces`. It needs "
         "the extra `keyrack[traces]`. Without it nothing is traced, and nothing of OpenTelemetry is loaded.",
     )
-    traces_share: float = Field(
+    traces_sample_ratio: float = Field(
         default=0.01, ge=0, le=1, description="Share of the requests that are traced, with what comes of them."
     )
-    traces_trust: bool = Field(
+    traces_trust_parent: bool = Field(
         default=False,
         description="`true` to trace what callers trace: the sampled flag of their `traceparent` decides, not the "
         "share. For callers that are all your own, or a gateway that sets the header.",

@@ -150,9 +150,12 @@ async def export_spans(settings: Settings) -> AsyncGenerator[None]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     collector = Collector(settings.traces, settings.traces_queue)
     TRACES.begin(
-        collector.tell, share=settings.traces_share, trusts=settings.traces_trust, customers=settings.traces_customers
+        collector.tell,
+        share=settings.traces_sample_ratio,
+        trusts=settings.traces_trust_parent,
+        customers=settings.traces_customers,
     )
-    log.info("traces are told", share=settings.traces_share)
+    log.info("traces are told", share=settings.traces_sample_ratio)
     try:
         yield
     finally:

@@ -40,7 +40,7 @@ class PrimaryTracker:
     """Which leader a process believes in. What depends on it asks to be told of each renewal."""
 
     def __init__(self, settings: Settings, *, several: bool) -> None:
-        chosen = settings.database_failover
+        chosen = settings.database_ha
         self.fails_over = several if chosen is None else chosen
         self.generation = 0  # of connections
         self.moves = 0  # to another leader

@@ -67,7 +67,7 @@ class Heartbeat:
         self._connector = connector
         self._leadership = connector.leadership
         self._settings = settings
-        self._seconds = settings.database_proof_seconds
+        self._seconds = settings.primary_lease_seconds
         self._row = (uuid4(), role, socket.gethostname(), os.getpid(), __version__)
         self._raw: asyncpg.Connection | None = None
         self._beating: asyncio.Task[datetime] | None = None

@@ -176,7 +176,7 @@ class ReadRouter:
         self._database = database
         self._leader = PrimaryPosition(database)
         self._history: WalHistory | None = None  # of the floors
-        self._floors = ReadYourWrites(settings.read_floors)
+        self._floors = ReadYourWrites(settings.read_your_writes_customers)
         hosts = hosts_of(dsn) or (Host("localhost", 5432),)
         self._replicas = [Replica(dsn, host, settings, self._leader, heartbeat) for host in hosts]
         self._following = 0

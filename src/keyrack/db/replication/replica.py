@@ -62,7 +62,7 @@ class _ReplicaConnector(PrimaryConnector):
     """Opens connections to one host, all of them to the same server."""
 
     def __init__(self, dsn: str, host: Host, settings: Settings) -> None:
-        alone = settings.model_copy(update={"database_failover": False})
+        alone = settings.model_copy(update={"database_ha": False})
         super().__init__(dsn, settings, _Generations(alone, several=False))
         self._host = host
         self.begun: datetime | None = None  # when the server began, by which it is known
@@ -119,7 +119,9 @@ class Replica:
 
     def may(self, history: WalHistory, floor: int) -> bool:
         """Whether it may answer: it follows our leader, has replayed the floor, and is not too far behind."""
-        return self._replayed >= floor and self._history == history and self.lag <= self._settings.read_lag_seconds
+        return (
+            self._replayed >= floor and self._history == history and self.lag <= self._settings.replica_max_lag_seconds
+        )
 
     @property
     def lag(self) -> float:

@@ -110,7 +110,7 @@ async def preview(request: Request, settings: Settings) -> Response:
             *[{"kind": kind, "how": how, "count": counts[kind]} for kind, how in HOW.items()],
         ],
         "stays": [
-            _stays("person", "shared-or-left-lately", PERSON.format(days=settings.person_days)),
+            _stays("person", "shared-or-left-lately", PERSON.format(days=settings.orphaned_person_retention_days)),
             _stays("answers", "until-forgotten", ANSWERS.format(hours=settings.idempotency_hours)),
             _stays("receivers", "was-sent", RECEIVERS),
         ],

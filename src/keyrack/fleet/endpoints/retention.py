@@ -76,24 +76,48 @@ async def retention(request: Request, settings: Settings) -> Response:
     row = await request.db.fetchrow(REACH, request.customer)
     if row is None:  # it was removed after the check
         raise NotFound(NO_CUSTOMER)
-    days = row["history_days"] or settings.history_days
-    history = "KEYRACK_HISTORY_DAYS" if row["history_days"] is None else None  # else the customer's own
-    changes = "KEYRACK_CHANGES_DAYS" if row["changes_days"] is None else None
-    changes_days = row["changes_days"] or settings.changes_days
+    days = row["history_days"] or settings.telemetry_retention_days
+    history = "KEYRACK_TELEMETRY_RETENTION_DAYS" if row["history_days"] is None else None  # else the customer's own
+    changes = "KEYRACK_CHANGELOG_RETENTION_DAYS" if row["changes_days"] is None else None
+    changes_days = row["changes_days"] or settings.changelog_retention_days
     positions = row["keeps_positions"]
     told = [
         _kept(row, "assignments", None, "They stay until they are ended, or their car or user goes."),
         _kept(row, "events", None, "They stay; the person goes from them when the person is erased."),
-        _kept(row, "keys", f"P{settings.key_days}D", "When it was issued, once it opens nothing.", "KEYRACK_KEY_DAYS"),
-        _kept(row, "operations", f"P{settings.operation_days}D", "When they were done.", "KEYRACK_OPERATION_DAYS"),
-        _kept(row, "deliveries", f"P{settings.delivery_days}D", "The last attempt.", "KEYRACK_DELIVERY_DAYS"),
+        _kept(
+            row,
+            "keys",
+            f"P{settings.offline_key_retention_days}D",
+            "When it was issued, once it opens nothing.",
+            "KEYRACK_OFFLINE_KEY_RETENTION_DAYS",
+        ),
+        _kept(
+            row,
+            "operations",
+            f"P{settings.operation_retention_days}D",
+            "When they were done.",
+            "KEYRACK_OPERATION_RETENTION_DAYS",
+        ),
+        _kept(
+            row,
+            "deliveries",
+            f"P{settings.delivery_retention_days}D",
+            "The last attempt.",
+            "KEYRACK_DELIVERY_RETENTION_DAYS",
+        ),
         _kept(row, "changes", f"P{changes_days}D", "When it got its number.", changes),
         _kept(row, "positions", f"P{days}D", "When the car was there.", history, kept=positions),
         _kept(row, "odometer", f"P{days}D", "When it was read.", history),
         _kept(row, "telemetry", None, "The newest values stay as long as the car."),
         _kept(row, "series", f"P{days}D", "When it was read.", history),
         _kept(row, "answers", f"PT{settings.idempotency_hours}H", "The first request.", "KEYRACK_IDEMPOTENCY_HOURS"),
-        _kept(row, "people", f"P{settings.person_days}D", "When they left the last customer.", "KEYRACK_PERSON_DAYS"),
+        _kept(
+            row,
+            "people",
+            f"P{settings.orphaned_person_retention_days}D",
+            "When they left the last customer.",
+            "KEYRACK_ORPHANED_PERSON_RETENTION_DAYS",
+        ),
         _kept(row, "sessions", f"PT{settings.session_hours}H", "When the manager signed in.", "KEYRACK_SESSION_HOURS"),
     ]
     return conditional_requests.document(request, answer(told, headers=conditional_requests.FRESH))

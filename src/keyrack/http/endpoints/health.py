@@ -116,7 +116,8 @@ def _always() -> None:
 class Readiness:
     """Whether requests can be answered: the database takes writes, which is tried by writing, its schema and its
     secrets are for this server, and it is sure to ask the leader. It is looked at once in `EVERY` seconds at most,
-    however many ask; and who asks waits for `KEYRACK_READY_SECONDS` at most, however long the database takes.
+    however many ask; and who asks waits for `KEYRACK_HEALTH_CHECK_TIMEOUT_SECONDS` at most, however long the database
+    takes.
 
     Beside that, what is wrong with the house as a whole, at which is looked once in `ROUND` seconds, asked or not.
     """
@@ -185,10 +186,12 @@ class Readiness:
         if self._looking is None:
             return self._found
         looking = self._looking
-        await asyncio.wait((looking,), timeout=max(0.0, self._begun + self.settings.ready_seconds - now))
+        await asyncio.wait((looking,), timeout=max(0.0, self._begun + self.settings.health_check_timeout_seconds - now))
         if looking.done():
             return looking.result()
-        seldom.warning("not ready: the database does not answer in time", seconds=self.settings.ready_seconds)
+        seldom.warning(
+            "not ready: the database does not answer in time", seconds=self.settings.health_check_timeout_seconds
+        )
         return (SILENT,)
 
     def _seen(self, look: asyncio.Task[tuple[ErrorCode, ...]]) -> None:

@@ -118,11 +118,11 @@ def _name_products(schemas: dict[str, Json], settings: Settings) -> None:
 
 
 def _coding(settings: Settings) -> str:
-    if not settings.gzip_bytes:
+    if not settings.gzip_min_bytes:
         return ""
     return (
-        f" An answer of {settings.gzip_bytes} bytes or more comes in gzip where the header Accept-Encoding names it,"
-        " unless it shows a secret."
+        f" An answer of {settings.gzip_min_bytes} bytes or more comes in gzip where the header Accept-Encoding names"
+        " it, unless it shows a secret."
     )
 
 

@@ -204,7 +204,7 @@ async def create(request: Request, event: NewEvent) -> Response:
     **FROM_DEVICES,
 )
 async def deliver(request: Request, settings: Settings) -> Response:
-    report, numbered = Report(settings.ingest_refused), list[EventIdBody]()
+    report, numbered = Report(settings.ingest_max_reported_rejections), list[EventIdBody]()
     unit = request.device and request.device.product
     try:
         for part in _parts(lines(request.body, settings), report, unit, settings):
@@ -256,7 +256,7 @@ def _event(value: Any, settings: Settings) -> OfflineEvent:
     if is_blank(event.user_agent):
         raise Invalid("No valid userAgent: it is empty.")
     now = datetime.now(UTC)
-    if event.utc_date_time > now + timedelta(seconds=settings.clock_skew):
+    if event.utc_date_time > now + timedelta(seconds=settings.max_clock_skew_seconds):
         raise Invalid(TOO_LATE)
     if event.utc_date_time < now - timedelta(days=settings.event_days):
         raise Invalid(TOO_EARLY.format(days=settings.event_days))

@@ -220,7 +220,7 @@ async def delete(request: Request) -> Response:
 async def rotate_secret(request: Request, settings: Settings, vault: Encryption) -> Response:
     async with request.db.transaction() as connection:
         rotated = await subscriptions.rotate(
-            connection, vault, request.customer, request.ids[0], settings.webhook_overlap
+            connection, vault, request.customer, request.ids[0], settings.webhook_secret_overlap_hours
         )
     if rotated is None:
         raise NotFound(NO_WEBHOOK)

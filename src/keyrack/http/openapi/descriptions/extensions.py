@@ -185,7 +185,7 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "countsFrom": ("From when on that counts, in words.", "When they were done."),
         "setting": (
             "The operator's setting that says so; null where it is the customer's own.",
-            "KEYRACK_OPERATION_DAYS",
+            "KEYRACK_OPERATION_RETENTION_DAYS",
         ),
         "oldest": (
             "When the oldest is from; null where there is none, or it is not looked up.",
