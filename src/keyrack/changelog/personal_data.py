@@ -21,7 +21,7 @@ def split_personal_data(resource: str, before: Members | None, after: Members | 
     A side that has none is left out.
 
     >>> before, after = {"emailAddress": "a@example.org", "type": "Normal"}, {"type": "Anonymous"}
-    >>> apart("user", before, after), before
+    >>> split_personal_data("user", before, after), before
     ({'before': {'emailAddress': 'a@example.org'}}, {'type': 'Normal'})
     """
     personal = PERSONAL.get(resource, NONE)

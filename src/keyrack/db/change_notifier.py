@@ -128,7 +128,7 @@ def _merge(told: dict[int, Topics]) -> None:
 def encode_notifications(told: dict[int, Topics]) -> Iterator[str]:
     """What notices say.
 
-    >>> list(payloads({12: frozenset(("users", "cars")), 7: frozenset(("positions",))}))
+    >>> list(encode_notifications({12: frozenset(("users", "cars")), 7: frozenset(("positions",))}))
     ['12ab 7k']
     """
     words = [f"{customer}{''.join(sorted(LETTERS[topic] for topic in topics))}" for customer, topics in told.items()]
@@ -139,7 +139,7 @@ def encode_notifications(told: dict[int, Topics]) -> Iterator[str]:
 def parse_notification(payload: str) -> Iterable[tuple[int, Topics]]:
     """What a notice says; what a newer version says beside it is passed over.
 
-    >>> [(customer, sorted(topics)) for customer, topics in heard("12ab 7k? nonsense")]
+    >>> [(customer, sorted(topics)) for customer, topics in parse_notification("12ab 7k? nonsense")]
     [(12, ['cars', 'users']), (7, ['positions'])]
     """
     for word in payload.split():

@@ -73,8 +73,9 @@ def hosts_of(dsn: str) -> tuple[Host, ...]:
     found: list[Host] = []
     for place, name in enumerate(name for name in names if name):
         given = ports[place] if len(ports) > 1 and place < len(ports) else ports[0]
-        host, colon, port = name.rpartition(":") if not name.startswith("/") and name[-1] != "]" else (name, "", "")
-        found.append(Host((host if colon else name).strip("[]"), int(port or given or PORT)))
+        has_port = ":" in name and not name.startswith("/") and name[-1] != "]"
+        host, port = name.rsplit(":", 1) if has_port else (name, "")
+        found.append(Host(host.strip("[]"), int(port or given or PORT)))
     return tuple(found)
 
 

@@ -36,7 +36,7 @@ class ReadYourWrites:
     """How far a replica has to be for each customer: `most` of them are remembered, and for all others it is the
     greatest that was forgotten. As long as it is not known how far, the customer's floor is open.
 
-    >>> floors = Floors(1)
+    >>> floors = ReadYourWrites(1)
     >>> floors.of(7)
     0
     >>> floors.rise(7, 500); floors.rise(8, 600); floors.of(7), floors.of(8), floors.of(9)
