@@ -56,7 +56,7 @@ async def checked_item(
     """The item for a row, with the path's ids, and its body where it has one.
 
     Raises refusals that say nothing about the item itself: `NotPermitted`, which is so for all of a kind, and others
-    (`own`).
+    (`batch_database`).
     """
     endpoint.permit(request.caller, request.customer)
     names = dict(zip(endpoint.parameters, ids, strict=True))

@@ -30,7 +30,7 @@ class Request:
 
     db: Database
     batches: GroupCommitter
-    announce: Callable[[LiteralString], None]  # one of `notices`, given when the request is done
+    announce: Callable[[LiteralString], None]  # one of `worker_wakeup`, given when the request is done
     id: str
     method: str
     path: str  # below the base, as it was sent

@@ -1,8 +1,8 @@
 """In charge of applying operations: read what they stand on, decide each in order, write all that came of them.
 
-Whoever calls holds the customers (see `holds`), so that nobody else changes their assignments or the ground below
-them; then a transaction of many operations is a handful of statements. Result, outcome, deliveries and the customer's
-applied numbers are written together: a crash leaves all or none.
+Whoever calls holds the customers (see `customer_lock`), so that nobody else changes their assignments or the ground
+below them; then a transaction of many operations is a handful of statements. Result, outcome, deliveries and the
+customer's applied numbers are written together: a crash leaves all or none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""In charge of asking for asynchronous work on assignments; a worker's `rounds` do it.
+"""In charge of asking for asynchronous work on assignments; a worker's `scheduler` does it.
 
 An operation is one row, written in the request's own transaction: what was answered with 204 is in the database, and
 what failed left nothing. Asking locks nothing that a worker holds. The order of a customer's work is that of `seq`: who

@@ -1,6 +1,7 @@
 """In charge of what is recorded: that each table is, or stands here with its reason, and that nothing was switched off.
 
-The triggers themselves are made by migrations (`database/migrations/recorded`); who acts is told by `database/acting`.
+The triggers themselves are made by migrations (`db.migrations.frozen.audit_triggers_v1`); who acts is told by
+`db.audit_context`.
 """
 
 from __future__ import annotations

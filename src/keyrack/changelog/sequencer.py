@@ -4,8 +4,8 @@ The order is that of the inbox's sequence, drawn while the changed row is locked
 Nothing is numbered beyond the fence, so nothing ever comes before what has a number. Any number of workers try; one of
 them numbers at a time, and what it does is one transaction.
 
-It is woken by the notices of `database/telling` (channel `keyrack_live`), which every process gives after the commit of
-what it has changed; no trigger gives one. What nobody tells of, it finds within `KEYRACK_SEQUENCER_POLL_SECONDS`. It
+It is woken by the notices of `db.change_notifier` (channel `keyrack_live`), which every process gives after the commit
+of what it has changed; no trigger gives one. What nobody tells of, it finds within `KEYRACK_SEQUENCER_POLL_SECONDS`. It
 tells that there are new numbers by the topic `changes` of the same notices (`NUMBERED`).
 """
 

@@ -45,7 +45,7 @@ select up_to, newest, given_up, receipt, epoch = (
     select max(epoch) from box_epoch where customer_id = $1 and product_id = $2) as is_present
 from box_epoch where customer_id = $1 and product_id = $2 and epoch = $3 for update
 """
-# An entry that is there already stays, and another one with its number is a fork; but not its twin (`chain`), which
+# An entry that is there already stays, and another one with its number is a fork; but not its twin (`log_chain`), which
 # differs in the last 32 bytes alone
 INSERT: LiteralString = """
 with came as (

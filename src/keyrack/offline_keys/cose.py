@@ -30,7 +30,7 @@ class MessageRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A message that was read. Its claims stand by their names, as `members` has them."""
+    """A message that was read. Its claims stand by their names, as `message_fields` has them."""
 
     message: Message
     kid: bytes  # 8 bytes

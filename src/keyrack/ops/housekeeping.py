@@ -1,8 +1,8 @@
 """In charge of housekeeping: the table of its steps, each done by one worker at a time, alone and within its time.
 
 A step that fails or takes too long keeps no other from its turn. What came of it stands in the table `housekeeping`.
-To add one: a function `async def step(db, settings) -> None` in the room that knows its rows, which works in pieces
-(`database.pieces.repeat`) and may be cancelled between any two of them; and a row here.
+To add one: a function `async def step(db, settings) -> None` in the package that knows its rows, which works in pieces
+(`db.row_batches.run_in_batches`) and may be cancelled between any two of them; and a row here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """In charge of samples that are ahead: later than all that the unit in a car has told, as nearly all of them are.
 
-The database takes them in one statement. It decides as `known` does, which takes all others: what is late, the first
-that a unit tells, and cars with several samples in a batch.
+The database takes them in one statement. It decides as `car_state` does, which takes all others: what is late, the
+first that a unit tells, and cars with several samples in a batch.
 """
 
 from __future__ import annotations

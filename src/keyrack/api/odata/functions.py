@@ -1,6 +1,6 @@
 """In charge of functions and arithmetic: which types they take, and their SQL (OData 4.01 Part 2, 5.1.1.1 to 5.1.1.11).
 
-A function or an operator of null is null; everything else about null is said in `conditions`.
+A function or an operator of null is null; everything else about null is said in `comparisons`.
 """
 
 from __future__ import annotations

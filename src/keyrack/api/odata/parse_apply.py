@@ -1,7 +1,7 @@
 """In charge of the text of `$apply`: transformations joined by `/`, each with its parameters.
 
 Source: OData Extension for Data Aggregation 4.0, section 3, and its ABNF. Its keywords are in lower case. What can
-only be answered 501 is read by `unsupported`.
+only be answered 501 is read by `parse_unsupported`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""In charge of operators: a Pratt parser from text to the nodes of `tree`.
+"""In charge of operators: a Pratt parser from text to the nodes of `ast`.
 
 It holds the nesting itself, so that nothing here or later recurses deeper than the limit.
 Source: OData 4.01 Part 2, section 5.1.1, with the precedence of 5.1.1.17, and OData ABNF, section 4.

@@ -1,4 +1,4 @@
-"""In charge of the text of every query option; `parse` is the door.
+"""In charge of the text of every query option; `parse` is the entry.
 
 Source: OData 4.01 Part 2, section 5.1, and OData ABNF, section 2.
 """

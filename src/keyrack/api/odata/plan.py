@@ -49,7 +49,8 @@ class PlanColumn(NamedTuple):
 
 class LiteralOrigin:
     """A literal of the request's `$filter`, and what becomes of it. Where its value is neither looked at nor converted
-    twice, and is one parameter of the statement, another value of its type makes the same statement (`shapes`)."""
+    twice, and is one parameter of the statement, another value of its type makes the same statement
+    (`filter_cache`)."""
 
     __slots__ = ("at", "fixed", "number", "type", "written")
 

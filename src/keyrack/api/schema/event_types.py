@@ -1,8 +1,8 @@
 """In charge of kinds: what can happen to a customer's things, as the log of changes and webhooks name it.
 
-The triggers that record write these words (`database/migrations/recorded`); a test compares. Each begins with a word of
-the domain, mostly the resource that it is about. A wildcard takes all of one word, or of one resource, those of later
-releases too.
+The triggers that record write these words (`db.migrations.frozen.audit_triggers_v1`); a test compares. Each begins with
+a word of the domain, mostly the resource that it is about. A wildcard takes all of one word, or of one resource, those
+of later releases too.
 """
 
 from __future__ import annotations

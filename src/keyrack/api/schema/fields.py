@@ -1,4 +1,4 @@
-"""In charge of what a field, a complex member, a relation and a resource are; the tables stand in `resources`.
+"""In charge of what a field, a complex member, a relation and a resource are; the tables stand in `fleet.schema`.
 
 SQL here is a template: `{t}` is the alias of the row that owns the field, `{p}` that of the parent row of a relation.
 Parameter `$1` is always the tenant: the customer, or the manager where a resource belongs to managers.
@@ -172,7 +172,7 @@ def utc(sql: LiteralString) -> LiteralString:
     return "(replace(timezone('UTC', " + sql + ")::text, ' ', 'T') || 'Z')"
 
 
-# The names of fields are constants of `resources`; `name` is looked up there, so no text of a client comes here.
+# The names of fields are constants of the schemas; `name` is looked up there, so no text of a client comes here.
 def quote_identifier(name: str, suffix: LiteralString = "") -> LiteralString:
     """A field's name as an SQL identifier, perhaps with something behind it."""
     return '"' + _constant(name) + suffix + '"'

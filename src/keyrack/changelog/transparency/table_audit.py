@@ -153,7 +153,7 @@ class _Resource:
 async def replay(sql: Connection, customer: int, told: Callable[[int], None]) -> AuditResult:
     """Compare a customer's rows with what the log says last of them; customer 0 is the installation.
 
-    In a transaction that shows one moment (`exporting.SNAPSHOT`). `told` hears how many rows were read. Raises
+    In a transaction that shows one moment (`export_reader.SNAPSHOT`). `told` hears how many rows were read. Raises
     `Difference` for the first resource that is another one.
     """
     await sql.execute(UNHURRIED)

@@ -1,8 +1,8 @@
 """In charge of one use of the embedded server: joined, watched over, left again.
 
-Several processes may use one state directory. Whichever finds no server starts a keeper (`embedded.keeper`), which runs
-it until the last of them has ended; the others find it running. Whoever is killed leaves nothing behind but the lock
-that the system takes back.
+Several processes may use one state directory. Whichever finds no server starts a keeper (`db.embedded.supervisor`),
+which runs it until the last of them has ended; the others find it running. Whoever is killed leaves nothing behind but
+the lock that the system takes back.
 """
 
 from __future__ import annotations

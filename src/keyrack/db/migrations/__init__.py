@@ -1,7 +1,7 @@
 """History of the schema: Alembic's revisions as SQL, and the declarations that a revision may contain.
 
-From 0020 on a revision only expands: the release before it goes on working (`effects` says what that means, and a test
-holds it). One that contracts says `unused_since = "0.3.0"`: since that release nobody uses what it takes away.
+From 0020 on a revision only expands: the release before it goes on working (`safety_check` says what that means, and a
+test holds it). One that contracts says `unused_since = "0.3.0"`: since that release nobody uses what it takes away.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""In charge of how Alembic reaches the database: through the connection that `database.migrating` hands it. A revision
+"""In charge of how Alembic reaches the database: through the connection that `db.migration_runner` hands it. A revision
 is a transaction."""
 
 from alembic import context

@@ -100,7 +100,7 @@ class Judge:
                     yield from self._action(table[1], action, added)
         elif index := re.match(r"create (?:unique )?index (concurrently )?.*?\bon (?:only )?([a-z_0-9.]+)", one):
             if not index[1] and index[2] not in made:
-                yield False, "who writes waits until it is made: make it by `concurrent.index`"
+                yield False, "who writes waits until it is made: make it by `concurrent_index.index`"
         elif changed := re.match(rf"(?:update|delete from) {NAME}", one):
             if changed[1] not in made:
                 yield False, _reasons(HOLDING, one)[0]

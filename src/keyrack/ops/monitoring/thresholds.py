@@ -1,5 +1,6 @@
 """In charge of the numbers from which on something is a warning, or critical: those of deploy/prometheus are the same,
-which a test holds. What is judged where it is known (`attendance`, `archiving`, `housekeeping`) has its number there.
+which a test holds. What is judged where it is known (`worker_liveness`, `archive_status`, `housekeeping`) has its
+number there.
 """
 
 from __future__ import annotations

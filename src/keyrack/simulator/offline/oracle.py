@@ -1,7 +1,7 @@
 """In charge of the ledger: who may open which box when, by docs/keys.md; what boxes did; and where that differs.
 
-It is worked out from what the server has accepted (`books`), from what a box can know (`knowledge`) and from the true
-time. Nothing here asks a box or the server.
+It is worked out from what the server has accepted (`expected_state`), from what a box can know (`box_knowledge`) and
+from the true time. Nothing here asks a box or the server.
 """
 
 from __future__ import annotations
