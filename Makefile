@@ -194,12 +194,13 @@ test-moving: install-dev
 bench: install-dev
 	$(BIN)/python -m benchmarks $(BENCH)
 
-## docs: make docs/endpoints.md, docs/errors.md, docs/metrics.md and docs/settings.md from their tables
+## docs: write docs/endpoints.md, errors.md, metrics.md, settings.md and the packages of architecture.md from their tables
 docs: install
 	$(BIN)/keyrack endpoints --markdown > docs/endpoints.md
 	$(BIN)/keyrack errors --markdown > docs/errors.md
 	$(BIN)/keyrack metrics --markdown > docs/metrics.md
 	$(BIN)/keyrack settings --markdown > docs/settings.md
+	$(BIN)/python docs/package_table.py
 
 ## golden: write the golden files anew; explain each difference in the commit
 golden: install-dev
