@@ -13,7 +13,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from keyrack.core.settings import Settings
+from keyrack.api.endpoint import Endpoints
+from keyrack.console.lists import cars as list_of_cars
+from keyrack.console.lists.definition import ListColumn
+from keyrack.core.settings import Settings, live_updates
+from keyrack.fleet import schema
+from keyrack.fleet.endpoints import cars
 from tests.docs.code_blocks import OWN, PREAMBLE, ROOT, SHELL, SHOWN, WALKS, Block, block, blocks, documents
 
 ALL = [one for document in documents() for one in blocks(document)]
@@ -141,3 +146,17 @@ def test_the_units_are_installed(tmp_path: Path) -> None:
     for secret in ("master-key", "database-url"):
         assert (tmp_path / "etc/keyrack" / secret).stat().st_mode & 0o777 == 0o600
     assert Settings(master_key=(tmp_path / "etc/keyrack/master-key").read_text().strip()).master_key  # type: ignore[arg-type]
+
+
+def test_the_examples_that_contributing_shows_fit_their_modules() -> None:
+    """CONTRIBUTING.md: `read`, `write` and `operations` agree, and `column` and `setting` are ones."""
+    endpoints = Endpoints("Cars", "cars")
+    names = {**vars(cars), "GROUP": schema.GROUP, "endpoints": endpoints}
+    for name in ("read", "write", "operations"):
+        exec(block("CONTRIBUTING.md", name).text, names)  # noqa: S102
+    assert {f"{row.method} {row.path}" for row in endpoints.rows} == names["OWN"].keys()
+    column = eval(block("CONTRIBUTING.md", "column").text, vars(list_of_cars))  # noqa: S307
+    assert isinstance(column, ListColumn) and column.value({"hasUnit": True}) in column.words
+    setting = dict(vars(live_updates))
+    exec(block("CONTRIBUTING.md", "setting").text, setting)  # noqa: S102
+    assert setting["live_retry_delay_seconds"].description
