@@ -11,7 +11,9 @@ const nothing = { type: "FeatureCollection", features: [] };
 
 /**
  * Draws the map into its frame. bounds: [west, south, east, north], or null for the world; theme(map, colours) is called whenever
- * colours are to be set. The frame has the events "showall", and "places" when more places have names. Resolves to the map and MapLibre, or to null where there can be none: the frame says why.
+ * colours are to be set. The frame has the events "showall", and "places" when more places have names. Its attribute
+ * data-idle is present while the map does not move and everything requested is drawn. Resolves to the map and MapLibre, or to null
+ * where there can be none: the frame says why.
  */
 export async function drawMap(frame, bounds, theme) {
   let map, gl, topojson;
@@ -29,6 +31,9 @@ export async function drawMap(frame, bounds, theme) {
   map.keyboard.disableRotation();
   map.on("webglcontextlost", () => say(frame, frame.dataset.lost));
   map.on("webglcontextrestored", () => say(frame, ""));
+  map.on("movestart", () => frame.removeAttribute("data-idle"));
+  map.on("dataloading", () => frame.removeAttribute("data-idle"));
+  map.on("idle", () => frame.toggleAttribute("data-idle", true));
   map.addControl(new gl.ScaleControl({ maxWidth: 90 }), "bottom-right");
   await new Promise((done) => map.once("style.load", done));
   onTheme((colours) => {
