@@ -26,6 +26,7 @@ from keyrack.db.connection import Connection
 from keyrack.db.embedded.server import EmbeddedServer
 from keyrack.db.group_commit import GroupCommitter
 from keyrack.db.transaction_database import InTransaction
+from tests.support.log_lines import log_events, log_lines
 from tests.support.people import Person, Town, refused, web
 from tests.support.servers import DEADLINE, Process, Sql, eventually, reachable_directory
 
@@ -63,7 +64,7 @@ class House:
 
     def lines(self, event: str) -> list[Any]:
         """What the log has said about it."""
-        return [line for line in map(json.loads, self.errors.read_text().splitlines()) if event in line["event"]]
+        return [line for line in log_events(self.errors) if event in line["event"]]
 
 
 @pytest.fixture(scope="module")
@@ -150,13 +151,13 @@ def test_a_worker_goes_on_when_the_disk_has_room_again(house: House) -> None:
     worker = start("work", dsn=house.dsn, errors=house.disk.parent / "worker")
     said = house.disk.parent / "worker"
     try:
-        eventually(lambda: said.exists() and "work interrupted" in said.read_text(), "the worker's trouble")
+        eventually(lambda: "work interrupted" in "".join(log_lines(said)), "the worker's trouble")
         assert [tuple(row) for row in house.sql.rows(operations, alice.customer)] == [("Pending", 0)]
         house.free()
         eventually(lambda: house.sql.rows(operations, alice.customer)[0]["state"] == "Succeeded", "the operation")
         assert house.sql.rows(operations, alice.customer)[0]["attempts"] == 0
         assert len(alice.get(f"/cars/{car}/assignments").json()) == 1
-        lines = [json.loads(line) for line in said.read_text().splitlines()]
+        lines = log_events(said)
         assert len([line for line in lines if "work interrupted" in line["event"]]) == 1
         assert not [line for line in lines if "exception" in line]
     finally:

@@ -16,6 +16,7 @@ import pytest
 
 from keyrack.db import schema_version
 from tests.core.tracing.collector import Collector
+from tests.support.log_lines import log_events
 from tests.support.people import Person, Town
 from tests.support.servers import Process, Sql, eventually, fresh_database
 
@@ -33,7 +34,7 @@ class House:
 
     def lines(self, event: str) -> list[dict[str, Any]]:
         """The lines of the log about this."""
-        return [line for line in map(json.loads, self.log.read_text().splitlines()) if line["event"] == event]
+        return log_events(self.log, event)
 
 
 @contextlib.contextmanager

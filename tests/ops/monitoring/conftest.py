@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.ops.monitoring.scrape import Port, Scrape, shown
+from tests.support.log_lines import log_events
 from tests.support.people import Person, Town, web
 from tests.support.servers import Process, Sql, eventually, migrated_database
 
@@ -33,8 +34,7 @@ class Family:
 
     def lines(self, event: str) -> list[Any]:
         """The lines of the log about this."""
-        whole = self.log.read_text().splitlines()
-        return [line for line in map(json.loads, whole) if line["event"] == event]
+        return log_events(self.log, event)
 
 
 @pytest.fixture(scope="module")

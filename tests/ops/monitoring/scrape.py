@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.support.log_lines import log_events
 from tests.support.people import web
 from tests.support.servers import DEADLINE, eventually
 
@@ -63,8 +63,7 @@ def shown(log: Path) -> Port:
     """The port of a process that writes this log."""
 
     def address() -> str | None:
-        lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
-        return next((line["address"] for line in lines if line["event"] == "metrics are shown"), None)
+        return next((line["address"] for line in log_events(log, "metrics are shown")), None)
 
     return Port(int(eventually(address, "the port of the metrics").rpartition(":")[2]))
 

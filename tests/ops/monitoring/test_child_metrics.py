@@ -20,6 +20,7 @@ from keyrack.core.metrics.reference import metrics_json
 from tests.ops.monitoring.conftest import Family
 from tests.ops.monitoring.scrape import parsed, ran
 from tests.server.test_supervisor import serving
+from tests.support.log_lines import log_lines
 from tests.support.people import NO_TLS, Person, web
 from tests.support.servers import eventually
 
@@ -233,7 +234,7 @@ def guesses(family: Family) -> list[str]:
         return [one["address"] for one in family.lines("log-in refused") if one["address"] != "127.0.0.1"]
 
     eventually(lambda: sorted(addresses()) == sorted(shown), "the lines")
-    return family.log.read_text().splitlines()
+    return log_lines(family.log)
 
 
 def test_a_failed_log_in_is_told_with_its_address(family: Family, guesses: list[str]) -> None:
