@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -88,9 +89,14 @@ where not exists (select from box_key b where b.customer_id = k.customer_id and 
 
 def fill(person: Person, box: Firmware, generation: int, first: int) -> None:
     """Take all places of a list from one on, without a word in the log of changes."""
-    person.sql.execute("set session_replication_role to replica")
-    person.sql.execute(FILL, person.customer, box.product, generation, first)
-    person.sql.execute("reset session_replication_role")
+
+    async def without_triggers(raw: Any) -> None:
+        # The setting ends with the transaction, also if the statement fails: other tests share the session
+        async with raw.transaction():
+            await raw.execute("set local session_replication_role to replica")
+            await raw.execute(FILL, person.customer, box.product, generation, first)
+
+    person.sql.run(without_triggers(person.sql.raw))
 
 
 def test_a_list_that_is_full(alice: Person) -> None:
