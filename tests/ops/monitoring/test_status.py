@@ -222,7 +222,9 @@ def test_it_fits_a_terminal_with_colours_and_without(
     assert bool(ESCAPE.search(text)) == coloured
     plain = ESCAPE.sub("", text).splitlines()
     assert plain[0].startswith("CRITICAL: Assignments have waited for 1 min ")
-    assert max(map(len, plain)) <= columns
+    # The first line is not wrapped: monitoring programs show it alone. It counts the other findings, so its length
+    # depends on the load of the machine
+    assert max(map(len, plain[1:])) <= columns
 
 
 def certificate(directory: Path) -> ssl.SSLContext:
