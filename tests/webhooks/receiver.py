@@ -30,6 +30,14 @@ class Received:
 Reply = tuple[int, bytes, dict[str, str]] | None
 
 
+def without_repetitions(requests: list[Received]) -> list[Received]:
+    """The first request of each message: delivery is at least once, and a repetition has the same `webhook-id`."""
+    first: dict[str, Received] = {}
+    for request in requests:
+        first.setdefault(request.headers["webhook-id"], request)
+    return list(first.values())
+
+
 class Receiver:
     """`answer` decides about each request, after it was kept in `got`."""
 
@@ -77,6 +85,10 @@ class Receiver:
     def of(self, path: str) -> list[Received]:
         """What came to this path."""
         return [request for request in list(self.got) if request.path == path]
+
+    def messages(self) -> list[Received]:
+        """The requests without repetitions."""
+        return without_repetitions(list(self.got))
 
     def __enter__(self) -> Receiver:
         return self

@@ -24,7 +24,7 @@ from tests.cli.test_operator_commands import Operator
 from tests.support.people import Person, Town, done, refused
 from tests.support.servers import Sql, eventually
 from tests.webhooks.delivery_database import Office
-from tests.webhooks.receiver import Received, Receiver
+from tests.webhooks.receiver import Received, Receiver, without_repetitions
 
 LONG_AGO = {"from": "2020-01-01T00:00:00Z"}
 
@@ -52,7 +52,10 @@ class Hook:
         """Kind and id of what has come, once everything that has happened is numbered and sent."""
         settled(self.person)
         eventually(self.is_done, "everything sent")
-        return [(one.payload["type"], one.payload["data"]["resourceId"]) for one in self.got()]
+        return [(one.payload["type"], one.payload["data"]["resourceId"]) for one in self.messages()]
+
+    def messages(self) -> list[Received]:
+        return without_repetitions(self.got())
 
     def row(self) -> dict[str, Any]:
         return self.person.get(self.at).json()
@@ -117,7 +120,7 @@ def test_each_family_comes_once_in_the_order_of_each_resource(carol: Person, rec
     done(carol.delete(f"/cars/{car}"))
 
     told = hook.told()
-    assert len(told) == len({one.headers["webhook-id"] for one in hook.got()}), "each once"
+    assert len(told) == len({one.payload["data"]["id"] for one in hook.got()}), "one message for each change"
     of = {id: [kind for kind, other in told if other == id] for _, id in told}
     assert [kind for kind in of[str(car)] if kind.startswith("car.")] == [
         "car.created", "car.updated", "car.updated", "car.deleted",
@@ -165,8 +168,8 @@ def test_a_wildcard_takes_a_resource_and_a_kind_no_more_than_itself(carol: Perso
     assert products.told() == [(kind, str(box)) for kind in ("product.created", "box.installed", "box.uninstalled")]
     assert boxes.told() == [(kind, str(box)) for kind in ("box.installed", "box.uninstalled")]
     assert taken.told() == [("box.uninstalled", str(box))]
-    eventually(lambda: len(told.got()) >= 2, "both outcomes")
-    assert [one.payload["type"] for one in told.got()] == ["assignment.created", "assignment.deleted"]
+    eventually(lambda: len(told.messages()) >= 2, "both outcomes")
+    assert [one.payload["type"] for one in told.messages()] == ["assignment.created", "assignment.deleted"]
     assert all("operationId" in one.payload for one in told.got())
 
 
@@ -206,7 +209,7 @@ def test_what_fails_keeps_the_order_of_its_resource_and_holds_up_no_other(carol:
         renamed(carol, car, "Two", "Three")
     hook.told()
     receiver.answer = lambda _: (200, b"", {})
-    assert len(failed) == 3 and len(hook.got()) == 9
+    assert len(failed) == 3 and len(hook.messages()) == 6
     for car in cars:
         seen = [one for one in hook.got() if one.payload["data"]["resourceId"] == str(car)]
         numbers = [one.payload["data"]["id"] for one in seen]
@@ -223,19 +226,21 @@ def test_changes_are_sent_again_one_by_one_and_by_their_time(carol: Person, rece
     hook = Hook(carol, receiver, "replayed", "car.*", "assignment.created")
     before = carol.post(f"{hook.at}/replay", LONG_AGO | {"undelivered": True}).json()
     assert before == {"count": 3, "next": None}, "also what was never written for it"
-    eventually(lambda: len(hook.got()) == 3, "what was before")
-    types = [one.payload["type"] for one in hook.got()]
+    eventually(lambda: len(hook.messages()) == 3, "what was before")
+    types = [one.payload["type"] for one in hook.messages()]
     assert sorted(types) == ["assignment.created", "car.created", "car.updated"]
     assert [name for name in types if name.startswith("car.")] == ["car.created", "car.updated"]
     eventually(hook.is_done, "its record")
     assert carol.post(f"{hook.at}/replay", LONG_AGO | {"undelivered": True}).json()["count"] == 0
     row = next(row for row in hook.deliveries() if row["type"] == "car.created")
     done(carol.post(f"{hook.at}/deliveries/{row['id']}/replay"))
-    eventually(lambda: len(hook.got()) == 4, "it again")
-    ids = [one.headers["webhook-id"] for one in hook.got() if one.payload["type"] == "car.created"]
-    assert ids == [row["messageId"]] * 2
+    created = eventually(
+        lambda: (found := [one for one in hook.got() if one.payload["type"] == "car.created"])[1:] and found, "it again"
+    )
+    assert {one.headers["webhook-id"] for one in created} == {row["messageId"]}
+    before_all = len(hook.got())
     assert carol.post(f"{hook.at}/replay", LONG_AGO).json()["count"] == 3
-    eventually(lambda: len(hook.got()) == 7, "all again")
+    eventually(lambda: len(without_repetitions(hook.got()[before_all:])) == 3, "all again")
     assert len(hook.deliveries()) == 3
     later = carol.get("/changes?$orderby=id desc&$top=1").json()[0]["recordedTime"]
     assert carol.post(f"{hook.at}/replay", {"from": later, "to": "2099-01-01T00:00:00Z"}).json()["count"] == 0
@@ -373,9 +378,10 @@ def test_a_checkpoint_is_told_once_and_in_order_to_those_who_take_it(
     carol.sql.execute("notify keyrack_deliver")
     for one in (hook, every):
         eventually(one.is_done, "both")
-        assert [told.payload["data"] for told in one.got()] == [{"size": 7}, {"size": 9}]
+        assert [told.payload["data"] for told in one.messages()] == [{"size": 7}, {"size": 9}]
         assert list(one.got()[0].payload) == ["type", "timestamp", "customerId", "data"]
-    assert [told.headers["webhook-id"] for told in hook.got()] == [told.headers["webhook-id"] for told in every.got()]
+    sent = [[told.headers["webhook-id"] for told in one.messages()] for one in (hook, every)]
+    assert sent[0] == sent[1]
     assert [row["changeId"] for row in hook.deliveries()] == [None, None]
     assert cars.got() == theirs.got() == []
     done(bob.delete(theirs.at))

@@ -140,7 +140,7 @@ def test_off_nothing_is_loaded_kept_or_sent(alice: Person) -> None:
     with Receiver() as receiver:
         hook = alice.put("/webhooks", {"url": receiver.url}).json()["id"]
         answer = alice.put("/assignments", body, headers={"traceparent": parent})
-        (got,) = eventually(lambda: list(receiver.got), "the webhook")
+        got = eventually(lambda: list(receiver.got), "the webhook")[0]
         assert alice.delete(f"/webhooks/{hook}").status_code == 204
     assert answer.headers["x-request-id"] == trace
     assert "traceparent" not in got.headers

@@ -21,7 +21,7 @@ from keyrack.core.settings import Settings
 from keyrack.webhooks.endpoints.webhooks import DISABLED, NO_DELIVERY, NO_WEBHOOK
 from keyrack.webhooks.outcome_payload import OutcomePayload
 from tests.support.people import Person, Town, done, refused, web
-from tests.support.servers import RunningServer, eventually
+from tests.support.servers import DEADLINE, RunningServer, eventually
 from tests.webhooks.receiver import Received, Receiver
 
 START = "2026-01-01T08:00:00Z"
@@ -267,7 +267,7 @@ def test_the_log_tells_what_happened(alice: Person, receiver: Receiver) -> None:
             return 200, b"", {}
         failure = next(answers, None)
         if failure is None:
-            seen.wait(10)
+            seen.wait(DEADLINE)
         return failure or (200, b"fine", {})
 
     receiver.answer = answer
