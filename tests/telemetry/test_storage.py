@@ -288,16 +288,18 @@ def test_one_callers_fault_is_not_the_others(own: Any) -> None:
 
 def test_a_caller_who_leaves_takes_nothing_from_the_others(own: Any) -> None:
     async def work(database: Database) -> None:
-        batches = GroupCommitter(database)
+        batches, begun, go_on = GroupCommitter(database), asyncio.Event(), asyncio.Event()
 
         async def slow(db: Database, customer: int, items: list[list[int]]) -> list[int]:
-            await db.execute("select pg_sleep(0.1)")
+            begun.set()
+            await go_on.wait()
             return [item for (item,) in items]
 
         tasks = [asyncio.create_task(batches.put(slow, 1, [item])) for item in range(4)]
-        await asyncio.sleep(0.02)
+        await begun.wait()
         tasks[0].cancel()
         tasks[2].cancel()
+        go_on.set()
         assert (await tasks[1], await tasks[3]) == (1, 3)
 
     own(work)

@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from keyrack.db.embedded.server import EmbeddedServer
-from tests.support.servers import eventually, reachable_directory
+from tests.support.servers import DEADLINE, eventually, reachable_directory
 
 pytestmark = pytest.mark.cluster
 
@@ -66,7 +66,12 @@ async def _crash_with_people_s_data(dsn: str) -> None:
     sql = await asyncpg.connect(dsn)
     pid = await sql.fetchval("select pg_backend_pid()")
     crashed = asyncio.create_task(sql.execute(f"select pg_sleep(60), '{ALICE}'"))
-    await asyncio.sleep(0.1)
+    other = await asyncpg.connect(dsn)
+    under_way = "select exists (select from pg_stat_activity where pid = $1 and wait_event = 'PgSleep')"
+    async with asyncio.timeout(DEADLINE):
+        while not await other.fetchval(under_way, pid):  # noqa: ASYNC110 - a statement of another process
+            await asyncio.sleep(0.01)
+    other.terminate()
     os.kill(pid, signal.SIGKILL)
     with pytest.raises((asyncpg.PostgresError, OSError)):
         await crashed
