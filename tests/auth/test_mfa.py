@@ -87,13 +87,14 @@ def with_app(browser: Browser) -> str:
     """Set up an app for whoever signs in with this browser: its secret. The code of now is used up."""
     assert browser.sign_in().status_code == 303
     secret = browser.api("POST", "/me/totp").json()["secret"]
-    answer = browser.api("PUT", "/me/totp", {"code": now(secret, -1)})
+    answer = browser.api("PUT", "/me/totp", {"code": now(secret)})
     assert answer.status_code == 204, answer.text
     return secret
 
 
-def now(secret: str, skew: int = 0) -> str:
-    return totp.code(secret, int(time.time()) // 30 + skew)
+def now(secret: str) -> str:
+    """The code of now, which the server takes for 30 seconds at least. An older one could be too old on arrival."""
+    return totp.code(secret, int(time.time()) // 30)
 
 
 def unused(sql: Sql, person: Person) -> None:
