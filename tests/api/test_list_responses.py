@@ -22,7 +22,7 @@ from keyrack.api.response_spool import NO_ROOM, TOO_LONG, Spool
 from keyrack.core.errors import Unavailable
 from keyrack.core.settings import Settings
 from tests.support.people import Person, Town, refused, web
-from tests.support.servers import RunningServer, Sql
+from tests.support.servers import DEADLINE, RunningServer, Sql
 
 NAMES = ["Same", "Same", "same", "Ä", "", "Z\\u", 'q"']
 FIELDS = ["id", "name", "licensePlate", "vin", "brand", "tolower(name)", "assignments/$count", "products/$count"]
@@ -187,7 +187,7 @@ def test_the_head_of_a_long_list(pieces: RunningServer, fleet: Person, order: st
 def test_a_client_of_http_1_0_gets_no_chunks(pieces: RunningServer, fleet: Person) -> None:
     """B2: it would not understand them, so it is told the length."""
     fields = "".join(f"{name}: {value}\r\n" for name, value in fleet.headers.items())
-    with socket.create_connection(("127.0.0.1", pieces.port), timeout=10) as line:
+    with socket.create_connection(("127.0.0.1", pieces.port), timeout=DEADLINE) as line:
         line.sendall(f"GET /v3/cars HTTP/1.0\r\n{fields}\r\n".encode())
         answer = http.client.HTTPResponse(line)
         answer.begin()

@@ -11,7 +11,7 @@ import pytest
 
 from keyrack.api.permissions import Role
 from tests.support.people import NO_TLS, Person, Town, web
-from tests.support.servers import Sql, eventually
+from tests.support.servers import DEADLINE, Sql, eventually
 
 PASSWORD = "a pass phrase of mine"
 
@@ -37,7 +37,7 @@ def code_of(made: dict[str, Any]) -> str:
 def posted(owner: Person, path: str, client: httpx.Client | None = None, **form: str) -> httpx.Response:
     """A form of a page that anybody may see."""
     root = str(owner.client.base_url.join("/")).rstrip("/")
-    with client or httpx.Client(verify=NO_TLS, timeout=30) as browser:
+    with client or httpx.Client(verify=NO_TLS, timeout=DEADLINE) as browser:
         return browser.post(f"{root}/console{path}", data=form, headers={"Origin": root})
 
 

@@ -18,7 +18,7 @@ from keyrack.cli.main import application
 from keyrack.core import secret_hashes
 from tests.support.invalid_timestamps import NO_MOMENTS
 from tests.support.people import Town
-from tests.support.servers import Process, Sql, eventually, reachable_directory
+from tests.support.servers import DEADLINE, Process, Sql, eventually, reachable_directory
 
 ROOT = Path(__file__).parents[2]
 
@@ -408,7 +408,7 @@ def test_a_state_directory_comes_before_the_address_and_is_left_as_it_was(operat
             subprocess.Popen([sys.executable, "-m", "keyrack", "customer", "add", f"C{i}"], env=env, stdout=-1)
             for i in range(3)
         ]
-        assert [process.wait(30) for process in adding] == [0, 0, 0]
+        assert [process.wait(DEADLINE) for process in adding] == [0, 0, 0]
         for process in adding:
             process.communicate()
         assert holder.popen.poll() is None

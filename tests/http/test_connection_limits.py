@@ -18,7 +18,7 @@ from keyrack.core.settings import Settings
 from keyrack.http.connection_limits import ConnectionLimiter
 from tests.http.test_hostile_input import Line, head
 from tests.support.people import Person
-from tests.support.servers import Process, RunningServer
+from tests.support.servers import DEADLINE, Process, RunningServer
 
 SERVE = ("serve", "--port", "0", "--no-worker", "--json")
 
@@ -119,9 +119,9 @@ def test_idle_connections_shut_nobody_out(dsn: str, alice: Person) -> None:
         url = json.loads(process.popen.stdout.readline())["url"]
         with ExitStack() as stack:
             for _ in range(260):
-                stack.enter_context(socket.create_connection(("127.0.0.1", urlsplit(url).port or 0), timeout=10))
+                stack.enter_context(socket.create_connection(("127.0.0.1", urlsplit(url).port or 0), timeout=DEADLINE))
             for _ in range(3):
-                assert httpx.get(f"{url}/cars", headers=alice.headers, timeout=10).status_code == 200
+                assert httpx.get(f"{url}/cars", headers=alice.headers, timeout=DEADLINE).status_code == 200
             assert len(list(Path(f"/proc/{process.popen.pid}/fd").iterdir())) < 190
     finally:
         process.stop()

@@ -18,7 +18,7 @@ from keyrack.core.settings import Settings
 from keyrack.http.routes import ALL
 from tests.http.test_contract import called, over, path_of, query_of
 from tests.support.people import Person, refused
-from tests.support.servers import RunningServer, eventually
+from tests.support.servers import DEADLINE, RunningServer, eventually
 
 JSON = {"Content-Type": "application/json"}
 TOO_LARGE = "The body must be smaller than 1000000 bytes."
@@ -65,7 +65,7 @@ class Line:
     """One connection, without a client library's good manners."""
 
     def __init__(self, server: RunningServer) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+        self._socket = socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE)
         self._file = self._socket.makefile("rb")
 
     def __enter__(self) -> Line:

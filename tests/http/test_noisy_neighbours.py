@@ -14,13 +14,13 @@ from argon2 import PasswordHasher
 from keyrack.core.settings import Settings
 from keyrack.db.fair_semaphore import TOO_LONG, TOO_MANY
 from tests.support.people import PASSWORD, Person, Town, refused, web
-from tests.support.servers import RunningServer, Sql, eventually
+from tests.support.servers import DEADLINE, RunningServer, Sql, eventually
 
 
 def patient(settings: Settings, **few: float) -> Settings:
     """Settings under which a statement waits for a lock as long as a test needs it to."""
     return settings.model_copy(
-        update={"lock_timeout_seconds": 20, "statement_timeout_seconds": 20, "db_queue_timeout_seconds": 20, **few}
+        update={"lock_timeout_seconds": 60, "statement_timeout_seconds": 60, "db_queue_timeout_seconds": 60, **few}
     )
 
 
@@ -170,7 +170,7 @@ class Held:
     def hash(self, hasher: PasswordHasher, password: str) -> str:
         if password == SLOW:
             self.started += 1
-            self._go_on.wait(15)
+            self._go_on.wait(DEADLINE)
         return self._hash(hasher, password)
 
     def let_go(self) -> None:

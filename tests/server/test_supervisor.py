@@ -32,7 +32,7 @@ def serving(pid: int) -> list[int]:
 
 def well(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/health", timeout=10).status_code == 200
+        return httpx.get(f"{url}/health", timeout=DEADLINE).status_code == 200
     except httpx.TransportError:
         return False
 

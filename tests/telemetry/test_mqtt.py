@@ -182,7 +182,7 @@ def test_the_documented_access_list_lets_a_unit_publish_to_its_own_topic_alone(
                     return heard
         return heard
 
-    eventually(lambda: asyncio.run(asyncio.wait_for(_connects(broker), 5)), "the broker with its passwords")
+    eventually(lambda: asyncio.run(asyncio.wait_for(_connects(broker), DEADLINE)), "the broker with its passwords")
     assert asyncio.run(asyncio.wait_for(run(), DEADLINE)) == [f"keyrack/{own}/telemetry", f"keyrack/{other}/telemetry"]
 
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.support.people import PASSWORD, Person, Town, web
-from tests.support.servers import RunningServer, Sql
+from tests.support.servers import DEADLINE, RunningServer, Sql
 
 WRONG = {
     "statusCode": 401,
@@ -22,7 +22,7 @@ WRONG = {
 @pytest.fixture(scope="module")
 def client(server: RunningServer, town: Town) -> Iterator[httpx.Client]:
     """A client that has a key and nothing else."""
-    with httpx.Client(base_url=server.url + "/v3", headers={"vendor-API-Key": town.key()}, timeout=30) as client:
+    with httpx.Client(base_url=server.url + "/v3", headers={"vendor-API-Key": town.key()}, timeout=DEADLINE) as client:
         yield client
 
 

@@ -21,7 +21,7 @@ from tests.auth.test_invitations import PASSWORD, address, code_of, posted, toke
 from tests.cli.test_operator_commands import Operator
 from tests.docs.code_blocks import block
 from tests.support.people import NO_TLS, Person, Town
-from tests.support.servers import RunningServer, Sql, eventually, free_port, migrated_database
+from tests.support.servers import DEADLINE, RunningServer, Sql, eventually, free_port, migrated_database
 from tests.support.tls import certificate
 
 USER, SECRET = "keyrack", "the password of the mailbox"
@@ -90,7 +90,7 @@ def owner(town: Town) -> Iterator[Person]:
 
 
 def ask(server: RunningServer, path: str, **form: str) -> httpx.Response:
-    with httpx.Client(verify=NO_TLS, timeout=30) as browser:
+    with httpx.Client(verify=NO_TLS, timeout=DEADLINE) as browser:
         return browser.post(f"{server.url}/console{path}", data=form, headers={"Origin": server.url})
 
 
@@ -103,7 +103,7 @@ def link_in(text: str) -> str:
 def test_an_invitation_is_mailed_with_a_link_of_its_own(owner: Person, mailing: RunningServer, inbox: Inbox) -> None:
     kim = address(owner, "mailed")
     owner.sql.execute("update manager set language = 'de' where username = $1", owner.username)
-    with httpx.Client(base_url=mailing.url + "/v3", headers=owner.headers, timeout=30) as client:
+    with httpx.Client(base_url=mailing.url + "/v3", headers=owner.headers, timeout=DEADLINE) as client:
         made = client.put("/managers", json={"emailAddress": kim, "role": "Viewer"}).json()
     assert made["mailed"] is True
     (mail,) = eventually(lambda: inbox.to(kim), "the mail")
@@ -146,7 +146,7 @@ def test_what_is_not_taken_is_tried_again_and_what_is_refused_is_not(
 ) -> None:
     later, never = address(owner, "later"), address(owner, "never")
     inbox.answers = ["451 4.3.0 come back later"]
-    with httpx.Client(base_url=mailing.url + "/v3", headers=owner.headers, timeout=30) as client:
+    with httpx.Client(base_url=mailing.url + "/v3", headers=owner.headers, timeout=DEADLINE) as client:
         client.put("/managers", json={"emailAddress": later, "role": "Viewer"})
         waiting = "select last_error from mail where address = $1"
         eventually(lambda: "451" in (sql.value(waiting, later) or ""), "the first try")

@@ -17,9 +17,9 @@ from keyrack.core.api_client.responses import ApiError
 from keyrack.core.api_client.retries import RetryPolicy
 from keyrack.core.api_client.session import Client
 from tests.support.people import Person
-from tests.support.servers import RunningServer, free_port
+from tests.support.servers import DEADLINE, RunningServer, free_port
 
-QUICK = RetryPolicy(attempts=4, first=0.01, longest=0.02, told=2, timeout=5)
+QUICK = RetryPolicy(attempts=4, first=0.01, longest=0.02, told=2, timeout=DEADLINE)
 ANN = Login("ann", "secret")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

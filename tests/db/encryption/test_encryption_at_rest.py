@@ -32,6 +32,7 @@ from keyrack.db.transaction_database import InTransaction
 from tests.db.test_migrations import upgrade
 from tests.support.people import Person, Town, done, web
 from tests.support.servers import (
+    DEADLINE,
     Process,
     RunningServer,
     Sql,
@@ -205,7 +206,7 @@ def keyrack(*arguments: object, fails: bool = False, **env: str) -> str:
 def refused(*arguments: str, **env: str) -> str:
     """What a process says that does not come up, and nothing else."""
     process = Process(*arguments, env=env)
-    said, errors = process.popen.communicate(timeout=30)
+    said, errors = process.popen.communicate(timeout=DEADLINE)
     assert (process.popen.returncode, said, errors.count("\n")) == (1, "", 1), errors
     return errors
 

@@ -13,7 +13,7 @@ import pytest
 
 from keyrack.core.settings import Settings
 from tests.support.people import Person, refused
-from tests.support.servers import RunningServer, eventually
+from tests.support.servers import DEADLINE, RunningServer, eventually
 from tests.telemetry.endpoints.test_ingest import Unit, ago, device_key, unit_of
 
 NDJSON, JSON = "application/x-ndjson", "application/json"
@@ -145,15 +145,15 @@ class Slow:
     def _send(self, url: str, key: str, size: int) -> None:
         def content() -> Iterator[bytes]:
             yield b" " * (size - 1)
-            self._last.wait(15)
+            self._last.wait(DEADLINE)
             yield b"\n"
 
         headers = {"Device-Key": key, "Content-Type": NDJSON}
-        self.status = httpx.post(url, content=content(), headers=headers, timeout=30).status_code
+        self.status = httpx.post(url, content=content(), headers=headers, timeout=DEADLINE).status_code
 
     def end(self) -> int:
         self._last.set()
-        self._thread.join(15)
+        self._thread.join(DEADLINE)
         return self.status
 
 
@@ -163,7 +163,7 @@ def test_the_bytes_under_way_of_a_key_and_of_all_are_bounded(small: str, alice: 
 
     def send(key: str, size: int = 100_000) -> httpx.Response:
         headers = {"Device-Key": key, "Content-Type": NDJSON}
-        return httpx.post(small, content=b" " * size, headers=headers, timeout=30)
+        return httpx.post(small, content=b" " * size, headers=headers, timeout=DEADLINE)
 
     assert send(first, 600_000).status_code == 200
     slow = Slow(small, first, 250_000)
