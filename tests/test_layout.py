@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -168,3 +169,63 @@ def test_a_package_states_its_purpose_in_five_lines() -> None:
         lines = docstring.splitlines()
         assert 4 <= len(lines) <= 5, path
         assert [line.partition(":")[0] for line in lines[2:]] == ["Entry", "Must not"], path
+
+
+TESTS = Path(__file__).parent
+# Why a file of the tests may sleep. A fixed sleep makes a test depend on the speed of the machine: `eventually` waits
+# for a condition, and an `asyncio.Event` for another task
+SLEEPERS = {
+    "abuse/flood.py": "the pace of attacking clients",
+    "abuse/test_full_disk.py": "the pace of writers",
+    "abuse/test_slow_clients.py": "the pace of readings",
+    "abuse/test_webhooks.py": "the pace of requests, and a slow receiver",
+    "assignments/histories.py": "random pauses of clients",
+    "assignments/test_faults.py": "random times of faults, and looks at other processes",
+    "assignments/test_histories.py": "the pace of killings, and looks at other processes",
+    "changelog/feed_readers.py": "the pace of readers",
+    "changelog/outbox.py": "random pauses of writers, and looks at the database",
+    "core/test_background_tasks.py": "a look at the log of another task, and an `end` that is not immediate",
+    "db/embedded/test_concurrent_commands.py": "random times of kills",
+    "db/embedded/test_log.py": "a look at the statement of another process",
+    "db/embedded/test_postgres.py": "looks at other processes, and time in which nothing may happen",
+    "fleet/endpoints/test_concurrent_writes.py": "a client obeys `Retry-After`",
+    "http/test_load_shedding.py": "a loop that counts ticks",
+    "http/test_slow_clients.py": "a client that reads slowly",
+    "ops/test_housekeeping.py": "a step that takes some time beside others",
+    "recordings/installation.py": "looks at the database until a value is there",
+    "recordings/session.py": "looks at the receiver until a condition holds",
+    "telemetry/endpoints/test_events.py": "the pace of a reader",
+    "webhooks/delivery_database.py": "looks at the database until a value is there",
+    "webhooks/test_delivery.py": "receivers that do not answer",
+}
+
+
+def sleeps(path: Path) -> bool:
+    """Whether the file sleeps, or waits in a browser, for a fixed time. `sleep(0)` only lets other tasks run."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            seconds = node.args[0]
+            is_zero = isinstance(seconds, ast.Constant) and seconds.value == 0
+            of = node.func.value
+            is_sleep = node.func.attr == "sleep" and isinstance(of, ast.Name) and of.id in ("asyncio", "time")
+            if (is_sleep and not is_zero) or node.func.attr == "wait_for_timeout":
+                return True
+    return False
+
+
+def test_tests_wait_for_conditions_and_not_for_a_time() -> None:
+    files = {path.relative_to(TESTS).as_posix(): path for path in sorted(TESTS.rglob("*.py"))}
+    found = {name for name, path in files.items() if not name.startswith("support/") and sleeps(path)}
+    assert found == set(SLEEPERS), "wait for the condition, or give the reason in SLEEPERS; remove entries without use"
+
+
+def test_tests_read_complete_lines_of_logs() -> None:
+    """A process may be in the middle of a line: `tests.support.log_lines` ignores it."""
+    pattern = re.compile(r"json\.loads\b.*\b\w*(?:log|errors|said)\.read_text\(\)\.splitlines\(\)")
+    offenders = [
+        f"{path.relative_to(TESTS)}:{number}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert not offenders, "use log_events: " + ", ".join(offenders)

@@ -11,6 +11,7 @@ import pytest
 from keyrack.db.embedded.server import EmbeddedServer
 from keyrack.db.throttled_log import AWAY
 from tests.ops.monitoring.scrape import shown
+from tests.support.log_lines import log_events
 from tests.support.people import web
 from tests.support.servers import Process, eventually, reachable_directory
 
@@ -54,7 +55,7 @@ def test_a_database_that_goes_away_is_one_line_in_the_log(database: EmbeddedServ
         assert port.scrape().of("keyrack_operations_pending") == [0]
     finally:
         status = process.stop()
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    lines = log_events(log)
     assert status == 0 and not [line for line in lines if "exception" in line]
     about = [line["event"] for line in lines]
     started = {
