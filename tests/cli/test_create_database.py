@@ -14,6 +14,8 @@ from tests.cli.test_startup_errors import line, refused
 from tests.support.servers import Process, reachable_directory
 from tests.support.terminal import typed
 
+pytestmark = pytest.mark.cluster
+
 # What every test of this project has in its environment: the master key of databases elsewhere
 ALONE = {"KEYRACK_MASTER_KEY": ""}
 ADDRESS = "postgresql://keyrack@10.0.0.11/keyrack"

@@ -391,6 +391,7 @@ def state() -> Iterator[Path]:
         yield directory / "state"
 
 
+@pytest.mark.cluster
 @pytest.mark.skipif("KEYRACK_TEST_DATABASE_URL" in os.environ, reason="is about the embedded server")
 def test_a_state_directory_comes_before_the_address_and_is_left_as_it_was(operator: Operator, state: Path) -> None:
     operator.json("migrate", "--state", state)

@@ -19,6 +19,8 @@ from keyrack.cli.main import application
 from keyrack.db import schema_version
 from tests.support.servers import Sql, fresh_database, reachable_directory
 
+pytestmark = pytest.mark.cluster
+
 COMMANDS = ["migrate", "customer list"]
 
 

@@ -27,6 +27,8 @@ from tests.support.servers import DEADLINE, RunningServer, eventually
 from tests.webhooks.delivery_database import Office
 from tests.webhooks.receiver import Receiver
 
+pytestmark = pytest.mark.cluster
+
 
 def alerts(logs: list[Any]) -> list[tuple[str, str]]:
     return [(line["loop"], repr(line["error"])) for line in logs if line.get("alert") and "loop" in line]

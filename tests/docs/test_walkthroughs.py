@@ -17,6 +17,8 @@ from tests.docs.walkthrough import Printed, agrees, check, environment, installe
 from tests.support.people import web
 from tests.support.servers import Process, free_port, reachable_directory
 
+pytestmark = pytest.mark.cluster
+
 # Those with commands for a shell; odata.md and errors.md are requests as they go over the wire
 SHELL_WALKS = [document for document in WALKS if document not in ("docs/errors.md", "docs/odata.md")]
 REQUEST = re.compile(r"^(GET) (\S+?)(?:\?(.*))?$")

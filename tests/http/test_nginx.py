@@ -53,7 +53,7 @@ http {{
 """
 SECURE = "max-age=31536000"
 
-pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
+pytestmark = [pytest.mark.cluster, pytest.mark.skipif(NGINX is None, reason="nginx is not installed")]
 
 
 def certificate(directory: Path) -> None:

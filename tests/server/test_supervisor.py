@@ -14,6 +14,8 @@ import pytest
 from tests.support.people import Town
 from tests.support.servers import DEADLINE, Process, Sql, eventually, free_port
 
+pytestmark = pytest.mark.cluster
+
 
 def children(pid: int) -> dict[int, str]:
     """The child processes of a process: pid -> command line."""

@@ -25,6 +25,8 @@ from tests.support.people import Town
 from tests.support.servers import DEADLINE, Process, Sql, eventually, free_port, fresh_database
 from tests.support.systemd import FIRST, HANDING_OVER, Load, Systemd, activated
 
+pytestmark = pytest.mark.cluster
+
 ROOT = Path(__file__).parents[2]
 UNITS = sorted((ROOT / "deploy/systemd").glob("keyrack*.*"))
 SERVICES = [unit for unit in UNITS if unit.suffix == ".service"]

@@ -28,6 +28,8 @@ from tests.support.people import Person, Town
 from tests.support.servers import RunningServer, eventually
 from tests.telemetry.endpoints.test_ingest import device_key, unit_of
 
+pytestmark = pytest.mark.cluster
+
 # Each test has hours of its own: two fleets in the same cars at the same time would contradict each other
 START = (datetime.now(UTC) - timedelta(hours=24)).replace(microsecond=0)
 

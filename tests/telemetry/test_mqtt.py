@@ -27,7 +27,10 @@ from tests.support.servers import DEADLINE, Process, eventually, free_port, reac
 from tests.telemetry.endpoints.test_ingest import Unit, ago, unit_of
 
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
-pytestmark = pytest.mark.skipif(MOSQUITTO is None, reason="Mosquitto is not installed (apt-get install mosquitto)")
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(MOSQUITTO is None, reason="Mosquitto is not installed (apt-get install mosquitto)"),
+]
 
 PAGE = "docs/telemetry.md"
 CONFIGURATION = f"""

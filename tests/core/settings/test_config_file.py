@@ -16,6 +16,8 @@ from keyrack.core.settings import Settings, sections
 from tests.cli.test_startup_errors import refused_here
 from tests.support.servers import Process
 
+pytestmark = pytest.mark.cluster
+
 PAGE = Path(__file__).parents[3] / "docs/operating.md"
 BARE = dict.fromkeys((name for name in os.environ if name.startswith("KEYRACK_")), "")  # as if nothing were set
 

@@ -16,6 +16,8 @@ from tests.cli.test_startup_errors import ADDRESS, refused_here
 from tests.server.test_supervisor import children
 from tests.support.servers import Process, eventually
 
+pytestmark = pytest.mark.cluster
+
 SECRETS = [name for name, field in Settings.model_fields.items() if is_secret(field)]
 
 

@@ -23,6 +23,8 @@ from tests.support.people import Person, Town, web
 from tests.support.servers import DEADLINE, eventually
 from tests.webhooks.receiver import Received, Receiver, Reply
 
+pytestmark = pytest.mark.cluster
+
 AWAY = "the collector takes no spans: they are dropped until it does"
 BACK = "the collector takes spans again"
 DROPPED = "spans are dropped: the collector does not take as many as there are"

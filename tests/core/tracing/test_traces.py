@@ -14,6 +14,8 @@ from tests.support.people import Person, Town, web
 from tests.support.servers import eventually
 from tests.webhooks.receiver import Receiver
 
+pytestmark = pytest.mark.cluster
+
 TOLD = {
     "db.collection.name", "db.operation.name", "db.query.summary", "db.system.name", "error.type",
     "http.request.method", "http.response.status_code", "http.route", "keyrack.operation.cause",

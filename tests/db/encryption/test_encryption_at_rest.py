@@ -43,6 +43,8 @@ from tests.support.servers import (
 )
 from tests.webhooks.receiver import Receiver
 
+pytestmark = pytest.mark.cluster
+
 ROOT = Path(__file__).parents[3]
 STATIC = "a static secret of ours"
 

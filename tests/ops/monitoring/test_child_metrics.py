@@ -24,6 +24,8 @@ from tests.support.log_lines import log_lines
 from tests.support.people import NO_TLS, Person, web
 from tests.support.servers import eventually
 
+pytestmark = pytest.mark.cluster
+
 TOTAL = "keyrack_http_requests_total"
 SECONDS = "keyrack_http_request_duration_seconds"
 

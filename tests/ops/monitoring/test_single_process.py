@@ -17,6 +17,8 @@ from keyrack.core.settings import Settings
 from tests.ops.monitoring.scrape import shown
 from tests.support.servers import DEADLINE, Process, eventually
 
+pytestmark = pytest.mark.cluster
+
 
 def test_a_worker_shows_its_own(dsn: str, tmp_path: Path) -> None:
     log = tmp_path / "log"

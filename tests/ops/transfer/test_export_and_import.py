@@ -17,6 +17,8 @@ from tests.support.people import Person, Town
 from tests.support.servers import RunningServer, Sql, eventually
 from tests.telemetry.endpoints.test_ingest import device_key, unit_of
 
+pytestmark = pytest.mark.cluster
+
 INSIDE = {"carId": "cars", "userId": "users", "assignmentId": "assignments"}
 
 

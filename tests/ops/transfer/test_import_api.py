@@ -16,6 +16,8 @@ from tests.ops.transfer.test_export_and_import import furnished
 from tests.support.people import Person, Town
 from tests.support.servers import DEADLINE, RunningServer, Sql, eventually
 
+pytestmark = pytest.mark.cluster
+
 LONG = bool(os.environ.get("KEYRACK_MOVING"))
 CARS, KILLS = (60, 40) if LONG else (2, 2)
 COUNTS = """
