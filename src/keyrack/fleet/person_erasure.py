@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-import structlog
-
 from keyrack.api.request_origin import RequestOrigin
 from keyrack.assignments.submission import end_all_of_user
 from keyrack.changelog import erasure as changes
@@ -17,8 +15,6 @@ from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
 from keyrack.fleet import person_export
 from keyrack.webhooks import erasure as deliveries
-
-log = structlog.get_logger("keyrack.erasing")
 
 # Deliveries are found webhook by webhook, as their index has them
 COUNTS: LiteralString = """

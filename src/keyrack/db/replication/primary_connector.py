@@ -17,11 +17,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import asyncpg
 
-from keyrack.core.log_config import RateLimitedLogger, cause
+from keyrack.core.log_config import cause
 from keyrack.core.settings import Settings
 from keyrack.db.replication.primary import PrimaryTracker, is_shutting_down
-
-log = RateLimitedLogger("keyrack.connector")
 
 PORT = 5432
 ALONE = 10.0  # seconds that the only server has to answer
