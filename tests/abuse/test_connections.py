@@ -34,7 +34,7 @@ def test_idle_connections(figures: Figures, dsn: str, alice: Person) -> None:
     finally:
         process.stop()
     assert process.popen.stderr is not None
-    said = process.popen.stderr.read().count("the bound of connections is reached")
+    said = process.popen.stderr.read().count("connection limit reached")
     figures.at_least(f"B3 requests of 100 that are served beside {IDLE} idle connections", served, "", 100)
     figures.at_most(f"B3 slowest of them beside {IDLE} idle connections", slowest, "s", 1)
     figures.at_least("B3 warnings in the log", said, "", 1)

@@ -286,7 +286,7 @@ def test_a_failure_midway_breaks_the_answer(
             assert next(parts).startswith(b'[{"id":')
             asyncio.run(locked(parts))
         assert len(web().get(f"{running.url}/v3/cars", headers=heavy.headers).json()) == 800
-    assert "a list broke off midway" in "".join(capfd.readouterr())
+    assert "list response aborted" in "".join(capfd.readouterr())
 
 
 def test_rows_that_stay_come_once_while_others_come_and_go(town: Town, sql: Sql, dsn: str, settings: Settings) -> None:

@@ -349,7 +349,7 @@ def test_the_log_says_why_a_key_is_refused(
     server: RunningServer, sql: Sql, because: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The caller is told the header, and whether it is missing; one line in the log stands for many of the same."""
-    monkeypatch.setattr(api_keys, "_seldom", RateLimitedLogger("keyrack.keys"))
+    monkeypatch.setattr(api_keys, "_seldom", RateLimitedLogger("keyrack.api_keys"))
     key, number = secret_hashes.new_secret(), None
     if ended := {"revoked": "revoked_at", "expired": "expires_at"}.get(because):
         insert = f"insert into api_key (name, hash, {ended}) values ('t', $1, now() - interval '1 hour')"
@@ -360,8 +360,8 @@ def test_the_log_says_why_a_key_is_refused(
         answer = web().get(server.url + "/v3/cars", headers=headers | {"Accept": "application/problem+json"})
     fault = {"header": "vendor-API-Key", "code": "missing", "detail": "The header vendor-API-Key is missing."}
     assert (answer.status_code, answer.json().get("errors")) == (401, [fault] if because == "missing" else None)
-    (line,) = [line for line in logs if line["event"].startswith("API key refused")]
-    assert line["event"] == f"API key refused: it is {because}" + (f" (key {number})" if number else "")
+    (line,) = [line for line in logs if line["event"] == "api key rejected"]
+    assert (line["reason"], line["key"]) == (because, number)
     assert (line["header"], line["address"]) == ("vendor-API-Key", "127.0.0.1")
     assert key not in str(logs)
 

@@ -109,7 +109,7 @@ def test_a_number_drawn_first_may_be_committed_last(own: str, monkeypatch: pytes
                 assert await home.numbering().round(VisibilityWatermark(home.db)) == 1
             (told, over) = logs
             assert (told["log_level"], told["pid"], told["prepared"]) == ("warning", pid, None)
-            assert told["database"] and told["seconds"] >= 0 and over["event"] == "the numbers of changes go on"
+            assert told["database"] and told["seconds"] >= 0 and over["event"] == "sequencing resumed"
 
     asyncio.run(main())
 

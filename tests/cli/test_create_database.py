@@ -83,12 +83,12 @@ def test_a_first_try_at_a_terminal_just_works() -> None:
     with reachable_directory() as base:
         env = {**ALONE, "KEYRACK_STATE": str(base / "state")}
         told = typed(env, "serve", "--port", "0", until="Keyrack answers at http://127.0.0.1:")
-        assert '"event": "a new database is made"' in told and f'"state": "{base}/state"' in told
+        assert '"event": "creating new embedded database"' in told and f'"state": "{base}/state"' in told
         again = Process("serve", "--port", "0", "--json", env=env)
         assert again.popen.stdout is not None
         assert json.loads(again.popen.stdout.readline())["url"].endswith("/v3")
         assert again.stop(signal.SIGTERM) == 0
-        assert again.popen.stderr is not None and "a new database" not in again.popen.stderr.read()
+        assert again.popen.stderr is not None and "new embedded database" not in again.popen.stderr.read()
         env |= {"KEYRACK_STATE": str(base / "scripted")}
         result = CliRunner(env=env).invoke(application("migrate"), ["migrate"])
         assert result.exit_code == 0, result.stderr

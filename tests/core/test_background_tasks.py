@@ -31,7 +31,7 @@ pytestmark = pytest.mark.cluster
 
 
 def alerts(logs: list[Any]) -> list[tuple[str, str]]:
-    return [(line["loop"], repr(line["error"])) for line in logs if line.get("alert") and "loop" in line]
+    return [(line["task"], repr(line["error"])) for line in logs if line.get("alert") and "task" in line]
 
 
 def failing_once(method: Any) -> Any:
@@ -77,12 +77,12 @@ def test_a_loop_that_ends_is_begun_anew_until_it_is_meant_to_end(monkeypatch: py
 @pytest.mark.parametrize(
     ("owner", "method", "loop"),
     [
-        (NotificationListener, "run", "listener"),
+        (NotificationListener, "run", "notification listener"),
         (Housekeeping, "run", "housekeeping"),
-        (Worker, "_call_others", "calls"),
-        (Worker, "_loop", "work"),
-        (DeliveryWorker, "run", "deliveries"),
-        (DeliveryWorker, "_recording", "recording"),
+        (Worker, "_call_others", "worker wakeup"),
+        (Worker, "_loop", "operations"),
+        (DeliveryWorker, "run", "webhook delivery"),
+        (DeliveryWorker, "_recording", "delivery results"),
     ],
 )
 def test_each_loop_of_the_worker_is_watched(
@@ -108,7 +108,9 @@ def test_each_loop_of_the_worker_is_watched(
     assert alerts(logs) == [(loop, "RuntimeError('out of order')")]
 
 
-@pytest.mark.parametrize(("owner", "loop"), [(NotificationListener, "listener"), (WakeupNotifier, "announcer")])
+@pytest.mark.parametrize(
+    ("owner", "loop"), [(NotificationListener, "notification listener"), (WakeupNotifier, "worker wakeup")]
+)
 def test_each_loop_of_the_server_is_watched(
     dsn: str, settings: Settings, owner: type, loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,9 +142,9 @@ RAISE: Callable[[str], str] = "raise RuntimeError({!r})".format
 @pytest.mark.parametrize(
     ("module", "name", "end", "arguments", "said"),
     [
-        ("worker", "Worker.run", RAISE("broken"), ["serve", "--port", "0"], "WORKER"),
-        ("worker", "Worker.run", "return", ["work"], "WORKER"),
-        ("process", "_ServerWithoutSignals.main_loop", "return", ["serve", "--port", "0"], "SERVER"),
+        ("worker", "Worker.run", RAISE("broken"), ["serve", "--port", "0"], "worker"),
+        ("worker", "Worker.run", "return", ["work"], "worker"),
+        ("process", "_ServerWithoutSignals.main_loop", "return", ["serve", "--port", "0"], "server"),
     ],
 )
 def test_a_process_without_its_worker_or_server_ends(
@@ -160,4 +162,5 @@ def test_a_process_without_its_worker_or_server_ends(
     assert process.returncode == 1, process.stderr
     lines = [json.loads(line) for line in process.stderr.splitlines() if line.startswith("{")]
     (alert,) = [line for line in lines if line.get("alert")]
-    assert alert["event"] == f"THE {said} HAS ENDED: the process ends with it" and alert["level"] == "critical"
+    assert (alert["event"], alert["component"]) == ("component exited, process stops", said)
+    assert alert["level"] == "critical"

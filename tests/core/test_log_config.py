@@ -84,6 +84,49 @@ def test_a_lasting_trouble_has_one_line_for_many() -> None:
     assert lines == [("OSError: full", 1), ("ValueError: other", 1), ("OSError: full", 100)]
 
 
+THROTTLED_BY = """
+seldom = logs.RateLimitedLogger("tests")
+for key in (3, 3, 4):
+    seldom.warning("api key rejected", key=key, throttle_by=key)
+"""
+
+
+def test_a_throttled_event_has_a_line_for_each_value_of_its_key() -> None:
+    assert [(line["event"], line["key"]) for line in logged(THROTTLED_BY)] == [
+        ("api key rejected", 3),
+        ("api key rejected", 4),
+    ]
+
+
+DETAILS = """
+error = OSError("full")
+logging.getLogger("keyrack.postgres").warning("postgresql exited", extra={"details": {"status": 1, "error": error}})
+"""
+
+
+def test_details_of_a_standard_logger_are_fields() -> None:
+    (line,) = logged(DETAILS)
+    assert (line["event"], line["status"], line["error"]) == ("postgresql exited", 1, "OSError: full")
+
+
+UNREACHABLE_DATABASE = """
+from keyrack.db.throttled_log import ThrottledLogger
+for name in ("keyrack.change_notifier", "keyrack.mail"):
+    ThrottledLogger(name).warning("interrupted, retrying", error=ConnectionRefusedError(111, "refused"))
+ThrottledLogger("keyrack.mail").warning("interrupted, retrying", error=TimeoutError("late"))
+ThrottledLogger("keyrack.mail").warning("interrupted, retrying", error=RuntimeError("other"))
+"""
+
+
+def test_an_unreachable_database_has_one_line_for_all_components() -> None:
+    """Its `component` is the last segment of the first logger's name."""
+    first, *others = logged(UNREACHABLE_DATABASE)
+    assert (first["event"], first["logger"]) == ("database unreachable", "keyrack.database")
+    assert first["component"] == "change_notifier" and "refused" in first["cause"]
+    assert [(line["event"], line["logger"]) for line in others][-1:] == [("interrupted, retrying", "keyrack.mail")]
+    assert all("component" not in line for line in others if line["logger"] == "keyrack.mail")
+
+
 BROKEN = """
 import asyncio
 from keyrack.console import SITE

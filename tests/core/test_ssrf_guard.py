@@ -194,7 +194,7 @@ def test_the_operator_is_told_once_and_the_customer_neither_why_nor_how_long(own
 
     with structlog.testing.capture_logs() as logs:
         asyncio.run(main())
-    told = [line for line in logs if line["event"] == "endpoint not reached"]
+    told = [line for line in logs if line["event"] == "webhook endpoint unreachable"]
     assert len(told) == 1 and told[0]["customer"] == 1 and "Connect call failed" in told[0]["reason"]
 
 

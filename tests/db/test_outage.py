@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from keyrack.db.embedded.server import EmbeddedServer
-from keyrack.db.throttled_log import AWAY
+from keyrack.db.throttled_log import UNREACHABLE_EVENT
 from tests.ops.monitoring.scrape import shown
 from tests.support.log_lines import log_events
 from tests.support.people import web
@@ -59,10 +59,14 @@ def test_a_database_that_goes_away_is_one_line_in_the_log(database: EmbeddedServ
     assert status == 0 and not [line for line in lines if "exception" in line]
     about = [line["event"] for line in lines]
     started = {
-        "migrated",
-        "connections to the database are opened anew",
-        "the bound of connections is set",
-        "metrics are shown",
-        "the limit of open files is raised",
+        "migration applied",
+        "database pool reset",
+        "connection limits set",
+        "metrics endpoint started",
+        "open file limit raised",
     }
-    assert about.count(AWAY) == 1 and set(about) <= {AWAY, "the database is back", *started}, about
+    assert about.count(UNREACHABLE_EVENT) == 1 and set(about) <= {
+        UNREACHABLE_EVENT,
+        "database reachable",
+        *started,
+    }, about

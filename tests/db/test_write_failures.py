@@ -151,14 +151,14 @@ def test_a_worker_goes_on_when_the_disk_has_room_again(house: House) -> None:
     worker = start("work", dsn=house.dsn, errors=house.disk.parent / "worker")
     said = house.disk.parent / "worker"
     try:
-        eventually(lambda: "work interrupted" in "".join(log_lines(said)), "the worker's trouble")
+        eventually(lambda: "worker interrupted" in "".join(log_lines(said)), "the worker's trouble")
         assert [tuple(row) for row in house.sql.rows(operations, alice.customer)] == [("Pending", 0)]
         house.free()
         eventually(lambda: house.sql.rows(operations, alice.customer)[0]["state"] == "Succeeded", "the operation")
         assert house.sql.rows(operations, alice.customer)[0]["attempts"] == 0
         assert len(alice.get(f"/cars/{car}/assignments").json()) == 1
         lines = log_events(said)
-        assert len([line for line in lines if "work interrupted" in line["event"]]) == 1
+        assert len([line for line in lines if "worker interrupted" in line["event"]]) == 1
         assert not [line for line in lines if "exception" in line]
     finally:
         with suppress(FileNotFoundError):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from pathlib import Path
 
 LEVELS = frozenset(("debug", "info", "warning", "error", "exception", "critical"))
 FACTORIES = frozenset(("get_logger", "getLogger"))
-LOGGER_NAME = re.compile(r"keyrack(\.[a-z-]+)+")
+LOGGER_NAME = re.compile(r"keyrack(\.[a-z_]+)+")
 
 NOTIFY = re.compile(r"\b(?:notify|listen)\s+(keyrack_\w+)", re.IGNORECASE)
 NOTIFY_CALL = re.compile(r"\bpg_notify\(\s*'(\w+)'")
@@ -90,8 +91,19 @@ def _find_events(nodes: list[ast.AST]) -> Iterator[LogEvent]:
         first = node.args[0] if node.args else None
         text = _read_text(first, texts)
         if text is not None or (receiver in loggers and first is not None):
-            fields = " ".join(keyword.arg or "**" for keyword in node.keywords)
+            fields = " ".join(itertools.chain.from_iterable(map(_read_fields, node.keywords)))
             yield LogEvent(text or "{}", node.func.attr, loggers.get(receiver, "{}"), fields)
+
+
+def _read_fields(keyword: ast.keyword) -> list[str]:
+    """The fields of the line that a keyword of the call adds."""
+    match keyword:
+        case ast.keyword(arg="throttle_by"):
+            return []
+        case ast.keyword(arg="extra", value=ast.Dict(values=[ast.Dict(keys=keys)])):  # of the standard library
+            return [ast.literal_eval(key) for key in keys if key is not None]
+        case _:
+            return [keyword.arg or "**"]
 
 
 def _find_texts(nodes: list[ast.AST]) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import os
+import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -24,6 +25,8 @@ MAX_DIFF_LINES = 1_000
 CATALOG = "catalog.txt"
 NAMES = "names.txt"
 TEST_NAMES = "test_names.tsv"  # a record, see collect_names
+FILTER = command_output.ROOT / "deploy/fail2ban/filter.d/keyrack.conf"
+PHRASE = re.compile(r"[a-z][a-z0-9]*((, | |-)[a-z0-9]+)*")
 CATALOG_VERSION = 18  # of PostgreSQL: others print expressions in another way
 
 REMEDY = (
@@ -103,6 +106,20 @@ def test_catalog_of_a_migrated_database_is_that_of_the_golden_file(migrated: str
     if (version := asyncio.run(read_version(migrated))) != CATALOG_VERSION:
         pytest.skip(f"the catalogue was recorded with PostgreSQL {CATALOG_VERSION}, and this is {version}")
     check_golden(CATALOG, asyncio.run(describe_catalog(migrated)))
+
+
+def test_the_fail2ban_filter_matches_a_log_event() -> None:
+    """A filter that matches no event bans no address, and reports no error."""
+    text = FILTER.read_text(encoding="utf-8").replace("\\.", ".")
+    (event,), (logger,) = (re.findall(rf'"{name}": "([^"]+)"', text) for name in ("event", "logger"))
+    lines = (DATA / "log_events.txt").read_text(encoding="utf-8").splitlines()
+    # The filter expects the address first and the event behind it, so no other field may come
+    assert f"warning\t{event}\t{logger}\taddress" in lines
+
+
+def test_log_events_are_lower_case_phrases() -> None:
+    texts = {event.text for event in scan_source(SOURCE).events} - {"{}"}
+    assert [text for text in sorted(texts) if not PHRASE.fullmatch(text)] == []
 
 
 def test_every_golden_file_has_a_test() -> None:

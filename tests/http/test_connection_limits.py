@@ -127,7 +127,7 @@ def test_idle_connections_shut_nobody_out(dsn: str, alice: Person) -> None:
         process.stop()
     assert process.popen.stderr is not None
     said = process.popen.stderr.read()
-    assert said.count("the bound of connections is reached") == 1
+    assert said.count("connection limit reached") == 1
     assert "Too many open files" not in said
 
 

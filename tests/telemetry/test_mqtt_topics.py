@@ -89,9 +89,9 @@ def test_refusals_do_not_flood_the_log(unit: Unit, dsn: str) -> None:
     logs = taken(dsn, (topic, [{"colour": "red"}] * 25), settings=Settings(mqtt_logged_rejections_per_minute=10))
     assert reasons(logs[:10]) == ["Unknown field colour."] * 10
     assert all(len(entry["topic"]) == 200 for entry in logs[:10])
-    assert [(entry["event"], entry.get("count"), entry.get("a_minute")) for entry in logs[10:]] == [
-        ("more samples refused; from here on they are counted only", None, 10),
-        ("samples refused that were counted only", 15, None),
+    assert [(entry["event"], entry.get("count"), entry.get("limit_per_minute")) for entry in logs[10:]] == [
+        ("sample rejection log limit reached", None, 10),
+        ("sample rejections not logged", 15, None),
     ]
 
 

@@ -136,6 +136,6 @@ def test_from_the_first_release_with_a_stop() -> None:
             assert known(now, shown) == shown, path
         print(f"\nrows: {counts}")
         for line in errors.splitlines():
-            if '"migrated"' in line:
+            if '"migration applied"' in line:
                 done = json.loads(line)
                 print(f"{done['revision']}  {done['seconds']} s")

@@ -69,15 +69,15 @@ def test_a_migration_gives_way_and_comes_back(fleet: tuple[str, Sql], next_one: 
     process = migrate(next_one, dsn, KEYRACK_MIGRATION_LOCK_SECONDS="0.2")
     lines: list[dict[str, Any]] = []
     named = re.compile(r"\d+ \(keyrack tests, idle in transaction for \d+ s\)")
-    while len(lines) < 3 or not named.fullmatch(lines[-1]["waits_for"]):
+    while len(lines) < 3 or not named.fullmatch(lines[-1]["blocked_by"]):
         lines.append(json.loads(process.stderr.readline()))
         sql.execute("set lock_timeout = '20s'")
         sql.execute("update car set name = name where car_id = 2")  # who reads and writes gets through in between
     holder.execute("rollback")
     output, errors = process.communicate(timeout=DEADLINE)
     assert (process.returncode, output) == (0, "The schema is at revision 0104.\n"), errors
-    assert [line["tries"] for line in lines] == list(range(1, len(lines) + 1))
-    assert {line["event"] for line in lines} == {"a table is in use; the migration is tried again"}
+    assert [line["attempts"] for line in lines] == list(range(1, len(lines) + 1))
+    assert {line["event"] for line in lines} == {"migration waits for a lock, retrying"}
     assert sql.value("select sum(seats) from car") == 8
     holder.close()
 
@@ -160,8 +160,8 @@ def test_what_takes_long_is_told(dsn: str, monkeypatch: pytest.MonkeyPatch) -> N
 
     with structlog.testing.capture_logs() as lines:
         asyncio.run(watch())
-    assert lines[0]["event"] == "a migration is under way"
-    assert (lines[0]["revision"], lines[0]["waits_for"], lines[0]["percent"]) == ("0101", [], None)
+    assert lines[0]["event"] == "migration running"
+    assert (lines[0]["revision"], lines[0]["blocked_by"], lines[0]["percent"]) == ("0101", [], None)
 
 
 def test_a_release_goes_on_beside_a_newer_schema_that_only_expands(

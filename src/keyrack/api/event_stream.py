@@ -25,7 +25,7 @@ NEEDS: Mapping[str, Permission] = {
     topic: Permission.WEBHOOKS_READ if topic == "deliveries" else Permission(f"{topic}:read") for topic in TOPICS
 }
 
-seldom = RateLimitedLogger("keyrack.live", MINUTE)
+seldom = RateLimitedLogger("keyrack.event_stream", MINUTE)
 
 EVENTS = "text/event-stream"
 GAP = "gap"
@@ -121,15 +121,15 @@ class EventHub:
         """Raises `Unavailable` and `TooManyRequests` where there are too many streams already."""
         if self._count >= self._most:
             LIMITS.add("live-streams")
-            seldom.warning("the bound of live streams is reached", bound=self._most)
+            seldom.warning("stream limit reached", limit=self._most)
             raise Unavailable(FULL)
         if len(self._streams.get(customer, ())) >= self._of_customer:
             LIMITS.add("live-streams")
-            seldom.warning("a customer has as many live streams as it may", customer=customer, bound=self._of_customer)
+            seldom.warning("stream limit of a customer reached", customer=customer, limit=self._of_customer)
             raise TooManyRequests(TRY_AGAIN, reason=FULL_OF_CUSTOMER.format(most=self._of_customer, seconds=TRY_AGAIN))
         if self._callers.get(caller, 0) >= self._of_caller:
             LIMITS.add("live-streams")
-            seldom.warning("a manager has as many live streams as it may", manager=caller, bound=self._of_caller)
+            seldom.warning("stream limit of a manager reached", manager=caller, limit=self._of_caller)
             raise TooManyRequests(TRY_AGAIN, reason=FULL_OF_CALLER.format(most=self._of_caller, seconds=TRY_AGAIN))
 
     def add(self, stream: Subscription) -> None:

@@ -23,7 +23,7 @@ from keyrack.core.errors import BadRequest, ConnectionAborted
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Row
 
-log = structlog.get_logger("keyrack.lists")
+log = structlog.get_logger("keyrack.list_responses")
 
 AT_ONCE = 200  # rows that a cursor hands over at most: a process has that many of the largest in its memory
 TOO_SLOW = ErrorCode(
@@ -69,7 +69,7 @@ class Listing:
                     yield self.select.separator.encode() + body[1:-1]
             yield b"]"
         except Exception:
-            log.exception("a list broke off midway", resource=self.select.resource.name)
+            log.exception("list response aborted", resource=self.select.resource.name)
             raise ConnectionAborted from None
 
     async def _others(self, row: Row) -> AsyncGenerator[bytes]:

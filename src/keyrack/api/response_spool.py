@@ -14,7 +14,7 @@ import structlog
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import BadRequest, ConnectionAborted, Unavailable
 
-log = structlog.get_logger("keyrack.spool")
+log = structlog.get_logger("keyrack.response_spool")
 
 SENT_AT_ONCE = 262_144  # bytes
 NO_ROOM = ErrorCode(
@@ -81,7 +81,7 @@ class SpooledResponse(AsyncIterator[bytes]):
         try:
             await asyncio.to_thread(self._write, part)
         except OSError as error:
-            log.error("a long answer cannot be kept", reason=str(error))
+            log.error("response spooling failed", reason=str(error))
             raise Unavailable(NO_ROOM) from error
 
     def _write(self, part: bytes) -> None:
@@ -102,7 +102,7 @@ class SpooledResponse(AsyncIterator[bytes]):
         try:
             part = b"" if self._file is None else await asyncio.to_thread(self._file.read, SENT_AT_ONCE)
         except OSError:
-            log.exception("a long answer broke off midway")
+            log.exception("spooled response aborted")
             raise ConnectionAborted from None
         if not part:
             raise StopAsyncIteration

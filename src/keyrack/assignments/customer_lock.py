@@ -24,7 +24,7 @@ from keyrack.core.metrics.catalog import LIMITS
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row, is_interruption
 
-log = structlog.get_logger("keyrack.holds")
+log = structlog.get_logger("keyrack.customer_lock")
 
 PIECE = 500  # operations that one transaction of a drain applies, at most
 PATIENCE = 5.0  # seconds that a command gives the workers to get over an operation that fails
@@ -108,7 +108,7 @@ async def _apply(connection: Connection, rows: list[Row], *, counted: bool = Tru
         if is_interruption(error):
             raise
         # A worker finds out which one it is, and has the tries; a request only says that it is not done
-        log.warning("pending operations cannot be applied by a request", error=error)
+        log.warning("pending operations not applied, request rejected", error=error)
         raise Unavailable(STUCK) from error
     if counted:
         apply.count(rows, done)

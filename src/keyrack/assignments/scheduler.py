@@ -18,7 +18,7 @@ from keyrack.assignments.apply import AppliedBatch
 from keyrack.core.tracing.spans import TRACES
 from keyrack.db.connection import Connection, Database, Row, is_interruption
 
-log = structlog.get_logger("keyrack.rounds")
+log = structlog.get_logger("keyrack.scheduler")
 
 MANY = 20  # pending operations from which on a customer has a transaction of its own
 CUSTOMERS = 100  # that one look at the pending work finds, at most
@@ -124,7 +124,7 @@ class OperationScheduler:
         except Exception as error:
             if is_interruption(error):
                 raise
-            log.warning("operations undone; each is now applied by itself", error=error)
+            log.warning("operation batch rolled back, applying one by one", error=error)
             return await self._serve_singly(group.customers)
         self._learn(done.operations, time.monotonic() - begin)
         return done
@@ -157,15 +157,15 @@ class OperationScheduler:
         except Exception as error:
             if is_interruption(error):
                 raise
-            told = {"operation": str(row["operation_id"]), "customer": row["customer_id"], "error": error}
+            fields = {"operation": str(row["operation_id"]), "customer": row["customer_id"], "error": error}
         tries: int = row["attempts"] + 1
         if tries <= len(TRIES):
-            log.warning("operation failed; it will be tried again", tries=tries, **told)
+            log.warning("operation failed, retrying", attempts=tries, **fields)
             await connection.execute(TRY_LATER, row["customer_id"], row["operation_id"], TRIES[tries - 1])
             self._call_later(TRIES[tries - 1])
             return None
         if row["kind"] == "DeleteAssignment":
-            log.critical("AN ASSIGNMENT COULD NOT BE ENDED: somebody may still open the car", alert=True, **told)
+            log.critical("assignment end failed", alert=True, **fields)
         else:
-            log.error("operation given up", **told)
+            log.error("operation failed permanently", **fields)
         return await apply.give_up(connection, row)

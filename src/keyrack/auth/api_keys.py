@@ -18,7 +18,7 @@ from api_key where hash = $1
 """
 MISSING, UNKNOWN, REVOKED, EXPIRED = "missing", "unknown", "revoked", "expired"
 
-_seldom = RateLimitedLogger("keyrack.keys")
+_seldom = RateLimitedLogger("keyrack.api_keys")
 
 
 class KeyRefused(Unauthorized):
@@ -36,8 +36,10 @@ class KeyRefused(Unauthorized):
 
     def logged(self, address: str) -> None:
         """Write why into the log: one line for many of the same cause, and of the same key."""
-        event = f"API key refused: it is {self.because}" + (f" (key {self.key})" if self.key else "")
-        _seldom.warning(event, header=self.header, address=shown(address))
+        _seldom.warning(
+            "api key rejected", reason=self.because, key=self.key, header=self.header, address=shown(address),
+            throttle_by=(self.because, self.key),
+        )  # fmt: skip
 
 
 async def good_until(db: Database, hashed: bytes, header: str) -> float:

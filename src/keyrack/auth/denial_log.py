@@ -17,7 +17,7 @@ from keyrack.db.audit_context import Actor, acting
 from keyrack.db.connection import UNREACHABLE, Database
 from keyrack.db.throttled_log import ThrottledLogger
 
-log = ThrottledLogger("keyrack.refusals")
+log = ThrottledLogger("keyrack.denial_log")
 
 NOBODY = Actor("client")
 MOST = 10_000  # of one round: beyond, the metric alone counts them
@@ -68,6 +68,6 @@ class DenialLog:
         try:
             await self._db.execute(WRITE, customers, permissions, whose, list(counted.values()))
         except (*UNREACHABLE, asyncpg.PostgresError) as error:
-            log.warning("refusals of permission are not in the log of changes yet", error=error)
+            log.warning("denials not recorded, retrying", error=error)
         else:
             self._counted -= counted

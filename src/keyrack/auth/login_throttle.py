@@ -15,7 +15,7 @@ from keyrack.core.secret_hashes import digest
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Statements
 
-log = structlog.get_logger("keyrack.log-ins")
+log = structlog.get_logger("keyrack.logins")
 
 COMPARED: LiteralString = "select lower($1)"  # a name as the database compares it; Python's `lower` differs
 
@@ -36,7 +36,7 @@ async def raise_if_throttled(
         yield
     except (WrongCredentials, InvalidClient):
         LOG_INS.add("wrong")
-        log.warning("log-in refused", address=shown(address))  # programs read it: docs/operating.md
+        log.warning("login failed", address=shown(address))  # programs read it: docs/operating.md
         raise
     except Exception:  # whether it was right is not known
         LOG_INS.add("failed")

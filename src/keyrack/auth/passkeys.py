@@ -43,7 +43,7 @@ from keyrack.core.errors import Conflict, Unprocessable, on_constraint
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row, Statements
 
-log = structlog.get_logger("keyrack.log-ins")
+log = structlog.get_logger("keyrack.logins")
 
 ALGORITHMS = [
     COSEAlgorithmIdentifier.ECDSA_SHA_256,
@@ -229,7 +229,7 @@ async def verify_authentication(
 async def _counted(connection: Connection, row: Row, shown: VerifiedAuthentication) -> AuthenticatedManager | None:
     count = shown.new_sign_count
     if (count or row["sign_count"]) and count <= row["sign_count"]:
-        log.warning("a passkey's count went back: it is refused from now on", passkey=row["passkey_id"], alert=True)
+        log.warning("passkey counter decreased, passkey blocked", passkey=row["passkey_id"], alert=True)
         await connection.execute(REFUSE, row["passkey_id"])
         return None
     await connection.execute(USED, row["passkey_id"], count, shown.credential_backed_up)
@@ -247,5 +247,5 @@ def _is_of(handle: bytes | None, subject: UUID) -> bool:
 
 
 def _unverified(error: Exception) -> PasskeyNotVerified:
-    log.info("a passkey was not verified", kind=type(error).__name__)
+    log.info("passkey verification failed", error_type=type(error).__name__)
     return PasskeyNotVerified()

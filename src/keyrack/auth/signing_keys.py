@@ -17,7 +17,7 @@ from keyrack.db.connection import Connection, Database, Statements
 from keyrack.db.encryption.cipher import CannotDecrypt, Encryption
 from keyrack.db.encryption.encrypted_columns import PRIVATE_KEY
 
-log = structlog.get_logger("keyrack.signing")
+log = structlog.get_logger("keyrack.signing_keys")
 
 LOAD: LiteralString = """
 select kid, private_key from signing_key where revoked_at is null order by created_at desc, kid
@@ -64,7 +64,7 @@ class SigningKeys:
             try:
                 text = await vault.open(row["private_key"], PRIVATE_KEY, 0, row["kid"])
             except CannotDecrypt:
-                log.error("A signing key is left out: it does not open", kid=row["kid"], alert=True)
+                log.error("signing key skipped, decryption failed", kid=row["kid"], alert=True)
             else:
                 keys[text] = read.get(text) or RSAKey.import_key(json.loads(text))
         if not keys:

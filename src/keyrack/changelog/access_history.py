@@ -23,7 +23,7 @@ from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row
 from keyrack.db.row_batches import run_in_batches
 
-log = structlog.get_logger("keyrack.changes")
+log = structlog.get_logger("keyrack.access_history")
 
 # Resource -> the kind of fitting, and the member that says where it is
 PLACES: Mapping[str, tuple[str, str]] = {"product": ("box", "carId"), "service": ("service", "productId")}
@@ -156,7 +156,7 @@ class Custody:
     ) -> None:
         before = self.forms.get(key)
         if word == "updated" and before is None:
-            log.error("an assignment was changed of which custody knows nothing", customer=key[0], assignment=key[1])
+            log.error("access history of a changed assignment missing", customer=key[0], assignment=key[1])
             return
         if word == "updated" and members is not None and not TOLD & members.keys():
             return

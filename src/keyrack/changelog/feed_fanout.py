@@ -121,7 +121,7 @@ class CustomerFeed:
             except Exception as error:
                 if not (isinstance(error, Refusal) or is_interruption(error)):
                     raise
-                log.warning("the log of changes is not told yet", error=error)
+                log.warning("change feed interrupted, retrying", error=error)
                 await asyncio.sleep(AGAIN)
                 self._asked.set()
 

@@ -72,7 +72,7 @@ class FeedService:
         if held.customer not in self._logs:
             db = self.db.of(held.customer, reads=True)
             new = CustomerFeed(db, held.customer, self.settings.feed_poll_interval_seconds, self._proof)
-            self._logs[held.customer] = new, asyncio.create_task(supervise("feed", new.run), context=Context())
+            self._logs[held.customer] = new, asyncio.create_task(supervise("change feed", new.run), context=Context())
         found = self._logs[held.customer][0]
         found.held[held] = None
         return found
@@ -156,7 +156,7 @@ class FeedFollower(FeedSubscriber, AsyncIterator[bytes]):
         full = len(self._queue) >= settings.feed_queue_batches or self._bytes + len(body) > settings.feed_queue_bytes
         if self._queue and full:
             LIMITS.add("live-queue")
-            seldom.warning("a listener of changes takes less than comes: its stream ends", customer=self.customer)
+            seldom.warning("slow feed subscriber disconnected", customer=self.customer)
             self.is_live = False
             self._word = f"event: slow\ndata: {json.dumps({'lastId': id_of(epoch, self._at)})}\n\n".encode()
         else:

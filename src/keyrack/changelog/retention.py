@@ -19,7 +19,7 @@ from keyrack.db.connection import Database, Statements
 from keyrack.db.partitions import months_ahead
 from keyrack.db.row_batches import run_in_batches
 
-log = structlog.get_logger("keyrack.changes")
+log = structlog.get_logger("keyrack.changelog")
 
 DROP: LiteralString = "select drop_changes($1, $2)"
 
@@ -73,10 +73,10 @@ async def tend(db: Database, settings: Settings, now: datetime | None = None) ->
                     await trust_anchors.forget(connection)
                 dropped += [row[0] for row in rows]
         except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
-            log.info("the log of changes is in use; its old months will be dropped later", retention=retention)
+            log.info("changelog partition drop postponed", retention=retention)
         await access_history.prune_periods(db, settings, retention, _midnight(now - timedelta(days=days)))
     if dropped:
-        log.info("old changes dropped", partitions=dropped)
+        log.info("changelog partitions dropped", partitions=dropped)
     await run_in_batches(db, settings.housekeeping_rows, LEFT)
     return dropped
 

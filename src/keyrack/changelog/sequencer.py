@@ -36,7 +36,7 @@ from keyrack.db.throttled_log import ThrottledLogger
 from keyrack.db.worker_wakeup import DELIVER
 from keyrack.webhooks.change_deliveries import NumberedChange, Publisher
 
-seldom = ThrottledLogger("keyrack.changes")
+seldom = ThrottledLogger("keyrack.sequencer")
 
 SOON = 0.01  # seconds until the next look where there was something to number just now
 WHOLE = 5.0  # seconds between two looks at the whole inbox, in place of what lies behind the last fence
@@ -160,7 +160,7 @@ class Sequencer:
             except Exception as error:
                 if not is_interruption(error):
                     raise
-                seldom.warning("numbering interrupted; it goes on", error=error)
+                seldom.warning("sequencing interrupted, retrying", error=error)
                 pause = self.settings.sequencer_poll_seconds
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):

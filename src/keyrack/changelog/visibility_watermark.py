@@ -23,7 +23,7 @@ import structlog
 
 from keyrack.db.connection import Database, Statements
 
-log = structlog.get_logger("keyrack.changes")
+log = structlog.get_logger("keyrack.sequencer")
 
 QUICKLY = 0.2  # seconds in which most transactions end, wherever they are
 OFTEN, SELDOM, OLDER = 0.002, 0.05, 0.25  # seconds between two looks: the first, and the longest; at old ones
@@ -113,12 +113,12 @@ class VisibilityWatermark:
             if not told and time.monotonic() - begun > OLD:
                 told = True
                 log.warning(
-                    "an old transaction holds up the numbers of changes: they go on when it has ended",
+                    "sequencing blocked by an old transaction",
                     pid=before[0].pid, prepared=before[0].gid, application=before[0].application,
-                    database=before[0].database, seconds=round(before[0].seconds), more=len(before) - 1,
+                    database=before[0].database, seconds=round(before[0].seconds), others=len(before) - 1,
                 )  # fmt: skip
             await asyncio.sleep(pause)
             pause = OLDER if told else min(2 * pause, SELDOM)
             before = await writers(self._reads, [writer.xid for writer in before])
         if told:
-            log.info("the numbers of changes go on", waited=round(time.monotonic() - begun))
+            log.info("sequencing resumed", seconds=round(time.monotonic() - begun))

@@ -54,7 +54,7 @@ def check_beginning(settings: Settings, command: str, *, named: bool) -> None:
         if command == "serve" and not os.isatty(STDIN):
             raise Failed(UNATTENDED.format(state=settings.state), demo_below(settings))
     if command in BEGINNERS:  # others have no log
-        log.warning("a new database is made", state=str(settings.state))
+        log.warning("creating new embedded database", state=str(settings.state))
 
 
 def _sign(settings: Settings) -> str | None:

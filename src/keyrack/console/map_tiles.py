@@ -24,7 +24,7 @@ from keyrack.core.settings import Settings
 from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()
-seldom = RateLimitedLogger("keyrack.tiles")
+seldom = RateLimitedLogger("keyrack.map_tiles")
 
 MEDIA_TYPE = "application/vnd.pmtiles"
 FOR_EVER = {"Cache-Control": "private, max-age=31536000, immutable", "Accept-Ranges": "bytes"}
@@ -141,7 +141,7 @@ async def streets(visit: Visit) -> Streets | None:
     try:
         tag = (await asyncio.to_thread(archive, tiles.address)).tag
     except BadTiles as error:
-        seldom.warning("the tiles of the maps cannot be used", error=error)
+        seldom.warning("map tiles unavailable", error=error)
         tag = "none"
     return Streets("pmtiles", f"{root(visit)}/map/{tag}/tiles.pmtiles", visit.settings.map_attribution)
 
@@ -158,7 +158,7 @@ async def piece(visit: Visit) -> Response:
     try:
         found = await asyncio.to_thread(archive, tiles.address)
     except BadTiles as error:
-        seldom.warning("the tiles of the maps cannot be used", error=error)
+        seldom.warning("map tiles unavailable", error=error)
         raise NotFound(NO_TILES) from None
     if visit.ids["tag"] != found.tag:
         raise NotFound(NO_TILES)

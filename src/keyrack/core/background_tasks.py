@@ -1,7 +1,7 @@
-"""In charge of loops that are to run as long as their process: one that ends is told as an alert, and begun anew.
+"""Supervision of background tasks: one that exits is logged as an alert and restarted.
 
-It is begun anew, and the process goes on: what a loop works on is in the database, so nothing is lost with it, and a
-fault in one of them takes neither the API nor the other loops from anybody. The pauses grow while it goes on ending.
+The process continues. A task works on what is in the database, so a restart loses nothing. A fault in one task stops
+neither the API nor the other tasks. The pauses between restarts grow while the task keeps exiting.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-log = structlog.get_logger("keyrack.loops")
+log = structlog.get_logger("keyrack.background_tasks")
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds until it is begun anew
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds until the restart
 
 
 async def supervise(name: str, loop: Callable[[], Awaitable[object]], ends: Callable[[], bool] = lambda: False) -> None:
-    """Run `loop` until it is cancelled, or until it ends while `ends` says that it is meant to."""
+    """Run `loop` until it is cancelled, or until it returns while `ends` allows it.
+
+    `name` is the field `task` of the log event: plain words for operators.
+    """
     pause = FIRST_PAUSE
     while True:
         begun = time.monotonic()
@@ -29,7 +32,7 @@ async def supervise(name: str, loop: Callable[[], Awaitable[object]], ends: Call
             error = raised
         if error is None and ends():
             return
-        log.critical("A LOOP HAS ENDED: it is begun anew", alert=True, loop=name, error=error, exc_info=error)
+        log.critical("background task exited, restarting", alert=True, task=name, error=error, exc_info=error)
         if ends():
             return
         pause = FIRST_PAUSE if time.monotonic() - begun > LONGEST_PAUSE else pause

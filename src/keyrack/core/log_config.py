@@ -11,7 +11,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Hashable, Iterator, MutableMapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -45,7 +45,7 @@ def configure(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
+            foreign_pre_chain=[_add_details, *shared],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.JSONRenderer(default=_shown),
@@ -57,7 +57,7 @@ def configure(level: str) -> None:
     root.setLevel(level.upper())
     for name in ("uvicorn", "alembic"):  # they narrate every start and stop
         logging.getLogger(name).setLevel("WARNING")
-    logging.getLogger("asyncpg.pool").setLevel("ERROR")  # tells a lost database every other second, with its traceback
+    logging.getLogger("asyncpg.pool").setLevel("ERROR")  # logs a lost database every other second, with its traceback
 
 
 def _of_request(_logger: object, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -70,25 +70,41 @@ def _of_request(_logger: object, _method: str, line: MutableMapping[str, Any]) -
     return line
 
 
+def _add_details(_logger: object, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Add the fields of a record of the standard library: `extra={"details": {...}}`.
+
+    The embedded server logs that way, because it runs in commands that load no structlog.
+    """
+    line.update(getattr(line["_record"], "details", {}))
+    return line
+
+
 class RateLimitedLogger:
-    """Warnings about a trouble that lasts or comes often, such as a full disk: one line for many in `every` seconds,
-    which says how many (`times`)."""
+    """Warnings about a trouble that lasts or comes often, such as a full disk.
+
+    Writes one line in `every` seconds for each event and kind of error. The field `times` counts what it stands for.
+    """
 
     def __init__(self, name: str, every: float = EVERY) -> None:
         self._log = structlog.get_logger(name)
         self._every = every
-        self._times = Counter[tuple[str, type]]()
-        self._due: dict[tuple[str, type], float] = {}
+        self._times = Counter[tuple[str, type, Hashable]]()
+        self._due: dict[tuple[str, type, Hashable], float] = {}
 
-    def warning(self, event: str, *, error: BaseException | None = None, **told: object) -> None:
-        """Write the line, unless one about the same event and kind of error was written a moment ago."""
-        key, now = (event, type(error)), time.monotonic()
+    def warning(
+        self, event: str, *, error: BaseException | None = None, throttle_by: Hashable = None, **fields: object
+    ) -> None:
+        """Write the line, unless one like it was written within `every` seconds.
+
+        Lines are alike if event, kind of error and `throttle_by` are equal.
+        """
+        key, now = (event, type(error), throttle_by), time.monotonic()
         self._times[key] += 1
         if now >= self._due.get(key, 0.0):
             self._due[key] = now + self._every
             if error is not None:
-                told["error"] = error
-            self._log.warning(event, times=self._times.pop(key), **told)
+                fields["error"] = error
+            self._log.warning(event, times=self._times.pop(key), **fields)
 
 
 def cause(error: BaseException) -> str:

@@ -61,7 +61,7 @@ def notify(notice: bytes) -> None:
         try:
             sender.sendto(notice, address.replace("@", "\0", 1) if address[0] == "@" else address)
         except OSError as error:  # it would start us again; until then there is nothing to be done
-            log.warning("a notice could not be sent", notice=notice.decode(), error=error)
+            log.warning("systemd notification failed", notification=notice.decode(), error=error)
 
 
 def patience() -> float | None:

@@ -15,7 +15,7 @@ import asyncpg
 from keyrack.db.connection import UNREACHABLE, Database
 from keyrack.db.throttled_log import ThrottledLogger
 
-log = ThrottledLogger("keyrack.telling")
+log = ThrottledLogger("keyrack.change_notifier")
 
 # A letter of the notice stands for each, in this order: new ones come last
 Topic = Literal[
@@ -88,7 +88,7 @@ class ChangeNotifier:
                 async with asyncio.timeout(AT_LAST):
                     await self._give(self._due())
             except TimeoutError:
-                log.warning("the last changes were not told")
+                log.warning("change notification lost at shutdown")
 
     def _due(self) -> dict[int, Topics]:
         """What is to be told now; a timer sees to the rest."""
@@ -109,7 +109,7 @@ class ChangeNotifier:
         try:
             await self._db.execute(NOTIFY, list(encode_notifications(told)))
         except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
-            log.warning("changes not told yet", error=error)
+            log.warning("change notification failed, retrying", error=error)
             for customer, topics in told.items():
                 self._told[customer] = self._told.get(customer, NOTHING) | topics
             if len(self._told) > MOST:
@@ -119,7 +119,7 @@ class ChangeNotifier:
 
 def _merge(told: dict[int, Topics]) -> None:
     """Tell everybody, in place of so many."""
-    log.warning("so many customers have changes that everybody is told", bound=MOST)
+    log.warning("change notification widened to all customers", limit=MOST)
     everything = NOTHING.union(*told.values())
     told.clear()
     told[EVERYBODY] = everything

@@ -21,7 +21,7 @@ import structlog
 if TYPE_CHECKING:
     from sqlalchemy.exc import DBAPIError
 
-log = structlog.get_logger("keyrack.migrating")
+log = structlog.get_logger("keyrack.migrations")
 
 LOOKS = 5  # at a migration under way, while it waits for a lock
 TELL = 10.0  # seconds between two lines about one that takes long
@@ -123,7 +123,7 @@ async def _with_patience(
         try:
             async with seen.watched():
                 await attempt()
-            log.info("migrated", revision=seen.revision, seconds=round(time.monotonic() - began, 1))
+            log.info("migration applied", revision=seen.revision, seconds=round(time.monotonic() - began, 1))
             return
         except DBAPIError as error:
             if not isinstance(_said(error), NOT_NOW):
@@ -136,8 +136,8 @@ async def _with_patience(
                 "migrate` again."
             )
         log.warning(
-            "a table is in use; the migration is tried again",
-            revision=seen.revision, tries=tries, waits_for=seen.blockers(), pause=round(pause, 1),
+            "migration waits for a lock, retrying",
+            revision=seen.revision, attempts=tries, blocked_by=seen.blockers(), retry_seconds=round(pause, 1),
         )  # fmt: skip
         await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - not in step with whoever holds it
         pause = min(2 * pause, LONGEST_PAUSE)
@@ -177,8 +177,8 @@ class MigrationProgress:
             if time.monotonic() - self._told >= TELL:
                 self._told = time.monotonic()
                 log.info(
-                    "a migration is under way",
+                    "migration running",
                     revision=self.revision, seconds=round(self._told - self._began), statement=row["statement"],
                     phase=row["phase"], percent=None if row["percent"] is None else int(row["percent"]),
-                    waits_for=row["waits_for"],
+                    blocked_by=row["waits_for"],
                 )  # fmt: skip

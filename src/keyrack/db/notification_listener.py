@@ -74,7 +74,7 @@ class NotificationListener:
     async def _listen(self, *, again: bool) -> None:
         self._raw = raw = await self._connector.connect(server_settings={"application_name": "keyrack listener"})
         if again:
-            log.info("the database is back")
+            log.info("database reachable")
         ended = asyncio.Event()
         raw.add_termination_listener(_ignoring_arguments(ended.set))
         LISTENERS.add()

@@ -79,9 +79,9 @@ async def maintain(db: Database, settings: Settings, now: datetime | None = None
             rows = await connection.fetch(DROP, (now - timedelta(days=longest)).date())
             dropped = [row[0] for row in rows]
     except asyncpg.LockNotAvailableError:
-        log.info("history is in use; partitions will be dropped later")
+        log.info("history partition drop postponed")
     if dropped:
-        log.info("history dropped", partitions=dropped)
+        log.info("history partitions dropped", partitions=dropped)
     for row in await db.fetch(SHORTER, settings.telemetry_retention_days, longest):
         await forget(db, row["customer_id"], now - timedelta(days=row["days"]))
     return dropped

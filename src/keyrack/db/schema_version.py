@@ -100,7 +100,7 @@ async def migrate(dsn: str, settings: Settings | None = None) -> str:
         if found.state is SchemaState.TOO_NEW:
             raise SchemaError(too_new(found))
         if found.state is SchemaState.NEWER:
-            log.warning("a newer release has migrated the schema; this one works with it", revision=found.revision)
+            log.warning("schema of a newer release, compatible", revision=found.revision)
         if found.needs_stop:
             await _wait_for_stop(raw, found)
         targets = found.pending if found.revision else [head()]  # where nobody can be in the way, all at once

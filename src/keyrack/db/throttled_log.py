@@ -1,29 +1,33 @@
-"""In charge of what the log says of a database in trouble: where it is away, one line a minute for all of a process."""
+"""Rate-limited warnings about the database: an unreachable one has one line a minute per process."""
 
 from __future__ import annotations
+
+from collections.abc import Hashable
 
 from keyrack.core.log_config import EVERY, MINUTE, RateLimitedLogger, cause
 from keyrack.db.connection import UNREACHABLE
 
-AWAY = "the database is away: what has to wait goes on when it is back"
+UNREACHABLE_EVENT = "database unreachable"
 
-_away = RateLimitedLogger("keyrack.database", MINUTE)
+_database_log = RateLimitedLogger("keyrack.database", MINUTE)
 
 
 class ThrottledLogger(RateLimitedLogger):
-    """Warnings of one part of a process about what the database has interrupted.
+    """Warnings of one component of a process about what the database has interrupted.
 
-    A database that cannot be reached interrupts all parts at once, again and again: they share a line, which names the
-    first of them. Any other trouble has lines of its own.
+    An unreachable database interrupts all components again and again. They share one line, whose field `component`
+    names the first of them: the last segment of its logger's name. Any other trouble has lines of its own.
     """
 
     def __init__(self, name: str, every: float = EVERY) -> None:
         super().__init__(name, every)
-        self._part = name.rpartition(".")[2]
+        self._component = name.rpartition(".")[2]
 
-    def warning(self, event: str, *, error: BaseException | None = None, **told: object) -> None:
+    def warning(
+        self, event: str, *, error: BaseException | None = None, throttle_by: Hashable = None, **fields: object
+    ) -> None:
         """Write the line, unless one about the same was written a moment ago."""
         if isinstance(error, UNREACHABLE) and not isinstance(error, ValueError):
-            _away.warning(AWAY, part=self._part, cause=cause(error))
+            _database_log.warning(UNREACHABLE_EVENT, component=self._component, cause=cause(error))
         else:
-            super().warning(event, error=error, **told)
+            super().warning(event, error=error, throttle_by=throttle_by, **fields)

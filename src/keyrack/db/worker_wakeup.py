@@ -13,7 +13,7 @@ import asyncpg
 from keyrack.db.connection import UNREACHABLE, Database
 from keyrack.db.throttled_log import ThrottledLogger
 
-log = ThrottledLogger("keyrack.notices")
+log = ThrottledLogger("keyrack.worker_wakeup")
 
 WORK: LiteralString = "notify keyrack_work"  # there are operations to apply
 DELIVER: LiteralString = "notify keyrack_deliver"  # there are deliveries to send
@@ -43,4 +43,4 @@ class WakeupNotifier:
                 try:
                     await self._db.execute(notice)
                 except (*UNREACHABLE, asyncpg.PostgresError) as error:
-                    log.warning("others not told; they will find out themselves", error=error, notice=notice)
+                    log.warning("worker wakeup failed", error=error, notification=notice)

@@ -202,7 +202,7 @@ async def forget_people(db: Database, settings: Settings) -> None:
                 await _erase_nobodys(connection, user)
                 erased += 1
     if erased:
-        log.info("people erased who were in no customer any more", count=erased)
+        log.info("people without a customer erased", count=erased)
 
 
 async def keep_positions(statements: Statements, customer: int, keep: bool) -> bool:

@@ -41,7 +41,7 @@ class ConnectionLimiter:
         self._of: defaultdict[str, int] = defaultdict(int)
         self._idle: dict[TrackedConnection, None] = {}  # the longest first
         self._idle_of: defaultdict[str, dict[TrackedConnection, None]] = defaultdict(dict)
-        self._told = RateLimitedLogger("keyrack.http", MINUTE)
+        self._log = RateLimitedLogger("keyrack.http", MINUTE)
 
     def enter(self, guest: TrackedConnection, host: str) -> ErrorCode | None:
         """Take it in as idle; where nobody idle can make room, why it is refused."""
@@ -81,10 +81,10 @@ class ConnectionLimiter:
     def _make_room(self, idle: dict[TrackedConnection, None], who: str, bound: int) -> bool:
         longest = next(iter(idle), None)
         LIMITS.add("connections-of-address" if who else "connections")
-        self._told.warning(
-            "the bound of connections is reached",
+        self._log.warning(
+            "connection limit reached",
             address=who or "any",
-            bound=bound,
+            limit=bound,
             idle=len(idle),
             closed=longest is not None,
         )

@@ -256,13 +256,9 @@ class GuardedProtocol(HttpToolsProtocol):
 def protocol(settings: Settings) -> type[GuardedProtocol]:
     """The protocol of one process, with its bounds."""
     most = max_connections(settings)
-    log.info(
-        "the bound of connections is set", connections=most, of_each_address=settings.max_client_connections_per_address
-    )
+    log.info("connection limits set", total=most, per_address=settings.max_client_connections_per_address)
     crowd = ConnectionLimiter(most, settings.max_client_connections_per_address, settings.trusted_proxies)
-    unread = WriteBufferBudget(
-        settings.max_write_buffer_bytes, settings.min_client_read_bytes_per_second, settings.slow_client_seconds
-    )
+    unread = WriteBufferBudget(settings.max_write_buffer_bytes, settings.min_client_read_bytes_per_second, settings.slow_client_seconds)
     own = {
         "max_header": settings.max_header_bytes, "head_timeout": settings.request_read_timeout_seconds,
         "public_url": settings.public_url, "logs_requests": settings.access_log,

@@ -37,7 +37,7 @@ def map_exception(error: Exception, method: str, path: str, query: str) -> Refus
     if isinstance(error, asyncpg.LockNotAvailableError):
         return Unavailable(BUSY)
     if is_interruption(error) and not str(getattr(error, "sqlstate", "")).startswith(FAULTS):
-        seldom.warning("request not done: the database is away, or cannot write", error=error)
+        seldom.warning("request failed, database unreachable or read-only", error=error)
         if isinstance(error, OutcomeUnknown) and method not in ("GET", "HEAD"):
             return Unavailable(OUTCOME_UNKNOWN, repeatable=False)
         return Unavailable() if isinstance(error, UNREACHABLE) else Unavailable(NOT_NOW)

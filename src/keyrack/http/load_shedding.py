@@ -44,7 +44,7 @@ class Overload:
         self._late = 0.0  # when it looked last
         self._late_since = 0.0  # 0 while it is in time
         self._again_until = 0.0
-        self._told = RateLimitedLogger("keyrack.http", MINUTE)
+        self._log = RateLimitedLogger("keyrack.http", MINUTE)
 
     def enter(self, scope: Scope, address: str) -> str | None:
         """Take a request on, and say whose it is, for `leave`; None if it is put off."""
@@ -53,7 +53,7 @@ class Overload:
             return ""  # it waits, and is nobody's load
         who = _customer(scope["headers"]) or address
         if self._total >= FEW and (late := self._overload()) and self._puts_off(scope["method"], path, who, late):
-            self._told.warning("more to do than time: requests are put off", late=round(late, 3))
+            self._log.warning("load shedding active", lag_seconds=round(late, 3))
             return None
         if path.endswith(FOLLOWED) and _follows(scope):
             return ""

@@ -100,16 +100,16 @@ async def open_services(settings: Settings, dsn: str, readiness: Readiness) -> A
     refusals = DenialLog(own, settings.denial_log_interval_seconds)
     sign_on = SignOn(own, settings, vault)
     tasks = [
-        asyncio.create_task(supervise("listener", access.listener.run)),
+        asyncio.create_task(supervise("notification listener", access.listener.run)),
         asyncio.create_task(supervise("heartbeat", heartbeat.run)),
-        asyncio.create_task(supervise("announcer", announce.run)),
-        asyncio.create_task(supervise("teller", tell.run)),
-        asyncio.create_task(supervise("streams", hub.run)),
-        asyncio.create_task(supervise("refusals", refusals.run)),
-        asyncio.create_task(supervise("watch", partial(readiness.watch, own.reading()))),
+        asyncio.create_task(supervise("worker wakeup", announce.run)),
+        asyncio.create_task(supervise("change notifier", tell.run)),
+        asyncio.create_task(supervise("event streams", hub.run)),
+        asyncio.create_task(supervise("denial log", refusals.run)),
+        asyncio.create_task(supervise("health check", partial(readiness.watch, own.reading()))),
     ]
     if replicas is not None:
-        tasks.append(asyncio.create_task(supervise("replicas", replicas.run)))
+        tasks.append(asyncio.create_task(supervise("read replicas", replicas.run)))
     made: dict[type, object] = {
         Settings: settings,
         Authenticator: access,

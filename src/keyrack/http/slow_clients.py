@@ -36,9 +36,9 @@ class WriteBufferBudget:
     def cut_slow(self, reader: SlowClientGuard) -> None:
         LIMITS.add("slow-clients")
         self._log.warning(
-            "a client that takes its answer too slowly is cut off",
+            "slow client disconnected",
             client=reader.name,
-            waiting=reader.size,
+            buffered_bytes=reader.size,
             rate=self.rate,
             seconds=self.seconds,
         )
@@ -53,10 +53,10 @@ class WriteBufferBudget:
             longest = next(iter(self._waiting))
             LIMITS.add("unread-bytes")
             self._log.warning(
-                "too much waits for clients; the one that waits longest is cut off",
+                "write buffers full, slowest client disconnected",
                 client=longest.name,
-                waiting=self._bytes,
-                bound=self.most,
+                buffered_bytes=self._bytes,
+                limit=self.most,
             )
             longest.cut()
 

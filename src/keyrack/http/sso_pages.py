@@ -18,7 +18,7 @@ from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.db.audit_context import Actor, acting
 from keyrack.http.page_router import Visit
 
-log = structlog.get_logger("keyrack.log-ins")
+log = structlog.get_logger("keyrack.logins")
 
 SECRET = 43  # characters of the cookie
 
@@ -112,7 +112,7 @@ async def sign_out(visit: Visit) -> str | None:
 
 def _failed(visit: Visit, trouble: NotSignedIn) -> SsoResult:
     LOG_INS.add("wrong")
-    log.warning("single sign-on refused", address=shown(visit.address), why=trouble.why, reason=str(trouble))
+    log.warning("single sign-on failed", address=shown(visit.address), code=trouble.why, reason=str(trouble))
     return SsoResult(why=trouble.why)
 
 

@@ -27,7 +27,7 @@ from keyrack.offline_keys.opening_events import LAST_TIME, publish_openings
 from keyrack.offline_keys.p256 import verify
 from keyrack.offline_keys.timestamps import now
 
-log = structlog.get_logger("keyrack.boxlog")
+log = structlog.get_logger("keyrack.box_logs")
 
 NAME = re.compile(r"box:([1-9]\d{0,9}):([1-9]\d{0,9})").fullmatch
 LOGGED = 10  # reports of one delivery that the server's log has one by one
@@ -258,7 +258,7 @@ async def _report(
         return
     product, epoch = box
     for kind, number, _ in reports[:LOGGED]:
-        log.error("Something is wrong with the log of a box", kind=kind, customer=customer, product=product,
+        log.error("box log fault found", kind=kind, customer=customer, product=product,
                   epoch=epoch, number=number, alert=kind != "GivenUp")  # fmt: skip
     kinds, numbers, hashes = (list(column) for column in zip(*reports, strict=True))
     await connection.execute(REPORT, customer, product, epoch, kinds, numbers, hashes, settings.max_box_reports)

@@ -127,7 +127,7 @@ class Housekeeping:
             except Exception as error:
                 if not is_interruption(error):
                     raise
-                seldom.warning("housekeeping interrupted; it will be taken up again", error=error)
+                seldom.warning("housekeeping interrupted, retrying", error=error)
             await asyncio.sleep(self._settings.worker_poll)
 
     async def one(self) -> bool:
@@ -151,12 +151,12 @@ class Housekeeping:
 
     async def _keep(self, step: HousekeepingTask, taken: Row, seconds: float, wrong: str | None) -> None:
         """Write down how a round went, and tell what an operator should know."""
-        told = {"step": step.name, "seconds": round(seconds, 3), "last_good": taken["last_good"]}
+        fields = {"step": step.name, "seconds": round(seconds, 3), "last_success": taken["last_good"]}
         if wrong is None:
             await self._db.execute(WENT_WELL, step.name, step.every, seconds)
             if taken["failures"]:
-                log.info("housekeeping goes well again", failures=taken["failures"], **told)
+                log.info("housekeeping task recovered", failures=taken["failures"], **fields)
             return
         await self._db.execute(DID_NOT, step.name, min(step.every, AGAIN), seconds, wrong)
         failures = taken["failures"] + 1
-        log.error("housekeeping did not go well", error=wrong, failures=failures, alert=failures >= MISSED, **told)
+        log.error("housekeeping task failed", error=wrong, failures=failures, alert=failures >= MISSED, **fields)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from keyrack.http.app import BasePathMiddleware
 
 T = TypeVar("T")
-log = structlog.get_logger("keyrack.processes")
+log = structlog.get_logger("keyrack.process")
 
 LINGER = 0.5  # seconds that idle connections stay at a stop: a request that is on its way to us then is answered
 M_MMAP_THRESHOLD = -3  # of <malloc.h>
@@ -201,8 +201,7 @@ async def _run(
     ended = {} if stop.is_set() else {name: task for name, task in parts.items() if task.done()}
     for name, task in ended.items():
         error = task.exception()
-        text = f"THE {name.upper()} HAS ENDED: the process ends with it"
-        log.critical(text, alert=True, error=error, exc_info=error)
+        log.critical("component exited, process stops", alert=True, component=name, error=error, exc_info=error)
     stop.set()
     on_stop()
     await asyncio.gather(*parts.values(), return_exceptions=bool(ended))
@@ -271,7 +270,7 @@ def _raise_file_limit() -> None:
         return
     with suppress(ValueError, OSError):  # not every system lets us
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        log.info("the limit of open files is raised", before=before, now=wanted)
+        log.info("open file limit raised", before=before, now=wanted)
 
 
 def stop_signal() -> asyncio.Event:

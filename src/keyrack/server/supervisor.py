@@ -84,7 +84,7 @@ async def _keep_alive(
                     )  # fmt: skip
                     place.pid = child.pid
             except OSError as error:  # no memory or process to be had now: it must not end those that run
-                log.error("process not started; trying again", command=command[0], error=error)
+                log.error("child process start failed, retrying", command=command[0], error=error)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), RESTART)
                 continue
@@ -96,8 +96,8 @@ async def _keep_alive(
                     child.kill()
                     await ended
                 log.error(
-                    "process ended; starting another one",
-                    command=command[0], status=child.returncode, stood_still=silent.done(),
+                    "child process exited, restarting",
+                    command=command[0], status=child.returncode, unresponsive=silent.done(),
                 )  # fmt: skip
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), RESTART)

@@ -98,21 +98,21 @@ class Worker:
         self._courier = courier = DeliveryWorker(self._db, self._settings, vault, self._call.set, self._tell)
         housekeeping = Housekeeping(self._db, self._settings)
         helpers = [
-            self._start("listener", self._listener.run),
+            self._start("notification listener", self._listener.run),
             self._start("heartbeat", self._heartbeat.run),
             self._start("housekeeping", housekeeping.run),
-            self._start("numbering", self._numbering.run),
-            self._start("calls", self._call_others),
-            self._start("teller", self._tell.run),
-            self._start("teller of numbers", self._numbered.run),
+            self._start("sequencer", self._numbering.run),
+            self._start("worker wakeup", self._call_others),
+            self._start("change notifier", self._tell.run),
+            self._start("sequence notifier", self._numbered.run),
         ]
         if self._settings.sends_mail:
             from keyrack.auth.mail.outbox import Postman  # with it comes an SMTP client that only workers need
 
-            helpers.append(self._start("mail", Postman(self._db, self._settings).run))
-        delivering = self._start("deliveries", lambda: courier.run(GRACE))
+            helpers.append(self._start("mail delivery", Postman(self._db, self._settings).run))
+        delivering = self._start("webhook delivery", lambda: courier.run(GRACE))
         concurrency = self._settings.worker_concurrency
-        loops = [self._start("work", partial(self._loop, polls=number == 0)) for number in range(concurrency)]
+        loops = [self._start("operations", partial(self._loop, polls=number == 0)) for number in range(concurrency)]
         try:
             await self._stopping.wait()
             courier.stop()
@@ -142,10 +142,10 @@ class Worker:
                         self._on_deliver()
                     continue
             except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
-                seldom.warning("work interrupted; it will be done again", error=error)
+                seldom.warning("worker interrupted, retrying", error=error)
                 await asyncio.sleep(0.5)
             except Exception:
-                log.exception("work failed")
+                log.exception("worker run failed")
                 await asyncio.sleep(2)
             await self._bell.sleep(self._settings.worker_poll if polls else None)
 

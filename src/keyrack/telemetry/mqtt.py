@@ -79,7 +79,7 @@ class Subscriber:
             except (aiomqtt.MqttError, OSError) as error:
                 if self._stopping.is_set():
                     return
-                log.warning("broker lost; trying again", error=str(error))
+                log.warning("broker connection lost, reconnecting", error=str(error))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(PAUSES[min(failures, len(PAUSES) - 1)]):
                         await self._stopping.wait()
@@ -136,7 +136,7 @@ class Subscriber:
                         self._refusals.tell(batch[number].topic.value, reason)
                     del parts[customer]
             except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError, Unavailable) as error:
-                seldom.warning("messages not stored yet; trying again", error=error)
+                seldom.warning("messages not stored, retrying", error=error)
                 await asyncio.sleep(0.5)
 
     async def _store(self, customer: int, part: list[CheckedSample]) -> list[tuple[int, str]]:
@@ -185,14 +185,14 @@ class RejectedSamples:
             self._since = time.monotonic()
         self._count += 1
         if self._count <= self._most:
-            log.warning("sample refused", topic=topic[:LONGEST_TOPIC], reason=reason)
+            log.warning("sample rejected", topic=topic[:LONGEST_TOPIC], reason=reason)
         elif self._count == self._most + 1:
-            log.warning("more samples refused; from here on they are counted only", a_minute=self._most)
+            log.warning("sample rejection log limit reached", limit_per_minute=self._most)
 
     def sum_up(self) -> None:
         """Log how many were counted only."""
         if self._count > self._most:
-            log.warning("samples refused that were counted only", count=self._count - self._most)
+            log.warning("sample rejections not logged", count=self._count - self._most)
         self._count = 0
 
 

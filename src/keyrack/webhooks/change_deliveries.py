@@ -148,7 +148,7 @@ class Publisher:
         rows = await statements.fetch(DISABLE, customers, webhooks, DISABLED_BY_TOO_MUCH)
         found = {(row["customer_id"], row["webhook_id"]) for row in rows}
         for customer, webhook in found:
-            log.warning("webhook disabled: too much waits for it", customer=customer, webhook=webhook, bound=self.most)
+            log.warning("webhook disabled, queue limit reached", customer=customer, webhook=webhook, limit=self.most)
         return found
 
 

@@ -89,7 +89,7 @@ class DeliveryWorker:
     async def run(self, grace: float) -> None:
         """Deliver until `stop`; what is under way then has `grace` seconds, and is given back after them."""
         self._sender = Sender(self._settings)
-        recording = asyncio.create_task(supervise("recording", self._recording, lambda: self._stopping))
+        recording = asyncio.create_task(supervise("delivery results", self._recording, lambda: self._stopping))
         try:
             await self._claiming()
             if self._sending:
@@ -98,7 +98,7 @@ class DeliveryWorker:
             self._record.set()
             await asyncio.wait_for(recording, 2.0)
         except TimeoutError:
-            log.warning("results not recorded in time; these deliveries will be sent again", count=len(self._finished))
+            log.warning("delivery results lost at shutdown, deliveries will be repeated", count=len(self._finished))
         finally:
             recording.cancel()
             await self._sender.close()
@@ -113,11 +113,11 @@ class DeliveryWorker:
             try:
                 found = await self._claim()
             except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
-                seldom.warning("deliveries interrupted; they will be taken up again", error=error)
+                seldom.warning("delivery claim interrupted, retrying", error=error)
                 await asyncio.sleep(0.5)
                 continue
             except Exception:
-                log.exception("deliveries not taken up")
+                log.exception("delivery claim failed")
                 await asyncio.sleep(2)
                 continue
             if found and self._full:
@@ -220,8 +220,8 @@ class DeliveryWorker:
                 lane.done.append((waiting.id, "Dead", attempt))
                 GIVEN_UP.add()
                 log.warning(
-                    "delivery is dead", customer=lane.key[0], webhook=lane.key[1], delivery=waiting.id,
-                    attempts_in_a_row=lane.attempts + 1, error=attempt.error,
+                    "delivery marked dead", customer=lane.key[0], webhook=lane.key[1], delivery=waiting.id,
+                    consecutive_attempts=lane.attempts + 1, error=attempt.error,
                 )  # fmt: skip
                 lane.attempts = 0
                 return
@@ -249,7 +249,7 @@ class DeliveryWorker:
     def _tell(self, lane: DeliveryLane, pace: EndpointThrottle, attempt: DeliveryAttempt) -> None:
         """Say in the log what the customer is not told, once for each reason in a row."""
         if attempt.hidden and attempt.hidden != pace.hidden:
-            log.info("endpoint not reached", customer=lane.key[0], webhook=lane.key[1], reason=attempt.hidden)
+            log.info("webhook endpoint unreachable", customer=lane.key[0], webhook=lane.key[1], reason=attempt.hidden)
         pace.hidden = attempt.hidden
 
     async def _disable(self, lane: DeliveryLane) -> None:
@@ -272,7 +272,7 @@ class DeliveryWorker:
                     if not is_interruption(error):
                         raise
                     self._finished = [*lanes, *self._finished]
-                    seldom.warning("results not recorded yet", error=error, count=len(self._finished))
+                    seldom.warning("delivery results not recorded, retrying", error=error, count=len(self._finished))
                     await asyncio.sleep(0.5)
             if self._stopping and not self._sending:
                 return
@@ -290,8 +290,8 @@ class DeliveryWorker:
                 for lane in lanes:
                     await self._record_all([lane])
             else:
-                told = {"customer": lanes[0].key[0], "webhook": lanes[0].key[1], "lane": lanes[0].number}
-                log.exception("result not recorded; it will be sent again", **told)
+                fields = {"customer": lanes[0].key[0], "webhook": lanes[0].key[1], "lane": lanes[0].number}
+                log.exception("delivery result not recorded, delivery will be repeated", **fields)
 
     def _look_again(self, lanes: Sequence[DeliveryLane]) -> None:
         """What is delivered may have more behind it, now; what failed is due after its pause."""
@@ -309,4 +309,4 @@ class DeliveryWorker:
             task.cancel()
         if cut:
             await asyncio.wait(cut, timeout=1.0)
-            log.warning("deliveries given back", count=len(cut))
+            log.warning("deliveries released at shutdown", count=len(cut))

@@ -36,7 +36,7 @@ def dora(town: Town, sql: Sql, oidc: Oidc) -> tuple[Person, str]:
     return person, subject
 
 
-REFUSED = "single sign-on refused"  # as the operator's log tells it
+REFUSED = "single sign-on failed"  # in the operator's log
 
 
 def is_refused(visitor: Visitor, why: str, **form: str) -> None:

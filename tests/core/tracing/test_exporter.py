@@ -25,10 +25,10 @@ from tests.webhooks.receiver import Received, Receiver, Reply
 
 pytestmark = pytest.mark.cluster
 
-AWAY = "the collector takes no spans: they are dropped until it does"
-BACK = "the collector takes spans again"
-DROPPED = "spans are dropped: the collector does not take as many as there are"
-LATE = "the collector has not taken the last spans in time"
+AWAY = "trace collector unreachable, spans dropped"
+BACK = "trace collector reachable"
+DROPPED = "span queue full, spans dropped"
+LATE = "span export timed out at shutdown"
 
 
 def person(traced: Traced, house: House, name: str) -> Person:

@@ -63,7 +63,7 @@ def shown(log: Path) -> Port:
     """The port of a process that writes this log."""
 
     def address() -> str | None:
-        return next((line["address"] for line in log_events(log, "metrics are shown")), None)
+        return next((line["address"] for line in log_events(log, "metrics endpoint started")), None)
 
     return Port(int(eventually(address, "the port of the metrics").rpartition(":")[2]))
 

@@ -220,7 +220,7 @@ def failed(family: Family, username: str, address: str) -> None:
     assert answer.status_code == 401
 
 
-FORGED = '1", "event": "log-in refused", "address": "198.51.100.7", "logger": "keyrack.log-ins", "x": "'
+FORGED = '1", "event": "login failed", "address": "198.51.100.7", "logger": "keyrack.logins", "x": "'
 
 
 @pytest.fixture(scope="module")
@@ -233,14 +233,14 @@ def guesses(family: Family) -> list[str]:
     shown = ["203.0.113.9", "2001:db8::7", "203.0.113.10", "unknown", "unknown"]
 
     def addresses() -> list[str]:
-        return [one["address"] for one in family.lines("log-in refused") if one["address"] != "127.0.0.1"]
+        return [one["address"] for one in family.lines("login failed") if one["address"] != "127.0.0.1"]
 
     eventually(lambda: sorted(addresses()) == sorted(shown), "the lines")
     return log_lines(family.log)
 
 
 def test_a_failed_log_in_is_told_with_its_address(family: Family, guesses: list[str]) -> None:
-    told = family.lines("log-in refused")
+    told = family.lines("login failed")
     assert {tuple(sorted(one)) for one in told} == {
         ("address", "event", "level", "logger", "request_id", "timestamp"),
     }  # nothing of a name: it may be a password

@@ -71,7 +71,7 @@ class Postman:
                 while await self.one():
                     pass
             except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
-                seldom.warning("mails wait for the database", error=error)
+                seldom.warning("mail queue interrupted, retrying", error=error)
             await asyncio.sleep(POLL)
 
     async def one(self) -> bool:
@@ -82,7 +82,7 @@ class Postman:
             return False
         if row["is_old"]:
             MAILS.add("given up")
-            log.error("a mail is given up", kind=row["kind"], error=row["last_error"])
+            log.error("mail delivery abandoned", kind=row["kind"], error=row["last_error"])
             await self._db.execute(DONE, row["mail_id"])
             return True
         message = await self._written(row)
@@ -105,8 +105,12 @@ class Postman:
         refused = isinstance(error, aiosmtplib.SMTPRecipientsRefused) or (isinstance(code, int) and code >= 500)
         for_good = refused and not isinstance(error, aiosmtplib.SMTPAuthenticationError)
         MAILS.add("refused" if for_good else "failed")
-        log.warning("a mail was not taken", kind=row["kind"], error=told, attempts=row["attempts"], for_good=for_good)
-        await (self._db.execute(DONE, row["mail_id"]) if for_good else self._db.execute(FAILED, row["mail_id"], told))
+        if for_good:
+            log.warning("mail delivery rejected", kind=row["kind"], error=told, attempts=row["attempts"])
+            await self._db.execute(DONE, row["mail_id"])
+        else:
+            log.warning("mail delivery failed, retrying", kind=row["kind"], error=told, attempts=row["attempts"])
+            await self._db.execute(FAILED, row["mail_id"], told)
 
     async def _written(self, row: Row) -> EmailMessage | None:
         """The mail with a new link, None where there is nothing to tell."""

@@ -28,7 +28,7 @@ from keyrack.db.row_batches import run_in_batches
 from keyrack.db.worker_wakeup import DELIVER
 from keyrack.webhooks.change_deliveries import publish_checkpoints
 
-log = structlog.get_logger("keyrack.changes")
+log = structlog.get_logger("keyrack.checkpoints")
 
 ALONE: LiteralString = "select pg_try_advisory_xact_lock(7260928)"
 IN_TURN: LiteralString = "select pg_advisory_xact_lock(7260928)"
@@ -189,8 +189,8 @@ async def _some(
     for one in dealt:
         if one.refused is not None and not one.is_known:
             log.critical(
-                "A LOG OF CHANGES IS NOT WHAT WAS SIGNED OF IT: it gets no checkpoint", alert=True,
-                customer=one.customer, epoch=str(one.epoch), why=one.refused,
+                "changelog does not match its checkpoint", alert=True,
+                customer=one.customer, epoch=str(one.epoch), reason=one.refused,
             )  # fmt: skip
     if made := [_signed(one, secrets, settings) for one in dealt if secrets and one.whole and one.tree.size]:
         rows = [(one.customer, one.epoch, one.size, one.root, one.at, one.note) for one in made]

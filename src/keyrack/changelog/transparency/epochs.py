@@ -20,7 +20,7 @@ from keyrack.db.audit_context import acting, system
 from keyrack.db.connection import Statements
 from keyrack.db.session_settings import UNHURRIED
 
-log = structlog.get_logger("keyrack.changes")
+log = structlog.get_logger("keyrack.changelog")
 
 Why = Literal["restore", "promotion", "server"]
 
@@ -86,7 +86,7 @@ async def begin(statements: Statements, why: Why) -> int:
     count: int = await statements.fetchval(BEGIN, JUMP, (acting.get() or system("numbering")).told, why)
     await statements.execute(REMEMBER)
     if count:
-        log.warning("the logs of changes go on in another epoch: their readers begin anew", why=why, logs=count)
+        log.warning("changelog epoch changed", reason=why, logs=count)
     return count
 
 

@@ -46,7 +46,7 @@ async def _run(settings: Settings, dsn: str, as_json: bool) -> None:
     db = await Database.connect(dsn, settings, application="keyrack mqtt")
     try:
         tell = ChangeNotifier(db)
-        telling = asyncio.create_task(supervise("teller", tell.run))
+        telling = asyncio.create_task(supervise("change notifier", tell.run))
         subscriber = Subscriber(db, settings, tell)
         loop = asyncio.get_running_loop()
         for sign in (signal.SIGTERM, signal.SIGINT):

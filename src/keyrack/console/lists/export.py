@@ -121,7 +121,7 @@ async def _written(visit: Visit, state: ListState, pieces: _Pieces, first: Inter
                 yield sheet.taken().encode()
     except (ConnectionAborted, Refusal):
         end = BROKEN
-        log.warning("an export broke off midway", list=state.listing.name, rows=count, exc_info=True)
+        log.warning("list export aborted", list=state.listing.name, rows=count, exc_info=True)
     sheet.add([gettext(visit, end, rows=count)])
     yield sheet.taken().encode()
 

@@ -64,7 +64,7 @@ class Collector:
         """Put a span into the queue; if that is full, it is dropped."""
         if self._queued - self._exporter.done >= self._most:
             SPANS.add("dropped")
-            seldom.warning("spans are dropped: the collector does not take as many as there are", queue=self._most)
+            seldom.warning("span queue full, spans dropped", queue_size=self._most)
             return
         self._queued += 1
         place = span.place
@@ -112,13 +112,13 @@ class Exporter(SpanExporter):
             result = self._inner.export(spans)
         except Exception as error:  # whatever it is, the queue goes on
             result = SpanExportResult.FAILURE
-            seldom.warning("spans could not be exported", error=error)
+            seldom.warning("span export failed", error=error)
         self.done += len(spans)
         went = result is SpanExportResult.SUCCESS
         if went and self._away:
-            log.info("the collector takes spans again")
+            log.info("trace collector reachable")
         elif not went and not self._away:
-            log.warning("the collector takes no spans: they are dropped until it does", count=len(spans))
+            log.warning("trace collector unreachable, spans dropped", count=len(spans))
         self._away = not went
         SPANS.add("exported" if went else "failed", by=len(spans))
         return result
@@ -155,7 +155,7 @@ async def export_spans(settings: Settings) -> AsyncGenerator[None]:
         trusts=settings.traces_trust_parent,
         customers=settings.traces_customers,
     )
-    log.info("traces are told", share=settings.traces_sample_ratio)
+    log.info("trace export started", sample_ratio=settings.traces_sample_ratio)
     try:
         yield
     finally:
@@ -171,4 +171,4 @@ async def export_spans(settings: Settings) -> AsyncGenerator[None]:
             async with asyncio.timeout(LAST):
                 await closed.wait()
         except TimeoutError:
-            log.warning("the collector has not taken the last spans in time")
+            log.warning("span export timed out at shutdown")

@@ -176,7 +176,11 @@ class EmbeddedServer:
             if self._settled.is_set():
                 if self._may_complain():
                     self._complained = time.monotonic()
-                    log.error("The embedded PostgreSQL is down; trying again: %s", error, exc_info=not expected)
+                    log.error(
+                        "embedded postgresql unavailable, retrying",
+                        exc_info=not expected,
+                        extra={"details": {"error": error}},
+                    )
                 return RETRY
             self._failure = error if expected else EmbeddedServerError(f"{type(error).__name__}: {error}")
             if not expected:
@@ -193,7 +197,7 @@ class EmbeddedServer:
             return self._settled.is_set() or self._answers()
         try:
             if self._settled.is_set() and self._may_complain():
-                log.warning("PostgreSQL has ended%s; starting it again", self._status())
+                log.warning("embedded postgresql exited, restarting", extra={"details": {"status": self._status()}})
             self._begin(lock, self._users)
             return True
         finally:
@@ -202,9 +206,8 @@ class EmbeddedServer:
     def _may_complain(self) -> bool:
         return time.monotonic() - self._complained > REMIND
 
-    def _status(self) -> str:
-        status = None if self._keeper is None else self._keeper.status
-        return "" if status is None else f" with status {status}"
+    def _status(self) -> int | None:
+        return None if self._keeper is None else self._keeper.status
 
     def _answers(self) -> bool:
         if announced_ready(self._layout) is None or not os.path.lexists(self._layout.sockets):
@@ -251,10 +254,13 @@ class EmbeddedServer:
                         os.kill(pid, signal.SIGQUIT)
             if waited - reminded > REMIND:
                 reminded = waited
-                log.warning("Waiting for the PostgreSQL left in %s to end", self._layout.data)
+                log.warning(
+                    "waiting for the previous postgresql to stop",
+                    extra={"details": {"directory": str(self._layout.data)}},
+                )
             self._pause(POLL if waited < 1 else WATCH)
         for path in drop_foreign_pids(self._layout):
-            log.warning("Removed %s: the process it names is no PostgreSQL of ours", path)
+            log.warning("stale pid file removed", extra={"details": {"path": str(path)}})
 
     def _tell_to_end(self) -> None:
         pid = announced_ready(self._layout)

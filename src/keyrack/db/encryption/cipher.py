@@ -22,7 +22,7 @@ from keyrack.db.connection import Connection, Row, Statements
 from keyrack.db.encryption import master_keys
 from keyrack.db.encryption.master_keys import MasterKey, MasterKeyError
 
-log = structlog.get_logger("keyrack.vault")
+log = structlog.get_logger("keyrack.encryption")
 
 FORM = b"\x01"
 NONCE = 12  # bytes
@@ -77,7 +77,7 @@ class Encryption:
         try:
             return decrypt(await self._key(number_of(value)), value, place)
         except InvalidTag:
-            log.error("A secret does not open: it was changed, or moved to another row", place=place, alert=True)
+            log.error("secret decryption failed", location=place, alert=True)
             raise CannotDecrypt from None
 
     async def _key(self, number: int, statements: Statements | None = None) -> bytes:
@@ -86,10 +86,10 @@ class Encryption:
             try:
                 await self.load(statements)
             except MasterKeyError as error:
-                log.error("The secrets of the database are closed to this node", reason=str(error), alert=True)
+                log.error("encryption key unavailable", reason=str(error), alert=True)
                 raise CannotDecrypt from None
         if number not in self._keys:
-            log.error("There is no such data key", number=number, alert=True)
+            log.error("data key missing", number=number, alert=True)
             raise CannotDecrypt
         return self._keys[number]
 

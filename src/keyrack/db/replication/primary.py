@@ -14,7 +14,7 @@ import asyncpg
 from keyrack.core.log_config import RateLimitedLogger
 from keyrack.core.settings import Settings
 
-log = RateLimitedLogger("keyrack.leadership")
+log = RateLimitedLogger("keyrack.primary")
 
 QUIET = 1.0  # seconds after a renewal in which errors are no reason for the next one
 
@@ -68,7 +68,7 @@ class PrimaryTracker:
 
     def renew(self, error: BaseException | None = None, *, moved: bool = False) -> None:
         """Begin a new generation: every connection of before is over."""
-        log.warning("connections to the database are opened anew", error=error, another_leader=moved)
+        log.warning("database pool reset", error=error, primary_changed=moved)
         self._begin(moved)
 
     def _begin(self, moved: bool) -> None:

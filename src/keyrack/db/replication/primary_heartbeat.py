@@ -108,7 +108,7 @@ class Heartbeat:
                         statement_cache_size=self._settings.statement_cache,
                     )
                 except (*UNREACHABLE, asyncpg.PostgresError) as error:
-                    log.warning("no heartbeat: the database cannot be reached", error=error)
+                    log.warning("heartbeat failed, database unreachable", error=error)
                     await asyncio.sleep(AGAIN * (0.5 + random.random()))  # noqa: S311 - not all processes at once
                 else:
                     await self._beat_on(self._raw)
@@ -128,7 +128,7 @@ class Heartbeat:
                     history = await _history(raw)
                 beat = await self._beat(raw)
             except (*UNREACHABLE, asyncpg.PostgresError) as error:
-                log.warning("no heartbeat: the database is away, or cannot write", error=error)
+                log.warning("heartbeat failed, database unreachable or read-only", error=error)
                 if self._leadership.is_telling(error):
                     self._proven_until = 0.0
                     self._leadership.doubt(generation, error)
@@ -150,7 +150,7 @@ class Heartbeat:
         as it is late, look whether another server leads. Returns its time. Raises what the connection says."""
         self._beating = beating = _retrieved(raw.fetchval(BEAT, *self._row))
         while not (await asyncio.wait((beating,), timeout=self._seconds))[0]:
-            log.warning("the heartbeat is late: a commit takes too long")
+            log.warning("heartbeat delayed by a slow commit")
             if self._leadership.fails_over:
                 with suppress(*UNREACHABLE, asyncpg.PostgresError):
                     await self._connector.look_round()

@@ -154,7 +154,7 @@ class Replica:
                 try:
                     await self._look_on()
                 except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError, Unavailable) as error:
-                    log.warning("a replica is away: its reads go to the leader", replica=self.name, error=error)
+                    log.warning("replica unreachable, reading from primary", replica=self.name, error=error)
                 self._way.leadership.renew(moved=True)  # whoever waits for it goes to the leader
                 await asyncio.sleep(AGAIN * (0.5 + random.random()))  # noqa: S311 - not all processes at once
         finally:
@@ -200,9 +200,9 @@ class Replica:
         """Whether what it has is our history."""
         heartbeat, ours = self._heartbeat, self._leader.history
         if not said["follows_"]:
-            log.warning("a server that leads, or follows nobody, is not asked for reads", replica=self.name)
+            log.warning("replica skipped, not in recovery", replica=self.name)
         elif ours is not None and said["system"] != ours.system:
-            log.warning("a server of another system is no replica: it is not asked for reads", replica=self.name)
+            log.warning("replica skipped, other system identifier", replica=self.name)
         elif said["beat"] in heartbeat.beats:
             self._history = heartbeat.history
 

@@ -151,7 +151,7 @@ class Readiness:
             except Exception as error:  # that the database is away is told by `reasons`
                 if not is_interruption(error):
                     raise
-                seldom.warning("it is not known whether anybody works: the database is away, or too slow", error=error)
+                seldom.warning("worker check failed, database unreachable or slow", error=error)
             await asyncio.sleep(self.ROUND)
 
     async def _wrong(self, db: Database) -> tuple[ErrorCode, ...]:
@@ -160,7 +160,7 @@ class Readiness:
             found.append(NO_WORKER.format(seconds=int(waited)))
             if time.monotonic() - self._told_at >= MINUTE or not self._told_at:
                 self._told_at = time.monotonic()
-                log.critical("NO WORKER RUNS ANYWHERE, and work waits", alert=True, seconds=int(waited))
+                log.critical("no worker running", alert=True, seconds=int(waited))
         else:
             self._told_at = 0.0
         archive = await archive_status.standing(db)
@@ -189,9 +189,7 @@ class Readiness:
         await asyncio.wait((looking,), timeout=max(0.0, self._begun + self.settings.health_check_timeout_seconds - now))
         if looking.done():
             return looking.result()
-        seldom.warning(
-            "not ready: the database does not answer in time", seconds=self.settings.health_check_timeout_seconds
-        )
+        seldom.warning("not ready, database timed out", seconds=self.settings.health_check_timeout_seconds)
         return (SILENT,)
 
     def _seen(self, look: asyncio.Task[tuple[ErrorCode, ...]]) -> None:
@@ -207,7 +205,7 @@ class Readiness:
         except Exception as error:
             if not is_interruption(error):
                 raise
-            seldom.warning("not ready: the database is away, or takes no writes", error=error)
+            seldom.warning("not ready, database unreachable or read-only", error=error)
             return (DATABASE_AWAY if isinstance(error, UNREACHABLE) else NO_WRITES,)
 
     async def _reasons(self, connection: Connection) -> tuple[ErrorCode, ...]:
@@ -219,7 +217,7 @@ class Readiness:
         try:
             await Encryption(connection, self.settings).load()
         except MasterKeyError as error:
-            seldom.warning("not ready: the secrets of the database are closed to this node", reason=str(error))
+            seldom.warning("not ready, encryption key unavailable", reason=str(error))
             return (CLOSED,)
         return ()
 

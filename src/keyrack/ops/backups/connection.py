@@ -23,11 +23,7 @@ async def warn(settings: Settings, dsn: str) -> None:
     async with connected(settings, dsn) as database:
         found = await standing(database)
     if not found.on or settings.backup_directory not in (found.command or ""):
-        log.warning(
-            "the database does not archive to KEYRACK_BACKUP_DIRECTORY: it was started before that was set; stop "
-            "everything that uses it once",
-            directory=settings.backup_directory,
-        )
+        log.warning("wal archiving inactive, database restart required", directory=settings.backup_directory)
 
 
 @asynccontextmanager

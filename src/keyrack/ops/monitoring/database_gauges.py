@@ -68,11 +68,9 @@ class Looks:
         except Exception as error:  # whatever it is, the other metrics are told
             _unknown()
             if isinstance(error, Unavailable) or is_interruption(error):
-                seldom.warning(
-                    "the backlog is not known: the database is away, or too slow", error=error.__cause__ or error
-                )
+                seldom.warning("backlog query failed, database unreachable or slow", error=error.__cause__ or error)
             else:
-                log.exception("the backlog is not known")
+                log.exception("backlog query failed")
         finally:
             self._due = time.monotonic() + EVERY
 

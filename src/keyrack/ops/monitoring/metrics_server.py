@@ -51,7 +51,7 @@ async def reporting(reports: Reports, dsn: str, settings: Settings, role: str) -
     catalog.PROCESS.of(__version__, platform.python_version(), role).set(1)
     async with AsyncExitStack() as stack:
         if reports.port is not None or reports.parent is not None:
-            stack.callback(asyncio.create_task(supervise("loop lag", _measure_lag)).cancel)
+            stack.callback(asyncio.create_task(supervise("event loop lag", _measure_lag)).cancel)
         if reports.parent is not None:
             await stack.enter_async_context(answering(reports.parent))
         if reports.port is not None:
@@ -98,9 +98,9 @@ async def _serving(port: socket.socket, dsn: str, settings: Settings, tell: Tell
         )
     )  # fmt: skip
     task = asyncio.create_task(server.serve([port]))
-    task.add_done_callback(lambda _: server.should_exit or log.critical("METRICS ARE NOT SHOWN ANY MORE", alert=True))
+    task.add_done_callback(lambda _: server.should_exit or log.critical("metrics endpoint failed", alert=True))
     host, number = port.getsockname()[:2]
-    log.info("metrics are shown", address=f"[{host}]:{number}" if ":" in host else f"{host}:{number}")
+    log.info("metrics endpoint started", address=f"[{host}]:{number}" if ":" in host else f"{host}:{number}")
     try:
         yield
     finally:
