@@ -10,7 +10,7 @@ import structlog
 
 from keyrack.api.rate_limits import RateLimit, Taken, give_back_each, network, shown, take_each
 from keyrack.core.errors import InvalidClient, TooManyRequests, WrongCredentials
-from keyrack.core.metrics.catalog import LOG_INS
+from keyrack.core.metrics.catalog import LOGINS
 from keyrack.core.secret_hashes import digest
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Statements
@@ -30,19 +30,19 @@ async def raise_if_throttled(
     try:
         await take_each(statements, *tried)
     except TooManyRequests:
-        LOG_INS.add("limited")
+        LOGINS.add("limited")
         raise
     try:
         yield
     except (WrongCredentials, InvalidClient):
-        LOG_INS.add("wrong")
+        LOGINS.add("wrong")
         log.warning("login failed", address=shown(address))  # programs read it: docs/operating.md
         raise
     except Exception:  # whether it was right is not known
-        LOG_INS.add("failed")
+        LOGINS.add("failed")
         await give_back_each(statements, *tried)
         raise
-    LOG_INS.add("accepted")
+    LOGINS.add("accepted")
     await give_back_each(statements, *tried)
 
 

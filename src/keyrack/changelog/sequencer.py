@@ -26,7 +26,7 @@ from keyrack.changelog.record_format import FIRST, SALT, Record, canonical, dige
 from keyrack.changelog.transparency import epochs, trust_anchors
 from keyrack.changelog.transparency.merkle_tree import Tree, leaf_hash
 from keyrack.changelog.visibility_watermark import IF_ALONE, VisibilityWatermark
-from keyrack.core.metrics.catalog import CHANGE_SECONDS, CHANGES
+from keyrack.core.metrics.catalog import CHANGES_SEQUENCED, SEQUENCING_DELAY
 from keyrack.core.settings import Settings
 from keyrack.db.change_notifier import DELIVERED, NUMBERED, Tell
 from keyrack.db.connection import Connection, Database, Row, is_interruption
@@ -201,9 +201,9 @@ class Sequencer:
             rows = await connection.fetch(READ, self._done, last, self.settings.sequencer_batch_rows)
             logs, told = await self._number(connection, rows) if rows else ([], set[int]())
         self._months.update(month(log.recorded_at) for log in logs)
-        CHANGES.of().add(len(rows))
+        CHANGES_SEQUENCED.of().add(len(rows))
         for row in rows:
-            CHANGE_SECONDS.of().observe(max(0.0, (row["now"] - row["at"]).total_seconds()))
+            SEQUENCING_DELAY.of().observe(max(0.0, (row["now"] - row["at"]).total_seconds()))
         for log in logs:
             self.tell(log.customer, NUMBERED | DELIVERED if log.customer in told else NUMBERED)
         if told:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Unavailable
-from keyrack.core.metrics.catalog import LIMITS, QUEUE_PLACES, QUEUE_SECONDS, QUEUE_TAKEN, QUEUE_WAITING
+from keyrack.core.metrics.catalog import LIMITS, QUEUE_CAPACITY, QUEUE_IN_USE, QUEUE_SECONDS, QUEUE_WAITING
 
 TOO_MANY = ErrorCode(
     "too-many-waiting",
@@ -51,8 +51,8 @@ class FairSemaphore:
         self._lines: dict[Tenants, deque[asyncio.Future[None]]] = {}  # the one that was served last stands last
         self._name = name
         self._total = total
-        self._taken = QUEUE_TAKEN.of(name)
-        QUEUE_PLACES.of(name).add(total)
+        self._taken = QUEUE_IN_USE.of(name)
+        QUEUE_CAPACITY.of(name).add(total)
 
     async def take(self, who: Tenants) -> None:
         """Take one. Raises `Unavailable` where too many wait, or after having waited for too long."""
@@ -85,7 +85,7 @@ class FairSemaphore:
 
     def end(self) -> None:
         """There are no such things any more."""
-        QUEUE_PLACES.of(self._name).add(-self._total)
+        QUEUE_CAPACITY.of(self._name).add(-self._total)
 
     def give_back(self, who: Tenants) -> None:
         """Return what was taken: to the next one, if somebody waits."""

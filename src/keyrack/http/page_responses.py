@@ -12,7 +12,7 @@ from keyrack.api.exchange import Response
 from keyrack.api.grants import NotPermitted
 from keyrack.core.error_codes import NOTHING_HERE
 from keyrack.core.errors import MethodNotAllowed, NotFound, Refusal
-from keyrack.core.metrics.catalog import REFUSALS
+from keyrack.core.metrics.catalog import ERROR_RESPONSES
 from keyrack.db.audit_context import acting
 from keyrack.http import request_parsing
 from keyrack.http.access_log import ROUTE, WHO
@@ -53,7 +53,7 @@ class PageRoute:
         put(reply, answer if page and page.secret else await self._server.compression.packed(http, answer))
 
     async def _refused(self, visit: Visit, refusal: Refusal) -> Response:
-        REFUSALS.add(refusal.reason.code, str(refusal.status))
+        ERROR_RESPONSES.add(refusal.reason.code, str(refusal.status))
         if isinstance(refusal, NotPermitted):
             self._server.process.refusals.count(refusal)
         return await self._site.refused(visit, refusal)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from keyrack.core.errors import PROBLEM, Refusal
-from keyrack.core.metrics.catalog import REFUSALS
+from keyrack.core.metrics.catalog import ERROR_RESPONSES
 
 RANGES = 100  # of an Accept header, that are looked at
 
@@ -25,7 +25,7 @@ def accepted(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
 def shown(refusal: Refusal, accept: str | None, id: str, public_url: str) -> tuple[bytes, str]:
     """The body of a refusal and its media type: a problem if `accept` names its media type and does not prefer that
     of the spec's body, else the spec's body. `id` is the request's."""
-    REFUSALS.add(refusal.reason.code, str(refusal.status))
+    ERROR_RESPONSES.add(refusal.reason.code, str(refusal.status))
     if accept is None or accept == "*/*" or not _prefers_problem(accept, refusal.media_type.partition(";")[0]):
         return refusal.body(id), refusal.media_type
     return _problem(refusal, id, public_url), PROBLEM

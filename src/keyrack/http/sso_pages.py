@@ -13,7 +13,7 @@ from keyrack.auth.sso.errors import NotSignedIn
 from keyrack.auth.sso.login_flow import SignInResult
 from keyrack.auth.sso.login_states import SECONDS, LoginStart
 from keyrack.core.errors import TooManyRequests
-from keyrack.core.metrics.catalog import LOG_INS
+from keyrack.core.metrics.catalog import LOGINS
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.db.audit_context import Actor, acting
 from keyrack.http.page_router import Visit
@@ -50,7 +50,7 @@ async def begin(
     try:
         await limit.take(process.own, whose)
     except TooManyRequests:
-        LOG_INS.add("limited")
+        LOGINS.add("limited")
         raise
     browser = _browser(visit) or new_secret()
     invitation = None if code is None else digest(code)
@@ -86,7 +86,7 @@ async def finish(visit: Visit) -> SsoResult:
         return _failed(visit, trouble)
     limit, whose = _limit(visit)
     await limit.give_back(process.own, whose)
-    LOG_INS.add("accepted")
+    LOGINS.add("accepted")
     return SsoResult(came.asked.next, connected=came.asked.manager is not None, customer=customer, waits=waits)
 
 
@@ -111,7 +111,7 @@ async def sign_out(visit: Visit) -> str | None:
 
 
 def _failed(visit: Visit, trouble: NotSignedIn) -> SsoResult:
-    LOG_INS.add("wrong")
+    LOGINS.add("wrong")
     log.warning("single sign-on failed", address=shown(visit.address), code=trouble.why, reason=str(trouble))
     return SsoResult(why=trouble.why)
 

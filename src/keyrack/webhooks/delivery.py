@@ -21,7 +21,7 @@ import structlog
 
 from keyrack.api.schema.request_body import INT32_MAX
 from keyrack.core.background_tasks import supervise
-from keyrack.core.metrics.catalog import GIVEN_UP
+from keyrack.core.metrics.catalog import DELIVERIES_MARKED_DEAD
 from keyrack.core.settings import Settings
 from keyrack.db.change_notifier import DELIVERED, Tell
 from keyrack.db.connection import UNREACHABLE, Database, is_interruption
@@ -218,7 +218,7 @@ class DeliveryWorker:
                 return
             if waiting.age + time.monotonic() - lane.claimed >= self._settings.webhook_retry_for:
                 lane.done.append((waiting.id, "Dead", attempt))
-                GIVEN_UP.add()
+                DELIVERIES_MARKED_DEAD.add()
                 log.warning(
                     "delivery marked dead", customer=lane.key[0], webhook=lane.key[1], delivery=waiting.id,
                     consecutive_attempts=lane.attempts + 1, error=attempt.error,

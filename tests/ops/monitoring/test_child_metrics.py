@@ -79,17 +79,17 @@ def test_what_is_not_a_request_is_measured_too(family: Family, ann: Person) -> N
     key = {"vendor-API-Key": ann.api_key}
     assert httpx.post(f"{family.url}/v3/oauth2/token", data=wrong, headers=key, verify=NO_TLS).status_code == 401
     ann.event(ann.car(), ann.user())
-    eventually(lambda: family.scrape().sum("keyrack_log_ins_total", result="wrong") >= 1, "the log-in")
+    eventually(lambda: family.scrape().sum("keyrack_logins_total", result="wrong") >= 1, "the log-in")
     page = family.scrape()
-    assert page.sum("keyrack_log_ins_total", result="accepted") >= 1
+    assert page.sum("keyrack_logins_total", result="accepted") >= 1
     assert page.sum("keyrack_operations_applied_total", result="succeeded") >= 1
     assert page.sum("keyrack_operation_wait_duration_seconds_count") >= 1
     assert page.sum("keyrack_events_total", result="accepted") >= 1
     assert page.sum("keyrack_access_cache_lookups_total", cache="tokens", result="hit") >= 1
     assert page.sum("keyrack_database_statement_duration_seconds_count", pool="keyrack worker") >= 1
-    assert page.sum("keyrack_refusals_total", code="wrong-credentials", status="401") >= 1
+    assert page.sum("keyrack_error_responses_total", code="wrong-credentials", status="401") >= 1
     assert [page.one("keyrack_database_listeners", process=place) for place in "012"] == [1, 1, 1]
-    places = page.samples["keyrack_queue_places"]
+    places = page.samples["keyrack_queue_capacity"]
     assert sorted((has["process"], value) for has, value in places if has["queue"] == "keyrack") == [
         ("0", 10), ("1", 10), ("2", 0),
     ]  # fmt: skip
@@ -99,7 +99,7 @@ def test_what_is_not_a_request_is_measured_too(family: Family, ann: Person) -> N
 
 
 def test_what_the_database_knows_is_told_once(family: Family) -> None:
-    good = "keyrack_housekeeping_last_good_timestamp_seconds"
+    good = "keyrack_housekeeping_last_success_timestamp_seconds"
     page = eventually(lambda: (page := family.scrape()).of(good) and page, "housekeeping")
     assert page.one("keyrack_database_up") == 1
     assert all("process" not in has for one in OF_DATABASE for has, _ in page.samples.get(one.name, ()))
@@ -300,5 +300,5 @@ def test_a_killed_process_begins_anew_at_its_place(family: Family) -> None:
     (place,) = eventually(again, "its successor")
     page = family.scrape()
     assert place in ("0", "1")
-    assert page.sum("keyrack_log_ins_total", process=place) == 0
+    assert page.sum("keyrack_logins_total", process=place) == 0
     assert page.sum(TOTAL, process="1" if place == "0" else "0") > 0

@@ -30,7 +30,7 @@ from keyrack.assignments.overlaps import TOO_MANY as TOO_MANY_OVERLAPS
 from keyrack.auth.authenticator import Authenticator
 from keyrack.core.error_codes import RATE_LIMITED, ErrorCode
 from keyrack.core.errors import JSON, BadRequest, Refusal, Unavailable
-from keyrack.core.metrics.catalog import REFUSALS
+from keyrack.core.metrics.catalog import ERROR_RESPONSES
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Statements
 from keyrack.db.worker_wakeup import WORK
@@ -260,7 +260,7 @@ async def _do(connection: Connection, request: Request, todo: Sequence[BatchItem
 def _told(one: Response | Refusal | _Result, *, is_dry: bool = False) -> _Result:
     """An item's result: what its request would have been answered. What was not made has no id."""
     if isinstance(one, Refusal):
-        REFUSALS.add(one.reason.code, str(one.status))
+        ERROR_RESPONSES.add(one.reason.code, str(one.status))
         told: _Result = {"status": one.status, "code": one.reason.code, "detail": one.text}
         return told | ({"errors": [fault.members() for fault in one.errors[:FAULTS]]} if one.errors else {})
     if isinstance(one, Response):

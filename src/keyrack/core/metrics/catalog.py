@@ -33,8 +33,9 @@ REQUEST_SECONDS = Histogram(
 UNDER_WAY = Gauge("keyrack_http_requests_in_progress", "Requests that are being answered; live streams among them.")
 CONNECTIONS = Gauge("keyrack_http_connections", "Connections of clients that are open.")
 STREAMS = Gauge("keyrack_live_streams", "Live streams that are open.")
-REFUSALS = Counter(
-    "keyrack_refusals_total", "Refusals, by their code (docs/errors.md) and status; of pages and items too.",
+ERROR_RESPONSES = Counter(
+    "keyrack_error_responses_total",
+    "Error responses by code (docs/errors.md) and status, including those of pages and of items in a batch.",
     "code", "status",
 )  # fmt: skip
 LIMITS = Counter(
@@ -50,10 +51,10 @@ LIMITS = Counter(
 
 # Who calls
 
-LOG_INS = Counter(
-    "keyrack_log_ins_total",
-    "Log-ins with a password: `accepted`, `wrong` (an unknown name or another password), `limited`, and `failed` where "
-    "it is not known whether it was right.",
+LOGINS = Counter(
+    "keyrack_logins_total",
+    "Logins with a password: `accepted`, `wrong` (unknown name or wrong password), `limited`, or `failed` if an error "
+    "prevented the check.",
     "result", known=("accepted", "wrong", "limited", "failed"),
 )  # fmt: skip
 MAILS = Counter(
@@ -70,16 +71,17 @@ LOOKUPS = Counter(
 
 # The database
 
-QUEUE_PLACES = Gauge(
-    "keyrack_queue_places",
-    "Places of which callers take one each: database connections, by the name under which PostgreSQL knows them, and "
-    "threads for `passwords`.",
+QUEUE_CAPACITY = Gauge(
+    "keyrack_queue_capacity",
+    "Capacity of a queue's resource: database connections by their application name, and threads for `passwords`.",
     "queue",
 )  # fmt: skip
-QUEUE_TAKEN = Gauge("keyrack_queue_places_taken", "Those of them that are taken.", "queue")
-QUEUE_WAITING = Gauge("keyrack_queue_waiting", "Callers that wait for one of them.", "queue")
+QUEUE_IN_USE = Gauge("keyrack_queue_in_use", "Connections or threads of the queue in use.", "queue")
+QUEUE_WAITING = Gauge("keyrack_queue_waiting", "Callers that wait in the queue.", "queue")
 QUEUE_SECONDS = Histogram(
-    "keyrack_queue_wait_duration_seconds", "How long callers that had to wait have waited for one.", "queue"
+    "keyrack_queue_wait_duration_seconds",
+    "Time that callers spent in the queue; callers that did not wait are not counted.",
+    "queue",
 )
 STATEMENT_SECONDS = Histogram(
     "keyrack_database_statement_duration_seconds",
@@ -124,13 +126,16 @@ ATTEMPT_SECONDS = Histogram("keyrack_delivery_attempt_duration_seconds", "Time o
 DELIVERY_SECONDS = Histogram(
     "keyrack_delivery_wait_duration_seconds", "Time from an outcome until it was delivered.", bounds=LONG
 )
-GIVEN_UP = Counter("keyrack_deliveries_given_up_total", "Deliveries that were tried for as long as they may be.")
+# Not "keyrack_deliveries_dead_total": OpenMetrics names that family like the gauge `keyrack_deliveries_dead`
+DELIVERIES_MARKED_DEAD = Counter(
+    "keyrack_deliveries_marked_dead_total", "Deliveries marked dead after their last retry."
+)
 
 # The log of changes
 
-CHANGES = Counter("keyrack_changes_numbered_total", "Changes that got their number in the log.")
-CHANGE_SECONDS = Histogram(
-    "keyrack_change_wait_duration_seconds", "Time from a change until it got its number.", bounds=LONG
+CHANGES_SEQUENCED = Counter("keyrack_changes_sequenced_total", "Changes that got their sequence number.")
+SEQUENCING_DELAY = Histogram(
+    "keyrack_change_sequencing_delay_seconds", "Time from a change until it got its sequence number.", bounds=LONG
 )
 CHECKPOINTS = Counter("keyrack_checkpoints_made_total", "Checkpoints of logs of changes that were signed.")
 CHECKPOINTS_PUBLISHED = Counter(
@@ -182,11 +187,11 @@ SAMPLES_OF = OfCustomers(
 )
 
 OF_PROCESS: tuple[Instrument, ...] = (
-    REQUESTS, REQUEST_SECONDS, UNDER_WAY, CONNECTIONS, STREAMS, REFUSALS, LIMITS, LOG_INS, MAILS, LOOKUPS, QUEUE_PLACES,
-    QUEUE_TAKEN, QUEUE_WAITING, QUEUE_SECONDS, STATEMENT_SECONDS, READS, READ_LAG, LISTENERS, OPERATIONS,
-    OPERATION_SECONDS, ATTEMPTS, ATTEMPT_SECONDS, DELIVERY_SECONDS, GIVEN_UP, CHANGES, CHANGE_SECONDS, CHECKPOINTS,
-    CHECKPOINTS_PUBLISHED, SAMPLES, EVENTS, LOOP_SECONDS, SPANS, PROCESS, DROPPED, REQUESTS_OF, OPERATIONS_OF,
-    ATTEMPTS_OF, SAMPLES_OF,
+    REQUESTS, REQUEST_SECONDS, UNDER_WAY, CONNECTIONS, STREAMS, ERROR_RESPONSES, LIMITS, LOGINS, MAILS, LOOKUPS,
+    QUEUE_CAPACITY, QUEUE_IN_USE, QUEUE_WAITING, QUEUE_SECONDS, STATEMENT_SECONDS, READS, READ_LAG, LISTENERS,
+    OPERATIONS, OPERATION_SECONDS, ATTEMPTS, ATTEMPT_SECONDS, DELIVERY_SECONDS, DELIVERIES_MARKED_DEAD,
+    CHANGES_SEQUENCED, SEQUENCING_DELAY, CHECKPOINTS, CHECKPOINTS_PUBLISHED, SAMPLES, EVENTS, LOOP_SECONDS, SPANS,
+    PROCESS, DROPPED, REQUESTS_OF, OPERATIONS_OF, ATTEMPTS_OF, SAMPLES_OF,
 )  # fmt: skip
 
 # Told once, by whoever serves the port. What is not known has no series: `keyrack_database_up` says so
@@ -206,20 +211,19 @@ WAITING_AGE = Gauge(
     "Age of the oldest that waits for an enabled webhook, 0 where none does; of the first 1,000 webhooks that have "
     "any, and of each the 100 first in the order of their assignments.",
 )
-CHANGES_AGE = Gauge(
-    "keyrack_changes_unnumbered_oldest_age_seconds",
-    "Age of the oldest change that has no number in the log yet, 0 where none waits.",
+UNSEQUENCED_AGE = Gauge(
+    "keyrack_changes_unsequenced_oldest_age_seconds",
+    "Age of the oldest change without a sequence number, 0 if none waits.",
 )
-REFUSED = Gauge(
-    "keyrack_checkpoints_refused_logs",
-    "Logs of changes that get no checkpoint, because they are not what was signed of them; 10,000 stands for more, "
-    "too.",
+CHECKPOINT_FAILED_LOGS = Gauge(
+    "keyrack_checkpoint_failed_logs",
+    "Changelogs that do not match their last checkpoint and get no new one; counted up to 10,000.",
 )
 DEAD = Gauge("keyrack_deliveries_dead", "Deliveries that were given up, and are kept; 10,000 stands for more, too.")
 DISABLED = Gauge("keyrack_webhooks_disabled", "Webhooks that are disabled; 10,000 stands for more, too.")
-LAST_GOOD = Gauge(
-    "keyrack_housekeeping_last_good_timestamp_seconds",
-    "When a step of housekeeping went well last, in seconds since 1970; none if it never has.",
+LAST_SUCCESS = Gauge(
+    "keyrack_housekeeping_last_success_timestamp_seconds",
+    "Time of a housekeeping step's last success, in seconds since 1970; missing before the first success.",
     "step",
 )  # fmt: skip
 FAILURES = Gauge("keyrack_housekeeping_failures", "How often a step has not gone well since it last did.", "step")
@@ -237,9 +241,9 @@ LIVING = Gauge(
     "and those that `work`; one that does both counts in each.",
     "role",
 )  # fmt: skip
-UNATTENDED = Gauge(
-    "keyrack_unattended_seconds",
-    "How long work has waited while no worker lives anywhere; 0 where one does, or nothing has waited for a minute.",
+PENDING_WITHOUT_WORKER = Gauge(
+    "keyrack_pending_without_worker_seconds",
+    "How long work has been pending without a running worker; 0 if a worker runs, or nothing has waited for a minute.",
 )
 REPLICA_LAG = Gauge(
     "keyrack_replica_lag_seconds",
@@ -259,8 +263,9 @@ ARCHIVE_LATE = Gauge(
 )
 
 OF_DATABASE: tuple[Gauge, ...] = (
-    PENDING, PENDING_AGE, WAITING, WAITING_AGE, CHANGES_AGE, REFUSED, DEAD, DISABLED, LAST_GOOD, FAILURES, LATE,
-    DATABASE_BYTES, SESSIONS, MOST_SESSIONS, LIVING, UNATTENDED, REPLICA_LAG, REPLICA_BYTES, ARCHIVE_AGE, ARCHIVE_LATE,
+    PENDING, PENDING_AGE, WAITING, WAITING_AGE, UNSEQUENCED_AGE, CHECKPOINT_FAILED_LOGS, DEAD, DISABLED, LAST_SUCCESS,
+    FAILURES, LATE, DATABASE_BYTES, SESSIONS, MOST_SESSIONS, LIVING, PENDING_WITHOUT_WORKER, REPLICA_LAG, REPLICA_BYTES,
+    ARCHIVE_AGE, ARCHIVE_LATE,
 )  # fmt: skip
 OF_SERVER: tuple[Instrument, ...] = (UP, DATABASE_UP, *OF_DATABASE)
 

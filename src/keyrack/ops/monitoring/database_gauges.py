@@ -88,18 +88,18 @@ def _tell(found: Backlog) -> None:
         (catalog.PENDING_AGE, found.operations_age),
         (catalog.WAITING, found.deliveries),
         (catalog.WAITING_AGE, found.deliveries_age),
-        (catalog.CHANGES_AGE, found.changes_age),
-        (catalog.REFUSED, found.refused),
+        (catalog.UNSEQUENCED_AGE, found.changes_age),
+        (catalog.CHECKPOINT_FAILED_LOGS, found.refused),
         (catalog.DEAD, found.dead),
         (catalog.DISABLED, found.disabled),
         (catalog.DATABASE_BYTES, found.database_bytes),
         (catalog.MOST_SESSIONS, found.most_sessions),
-        (catalog.UNATTENDED, found.unattended or 0),
+        (catalog.PENDING_WITHOUT_WORKER, found.unattended or 0),
         (catalog.ARCHIVE_LATE, found.archive.late),
     ):
         gauge.replace({(): float(value)})
     steps = found.housekeeping
-    catalog.LAST_GOOD.replace({(step.name,): step.last_good.timestamp() for step in steps if step.last_good})
+    catalog.LAST_SUCCESS.replace({(step.name,): step.last_good.timestamp() for step in steps if step.last_good})
     catalog.FAILURES.replace({(step.name,): float(step.failures) for step in steps})
     catalog.LATE.replace({(step.name,): float(step.late) for step in steps})
     catalog.SESSIONS.replace({(name,): float(count) for name, count in found.sessions.items()})
