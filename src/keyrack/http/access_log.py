@@ -17,14 +17,15 @@ import structlog
 from keyrack.core.metrics.catalog import CUSTOMERS, REQUEST_SECONDS, REQUESTS, REQUESTS_OF, UNDER_WAY
 from keyrack.core.tracing.context import TraceContext
 from keyrack.core.tracing.spans import SECOND, TRACES
-from keyrack.http.request_ids import ID, caller, is_made
+from keyrack.http.request_ids import REQUEST_ID, caller, is_made
 
 log = structlog.get_logger("keyrack.requests")
 
-ROUTE = "keyrack.route"  # of a scope: the template of its path
-WHO = "keyrack.who"  # of a scope: the customer that it is for and the manager who asks, 0 for none
-LATER = "keyrack.later"  # of a scope: the client was told to come again later
-HELD = "keyrack.held"  # of a scope: what is held open, whose answer may go on without end, or begin late
+# Keys of a scope
+ROUTE = "keyrack.route"  # the template of the path
+IDENTITY = "keyrack.identity"  # numbers of the customer and of the calling manager, 0 for none
+SHED_RETRY_AFTER = "keyrack.shed_retry_after"  # the response is 429 or 503: the client retries later
+SUBSCRIPTION = "keyrack.subscription"  # a stream or long poll: the response may have no end, or begin late
 UNKNOWN, NONE, OTHER = "unknown", "none", "other"  # a path that there is not; no route yet; a method that nothing has
 BROKEN_OFF = "499"  # in place of a status: the client had gone before there was an answer
 _under_way = UNDER_WAY.of()
@@ -52,9 +53,9 @@ class Observed:
             message["headers"] = [*message["headers"], self._header]
             self._status = str(message["status"])
             if message["status"] in (429, 503):
-                self._scope[LATER] = True
-            if HELD in self._scope:
-                self._seconds = perf_counter() - self._begun - self._scope[HELD].waited
+                self._scope[SHED_RETRY_AFTER] = True
+            if SUBSCRIPTION in self._scope:
+                self._seconds = perf_counter() - self._begun - self._scope[SUBSCRIPTION].waited
         else:
             self._bytes += len(message.get("body", b""))
         return self._send(message)
@@ -72,7 +73,7 @@ class Observed:
         route: str = scope.get(ROUTE, NONE)
         REQUESTS.of(method, route, self._status).value += 1
         REQUEST_SECONDS.of(method, route).observe(seconds)
-        if CUSTOMERS.any and (customer := scope.get(WHO, (0, 0))[0]):
+        if CUSTOMERS.any and (customer := scope.get(IDENTITY, (0, 0))[0]):
             REQUESTS_OF.count(customer, self._status[0] + "xx")
         if logged:
             self._log(method, route, path, whole)
@@ -83,12 +84,12 @@ class Observed:
         failed = "" if self._status < "5" and self._status != BROKEN_OFF else self._status
         TRACES.answered(
             place, "_OTHER" if method == OTHER else method, "" if route in (NONE, UNKNOWN) else route, self._status,
-            time_ns() - int(seconds * SECOND), self._scope[ID], self._scope.get(WHO, (0, 0))[0], failed,
+            time_ns() - int(seconds * SECOND), self._scope[REQUEST_ID], self._scope.get(IDENTITY, (0, 0))[0], failed,
         )  # fmt: skip
 
     def _log(self, method: str, route: str, path: str, seconds: float) -> None:
         """What was asked for, by whom, and what came of it; never the query string, which may name people."""
-        customer, manager = self._scope.get(WHO, (0, 0))
+        customer, manager = self._scope.get(IDENTITY, (0, 0))
         client = self._scope["client"]
         log.info(
             "request", method=method, route=route, path=path[:LONGEST], status=int(self._status),
@@ -99,7 +100,7 @@ class Observed:
 
 def _traced(scope: dict[str, Any]) -> TraceContext:
     """The place of a request in a trace: its own one is called by its id, where that may be one of a trace."""
-    above, id = caller(scope["headers"]), scope[ID]
+    above, id = caller(scope["headers"]), scope[REQUEST_ID]
     return TRACES.request(above, id if above is None and is_made(id) else secrets.token_hex(16))
 
 

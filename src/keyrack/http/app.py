@@ -26,7 +26,7 @@ from keyrack.http.page_responses import PageRoute
 from keyrack.http.page_router import BELOW, ConsolePage, Site
 from keyrack.http.pipeline import BoundEndpoint, RequestPipeline
 from keyrack.http.problem_details import shown
-from keyrack.http.request_ids import ID
+from keyrack.http.request_ids import REQUEST_ID
 from keyrack.http.routes import ALL
 
 log = structlog.get_logger("keyrack.app")
@@ -80,7 +80,7 @@ for _method in METHODS:
 
 def _put(http: falcon.asgi.Request, reply: falcon.asgi.Response, refusal: Refusal, settings: Settings) -> None:
     reply.status = refusal.status
-    id: str = http.scope[ID]
+    id: str = http.scope[REQUEST_ID]
     reply.data, reply.content_type = shown(refusal, http.get_header("Accept"), id, settings.public_url)
     for name, value in refusal.headers.items():
         reply.set_header(name, value)

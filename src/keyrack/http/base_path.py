@@ -15,10 +15,10 @@ from keyrack.core.settings import Settings
 from keyrack.http.access_log import OTHER, Observed, always_logged
 from keyrack.http.cors import Cors
 from keyrack.http.problem_details import accepted, shown
-from keyrack.http.request_ids import HEADER, ID, request_id
-from keyrack.http.session_cookie import API_OF_PAGES, OF_PAGE
+from keyrack.http.request_ids import HEADER, REQUEST_ID, request_id
+from keyrack.http.session_cookie import API_OF_PAGES, CONSOLE_CALL
 
-GONE = "keyrack.gone"  # of a scope: the client has gone, and the request was cancelled therefore
+CLIENT_DISCONNECTED = "keyrack.client_disconnected"  # key of a scope: the request was cancelled for that
 METHODS = frozenset(("GET", "PUT", "PATCH", "DELETE", "POST", "HEAD", "OPTIONS", "TRACE"))
 UNKNOWN = "TRACE"  # stands for every method that no endpoint has: Falcon would answer them itself, before the checks
 
@@ -49,7 +49,7 @@ class BasePathMiddleware:
             return
         if self._cors is not None:
             send = self._cors.telling(scope, send)
-        id = scope[ID] = request_id(scope["headers"])
+        id = scope[REQUEST_ID] = request_id(scope["headers"])
         log_config.request_id.set(id)
         method: str = scope["method"] if scope["method"] in METHODS else OTHER
         asked: str = scope["path"]
@@ -66,7 +66,7 @@ class BasePathMiddleware:
         path = _path(scope)
         if path.startswith(API_OF_PAGES + "/"):
             path = path[len(API_OF_PAGES) :]
-            scope[OF_PAGE] = True
+            scope[CONSOLE_CALL] = True
         if path.startswith("/v3/") or path == "/v3":
             path = path[3:] or "/"
         scope["path"] = path
@@ -85,13 +85,13 @@ class BasePathMiddleware:
         try:
             await self._inner(scope, receive, send)
         except asyncio.CancelledError:
-            if not scope.get(GONE):
+            if not scope.get(CLIENT_DISCONNECTED):
                 raise
         except ConnectionAborted:
             return
 
     async def _refuse(self, scope: Scope, send: Any, refusal: Refusal) -> None:
-        body, media_type = shown(refusal, accepted(scope["headers"]), scope[ID], self._public_url)
+        body, media_type = shown(refusal, accepted(scope["headers"]), scope[REQUEST_ID], self._public_url)
         headers = [
             (b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body)), (b"vary", b"Accept"),
         ]  # fmt: skip

@@ -19,8 +19,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from keyrack.core.error_codes import HEAD_TOO_LARGE, HEAD_TOO_SLOW, NO_HTTP, OVERLOADED
 from keyrack.core.errors import BadRequest, HeadTooLarge, Refusal, RequestTimeout, Unavailable
 from keyrack.core.settings import Settings
-from keyrack.http.access_log import HELD, LATER, aborted_by_client
-from keyrack.http.base_path import GONE
+from keyrack.http.access_log import SHED_RETRY_AFTER, SUBSCRIPTION, aborted_by_client
+from keyrack.http.base_path import CLIENT_DISCONNECTED
 from keyrack.http.connection_limits import ConnectionLimiter, max_connections
 from keyrack.http.load_shedding import DeferredConnections, Overload
 from keyrack.http.problem_details import accepted, shown
@@ -82,7 +82,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._answering is not None and not self._answering.response_complete:
             self._answering.disconnected = True
             if self._answering.scope["method"] in READS and self._task is not None:
-                self._answering.scope[GONE] = True
+                self._answering.scope[CLIENT_DISCONNECTED] = True
                 self._task.cancel()
 
     def shutdown(self) -> None:
@@ -93,7 +93,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self.loop.call_later(self.linger, self._part)
             return
         super().shutdown()
-        if self._answering is not None and (held := self._answering.scope.get(HELD)) is not None:
+        if self._answering is not None and (held := self._answering.scope.get(SUBSCRIPTION)) is not None:
             held.end()
 
     def _part(self) -> None:
@@ -152,7 +152,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._answering = cycle
         cycle.response_started = cycle.response_complete = True
         scope, refusal = cycle.scope, Unavailable(OVERLOADED)
-        scope[LATER] = True
+        scope[SHED_RETRY_AFTER] = True
         self._write(refusal, scope["headers"], bare=scope["method"] == "HEAD", close=not cycle.keep_alive)
         self.on_response_complete()
 
@@ -196,7 +196,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_head = True  # the next request's head, if there is one; its clock starts with its first byte
 
     def on_response_complete(self) -> None:
-        if self._answering.scope.get(LATER) and not self.transport.is_closing():
+        if self._answering.scope.get(SHED_RETRY_AFTER) and not self.transport.is_closing():
             self._stands_in_line = True
             self.flow.pause_reading()
             self.turns.wait(self)

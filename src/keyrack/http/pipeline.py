@@ -37,16 +37,16 @@ from keyrack.db.change_notifier import APPLIED
 from keyrack.db.connection import Database
 from keyrack.fleet import group_scope_checks
 from keyrack.http import read_position, request_parsing
-from keyrack.http.access_log import HELD, WHO
+from keyrack.http.access_log import IDENTITY, SUBSCRIPTION
 from keyrack.http.compression import Compression
 from keyrack.http.endpoints.health import Readiness
 from keyrack.http.ingest_memory import IngestMemoryBudget, MemoryReservation
 from keyrack.http.prefer_header import NONE, preferences
 from keyrack.http.problem_details import prefers_media_type
 from keyrack.http.request_actor import RequestIdentity, actor
-from keyrack.http.request_ids import ID
+from keyrack.http.request_ids import REQUEST_ID
 from keyrack.http.services import ServeServices, open_services
-from keyrack.http.session_cookie import OF_PAGE, SessionCookies
+from keyrack.http.session_cookie import CONSOLE_CALL, SessionCookies
 
 DEVICE_KEY = "Device-Key"
 DEADLOCKS = 4  # in which the database may choose the same request to give way, before the caller is told to
@@ -145,7 +145,7 @@ class RequestPipeline:
             value = validate_body(endpoint.body, body, endpoint.what, strict=preferred.strict)
         caller, customer = known.caller, known.customer
         request = Request(
-            self.database(endpoint, caller, customer), process.batches, process.announce, http.scope[ID],
+            self.database(endpoint, caller, customer), process.batches, process.announce, http.scope[REQUEST_ID],
             http.method, http.path, http.remote_addr, caller, customer, request_parsing.ids(endpoint, params),
             http.scope["query_string"], body, http.scope["http_version"] != "1.0", known.device,
             preferred.returns if endpoint.shows is not None else "", expected, http.get_header("If-None-Match"),
@@ -160,7 +160,7 @@ class RequestPipeline:
                 http.get_header("Last-Event-ID"),
                 partial(self._stays, http, endpoint, customer, caller.grants[customer]),
             )
-            request.holds = partial(http.scope.__setitem__, HELD)
+            request.holds = partial(http.scope.__setitem__, SUBSCRIPTION)
             request.events = prefers_media_type(http.get_header("Accept") or "", EVENTS, endpoint.media_type)
         if endpoint.by_secret:
             request.authorization = http.get_header("Authorization")
@@ -169,7 +169,7 @@ class RequestPipeline:
         perform = partial(self._asked, handler, value, http.get_header("Idempotency-Key"))
         answer = await read_position.respond_with_position(http, endpoint, request, perform, process.replicas)
         if isinstance(answer.parts, Subscription):
-            http.scope[HELD] = answer.parts
+            http.scope[SUBSCRIPTION] = answer.parts
         return answer
 
     async def _who(self, http: falcon.asgi.Request, endpoint: Endpoint) -> RequestIdentity:
@@ -183,7 +183,7 @@ class RequestPipeline:
         app = await access.app(authorization, looks_itself=endpoint.finds_user) if endpoint.app else None
         named = device or app
         known = RequestIdentity(caller, device, app, named.customer if named else customer)
-        http.scope[WHO] = (known.customer, caller.id if caller else 0)
+        http.scope[IDENTITY] = (known.customer, caller.id if caller else 0)
         acting.set(actor(http, known))
         endpoint.permit(caller, known.customer)
         return known
@@ -234,7 +234,7 @@ class RequestPipeline:
         A page of the console calls in its session: it stands for both.
         """
         access = self.process.access
-        if OF_PAGE in http.scope and (key or token):
+        if CONSOLE_CALL in http.scope and (key or token):
             self.sessions.check_origin(http)
             session = await self.signed_in(http)
             return await access.acting(session.subject, session.amr, session.began)
@@ -289,7 +289,7 @@ class RequestPipeline:
         """Until when whoever calls may go on for the customer, in seconds since 1970: looked up anew, which is no use
         of a session. Raises `Refusal`."""
         access, key, authorization = self.process.access, self._key_header, http.get_header("Authorization")
-        if OF_PAGE in http.scope:
+        if CONSOLE_CALL in http.scope:
             session = await self.signed_in(http, used=False)
             caller, until = await access.acting(session.subject, session.amr, session.began), math.inf
         else:

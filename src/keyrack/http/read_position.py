@@ -20,11 +20,11 @@ from keyrack.core.metrics.catalog import READS
 from keyrack.db.replication.read_routing import ReadRouter, ReplicaLease
 from keyrack.db.replication.replica import is_of_replica
 from keyrack.db.replication.wal_positions import INVALID, Position, position
-from keyrack.http.session_cookie import OF_PAGE
+from keyrack.http.session_cookie import CONSOLE_CALL
 
 HEADER = "Keyrack-Position"
 LATEST = "latest"  # in place of a position: what there is now
-TOLD = "keyrack.position"  # of a scope: the position that the answer tells
+READ_POSITION = "keyrack.read_position"  # key of a scope: the position in the response
 
 Perform = Callable[[Request], Awaitable[Response]]
 
@@ -43,7 +43,7 @@ def parse_position(http: falcon.asgi.Request) -> Position | str | None:
 
 def set_position_header(http: falcon.asgi.Request, reply: falcon.asgi.Response) -> None:
     """Put the position into the reply, if there is one to tell."""
-    if (told := http.scope.get(TOLD)) is not None:
+    if (told := http.scope.get(READ_POSITION)) is not None:
         reply.set_header(HEADER, str(told))
 
 
@@ -56,7 +56,7 @@ async def respond_with_position(
     if replicas is None or (request.caller is None and not request.customer):
         return await perform(request)
     if endpoint.method == "GET":
-        only = not _may_be_elsewhere(endpoint, request) or OF_PAGE in http.scope
+        only = not _may_be_elsewhere(endpoint, request) or CONSOLE_CALL in http.scope
         turn = None if only or isinstance(wanted, str) else await replicas.choose(request.customer, wanted)
         if turn is not None and (answer := await _of_replica(http.scope, request, perform, turn)) is not None:
             READS.add("replica")
@@ -76,9 +76,9 @@ async def _of_leader(scope: dict[str, Any], request: Request, perform: Perform, 
         answer = await perform(request)
     except Refusal as refusal:
         if refusal.status < 500:
-            scope[TOLD] = await replicas.seen()
+            scope[READ_POSITION] = await replicas.seen()
         raise
-    scope[TOLD] = await replicas.seen()
+    scope[READ_POSITION] = await replicas.seen()
     return answer
 
 
@@ -90,7 +90,7 @@ async def _of_replica(scope: dict[str, Any], request: Request, perform: Perform,
     try:
         answer = await perform(replace(request, db=database))
         if not database.left:
-            scope[TOLD] = await turn.position(database)
+            scope[READ_POSITION] = await turn.position(database)
             return answer
     except (Gone, NotFound):
         return None

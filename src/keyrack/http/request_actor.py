@@ -9,7 +9,7 @@ import falcon.asgi
 from keyrack.api.caller import Caller
 from keyrack.api.principals import App, Device
 from keyrack.db.audit_context import Actor
-from keyrack.http.request_ids import ID
+from keyrack.http.request_ids import REQUEST_ID
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class RequestIdentity:
 def actor(http: falcon.asgi.Request, known: RequestIdentity) -> Actor:
     """Who acts: a manager or a machine client, a device by its key, a user by an app, or a program that has shown no
     more than the installation's key."""
-    address, request, caller, device = http.remote_addr, http.scope[ID], known.caller, known.device
+    address, request, caller, device = http.remote_addr, http.scope[REQUEST_ID], known.caller, known.device
     if caller is not None:
         is_what = "client" if caller.is_client else "manager"
         return Actor(is_what, caller.name, caller.id, address, request, caller.grant(known.customer).scope)

@@ -11,7 +11,7 @@ from keyrack.core.settings import Settings
 
 API_OF_PAGES = "/console/api"  # where pages of the console reach the endpoints: the session stands for key and token
 READS = ("GET", "HEAD")  # no endpoint of these changes anything
-OF_PAGE = "keyrack.page"  # of a scope: the request came that way
+CONSOLE_CALL = "keyrack.is_console_call"  # key of a scope: the request came that way
 
 
 class CookieRequest(Protocol):
