@@ -258,7 +258,9 @@ def protocol(settings: Settings) -> type[GuardedProtocol]:
     most = max_connections(settings)
     log.info("connection limits set", total=most, per_address=settings.max_client_connections_per_address)
     crowd = ConnectionLimiter(most, settings.max_client_connections_per_address, settings.trusted_proxies)
-    unread = WriteBufferBudget(settings.max_write_buffer_bytes, settings.min_client_read_bytes_per_second, settings.slow_client_seconds)
+    unread = WriteBufferBudget(
+        settings.max_write_buffer_bytes, settings.min_client_read_bytes_per_second, settings.slow_client_seconds
+    )
     own = {
         "max_header": settings.max_header_bytes, "head_timeout": settings.request_read_timeout_seconds,
         "public_url": settings.public_url, "logs_requests": settings.access_log,
