@@ -54,18 +54,19 @@ hypothesis.settings.load_profile("busy machine")
 
 # The files that take longest, longest first, in both tiers: begun first, they end beside others, not after them
 FIRST = (
-    "tests/db/replication/test_failover_drill.py", "tests/ops/backups/test_restore.py",
-    "tests/db/embedded/test_postgres.py", "tests/ops/backups/test_pgbackrest.py", "tests/server/test_systemd.py",
-    "tests/docs/test_tutorials.py", "tests/docs/test_command_line_page.py", "tests/server/test_supervisor.py",
-    "tests/db/encryption/test_encryption_at_rest.py", "tests/cli/test_startup_errors.py",
-    "tests/db/embedded/test_major_versions.py", "tests/packaging/test_artifacts.py", "tests/docs/test_moving_page.py",
-    "tests/assignments/test_faults.py", "tests/upgrades/test_migration_runner.py", "tests/docs/test_walkthroughs.py",
-    "tests/ops/backups/test_docs.py", "tests/db/replication/test_failover.py", "tests/assignments/test_histories.py",
+    "tests/simulator/offline/test_scenario.py", "tests/db/replication/test_failover_drill.py",
+    "tests/ops/backups/test_restore.py", "tests/db/embedded/test_postgres.py", "tests/ops/backups/test_pgbackrest.py",
+    "tests/server/test_systemd.py", "tests/docs/test_tutorials.py", "tests/docs/test_command_line_page.py",
+    "tests/server/test_supervisor.py", "tests/db/encryption/test_encryption_at_rest.py",
+    "tests/cli/test_startup_errors.py", "tests/db/embedded/test_major_versions.py",
+    "tests/packaging/test_artifacts.py", "tests/docs/test_moving_page.py", "tests/assignments/test_faults.py",
+    "tests/upgrades/test_migration_runner.py", "tests/docs/test_walkthroughs.py", "tests/ops/backups/test_docs.py",
+    "tests/db/replication/test_failover.py", "tests/assignments/test_histories.py",
     # Those of `make test`
     "tests/console/test_every_page.py", "tests/http/openapi/test_openapi.py", "tests/cli/test_operator_commands.py",
-    "tests/simulator/offline/test_scenario.py", "tests/changelog/transparency/test_checkpoints.py",
-    "tests/console/test_roles.py", "tests/console/test_gallery.py", "tests/console/test_overview.py",
-    "tests/console/test_lists.py", "tests/ops/monitoring/test_status.py", "tests/console/test_assignment_forms.py",
+    "tests/changelog/transparency/test_checkpoints.py", "tests/console/test_roles.py",
+    "tests/console/test_gallery.py", "tests/console/test_overview.py", "tests/console/test_lists.py",
+    "tests/ops/monitoring/test_status.py", "tests/console/test_assignment_forms.py",
     "tests/webhooks/test_delivery.py", "tests/auth/sso/test_provider_commands.py", "tests/console/test_map_tiles.py",
     "tests/ops/doctor/test_doctor.py", "tests/console/test_webhooks.py", "tests/console/test_car.py",
 )  # fmt: skip

@@ -36,6 +36,8 @@ from keyrack.simulator.offline.box import VirtualBox
 from tests.docs.code_blocks import block
 from tests.support.servers import Sql, migrated_database
 
+pytestmark = pytest.mark.cluster
+
 DAY = 86_400
 LONG = os.environ.get("KEYRACK_LONG")
 
