@@ -134,7 +134,7 @@ def test_a_full_disk_is_told_and_over_when_there_is_room_again(house: House) -> 
         house.free()
     assert house.person.put("/cars", body).status_code == 201
     eventually(house.well, "health")
-    lines = house.lines("request not done")
+    lines = house.lines("request failed")
     assert len(lines) == 1
     assert lines[0]["error"].startswith("DiskFullError (53100): could not extend file")
     assert "exception" not in lines[0]
