@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import importlib
 import os
 import sys
@@ -90,6 +91,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     worker: dict[str, Any] | None = getattr(session.config, "workerinput", None)
     if worker is None:
         return
+    gc.disable()  # until the collection is over: nothing of it is garbage
     named = [session.config.invocation_params.dir / argument.partition("::")[0] for argument in session.config.args]
     files = sorted({file for path in named for file in (path.rglob("test_*.py") if path.is_dir() else [path])})
     for file in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
@@ -98,8 +100,15 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             importlib.import_module(module)
 
 
+def pytest_collection_finish() -> None:
+    """Exempt what was collected from garbage collection: it stays, and each full collection would traverse it."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those first, then the files with the most tests."""
+    """The files of `FIRST`, then those with the most tests."""
     files = [item.nodeid.partition("::")[0] for item in items]
     count = Counter(files)
     place = {name: (FIRST.index(name) if name in FIRST else len(FIRST), -count[name]) for name in count}
