@@ -80,6 +80,7 @@ def test_who_has_a_second_factor_here_is_asked_for_it(
     person, subject = dora
     own = Browser(person)
     secret = with_app(own)
+    unused(sql, person)
     own.http.close()
     oidc.says(subject)
     home = f"/console/{person.customer}/settings"
