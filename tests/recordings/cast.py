@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from tests.recordings.messages import decode_base64url
 from tests.recordings.session import Call, Caller, Session
 from tests.recordings.wire import HOST
 
@@ -79,6 +81,11 @@ def address(name: str) -> str:
     return f"{name.replace(' ', '.')}@example.com"
 
 
+def claims(token: str) -> dict[str, Any]:
+    """The claims of a token."""
+    return json.loads(decode_base64url(token.removeprefix("Bearer ").split(".")[1]))
+
+
 class Cast:
     """Everybody who calls: operators' commands make them before anything is recorded."""
 
@@ -93,6 +100,7 @@ class Cast:
         self._products()
         self.secrets["api key"] = self._secret("api key", "apiKey", "api-key", "add", "Recordings")
         self.keyed = Caller("API key", {KEY: self.secrets["api key"]})
+        self._watch()
         self._managers()
         self._devices()
         for name, customer in (("sdk key", ALICE), ("sdk key of bob", BOB)):
@@ -119,20 +127,17 @@ class Cast:
         made = self._session.ask(self.owner, "PUT", "/clients", body)
         self._session.masks.name(made["clientSecret"], f"secret of {name}")
         self._session.masks.name(made["clientId"], f"id of {name}")
-        form = {
-            "grant_type": "client_credentials",
-            "client_id": made["clientId"],
-            "client_secret": made["clientSecret"],
-        }
-        answer = self._session.ask(self.keyed, "POST", "/oauth2/token", urlencode(form))
         self.manager_ids[name] = made["id"]
-        return self._with_token(name, ALICE, answer)
+        return self._grant(name, ALICE, made)
 
     def app(self, name: str, user: int) -> Caller:
         """A caller with the id token of a user's app."""
         body = {"customerId": ALICE, "sdkKey": self.secrets["sdk key"], "userId": user}
         token = self._session.ask(self.owner, "POST", "/sdk/token", body)["id_token"]
+        subject = claims(token)["sub"]
         self._session.masks.name(token, f"id token of {name}")
+        self._session.masks.name(subject, f"subject of {name}")
+        self._session.masks.name(subject.partition("-")[0], f"subject of {name}")  # as pages show it
         return Caller(name, {"Authorization": f"Bearer {token}"})
 
     def _with_token(self, name: str, customer: int, answer: Any) -> Caller:
@@ -146,6 +151,22 @@ class Cast:
         secret = self._installation.run(*arguments)[member]
         self._session.masks.name(secret, name)
         return secret
+
+    def _watch(self) -> None:
+        """Make the machine client by which the session learns what the server knows."""
+        options = ["--customer", str(CAROL), "--scope", "customer:read"]
+        made = self._installation.run("client", "add", "Canary", *options)
+        caller = self._grant("canary", CAROL, made)
+        self._session.watch(made["id"], caller)
+
+    def _grant(self, name: str, customer: int, made: Any) -> Caller:
+        """A caller with the token of a machine client."""
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": made["clientId"],
+            "client_secret": made["clientSecret"],
+        }
+        return self._with_token(name, customer, self._session.ask(self.keyed, "POST", "/oauth2/token", urlencode(form)))
 
     def _customers(self) -> None:
         for name in ("Alice's fleet", "Bob Mobility", "Zoë & Söhne <GmbH>"):
@@ -184,6 +205,8 @@ class Cast:
             self._accept(
                 self._session.ask(self.owner, "PUT", "/managers", {"emailAddress": address(name), "role": role})
             )
+        first = self._session.ask(self.owner, "GET", "/changes?$orderby=id&$top=1")[0]
+        self._session.masks.name(first["actor"]["name"], "user at host")
         rows = self._session.ask(self.owner, "GET", "/managers")
         self.manager_ids |= {name: row["id"] for name in MEMBERS for row in rows if row["username"] == address(name)}
         spares = [row["id"] for row in rows if row["username"].startswith("spare.")]
@@ -215,5 +238,3 @@ def limit(session: Session, cast: Cast, group: int) -> None:
     """Limit one manager to a group."""
     steps = [{"op": "replace", "path": "/groups", "value": [group]}]
     session.ask(cast.owner, "PATCH", f"/managers/{cast.manager_ids['limited']}", steps)
-    caller = cast.callers["limited"]
-    session.wait_until(lambda: len(session.ask(caller, "GET", "/groups")) == 1, "the limit to a group")

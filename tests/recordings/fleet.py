@@ -6,8 +6,8 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tests.recordings.cast import ALICE, BOB, CAROL, Cast, limit
-from tests.recordings.messages import Signer, decode_base64url
+from tests.recordings.cast import ALICE, BOB, CAROL, Cast, claims, limit
+from tests.recordings.messages import Signer
 from tests.recordings.session import Call, Caller, Session
 
 # Times in data lie far away from now, so that no clock decides what a request is answered
@@ -71,9 +71,9 @@ class Fleet:
         self.session, self.cast, self.receiver = session, cast, receiver
         session.masks.name(receiver, "receiver")
         session.section = "Fleet"
-        # A whole hour, so that samples fall into the same intervals in every run
-        hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
-        self.anchor = hour - timedelta(days=2)
+        # A fixed time of the day, so that samples fall into the same intervals in every run
+        morning = datetime.now(UTC).replace(hour=9, minute=0, second=0, microsecond=0)
+        self.anchor = morning - timedelta(days=2)
         owner = cast.owner
         self.cars = [self._make(owner, "/cars", body) for body in CARS]
         self.users = [self._make(owner, "/users", body) for body in USERS]
@@ -209,9 +209,8 @@ class Fleet:
             owner, "PUT", f"/boxes/{self.box}/enrolment", {"enrolment": self.box_key.enrolment(nonce)}
         )
         self.box_name = enrolled["name"]
-        self.subject = claims(app)["sub"]
+        self.subject = claims(app.headers["Authorization"])["sub"]
         registration = self.phone_key.registration(self.subject)
-        session.masks.name(self.subject, "subject of the app")
         session.masks.name(registration, "registration of the phone")
         session.ask(app, "PUT", "/sdk/devices", {"registration": registration, "name": "Uma's phone"})
         session.ask(app, "GET", f"/sdk/keys?device={self.phone_key.id}")
@@ -259,8 +258,3 @@ class Fleet:
             "identityId": 2147483647,
             "passkeyId": 2147483647,
         }
-
-
-def claims(caller: Caller) -> dict[str, Any]:
-    """The claims of a caller's token."""
-    return json.loads(decode_base64url(caller.headers["Authorization"].split(".")[1]))

@@ -15,12 +15,13 @@ DAY = re.compile(r"\b(\d{4})-\d\d-\d\d\b")
 UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 TOKEN = re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]+")
 MESSAGE = re.compile(r"\b0oRY[\w-]{60,}")  # a COSE_Sign1 in base64url
-# Members of JSON with a value of its own in every run
+# Members of JSON that have another value in every run
 SECRET_MEMBERS = (
     "access_token|id_token|apiKey|clientId|client_id|clientSecret|signingSecret|password|link|secret|uri|challenge"
     "|traceId|requestId|nonce|key|keySet|statusList|receipt|provisioning|time|root|note|record|epoch|kid|n|x|y"
     "|lastEventId|subject|publicKey"
 )
+SHORTEST = 8  # characters of such a value
 MEMBER = re.compile(rf'("(?:{SECRET_MEMBERS})" ?: ?)"((?:[^"\\]|\\.)*)"')
 # What a stream or a page goes on from, how long to wait, and a form's entity tag
 PLACE = re.compile(r'(data-since="|^id: |^retry: |name="tag" value=")[^"\n]*', re.MULTILINE)
@@ -28,22 +29,31 @@ SECONDS = re.compile(r"(?<=Retry in )\d+(?= seconds)")
 MILLISECONDS = re.compile(r"\b\d+(?=(?:\s|&nbsp;)ms\b)")
 # Times as pages show them
 SHOWN = re.compile(r'(<time datetime="<time>">)[^<]*')
+WEEKDAYS = "Mon|Tue|Wed|Thu|Fri|Sat|Sun|Mo|Di|Mi|Do|Fr|Sa|So|[A-Z][a-zö]+(?:day|tag|woch)"
 MONTHS = "Jan|Feb|Mar|Mär|Apr|May|Mai|Jun|Jul|Aug|Sep|Sept|Oct|Okt|Nov|Dec|Dez"
-WEEKDAY = re.compile(rf"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Mo|Di|Mi|Do|Fr|Sa|So)\.?, \d{{1,2}}\.? (?:{MONTHS})[a-z]*\.?")
+WEEKDAY = re.compile(rf"\b(?:{WEEKDAYS})\.?,? (?=\d{{1,2}}\.? (?:{MONTHS}))")
+DATE = re.compile(rf"\b\d{{1,2}}\.?(?:\s?–\s?\d{{1,2}}\.?)? (?:{MONTHS})[a-zäzü]*\.?(?: (\d{{4}})\b)?")
+STAMP = re.compile(r"(?<=webhook-timestamp: )\d+")
 TODAY = ' aria-current="date"'
 LISTS = re.compile(r'("(?:codes|inclusion|consistency)" ?: ?)\[[^\]]*\]')
 USER_HANDLE = re.compile(r'("user": \{"id": )"[^"]*"')  # of a passkey
-DURATION = re.compile(r'("duration" ?: ?)\d+')
+DURATION = re.compile(r'("(?:duration|retryAfter)" ?: ?)\d+')
 USED = re.compile(r'("(?:lastUsed|lastSeen|usedAt)" ?: ?)(?:null|"[^"]*")')
 # Reads whose entity tags stand for times too, also where the answer does not show them
 TIMED = re.compile(
     r"/(operations|changes|webhooks|deliveries|invitations|clients|managers|sessions|me|devices|keys|positions|telemetry"
     r"|location|enrolment|status|retention|customers|access|track|samples)\b"
 )
-# Headers with a value of its own in every response
+# Headers that have another value in every response
 HEADERS = {"date", "keyrack-position", "last-event-id", "retry-after", "ratelimit", "ratelimit-policy"}
 MADE_ID = re.compile(r"[0-9a-f]{32}")
 SET_COOKIE = re.compile(r"^([\w-]+=)[^;]+")
+UNPRINTABLE = re.compile("[\\0-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f\\udc80-\\udcff]")
+
+
+def printable(text: str) -> str:
+    """A text in which control characters, and bytes that are not UTF-8, are written in ASCII."""
+    return UNPRINTABLE.sub(lambda found: f"\\x{ord(found[0]) & 0xFF:02x}", text)
 
 
 class Masks:
@@ -76,6 +86,12 @@ class Masks:
         text = MOMENT.sub(self._moment, text)
         return DAY.sub(self._day, text)
 
+    def varies(self, text: str) -> bool:
+        """Whether a text has another value in every run, or on every machine."""
+        moment = MOMENT.search(text)
+        is_named = bool(self._names) and self._pattern.search(text) is not None
+        return is_named or UUID.search(text) is not None or (moment is not None and _is_now(moment[1]))
+
     def title(self, title: str) -> str:
         """The title of an exchange: names that are known, and no new ones."""
         self.enter(title)
@@ -86,15 +102,17 @@ class Masks:
         text = self.text(text)
         text = MEMBER.sub(_member, text)
         text = LISTS.sub(r"\1[<masked>]", text)
-        text = WEEKDAY.sub("<weekday>", SHOWN.sub(r"\1<time>", text)).replace(TODAY, "")
+        text = DATE.sub(self._day, WEEKDAY.sub("", SHOWN.sub(r"\1<time>", text))).replace(TODAY, "")
+        text = STAMP.sub("<n>", text)
         text = PLACE.sub(r"\1<masked>", SECONDS.sub("<n>", MILLISECONDS.sub("<n>", text)))
         text = USER_HANDLE.sub(r'\1"<masked>"', text)
         text = DURATION.sub(r"\1<duration>", text)
         return USED.sub(r"\1<last use>", text)
 
-    def headers(self, asked: str, response: Response, *, is_varying: bool, is_head: bool) -> list[tuple[str, str]]:
+    def headers(self, asked: str, response: Response, *, is_varying: bool) -> list[tuple[str, str]]:
         """The headers of a response, sorted; `is_varying` says that its body was masked."""
         is_timed = TIMED.search(asked.partition("\n")[0]) is not None
+        is_head = asked.startswith("> HEAD ")
         packed = response.header("Content-Encoding") is not None
         shown: list[tuple[str, str]] = []
         for name, value in response.headers:
@@ -124,7 +142,7 @@ class Masks:
         return "<time>" if _is_now(found[1]) else found[0]
 
     def _day(self, found: re.Match[str]) -> str:
-        return "<day>" if _is_now(found[1]) else found[0]
+        return "<day>" if found[1] is None or _is_now(found[1]) else found[0]
 
     def _tag(self, value: str, is_varying: bool, has_body: bool) -> str:
         """An entity tag, as it is where the body is the same in every run."""
@@ -146,6 +164,6 @@ def _is_now(year: str) -> bool:
 
 
 def _member(found: re.Match[str]) -> str:
-    """A member whose value is masked, unless it is masked already or empty."""
-    value = found[2]
-    return found[0] if value == "" or re.fullmatch(r"<[^>]*>", value) else f'{found[1]}"<masked>"'
+    """A member whose value is masked, unless it is masked already or too short to be random."""
+    is_plain = len(found[2]) < SHORTEST or re.fullmatch(r"<[^>]*>", found[2])
+    return found[0] if is_plain else f'{found[1]}"<masked>"'

@@ -11,16 +11,15 @@ from typing import Any
 from urllib.parse import quote
 
 from tests.recordings.bench import Bench
-from tests.recordings.masks import MOMENT, UUID
+from tests.recordings.masks import Masks
 from tests.recordings.session import Call, Caller
 from tests.recordings.table import Property, Row
 
 SEED = 20260501
 QUERIES = 1_800  # random ones, of all lists together
 SAFE = "$=&,()'/:@*;-._~!"  # characters that stand in a query as they are
-# Values that some runs have and others do not
-VARYING = re.compile("|".join([MOMENT.pattern, UUID.pattern, r"127\.0\.0\.1:\d+"]))
-VARYING_NAMES = {"duration", "clientId", "lastUsed", "lastSeen", "id token"}
+# Properties that have another value in every run
+VARYING_NAMES = {"duration", "clientId", "lastUsed", "lastSeen"}
 MOST_VALUES = 12  # of each property that queries name
 LONG_AGO = "2001-01-01T00:00:00Z"
 COMPARISONS = ("eq", "ne", "gt", "ge", "lt", "le")
@@ -316,7 +315,7 @@ def run(bench: Bench) -> None:
     for row in lists:
         caller, path = bench.caller(row), bench.call(row).path
         rows = json.loads(session.send(caller, Call("GET", path)).body)
-        makers[row.name] = _queries(row, rows, random.Random(f"{SEED} {row.name}"))
+        makers[row.name] = _queries(session.masks, row, rows, random.Random(f"{SEED} {row.name}"))
     for number, text in enumerate(BROKEN):
         cars = next(row for row in lists if row.path == "/cars")
         steady = [row for row in lists if not makers[row.name].last]
@@ -334,12 +333,12 @@ def _send(bench: Bench, row: Row, caller: Caller, query: str) -> None:
     bench.session.record(caller, Call("GET", path), f"{row.path} with {query}")
 
 
-def _queries(row: Row, rows: list[Any], source: random.Random) -> Queries:
+def _queries(masks: Masks, row: Row, rows: list[Any], source: random.Random) -> Queries:
     """What makes queries of a list, with what its rows have at the moment."""
     content = row.operation["responses"]["200"]["content"]["application/json"]["schema"]
     items = row.document.resolve(content)["items"]
     plain = row.document.properties(items)
-    columns = _columns(plain, rows) or [Column("$it", "text", True, tuple(sorted({str(each) for each in rows})))]
+    columns = _columns(masks, plain, rows) or [Column("$it", "text", True, tuple(sorted({str(each) for each in rows})))]
     related: dict[str, list[Column]] = {}
     for each in plain:
         if each.relation:
@@ -347,7 +346,7 @@ def _queries(row: Row, rows: list[Any], source: random.Random) -> Queries:
             choices = [row.document.resolve(choice) for choice in schema.get("anyOf", [schema])]
             target = choices[0].get("items", choices[0])
             related[each.name] = [
-                column for column in _columns(row.document.properties(target), []) if column.kind != "moment"
+                column for column in _columns(masks, row.document.properties(target), []) if column.kind != "moment"
             ]
     many = [each.name for each in plain if each.relation == "many"]
     one = [each.name for each in plain if each.relation == "one"]
@@ -357,7 +356,7 @@ def _queries(row: Row, rows: list[Any], source: random.Random) -> Queries:
     return Queries(source, columns, many, one, related, unique[0] if has_random_ids else "")
 
 
-def _columns(properties: list[Property], rows: list[Any], prefix: str = "") -> list[Column]:
+def _columns(masks: Masks, properties: list[Property], rows: list[Any], prefix: str = "") -> list[Column]:
     """The plain properties, with values that rows have."""
     columns: list[Column] = []
     for each in properties:
@@ -367,19 +366,12 @@ def _columns(properties: list[Property], rows: list[Any], prefix: str = "") -> l
         present = [value for value in values if value is not None]
         if each.members:
             inner = [value for value in present if isinstance(value, dict)]
-            columns += _columns(list(each.members), inner, f"{prefix}{each.name}/")
+            columns += _columns(masks, list(each.members), inner, f"{prefix}{each.name}/")
             continue
-        is_steady = each.name not in VARYING_NAMES and not any(_varies(value) for value in present)
+        is_steady = each.name not in VARYING_NAMES and not any(masks.varies(str(value)) for value in present)
         simple = {value for value in present if isinstance(value, str | int | float)}
         columns.append(Column(prefix + each.name, _kind(each), is_steady, tuple(sorted(simple, key=str))[:MOST_VALUES]))
     return columns
-
-
-def _varies(value: Any) -> bool:
-    """Whether another run has another value: a time of now, a random id or a port."""
-    text = str(value)
-    found = VARYING.search(text)
-    return found is not None and not (MOMENT.match(text) and not 2020 < int(text[:4]) < 2040)
 
 
 def _kind(each: Property) -> str:

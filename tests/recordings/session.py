@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import time
@@ -12,12 +13,13 @@ from typing import Any
 
 from tests.recordings.exchanges import Exchange, file_name, shorten
 from tests.recordings.installation import Installation
-from tests.recordings.masks import Masks
+from tests.recordings.masks import Masks, printable
 from tests.recordings.messages import encode_base64url
 from tests.recordings.table import Document
 from tests.recordings.wire import DEADLINE, Connection, Request, Response
 
 BASE = "/v3"
+TURN = "update client set is_disabled = not is_disabled where client_id = $1"
 ALWAYS = {"X-Request-Id": "recording", "User-Agent": "recordings"}
 
 
@@ -53,6 +55,8 @@ class Session:
         self.section = ""
         self._connection = Connection(installation.port)
         self._titles: Counter[str] = Counter()
+        self._canary: tuple[int, Caller] | None = None
+        self._access = 0
         self.document = Document(json.loads(self._send(Request("GET", "/openapi.json")).body))
 
     def record(
@@ -61,13 +65,13 @@ class Session:
         """Send a request, wait for all that it causes, and keep the exchange."""
         request = _request(caller, call, base)
         response = self._send(request, until=until)
-        self.keep(self._describe(caller, call, request), response, title, is_head=request.method == "HEAD")
+        self._keep(self._describe(caller, call, request), request.body, response, title)
         return response
 
     def record_raw(self, data: bytes, title: str) -> Response:
         """The same for bytes that no HTTP client writes."""
         response = self._connection.send_raw(data)
-        self.keep(shorten(data.decode("latin-1").replace("\r", "")), response, title)
+        self._keep("> raw bytes", data.replace(b"\r", b""), response, title)
         return response
 
     def send(self, caller: Caller, call: Call, *, base: str = BASE) -> Response:
@@ -89,42 +93,63 @@ class Session:
                 raise RuntimeError(f"{what} has not come true within {DEADLINE} s.")
             time.sleep(0.005)
 
-    def keep(self, asked: str, response: Response, title: str, *, is_head: bool = False) -> None:
+    def _keep(self, asked: str, sent: bytes | None, response: Response, title: str) -> None:
         """Keep an exchange, with all that varies masked."""
         key = f"{self.section}: {title}"
         self._titles[key] += 1
         if self._titles[key] > 1:
             title = f"{title} ({self._titles[key]})"
         self.masks.enter(f"{self.section}: {title}")
-        data = response.body
-        if response.header("Content-Encoding") == "gzip" and data:
-            data = gzip.decompress(data)
+        data = _unpack(response.body)
         is_text = not (response.header("Content-Type") or "").endswith("+cwt")
         plain = data.decode("utf-8", "surrogateescape") if is_text else encode_base64url(data)
         asked = self.masks.text(asked)
+        if sent is not None:
+            asked += "\n" + shorten(self.masks.text(_unpack(sent).decode("utf-8", "surrogateescape")))
         body = self.masks.body(plain)
-        headers = self.masks.headers(asked, response, is_varying=body != plain, is_head=is_head)
+        headers = self.masks.headers(asked, response, is_varying=body != plain)
         head = "".join(f"< {name}: {value}\n" for name, value in headers)
-        start = f"{asked}\n< {response.status} {response.reason}\n{head}"
-        exchange = Exchange(file_name(self.section), title, start + shorten(body), start + body)
+        start = printable(f"{asked}\n< {response.status} {response.reason}\n{head}")
+        exchange = Exchange(file_name(self.section), title, start + shorten(printable(body)), start + printable(body))
         self.exchanges.append(exchange)
 
     def _send(self, request: Request, *, until: bytes | None = None) -> Response:
         response = self._connection.send(request, until=until)
         if request.method not in ("GET", "HEAD", "OPTIONS") and response.status < 400:
             self.installation.settle()
+            self._catch_up()
         return response
 
+    def watch(self, client: int, caller: Caller) -> None:
+        """Learn by this machine client, which nothing else is about, how far the server knows who may call."""
+        self._canary, self._access = (client, caller), self.installation.access()
+
+    def _catch_up(self) -> None:
+        """Wait until the server knows what has changed of who may call: it hears of changes one after the other."""
+        if self._canary is None or self.installation.access() == self._access:
+            return
+        client, caller = self._canary
+        request = _request(caller, Call("GET", "/customers"), BASE)
+        before = self._connection.send(request).status
+        self.installation.execute(TURN, client)
+        self.wait_until(lambda: self._connection.send(request).status != before, "A change of who may call")
+        self.installation.settle()
+        self._access = self.installation.access()
+
     def _describe(self, caller: Caller, call: Call, request: Request) -> str:
-        """The request as text: its line, the headers that are not the caller's, and its body."""
+        """The head of a request as text: its line, and the headers that are not the caller's."""
         lines = [f"> {request.method} {request.target} as {caller.name}"]
         for name, value in call.headers.items():
             shown = "(none)" if value is None else self.masks.tags(value) if name.startswith("If-") else value
             lines.append(f"> {name.lower()}: {shown}")
-        if request.body is None:
-            return "\n".join(lines)
-        body = request.body.decode("utf-8", "surrogateescape")
-        return "\n".join([*lines, shorten(body)])
+        return "\n".join(lines)
+
+
+def _unpack(data: bytes) -> bytes:
+    """A body without the compression of gzip, if it has one."""
+    with contextlib.suppress(gzip.BadGzipFile, EOFError):
+        return gzip.decompress(data) or data
+    return data
 
 
 def _request(caller: Caller, call: Call, base: str) -> Request:

@@ -10,7 +10,6 @@ from tests.recordings.bench import replace
 from tests.recordings.cast import ALICE, PASSWORD, address
 from tests.recordings.fleet import PAST
 from tests.recordings.script import Script, browser, totp
-from tests.recordings.session import Call
 from tests.recordings.wire import Response
 
 
@@ -50,7 +49,6 @@ def clients(script: Script) -> None:
     ):
         script.send("POST", "/oauth2/revoke", urlencode(form), caller=keyed, note=", ".join(form))
     caller = keyed.with_headers("revoked token", {"Authorization": f"Bearer {token}", "Customer-ID": str(ALICE)})
-    script.session.wait_until(lambda: script.session.send(caller, Call("GET", "/cars")).status == 401, "the revocation")
     script.send("GET", "/cars", caller=caller)
     for steps in (
         replace("/scopes", ["cars:read"]),
@@ -209,7 +207,6 @@ def sessions(script: Script) -> None:
     for body in (
         {"currentPassword": "wrong", "newPassword": "another pass phrase"},
         {"currentPassword": PASSWORD, "newPassword": "short"},
-        {"currentPassword": PASSWORD, "newPassword": PASSWORD},
         {"currentPassword": PASSWORD, "newPassword": address("password")},
         {"currentPassword": PASSWORD, "newPassword": "another pass phrase"},
     ):

@@ -19,7 +19,7 @@ def assignments(script: Script) -> None:
         operation = response.header("Operation-Id")
         return script.made("GET", f"/operations/{operation}") if operation else {}
 
-    good = {"carId": fleet.cars[7], "userId": fleet.users[0], "start": "2049-01-01T00:00:00Z", "end": NEXT_YEAR}
+    good = {"carId": fleet.cars[7], "userId": fleet.users[2], "start": "2049-01-01T00:00:00Z", "end": NEXT_YEAR}
     made = wish("PUT", "/assignments", good)
     path = f"/assignments/{made['assignmentId']}"
     script.send("GET", path)
@@ -62,7 +62,12 @@ def assignments(script: Script) -> None:
     ):
         wish("PUT", "/assignments", good | changes, note=str(changes))
     wish("PUT", "/assignments", good, caller=script.cast.callers["limited"])
-    wish("PUT", "/assignments", good | {"carId": fleet.cars[0]}, caller=script.cast.callers["limited"])
+    wish(
+        "PUT",
+        "/assignments",
+        good | {"carId": fleet.cars[0], "userId": fleet.users[1]},
+        caller=script.cast.callers["limited"],
+    )
     wish("DELETE", path, Prefer="return=representation")
     wish("DELETE", path)
     script.send("GET", path)
