@@ -153,10 +153,10 @@ def test_the_examples_that_contributing_shows_fit_their_modules() -> None:
     endpoints = Endpoints("Cars", "cars")
     names = {**vars(cars), "GROUP": schema.GROUP, "endpoints": endpoints}
     for name in ("read", "write", "operations"):
-        exec(block("CONTRIBUTING.md", name).text, names)  # noqa: S102
+        exec(block("CONTRIBUTING.md", name).text, names)  # noqa: S102 - an example of our own page
     assert {f"{row.method} {row.path}" for row in endpoints.rows} == names["OWN"].keys()
-    column = eval(block("CONTRIBUTING.md", "column").text, vars(list_of_cars))  # noqa: S307
+    column = eval(block("CONTRIBUTING.md", "column").text, vars(list_of_cars))  # noqa: S307 - the same
     assert isinstance(column, ListColumn) and column.value({"hasUnit": True}) in column.words
     setting = dict(vars(live_updates))
-    exec(block("CONTRIBUTING.md", "setting").text, setting)  # noqa: S102
+    exec(block("CONTRIBUTING.md", "setting").text, setting)  # noqa: S102 - an example of our own page
     assert setting["live_retry_delay_seconds"].description
