@@ -12,7 +12,7 @@ from keyrack.api.exchange import Request, Response, answer
 from keyrack.api.schema.request_body import Body, Moment, format_timestamp
 from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.errors import NotFound
-from keyrack.core.settings import Settings
+from keyrack.core.settings import Settings, variable
 from keyrack.db.connection import Row
 
 endpoints = Endpoints("Customers", "customer")
@@ -77,50 +77,33 @@ async def retention(request: Request, settings: Settings) -> Response:
     if row is None:  # it was removed after the check
         raise NotFound(NO_CUSTOMER)
     days = row["history_days"] or settings.telemetry_retention_days
-    history = "KEYRACK_TELEMETRY_RETENTION_DAYS" if row["history_days"] is None else None  # else the customer's own
-    changes = "KEYRACK_CHANGELOG_RETENTION_DAYS" if row["changes_days"] is None else None
+    history = variable("telemetry_retention_days") if row["history_days"] is None else None  # else the customer's own
+    changes = variable("changelog_retention_days") if row["changes_days"] is None else None
     changes_days = row["changes_days"] or settings.changelog_retention_days
     positions = row["keeps_positions"]
-    told = [
+    rows = [
         _kept(row, "assignments", None, "They stay until they are ended, or their car or user goes."),
         _kept(row, "events", None, "They stay; the person goes from them when the person is erased."),
-        _kept(
-            row,
-            "keys",
-            f"P{settings.offline_key_retention_days}D",
-            "When it was issued, once it opens nothing.",
-            "KEYRACK_OFFLINE_KEY_RETENTION_DAYS",
-        ),
-        _kept(
-            row,
-            "operations",
-            f"P{settings.operation_retention_days}D",
-            "When they were done.",
-            "KEYRACK_OPERATION_RETENTION_DAYS",
-        ),
-        _kept(
-            row,
-            "deliveries",
-            f"P{settings.delivery_retention_days}D",
-            "The last attempt.",
-            "KEYRACK_DELIVERY_RETENTION_DAYS",
-        ),
+        _by_setting(row, "keys", settings, "offline_key_retention_days", "When it was issued, once it opens nothing."),
+        _by_setting(row, "operations", settings, "operation_retention_days", "When they were done."),
+        _by_setting(row, "deliveries", settings, "delivery_retention_days", "The last attempt."),
         _kept(row, "changes", f"P{changes_days}D", "When it got its number.", changes),
         _kept(row, "positions", f"P{days}D", "When the car was there.", history, kept=positions),
         _kept(row, "odometer", f"P{days}D", "When it was read.", history),
         _kept(row, "telemetry", None, "The newest values stay as long as the car."),
         _kept(row, "series", f"P{days}D", "When it was read.", history),
-        _kept(row, "answers", f"PT{settings.idempotency_hours}H", "The first request.", "KEYRACK_IDEMPOTENCY_HOURS"),
-        _kept(
-            row,
-            "people",
-            f"P{settings.orphaned_person_retention_days}D",
-            "When they left the last customer.",
-            "KEYRACK_ORPHANED_PERSON_RETENTION_DAYS",
-        ),
-        _kept(row, "sessions", f"PT{settings.session_hours}H", "When the manager signed in.", "KEYRACK_SESSION_HOURS"),
+        _by_setting(row, "answers", settings, "idempotency_hours", "The first request."),
+        _by_setting(row, "people", settings, "orphaned_person_retention_days", "When they left the last customer."),
+        _by_setting(row, "sessions", settings, "session_hours", "When the manager signed in."),
     ]
-    return conditional_requests.document(request, answer(told, headers=conditional_requests.FRESH))
+    return conditional_requests.document(request, answer(rows, headers=conditional_requests.FRESH))
+
+
+def _by_setting(row: Row, kind: Kind, settings: Settings, name: str, counts_from: str) -> dict[str, str | bool | None]:
+    """The retention of a kind that only the setting `name` decides; its suffix is the unit."""
+    amount = getattr(settings, name)
+    period = f"P{amount}D" if name.endswith("_days") else f"PT{amount}H"
+    return _kept(row, kind, period, counts_from, variable(name))
 
 
 def _kept(
