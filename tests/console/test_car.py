@@ -330,6 +330,13 @@ def test_the_chart_has_a_table_and_goes_by_keyboard(carol: Person, unit: Unit, d
     expect(chart.get_by_text("odometer 1,041.5 km, driven 31.5 km")).to_be_visible()
     page.keyboard.press("Home")
     expect(chart.get_by_text("odometer 1,000 km, driven 0 km")).to_be_visible()
+    # A reading that arrives draws the chart anew; the time that the reader had chosen stays
+    drawn = picture.locator("canvas").first.element_handle()
+    with page.expect_response("**/samples**"):
+        chart.get_by_role("figure").dispatch_event("refresh")
+    page.wait_for_function("canvas => !canvas.isConnected", arg=drawn)
+    page.evaluate("() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+    expect(chart.get_by_text("odometer 1,000 km, driven 0 km")).to_be_visible()
     chart.get_by_text("The same as a table").click()
     rows = chart.get_by_role("table", name="Odometer readings").get_by_role("row")
     expect(rows.last).to_contain_text("1,041.5")

@@ -23,6 +23,7 @@ SECRET_MEMBERS = (
 )
 SHORTEST = 8  # characters of such a value
 MEMBER = re.compile(rf'("(?:{SECRET_MEMBERS})" ?: ?)"((?:[^"\\]|\\.)*)"')
+ASSETS = re.compile(r"(?<=/console/assets/)[0-9a-f]{16}(?=/)")  # changes with every file of the console
 # What a stream or a page goes on from, how long to wait, and a form's entity tag
 PLACE = re.compile(r'(data-since="|^id: |^retry: |name="tag" value=")[^"\n]*', re.MULTILINE)
 SECONDS = re.compile(r"(?<=Retry in )\d+(?= seconds)")
@@ -82,6 +83,7 @@ class Masks:
             text = self._pattern.sub(lambda found: self._names[found[0]], text)
         text = TOKEN.sub("<token>", text)
         text = MESSAGE.sub("<signed message>", text)
+        text = ASSETS.sub("<digest>", text)
         text = UUID.sub(self._uuid, text)
         text = MOMENT.sub(self._moment, text)
         return DAY.sub(self._day, text)
@@ -90,7 +92,8 @@ class Masks:
         """Whether a text has another value in every run, or on every machine."""
         moment = MOMENT.search(text)
         is_named = bool(self._names) and self._pattern.search(text) is not None
-        return is_named or UUID.search(text) is not None or (moment is not None and _is_now(moment[1]))
+        is_made = any(pattern.search(text) for pattern in (UUID, ASSETS))
+        return is_named or is_made or (moment is not None and _is_now(moment[1]))
 
     def title(self, title: str) -> str:
         """The title of an exchange: names that are known, and no new ones."""

@@ -74,7 +74,8 @@ class Chart {
       new uPlot(this.options(line, LINE, colour), [times, odometer], this.below(line.label)),
       new uPlot(this.options(bars, BARS, colour, { range: (_, __, most) => [0, Math.max(most, 1)] }), [times, driven], this.below(bars.label)),
     ];
-    if (at != null) this.show(at);
+    // A plot has no scales before it is ready
+    if (at != null) this.plots[1].hooks.ready = [() => this.show(at)];
   }
 
   /** The place of a plot, below its name. */
