@@ -56,7 +56,7 @@ class SigningKeys:
     async def load(cls, statements: Statements, vault: Encryption, before: SigningKeys | None) -> SigningKeys:
         """All keys that are not revoked; to read one that was not there `before` takes 30 ms.
 
-        Raises `CannotOpen` if none of them opens; one that does not is left out.
+        Raises `CannotDecrypt` if none of them opens; one that does not is left out.
         """
         read: Mapping[str, RSAKey] = before._keys if before else {}
         keys: dict[str, RSAKey] = {}

@@ -1,7 +1,7 @@
 """In charge of what every command on the database needs: finds it, opens it, prints the result, explains a failure.
 
-A command is an async function that gets a `Session` and returns what it has to say. It runs in one transaction: a
-refusal leaves nothing behind, and what is printed has been committed and told to all processes.
+A command is an async function that gets a `DatabaseSession` and returns what it has to say. It runs in one
+transaction: a refusal leaves nothing behind, and what is printed has been committed and told to all processes.
 """
 
 from __future__ import annotations

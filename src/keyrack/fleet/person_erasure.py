@@ -1,7 +1,7 @@
 """In charge of erasing a person from one customer: what would go, letting it go, and finishing what the logs hold.
 
 Only the customer's own rows are looked at and changed: what another customer has of the same person stays there, and
-nobody is told whether there is one. The operator's command erases everywhere (`privacy`).
+nobody is told whether there is one. The operator's command erases everywhere (`person_export`).
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ async def erase(
     """Erase a user of the customer, in the caller's transaction, which holds the customer.
 
     The user is out of the customer at once, and assignments end by webhook, as for whoever is taken out of it. Events
-    and logs lose the person in `finish`; what is known of the person elsewhere goes with `privacy.forget_people`.
+    and logs lose the person in `finish`; what is known of the person elsewhere goes with `person_export.forget_people`.
     """
     await person_export.lock(statements, user)
     await end_all_of_user(statements, customer, user, checksum, asker)

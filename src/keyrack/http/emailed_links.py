@@ -22,7 +22,7 @@ __all__ = [
 
 
 async def invitation(visit: Visit, code: str) -> InvitationPreview:
-    """What the link is good for. Raises `LinkOver`."""
+    """What the link is good for. Raises `LinkExpired`."""
     return await invitations.find_pending(visit.server.process.own, digest(code))
 
 
@@ -35,7 +35,7 @@ async def signed_in_as(visit: Visit, name: str) -> bool:
 
 async def accept(visit: Visit, code: str, password: str) -> int:
     """Accept an invitation: with the account that the browser is signed in to, or as somebody new, with this password.
-    The customer. Raises `LinkOver`, and `AccountThere` where there is one of that name that is not signed in."""
+    The customer. Raises `LinkExpired`, and `AccountExists` where there is one of that name that is not signed in."""
     process = visit.server.process
     invited = await invitation(visit, code)
     if invited.manager is not None and not await signed_in_as(visit, invited.address):
@@ -63,12 +63,12 @@ async def forgot(visit: Visit, address: str) -> None:
 
 
 async def check_password_link(visit: Visit, code: str) -> None:
-    """Raises `LinkOver`."""
+    """Raises `LinkExpired`."""
     await password_reset.check(visit.server.process.own, code)
 
 
 async def set_password(visit: Visit, code: str, password: str) -> None:
-    """Set the password of whose link it is. Every session and token of the account is over. Raises `LinkOver`."""
+    """Set the password of whose link it is. Every session and token of the account is over. Raises `LinkExpired`."""
     process = visit.server.process
     await check_password_link(visit, code)
     hash = await process.access.passwords.hash(password, ("address", network(visit.address)))

@@ -50,8 +50,8 @@ def set_position_header(http: falcon.asgi.Request, reply: falcon.asgi.Response) 
 async def respond_with_position(
     http: falcon.asgi.Request, endpoint: Endpoint, request: Request, perform: Perform, replicas: ReadRouter | None
 ) -> Response:
-    """What `perform` answers, at a replica where one may; how far it goes is noted for `tell`, of refusals too. Raises
-    `BadRequest` for what is no position."""
+    """What `perform` answers, at a replica where one may; how far it goes is noted for `set_position_header`, of
+    refusals too. Raises `BadRequest` for what is no position."""
     wanted = parse_position(http) if endpoint.customer else None
     if replicas is None or (request.caller is None and not request.customer):
         return await perform(request)

@@ -41,7 +41,7 @@ class Signed:
 
 
 def read(data: bytes, *messages: Message) -> Signed:
-    """The message that this is, one of these. Raises `Refused` (docs/keys.md, "Reading a signed message")."""
+    """The message that this is, one of these. Raises `MessageRefused` (docs/keys.md, "Reading a signed message")."""
     if len(data) > max(message.limit for message in messages):
         raise MessageRefused(BoxRefusalCode.TOO_LONG)
     protected, payload, signature = _parts(_item(data, tagged=True))

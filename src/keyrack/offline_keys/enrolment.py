@@ -114,7 +114,7 @@ async def begin(connection: Connection, vault: Encryption, customer: int, produc
 async def enrol(connection: Connection, settings: Settings, customer: int, product: int, data: bytes) -> BoxEnrolment:
     """Take the box's key and begin its next epoch; the same key again is the same epoch again.
 
-    Raises `Refused` for what is no enrolment that its own key has signed, `NoNonce`, `UsedKey`.
+    Raises `MessageRefused` for what is no enrolment that its own key has signed, `NoNonce`, `UsedKey`.
     """
     message = cose.read(data, ENROLMENT)
     key = message.claims["cnf"]
@@ -138,7 +138,7 @@ async def enrol(connection: Connection, settings: Settings, customer: int, produ
 async def provision(
     connection: Connection, signers: IssuingKeySigners, customer: int, product: int, nonce: bytes
 ) -> Provisioning:
-    """What the box is told, bound to its nonce. Raises `NotEnrolled`, `CannotOpen`."""
+    """What the box is told, bound to its nonce. Raises `NotEnrolled`, `CannotDecrypt`."""
     await issuing_keys.hold(connection, customer)
     box, found, signer = await _enrolled(connection, signers, customer, product)
     at = now()
@@ -163,7 +163,7 @@ def time_for(customer: int, name: str, nonce: bytes, signer: IssuingKeySigner) -
 async def _enrolled(
     statements: Statements, signers: IssuingKeySigners, customer: int, product: int
 ) -> tuple[BoxEnrolment, Row, IssuingKeySigner]:
-    """The box as it is, its authority, and who signs for that. Raises `NotEnrolled`, `CannotOpen`."""
+    """The box as it is, its authority, and who signs for that. Raises `NotEnrolled`, `CannotDecrypt`."""
     newest = await statements.fetchrow(NEWEST, customer, product)
     if newest is None or not newest["is_ours"]:
         raise NotEnrolled

@@ -99,13 +99,14 @@ class IssuingKeySigners:
 
     async def newest(self, connection: Connection, customer: int) -> IssuingKeySigner | None:
         """Who signs, for as long as the caller's transaction lasts (see `hold`); None where the customer has no
-        authority. Raises `CannotOpen`."""
+        authority. Raises `CannotDecrypt`."""
         await hold(connection, customer)
         id = await connection.fetchval(SIGNS, customer)
         return None if id is None else await self.of(connection, customer, id)
 
     async def of(self, statements: Statements, customer: int, id: int) -> IssuingKeySigner:
-        """The issuing key with this number. Raises `CannotOpen`, and `Unavailable` where it has just been revoked."""
+        """The issuing key with this number. Raises `CannotDecrypt`, and `Unavailable` where it has just been
+        revoked."""
         signer = self._opened.get((customer, id))
         if signer is None:
             sealed = await statements.fetchval(SEALED, customer, id)

@@ -81,7 +81,7 @@ class IssuedKeys:
 async def issue_keys(
     db: Database, signers: IssuingKeySigners, settings: Settings, customer: int, subject: UUID, device: bytes
 ) -> IssuedKeys:
-    """What this phone is to hold: its keys, made as far as they are due. Raises `NoDevice`, `CannotOpen`."""
+    """What this phone is to hold: its keys, made as far as they are due. Raises `NoDevice`, `CannotDecrypt`."""
     asked = (customer, subject, device, now(), settings.sdk_keys + 1)
     view = await _look(db, asked)
     if view is None:
@@ -148,7 +148,7 @@ async def _made(
     wanted: Sequence[int],
 ) -> IssuedKeys:
     """The same after what is due was made, in the caller's transaction; `wanted` are the assignments that want a key.
-    Raises `NoDevice`, `CannotOpen`."""
+    Raises `NoDevice`, `CannotDecrypt`."""
     customer, _, device, at, _ = asked
     await hold(connection, customer)
     counts = await connection.fetch(LOCK, customer, device, wanted) if wanted else []

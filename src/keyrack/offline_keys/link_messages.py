@@ -119,7 +119,7 @@ def write(said: Said) -> bytes:
 
 
 def read(data: bytes, *kinds: type[Kind]) -> Kind:
-    """What is said, one of these. Raises `Refused`: too-long, encoding, structure."""
+    """What is said, one of these. Raises `MessageRefused`: too-long, encoding, structure."""
     if len(data) > LONGEST:
         raise MessageRefused(BoxRefusalCode.TOO_LONG)
     try:

@@ -25,7 +25,8 @@ def counter(last: int, milliseconds: int) -> int:
 
 
 def answer(challenge: Challenge, key: bytes, command: int, count: int, sign: Sign) -> Open:
-    """What opens (1) or closes (2), by a key that was issued to this phone. Raises `Refused` for what is none."""
+    """What opens (1) or closes (2), by a key that was issued to this phone. Raises `MessageRefused` for what is
+    none."""
     claims = {
         "aud": challenge.name,
         "nonce": challenge.nonce,
@@ -41,7 +42,8 @@ def answer(challenge: Challenge, key: bytes, command: int, count: int, sign: Sig
 def brought(challenge: Challenge, authority: str, artefacts: Iterable[bytes]) -> list[Carry]:
     """What this box, which obeys this authority, does not have yet, in the order in which it has to come.
 
-    A time uses the challenge up: after one, the box is asked for another. Raises `Refused` for what is no artefact.
+    A time uses the challenge up: after one, the box is asked for another. Raises `MessageRefused` for what is no
+    artefact.
     """
     read = [cose.read(artefact, KEY_SET, STATUS_LIST, TIME, RECEIPT) for artefact in artefacts]
     wanted = [each for each in read if each.claims["iss"] == authority and _is_wanted(challenge, each)]

@@ -124,10 +124,10 @@ async def replace_all(connection: Connection, vault: Encryption, reason: str) ->
 
 
 async def signing_secret(vault: Encryption, webhook: tuple[int, int], value: bytes) -> str:
-    """A signing secret, the old or the new one, of the customer's webhook. Raises `CannotOpen`."""
+    """A signing secret, the old or the new one, of the customer's webhook. Raises `CannotDecrypt`."""
     return await vault.open(value, SIGNING_SECRET, *webhook)
 
 
 async def static_secret(vault: Encryption, webhook: tuple[int, int], value: bytes) -> str:
-    """The text of the header `secret`. Raises `CannotOpen`."""
+    """The text of the header `secret`. Raises `CannotDecrypt`."""
     return await vault.open(value, STATIC_SECRET, *webhook)

@@ -1,8 +1,8 @@
 """In charge of filters that differ in their literals alone: they have one shape, whose statement is made once.
 
 Programs ask the same again with another id, plate or time. What has been made of one such text is kept, with the
-places of those literals whose value nobody has looked at (`plan.Origin`); of the next one only these are read. One
-that somebody did look at, such as the member of an enumeration or a divisor, is part of the shape.
+places of those literals whose value nobody has looked at (`plan.LiteralOrigin`); of the next one only these are read.
+One that somebody did look at, such as the member of an enumeration or a divisor, is part of the shape.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ async def create_due_checkpoints(db: Database, settings: Settings) -> None:
 async def make(sql: Connection, settings: Settings, customer: int) -> CreatedCheckpoint | None:
     """The newest checkpoint of a log, made at once if there is something new; None where there is no log.
 
-    In the caller's transaction, one piece of the log at a time. Raises as `tend` does.
+    In the caller's transaction, one piece of the log at a time. Raises as `create_due_checkpoints` does.
     """
     secrets = checkpoint_keys.needed(settings)
     await sql.execute(IN_TURN)

@@ -161,7 +161,7 @@ class Note:
     def verify(self, keys: Collection[VerificationKey]) -> dict[VerificationKey, int | None]:
         """The keys whose signature holds, each with the time that its cosignature says.
 
-        Other signatures are ignored. Raises `NotVerified` when one of a known key is wrong, `NotKnown` without any.
+        Other signatures are ignored. Raises `NoteNotVerified` when one of a known key is wrong, `NotKnown` without any.
         """
         known = {(key.name, key.id): key for key in keys}
         found = dict[VerificationKey, int | None]()
@@ -210,7 +210,7 @@ def _signed(key: VerificationKey, text: str, time: bytes) -> bytes:
 
 
 def _verified(key: VerificationKey, text: str, value: bytes) -> int | None:
-    """The time of a cosignature that holds, None of another signature. Raises `NotVerified`."""
+    """The time of a cosignature that holds, None of another signature. Raises `NoteNotVerified`."""
     time, value = (value[:8], value[8:]) if key.kind == COSIGNATURE else (b"", value)
     at = int.from_bytes(time, "big")
     try:

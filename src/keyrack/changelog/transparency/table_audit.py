@@ -119,7 +119,7 @@ class _Resource:
         self.is_whole = False
 
     def compare(self) -> None:
-        """Raises `Difference`."""
+        """Raises `ReplayDifference`."""
         if self.there is not None and self.there.value is not (self.row is not None):
             be = "is not there, and {} says that it is" if self.there.value else "is there, and {} says that it is not"
             raise self._differs(None, be.format(self.there))
@@ -154,7 +154,7 @@ async def replay(sql: Connection, customer: int, told: Callable[[int], None]) ->
     """Compare a customer's rows with what the log says last of them; customer 0 is the installation.
 
     In a transaction that shows one moment (`export_reader.SNAPSHOT`). `told` hears how many rows were read. Raises
-    `Difference` for the first resource that is another one.
+    `ReplayDifference` for the first resource that is another one.
     """
     await sql.execute(UNHURRIED)
     await sql.declare(BOTH, customer, UNNUMBERED)

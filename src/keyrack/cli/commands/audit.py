@@ -163,7 +163,7 @@ async def _stored(
     state: Path | None, customer: Any, epoch: UUID | None, asked: CheckpointComparison, tables: bool, beside: Beside
 ) -> tuple[Verification, VerifiedCheckpoints]:
     """A log as it stands in the database, verified; what there is beside it is noted there. Raises as `Verification`
-    does, `Difference` and `Failed`."""
+    does, `ReplayDifference` and `Failed`."""
     found: Verification | None = None
     compared, settings = VerifiedCheckpoints(), read_settings(state)
     async with open_database(settings) as database:

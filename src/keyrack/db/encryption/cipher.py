@@ -66,14 +66,14 @@ class Encryption:
         """The secret, sealed for its place: the name of the column, the customer or 0, the row's id.
 
         It is to be written in the connection's transaction: until that ends the data key stays the newest one.
-        Raises `CannotOpen`.
+        Raises `CannotDecrypt`.
         """
         await connection.execute(SEALING, LOCK)
         number = await connection.fetchval(NEWEST) or 0
         return encrypt(await self._key(number, connection), number, secret, place)
 
     async def open(self, value: bytes, *place: object) -> str:
-        """The secret that was sealed for this place. Raises `CannotOpen`."""
+        """The secret that was sealed for this place. Raises `CannotDecrypt`."""
         try:
             return decrypt(await self._key(number_of(value)), value, place)
         except InvalidTag:

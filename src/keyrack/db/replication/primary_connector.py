@@ -106,7 +106,7 @@ class PrimaryConnector:
         return await self.connect(**options)
 
     async def connect(self, **options: Any) -> asyncpg.Connection:
-        """A connection to the leader; the `options` are asyncpg's. Raises `NoLeader`, and what asyncpg raises."""
+        """A connection to the leader; the `options` are asyncpg's. Raises `NoPrimary`, and what asyncpg raises."""
         options.setdefault("connection_class", KeepAliveConnection)
         if not self.leadership.fails_over or not self._hosts:
             options.setdefault("timeout", ALONE)

@@ -19,7 +19,8 @@ from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 
 def take(state: BoxMemory, link: int, said: Carry, tick: int, crypto: Crypto) -> None:
-    """What is signed is the box's from now on. Raises `Refused`, and has used up no more than a nonce and a token."""
+    """What is signed is the box's from now on. Raises `MessageRefused`, and has used up no more than a nonce and a
+    token."""
     signed = cose.read(said.artefact, KEY_SET, STATUS_LIST, TIME, RECEIPT)
     message, claims, authority = signed.message, signed.claims, state.authority
     signer = _signer(authority, signed)
@@ -53,7 +54,7 @@ def take(state: BoxMemory, link: int, said: Carry, tick: int, crypto: Crypto) ->
 
 
 def unpacked(claims: Mapping[str, Any]) -> StatusList:
-    """The list of a message. Raises `Refused` where it does not inflate to one."""
+    """The list of a message. Raises `MessageRefused` where it does not inflate to one."""
     try:
         bits = status_list_bits.unpack(claims["status_list"])
     except status_list_bits.NotAList:

@@ -111,7 +111,7 @@ def _reply(
     random: bytes,
     crypto: Crypto,
 ) -> tuple[Said, LockAction]:
-    """What the box says and does. Raises `Refused`."""
+    """What the box says and does. Raises `MessageRefused`."""
     match said:
         case Hello():
             return links.challenge(state, link, tick, random), LockAction.NONE

@@ -28,7 +28,7 @@ class LockAction(IntEnum):
 
 
 def operate(state: BoxMemory, link: int, said: Open, tick: int, crypto: Crypto) -> tuple[Result, LockAction]:
-    """What the box says and does. Raises `Refused` where possession of a good key is not proven."""
+    """What the box says and does. Raises `MessageRefused` where possession of a good key is not proven."""
     live = links.take(state, link, tick)
     key, answer = cose.read(said.key, KEY), cose.read(said.answer, ANSWER)
     phone = key.claims["cnf"]

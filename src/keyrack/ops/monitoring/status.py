@@ -85,7 +85,7 @@ class Picture:
 
 
 async def collect_status(settings: Settings, *, all_certificates: bool = False) -> Picture:
-    """What there is to be seen now. Raises `Unknown`."""
+    """What there is to be seen now. Raises `DatabaseUnknown`."""
     embedded = settings.database_url is None
     where = str(settings.state) if embedded else told(address(settings))
     picture = Picture(where)
@@ -139,7 +139,7 @@ async def opened(settings: Settings) -> AsyncGenerator[asyncpg.Connection]:
 
 
 def _on_this_machine(settings: Settings, picture: Picture) -> None:
-    """Raises `Unknown`."""
+    """Raises `DatabaseUnknown`."""
     layout = Layout(settings.state.resolve())
     if not EmbeddedServer(settings.state).made:
         raise DatabaseUnknown(

@@ -79,7 +79,7 @@ class ImportProgress:
 
 
 async def begin(db: Database, customer: int, source: str) -> None:
-    """Say where the customer's rows come from. Raises `NotThis`: there is no such customer, or another source."""
+    """Say where the customer's rows come from. Raises `NotImportable`: there is no such customer, or another source."""
     await db.execute(BEGIN, customer, source)
     begun = await db.fetchval(BEGUN, customer)
     if begun is None:

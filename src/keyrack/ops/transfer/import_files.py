@@ -49,8 +49,8 @@ async def import_export(
 ) -> tuple[int, Manifest, dict[str, int]]:
     """Take an export in, in the transaction of `sql`: the new customer, the manifest, and the rows of each kind.
 
-    Raises `NotWhole` before anything is written: the files are not whole, or this database has taken them in before.
-    Raises `Different` where rows are missing in the end.
+    Raises `ExportIncomplete` before anything is written: the files are not whole, or this database has taken them in
+    before. Raises `Different` where rows are missing in the end.
     """
     manifest = manifests.read(directory)
     source = f"sha256:{manifests.digest(directory / NAME)}"
