@@ -14,14 +14,14 @@ from keyrack.db.connection import Row
 
 
 @dataclass
-class Beside:
+class AuditContext:
     """What there is beside a log that was verified: its epochs that are over, and the tables, if they were compared."""
 
     epochs: list[Row] = field(default_factory=list[Row])
     tables: AuditResult | None = None
 
 
-def said(found: Verification, compared: VerifiedCheckpoints, beside: Beside) -> CommandResult:
+def format_result(found: Verification, compared: VerifiedCheckpoints, beside: AuditContext) -> CommandResult:
     """For people, and as members for programs."""
     head, count, times = found.head, found.last - found.head.behind, compared.times
     value: dict[str, Any] = {

@@ -21,7 +21,7 @@ from keyrack.changelog.transparency.signed_notes import (
     NotKnown,
     VerificationKey,
 )
-from keyrack.cli.output import Failed
+from keyrack.cli.output import CommandFailed
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Statements
 
@@ -40,7 +40,7 @@ class VerifiedCheckpoints:
 
     def add(self, where: object, data: bytes, trust: Trust, *, found: Head | None = None) -> None:
         """One more. Of those that were `found` beside this log, the ones that others alone have signed are counted, and
-        the ones over what was dropped are left out. Raises `Failed`."""
+        the ones over what was dropped are left out. Raises `CommandFailed`."""
         try:
             note = Note.read(data)
             checkpoint = Checkpoint.read(note.text)
@@ -51,21 +51,21 @@ class VerifiedCheckpoints:
             if found is not None:
                 self.others += 1
                 return
-            raise Failed(f"{where} is no checkpoint to be trusted: {error}.") from None
+            raise CommandFailed(f"{where} is no checkpoint to be trusted: {error}.") from None
         except (NotANote, NoteNotVerified) as error:
-            raise Failed(f"{where} is no checkpoint to be trusted: {error}.") from None
+            raise CommandFailed(f"{where} is no checkpoint to be trusted: {error}.") from None
         self.notes.append(checkpoint)
         self.times += [min(times)] if times else []
 
 
 def trusted(texts: Iterable[str]) -> Trust:
-    """Who says by `--key` whom to trust. Raises `Failed`."""
+    """Who says by `--key` whom to trust. Raises `CommandFailed`."""
     try:
         found = [VerificationKey.read(text) for text in texts]
     except NotAKey as error:
-        raise Failed(f"--key: {error}.") from None
+        raise CommandFailed(f"--key: {error}.") from None
     if not found:
-        raise Failed("A checkpoint proves something only by a key that you trust: say it with --key.")
+        raise CommandFailed("A checkpoint proves something only by a key that you trust: say it with --key.")
     return lambda origin: found
 
 
@@ -92,14 +92,14 @@ class CheckpointComparison:
         return bool(self.files) or self.directory is not None
 
     def compared(self, head: Head) -> VerifiedCheckpoints:
-        """Of an export, which knows no key of its own. Raises `Failed`."""
+        """Of an export, which knows no key of its own. Raises `CommandFailed`."""
         if not self.anything and not self.keys:
             return VerifiedCheckpoints()
         return _given(self.files, self.directory, head, trusted(self.keys))
 
     async def of_database(self, sql: Statements, settings: Settings, head: Head) -> VerifiedCheckpoints:
         """Of a log where it stands: without checkpoints those that are kept there, without keys the node's own. Raises
-        `Failed`."""
+        `CommandFailed`."""
         secrets = checkpoint_keys.read(settings)
         trust = own(secrets) if secrets and not self.keys else None
         if self.anything:
@@ -118,7 +118,7 @@ class CheckpointComparison:
 
 
 def _given(files: Iterable[Path], directory: Path | None, head: Head, trust: Trust) -> VerifiedCheckpoints:
-    """The checkpoints of these files, and those of this log in a directory. Raises `Failed`."""
+    """The checkpoints of these files, and those of this log in a directory. Raises `CommandFailed`."""
     found, name = VerifiedCheckpoints(), name_of(head.customer, head.epoch)
     try:
         for file in files:
@@ -127,11 +127,11 @@ def _given(files: Iterable[Path], directory: Path | None, head: Head, trust: Tru
         for file in published:
             found.add(file, _read(file), trust, found=head)
     except NotPublished as error:
-        raise Failed(f"{error}.") from None
+        raise CommandFailed(f"{error}.") from None
     except OSError as error:
-        raise Failed(f"{error.filename or directory} cannot be read: {error.strerror or error}.") from None
+        raise CommandFailed(f"{error.filename or directory} cannot be read: {error.strerror or error}.") from None
     if directory is not None and not found.notes:
-        raise Failed(f"No checkpoint in {directory} is of the log {name} and of a key that counts.")
+        raise CommandFailed(f"No checkpoint in {directory} is of the log {name} and of a key that counts.")
     return found
 
 

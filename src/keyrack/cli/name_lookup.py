@@ -13,7 +13,7 @@ from typing import Any, LiteralString, cast
 import typer
 
 from keyrack.api.schema.request_body import INT32_MAX
-from keyrack.cli.output import Failed
+from keyrack.cli.output import CommandFailed
 from keyrack.core.text import trimmed
 from keyrack.db.connection import Statements
 
@@ -77,7 +77,7 @@ def reference(noun: str) -> Callable[[str], Any]:
 
 
 async def resolved(sql: Statements, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with ids in the place of names. Raises `Failed`."""
+    """The options with ids in the place of names. Raises `CommandFailed`."""
     return {name: await _resolved(sql, value) for name, value in options.items()}
 
 
@@ -97,8 +97,8 @@ async def _id(sql: Statements, wanted: Name) -> int:
         return found[0]["id"]
     if found:
         which = ", ".join(_which(row) for row in found[:CANDIDATES]) + ", ..." * (len(found) > CANDIDATES)
-        raise Failed(f"There are {len(found)} {noun.word}s {noun.called} {wanted.text!r}. Say the id: {which}.")
-    raise Failed(f"There is no {noun.word} {noun.called} {wanted.text!r}.{await _meant(sql, noun, wanted.text)}")
+        raise CommandFailed(f"There are {len(found)} {noun.word}s {noun.called} {wanted.text!r}. Say the id: {which}.")
+    raise CommandFailed(f"There is no {noun.word} {noun.called} {wanted.text!r}.{await _meant(sql, noun, wanted.text)}")
 
 
 def _which(row: Any) -> str:

@@ -39,7 +39,7 @@ class ListResult:
     columns: Mapping[str, str]  # heading -> member
 
 
-class Failed(Exception):
+class CommandFailed(Exception):
     """Why a command came to nothing, in words for its user; `lines` tell the particulars, `value` tells machines."""
 
     def __init__(self, text: str, lines: Sequence[str] = (), value: Mapping[str, Any] | None = None) -> None:

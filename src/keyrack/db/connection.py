@@ -18,7 +18,7 @@ from keyrack.core.errors import Unavailable
 from keyrack.core.metrics.catalog import STATEMENT_SECONDS
 from keyrack.core.settings import Settings
 from keyrack.db.audit_context import UNRECORDED, acting, begin_statement
-from keyrack.db.fair_semaphore import PROCESS, Tenants
+from keyrack.db.fair_semaphore import PROCESS, TenantShares
 from keyrack.db.pool import NEVER, ROLLBACK, OutcomeUnknown, Pool, acquire_timeout, timed
 from keyrack.db.replication.primary import GOING, is_shutting_down
 from keyrack.db.replication.primary_connector import KeepAliveConnection, PrimaryConnector
@@ -132,7 +132,7 @@ class Database:
 
     __slots__ = ("_pool", "_reads", "_who")
 
-    def __init__(self, pool: Pool, who: Tenants = PROCESS, *, reads: bool = False) -> None:
+    def __init__(self, pool: Pool, who: TenantShares = PROCESS, *, reads: bool = False) -> None:
         self._pool = pool
         self._who = who
         self._reads = reads
@@ -182,7 +182,7 @@ class Database:
         parties = [("customer", customer)] if customer else []
         if manager:
             parties.append(("manager", manager))
-        return Database(self._pool, Tenants(tuple(parties), max(1, self._pool.share - reads)), reads=reads)
+        return Database(self._pool, TenantShares(tuple(parties), max(1, self._pool.share - reads)), reads=reads)
 
     def reading(self) -> Database:
         """The same, for statements that change nothing."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from keyrack.db.migrations import module, oldest, revisions
-from keyrack.db.migrations.safety_check import Judge, StatementEffect
+from keyrack.db.migrations.safety_check import SafetyChecker, StatementEffect
 from keyrack.db.migrations.sql_capture import recorded
 
 
@@ -24,7 +24,7 @@ class PlannedRevision:
 
 def steps(pending: Sequence[str]) -> list[PlannedRevision]:
     """What these revisions do, oldest first; nothing is asked of a database."""
-    judge = Judge()
+    judge = SafetyChecker()
     found: list[PlannedRevision] = []
     for revision in revisions():  # what one may do depends on those before it
         file, statements = module(revision), recorded(revision)

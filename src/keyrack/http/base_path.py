@@ -12,7 +12,7 @@ from keyrack.core import log_config
 from keyrack.core.error_codes import QUERY_NOT_ASCII, QUERY_TOO_LONG
 from keyrack.core.errors import BadRequest, ConnectionAborted, Refusal, UriTooLong
 from keyrack.core.settings import Settings
-from keyrack.http.access_log import OTHER, Observed, always_logged
+from keyrack.http.access_log import OTHER, RequestObserver, always_logged
 from keyrack.http.cors import Cors
 from keyrack.http.problem_details import accepted, shown
 from keyrack.http.request_ids import HEADER, REQUEST_ID, request_id
@@ -53,7 +53,7 @@ class BasePathMiddleware:
         log_config.request_id.set(id)
         method: str = scope["method"] if scope["method"] in METHODS else OTHER
         asked: str = scope["path"]
-        observed = Observed(scope, send, (HEADER, id.encode()))
+        observed = RequestObserver(scope, send, (HEADER, id.encode()))
         try:
             await self._answer(scope, receive, observed)
         except Exception:

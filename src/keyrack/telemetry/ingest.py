@@ -25,7 +25,7 @@ from keyrack.db.partitions import month
 from keyrack.telemetry import fast_path
 from keyrack.telemetry.car_state import CarState, Changes, Moment, NewestReading, apply_sample, ended
 from keyrack.telemetry.history import ODOMETERS, POSITIONS
-from keyrack.telemetry.json_lines import Invalid, Report
+from keyrack.telemetry.json_lines import InvalidLine, Report
 from keyrack.telemetry.latest_values import LatestValues
 from keyrack.telemetry.rollups import Quarters, RollupSample, quarter
 from keyrack.telemetry.runs import Run, Value
@@ -98,8 +98,8 @@ class Telemetry:
             if monotonic() - began > AT_A_TIME:
                 await asyncio.sleep(0)  # others want to be served too
                 began = monotonic()
-            if isinstance(found, Invalid) or (only is not None and found.unit not in only):
-                report.refuse(line, str(found) if isinstance(found, Invalid) else UNKNOWN_UNIT)
+            if isinstance(found, InvalidLine) or (only is not None and found.unit not in only):
+                report.refuse(line, str(found) if isinstance(found, InvalidLine) else UNKNOWN_UNIT)
                 _count(customer, "refused", 1)
                 continue
             part.append(found)

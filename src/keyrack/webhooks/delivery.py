@@ -35,7 +35,7 @@ from keyrack.webhooks.delivery_queue import (
     DeliveryLane,
     EndpointThrottle,
     Key,
-    Waiting,
+    PendingDelivery,
     backoff,
     columns_of,
     count,
@@ -229,7 +229,7 @@ class DeliveryWorker:
             lane.wait = backoff(self._settings, lane.attempts, attempt)
             return
 
-    async def _attempt(self, lane: DeliveryLane, waiting: Waiting) -> DeliveryAttempt:
+    async def _attempt(self, lane: DeliveryLane, waiting: PendingDelivery) -> DeliveryAttempt:
         """Send one delivery, signed; what cannot be signed is not sent."""
         try:
             secrets = [

@@ -26,7 +26,7 @@ def scoped_by(kind: LiteralString, *, user: bool = False) -> GroupScope:
     )
     scope: LiteralString = "{t}_in.customer_id = $1 and {t}_in.scope_id = $2"
     if user:
-        scope += " and ({t}.user_id is null or " + within("user", "{t}.user_id") + ")"
+        scope += " and ({t}.user_id is null or " + in_scope_sql("user", "{t}.user_id") + ")"
     return GroupScope(table, scope)
 
 
@@ -35,7 +35,7 @@ def scoped_itself(kind: LiteralString) -> GroupScope:
     return replace(scoped_by(kind), itself=kind + "_id")
 
 
-def within(kind: LiteralString, id: LiteralString) -> LiteralString:
+def in_scope_sql(kind: LiteralString, id: LiteralString) -> LiteralString:
     """SQL of whether this is in the scope."""
     return (
         "exists (select from scope_member i where i.customer_id = $1 and i.scope_id = $2 and i.kind = '" + kind + "'"
@@ -51,8 +51,8 @@ def in_group_scope(resource: Resource) -> Resource:
         raise TypeError(f"{resource.name} says of no row that it exists for who is limited to groups")
     return replace(
         resource,
-        table=later(resource.table) + resource.limit.table,
-        scope=later(resource.scope) + " and " + resource.limit.scope,
+        table=shift_parameters(resource.table) + resource.limit.table,
+        scope=shift_parameters(resource.scope) + " and " + resource.limit.scope,
         fields={name: resource.limit.fields.get(name, field) for name, field in resource.fields.items()},
         relations={name: replace(relation, limited=True) for name, relation in resource.relations.items()},
         newest=None,  # what leads to the first rows leads to others as well
@@ -67,7 +67,7 @@ def scoped_list(resource: Resource) -> Resource:
     found, limit = in_group_scope(resource), resource.limit
     if limit is None or not limit.itself:
         return found
-    main, _, rest = later(resource.table).partition(" {t}")
+    main, _, rest = shift_parameters(resource.table).partition(" {t}")
     row: LiteralString = (
         "(select * from " + main + " m where m.customer_id = {t}_in.customer_id and m." + limit.itself
         + " = {t}_in.member_id limit 1) {t}"
@@ -85,7 +85,7 @@ def scoped_list(resource: Resource) -> Resource:
     )
 
 
-def later(sql: LiteralString) -> LiteralString:
+def shift_parameters(sql: LiteralString) -> LiteralString:
     """The same constant where the scope stands before its parameters, behind the tenant.
 
     >>> later("{t}.customer_id = $1 and {t}.at <= $2")

@@ -57,7 +57,7 @@ async def send(settings: Settings, message: EmailMessage) -> None:
     )
 
 
-class Postman:
+class MailDispatcher:
     """The mails of all customers, sent by one worker at a time."""
 
     def __init__(self, db: Database, settings: Settings) -> None:

@@ -19,7 +19,7 @@ from keyrack.changelog.transparency.export_verifier import name_of
 from keyrack.changelog.transparency.merkle_tree import EMPTY
 from keyrack.changelog.transparency.proof_service import NoTile
 from keyrack.changelog.transparency.signed_notes import BYTES, Checkpoint, NotANote, Note
-from keyrack.core.atomic_files import fresh, sync
+from keyrack.core.atomic_files import sync, write_temporary
 from keyrack.core.metrics.catalog import CHECKPOINTS_PUBLISHED
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
@@ -45,7 +45,7 @@ class NotPublished(Exception):
     """Why a copy cannot be written, in words for the operator."""
 
 
-async def tend(db: Database, settings: Settings) -> None:
+async def publish_checkpoints(db: Database, settings: Settings) -> None:
     """Write the copies that are not written yet. A step of housekeeping.
 
     A log that is not what was published of it keeps no other from its copies. Raises `NotPublished`.
@@ -137,7 +137,7 @@ def _write(directory: Path, made: CreatedCheckpoint) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
         if not file.exists():
-            fresh(file, made.note.encode(), 0o444).rename(file)
+            write_temporary(file, made.note.encode(), 0o444).rename(file)
     except OSError as error:
         raise NotPublished(f"The checkpoint cannot be written to {file}: {error.strerror or error}.") from None
 

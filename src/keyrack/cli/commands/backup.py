@@ -12,7 +12,7 @@ import typer
 from keyrack.cli.confirmation import ConfirmationPreview, DryRun, Yes, agree
 from keyrack.cli.database_session import Json, State, embedded_server, explained, open_address, read_settings
 from keyrack.cli.options import moment
-from keyrack.cli.output import CommandResult, Failed, ListResult, show, table
+from keyrack.cli.output import CommandFailed, CommandResult, ListResult, show, table
 from keyrack.cli.progress import progress
 from keyrack.db.embedded import locks
 from keyrack.ops.backups import (
@@ -24,8 +24,8 @@ from keyrack.ops.backups import (
     verification,
 )
 from keyrack.ops.backups.post_restore import PostRestoreResult
-from keyrack.ops.backups.recovery_plan import told
-from keyrack.ops.backups.repository import Backup, BackupContext, BackupError, house
+from keyrack.ops.backups.recovery_plan import format_time_option
+from keyrack.ops.backups.repository import Backup, BackupContext, BackupError, backup_context
 from keyrack.ops.backups.wal_archive import newest
 
 app = typer.Typer()
@@ -49,9 +49,9 @@ Timeline = Annotated[
 def _run(work: Callable[[BackupContext], CommandResult], state: Any, as_json: bool) -> None:
     def run() -> None:
         try:
-            show(work(house(read_settings(state))), as_json)
+            show(work(backup_context(read_settings(state))), as_json)
         except BackupError as error:
-            raise Failed(str(error)) from None
+            raise CommandFailed(str(error)) from None
 
     explained(run, as_json=as_json)
 
@@ -84,10 +84,12 @@ def list_(state: State = None, as_json: Json = False) -> None:
         value = {
             "directory": str(found.shelf.directory),
             "backups": [_shown(backup) for backup in backups],
-            "reaches": [row | {"from": told(row["from"]), "to": told(row["to"])} for row in reached],
+            "reaches": [
+                row | {"from": format_time_option(row["from"]), "to": format_time_option(row["to"])} for row in reached
+            ],
             "archive": {
                 "segment": None if archived is None else archived[0],
-                "at": None if archived is None else told(archived[1]),
+                "at": None if archived is None else format_time_option(archived[1]),
                 "age": None if age is None else round(age, 1),
                 "waiting": waiting,
             },
@@ -99,7 +101,8 @@ def list_(state: State = None, as_json: Json = False) -> None:
             )
         )  # fmt: skip
         lines += [
-            f"Within reach: {told(row['from'])} to {told(row['to'])}, timeline {row['timeline']}" for row in reached
+            f"Within reach: {format_time_option(row['from'])} to {format_time_option(row['to'])}, timeline {row['timeline']}"
+            for row in reached
         ]
         if archived is None or age is None:
             lines.append("Archive: nothing yet")
@@ -161,12 +164,12 @@ def restore_backup(
         with progress() as tell:
             done = restore.restore(found, name, until, timeline, replace=replace, tell=tell)
         value = {
-            "backup": done.plan.backup.name, "reached": told(done.reached), "timeline": done.timeline,
+            "backup": done.plan.backup.name, "reached": format_time_option(done.reached), "timeline": done.timeline,
             "kept": None if done.kept is None else str(done.kept), "masterKey": done.aftermath.key is None,
             "notAdvanced": [*done.aftermath.full, *done.aftermath.full_customers],
         }  # fmt: skip
         lines = [
-            f"Restored from {done.plan.backup.name}, with everything up to {told(done.reached)}. "
+            f"Restored from {done.plan.backup.name}, with everything up to {format_time_option(done.reached)}. "
             f"The database goes on in timeline {done.timeline}."
         ]
         if done.kept is not None:
@@ -184,7 +187,7 @@ def _preview(
     """What a restore would bring, and what it would take the place of. Raises `BackupError`."""
     there = replace and found.layout.data.exists()
     chosen = recovery_plan.plan(found, name, until, timeline, found.layout.data / "pg_wal" if there else None)
-    reaches = "the end of the log" if until is None else told(until)
+    reaches = "the end of the log" if until is None else format_time_option(until)
     then = "The data that are there now are kept under another name." if there else ""
     data = {f"{found.layout.data} to be replaced": 1} if there else {}
     return ConfirmationPreview(f"restore {chosen.backup.name} and the log after it, up to {reaches},", data, then)
@@ -221,7 +224,7 @@ def drill(
         with progress() as tell:
             done = restore_test.drill(found, name, until, timeline, tell)
         value = {
-            "backup": done.backup, "reached": told(done.reached), "revision": done.revision,
+            "backup": done.backup, "reached": format_time_option(done.reached), "revision": done.revision,
             "tables": dict(done.tables),
             "seconds": {step: round(seconds, 3) for step, seconds in done.steps}, "masterKey": done.key is None,
         }  # fmt: skip
@@ -230,9 +233,9 @@ def drill(
         )
         steps = [{"step": step, "seconds": f"{seconds:.1f}"} for step, seconds in done.steps]
         rows += ["", *table(ListResult(steps, {"STEP": "step", "SECONDS": "seconds"})), ""]
-        rows.append(f"{done.backup} can be restored, with everything up to {told(done.reached)}.")
+        rows.append(f"{done.backup} can be restored, with everything up to {format_time_option(done.reached)}.")
         if done.key is not None:
-            raise Failed(f"The data can be restored, but not their secrets. {done.key}", rows, value)
+            raise CommandFailed(f"The data can be restored, but not their secrets. {done.key}", rows, value)
         return CommandResult(value, "\n".join(rows))
 
     _run(work, state, as_json)
@@ -256,8 +259,8 @@ def _settled(done: PostRestoreResult) -> list[str]:
 
 def _shown(backup: Backup) -> dict[str, Any]:
     return {
-        "name": backup.name, "started": told(backup.started), "finished": told(backup.finished),
-        "verified": told(backup.verified),
+        "name": backup.name, "started": format_time_option(backup.started), "finished": format_time_option(backup.finished),
+        "verified": format_time_option(backup.verified),
         "bytes": backup.bytes, "timeline": backup.timeline, "postgresql": backup.version, "keyrack": backup.keyrack,
         "revision": backup.revision,
     }  # fmt: skip

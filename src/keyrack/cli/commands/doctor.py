@@ -8,7 +8,7 @@ import typer
 
 from keyrack import __version__
 from keyrack.cli.database_session import Json, State, explained, read_settings
-from keyrack.cli.output import CommandResult, Failed, show
+from keyrack.cli.output import CommandFailed, CommandResult, show
 from keyrack.cli.screen import WORDS, Screen
 from keyrack.ops.monitoring.findings import Finding, Severity, verdict
 
@@ -29,7 +29,7 @@ def doctor(state: State = None, as_json: Json = False) -> None:
 
         try:
             found = asyncio.run(examined(read_settings(state)))
-        except Failed as failed:
+        except CommandFailed as failed:
             why = Finding(Severity.CRITICAL, "settings", str(failed), "docs/settings.md says what each of them may be.")
             found = {"Settings": [why]}
         level = verdict([finding for findings in found.values() for finding in findings])

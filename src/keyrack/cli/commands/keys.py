@@ -10,9 +10,9 @@ import typer
 from keyrack.cli.confirmation import ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import whose
-from keyrack.cli.output import CommandResult, Failed, ListResult
+from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.offline_keys import issuing_keys
-from keyrack.offline_keys.issuing_keys import StillOpens, public
+from keyrack.offline_keys.issuing_keys import KeySetOverlap, public
 
 app = typer.Typer()
 
@@ -69,7 +69,7 @@ async def show(session: DatabaseSession, customer: Whose) -> CommandResult:
     """Show a customer's authority: its root, what it wants of keys, and what is out there."""
     row = await session.sql.fetchrow(SHOW, customer)
     if row is None or row["public_key"] is None:
-        raise Failed(NONE.format(customer=customer))
+        raise CommandFailed(NONE.format(customer=customer))
     freshness = row["freshness"]
     told = {
         "customer": customer, "root": public(row["public_key"]).thumbprint.hex(), "sequence": row["sequence"],
@@ -109,7 +109,7 @@ async def policy(
         raise typer.BadParameter("Say --limit, --uncertain, or both.")
     row = await session.sql.fetchrow(SHOW, customer)
     if row is None or row["public_key"] is None:
-        raise Failed(NONE.format(customer=customer))
+        raise CommandFailed(NONE.format(customer=customer))
     freshness = row["freshness"] if limit is None else limit or None
     opens = row["opens_uncertain"] if uncertain is None else uncertain == "open"
     await issuing_keys.choose(session.sql, customer, freshness, opens_uncertain=opens)
@@ -139,12 +139,12 @@ async def rotate(
     """Sign with a new issuing key from now on; what the one before signed stays good."""
     try:
         id = await issuing_keys.rotate(session.sql, await session.vault(), customer, revoke=revoke)
-    except StillOpens as still:
-        raise Failed(
+    except KeySetOverlap as still:
+        raise CommandFailed(
             f"Keys that the issuing key before the newest one has signed may open until {still.until:%Y-%m-%d %H:%M} "
             "UTC, and boxes hold two. Wait until then; where a key is in other hands, add --revoke."
         ) from None
     if id is None:
-        raise Failed(NONE.format(customer=customer))
+        raise CommandFailed(NONE.format(customer=customer))
     then = "What the others signed is over as soon as a box hears of it." if revoke else "The one before stays good."
     return CommandResult({"customer": customer, "issuingKey": id}, f"Issuing key {id} signs from now on. {then}")

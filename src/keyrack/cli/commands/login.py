@@ -15,7 +15,7 @@ import typer
 
 from keyrack.cli import api_calls, profiles
 from keyrack.cli.api_calls import ProfileName
-from keyrack.cli.output import CommandResult, Failed, Json, show
+from keyrack.cli.output import CommandFailed, CommandResult, Json, show
 from keyrack.core.api_client.credentials import Login, ServerAddress, StoredToken
 from keyrack.core.api_client.session import Client
 
@@ -100,10 +100,11 @@ def logout(
 
 
 def _address(text: str) -> str:
-    """The server's address with its base path. Raises `Failed`; warns where everybody on the way can read along."""
+    """The server's address with its base path. Raises `CommandFailed`; warns where everybody on the way can read
+    along."""
     parts = urlsplit(text.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise Failed(f"{text!r} is no address of a server: https://keyrack.example.com/v3 would be one.")
+        raise CommandFailed(f"{text!r} is no address of a server: https://keyrack.example.com/v3 would be one.")
     if parts.scheme == "http" and parts.hostname not in LOCAL:
         typer.echo(f"keyrack: {text} is not encrypted: who is on the way reads password and token.", err=True)
     return parts._replace(path=parts.path.rstrip("/") or BASE).geturl()
@@ -118,10 +119,10 @@ def _password(file: Path | None, stdin: bool) -> str:
 
 
 def _asked(what: str, option: str, *, secret: bool = False) -> str:
-    """What the user types. Raises `Failed` where there is nobody to be asked."""
+    """What the user types. Raises `CommandFailed` where there is nobody to be asked."""
     if not sys.stdin.isatty():
-        raise Failed(f"{what} is missing: say {option}, or set it in the environment.")
+        raise CommandFailed(f"{what} is missing: say {option}, or set it in the environment.")
     given = getpass.getpass(f"{what}: ") if secret else typer.prompt(what, err=True)
     if not given.strip():
-        raise Failed(f"{what} is missing.")
+        raise CommandFailed(f"{what} is missing.")
     return given.strip() if not secret else given

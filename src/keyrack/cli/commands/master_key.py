@@ -12,7 +12,7 @@ import typer
 from keyrack.auth import signing_keys
 from keyrack.cli.confirmation import ConfirmationPreview, Yes, agree
 from keyrack.cli.database_session import DatabaseSession, Json, State, command, explained, open_database, read_settings
-from keyrack.cli.output import CommandResult, Failed, ListResult, show
+from keyrack.cli.output import CommandFailed, CommandResult, ListResult, show
 from keyrack.core.settings import Settings
 from keyrack.db import worker_wakeup
 from keyrack.db.connection import Database
@@ -100,12 +100,12 @@ async def reset(
         await open_vault(session.db, session.settings)
     except MasterKeyError as error:
         if not lose:
-            raise Failed(
+            raise CommandFailed(
                 f"{error} If it is lost for good: --lose-secrets revokes all signing keys, gives every webhook a new "
                 "signing secret, and disables it."
             ) from None
     else:
-        raise Failed("The master key is here: nothing is lost. To change it: keyrack master-key rotate")
+        raise CommandFailed("The master key is here: nothing is lost. To change it: keyrack master-key rotate")
     vault = await rotation.replace_all_keys(session.sql, session.settings)
     kid = await signing_keys.revoke_all(session.sql, vault)
     webhooks = await subscriptions.replace_all(session.sql, vault, SECRETS_LOST)

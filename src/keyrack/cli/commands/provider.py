@@ -16,7 +16,7 @@ from keyrack.auth.sso.providers import ALGORITHMS, LIST
 from keyrack.cli.confirmation import NO_WAY_BACK, ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import which, words
-from keyrack.cli.output import CommandResult, Failed, ListResult
+from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, on_constraint
 
@@ -204,7 +204,7 @@ async def check(session: DatabaseSession, id: Provider) -> CommandResult:
     try:
         metadata = await sign_on.examine(provider)
     except ProviderTrouble as trouble:
-        raise Failed(f"Nobody can sign in by {provider.name}: {trouble}.") from None
+        raise CommandFailed(f"Nobody can sign in by {provider.name}: {trouble}.") from None
     finally:
         await sign_on.close()
     told = {
@@ -217,5 +217,5 @@ async def check(session: DatabaseSession, id: Provider) -> CommandResult:
     return CommandResult(told, f"{provider.name} answers as {provider.issuer}, and its keys can be read.")
 
 
-def _no_provider(id: int) -> Failed:
-    return Failed(f"There is no provider {id}.")
+def _no_provider(id: int) -> CommandFailed:
+    return CommandFailed(f"There is no provider {id}.")

@@ -20,7 +20,7 @@ from keyrack.cli.screen import CLEAR, WORDS, Screen
 from keyrack.core.settings import Settings
 from keyrack.ops.monitoring.backlog import MOST, Backlog
 from keyrack.ops.monitoring.findings import Finding, Severity, duration, evaluate, verdict
-from keyrack.ops.monitoring.status import DatabaseUnknown, Picture, collect_status
+from keyrack.ops.monitoring.status import DatabaseUnknown, StatusSnapshot, collect_status
 
 app = typer.Typer()
 
@@ -83,7 +83,7 @@ def _say_unknown(why: str, as_json: bool, *, clear: bool) -> None:
     print((CLEAR * (clear and screen.terminal)) + screen.verdict(Severity.UNKNOWN, why), flush=True)
 
 
-def _draw(picture: Picture, findings: list[Finding], settings: Settings, *, clear: bool) -> None:
+def _draw(picture: StatusSnapshot, findings: list[Finding], settings: Settings, *, clear: bool) -> None:
     screen = Screen()
     more = f" And {len(findings) - 1} more." if len(findings) > 1 else ""
     lines = [screen.verdict(verdict(findings), (findings[0].text if findings else WELL) + more), ""]
@@ -96,7 +96,7 @@ def _draw(picture: Picture, findings: list[Finding], settings: Settings, *, clea
     print((CLEAR * (clear and screen.terminal)) + "\n".join(lines), flush=True)
 
 
-def _facts(picture: Picture, settings: Settings) -> Iterator[tuple[str, list[str]]]:
+def _facts(picture: StatusSnapshot, settings: Settings) -> Iterator[tuple[str, list[str]]]:
     found = picture.backlog
     if found is not None:
         yield "Runs", _runs(found) or ["nothing"]
@@ -199,7 +199,7 @@ def _bytes(count: float) -> str:
     return f"{count:.1f} TB"
 
 
-def _members(picture: Picture, findings: list[Finding]) -> dict[str, Any]:
+def _members(picture: StatusSnapshot, findings: list[Finding]) -> dict[str, Any]:
     """The whole picture for machines: what is not known is null."""
     found = picture.backlog
     return {

@@ -13,7 +13,16 @@ from babel.units import format_unit
 from markupsafe import Markup, escape
 
 from keyrack.console.changes.labels import ACTORS, KINDS, MEMBERS, OTHER, PARTS, RESOURCES, VALUES
-from keyrack.console.changes.resource_names import OF_MEMBER, Change, Members, Named, Names, Thing, names_of, sides
+from keyrack.console.changes.resource_names import (
+    OF_MEMBER,
+    Change,
+    Members,
+    ResourceLabel,
+    ResourceLabels,
+    Thing,
+    names_of,
+    sides,
+)
 from keyrack.console.languages import N_, translations
 from keyrack.console.rendering import clock, gettext, tongue
 from keyrack.http.page_router import Visit
@@ -48,7 +57,7 @@ class MemberChange:
 class ChangeDescriber:
     """Tells changes to a visit."""
 
-    def __init__(self, visit: Visit, names: Names) -> None:
+    def __init__(self, visit: Visit, names: ResourceLabels) -> None:
         self._visit = visit
         self._names = names
         self._clock = clock(visit)
@@ -215,12 +224,12 @@ def is_erased(change: Change) -> bool:
     return change["kind"] in ("user.created", "user.deleted") and "emailAddress" not in whole
 
 
-async def telling_of(visit: Visit, changes: Sequence[Change], beside: Iterable[Thing] = ()) -> ChangeDescriber:
+async def describe_changes(visit: Visit, changes: Sequence[Change], beside: Iterable[Thing] = ()) -> ChangeDescriber:
     """What tells these changes, once it is known what their things are called, and others beside them."""
     return ChangeDescriber(visit, await names_of(visit, changes, beside))
 
 
-def _link(named: Named) -> Markup:
+def _link(named: ResourceLabel) -> Markup:
     if not named.href:
         return escape(named.text)
     return Markup('<a href="{}">{}</a>').format(named.href, named.text)

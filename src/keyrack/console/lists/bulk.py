@@ -17,7 +17,7 @@ from keyrack.console.lists.cells import Cells
 from keyrack.console.lists.definition import Action, List, seen
 from keyrack.console.lists.filter_errors import wrong
 from keyrack.console.lists.query import many_of, options
-from keyrack.console.lists.state import Broken, ListState, read
+from keyrack.console.lists.state import InvalidListState, ListState, read
 from keyrack.console.lists.view import address
 from keyrack.console.paged_fetch import rows_with
 from keyrack.console.pages import batch_outcomes
@@ -61,7 +61,7 @@ async def act(whole: List, visit: Visit) -> Response:
         visit.needs(permission)
     try:
         state = read(listing, visit)
-    except Broken as broken:
+    except InvalidListState as broken:
         _refuse(str(broken))
     ids = await _selected(visit, state)
     if visit.sent("meant") and (action.choice is None or visit.sent(action.choice.name)):

@@ -93,7 +93,7 @@ class OneOf:
         raise ValueError(value)
 
 
-class Whole:
+class UnrestrictedFilter:
     """A filter of which everything may be chosen, or nothing."""
 
     __slots__ = ()
@@ -103,7 +103,7 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Thing(Whole):
+class Thing(UnrestrictedFilter):
     """A row of another list, by its id. `all` lists those to choose from, "" where they would be too many."""
 
     name: str
@@ -135,7 +135,7 @@ class Thing(Whole):
 
 
 @dataclass(frozen=True, slots=True)
-class TextFilter(Whole):
+class TextFilter(UnrestrictedFilter):
     """A text that a field must have as it stands; `all` lists those that are often meant, and the page `choices` finds
     them by what is typed."""
 
@@ -161,7 +161,7 @@ class TextFilter(Whole):
 
 
 @dataclass(frozen=True, slots=True)
-class WordFilter(Whole):
+class WordFilter(UnrestrictedFilter):
     """A text that nobody can list; `condition` has a place {text}."""
 
     name: str
@@ -183,7 +183,7 @@ class WordFilter(Whole):
 
 
 @dataclass(frozen=True, slots=True)
-class DayFilter(Whole):
+class DayFilter(UnrestrictedFilter):
     """A day of the person's calendar: what is from its beginning on, or with `through` up to its end. `stored` is a
     field that is never before the other, and by which rows are stored."""
 

@@ -10,8 +10,8 @@ from keyrack.console import rendering
 from keyrack.console.lists import bulk, export
 from keyrack.console.lists.definition import List, seen, wanted
 from keyrack.console.lists.filter_errors import wrong
-from keyrack.console.lists.query import ListPage, ask
-from keyrack.console.lists.state import ROWS, Broken, ListState, is_tidy, read
+from keyrack.console.lists.query import ListPage, fetch_page
+from keyrack.console.lists.state import ROWS, InvalidListState, ListState, is_tidy, read
 from keyrack.console.lists.view import ListError, address, shown
 from keyrack.console.rendering import live_id, redirect
 from keyrack.core.errors import BadRequest, Forbidden, NotImplemented, Refusal
@@ -41,13 +41,13 @@ async def _list(whole: List, visit: Visit) -> Response:
     draw = partial(_drawn, visit, "" if visit.partial else await live_id(visit))
     try:
         state = read(listing, visit)
-    except Broken as broken:
+    except InvalidListState as broken:
         return await draw(ListState(listing), None, ListError(str(broken)), status=400)
     here = address(visit, listing) + state.here
     if not is_tidy(visit) and not visit.partial:
         return redirect(here)
     try:
-        found = await ask(visit, state)
+        found = await fetch_page(visit, state)
     except Forbidden:
         return await draw(state, None, status=403)
     except (BadRequest, NotImplemented) as refusal:

@@ -92,17 +92,17 @@ def written(visit: Visit, state: ListState) -> str:
     return "&".join(f"{name}={text}" for name, text in told.items() if text)
 
 
-async def ask(visit: Visit, state: ListState) -> ListPage:
+async def fetch_page(visit: Visit, state: ListState) -> ListPage:
     """The rows of the state's page. Raises the `Refusal` of the row."""
     if state.listing.walked:
         found = await _walk(visit, state)
     else:
         query = options(clock(visit).zone, state, state.shown) | {"$count": "true"}
         found = ListPage(*await rows_of(visit, state.listing.rows, query, ROWS, (state.page - 1) * ROWS))
-    return replace(found, rows=await told(visit, state.listing, found.rows))
+    return replace(found, rows=await complete_rows(visit, state.listing, found.rows))
 
 
-async def told(visit: Visit, listing: List, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+async def complete_rows(visit: Visit, listing: List, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows with what they lack."""
     return await listing.tell(visit, rows) if listing.tell and rows else rows
 

@@ -31,7 +31,7 @@ TOO_LONG = N_("This is too long to search for: at most %(most)s characters and %
 FILTER_TOO_LONG = N_("The filter is too long: at most %(most)s characters.")
 
 
-class Broken(ValueError):
+class InvalidListState(ValueError):
     """What the address says and a list does not understand, in the words of the visit."""
 
     def __init__(self, visit: Visit, text: str, **values: object) -> None:
@@ -94,14 +94,14 @@ class ListState:
 
 
 def read(listing: List, visit: Visit) -> ListState:
-    """The state that the address tells. Raises `Broken`."""
+    """The state that the address tells. Raises `InvalidListState`."""
     given = {name: [value.strip() for value in values] for name, values in visit.query.items()}
     known = [*(WALKED if listing.walked else OWN), *(one.name for one in listing.filters)]
     for name, values in given.items():
         if name not in (*known, "column"):
-            raise Broken(visit, UNKNOWN, name=name, known=", ".join(known))
+            raise InvalidListState(visit, UNKNOWN, name=name, known=", ".join(known))
         if len(values) > 1 and name != "column":
-            raise Broken(visit, TWICE, name=name)
+            raise InvalidListState(visit, TWICE, name=name)
     said = {name: values[0] for name, values in given.items() if values[0]}
     return ListState(
         listing,
@@ -124,13 +124,13 @@ def is_tidy(visit: Visit) -> bool:
 
 def _searched(visit: Visit, text: str) -> str:
     if len(text) > LONGEST or len(text.split()) > WORDS or "\0" in text:
-        raise Broken(visit, TOO_LONG, most=LONGEST, words=WORDS)
+        raise InvalidListState(visit, TOO_LONG, most=LONGEST, words=WORDS)
     return text
 
 
 def _own(visit: Visit, text: str) -> str:
     if len(text) > LONGEST_FILTER:
-        raise Broken(visit, FILTER_TOO_LONG, most=LONGEST_FILTER)
+        raise InvalidListState(visit, FILTER_TOO_LONG, most=LONGEST_FILTER)
     return text
 
 
@@ -141,33 +141,33 @@ def _filters(visit: Visit, listing: List, said: Mapping[str, str]) -> tuple[tupl
             try:
                 one.odata(clock(visit).zone, value)
             except ValueError:
-                raise Broken(visit, NO_VALUE, value=value, name=gettext(visit, one.label)) from None
+                raise InvalidListState(visit, NO_VALUE, value=value, name=gettext(visit, one.label)) from None
             found.append((one.name, value))
     return tuple(found)
 
 
 def _sort(visit: Visit, listing: List, text: str) -> str:
     if text and not ((column := listing.column(text.removeprefix("-"))) and column.sort):
-        raise Broken(visit, NO_SORT, value=text)
+        raise InvalidListState(visit, NO_SORT, value=text)
     return "" if text == listing.order else text
 
 
 def _page(visit: Visit, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 7 and 1 <= int(text) <= LAST):
-        raise Broken(visit, NO_VALUE, value=text, name="page")
+        raise InvalidListState(visit, NO_VALUE, value=text, name="page")
     return int(text)
 
 
 def _number(visit: Visit, said: Mapping[str, str], name: str) -> int:
     text = said.get(name, "0")
     if not (text.isascii() and text.isdigit() and len(text) <= DIGITS):
-        raise Broken(visit, NO_VALUE, value=text, name=name)
+        raise InvalidListState(visit, NO_VALUE, value=text, name=name)
     return int(text)
 
 
 def _rows(visit: Visit, text: str) -> str:
     if text not in ("", COMPACT):
-        raise Broken(visit, NO_VALUE, value=text, name="rows")
+        raise InvalidListState(visit, NO_VALUE, value=text, name="rows")
     return text
 
 
@@ -175,6 +175,6 @@ def _columns(visit: Visit, listing: List, keys: list[str]) -> tuple[str, ...]:
     wanted = [key for key in keys if key]
     for key in wanted:
         if listing.column(key) is None:
-            raise Broken(visit, NO_COLUMN, value=key)
+            raise InvalidListState(visit, NO_COLUMN, value=key)
     told = tuple(column.key for column in listing.columns if column.key in wanted)
     return () if told == listing.usual else told

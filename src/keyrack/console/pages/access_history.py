@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
-from keyrack.console.changes.descriptions import ChangeDescriber, telling_of
+from keyrack.console.changes.descriptions import ChangeDescriber, describe_changes
 from keyrack.console.changes.resource_names import Thing
 from keyrack.console.languages import N_
 from keyrack.console.local_times import Clock, NoSuchTime, instant, utc
@@ -170,7 +170,7 @@ async def _drawn(
     now = datetime.now(UTC)
     rows: Sequence[Mapping[str, Any]] = told["assigned"] if told else []
     events: Sequence[Mapping[str, Any]] = told["events"] if told else []
-    telling = await telling_of(visit, events, [thing, *_things(rows)])
+    telling = await describe_changes(visit, events, [thing, *_things(rows)])
     begins, ends = (instant(told[name]) for name in ("from", "to")) if told and asked.over else (now, now)
     known = _oldest(refusal)
     wrong, remedy = _wrong(visit, refusal)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from keyrack.console.choices import USER, of_user
-from keyrack.console.failure_hints import FailureHint, mend, reason
+from keyrack.console.failure_hints import FailureHint, failure_hint, reason
 from keyrack.console.pages.assignment_forms import ParsedAssignmentForm, twice
 from keyrack.console.rendering import gettext, why
 from keyrack.core.errors import Refusal, TooManyRequests, Unavailable
@@ -60,11 +60,11 @@ async def check(visit: Visit, told: ParsedAssignmentForm, item: Mapping[str, Any
     found.more = result.get("moreConflicts", False)
     if failure := result.get("wouldFail"):
         found.failure = reason(visit, failure)
-        found.mend = mend(visit, failure, told.car)
+        found.mend = failure_hint(visit, failure, told.car)
     return found
 
 
-async def foretell(visit: Visit, told: ParsedAssignmentForm, item: Mapping[str, Any] | None) -> Check:
+async def preview(visit: Visit, told: ParsedAssignmentForm, item: Mapping[str, Any] | None) -> Check:
     """The same while a form is filled in: what cannot be looked at now is said to be so."""
     try:
         found = await check(visit, told, item)

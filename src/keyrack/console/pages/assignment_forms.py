@@ -22,7 +22,7 @@ FIELDS = {  # members of the request, and the fields that they are filled in by
 
 
 @dataclass(frozen=True)
-class Filled:
+class FormValues:
     """A form as it was filled in: texts of its fields, times in the person's zone."""
 
     car: str = ""
@@ -38,30 +38,30 @@ class Filled:
 class ParsedAssignmentForm:
     """What a form says: the members of the request, and what is wrong with its fields."""
 
-    filled: Filled
+    filled: FormValues
     members: dict[str, Any] = field(default_factory=dict[str, Any])
     errors: dict[str, str] = field(default_factory=dict[str, str])
     car: Choice | None = None
     user: Choice | None = None
 
 
-def filled(fields: Mapping[str, list[str]]) -> Filled:
+def filled(fields: Mapping[str, list[str]]) -> FormValues:
     """The form of a request's fields."""
     texts = {name: fields.get(name, [""])[-1].strip() for name in FIELDS.values()}
-    return Filled(**texts, no_end="no_end" in fields)
+    return FormValues(**texts, no_end="no_end" in fields)
 
 
-def of_assignment(visit: Visit, assignment: Mapping[str, Any]) -> Filled:
+def of_assignment(visit: Visit, assignment: Mapping[str, Any]) -> FormValues:
     """The form of an assignment as it is."""
     time = clock(visit)
-    return Filled(
+    return FormValues(
         str(assignment["carId"]), str(assignment["userId"] or ""), time.field(assignment["start"]),
         time.field(assignment["end"]), assignment["end"] is None, days(assignment["lifetime"]),
         days(assignment["renewableAfter"]),
     )  # fmt: skip
 
 
-async def read(visit: Visit, form: Filled) -> ParsedAssignmentForm:
+async def read(visit: Visit, form: FormValues) -> ParsedAssignmentForm:
     """What the form says; car and user are looked up, so that they can be named."""
     told = ParsedAssignmentForm(form)
     told.car = await _chosen(visit, told, "car", "/cars/{carId}", gettext(visit, "Choose a car."), of_car)
@@ -146,7 +146,7 @@ def days(seconds: int | None) -> str:
     return "" if seconds is None else f"{seconds / DAY:.6f}".rstrip("0").rstrip(".")
 
 
-def twice(visit: Visit, form: Filled) -> list[str]:
+def twice(visit: Visit, form: FormValues) -> list[str]:
     """What is to be said of times that come twice, as the clocks are put back."""
     time = clock(visit)
     zone = {"zone": time.name}

@@ -15,8 +15,8 @@ from keyrack.api.permissions import Permission
 from keyrack.console.choices import find_cars, find_users, free, of_car, of_user
 from keyrack.console.form_errors import key
 from keyrack.console.local_times import utc
-from keyrack.console.pages.assignment_checks import Check, check, foretell
-from keyrack.console.pages.assignment_forms import FIELDS, Filled, ParsedAssignmentForm, filled, of_assignment, read
+from keyrack.console.pages.assignment_checks import Check, check, preview
+from keyrack.console.pages.assignment_forms import FIELDS, FormValues, ParsedAssignmentForm, filled, of_assignment, read
 from keyrack.console.rendering import base, clock, gettext, page, part, redirect, why
 from keyrack.core.errors import (
     BadRequest,
@@ -180,13 +180,13 @@ def _patch(visit: Visit, present: Mapping[str, Any], told: ParsedAssignmentForm)
     return patch
 
 
-def _begun(visit: Visit) -> Filled:
+def _begun(visit: Visit) -> FormValues:
     """A new form, with what its address names; it begins with the next full hour."""
     form = filled(visit.query)
     return replace(form, start=form.start or clock(visit).next_hour())
 
 
-async def _looked_up(visit: Visit, form: Filled) -> ParsedAssignmentForm:
+async def _looked_up(visit: Visit, form: FormValues) -> ParsedAssignmentForm:
     """A form that nobody has sent yet, with the names of what it begins with; nothing of it is wrong yet."""
     told = await read(visit, form)
     told.errors.clear()
@@ -195,7 +195,7 @@ async def _looked_up(visit: Visit, form: Filled) -> ParsedAssignmentForm:
 
 async def _foretold(visit: Visit, task: Task) -> Response:
     told = await read(visit, filled(visit.query))
-    found = await foretell(visit, told, None if told.errors else task.item(told))
+    found = await preview(visit, told, None if told.errors else task.item(told))
     return await part(visit, "assignment_checks.html", "checks", check=found, told=told, agreed=visit.asked("anyway"))
 
 

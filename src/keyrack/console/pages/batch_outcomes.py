@@ -10,7 +10,7 @@ from uuid import UUID
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.choices import of_car, of_user
-from keyrack.console.failure_hints import FailureHint, mend, reason
+from keyrack.console.failure_hints import FailureHint, failure_hint, reason
 from keyrack.console.languages import N_
 from keyrack.console.paged_fetch import rows_with
 from keyrack.console.rendering import base, gettext, live_id, page, part, redirect
@@ -91,5 +91,5 @@ def _outcome(visit: Visit, operation: Mapping[str, Any]) -> OperationResult:
         of_user(operation["user"]).label if operation["user"] else "",
         operation["state"],
         reason(visit, failure) if failure else "",
-        mend(visit, failure, car) if failure else None,
+        failure_hint(visit, failure, car) if failure else None,
     )

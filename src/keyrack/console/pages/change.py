@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
-from keyrack.console.changes.descriptions import is_erased, telling_of
+from keyrack.console.changes.descriptions import describe_changes, is_erased
 from keyrack.console.rendering import base, live_id, page
 from keyrack.core.error_codes import NOTHING_HERE
 from keyrack.core.errors import NotFound
@@ -31,7 +31,7 @@ async def change(visit: Visit) -> Response:
     found = next((row for row in rows if row["id"] == int(number)), None)
     if found is None:
         raise NotFound(NOTHING_HERE)
-    telling = await telling_of(visit, [found], [("group", str(id)) for id in found["groups"]])
+    telling = await describe_changes(visit, [found], [("group", str(id)) for id in found["groups"]])
     there = {row["id"] for row in rows}
     return await page(
         visit, "change.html", section=SECTION, since=at, change=found, kind=telling.kind(found), who=telling.who(found),

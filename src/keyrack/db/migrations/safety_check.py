@@ -73,7 +73,7 @@ class StatementEffect:
 
 
 @dataclass
-class Judge:
+class SafetyChecker:
     """Reads revisions in their order: what one may do depends on what was there before."""
 
     not_null: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])  # constraint -> column

@@ -87,7 +87,7 @@ order by lower(email_address) = lower($1) desc limit 1
 """
 JOIN: LiteralString = "insert into customer_user (customer_id, user_id) values ($1, $2)"
 MEMBER: LiteralString = "select exists (select from customer_user where customer_id = $1 and user_id = $2)"
-# Whether it was the last customer is asked when the person would be erased (fleet/person_export.py)
+# Whether it was the last customer is asked when the person would be erased (fleet/global_erasure.py)
 LEAVE: LiteralString = """
 with gone as (delete from customer_user where customer_id = $1 and user_id = $2 returning user_id)
 update person p set left_at = now() from gone where p.user_id = gone.user_id

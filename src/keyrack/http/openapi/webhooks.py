@@ -16,7 +16,7 @@ from keyrack.http.openapi.descriptions.fleet import OPERATION_ID, meaning
 from keyrack.http.openapi.examples import schemas_example
 from keyrack.http.openapi.member_schemas import Json
 from keyrack.http.openapi.schemas import model
-from keyrack.webhooks.change_payload import ChangeTold, CheckpointTold
+from keyrack.webhooks.change_payload import ChangePayload, CheckpointPayload
 from keyrack.webhooks.outcome_payload import OutcomePayload
 
 SENT_HEADERS = {
@@ -39,7 +39,7 @@ SENT_AT = "1777622400"
 
 
 # What a webhook may be told, by name: the type of its body, or of each of them, and when it is sent
-OUTCOME, CHANGE, LOG_PROVEN = TypeAdapter(OutcomePayload), TypeAdapter(ChangeTold), TypeAdapter(CheckpointTold)
+OUTCOME, CHANGE, LOG_PROVEN = TypeAdapter(OutcomePayload), TypeAdapter(ChangePayload), TypeAdapter(CheckpointPayload)
 SENT: dict[str, tuple[TypeAdapter[Any], str]] = {
     **{name: (OUTCOME, TAKEN[name].meaning.removesuffix(".")) for name in OUTCOMES},
     "change": (CHANGE, "Something else has changed: `type` says what"),

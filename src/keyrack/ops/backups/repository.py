@@ -196,7 +196,7 @@ class BackupContext:
     shelf: BackupRepository
 
 
-def house(settings: Settings) -> BackupContext:
+def backup_context(settings: Settings) -> BackupContext:
     """Where the backups of the embedded database are. Raises `BackupError` where it has none, `EmbeddedServerError`."""
     if settings.database_url is not None:
         raise BackupError(

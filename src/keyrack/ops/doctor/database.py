@@ -20,7 +20,7 @@ from keyrack.ops.doctor import servers
 from keyrack.ops.doctor.result import failure, ok, warning
 from keyrack.ops.monitoring import status
 from keyrack.ops.monitoring.findings import Finding, duration, evaluate
-from keyrack.ops.monitoring.status import DatabaseUnknown, Picture
+from keyrack.ops.monitoring.status import DatabaseUnknown, StatusSnapshot
 
 OF_PROCESS = 4  # connections of a process beside its pool
 CLOCK = 2.0  # seconds by which two clocks may differ
@@ -67,7 +67,7 @@ async def examined(settings: Settings) -> list[Finding]:
     return lines
 
 
-async def _inside(connection: Connection, settings: Settings, found: Picture) -> list[Finding]:
+async def _inside(connection: Connection, settings: Settings, found: StatusSnapshot) -> list[Finding]:
     before = datetime.now(UTC)
     facts: Any = await connection.fetchrow(FACTS)
     after = datetime.now(UTC)
@@ -200,7 +200,7 @@ def _archive(found: archive_status.ArchiveStatus) -> Iterator[Finding]:
         yield ok("archive", "the log is archived")
 
 
-def _backups(found: Picture) -> Iterator[Finding]:
+def _backups(found: StatusSnapshot) -> Iterator[Finding]:
     wrong = [finding for finding in evaluate(found) if finding.code == "backups"]
     yield from wrong
     if found.backups is not None and not wrong:

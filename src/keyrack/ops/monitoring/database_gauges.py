@@ -29,7 +29,7 @@ STATEMENT = 2.0  # seconds that a statement may take
 PARAMETERS = {"statement_timeout": str(int(STATEMENT * 1000)), "enable_seqscan": "off"}
 
 
-class Looks:
+class GaugeCollector:
     """The looks of one process."""
 
     def __init__(self, dsn: str, settings: Settings) -> None:

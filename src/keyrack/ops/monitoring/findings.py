@@ -14,7 +14,7 @@ from keyrack import __version__
 from keyrack.db import schema_version
 from keyrack.ops.monitoring import thresholds
 from keyrack.ops.monitoring.backlog import Backlog
-from keyrack.ops.monitoring.status import Picture
+from keyrack.ops.monitoring.status import StatusSnapshot
 
 
 class Severity(IntEnum):
@@ -58,7 +58,7 @@ def verdict(findings: list[Finding]) -> Severity:
     return max((finding.level for finding in findings), default=Severity.OK)
 
 
-def evaluate(picture: Picture) -> list[Finding]:
+def evaluate(picture: StatusSnapshot) -> list[Finding]:
     """What is wrong, the worst first."""
     found = [*_of_database(picture), *_of_machine(picture)]
     if picture.backlog is not None:
@@ -67,7 +67,7 @@ def evaluate(picture: Picture) -> list[Finding]:
     return sorted(found, key=lambda finding: -finding.level)
 
 
-def _of_database(picture: Picture) -> Iterator[Finding]:
+def _of_database(picture: StatusSnapshot) -> Iterator[Finding]:
     if not picture.running:
         yield Finding(
             Severity.CRITICAL,
@@ -111,7 +111,7 @@ def _of_database(picture: Picture) -> Iterator[Finding]:
             pass
 
 
-def _of_work(picture: Picture, found: Backlog) -> Iterator[Finding]:
+def _of_work(picture: StatusSnapshot, found: Backlog) -> Iterator[Finding]:
     if not found.living("serve"):
         yield Finding(
             Severity.CRITICAL,
@@ -194,7 +194,7 @@ def _of_server(found: Backlog) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _of_machine(picture: Picture) -> Iterator[Finding]:
+def _of_machine(picture: StatusSnapshot) -> Iterator[Finding]:
     if picture.disk is not None and (free := picture.disk.free / picture.disk.bytes) < thresholds.DISK_LOW:
         level = Severity.CRITICAL if free < thresholds.DISK_FULL else Severity.WARNING
         yield Finding(
@@ -214,7 +214,7 @@ def _of_machine(picture: Picture) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _of_certificates(picture: Picture) -> Iterator[Finding]:
+def _of_certificates(picture: StatusSnapshot) -> Iterator[Finding]:
     for one in picture.certificates:
         if one.wrong is not None:
             yield Finding(

@@ -23,7 +23,7 @@ from keyrack.core.metrics import catalog
 from keyrack.core.metrics.instruments import snapshot
 from keyrack.core.settings import Settings
 from keyrack.ops.monitoring.child_metrics import Child, ChildReport, answering
-from keyrack.ops.monitoring.database_gauges import Looks
+from keyrack.ops.monitoring.database_gauges import GaugeCollector
 
 log = structlog.get_logger("keyrack.metrics")
 
@@ -90,7 +90,7 @@ async def _measure_lag() -> None:
 
 @asynccontextmanager
 async def _serving(port: socket.socket, dsn: str, settings: Settings, tell: Tell) -> AsyncGenerator[None]:
-    looks = Looks(dsn, settings)
+    looks = GaugeCollector(dsn, settings)
     server = _MetricsUvicorn(
         uvicorn.Config(
             MetricsPages(looks, tell), http="h11", ws="none", lifespan="off", log_config=None, access_log=False,
@@ -120,7 +120,7 @@ class _MetricsUvicorn(uvicorn.Server):
 class MetricsPages:
     """The pages of the port: `/metrics`, and nothing else. Those who ask at the same time get the same one."""
 
-    def __init__(self, looks: Looks, tell: Tell) -> None:
+    def __init__(self, looks: GaugeCollector, tell: Tell) -> None:
         self._looks = looks
         self._tell = tell
         self._task: asyncio.Task[Any] | None = None

@@ -67,7 +67,7 @@ class Backups:
 
 
 @dataclass(slots=True)
-class Picture:
+class StatusSnapshot:
     """What there is to be seen; None or empty: it is not known, or is not there."""
 
     database: str  # where it is, without what is secret
@@ -84,11 +84,11 @@ class Picture:
     backups: Backups | None = None
 
 
-async def collect_status(settings: Settings, *, all_certificates: bool = False) -> Picture:
+async def collect_status(settings: Settings, *, all_certificates: bool = False) -> StatusSnapshot:
     """What there is to be seen now. Raises `DatabaseUnknown`."""
     embedded = settings.database_url is None
     where = str(settings.state) if embedded else told(address(settings))
-    picture = Picture(where)
+    picture = StatusSnapshot(where)
     if embedded:
         _on_this_machine(settings, picture)
         if not picture.running:
@@ -138,7 +138,7 @@ async def opened(settings: Settings) -> AsyncGenerator[asyncpg.Connection]:
         raw.terminate()
 
 
-def _on_this_machine(settings: Settings, picture: Picture) -> None:
+def _on_this_machine(settings: Settings, picture: StatusSnapshot) -> None:
     """Raises `DatabaseUnknown`."""
     layout = Layout(settings.state.resolve())
     if not EmbeddedServer(settings.state).made:
@@ -167,7 +167,7 @@ def _backups(settings: Settings, layout: Layout) -> Backups | None:
 
 
 async def _in_the_database(
-    connection: Connection, picture: Picture, settings: Settings, all_certificates: bool
+    connection: Connection, picture: StatusSnapshot, settings: Settings, all_certificates: bool
 ) -> None:
     server: Any = await connection.fetchrow(SERVER)
     picture.server, picture.name, picture.standby = server["version"], server["name"], server["standby"]

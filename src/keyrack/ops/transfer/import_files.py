@@ -40,7 +40,7 @@ values ($1, $2, $3, $4, false, $5, $6, $7::text::timestamptz)
 """
 
 
-class Different(Exception):
+class ImportMismatch(Exception):
     """What was taken in is not what the files say; nothing of it stays."""
 
 
@@ -50,7 +50,7 @@ async def import_export(
     """Take an export in, in the transaction of `sql`: the new customer, the manifest, and the rows of each kind.
 
     Raises `ExportIncomplete` before anything is written: the files are not whole, or this database has taken them in
-    before. Raises `Different` where rows are missing in the end.
+    before. Raises `ImportMismatch` where rows are missing in the end.
     """
     manifest = manifests.read(directory)
     source = f"sha256:{manifests.digest(directory / NAME)}"
@@ -81,7 +81,7 @@ async def import_export(
         found: int = done if kind.has_months else await sql.fetchval(kind.count, customer)
         if found != there:
             told = f"The export has {there:,} {kind.name}, the customer would have {found:,}. Nothing was imported."
-            raise Different(told)
+            raise ImportMismatch(told)
         counts[kind.name] = found
     return customer, manifest, counts
 

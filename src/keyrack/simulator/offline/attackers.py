@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from keyrack.core.api_client.responses import ApiError
 from keyrack.offline_keys import cose
-from keyrack.offline_keys.link_messages import Carry, Open
+from keyrack.offline_keys.link_messages import CarryMessage, Open
 from keyrack.offline_keys.message_fields import ENTRY, OPEN, STATUS_LIST
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.simulator.offline.phone import HeldPhoneKey, VirtualPhone
@@ -139,7 +139,7 @@ class Thieves:
                 listed = world.ledger.boxes[product].listed
                 if of != product or cose.read(old, STATUS_LIST).claims["iat"] <= listed:
                     world.challenge(product)
-                    world.carry(product, Carry(old))
+                    world.carry(product, CarryMessage(old))
                     world.happens("old lists and those of other boxes offered")
 
     async def forge(self, loot: Loot, product: int) -> None:

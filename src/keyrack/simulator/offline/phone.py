@@ -9,7 +9,7 @@ from typing import Any
 
 from keyrack.core.api_client.session import Client
 from keyrack.offline_keys import phone
-from keyrack.offline_keys.link_messages import Carry, Challenge, Open, Result
+from keyrack.offline_keys.link_messages import CarryMessage, Challenge, Open, Result
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.simulator.offline.box import VirtualBox
 from keyrack.simulator.offline.provisioning_tool import octets, text
@@ -93,10 +93,10 @@ class VirtualPhone:
         entries, self.pocket = self.pocket, []
         await self.bring_home(entries)
 
-    async def time_for(self, challenge: Challenge) -> Carry:
+    async def time_for(self, challenge: Challenge) -> CarryMessage:
         """What o'clock it is, for the box with this challenge. Raises `ApiError`."""
         told = await self._call("POST", "/sdk/time", {"box": challenge.name, "nonce": text(challenge.nonce)})
-        return Carry(octets(told["time"]))
+        return CarryMessage(octets(told["time"]))
 
     async def _call(self, method: str, path: str, value: Any = None) -> Any:
         """What the server answers; the app signs in again where its token has ended. Raises `ApiError`."""
@@ -111,7 +111,7 @@ class VirtualPhone:
 
     # At a box
 
-    def brought(self, challenge: Challenge) -> list[Carry]:
+    def brought(self, challenge: Challenge) -> list[CarryMessage]:
         """What this box does not have yet."""
         own = self.carried.get(challenge.name, [])
         return phone.brought(challenge, self.authority, [self.key_set, *own] if self.key_set else own)

@@ -11,7 +11,7 @@ from typing import Any
 from keyrack.core.api_client.session import Client
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.box.lock_operation import LockAction
-from keyrack.offline_keys.link_messages import Carry, Challenge, Open, Result
+from keyrack.offline_keys.link_messages import CarryMessage, Challenge, Open, Result
 from keyrack.offline_keys.message_fields import ENTRY, KEY_SET, RECEIPT, STATUS_LIST, TIME
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from keyrack.simulator.offline.box import VirtualBox
@@ -79,7 +79,7 @@ class World:
         self.ledger.told(product, challenge.time, self.at)
         return challenge
 
-    def carry(self, product: int, said: Carry) -> bool:
+    def carry(self, product: int, said: CarryMessage) -> bool:
         """Bring something to a box; whether it was taken."""
         taken = self.boxes[product].carry(said, self.at)
         artefact = cose.read(said.artefact, KEY_SET, STATUS_LIST, TIME, RECEIPT)

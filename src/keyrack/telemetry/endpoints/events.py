@@ -34,8 +34,8 @@ from keyrack.db.connection import Database
 from keyrack.fleet.endpoints.cars import NO_CAR
 from keyrack.fleet.endpoints.users import NO_USER
 from keyrack.fleet.schema import EVENT
-from keyrack.telemetry.endpoints.ingest import Delivered, shown
-from keyrack.telemetry.json_lines import INVALID_LINES, Invalid, NotALine, Report, explained, lines
+from keyrack.telemetry.endpoints.ingest import IngestResult, shown
+from keyrack.telemetry.json_lines import INVALID_LINES, InvalidLine, NotALine, Report, explained, lines
 
 endpoints = Endpoints("Events", "events")
 
@@ -110,7 +110,7 @@ class EventIdBody(BaseModel):
     id: int
 
 
-class DeliveredEvents(Delivered):
+class DeliveredEvents(IngestResult):
     events: list[EventIdBody]
 
 
@@ -239,7 +239,7 @@ def _parts(
             part.append((line, ReportedEvent(event, _named(event.client_id, unit), unit)))
         except ValidationError as error:
             report.refuse(line, explained(error))
-        except Invalid as reason:
+        except InvalidLine as reason:
             report.refuse(line, str(reason))
         if count % PER_BATCH == 0:
             yield part
@@ -249,17 +249,17 @@ def _parts(
 
 
 def _event(value: Any, settings: Settings) -> OfflineEvent:
-    """The event of a line. Raises `Invalid` and `ValidationError`."""
-    if isinstance(value, Invalid):
+    """The event of a line. Raises `InvalidLine` and `ValidationError`."""
+    if isinstance(value, InvalidLine):
         raise value
     event = OfflineEvent.model_validate(value)
     if is_blank(event.user_agent):
-        raise Invalid("No valid userAgent: it is empty.")
+        raise InvalidLine("No valid userAgent: it is empty.")
     now = datetime.now(UTC)
     if event.utc_date_time > now + timedelta(seconds=settings.max_clock_skew_seconds):
-        raise Invalid(TOO_LATE)
+        raise InvalidLine(TOO_LATE)
     if event.utc_date_time < now - timedelta(days=settings.event_days):
-        raise Invalid(TOO_EARLY.format(days=settings.event_days))
+        raise InvalidLine(TOO_EARLY.format(days=settings.event_days))
     return event
 
 

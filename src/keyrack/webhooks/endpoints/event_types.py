@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import ConfigDict
+
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import TAGGED, Endpoints
 from keyrack.api.exchange import Request, Response, answer
@@ -11,8 +13,10 @@ from keyrack.api.schema.request_body import Body
 endpoints = Endpoints("Webhooks", "webhooks")
 
 
-class KindListed(Body):
+class EventTypeBody(Body):
     """What a webhook may take; a wildcard stands for others."""
+
+    model_config = ConfigDict(title="KindListed")
 
     kind: str
     resource: str
@@ -26,7 +30,7 @@ class KindListed(Body):
     "/webhooks/kinds",
     "The kinds that a webhook may take, and the wildcards",
     status=200,
-    answers=list[KindListed],
+    answers=list[EventTypeBody],
     headers=TAGGED,
     ours=True,
 )
