@@ -78,12 +78,12 @@ class ReadEndpoint:
 
     def _tagged(self, request: Request, row: Row, body: bytes | None, headers: Mapping[str, str]) -> Response:
         """The answer with its tag, or that the client has it. Raises `PreconditionFailed`."""
-        told = {
+        response_headers = {
             **headers,
             **conditional_requests.FRESH,
             "ETag": conditional_requests.tag(self.select.resource, row["version"]),
         }
-        return conditional_requests.apply_preconditions(request, Response(200, body, told))
+        return conditional_requests.apply_preconditions(request, Response(200, body, response_headers))
 
     def query(self, request: Request, limits: Limits) -> Query:
         """What the query options ask for. Raises `BadRequest`, `NotImplemented`, and `NotPermitted` where they reach

@@ -88,23 +88,23 @@ async def client_of(name: str, customer: str | None = None) -> AsyncGenerator[Cl
     if customer is not None:
         async with client(None) as asking:
             whose = (await customer_of(asking, customer)).id
-    async with client(whose) as found:
-        yield found
+    async with client(whose) as api_client:
+        yield api_client
 
 
 async def customer_of(client: Client, wanted: str | None) -> Customer:
     """The customer that is wanted by id or name; without a wish, the only one. Raises `CommandFailed`, `ApiError`."""
     rows = [Customer(int(row["id"]), str(row.get("name", ""))) for row in await client.get("/customers", [])]
-    there = ", ".join(f"{one.id} ({one.name})" for one in rows) or "none"
+    there = ", ".join(f"{customer.id} ({customer.name})" for customer in rows) or "none"
     if wanted is None:
         if len(rows) == 1:
             return rows[0]
         raise CommandFailed(f"Say for which customer: --customer ID or NAME. There are: {there}.")
-    found = [one for one in rows if wanted in (str(one.id), one.name)]
-    found = found or [one for one in rows if one.name.lower() == wanted.lower()]
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    matches = [customer for customer in rows if wanted in (str(customer.id), customer.name)]
+    matches = matches or [customer for customer in rows if customer.name.lower() == wanted.lower()]
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
         raise CommandFailed(f"The manager acts for no customer {wanted}. There are: {there}.")
     raise CommandFailed(f"Several customers are called {wanted}: say the id. There are: {there}.")
 

@@ -61,22 +61,22 @@ class VerifiedCheckpoints:
 def trusted(texts: Iterable[str]) -> Trust:
     """Who says by `--key` whom to trust. Raises `CommandFailed`."""
     try:
-        found = [VerificationKey.read(text) for text in texts]
+        keys = [VerificationKey.read(text) for text in texts]
     except NotAKey as error:
         raise CommandFailed(f"--key: {error}.") from None
-    if not found:
+    if not keys:
         raise CommandFailed("A checkpoint proves something only by a key that you trust: say it with --key.")
-    return lambda origin: found
+    return lambda origin: keys
 
 
 def own(secrets: list[bytes]) -> Trust:
     """Who trusts the key file of this node."""
 
-    def found(origin: str) -> list[VerificationKey]:
+    def trust(origin: str) -> list[VerificationKey]:
         server = origin.rpartition("/changes/")[0]
         return [signer.key for signer in checkpoint_keys.signers(secrets, origin, server)]
 
-    return found
+    return trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,35 +104,35 @@ class CheckpointComparison:
         trust = own(secrets) if secrets and not self.keys else None
         if self.anything:
             return _given(self.files, self.directory, head, trust or trusted(self.keys))
-        found = VerifiedCheckpoints(kept=True)
+        checkpoints = VerifiedCheckpoints(kept=True)
         if trust is None and not self.keys:
-            found.unsigned = (
+            checkpoints.unsigned = (
                 f"{checkpoint_keys.path(settings)} is missing, so no key says whose signatures count. See --key"
             )
-            return found
+            return checkpoints
         trust = trust or trusted(self.keys)
         for made in await list_checkpoints(sql, head.customer, head.epoch):
             where = f"The checkpoint of {made.size} records that is kept with the log"
-            found.add(where, made.note.encode(), trust, found=head)
-        return found
+            checkpoints.add(where, made.note.encode(), trust, found=head)
+        return checkpoints
 
 
 def _given(files: Iterable[Path], directory: Path | None, head: Head, trust: Trust) -> VerifiedCheckpoints:
     """The checkpoints of these files, and those of this log in a directory. Raises `CommandFailed`."""
-    found, name = VerifiedCheckpoints(), name_of(head.customer, head.epoch)
+    checkpoints, name = VerifiedCheckpoints(), name_of(head.customer, head.epoch)
     try:
         for file in files:
-            found.add(file, _read(file), trust)
+            checkpoints.add(file, _read(file), trust)
         published = list(of_log(directory, head.customer, head.epoch)) if directory is not None else []
         for file in published:
-            found.add(file, _read(file), trust, found=head)
+            checkpoints.add(file, _read(file), trust, found=head)
     except NotPublished as error:
         raise CommandFailed(f"{error}.") from None
     except OSError as error:
         raise CommandFailed(f"{error.filename or directory} cannot be read: {error.strerror or error}.") from None
-    if directory is not None and not found.notes:
+    if directory is not None and not checkpoints.notes:
         raise CommandFailed(f"No checkpoint in {directory} is of the log {name} and of a key that counts.")
-    return found
+    return checkpoints
 
 
 def _read(file: Path) -> bytes:

@@ -101,20 +101,24 @@ def address(root: str, name: str) -> str:
 async def file(visit: Visit) -> Response:
     """A file, packed for who takes gzip. Raises `NotFound`."""
     whole = load_static_files()
-    found = whole.files.get(visit.ids["name"])
-    if found is None:
+    static_file = whole.files.get(visit.ids["name"])
+    if static_file is None:
         raise NotFound(NO_FILE)
     if visit.ids["digest"] != whole.digest:
         raise NotFound(OTHER_VERSION)
-    headers = {**FOR_EVER, "ETag": found.tag}
+    headers = {**FOR_EVER, "ETag": static_file.tag}
     tags = parse_if_none_match(visit.headers("If-None-Match") or "")
-    if known := tags.get(found.tag, tags.get("*")):
-        return Response(304, headers={**headers, "ETag": found.tag if known == "*" else known})
+    if known := tags.get(static_file.tag, tags.get("*")):
+        return Response(304, headers={**headers, "ETag": static_file.tag if known == "*" else known})
     least = visit.settings.gzip_min_bytes  # 0 turns it off
-    if least and found.size >= least and accepts(visit.headers("Accept-Encoding")) is not AcceptedEncodings.IDENTITY:
-        packed = {"ETag": packed_tag(found.tag), "Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
-        return Response(200, found.packed, {**headers, **packed}, found.media_type)
-    return Response(200, found.plain, headers, found.media_type)
+    if (
+        least
+        and static_file.size >= least
+        and accepts(visit.headers("Accept-Encoding")) is not AcceptedEncodings.IDENTITY
+    ):
+        packed = {"ETag": packed_tag(static_file.tag), "Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+        return Response(200, static_file.packed, {**headers, **packed}, static_file.media_type)
+    return Response(200, static_file.plain, headers, static_file.media_type)
 
 
 def _served(directory: Path) -> list[Path]:

@@ -151,7 +151,7 @@ class Database:
         while it cannot be reached."""
         size = size or settings.pool_size
         own = parameters or {}
-        told = {name: value for name, value in session(settings).items() if name not in own}
+        session_parameters = {name: value for name, value in session(settings).items() if name not in own}
         connector = dsn if isinstance(dsn, PrimaryConnector) else PrimaryConnector(dsn, settings)
         try:
             pool = await asyncpg.create_pool(
@@ -166,12 +166,12 @@ class Database:
                 statement_cache_size=settings.statement_cache,
                 max_cached_statement_lifetime=0,
                 command_timeout=acquire_timeout(settings),
-                server_settings={**told, "application_name": application, **own},
+                server_settings={**session_parameters, "application_name": application, **own},
             )
         except UNREACHABLE as error:
             raise Unavailable(DATABASE_AWAY.saying(f"The database cannot be reached: {error}")) from error
         database = cls(Pool(pool, size, settings, connector, application))
-        if lacking := await database.fetchval(LACKING, list(told), list(told.values())):
+        if lacking := await database.fetchval(LACKING, list(session_parameters), list(session_parameters.values())):
             await database.close()
             raise Unavailable(DATABASE_AWAY.saying(NOT_TOLD.format(lacking=lacking)))
         return database

@@ -52,7 +52,7 @@ class BasePathMiddleware:
         id = scope[REQUEST_ID] = request_id(scope["headers"])
         log_config.request_id.set(id)
         method: str = scope["method"] if scope["method"] in METHODS else OTHER
-        asked: str = scope["path"]
+        path: str = scope["path"]
         observed = RequestObserver(scope, send, (HEADER, id.encode()))
         try:
             await self._answer(scope, receive, observed)
@@ -60,7 +60,7 @@ class BasePathMiddleware:
             observed.failed()
             raise
         finally:
-            observed.end(method, asked, logged=self._logged)
+            observed.end(method, path, logged=self._logged)
 
     async def _answer(self, scope: Scope, receive: Any, send: Any) -> None:
         path = _path(scope)
@@ -114,13 +114,13 @@ class BasePathMiddleware:
 
 def _at_once(receive: Any) -> Any:
     """Falcon looks at a request when the first bytes of its body are there: here they are, none."""
-    told = False
+    is_delivered = False
 
     async def first() -> Any:
-        nonlocal told
-        if told:
+        nonlocal is_delivered
+        if is_delivered:
             return await receive()
-        told = True
+        is_delivered = True
         return {"type": "http.request", "body": b"", "more_body": True}
 
     return first

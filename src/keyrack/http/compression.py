@@ -154,10 +154,10 @@ def accepts(header: str | None) -> AcceptedEncodings:
 def _accepts(header: str) -> AcceptedEncodings:
     given: dict[str, float] = {}
     for part in header.split(","):
-        if found := _CODING.fullmatch(part):
-            coding = found["coding"].lower()
+        if match := _CODING.fullmatch(part):
+            coding = match["coding"].lower()
             coding = "gzip" if coding == "x-gzip" else coding  # RFC 9110, section 8.4.1.3
-            given[coding] = max(given.get(coding, 0.0), float(found["weight"] or 1))
+            given[coding] = max(given.get(coding, 0.0), float(match["weight"] or 1))
     others = given.get("*")
     gzip = given.get("gzip", others or 0.0)
     if not gzip or gzip < given.get("identity", 0.0):

@@ -129,7 +129,7 @@ class ReadEntries:
 
 def read(entries: Iterable[bytes]) -> ReadEntries:
     """What came, read and not verified."""
-    found: dict[Box, list[tuple[int, SignedMessage]]] = {}
+    entries_by_box: dict[Box, list[tuple[int, SignedMessage]]] = {}
     refused: dict[int, str] = {}
     for place, data in enumerate(entries):
         try:
@@ -140,8 +140,8 @@ def read(entries: Iterable[bytes]) -> ReadEntries:
         if (name := NAME(entry.claims["aud"])) is None or max(int(name[1]), int(name[2]), _last(entry)) >= 1 << 31:
             refused[place] = NO_BOX
             continue
-        found.setdefault((int(name[1]), int(name[2])), []).append((place, entry))
-    return ReadEntries(found, refused)
+        entries_by_box.setdefault((int(name[1]), int(name[2])), []).append((place, entry))
+    return ReadEntries(entries_by_box, refused)
 
 
 def _last(entry: SignedMessage) -> int:
@@ -225,11 +225,11 @@ async def _taken(
     return None if receipt is None else (walk.up_to, receipt)
 
 
-def _held(told: Sequence[SignedMessage]) -> tuple[int | None, datetime | None]:
+def _held(entries: Sequence[SignedMessage]) -> tuple[int | None, datetime | None]:
     """Which list the box had at the last of these entries: its generation and its time."""
-    if not told:
+    if not entries:
         return None, None
-    _, generation, at = told[-1].claims["held"]
+    _, generation, at = entries[-1].claims["held"]
     if generation >= 1 << 31 or at > LAST_TIME:
         return None, None  # no list of ours
     return generation, datetime.fromtimestamp(at, UTC)

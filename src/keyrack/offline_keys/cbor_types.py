@@ -60,8 +60,8 @@ def array(*forms: CborType) -> CborType:
 
 def alone(form: CborType) -> CborType:
     """What an array of one has in it."""
-    one = array(form)
-    return CborType(lambda value: one.read(value)[0], lambda value: [form.write(value)])
+    array_type = array(form)
+    return CborType(lambda value: array_type.read(value)[0], lambda value: [form.write(value)])
 
 
 def several(form: CborType, most: int, *, least: int = 1) -> CborType:

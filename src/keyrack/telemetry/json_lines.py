@@ -111,21 +111,21 @@ def texts(body: bytes, settings: Settings) -> Iterator[tuple[int, bytes | Invali
 
 def _elements(body: bytes, settings: Settings) -> list[tuple[int, int]]:
     """Where the elements of an array begin and end. Each is read within its bound, and forgotten."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     at = _behind_blank(body, body.index(b"[") + 1)
     is_more = not body.startswith(b"]", at)
     while is_more:
-        if len(found) == settings.ingest_max_lines:
+        if len(ranges) == settings.ingest_max_lines:
             raise too_many(settings)
-        end = _end(body, at, len(found) + 1, settings.ingest_max_line_bytes)
-        found.append((at, end))
+        end = _end(body, at, len(ranges) + 1, settings.ingest_max_line_bytes)
+        ranges.append((at, end))
         at = _behind_blank(body, end)
         is_more = body.startswith(b",", at)
         if is_more:
             at = _behind_blank(body, at + 1)
     if not body.startswith(b"]", at) or _behind_blank(body, at + 1) != len(body):
-        raise NotALine(f"The body is not valid JSON: the array does not end behind element {len(found)}.")
-    return found
+        raise NotALine(f"The body is not valid JSON: the array does not end behind element {len(ranges)}.")
+    return ranges
 
 
 def _end(body: bytes, at: int, number: int, longest: int) -> int:

@@ -151,9 +151,9 @@ def _checked(line: int, text: bytes, named: str | None) -> CheckedSample | Inval
 
 
 def _reading(line: int, sample: Sample, named: str | None) -> CheckedSample | InvalidLine:
-    told: Json = {name: value for name, value in sample.items() if value is not None}
-    at = told.pop("carDataReadTime", None)
-    serial, unique = told.pop("serialNumber", None), told.pop("uniqueId", None)
+    values: Json = {name: value for name, value in sample.items() if value is not None}
+    at = values.pop("carDataReadTime", None)
+    serial, unique = values.pop("serialNumber", None), values.pop("uniqueId", None)
     if named is not None:
         if serial not in (None, named) or unique is not None:
             return InvalidLine("The unit may only speak for itself.")
@@ -169,8 +169,8 @@ def _reading(line: int, sample: Sample, named: str | None) -> CheckedSample | In
         return InvalidLine("serialNumber or uniqueId is missing.")
     if at is None:
         return InvalidLine("carDataReadTime is missing.")
-    latitude, longitude = told.pop("currentLatitude", None), told.pop("currentLongitude", None)
+    latitude, longitude = values.pop("currentLatitude", None), values.pop("currentLongitude", None)
     if (latitude is None) != (longitude is None):
         return InvalidLine("currentLatitude and currentLongitude are needed together.")
     position = None if latitude is None else (latitude, longitude)
-    return CheckedSample(line, unit, at, position, told.pop("odometer", None), told)
+    return CheckedSample(line, unit, at, position, values.pop("odometer", None), values)

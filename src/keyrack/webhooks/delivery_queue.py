@@ -205,8 +205,8 @@ def lanes_of(rows: Sequence[Any], now: float) -> list[DeliveryLane]:
                 )
             )
         if row["delivery_id"] is not None:
-            told = (row["message_id"], row["payload"], row["age"], row["traceparent"])
-            lanes[-1].waiting.append(PendingDelivery(row["delivery_id"], *told))
+            values = (row["message_id"], row["payload"], row["age"], row["traceparent"])
+            lanes[-1].waiting.append(PendingDelivery(row["delivery_id"], *values))
     return lanes
 
 

@@ -64,9 +64,9 @@ def scoped_list(resource: Resource) -> Resource:
     """The same rows, for lists of them: the numbers are read from the scope, in their order, and each row by its own.
     Left to itself PostgreSQL reads the whole fleet where it takes a scope for a larger part of it than it is. Raises
     `TypeError` like `limited`."""
-    found, limit = in_group_scope(resource), resource.limit
+    scoped_resource, limit = in_group_scope(resource), resource.limit
     if limit is None or not limit.itself:
-        return found
+        return scoped_resource
     main, _, rest = shift_parameters(resource.table).partition(" {t}")
     row: LiteralString = (
         "(select * from " + main + " m where m.customer_id = {t}_in.customer_id and m." + limit.itself
@@ -77,10 +77,10 @@ def scoped_list(resource: Resource) -> Resource:
     field = resource.fields[key]
     assert isinstance(field, Field)  # noqa: S101 - a key is a number
     return replace(
-        found,
+        scoped_resource,
         table="scope_member {t}_in cross join lateral " + row + rest,
-        scope=found.scope + " and " + kind,
-        fields={**found.fields, key: replace(field, sql="{t}_in.member_id")},
+        scope=scoped_resource.scope + " and " + kind,
+        fields={**scoped_resource.fields, key: replace(field, sql="{t}_in.member_id")},
         walks=(),  # no index leads through them in another order
     )
 
@@ -94,5 +94,5 @@ def shift_parameters(sql: LiteralString) -> LiteralString:
     return _NUMBER.sub(_next, sql)  # pyright: ignore[reportReturnType] - a constant of ours with other numbers in it
 
 
-def _next(found: re.Match[str]) -> str:
-    return found[0] if found[1] == "1" else f"${int(found[1]) + 1}"
+def _next(match: re.Match[str]) -> str:
+    return match[0] if match[1] == "1" else f"${int(match[1]) + 1}"

@@ -91,8 +91,8 @@ async def add(
     *,
     counts_mfa: bool,
 ) -> int:
-    """Add one, whose client has this id and this secret; its id. Raises `IntegrityConstraintViolationError` for a name
-    that there is already."""
+    """Add one, whose client has this id and this secret; its id. Raises `asyncpg.IntegrityConstraintViolationError`
+    for a name that there is already."""
     id: int = await connection.fetchval(INSERT, name, label, issuer, client[0], list(algorithms), counts_mfa)
     await seal(connection, vault, id, client[1])
     return id

@@ -64,7 +64,7 @@ async def publish_checkpoints(db: Database, settings: Settings) -> None:
             else:
                 troubles.append(trouble)
         await asyncio.to_thread(_sync, {place(directory, made).parent for made in written})
-        keys = [(one.customer, one.epoch, one.size) for one in written]
+        keys = [(checkpoint.customer, checkpoint.epoch, checkpoint.size) for checkpoint in written]
         await db.execute(PUBLISHED, *(map(list, zip(*keys, strict=True)) if keys else ([], [], [])))
         CHECKPOINTS_PUBLISHED.of().add(len(written))
         last = CreatedCheckpoint.of(rows[-1])
@@ -121,7 +121,7 @@ def _newest(directory: Path, made: CreatedCheckpoint) -> tuple[Path, Checkpoint 
         if not file.exists():
             days = sorted((directory / str(made.customer)).glob("*"), reverse=True)
             names = (sorted(day.glob(f"{made.epoch}-*.note"), reverse=True) for day in days)
-            file = next((found[0] for found in names if found), file)
+            file = next((paths[0] for paths in names if paths), file)
         return file, Checkpoint.read(Note.read(file.read_bytes()).text)
     except FileNotFoundError:
         return file, None

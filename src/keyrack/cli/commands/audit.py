@@ -141,20 +141,20 @@ def verify(
             raise CommandFailed(
                 "--tables compares the newest log in the database with its tables: leave out FILE and --epoch."
             )
-        asked, beside = CheckpointComparison(checkpoints or [], directory, keys or []), AuditContext()
+        comparison, beside = CheckpointComparison(checkpoints or [], directory, keys or []), AuditContext()
         try:
             if file is None:
-                found, compared = asyncio.run(_stored(state, customer or 0, epoch, asked, tables, beside))
+                verification, compared = asyncio.run(_stored(state, customer or 0, epoch, comparison, tables, beside))
             else:
-                found, compared = _exported(file, asked)
+                verification, compared = _exported(file, comparison)
         except Mismatch as error:
             raise CommandFailed(str(error), value={"valid": False, "change": error.number, "why": error.why}) from None
         except ReplayDifference as error:
-            told = {"resource": error.resource, "resourceId": error.id, "member": error.member, "why": error.why}
-            raise CommandFailed(str(error), value={"valid": False, **told}) from None
+            details = {"resource": error.resource, "resourceId": error.id, "member": error.member, "why": error.why}
+            raise CommandFailed(str(error), value={"valid": False, **details}) from None
         except (NotAnExport, NotComparable) as error:
             raise CommandFailed(f"{file or 'The log'} cannot be verified: {error}.") from None
-        show(format_result(found, compared, beside), as_json)
+        show(format_result(verification, compared, beside), as_json)
 
     explained(run, as_json=as_json)
 
@@ -163,47 +163,51 @@ async def _stored(
     state: Path | None,
     customer: Any,
     epoch: UUID | None,
-    asked: CheckpointComparison,
+    comparison: CheckpointComparison,
     tables: bool,
     beside: AuditContext,
 ) -> tuple[Verification, VerifiedCheckpoints]:
     """A log as it stands in the database, verified; what there is beside it is noted there. Raises as `Verification`
     does, `ReplayDifference` and `CommandFailed`."""
-    found: Verification | None = None
+    verification: Verification | None = None
     compared, settings = VerifiedCheckpoints(), read_settings(state)
     async with open_database(settings) as database:
         named = await resolved(database, {"customer": customer})
         with progress() as tell:
             async with database.transaction() as sql:
-                async for one in read(sql, named["customer"], epoch):
-                    if isinstance(one, Head):
-                        compared = await asked.of_database(sql, settings, one)
-                        found = Verification(one, compared.notes)
-                    elif found is not None:
-                        found.take(one)
-                        if found.last % 1000 == 0:
-                            tell(f"{found.last:,} of {found.head.last:,} changes verified", found.last, found.head.last)
-                if found is None:
+                async for item in read(sql, named["customer"], epoch):
+                    if isinstance(item, Head):
+                        compared = await comparison.of_database(sql, settings, item)
+                        verification = Verification(item, compared.notes)
+                    elif verification is not None:
+                        verification.take(item)
+                        if verification.last % 1000 == 0:
+                            tell(
+                                f"{verification.last:,} of {verification.head.last:,} changes verified",
+                                verification.last,
+                                verification.head.last,
+                            )
+                if verification is None:
                     raise CommandFailed(_none(epoch))
-                found.end()
+                verification.end()
                 over = await earlier(sql, named["customer"])
-                beside.epochs = [row for row in over if row["epoch"] != found.head.epoch]
+                beside.epochs = [row for row in over if row["epoch"] != verification.head.epoch]
                 if tables:
                     beside.tables = await replay(sql, named["customer"], lambda count: tell(f"{count:,} rows compared"))
-    return found, compared
+    return verification, compared
 
 
 def _none(epoch: UUID | None) -> str:
     return NO_LOG if epoch is None else f"The log has no epoch {epoch}, or nothing of it is kept."
 
 
-def _exported(file: Path, asked: CheckpointComparison) -> tuple[Verification, VerifiedCheckpoints]:
+def _exported(file: Path, comparison: CheckpointComparison) -> tuple[Verification, VerifiedCheckpoints]:
     """An export, verified. Raises as `verify` does, and `CommandFailed`."""
     try:
         with progress() as tell, _opened(file) as opened:
             lines = _lines(opened, tell)
             first = next(lines, b"")
-            compared = asked.compared(Head.read(first))
+            compared = comparison.compared(Head.read(first))
             return verified(chain([first], lines), compared.notes), compared
     except OSError as error:
         raise CommandFailed(f"{file} cannot be read: {error.strerror or error}.") from None
@@ -238,7 +242,7 @@ async def keys(
         raise CommandFailed(NO_LOG)
     names = [row["origin"] or f"{checkpoint_keys.server(settings)}/{name_of(row['of'], row['epoch'])}" for row in logs]
     servers = {name.rpartition("/changes/")[0]: None for name in names} or {checkpoint_keys.server(settings): None}
-    found = [
+    entries = [
         {"customerId": row["of"], "epoch": str(row["epoch"]), "use": "log", "key": str(signer.key)}
         for row, name in zip(logs, names, strict=True)
         for signer in checkpoint_keys.signers(secrets, name, name.rpartition("/changes/")[0])[::2]
@@ -247,7 +251,7 @@ async def keys(
         for server in servers
         for signer in checkpoint_keys.signers(secrets, server, server)[1::2]
     ]
-    return CommandResult({"keys": found}, "\n".join(str(one["key"]) for one in found))
+    return CommandResult({"keys": entries}, "\n".join(str(entry["key"]) for entry in entries))
 
 
 @contextmanager

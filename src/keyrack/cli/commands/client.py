@@ -78,11 +78,11 @@ async def add(
         made = await client_registry.add(session.sql, managed_by, name, _end(expires), session.settings.client_limit)
         if made is None:
             raise CommandFailed(f"Customer {managed_by} manages as many clients as it may: KEYRACK_CLIENT_LIMIT.")
-        for one in customer:
-            await client_registry.grant_role(session.sql, one, made.id, scope)
+        for customer_id in customer:
+            await client_registry.grant_role(session.sql, customer_id, made.id, scope)
     value = {"id": made.id, "clientId": str(made.subject), "clientSecret": made.secret}
-    told = f"Client {made.id} added: {name}.\nClient id: {made.subject}\nClient secret: {made.secret}\n{SHOWN_ONCE}"
-    return CommandResult(value, told)
+    text = f"Client {made.id} added: {name}.\nClient id: {made.subject}\nClient secret: {made.secret}\n{SHOWN_ONCE}"
+    return CommandResult(value, text)
 
 
 @command(app, "list")
@@ -116,16 +116,16 @@ async def change(
     if expires and never:
         raise typer.BadParameter("--expires and --never-expires exclude one another.")
     disabled = None if enable is None else not enable
-    found = await session.sql.fetchval(UPDATE, id, name, disabled, never or expires is not None, _end(expires))
-    if found is None:
+    current_name = await session.sql.fetchval(UPDATE, id, name, disabled, never or expires is not None, _end(expires))
+    if current_name is None:
         raise _no_client(id)
-    for one in remove_customer or []:
-        if not await session.sql.fetchval(client_registry.TAKE, one, id):
-            raise CommandFailed(f"Client {id} does not act for customer {one}.")
+    for customer_id in remove_customer or []:
+        if not await session.sql.fetchval(client_registry.TAKE, customer_id, id):
+            raise CommandFailed(f"Client {id} does not act for customer {customer_id}.")
     with on_constraint(NO_SUCH_CUSTOMER):
-        for one in customer or []:
-            await client_registry.grant_role(session.sql, one, id, scope or [])
-    return CommandResult({"id": id, "name": found}, f"Client {id} changed.")
+        for customer_id in customer or []:
+            await client_registry.grant_role(session.sql, customer_id, id, scope or [])
+    return CommandResult({"id": id, "name": current_name}, f"Client {id} changed.")
 
 
 @command(app, "new-secret")
@@ -136,8 +136,8 @@ async def new_secret(session: DatabaseSession, id: Client) -> CommandResult:
     added = await client_registry.add_secret(session.sql, id)
     if added is None:
         raise CommandFailed(f"Client {id} has two secrets already. Remove the one that is not used any more first.")
-    told = f"Client {id} has another secret, number {added.id}: {added.secret}\n{SHOWN_ONCE}"
-    return CommandResult({"id": id, "secretId": added.id, "clientSecret": added.secret}, told)
+    text = f"Client {id} has another secret, number {added.id}: {added.secret}\n{SHOWN_ONCE}"
+    return CommandResult({"id": id, "secretId": added.id, "clientSecret": added.secret}, text)
 
 
 @command(app, "remove-secret")

@@ -54,13 +54,13 @@ def pgbouncer(state: State = None, as_json: Json = False) -> None:
     """
 
     def work() -> None:
-        told = session(read_settings(state))
-        calls = ", ".join(f"set_config({_quoted(name)}, {_quoted(value)}, false)" for name, value in told.items())
+        parameters = session(read_settings(state))
+        calls = ", ".join(f"set_config({_quoted(name)}, {_quoted(value)}, false)" for name, value in parameters.items())
         database = f"host=127.0.0.1 port=5432 dbname=keyrack connect_query={_quoted(f'select {calls}')}"
         sections = {
             "databases": {"keyrack": database},
             "pgbouncer": {
-                "pool_mode": "transaction", "ignore_startup_parameters": ", ".join([*told, *PARAMETERS]),
+                "pool_mode": "transaction", "ignore_startup_parameters": ", ".join([*parameters, *PARAMETERS]),
             },
         }  # fmt: skip
         blocks = [

@@ -107,10 +107,10 @@ def _check(serial_number: str | None, gateway: bool) -> None:
 async def _product(session: DatabaseSession, customer: int, serial_number: str | None) -> int | None:
     if serial_number is None:
         return None
-    found: int | None = await session.sql.fetchval(PRODUCT, customer, serial_number)
-    if found is None:
+    product_id: int | None = await session.sql.fetchval(PRODUCT, customer, serial_number)
+    if product_id is None:
         raise CommandFailed(f"Customer {customer} has no product with the serial number {serial_number}.")
-    return found
+    return product_id
 
 
 def _scopes(scopes: list[Scope] | None) -> list[str]:

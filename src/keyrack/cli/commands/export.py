@@ -27,9 +27,9 @@ async def export(session: DatabaseSession, customer: Customer, to: To) -> Comman
     All of it is of one moment. Passwords, keys and secrets are not in it.
     """
     target = to.absolute()
-    with progress() as told:
+    with progress() as show_progress:
         try:
-            manifest = await write_out(session.sql, customer, target, told)
+            manifest = await write_out(session.sql, customer, target, show_progress)
         except NotExported as error:
             raise CommandFailed(str(error)) from None
         except OSError as error:

@@ -129,15 +129,20 @@ async def _brought(db: Database, settings: Any, source: ApiSource, customer: int
     with progress() as show_progress:
         compared = await compare(db, source, customer, lambda kind, done: show_progress(f"{kind}: {done:,} compared"))
     return {
-        "kinds": [_row(one) | {"new": arrived.new[one.kind]} for one in compared],
+        "kinds": [_row(comparison) | {"new": arrived.new[comparison.kind]} for comparison in compared],
         "refused": arrived.refused,
-        "differences": [text for one in compared for text in one.told],
-        "agrees": all(one.agrees for one in compared),
+        "differences": [text for comparison in compared for text in comparison.told],
+        "agrees": all(comparison.agrees for comparison in compared),
     }
 
 
-def _row(one: RowComparison) -> dict[str, Any]:
-    return {"kind": one.kind, "source": one.source, "here": one.here, "different": one.different}
+def _row(comparison: RowComparison) -> dict[str, Any]:
+    return {
+        "kind": comparison.kind,
+        "source": comparison.source,
+        "here": comparison.here,
+        "different": comparison.different,
+    }
 
 
 async def _foretold(db: Database, source: ApiSource, customer: int) -> dict[str, Any]:

@@ -282,9 +282,9 @@ def _report(wrong: list[tuple[int, str]], rows: int) -> CommandFailed:
     if len(wrong) > SHOWN:
         lines.append(f"... and {len(wrong) - SHOWN:,} more")
     bad = len({line for line, _ in wrong})
-    told = [{"line": line, "problem": problem} for line, problem in wrong]
+    problems = [{"line": line, "problem": problem} for line, problem in wrong]
     return CommandFailed(
-        f"Nothing was imported: {bad:,} of {rows:,} rows are wrong.", lines, {"imported": 0, "problems": told}
+        f"Nothing was imported: {bad:,} of {rows:,} rows are wrong.", lines, {"imported": 0, "problems": problems}
     )
 
 

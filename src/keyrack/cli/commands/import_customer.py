@@ -37,8 +37,8 @@ where customer_id = $1 and ($2::text is null or kind = $2) order by kind, old_id
 
 def left_by_export(left: dict[str, int]) -> list[str]:
     """What is in no file, in words."""
-    told = [f"- {text.format(count=left[name])}" for name, text in LEFT.items() if left.get(name)]
-    return ["Secrets are never written. What is to be done where it is imported:", *told] if told else []
+    lines = [f"- {text.format(count=left[name])}" for name, text in LEFT.items() if left.get(name)]
+    return ["Secrets are never written. What is to be done where it is imported:", *lines] if lines else []
 
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="What `keyrack export` has written.")]
@@ -52,10 +52,10 @@ async def customer(session: DatabaseSession, directory: Directory, name: NewName
     Everything gets new numbers: `keyrack import ids` lists them. Users who are there already, by their e-mail address,
     become users of the customer and stay as they are.
     """
-    with progress() as told:
+    with progress() as show_progress:
         try:
             id, manifest, counts = await import_export(
-                session.db, session.sql, await session.vault(), directory, name, told
+                session.db, session.sql, await session.vault(), directory, name, show_progress
             )
         except (ExportIncomplete, ImportMismatch) as error:
             raise CommandFailed(str(error)) from None

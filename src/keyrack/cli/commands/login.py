@@ -69,14 +69,20 @@ def login(
         secret = _password(password_file, password_stdin)
         tokens: list[StoredToken] = []
         async with Client(server, Login(name, secret), kept=tokens.append, patience=api_calls.PATIENCE) as client:
-            found = await api_calls.customer_of(client, customer)
-        kept = profiles.Profile(server.url, name, server.api_key, brand, found.id)
+            chosen_customer = await api_calls.customer_of(client, customer)
+        kept = profiles.Profile(server.url, name, server.api_key, brand, chosen_customer.id)
         kept = replace(kept, token=tokens[-1], password_file=password_file and str(password_file.absolute()))
         profiles.write(profile, kept)
         ends = None if tokens[-1].ends is None else datetime.fromtimestamp(tokens[-1].ends, UTC)
-        value = {"profile": profile, "url": kept.url, "username": name, "customer": asdict(found), "expiresAt": ends}
+        value = {
+            "profile": profile,
+            "url": kept.url,
+            "username": name,
+            "customer": asdict(chosen_customer),
+            "expiresAt": ends,
+        }
         until = "" if ends is None else f" The token is good until {ends:%Y-%m-%d %H:%M} UTC."
-        whose = f"for customer {found.id}, {found.name}"
+        whose = f"for customer {chosen_customer.id}, {chosen_customer.name}"
         show(CommandResult(value, f"{name} is logged in at {kept.url}, {whose}.{until} Kept in {path}."), as_json)
 
     api_calls.run(work(), profile)

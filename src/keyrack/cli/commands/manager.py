@@ -114,9 +114,9 @@ async def add(
     await membership_options.join(
         session, id, customers, role, await membership_options.limits(session, customers, group)
     )
-    told = "" if password or not has_password else f"\nPassword: {secret}\n{SHOWN_ONCE}"
+    password_text = "" if password or not has_password else f"\nPassword: {secret}\n{SHOWN_ONCE}"
     shown = {} if password or not has_password else {"password": secret}
-    return CommandResult({"id": id, "username": username} | shown, f"Manager {id} added: {username}.{told}")
+    return CommandResult({"id": id, "username": username} | shown, f"Manager {id} added: {username}.{password_text}")
 
 
 @command(app, "list")
@@ -171,9 +171,9 @@ async def change(
         groups = await membership_options.limits(session, customer or [], group)
         await membership_options.join(session, id, customer or [], role, groups, whole=whole_fleet)
     await membership_options.check_owners(session, owned, ownerless=ownerless)
-    told = f"\nPassword: {secret}\n{SHOWN_ONCE}" if new_password else ""
+    password_text = f"\nPassword: {secret}\n{SHOWN_ONCE}" if new_password else ""
     value = {"id": id, "username": username} | ({"password": secret} if new_password else {})
-    return CommandResult(value, f"Manager {id} changed.{told}")
+    return CommandResult(value, f"Manager {id} changed.{password_text}")
 
 
 @command(app, "sign-out")
@@ -184,8 +184,8 @@ async def sign_out(
     row = await session.sql.fetchrow(SIGN_OUT, username)
     if row is None:
         raise CommandFailed(f"There is no manager called {username}.")
-    told = f"Manager {row['id']} is signed out: {row['username']}. Every token issued until now is refused."
-    return CommandResult(dict(row), told)
+    text = f"Manager {row['id']} is signed out: {row['username']}. Every token issued until now is refused."
+    return CommandResult(dict(row), text)
 
 
 @command(app, "reset-factors")
@@ -199,8 +199,8 @@ async def reset_factors(
         raise CommandFailed(f"There is no manager called {username}.")
     for statement in (FORGET_PASSKEYS, FORGET_APP, FORGET_RECOVERY):
         await session.sql.execute(statement, row["id"])
-    told = f"Manager {row['id']} has no second factor any more, and is signed out: {row['username']}."
-    return CommandResult(dict(row), told)
+    text = f"Manager {row['id']} has no second factor any more, and is signed out: {row['username']}."
+    return CommandResult(dict(row), text)
 
 
 @command(app, "remove")

@@ -64,10 +64,10 @@ def rotate(state: State = None, as_json: Json = False) -> None:
 
     async def work(database: Database, settings: Settings) -> CommandResult:
         rotated = await rotation.rotate(database, settings)
-        told = f"{rotated.secrets} secrets sealed anew. The master key is {rotated.master} from now on."
+        text = f"{rotated.secrets} secrets sealed anew. The master key is {rotated.master} from now on."
         if rotated.others:
-            told += f" Give it to every node, then retire what still opens the database: {', '.join(rotated.others)}."
-        return CommandResult({"secrets": rotated.secrets, "masterKey": rotated.master, "others": rotated.others}, told)
+            text += f" Give it to every node, then retire what still opens the database: {', '.join(rotated.others)}."
+        return CommandResult({"secrets": rotated.secrets, "masterKey": rotated.master, "others": rotated.others}, text)
 
     _on_database(state, as_json, work)
 
@@ -110,7 +110,7 @@ async def reset(
     kid = await signing_keys.revoke_all(session.sql, vault)
     webhooks = await subscriptions.replace_all(session.sql, vault, SECRETS_LOST)
     authorities = await issuing_keys.lose_all(session.sql)
-    told = f"Signing key {kid} signs from now on; every token of before is refused. {webhooks} webhooks are disabled."
+    text = f"Signing key {kid} signs from now on; every token of before is refused. {webhooks} webhooks are disabled."
     if authorities:
-        told += f" {authorities} customers have lost their authority for keys: their boxes are to be enrolled anew."
-    return CommandResult({"kid": kid, "webhooks": webhooks, "authorities": authorities}, told)
+        text += f" {authorities} customers have lost their authority for keys: their boxes are to be enrolled anew."
+    return CommandResult({"kid": kid, "webhooks": webhooks, "authorities": authorities}, text)

@@ -126,8 +126,8 @@ async def change(
     if serial_number is None and unique_id is None and sap_number is None and ends is None:
         raise typer.BadParameter("Say what to change; --help lists it.")
     with on_constraint(_refusals()):
-        found = await session.sql.fetchval(UPDATE, id, serial_number, unique_id, sap_number, ends)
-    if found is None:
+        updated_id = await session.sql.fetchval(UPDATE, id, serial_number, unique_id, sap_number, ends)
+    if updated_id is None:
         raise _no_product(id)
     return CommandResult({"id": id}, f"Product {id} changed.")
 

@@ -132,11 +132,11 @@ async def add(
         id = await session.sql.fetchval(INSERT, customer, name)
     if contract is not None:
         await session.sql.execute(PUT_CONTRACT, customer, id, *contract)
-    told = f"Service {id} added{'' if contract else ', without a contract'}"
+    text = f"Service {id} added{'' if contract else ', without a contract'}"
     if product is None:
-        return CommandResult({"id": id}, f"{told}.")
+        return CommandResult({"id": id}, f"{text}.")
     await paired(session, id, product)
-    return CommandResult({"id": id, "productId": product}, f"{told}; it is paired with product {product}.")
+    return CommandResult({"id": id, "productId": product}, f"{text}; it is paired with product {product}.")
 
 
 app.registered_commands.extend(pairing.app.registered_commands)

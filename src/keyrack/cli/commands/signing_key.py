@@ -41,9 +41,9 @@ async def _preview(session: DatabaseSession, kid: str) -> ConfirmationPreview | 
     row = await session.sql.fetchrow(GOOD, kid)
     if row is None:
         return None
-    told = f"revoke signing key {kid} and have every token refused that it has signed"
+    action = f"revoke signing key {kid} and have every token refused that it has signed"
     goes = {"managers who log in again": row["managers"]}
-    return ConfirmationPreview(told, goes if row["signs"] else {}, NO_WAY_BACK)
+    return ConfirmationPreview(action, goes if row["signs"] else {}, NO_WAY_BACK)
 
 
 @command(app, "revoke", preview=_preview)

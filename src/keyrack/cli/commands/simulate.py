@@ -111,7 +111,7 @@ async def _drive(access: Any, options: Any) -> Any:
 
 
 def _text(summary: dict[str, Any]) -> list[str]:
-    found = [f"{summary[name]:>9}  {words}" for name, words in WORDS.items()]
+    lines = [f"{summary[name]:>9}  {words}" for name, words in WORDS.items()]
     wrong = summary["disagreements"]
     said = ["", "What was sent and what the server reports agree."] if not wrong else ["", "They do not agree:", *wrong]
-    return found + said
+    return lines + said

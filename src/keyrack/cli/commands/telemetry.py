@@ -63,9 +63,11 @@ async def _discard(session: DatabaseSession, customer: int, serial_number: str, 
     car = row["car_id"]
     if car is None:
         raise CommandFailed(f"Unit {serial_number} is in no car, so it has no newest state.")
-    found = await correction.discard(session.sql, customer, car, begin)
-    text = f"The newest state of car {car} is discarded" if found.state else f"Car {car} has no newest state to discard"
-    value = {"carId": car, "discarded": found.state, "readings": found.readings}
+    result = await correction.discard(session.sql, customer, car, begin)
+    text = (
+        f"The newest state of car {car} is discarded" if result.state else f"Car {car} has no newest state to discard"
+    )
+    value = {"carId": car, "discarded": result.state, "readings": result.readings}
     return CommandResult(
-        value, f"{text}, and {found.readings} readings of history from {begin:%Y-%m-%d %H:%M:%S} UTC on."
+        value, f"{text}, and {result.readings} readings of history from {begin:%Y-%m-%d %H:%M:%S} UTC on."
     )

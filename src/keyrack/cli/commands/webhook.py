@@ -171,8 +171,8 @@ async def rotate_secret(session: DatabaseSession, id: Webhook) -> CommandResult:
     if rotated is None:
         raise CommandFailed(f"There is no webhook {id}.")
     secret, until = rotated
-    told = f"{secret}\n{SHOWN_ONCE} The old one signs too until {until:%Y-%m-%d %H:%M} UTC."
-    return CommandResult({"id": id, "signingSecret": secret, "oldSigningSecretUntil": until}, told)
+    text = f"{secret}\n{SHOWN_ONCE} The old one signs too until {until:%Y-%m-%d %H:%M} UTC."
+    return CommandResult({"id": id, "signingSecret": secret, "oldSigningSecretUntil": until}, text)
 
 
 @command(app, "deliveries", topics=TOPICS_CHANGED)

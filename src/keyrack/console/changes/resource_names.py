@@ -71,8 +71,8 @@ class ResourceLabels:
         if id is None:
             return ResourceLabel(gettext(self.visit, UNKNOWN[resource]))
         resource = "service" if resource == "contract" else resource
-        if found := self.known.get((resource, str(id))):
-            return found
+        if name := self.known.get((resource, str(id))):
+            return name
         return ResourceLabel(gettext(self.visit, BY_NUMBER.get(resource, NUMBERED), id=id))
 
     def members(self, change: Change) -> Members:
@@ -92,7 +92,7 @@ async def names_of(visit: Visit, changes: Sequence[Change], beside: Iterable[Thi
     one for each whose things are not all there."""
     names = ResourceLabels(visit)
     for resource in TOLD_BY:
-        some = {one["resourceId"] for one in changes if one["resource"] == resource and not _is_whole(one)}
+        some = {row["resourceId"] for row in changes if row["resource"] == resource and not _is_whole(row)}
         there = await _there(visit, resource, some)
         names.held.update(there | await _gone(visit, resource, some - there.keys()))
     wanted = _wanted([*(thing for change in changes for thing in _things(change, names)), *beside])
@@ -159,12 +159,12 @@ async def _gone(visit: Visit, resource: str, ids: set[str]) -> Rows:
         "$filter": f"resource eq '{resource}' and kind in ({kinds})", "$select": "id,resourceId,before,after",
         "$orderby": "id desc",
     }  # fmt: skip
-    found: Rows = {}
+    rows: Rows = {}
     for some in parts_of(visit, [f"'{id}'" for id in sorted(ids)]):
         narrowed = {**query, "$filter": f"{query['$filter']} and resourceId in {some}"}
         for row in (await rows_of(visit, "/changes", narrowed, OFTEN * len(ids)))[0]:
-            found.setdefault(row["resourceId"], row["before"] or row["after"] or {})
-    return found
+            rows.setdefault(row["resourceId"], row["before"] or row["after"] or {})
+    return rows
 
 
 def _named(visit: Visit, resource: str, row: Members) -> ResourceLabel:

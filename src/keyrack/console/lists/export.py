@@ -178,9 +178,9 @@ async def _rows(reply: InternalResponse) -> AsyncGenerator[dict[str, Any]]:
     async with aclosing(_texts(reply.parts)) as texts:
         async for text in texts:
             waiting, at = waiting + text, 0
-            while found := _ROW.match(waiting, at):
+            while match := _ROW.match(waiting, at):
                 try:
-                    row, at = decoder.raw_decode(waiting, found.end() - 1)
+                    row, at = decoder.raw_decode(waiting, match.end() - 1)
                 except json.JSONDecodeError:
                     break  # its rest is in the next piece
                 yield row

@@ -130,8 +130,8 @@ class Thing(UnrestrictedFilter):
     async def options(self, visit: Visit) -> Sequence[tuple[str, str]]:
         if not self.all:
             return ()
-        found = await visit.call("GET", self.all, query={"$orderby": self.order, "$top": str(OFFERED)})
-        return [(str(row["id"]), self.title(row)) for row in found.json]
+        response = await visit.call("GET", self.all, query={"$orderby": self.order, "$top": str(OFFERED)})
+        return [(str(row["id"]), self.title(row)) for row in response.json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +156,8 @@ class TextFilter(UnrestrictedFilter):
         return value
 
     async def options(self, visit: Visit) -> Sequence[tuple[str, str]]:
-        found = await visit.call("GET", self.all, query={"$top": str(OFFERED), "$orderby": "$it"})
-        return [(text, text) for text in found.json]
+        response = await visit.call("GET", self.all, query={"$top": str(OFFERED), "$orderby": "$it"})
+        return [(text, text) for text in response.json]
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ class ListState:
 
     def parts(self, *without: str) -> Iterator[tuple[str, str]]:
         """What the address says, in its order, without what is usual and without these names."""
-        told = [
+        pairs = [
             ("q", self.q),
             *self.filters,
             ("filter", self.own),
@@ -77,9 +77,9 @@ class ListState:
             ("columns", ",".join(self.columns)),
             ("rows", self.rows),
         ]
-        told.append(("page", str(self.page) if self.page > 1 else ""))
-        told += [("older", str(self.older or "")), ("newer", str(self.newer or ""))]
-        yield from ((name, value) for name, value in told if value and name not in without)
+        pairs.append(("page", str(self.page) if self.page > 1 else ""))
+        pairs += [("older", str(self.older or "")), ("newer", str(self.newer or ""))]
+        yield from ((name, value) for name, value in pairs if value and name not in without)
 
     @property
     def here(self) -> str:
@@ -96,7 +96,7 @@ class ListState:
 def read(listing: List, visit: Visit) -> ListState:
     """The state that the address tells. Raises `InvalidListState`."""
     given = {name: [value.strip() for value in values] for name, values in visit.query.items()}
-    known = [*(WALKED if listing.walked else OWN), *(one.name for one in listing.filters)]
+    known = [*(WALKED if listing.walked else OWN), *(list_filter.name for list_filter in listing.filters)]
     for name, values in given.items():
         if name not in (*known, "column"):
             raise InvalidListState(visit, UNKNOWN, name=name, known=", ".join(known))
@@ -135,15 +135,15 @@ def _own(visit: Visit, text: str) -> str:
 
 
 def _filters(visit: Visit, listing: List, said: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    found: list[tuple[str, str]] = []
-    for one in listing.filters:
-        if value := said.get(one.name):
+    filters: list[tuple[str, str]] = []
+    for list_filter in listing.filters:
+        if value := said.get(list_filter.name):
             try:
-                one.odata(clock(visit).zone, value)
+                list_filter.odata(clock(visit).zone, value)
             except ValueError:
-                raise InvalidListState(visit, NO_VALUE, value=value, name=gettext(visit, one.label)) from None
-            found.append((one.name, value))
-    return tuple(found)
+                raise InvalidListState(visit, NO_VALUE, value=value, name=gettext(visit, list_filter.label)) from None
+            filters.append((list_filter.name, value))
+    return tuple(filters)
 
 
 def _sort(visit: Visit, listing: List, text: str) -> str:
@@ -176,5 +176,5 @@ def _columns(visit: Visit, listing: List, keys: list[str]) -> tuple[str, ...]:
     for key in wanted:
         if listing.column(key) is None:
             raise InvalidListState(visit, NO_COLUMN, value=key)
-    told = tuple(column.key for column in listing.columns if column.key in wanted)
-    return () if told == listing.usual else told
+    ordered_keys = tuple(column.key for column in listing.columns if column.key in wanted)
+    return () if ordered_keys == listing.usual else ordered_keys

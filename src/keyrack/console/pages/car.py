@@ -129,8 +129,8 @@ async def _who(visit: Visit, shown: CarView) -> Known:
     }  # fmt: skip
     there = (await visit.call("GET", "/assignments", query=query)).json
     return {
-        "holders": [one for one in there if one["start"] <= now],
-        "next": next((one for one in there if one["start"] > now), None),
+        "holders": [assignment for assignment in there if assignment["start"] <= now],
+        "next": next((assignment for assignment in there if assignment["start"] > now), None),
         "waiting": await _waiting(visit, shown) if visit.may(Permission.OPERATIONS_READ) else 0,
         **where,
     }
@@ -231,8 +231,8 @@ async def change(visit: Visit) -> Response:
     except PreconditionFailed as refusal:
         return await _changing(visit, FactEdit(fact, value, "changed"), refusal.status)
     except BadRequest as refusal:
-        told = [words(visit, fault, LONGEST[fact]) for fault in refusal.errors if fault.pointer]
-        text = told[0] if told else why(visit, refusal.reason)
+        messages = [words(visit, fault, LONGEST[fact]) for fault in refusal.errors if fault.pointer]
+        text = messages[0] if messages else why(visit, refusal.reason)
         return await _changing(visit, FactEdit(fact, value, "refused", text), refusal.status)
     if not by_script(visit):
         return redirect(f"{_here(visit)}#fact-{fact}")

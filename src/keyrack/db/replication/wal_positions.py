@@ -63,10 +63,10 @@ def position(text: str) -> Position:
     >>> str(position("7300000000000000001-2-1A/B00C4D8"))
     '7300000000000000001-2-1A/B00C4D8'
     """
-    found = _TEXT.fullmatch(text)
-    if found is None:
+    match = _TEXT.fullmatch(text)
+    if match is None:
         raise ValueError("no position")
-    return Position(WalHistory(int(found[1]), int(found[2])), int(found[3], 16) << 32 | int(found[4], 16))
+    return Position(WalHistory(int(match[1]), int(match[2])), int(match[3], 16) << 32 | int(match[4], 16))
 
 
 class SharedQuery(Generic[T]):

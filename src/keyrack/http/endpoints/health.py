@@ -159,9 +159,9 @@ class Readiness:
             await asyncio.sleep(self.ROUND)
 
     async def _wrong(self, db: Database) -> tuple[ErrorCode, ...]:
-        found: list[ErrorCode] = []
+        errors: list[ErrorCode] = []
         if (waited := await seconds_without_worker(db)) is not None:
-            found.append(NO_WORKER.format(seconds=int(waited)))
+            errors.append(NO_WORKER.format(seconds=int(waited)))
             if time.monotonic() - self._told_at >= MINUTE or not self._told_at:
                 self._told_at = time.monotonic()
                 log.critical("no worker running", alert=True, seconds=int(waited))
@@ -169,8 +169,8 @@ class Readiness:
             self._told_at = 0.0
         archive = await archive_status.standing(db)
         if archive.late:
-            found.append(NEVER_ARCHIVED if archive.age is None else ARCHIVE_LATE.format(seconds=int(archive.age)))
-        return tuple(found)
+            errors.append(NEVER_ARCHIVED if archive.age is None else ARCHIVE_LATE.format(seconds=int(archive.age)))
+        return tuple(errors)
 
     def _unproven(self) -> tuple[ErrorCode, ...]:
         try:

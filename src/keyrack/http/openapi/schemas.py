@@ -64,8 +64,8 @@ def _row(resource: Resource, schemas: dict[str, Json]) -> Json:
         # Before its relations, which lead back to it
         schemas[name] = {"type": "object", "required": list(resource.fields), "properties": properties}
         properties |= {member: _member(name, member, f, schemas) for member, f in resource.fields.items()}
-        for relation, found in resource.relations.items():
-            properties |= _expandable(relation, found, schemas)
+        for relation, target in resource.relations.items():
+            properties |= _expandable(relation, target, schemas)
     return _reference(name)
 
 

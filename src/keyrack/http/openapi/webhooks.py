@@ -79,10 +79,12 @@ def _example(name: str, schemas: dict[str, Json]) -> Json:
         return schemas_example("ChangeTold", schemas) | {"data": schemas_example("Change", schemas)}
     if name == CHECKPOINT:
         return schemas_example("CheckpointTold", schemas) | {"type": name, "data": {}}
-    told: Json = schemas_example("Outcome", schemas) | {"type": name}
+    outcome: Json = schemas_example("Outcome", schemas) | {"type": name}
     if name != TEST:
-        return told
-    return {key: value if key in ("type", "customerId", "operationSucceeded") else None for key, value in told.items()}
+        return outcome
+    return {
+        key: value if key in ("type", "customerId", "operationSucceeded") else None for key, value in outcome.items()
+    }
 
 
 def _headers(body: Any) -> list[Json]:

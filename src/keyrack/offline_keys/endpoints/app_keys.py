@@ -196,16 +196,16 @@ def _shown(held: IssuedKeys) -> dict[str, object]:
 
 
 def _carried(held: IssuedKeys) -> list[dict[str, object]]:
-    found: dict[tuple[int, int], list[dict[str, object]]] = {}
+    lists_by_box: dict[tuple[int, int], list[dict[str, object]]] = {}
     for place in sorted(held.lists):
-        told: dict[str, object] = {"generation": place.generation, "statusList": base64url(held.lists[place])}
-        found.setdefault((place.product, place.epoch), []).append(told)
+        entry: dict[str, object] = {"generation": place.generation, "statusList": base64url(held.lists[place])}
+        lists_by_box.setdefault((place.product, place.epoch), []).append(entry)
     return [
         {
-            "box": box_name(*box), "productId": box[0], "statusLists": told,
+            "box": box_name(*box), "productId": box[0], "statusLists": entry,
             "receipt": base64url(held.receipts[box]) if box in held.receipts else None,
         }
-        for box, told in found.items()
+        for box, entry in lists_by_box.items()
     ]  # fmt: skip
 
 

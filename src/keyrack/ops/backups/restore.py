@@ -202,8 +202,8 @@ def _telling(scratch: Layout, chosen: Plan, tell: Tell) -> Generator[None]:
 def recovery_target(scratch: Layout, chosen: Plan) -> datetime:
     """The time of the last transaction that was recovered."""
     texts = [path.read_text(errors="replace") for path in (scratch.log,) if path.exists()]
-    found = [time for text in texts for time in REACHED.findall(text)]
-    return datetime.fromisoformat(found[-1]).replace(tzinfo=UTC) if found else chosen.backup.finished
+    times = [time for text in texts for time in REACHED.findall(text)]
+    return datetime.fromisoformat(times[-1]).replace(tzinfo=UTC) if times else chosen.backup.finished
 
 
 def waiting(layout: Layout) -> int:

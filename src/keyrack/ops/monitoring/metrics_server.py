@@ -66,8 +66,8 @@ async def of_children(
     """Show within the block what these children measure, if there is a port; the place of each is its number."""
 
     async def ask() -> dict[str, ChildReport | None]:
-        told = await asyncio.gather(*(child.ask() for child in children))
-        return {str(place): one for place, one in enumerate(told)}
+        reports = await asyncio.gather(*(child.ask() for child in children))
+        return {str(place): report for place, report in enumerate(reports)}
 
     if port is None:
         yield
@@ -135,8 +135,8 @@ class MetricsPages:
             body, headers = await asyncio.to_thread(page.text, sent)
             status = 200
         headers["content-length"] = str(len(body))
-        told = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": status, "headers": told})
+        raw_headers = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": status, "headers": raw_headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
     async def _page(self) -> Any:
@@ -152,11 +152,11 @@ class MetricsPages:
     async def _make(self) -> Any:
         from keyrack.core.metrics.exposition import MetricsPage
 
-        told, _ = await asyncio.gather(self._tell(), self._looks.look())
-        catalog.UP.replace({(place,): float(one is not None) for place, one in told.items()})
+        reports, _ = await asyncio.gather(self._tell(), self._looks.look())
+        catalog.UP.replace({(place,): float(report is not None) for place, report in reports.items()})
         page = MetricsPage()
-        for place, one in told.items():
-            if one is not None:
-                page.add(one.found, place, one.pid)
+        for place, report in reports.items():
+            if report is not None:
+                page.add(report.found, place, report.pid)
         page.add(snapshot(catalog.OF_SERVER))
         return page

@@ -146,8 +146,8 @@ def _on_this_machine(settings: Settings, picture: StatusSnapshot) -> None:
             f"There is no database in {settings.state}, and KEYRACK_DATABASE_URL names none. `--state DIR` or "
             "KEYRACK_STATE say where it is."
         )
-    found = shutil.disk_usage(layout.data)
-    picture.disk = Disk(layout.state, found.free, found.total)
+    usage = shutil.disk_usage(layout.data)
+    picture.disk = Disk(layout.state, usage.free, usage.total)
     picture.backups = _backups(settings, layout)
     try:
         picture.running = locks.kept(layout)
@@ -160,7 +160,7 @@ def _backups(settings: Settings, layout: Layout) -> Backups | None:
     if directory is None:
         return None
     try:
-        newest = max(BackupRepository(directory).backups(), key=lambda one: one.finished, default=None)
+        newest = max(BackupRepository(directory).backups(), key=lambda backup: backup.finished, default=None)
     except BackupError as error:
         return Backups(wrong=str(error))
     return Backups() if newest is None else Backups(newest.finished, newest.name)
@@ -178,7 +178,7 @@ async def _in_the_database(
         picture.backlog = await backlog(connection)
         picture.failing = await failing(connection)
         picture.given_up = await given_up(connection)
-        urls = [one.url for one in picture.failing]
+        urls = [webhook.url for webhook in picture.failing]
         if all_certificates:
             urls += await addresses(connection, ALL_CERTIFICATES)
     except asyncpg.PostgresError as error:

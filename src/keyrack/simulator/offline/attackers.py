@@ -101,9 +101,9 @@ class Thieves:
         """A good answer to a challenge that was altered on its way, or an answer that was."""
         world, random = self._world, self._world.random
         challenge = world.challenge(key.product)
-        told = challenge._replace(time=challenge.time - 3_600) if random.random() < 0.5 else challenge
-        said = loot.phone.answer(told, key.raw, OPEN, world.at * 1_000)
-        if told is challenge:
+        sent_challenge = challenge._replace(time=challenge.time - 3_600) if random.random() < 0.5 else challenge
+        said = loot.phone.answer(sent_challenge, key.raw, OPEN, world.at * 1_000)
+        if sent_challenge is challenge:
             said = _with_a_flaw(said, random.randrange(8 * len(said.answer)))
         world.say(key.product, said, loot.phone, OPEN, ALTERED, is_answer=False)
 

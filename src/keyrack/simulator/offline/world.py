@@ -62,14 +62,14 @@ class World:
 
     async def meet(self, phone: VirtualPhone) -> None:
         """The phone fetches its keys, which have to be those of the books. Raises `ApiError`."""
-        told = await phone.fetch()
+        response = await phone.fetch()
         meeting = self.ledger.books.fetch(phone.id, self.at)
-        found = {key["assignmentId"]: _shown(key) for key in told["keys"]}
+        phone_keys = {key["assignmentId"]: _shown(key) for key in response["keys"]}
         wanted = {grant: (key.box, key.issued, key.begins, key.expires) for grant, (key, _) in meeting.keys.items()}
-        if found != wanted:
-            self.summary.disagreements.append(f"a phone got {found}, the books have {wanted}")
-        self.issued |= {one.raw: meeting.keys[id][0] for id, one in phone.keys.items() if id in meeting.keys}
-        for box in told["boxes"]:
+        if phone_keys != wanted:
+            self.summary.disagreements.append(f"a phone got {phone_keys}, the books have {wanted}")
+        self.issued |= {held_key.raw: meeting.keys[id][0] for id, held_key in phone.keys.items() if id in meeting.keys}
+        for box in response["boxes"]:
             self.lists += [(box["productId"], each) for each in phone.carried[box["box"]][:1]]
 
     # A phone at a box

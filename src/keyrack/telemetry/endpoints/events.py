@@ -140,8 +140,8 @@ async def record(
     places: list[list[tuple[int, bool]]] = []
     for part in parts:
         places.append([])
-        for told in part:
-            event, client = told.event, told.client_id
+        for reported_event in part:
+            event, client = reported_event.event, reported_event.client_id
             place = len(rows) if client is None else first.setdefault(client, len(rows))
             places[-1].append((place, place < len(rows)))
             if place == len(rows):
@@ -149,19 +149,19 @@ async def record(
                     (
                         event.car_id, event.user_id, wall_clock(event.date_time), event.date_time,
                         event.utc_date_time, event.type, event.user_agent, event.latitude, event.longitude, client,
-                        told.unit,
+                        reported_event.unit,
                     )
                 )  # fmt: skip
     columns = [list(column) for column in zip(*rows, strict=True)]
     if first:
         async with db.transaction() as connection:
             await connection.execute(ALONE, customer)
-            found = await connection.fetch(RECORD, customer, *columns)
+            stored_rows = await connection.fetch(RECORD, customer, *columns)
     else:
-        found = await db.fetch(RECORD, customer, *columns)
+        stored_rows = await db.fetch(RECORD, customer, *columns)
 
     def result(place: int, again: bool) -> RecordedEventBody | Refusal:
-        row = found[place]
+        row = stored_rows[place]
         if row["known"] is not None:
             return RecordedEventBody(row["known"], known=True)
         if not row["car"]:
@@ -211,7 +211,7 @@ async def deliver(request: Request, settings: Settings) -> Response:
             if not part:
                 await asyncio.sleep(0)  # others want to be served too
                 continue
-            results = await request.batches.put(record, request.customer, [told for _, told in part])
+            results = await request.batches.put(record, request.customer, [event for _, event in part])
             for (line, _), result in zip(part, results, strict=True):
                 if isinstance(result, Refusal):
                     report.refuse(line, result.text)

@@ -35,7 +35,7 @@ class EventTypeBody(Body):
     ours=True,
 )
 async def kinds(request: Request) -> Response:
-    told = [
+    rows = [
         {
             "kind": kind.name,
             "resource": kind.resource,
@@ -45,4 +45,4 @@ async def kinds(request: Request) -> Response:
         }
         for kind in TAKEN.values()
     ]
-    return conditional_requests.document(request, answer(told))
+    return conditional_requests.document(request, answer(rows))

@@ -227,8 +227,8 @@ async def rotate_secret(request: Request, settings: Settings, vault: Encryption)
     if rotated is None:
         raise NotFound(NO_WEBHOOK)
     secret, until = rotated
-    told = {"signingSecret": secret, "oldSigningSecretUntil": format_timestamp(until)}
-    return answer(told, headers={"Cache-Control": "no-store"})
+    body = {"signingSecret": secret, "oldSigningSecretUntil": format_timestamp(until)}
+    return answer(body, headers={"Cache-Control": "no-store"})
 
 
 @endpoints.post(
