@@ -232,3 +232,34 @@ def test_a_customer_is_removed_while_something_is_added(
 @pytest.mark.parametrize("address", ["fec0::1", "feff:ffff::1"])
 def test_the_site_is_no_public_address(address: str) -> None:
     assert not Guard(Settings()).may_dial(address)
+
+
+# Responses and addresses
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/v3", 200), ("/cars", 200), ("/cars/0", 404), ("/nothing", 404), ("/openapi.json", 200), ("/docs", 200),
+        ("/console/sign-in", 200), ("/console/assets/nothing", 303), ("/console/nothing", 303), ("/health", 200),
+        ("/cars?$filter=%C3%A4%FF", 400), ("/cars?" + "x" * 9_000, 414), ("/.well-known/jwks.json", 200),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("has_key", [True, False])
+def test_every_response_has_the_security_headers(
+    alice: Person, server: RunningServer, path: str, status: int, has_key: bool
+) -> None:
+    answer = web().get(server.url + path, headers=alice.headers if has_key else {})
+    assert answer.status_code in (status, 401)
+    assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
+    assert answer.headers.get_list("cross-origin-resource-policy") == ["same-origin"]
+
+
+@pytest.mark.parametrize("prefix", ["/v3", "/v3/v3", "/console/api", "/console/api/v3", "/console/api/v3/v3"])
+@pytest.mark.parametrize("page", ["", "/", "/sign-in", "/assets/nothing", "/api/cars", "//sign-in", "%2Fsign-in"])
+def test_the_console_has_one_address(alice: Person, server: RunningServer, prefix: str, page: str) -> None:
+    """A proxy's rule for `/console` covers every page."""
+    answer = web().get(f"{server.url}{prefix}/console{page}", headers=alice.headers)
+    assert answer.status_code in (401, 404)
+    assert "text/html" not in answer.headers["content-type"]
+    assert "location" not in answer.headers

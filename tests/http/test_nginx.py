@@ -195,7 +195,9 @@ def test_headers_are_keyracks_and_one_more(nginx: Nginx, client: httpx.Client) -
 def test_what_comes_in_the_clear_is_led_to_pages_alone(nginx: Nginx) -> None:
     plain = f"http://127.0.0.1:{nginx.plain}"
     led = httpx.get(f"{plain}/console/1?x=2", timeout=DEADLINE)
-    assert (led.status_code, led.headers["location"]) == (308, "https://127.0.0.1/console/1?x=2")
+    assert (led.status_code, led.headers["location"]) == (308, "https://keyrack.example.com/console/1?x=2")
+    other = httpx.get(f"{plain}/console", headers={"Host": "attacker.example"}, timeout=DEADLINE)
+    assert (other.status_code, other.headers["location"]) == (308, "https://keyrack.example.com/console")
     refused = httpx.get(f"{plain}/v3/cars", headers={"vendor-API-Key": "secret"}, timeout=DEADLINE)
     assert (refused.status_code, refused.text) == (403, "Use https.\n")
 

@@ -13,6 +13,7 @@ from keyrack.api.schema.request_body import moment, wall_clock
 from tests.support.people import Person, done, refused
 from tests.support.servers import eventually
 
+PROBLEM = "application/problem+json"
 START, END = "2026-01-01T08:00:00Z", "2026-02-01T08:00:00Z"
 
 
@@ -118,6 +119,33 @@ def test_elsewhere_unknown_members_are_ignored_unless_strictness_is_preferred(al
         400,
         "Couldn't update car. There is no member from.",
     )
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "member"),
+    [
+        ("PUT", "/cars", b'{"name": "First", "brand": "VW", "name": "Second"}', "name"),
+        ("PUT", "/groups", b'{"name": "First", "name": "Second"}', "name"),
+        (
+            "PUT", "/users",
+            b'{"emailAddress": "a@b.example", "userData": {"firstName": "A", "lastName": "A", "lastName": "B"}}',
+            "lastName",
+        ),
+        ("PATCH", "/cars/{car}", b'[{"op": "replace", "path": "/model", "value": "A", "value": "B"}]', "value"),
+        ("PUT", "/assignments", b'{"carId": 1, "userId": 1, "start": "2026-01-01T08:00:00Z", "carId": 2}', "carId"),
+    ],
+)  # fmt: skip
+def test_a_repeated_member_is_refused(
+    alice: Person, car: int, method: str, path: str, body: bytes, member: str
+) -> None:
+    """RFC 8259, section 4: programs disagree about which of the values counts."""
+    before = alice.get(f"/cars/{car}").json(), alice.get("/users?$count=true").headers["x-total-count"]
+    answer = alice.call(
+        method, path.format(car=car), content=body, headers={"Content-Type": "application/json", "Accept": PROBLEM}
+    )
+    assert (answer.status_code, answer.json()["code"]) == (400, "repeated-members")
+    assert f"The member {member} is given more than once." in answer.json()["detail"]
+    assert (alice.get(f"/cars/{car}").json(), alice.get("/users?$count=true").headers["x-total-count"]) == before
 
 
 def test_a_product_whose_service_is_terminated_cannot_be_installed(alice: Person) -> None:

@@ -7,8 +7,14 @@ and of all that came before, the newest number of each topic is enough to tell s
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
+import struct
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 from keyrack.api.permissions import Permission
 from keyrack.api.subscriptions import Name, Stays, Subscription
@@ -29,6 +35,7 @@ seldom = RateLimitedLogger("keyrack.event_stream", MINUTE)
 
 EVENTS = "text/event-stream"
 GAP = "gap"
+BLOCK = re.compile("[0-9a-f]{32}").fullmatch  # an encrypted number
 GATHER = 0.05  # seconds between two pieces of news to one stream: several processes tell
 RETRY, SPREAD = 1_000, 2_000  # milliseconds until a client comes back: not all of them at once
 BREATH = 20  # streams that are looked at before others get their turn
@@ -62,6 +69,8 @@ class EventHub:
         self._keepalive = settings.live_keepalive
         self._remembered = settings.live_tracked_customers
         self._process = secrets.token_hex(4)
+        # One block with a key of this process: nothing outlives it, and no two ids have the same number and customer
+        self._cipher = Cipher(AES(secrets.token_bytes(32)), ECB())  # noqa: S305
         self._number = 0  # of the newest change
         self._floor = 0  # what was missed since an older number nobody knows
         self._changed: dict[int, dict[Topic, int]] = {}  # customer -> topic -> its newest number; the oldest first
@@ -71,13 +80,23 @@ class EventHub:
         self._count = 0
         self._asked = asyncio.Event()
 
-    @property
-    def id(self) -> str:
-        """Where it is now: with this as Last-Event-ID a stream begins with what has changed since."""
-        return self.id_of(self._number)
+    def current_id(self, customer: int) -> str:
+        """The id of the customer's newest change: a stream with this `Last-Event-ID` continues from here."""
+        changes = (self._of_all, self._changed.get(customer, {}))
+        return self.id_of(customer, max((self._floor, *(number for topics in changes for number in topics.values()))))
 
-    def id_of(self, number: int) -> str:
-        return f"{self._process}-{number}"
+    def id_of(self, customer: int, number: int) -> str:
+        """A number as the customer sees it: encrypted, as the numbers count the changes of all customers."""
+        block = struct.pack(">QQ", customer, number)
+        return f"{self._process}-{self._cipher.encryptor().update(block).hex()}"
+
+    def _number_of(self, customer: int, id: str) -> int | None:
+        """The number in an id that this process has made for the customer, else None."""
+        process, _, digits = id.partition("-")
+        if process != self._process or not BLOCK(digits):
+            return None
+        owner, number = struct.unpack(">QQ", self._cipher.decryptor().update(bytes.fromhex(digits)))
+        return number if owner == customer else None
 
     def hear(self, payload: str) -> None:
         """What a notice tells."""
@@ -107,13 +126,12 @@ class EventHub:
         """What has changed since this id was told, each with its number; nothing for who has none yet."""
         if last is None:
             return {}
-        process, _, digits = last.partition("-")
-        known = process == self._process and digits.isascii() and digits.isdigit() and len(digits) <= 18
-        if not known or not self._floor <= int(digits) <= self._number:
+        seen = self._number_of(customer, last)
+        if seen is None or not self._floor <= seen <= self._number:
             return {GAP: self._number}
         missed: dict[Name, int] = {}
         for changes in (self._of_all, self._changed.get(customer, {})):
-            newer: dict[Name, int] = {topic: number for topic, number in changes.items() if number > int(digits)}
+            newer: dict[Name, int] = {topic: number for topic, number in changes.items() if number > seen}
             missed |= {topic: max(number, missed.get(topic, 0)) for topic, number in newer.items()}
         return missed
 
@@ -247,7 +265,7 @@ class EventStream(Subscription, AsyncIterator[bytes]):
                 return self._news()
             if self._breathes:
                 self._breathes = False
-                return f":\nid: {self._hub.id}\n\n".encode()
+                return f":\nid: {self._hub.current_id(self.customer)}\n\n".encode()
         raise StopAsyncIteration
 
     async def close(self) -> None:
@@ -266,13 +284,13 @@ class EventStream(Subscription, AsyncIterator[bytes]):
         if self._waiting:  # an id says that what came before it was told
             self._wake.set()
             return f"{head}\n".encode()
-        return f"{head}id: {self._hub.id}\n\n".encode()
+        return f"{head}id: {self._hub.current_id(self.customer)}\n\n".encode()
 
     def _news(self) -> bytes:
         """What waits, the oldest first: wherever the connection breaks off, the last id tells what had come."""
         waiting, self._waiting = self._waiting, {}
         self._not_before = asyncio.get_running_loop().time() + GATHER
         return b"".join(
-            f"id: {self._hub.id_of(number)}\nevent: {name}\ndata: {name}\n\n".encode()
+            f"id: {self._hub.id_of(self.customer, number)}\nevent: {name}\ndata: {name}\n\n".encode()
             for name, number in sorted(waiting.items(), key=lambda item: item[1])
         )

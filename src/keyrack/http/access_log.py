@@ -35,12 +35,12 @@ LONGEST = 1_000  # characters of a path that the log shows
 class RequestObserver:
     """One request under way. It stands in place of `send`, from its head to its end."""
 
-    __slots__ = ("_begun", "_bytes", "_header", "_place", "_scope", "_seconds", "_send", "_status")
+    __slots__ = ("_begun", "_bytes", "_headers", "_place", "_scope", "_seconds", "_send", "_status")
 
-    def __init__(self, scope: dict[str, Any], send: Any, header: tuple[bytes, bytes]) -> None:
+    def __init__(self, scope: dict[str, Any], send: Any, headers: tuple[tuple[bytes, bytes], ...]) -> None:
         self._scope = scope
         self._send = send
-        self._header = header  # that the answer gets
+        self._headers = headers  # of the response, beside its own
         self._begun = perf_counter()
         self._seconds: float | None = None
         self._status = BROKEN_OFF
@@ -50,7 +50,7 @@ class RequestObserver:
 
     def __call__(self, message: dict[str, Any]) -> Awaitable[None]:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message["headers"], self._header]
+            message["headers"] = [*message["headers"], *self._headers]
             self._status = str(message["status"])
             if message["status"] in (429, 503):
                 self._scope[SHED_RETRY_AFTER] = True

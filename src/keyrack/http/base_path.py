@@ -14,12 +14,16 @@ from keyrack.core.errors import BadRequest, ConnectionAborted, Refusal, UriTooLo
 from keyrack.core.settings import Settings
 from keyrack.http.access_log import OTHER, RequestObserver, always_logged
 from keyrack.http.cors import Cors
+from keyrack.http.page_router import BELOW
 from keyrack.http.problem_details import accepted, shown
 from keyrack.http.request_ids import HEADER, REQUEST_ID, request_id
 from keyrack.http.session_cookie import API_OF_PAGES, CONSOLE_CALL
 
+BASE = "/v3"
 CLIENT_DISCONNECTED = "keyrack.client_disconnected"  # key of a scope: the request was cancelled for that
 METHODS = frozenset(("GET", "PUT", "PATCH", "DELETE", "POST", "HEAD", "OPTIONS", "TRACE"))
+# A browser takes no response for another media type, and lets no page of another origin embed one (OWASP ASVS 14.4)
+SECURITY_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cross-origin-resource-policy", b"same-origin"))
 UNKNOWN = "TRACE"  # stands for every method that no endpoint has: Falcon would answer them itself, before the checks
 
 Scope = dict[str, Any]
@@ -53,7 +57,7 @@ class BasePathMiddleware:
         log_config.request_id.set(id)
         method: str = scope["method"] if scope["method"] in METHODS else OTHER
         path: str = scope["path"]
-        observed = RequestObserver(scope, send, (HEADER, id.encode()))
+        observed = RequestObserver(scope, send, ((HEADER, id.encode()), *SECURITY_HEADERS))
         try:
             await self._answer(scope, receive, observed)
         except Exception:
@@ -65,11 +69,9 @@ class BasePathMiddleware:
     async def _answer(self, scope: Scope, receive: Any, send: Any) -> None:
         path = _path(scope)
         if path.startswith(API_OF_PAGES + "/"):
-            path = path[len(API_OF_PAGES) :]
+            path = _in_base(path[len(API_OF_PAGES) :])
             scope[CONSOLE_CALL] = True
-        if path.startswith("/v3/") or path == "/v3":
-            path = path[3:] or "/"
-        scope["path"] = path
+        scope["path"] = _without_base(path)
         if scope["method"] not in METHODS:
             scope["method"] = UNKNOWN
         query: bytes = scope["query_string"]
@@ -124,6 +126,20 @@ def _at_once(receive: Any) -> Any:
         return {"type": "http.request", "body": b"", "more_body": True}
 
     return first
+
+
+def _in_base(path: str) -> str:
+    """The path below the base, which a request of a console page may leave out."""
+    return path if path.startswith(BASE + "/") else BASE + path
+
+
+def _without_base(path: str) -> str:
+    """The path as the router knows it. Pages of the console have no address below the base: a proxy's rule for
+    `/console` covers them all."""
+    if path != BASE and not path.startswith(BASE + "/"):
+        return path
+    below = path[len(BASE) :] or "/"
+    return path if below == BELOW or below.startswith(BELOW + "/") else below
 
 
 def _path(scope: Scope) -> str:

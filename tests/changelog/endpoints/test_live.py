@@ -131,7 +131,7 @@ def test_neighbours_hear_nothing(alice: Person, bob: Person) -> None:
         bob.group()
         his.hears("groups")
         assert his.events == ["groups"]
-        form = re.compile(rf"|:|retry: \d{{4}}|id: [0-9a-f]{{8}}-\d+|(event|data): ({'|'.join(TOPICS)})")
+        form = re.compile(rf"|:|retry: \d{{4}}|id: [0-9a-f]{{8}}-[0-9a-f]{{32}}|(event|data): ({'|'.join(TOPICS)})")
         assert [line for line in hers.lines if not form.fullmatch(line)] == []
 
 
@@ -244,6 +244,25 @@ def test_an_id_that_nobody_knows_is_a_gap(carol: Person, last: str) -> None:
         assert watcher.events == [GAP]
 
 
+def test_an_id_says_nothing_about_other_customers(carol: Person, bob: Person) -> None:
+    def position(person: Person) -> str:
+        return person.call("HEAD", "/live").headers["last-event-id"]
+
+    with watching(bob) as his, watching(carol) as hers:
+        before = position(carol)
+        assert re.fullmatch("[0-9a-f]{8}-[0-9a-f]{32}", before)
+        bob.car()
+        his.hears("cars")
+        assert position(carol) == before
+        carol.car()
+        hers.hears("cars")
+        assert position(carol) == hers.last_id != before
+        foreign = his.last_id
+    with watching(carol, **{"Last-Event-ID": foreign}) as watcher:
+        watcher.hears(GAP)
+        assert watcher.events == [GAP]
+
+
 @pytest.fixture
 def strict(dsn: str, settings: Settings) -> Iterator[RunningServer]:
     """A server with narrow bounds, and signs of life in quick succession."""
@@ -317,13 +336,20 @@ def test_a_stream_holds_no_connection_of_the_database(carol: Person, dsn: str, s
         assert carol.get(f"{running.url}/v3/cars").status_code == 200
 
 
-def test_signs_of_life_carry_the_newest_id(carol: Person, bob: Person, strict: RunningServer) -> None:
+def test_signs_of_life_carry_an_id_that_is_still_known(
+    alice: Person, bob: Person, carol: Person, strict: RunningServer
+) -> None:
     with watching(carol, url=strict.url) as watcher:
         begin = watcher.last_id
         bob.car()
+        alice.car()  # the server tracks the newest changes of one customer, and discards those of the other
         eventually(lambda: watcher.last_id != begin, "a newer id")
         eventually(lambda: watcher.lines.count(":") > 2, "signs of life")
         assert watcher.events == []
+    with watching(carol, url=strict.url, **{"Last-Event-ID": watcher.last_id}) as again:
+        carol.car()
+        again.hears("cars")
+        assert again.events == ["cars"]
 
 
 def test_what_waits_for_a_slow_reader_is_bounded() -> None:

@@ -248,6 +248,15 @@ def test_caller_environment_does_not_leak_in(made: Path, monkeypatch: pytest.Mon
         assert query(server, "select current_setting('TimeZone')") == "UTC"
 
 
+def test_no_process_of_the_server_inherits_secrets(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KEYRACK_MASTER_KEY", "KEYRACK_MAIL_PASSWORD", "PGPASSWORD"):
+        monkeypatch.setenv(name, "a secret of the caller")
+    with EmbeddedServer(made, options=QUICK):
+        server = postmaster(made)
+        for process in (server, parent(server)):
+            assert b"a secret of the caller" not in Path(f"/proc/{process}/environ").read_bytes()
+
+
 @pytest.mark.parametrize("end", [Process.end, Process.kill], ids=["ends", "is killed"])
 def test_the_server_stays_for_the_others(
     state: Path, process: Callable[..., Process], end: Callable[[Process], None]

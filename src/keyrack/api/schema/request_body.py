@@ -246,7 +246,7 @@ def validate_body(
         raise BadRequest(_explained(problems, what), errors=field_errors) from None
     if strict and (unknown := unknown_members.unknown(adapter, body)):
         raise unknown_members.refusal(what, unknown)
-    if (strict or unknown_members.is_closed(adapter)) and (name := unknown_members.repeated(body)) is not None:
+    if (name := unknown_members.repeated(body)) is not None:
         reason = unknown_members.REPEATED.format(what=what, name=name[: unknown_members.LONGEST])
         raise BadRequest(reason, errors=[FieldError("repeated", reason.text)])
     return value

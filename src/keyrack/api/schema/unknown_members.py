@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
@@ -55,13 +54,6 @@ def unknown(adapter: TypeAdapter[Any], body: bytes) -> list[UnknownMember]:
     """The members of a valid body that its form does not know."""
     whole = schema(adapter)
     return list(islice(_unknown(json.loads(body), whole, whole.get("$defs", {}), ()), LOOKED_AT))
-
-
-@cache
-def is_closed(adapter: TypeAdapter[Any]) -> bool:
-    """Whether the form refuses members that it does not know, as those of grants do."""
-    whole = schema(adapter)
-    return any(part.get("additionalProperties") is False for part in (whole, *whole.get("$defs", {}).values()))
 
 
 def repeated(body: bytes) -> str | None:

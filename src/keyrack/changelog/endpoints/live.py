@@ -68,7 +68,11 @@ async def live(request: Request, hub: EventHub) -> Response:
     if not request.chunks:
         raise BadRequest(OLD_HTTP)
     # No proxy is to gather what comes (`X-Accel-Buffering` is nginx's name for that), and nobody to keep it
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Last-Event-ID": hub.id}
+    headers = {
+        "Cache-Control": "no-store",
+        "X-Accel-Buffering": "no",
+        "Last-Event-ID": hub.current_id(request.customer),
+    }
     if request.method == "HEAD" or request.stays is None:  # a page of the console asks where it is, and has no stream
         return Response(200, None, headers, EVENTS, list_responses.empty_body())
     assert request.caller is not None  # noqa: S101 - the row wants a token

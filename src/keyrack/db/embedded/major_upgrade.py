@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from keyrack.db.embedded import locks
-from keyrack.db.embedded.binaries import Binaries, EmbeddedServerError, OsAccount, find_binaries
+from keyrack.db.embedded.binaries import Binaries, EmbeddedServerError, OsAccount, environment, find_binaries
 from keyrack.db.embedded.layout import NAME, Layout, init, make_sockets, write_access_files
 from keyrack.db.embedded.server import EmbeddedServer
 
@@ -122,7 +122,7 @@ def _gather(layout: Layout, bin_dir: Path | None, after: Binaries) -> None:
     with EmbeddedServer(layout.state, bin_dir=bin_dir) as server:
         done = subprocess.run(
             [after.directory / "vacuumdb", "--all", "--analyze-in-stages", *options],
-            env=os.environ | server.environment(), capture_output=True, text=True, check=False,
+            env=environment() | server.environment(), capture_output=True, text=True, check=False,
         )  # fmt: skip
     if done.returncode:
         raise EmbeddedServerError(f"The data are upgraded, but vacuumdb could not analyze them: {done.stderr.strip()}")

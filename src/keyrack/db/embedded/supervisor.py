@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
-from keyrack.db.embedded.binaries import Binaries, OsAccount
+from keyrack.db.embedded.binaries import Binaries, OsAccount, environment
 from keyrack.db.embedded.layout import Layout
 from keyrack.db.embedded.postmaster import Postmaster, open_log
 
@@ -55,6 +55,7 @@ class SupervisorHandle:
                 stdout=subprocess.DEVNULL,  # ours may be a pipe, whose reader would wait for the keeper's end
                 stderr=errors,
                 cwd="/",
+                env=environment(),
                 start_new_session=True,
                 pass_fds=[lock],
             )
