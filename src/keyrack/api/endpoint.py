@@ -15,12 +15,12 @@ from typing import Any, LiteralString
 
 from pydantic import TypeAdapter
 
-from keyrack.api.caller import Caller, permit
+from keyrack.api.caller import Principals, permit, principals
 from keyrack.api.exchange import Request, Response
 from keyrack.api.grants import LimitedToGroups
 from keyrack.api.path_ids import path_id
 from keyrack.api.permissions import Free, Permission
-from keyrack.api.principals import Scope
+from keyrack.api.principals import Caller, Scope
 from keyrack.api.query_parameters import QueryParameter
 from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.api.read_sql import Parent, Select
@@ -110,6 +110,11 @@ class Endpoint:
         if customer and not self.honours_limits and caller is not None and caller.grant(customer).scope is not None:
             raise LimitedToGroups(self.permission, customer)
 
+    @property
+    def principals(self) -> Principals:
+        """The types of the principals that the row is for."""
+        return principals(self.permission)
+
     @cached_property
     def parameters(self) -> list[str]:
         """The names of the path's parameters, in their order."""
@@ -182,7 +187,7 @@ class Endpoints:
         silent: ErrorCode | None = None,
         by: LiteralString = "",
         paged: bool = False,
-        tenant: Callable[[Request], int] | None = None,
+        tenant: Callable[[Request], object] | None = None,
         customer: bool = True,
         convert: Mapping[str, Callable[[str], Any]] | None = None,
         **row: Any,

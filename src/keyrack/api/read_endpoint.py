@@ -27,7 +27,7 @@ class ReadEndpoint:
     missing: ErrorCode = NOTHING_HERE  # 404: the row, or the parent, is not there
     empty: ErrorCode | None = None  # 404: the parent is there and has none
     silent: ErrorCode | None = None  # 404: who tells it is there and has not told it yet
-    tenant: Callable[[Request], int] = lambda request: request.customer
+    tenant: Callable[[Request], object] = lambda request: request.customer
 
     async def __call__(
         self, request: Request, _body: None, limits: Limits, spool: Spool, settings: Settings
@@ -104,7 +104,7 @@ class ReadEndpoint:
     def _selected(self, request: Request) -> Select:
         return self.select if request.scope is None else _limited(self.select)
 
-    def _before(self, request: Request) -> tuple[int, ...]:
+    def _before(self, request: Request) -> tuple[object, ...]:
         """The parameters before the path's ids: the tenant, and the scope of who is limited."""
         if not (self.select.resource.scope or self.select.of):
             return ()

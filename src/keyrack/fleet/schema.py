@@ -45,9 +45,8 @@ _OWN_PRODUCT = int32("case when " + within("product", "{t}.product_id") + " then
 
 CUSTOMER = Resource(
     "Customer",
-    "customer {t} join (select customer_id, manager_id as caller_id from manager_customer union all"
-    " select customer_id, client_id from client_customer) {t}_link using (customer_id)",
-    "{t}_link.caller_id = $1",
+    "customer {t}",
+    "{t}.customer_id = any($1::integer[])",
     {"id": string("{t}.customer_id::text"), "name": string("{t}.name", search=True)},
     permission=Free.CALLER,
 )

@@ -16,12 +16,12 @@ import asyncpg
 import falcon.asgi
 
 from keyrack.api import change_topics, idempotency
-from keyrack.api.caller import Caller
 from keyrack.api.endpoint import Check, Endpoint
 from keyrack.api.event_stream import EVENTS
 from keyrack.api.exchange import DryRunRollback, Request, Response
 from keyrack.api.grants import Grant
 from keyrack.api.prefer_return import minimal, representation
+from keyrack.api.principals import Caller
 from keyrack.api.schema.request_body import validate_body
 from keyrack.api.subscriptions import Subscription
 from keyrack.assignments.customer_lock import CustomerTurns, flush_pending

@@ -73,6 +73,6 @@ async def live(request: Request, hub: EventHub) -> Response:
         return Response(200, None, headers, EVENTS, list_responses.empty_body())
     assert request.caller is not None  # noqa: S101 - the row wants a token
     until = await request.stays()
-    hub.check(request.customer, request.caller.id)  # nobody else comes between this and the first bytes, which count
-    stream = EventStream(hub, request.customer, request.caller.id, topics, request.last_event, until, request.stays)
+    hub.check(request.customer, request.caller.key)  # nobody else comes between this and the first bytes, which count
+    stream = EventStream(hub, request.customer, request.caller.key, topics, request.last_event, until, request.stays)
     return Response(200, None, headers, EVENTS, stream)
