@@ -112,7 +112,11 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
     (
         "every endpoint with `Idempotency-Key`",
         lambda row: row.repeatable,
-        {400: (idempotency.INVALID,), 409: (idempotency.IN_FLIGHT,), 422: (idempotency.OTHER_REQUEST,)},
+        {
+            400: (idempotency.INVALID,),
+            409: (idempotency.IN_FLIGHT,),
+            422: (idempotency.OTHER_REQUEST, idempotency.OTHER_CALLER),
+        },
     ),
     ("every read with an `ETag`", lambda row: row.tagged, {
 
