@@ -102,8 +102,10 @@ class UserAccess(_Access):
     user_id: Id
 
 
+OF_EVENTS = Permission.CHANGES_READ
 ROW: Mapping[str, Any] = {
     "status": 200, "headers": TAGGED, "options": OPTIONS, "leads": True, "ours": True,
+    "parts_need": {"`events`": OF_EVENTS},
 }  # fmt: skip
 REFUSES = {400: (INVALID, AT_OR_RANGE, EMPTY_RANGE, IN_FUTURE, TOO_MANY), 410: (GONE,), 503: (BEHIND,)}
 
@@ -148,7 +150,7 @@ async def _answer(request: Request, thing: Thing, missing: ErrorCode, settings: 
     if request.scope is not None:
         rows = await _without_hidden_parts(request, request.scope, rows)
     events, more = list[str](), False
-    if Permission.CHANGES_READ in request.grant.permissions:
+    if OF_EVENTS in request.grant.permissions:
         events, more = await access_queries.events(*of, known.last)
     asked = {"at": _utc(since)} if until is None else {"from": _utc(since), "to": _utc(until)}
     told = {

@@ -63,6 +63,7 @@ def _permitted(request: Request, named: frozenset[Topic] | None) -> frozenset[To
     options=(ONLY,),
     headers={"Last-Event-ID": "Where the stream begins: whoever begins another one with it hears what came since."},
     leads=True,
+    parts_need={f"the topic `{topic}`": permission for topic, permission in NEEDS.items()},
     ours=True,
 )
 async def live(request: Request, hub: EventHub, settings: Settings) -> Response:
