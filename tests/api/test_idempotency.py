@@ -17,14 +17,11 @@ import pytest
 
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.idempotency import IN_FLIGHT, INVALID, OTHER_CALLER, OTHER_REQUEST
-from keyrack.api.permissions import PROGRAMS, Permission, Role, closed
-from keyrack.api.schema.fields import RESOURCES
+from keyrack.api.permissions import Role
 from keyrack.core.settings import Settings
 from keyrack.fleet.endpoints.cars import NO_CAR
 from keyrack.http.routes import ALL
 from tests.auth.group_scope import limit, limited, put
-from tests.auth.test_clients import Program
-from tests.auth.test_roles import missing
 from tests.http.test_contract import name, over
 from tests.http.test_tenant_isolation import ask, world
 from tests.support.people import Person, Town, done, refused
@@ -291,30 +288,6 @@ def test_an_answer_belongs_to_its_caller(endpoint: Endpoint, alice: Person, owne
     again = sent(alice, endpoint, ids, **key)
     assert (again.status_code, again.content) == (first.status_code, first.content)
     assert again.headers["idempotency-replayed"] == "true"
-
-
-@over([row for row in KEYED if row.shows is not None and row.permission in PROGRAMS])
-def test_a_key_replaces_no_permission_of_what_is_shown(endpoint: Endpoint, bob: Person) -> None:
-    """Not even for the client itself, which had the permission when it got the answer."""
-    assert endpoint.shows is not None and endpoint.shows.read is not None
-    relation = RELATIONS.get(endpoint.shows.path)
-    query = f"?$expand={relation}" if relation else ""
-    shown = endpoint.shows.read.select.resource
-    wanted = RESOURCES[shown.relations[relation].target].permission if relation else shown.permission
-    program = Program(bob, str(endpoint.permission), str(wanted))
-    narrow, whole = (
-        replace(bob, headers=bob.headers | program.headers(scope=scope))
-        for scope in (str(endpoint.permission), f"{endpoint.permission} {wanted}")
-    )
-    headers = {"Idempotency-Key": str(uuid.uuid4()), "Prefer": "return=representation"}
-    ids = world(endpoint, bob)
-    first = sent(whole, endpoint, ids, query, **headers)
-    assert first.is_success, first.text
-    if wanted in closed([Permission(endpoint.permission)]):
-        return
-    for key in (headers["Idempotency-Key"], str(uuid.uuid4())):
-        assert missing(sent(narrow, endpoint, ids, query, **headers | {"Idempotency-Key": key}), wanted)
-    assert sent(whole, endpoint, ids, query, **headers).content == first.content
 
 
 def test_an_answer_is_for_who_may_do_as_much_as_then(town: Town, alice: Person) -> None:
