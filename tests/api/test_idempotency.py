@@ -291,7 +291,7 @@ def test_an_answer_belongs_to_its_caller(endpoint: Endpoint, alice: Person, owne
 
 
 def test_an_answer_is_for_who_may_do_as_much_as_then(town: Town, alice: Person) -> None:
-    """A role that was lowered, a token for less, and groups that were taken away."""
+    """A manager with a lower role gets no answer of the higher one."""
     key = {"Idempotency-Key": str(uuid.uuid4())}
     hook = {"url": "https://hooks.invalid/keyrack"}
     kim = town.colleague(alice, "kim", Role.OWNER)

@@ -1,4 +1,4 @@
-"""Principals: each row is for certain kinds, and a caller's number alone identifies nobody."""
+"""Principals: each row is for certain kinds, and a number alone does not identify a caller."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def functions(endpoint: Endpoint) -> Iterator[Callable[..., Any]]:
 
 
 def reads_manager(function: Callable[..., Any], seen: set[Any]) -> bool:
-    """Whether the function, or one of its module that it calls, reads `manager` of the request."""
+    """Whether the function, or a function of its module that it calls, reads `request.manager`."""
     if function in seen or not inspect.isfunction(function):
         return False
     seen.add(function)

@@ -127,7 +127,7 @@ def cast(town: Town) -> Iterator[Cast]:
 
 
 def fleet(whole: Person, label: str, group: int) -> dict[str, int]:
-    """A car with a box, a user, an assignment and an event, all of them in the group."""
+    """One thing of each kind in the group: a car has a box and an assignment."""
     car, user = whole.car(f"{label} car"), whole.user(f"{label}.{whole.customer}@example.org".lower())
     box = whole.product(serial_number=f"{label} {whole.customer}", unique_id=f"{label} box {whole.customer}")
     things = {"carId": car, "userId": user, "productId": box, "serviceId": whole.service(box, f"{label} service")}
@@ -145,7 +145,7 @@ def client(whole: Person, *scopes: Permission) -> Principal:
 
 
 def app(whole: Person, user: int) -> Principal:
-    """The app of a user, which sends the API key and the customer's number as well."""
+    """An app of a user that also sends the API key and `Customer-ID`."""
     token = whole.app_of(user).headers
     return Principal(replace(whole, headers=whole.headers | token), "app")
 
@@ -166,7 +166,7 @@ def test_each_principal_is_refused_what_is_not_for_it(cast: Cast, endpoint: Endp
 
 
 def test_a_row_is_open_to_some_principal_of_each_kind(cast: Cast) -> None:
-    """The matrix lets somebody in at every row: a matrix that refuses everybody everything shows nothing."""
+    """A matrix that refuses every caller would pass, too."""
     for row in ALL:
         let_in = {principal.kind for principal in cast.principals.values() if principal.refusal(row) is None}
         assert let_in >= ({"device"} if row.device else {"app"} if row.app else {"manager"}), name(row)
@@ -186,7 +186,7 @@ def test_a_relation_needs_its_own_permission(cast: Cast, endpoint: Endpoint) -> 
 
 @over([row for row in KEYED if row.shows is not None and row.permission in PROGRAMS])
 def test_a_key_replaces_no_permission_of_what_is_shown(endpoint: Endpoint, bob: Person) -> None:
-    """Not even for the client itself, which had the permission when it got the answer."""
+    """The client had the permission when it got the answer."""
     assert endpoint.shows is not None and endpoint.shows.read is not None
     relation = RELATIONS.get(endpoint.shows.path)
     query = f"?$expand={relation}" if relation else ""
@@ -209,7 +209,7 @@ def test_a_key_replaces_no_permission_of_what_is_shown(endpoint: Endpoint, bob: 
     assert sent(whole, endpoint, ids, query, **headers).content == first.content
 
 
-# What group-limited callers see
+# Reads of group-limited callers
 
 READS = [row for row in ALL if row.method == "GET" and row.customer and row.honours_limits]
 # They count the whole customer, or are the time of the answer: docs/access.md lists them as exceptions
@@ -234,7 +234,7 @@ class Seen:
 
 
 def seen(cast: Cast, person: Person) -> Seen:
-    """Every read of the table that the person may do, of the things in the groups, with each relation."""
+    """Every read of the table for the things in the groups, with each relation."""
     found = Seen()
     for row in READS:
         ids = {"searchDate": "2026-01-01T00:00:00Z", **cast.near}

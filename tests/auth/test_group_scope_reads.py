@@ -222,7 +222,7 @@ def test_a_change_of_an_assignment_is_told_if_car_and_user_are_in_scope(twins: T
     settled(whole)
     told = gina.get("/changes?$filter=resource eq 'assignment'").json()
     of = {one: [change["kind"] for change in told if change["resourceId"] == str(one)] for one in (ours, with_far_user)}
-    # What moves between the car of the groups and a hidden one names both, and is hidden
+    # A move between a car of the groups and a hidden one names both, so it is hidden
     assert of[ours] == ["assignment.created", "assignment.updated", "assignment.deleted"]
     assert of[with_far_user] == ["assignment.deleted"]
     assert not any(change["resourceId"] == str(with_far_car) for change in told)
@@ -262,7 +262,7 @@ def test_a_change_names_no_car_or_box_out_of_scope(twins: Twins) -> None:
 
 
 def test_a_row_of_an_older_worker_is_hidden(twins: Twins) -> None:
-    """It has no `group_sets`: nobody can tell whether both the car and the user are in scope."""
+    """Without `group_sets` a reader cannot decide what is in scope."""
     whole, gina = twins.whole, twins.gina
     settled(whole)
     query = "/changes?$filter=resource eq 'assignment'"

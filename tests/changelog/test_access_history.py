@@ -102,7 +102,7 @@ def test_who_can_open_a_car_now(alice: Person) -> None:
 
 
 def test_events_need_the_permission_to_read_changes(carol: Person, town: Town) -> None:
-    """Names and addresses of managers stand there."""
+    """Changes have names and addresses of managers."""
     car, user = carol.car_with_box(), carol.user()
     carol.assignment(car, user)
     for role, has_events in ((Role.VIEWER, False), (Role.DISPATCHER, False), (Role.AUDITOR, True)):

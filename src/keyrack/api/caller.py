@@ -27,9 +27,10 @@ def principals(wanted: Permission | Free) -> Principals:
 
 
 def permit(caller: Caller | None, wanted: Permission | Free, customer: int) -> None:
-    """Check that the caller has the permission in the customer, or in one of its own for customer 0.
+    """Check that the caller has the permission in the customer.
 
-    Raises `Forbidden` for a machine client if only people have an answer, `NotPermitted` if the permission is missing.
+    Customer 0 stands for any customer of the caller. Raises `Forbidden` for a machine client if the row is about a
+    person, `NotPermitted` if the permission is missing.
     """
     if isinstance(wanted, Free):
         if caller is not None and not isinstance(caller, principals(wanted)):

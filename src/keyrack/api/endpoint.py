@@ -122,7 +122,7 @@ class Endpoint:
 
     @cached_property
     def conditional_permissions(self) -> Mapping[str, Permission]:
-        """A part of a request or an answer -> the permission that it needs beside `permissions`.
+        """Further permissions, by the part of a request or an answer that needs each.
 
         A relation of a relation needs the permission of its own resource as well.
         """

@@ -54,7 +54,7 @@ class Request:
     stays: Callable[[], Awaitable[float]] | None = None
     events: bool = False  # the client wants server-sent events
     also: bool = False  # the client prefers the other media type that the endpoint has
-    app: AppUser | None = None  # for which user an app calls, where its id token says so
+    app: AppUser | None = None  # the user of the id token with which an app calls
     holds: Callable[[Subscription], None] | None = (
         None  # what is held open until it is answered has its end known by this
     )

@@ -144,7 +144,7 @@ def _cipher(key: str) -> AESGCM:
 
 
 def _owner(request: Request) -> dict[str, object]:
-    """The caller of a request, with its permissions and groups in the customer, as JSON members."""
+    """The caller of a request with its permissions and groups, as JSON members."""
     grant = request.grant
     return {
         "caller": None if request.caller is None else list(request.caller.key),

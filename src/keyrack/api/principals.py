@@ -17,7 +17,7 @@ from keyrack.core.errors import Forbidden, NotFound
 FOR_PEOPLE = ErrorCode(
     "for-people-only",
     "This is about the account of a person, and a machine client has none.",
-    "Ask with the token of a person. What a client may, GET /clients/{clientId} says to who may see clients.",
+    "Use the token of a person. `GET /clients/{clientId}` shows what a client may do.",
 )
 
 ManagerId = NewType("ManagerId", int)
@@ -66,7 +66,7 @@ class Caller:
         return permission in self.grant(customer).permissions
 
     def grant(self, customer: int) -> Grant:
-        """What the caller may in the customer; nothing where that is none of its own."""
+        """The caller's grant in the customer; an empty one if the customer is not the caller's."""
         return self.grants.get(customer, NOTHING)
 
     def where(self, permission: Permission) -> list[int]:
@@ -119,7 +119,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class AppUser:
-    """A user of a customer who calls by an app, with the id token of an SDK key."""
+    """A user of a customer who calls by an app with an id token."""
 
     customer: int
     subject: UUID

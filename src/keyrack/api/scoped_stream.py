@@ -18,8 +18,8 @@ ID = "scoped"  # in place of the hub's position, which counts changes
 class ScopedEventStream(Subscription, AsyncIterator[bytes]):
     """A stream that reports every topic each `every` seconds, whatever has changed.
 
-    A notification names a topic and a customer, so nothing tells whether the change is in the caller's groups. A stream
-    that followed notifications would reveal activity outside of them.
+    A notification names a topic and a customer, not the groups of the change. A stream that followed notifications
+    would reveal activity outside of the caller's groups.
     """
 
     def __init__(

@@ -49,8 +49,8 @@ async def user_exists(statements: Statements, app: AppUser) -> bool:
 async def find(statements: Statements, text: str, keys: SigningKeys, issuer: str) -> AppUser | None:
     """The app user of an id token.
 
-    None if the token is not one of ours, its user has left the customer, or its SDK key is revoked. The caller checks
-    when the token expires.
+    None if the token is invalid, its user has left the customer, or its SDK key is revoked. The caller checks when the
+    token expires.
     """
     try:
         found = jwt.decode(text, keys.set, algorithms=["RS256"])

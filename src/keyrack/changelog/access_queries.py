@@ -220,8 +220,7 @@ async def periods_at(
     until: datetime | None,
     most: int,
 ) -> list[Mapping[str, Any]]:
-    """What counted at a time, or between two: up to `most` rows, the first ones; of a group-limited caller those in
-    its `scope`."""
+    """Periods at a time, or between two: the first `most` rows; for a group-limited caller those in its `scope`."""
     if until is None:
         rows = await _fetch(statements, AT[thing], customer, scope, id, since, since + MOMENT, most)
         return [dict(row) for row in rows]

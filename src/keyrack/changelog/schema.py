@@ -23,7 +23,7 @@ def _told(member: LiteralString) -> Field:
     return string("{t}.who->>'" + member + "'", nullable=True)
 
 
-# What a group-limited caller may see of a change. `$1` is the customer, `$2` the scope
+# The view of a group-limited caller on a change. `$1` is the customer, `$2` the scope
 _SCOPE_GROUPS: LiteralString = "(select s.groups from scope s where s.customer_id = $1 and s.scope_id = $2)"
 # Changes of these name a car and a user: both must be in scope. A row without `group_sets` is hidden
 _IN_SCOPE: LiteralString = (
@@ -38,7 +38,7 @@ _OWN_GROUPS: LiteralString = (
 
 
 def _scoped_content(side: LiteralString) -> LiteralString:
-    """The same side without the numbers of a car or a box that is out of scope now: these are null."""
+    """One side for a group-limited caller: a car or a box out of scope now is null."""
     return (
         "(select c.content || case"
         " when {t}.resource = 'product' and c.content ? 'carId' and not "

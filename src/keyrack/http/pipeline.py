@@ -205,7 +205,7 @@ class RequestPipeline:
         handler.check(request)
         asked = request
         request, value = await group_scope_checks.restrict_to_scope(request, endpoint, value)
-        # What is out of the caller's scope by now is answered as what does not exist, not with a stored answer
+        # A thing that has left the caller's scope is answered as one that does not exist, not with a stored answer
         key = key if endpoint.repeatable and request is asked else None
         value = await handler.before(request, value)
         ground = endpoint.ground or (endpoint.settled if request.compares else None)

@@ -166,7 +166,7 @@ async def _answer(request: Request, thing: Thing, missing: ErrorCode, settings: 
 async def _without_hidden_parts(
     request: Request, scope: int, rows: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
-    """The rows without a box or a service that is out of the caller's scope: its number is null."""
+    """The rows with null for each box and service out of the caller's scope."""
     named = {(name, row[column]) for row in rows for column, name in PARTS.items() if row[column] is not None}
     hidden = await group_scope_checks.ids_out_of_scope(request.db, request.customer, scope, named)
     shown = [

@@ -1,4 +1,4 @@
-"""Audit triggers that also record which groups each car and user of a change is in."""
+"""Audit triggers that also record the groups of each car and user."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Changes of assignments and offline keys record the groups of their car and of their user; SDK keys end tokens.
+"""Groups of the car and of the user of a change; notifications of SDK keys.
 
-`groups` of such a change has the groups of both in one set. It cannot tell whether a group-limited caller sees both.
-`group_sets` is null in a row that an older worker has numbered, and in every row from before. Readers then hide the
-change from group-limited callers.
+`groups` of a change of an assignment or an offline key has the groups of both in one set. One set does not
+show whether a group-limited caller sees both. `group_sets` is null in a row that an older worker has numbered, and
+in every older row. Readers then hide the change from group-limited callers.
 """
 
 from dataclasses import fields
