@@ -21,6 +21,7 @@ from keyrack.webhooks.outcome_payload import OPERATION
 from tests.auth.group_scope import as_meant, limit, limited, put
 from tests.auth.group_scope import number as id_of
 from tests.changelog.transparency.checkpoints import settled
+from tests.offline_keys.offline_world import driver, garage
 from tests.support.event_stream import watching
 from tests.support.people import Person, Town, done, nobody_works, refused
 from tests.support.servers import RunningServer, Sql, eventually
@@ -259,6 +260,27 @@ def test_a_change_names_no_car_or_box_out_of_scope(twins: Twins) -> None:
     assert numbers(gina.get("/changes").json()).isdisjoint({("carId", car), ("productId", other)})
     shown = whole.get("/changes?$filter=kind eq 'box.installed' or kind eq 'service.paired'").json()
     assert {"carId": car} in [change["after"] for change in shown]
+
+
+def test_an_offline_key_is_told_if_car_and_user_are_in_scope(twins: Twins) -> None:
+    whole, gina = twins.whole, twins.gina
+    car, box = garage(whole)
+    kim, lee = driver(whole), driver(whole)
+    put(whole, twins.group, "carId", car)
+    put(whole, twins.group, "userId", kim.user)
+    for phone in (kim, lee):
+        whole.assignment(car, phone.user)
+        phone.fetch()
+    settled(whole)
+    keys = {row["userId"]: row for row in whole.get(f"/cars/{car}/keys").json()}
+    assert keys.keys() == {kim.user, lee.user}
+    assert gina.get(f"/cars/{car}/keys").json() == [{**keys[kim.user], "productId": None}]
+    (issued,) = gina.get("/changes?$filter=resource eq 'key'").json()
+    assert issued["resourceId"] == keys[kim.user]["id"]
+    assert (issued["after"]["carId"], issued["after"]["productId"], issued["groups"]) == (car, None, [twins.group])
+    put(whole, twins.group, "productId", box.product)
+    assert gina.get(f"/cars/{car}/keys").json() == [keys[kim.user]]
+    done(whole.delete(f"/groups/{twins.group}/products/{box.product}"))
 
 
 def test_a_row_of_an_older_worker_is_hidden(twins: Twins) -> None:

@@ -40,8 +40,8 @@ _OF_GROUP = GroupScope(
     " join scope_group {t}_in on {t}_in.customer_id = {t}.customer_id and {t}_in.group_id = {t}.group_id",
     "{t}_in.customer_id = $1 and {t}_in.scope_id = $2",
 )
-# The number of a product that does not exist for somebody is not told
-_OWN_PRODUCT = int32("case when " + within("product", "{t}.product_id") + " then {t}.product_id end", nullable=True)
+# For a group-limited caller the number of a product out of scope is null
+PRODUCT_IN_SCOPE = int32("case when " + within("product", "{t}.product_id") + " then {t}.product_id end", nullable=True)
 
 CUSTOMER = Resource(
     "Customer",
@@ -183,7 +183,7 @@ SERVICE = Resource(
         ),
     },
     walks=("name",),
-    limit=replace(scoped_itself("service"), fields={"productId": _OWN_PRODUCT}),
+    limit=replace(scoped_itself("service"), fields={"productId": PRODUCT_IN_SCOPE}),
     permission=Permission.SERVICES_READ,
 )
 SERVICE_OF_PRODUCT = SERVICE.without("productId")
