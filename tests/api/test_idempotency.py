@@ -285,6 +285,7 @@ def test_an_answer_belongs_to_its_caller(endpoint: Endpoint, alice: Person, owne
         first.text
     )
     refused(sent(owner, endpoint, ids, **key), 422, OTHER_CALLER)
+    refused(sent(owner, endpoint, ids, Prefer="return=minimal", **key), 422, OTHER_CALLER)
     again = sent(alice, endpoint, ids, **key)
     assert (again.status_code, again.content) == (first.status_code, first.content)
     assert again.headers["idempotency-replayed"] == "true"

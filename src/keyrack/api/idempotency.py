@@ -96,9 +96,12 @@ async def run_once(request: Request, key: str, hours: int, run: Callable[[Reques
             raise Conflict(IN_FLIGHT, {"Retry-After": "1"})
         known = await connection.fetchrow(KNOWN, *scope, hours)
         if known is not None:
+            head, body = _opened(known["answer"], key)
+            if "owner" in head and not _may_have(head["owner"], request):  # older releases stored no owner
+                raise Unprocessable(OTHER_CALLER)  # whatever the request is: another caller learns nothing of it
             if known["request_hash"] != told:
                 raise Unprocessable(OTHER_REQUEST)
-            return _opened(known["answer"], key, request)
+            return _replayed(head, body)
         first = request.within(InTransaction(connection), announced.append)
         result = await _first(connection, first, run)
         await connection.execute(KEEP, *scope, told, _sealed(result, key, request))
@@ -184,21 +187,20 @@ def _sealed(result: Response | Refusal, key: str, request: Request) -> bytes:
     return nonce + _cipher(key).encrypt(nonce, json.dumps(head).encode() + b"\n" + (body or b""), None)
 
 
-def _opened(sealed: bytes, key: str, request: Request) -> Response:
-    """The answer that was kept. Raises the refusal that was kept, and `Unprocessable` for another caller.
-
-    An answer of a release that stored no owner is for every caller of the customer, as it was there.
-    """
+def _opened(sealed: bytes, key: str) -> tuple[dict[str, Any], bytes]:
+    """The head and the body of a stored answer. Raises `Unprocessable` if it belongs to another key."""
     try:
         head, _, body = _cipher(key).decrypt(sealed[:12], sealed[12:], None).partition(b"\n")
     except InvalidTag:
         raise Unprocessable(OTHER_REQUEST) from None
-    told = json.loads(head)
-    if "owner" in told and not _may_have(told["owner"], request):
-        raise Unprocessable(OTHER_CALLER)
-    headers = told["headers"] | {"Idempotency-Replayed": "true"}
-    if (refused := told.get("refusal")) is not None:
+    return json.loads(head), body
+
+
+def _replayed(head: Mapping[str, Any], body: bytes) -> Response:
+    """A stored answer. Raises a stored refusal."""
+    headers = head["headers"] | {"Idempotency-Replayed": "true"}
+    if (refused := head.get("refusal")) is not None:
         reason = ErrorCode(refused["code"], refused["text"])
         errors = [FieldError(**fault) for fault in refused["errors"]]
-        raise IdempotentReplay(told["status"], told["mediaType"], body, reason, headers, errors, refused["extensions"])
-    return Response(told["status"], body if told["hasBody"] else None, headers, told["mediaType"])
+        raise IdempotentReplay(head["status"], head["mediaType"], body, reason, headers, errors, refused["extensions"])
+    return Response(head["status"], body if head["hasBody"] else None, headers, head["mediaType"])
