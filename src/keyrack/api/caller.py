@@ -11,7 +11,7 @@ from keyrack.core.errors import Forbidden
 
 Principals = tuple[type[ManagerCaller] | type[ClientCaller] | type[Device] | type[AppUser], ...]
 PRINCIPALS: Mapping[Free, Principals] = {
-    Free.ANYBODY: (ManagerCaller, ClientCaller),
+    Free.ANYBODY: (ManagerCaller, ClientCaller, Device, AppUser),
     Free.DEVICE: (Device,),
     Free.USER: (AppUser,),
     Free.CALLER: (ManagerCaller, ClientCaller),

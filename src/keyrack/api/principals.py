@@ -24,17 +24,19 @@ ManagerId = NewType("ManagerId", int)
 ClientId = NewType("ClientId", int)
 
 
-class CallerKind(StrEnum):
-    """The kind of a caller."""
+class PrincipalKind(StrEnum):
+    """The kind of a principal, as the change log names it."""
 
     MANAGER = "manager"
     CLIENT = "client"
+    DEVICE = "device"
+    APP_USER = "user"
 
 
 class CallerKey(NamedTuple):
     """The identity of a caller: a number alone does not identify one."""
 
-    kind: CallerKind
+    kind: PrincipalKind
     number: int
 
 
@@ -42,7 +44,7 @@ class CallerKey(NamedTuple):
 class Caller:
     """A manager or a machine client, with its grants by customer."""
 
-    kind: ClassVar[CallerKind]
+    kind: ClassVar[PrincipalKind]
     id: int
     name: str
     grants: Mapping[int, Grant]
@@ -78,7 +80,7 @@ class Caller:
 class ManagerCaller(Caller):
     """A manager: a person with an account."""
 
-    kind: ClassVar[CallerKind] = CallerKind.MANAGER
+    kind: ClassVar[PrincipalKind] = PrincipalKind.MANAGER
     id: ManagerId
     sign_outs: int = 0  # tokens with a lower number have expired
     amr: tuple[str, ...] = ()  # how the manager has signed in (RFC 8176)
@@ -93,7 +95,7 @@ class ManagerCaller(Caller):
 class ClientCaller(Caller):
     """A machine client."""
 
-    kind: ClassVar[CallerKind] = CallerKind.CLIENT
+    kind: ClassVar[PrincipalKind] = PrincipalKind.CLIENT
     id: ClientId
     secrets: frozenset[int] = field(default_factory=frozenset[int])  # a token of another secret has ended
 
@@ -109,6 +111,7 @@ class Scope(StrEnum):
 class Device:
     """Who delivers: the unit `product`, or, where that is None, a gateway, which forwards the data of all."""
 
+    kind: ClassVar[PrincipalKind] = PrincipalKind.DEVICE
     customer: int
     scopes: frozenset[str]
     key: int  # the id of the key
@@ -121,6 +124,7 @@ class Device:
 class AppUser:
     """A user of a customer who calls by an app with an id token."""
 
+    kind: ClassVar[PrincipalKind] = PrincipalKind.APP_USER
     customer: int
     subject: UUID
     user: int

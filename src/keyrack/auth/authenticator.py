@@ -16,7 +16,7 @@ from uuid import UUID
 from joserfc import jwt
 
 from keyrack.api.grants import Grant, in_scope, load_grants
-from keyrack.api.principals import AppUser, Caller, CallerKind, ClientCaller, Device, ManagerCaller, ManagerId, Scope
+from keyrack.api.principals import AppUser, Caller, ClientCaller, Device, ManagerCaller, ManagerId, PrincipalKind, Scope
 from keyrack.auth import access_tokens, app_tokens, client_authentication, device_keys
 from keyrack.auth.access_tokens import API_AUDIENCE, TOKEN_SECONDS, TYPE, AccessTokenClaims
 from keyrack.auth.api_keys import EXPIRED, MISSING, KeyRefused, good_until
@@ -129,7 +129,7 @@ class Authenticator:
 
     def goes_without_key(self, caller: Caller, key: str | None) -> bool:
         """Whether who calls needs no API key: a client that sends none, where the setting says so."""
-        return self._settings.clients_without_key and caller.kind is CallerKind.CLIENT and key is None
+        return self._settings.clients_without_key and caller.kind is PrincipalKind.CLIENT and key is None
 
     async def device(self, key: str | None, scope: Scope) -> Device:
         """Who delivers with this device key. Raises `Unauthorized`, and `Forbidden` for a key without the scope."""

@@ -28,7 +28,7 @@ def actor(http: falcon.asgi.Request, known: RequestIdentity) -> Actor:
     if caller is not None:
         return Actor(caller.kind.value, caller.name, caller.id, address, request, caller.grant(known.customer).scope)
     if device is not None:
-        return Actor("device", device.name, device.key, address, request)
-    if known.app is not None:
-        return Actor("user", str(known.app.subject), None, address, request)  # pairwise: it names nobody elsewhere
+        return Actor(device.kind.value, device.name, device.key, address, request)
+    if (app := known.app) is not None:  # a pairwise subject: other customers do not know it
+        return Actor(app.kind.value, str(app.subject), None, address, request)
     return Actor("client", None, None, address, request)

@@ -155,6 +155,7 @@ def endpoints_json(endpoints: Iterable[Endpoint]) -> list[dict[str, object]]:
             "tag": endpoint.tag,
             "summary": endpoint.summary,
             "needs": str(endpoint.permission),
+            "principals": [str(principal.kind) for principal in endpoint.principals],
             "permissions": list(map(str, endpoint.permissions)),
             "conditionalPermissions": {part: str(one) for part, one in endpoint.conditional_permissions.items()},
             "status": endpoint.status,
