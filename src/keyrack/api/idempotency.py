@@ -84,12 +84,12 @@ async def run_once(request: Request, key: str, hours: int, run: Callable[[Reques
     own = not request.customer or request.scope is not None
     caller = request.caller.id if request.caller and own else 0
     scope = (request.customer, caller, _digest(b"key", key.encode()))
-    asked = [request.method.encode(), request.path.encode(), request.query, request.body]
+    request_parts = [request.method.encode(), request.path.encode(), request.query, request.body]
     if request.returns:
-        asked.append(request.returns.encode())
+        request_parts.append(request.returns.encode())
     if request.if_match is not None:
-        asked += [b"if-match", *[tag.encode() for tag in request.if_match]]
-    told = _digest(b"request", *asked)
+        request_parts += [b"if-match", *[tag.encode() for tag in request.if_match]]
+    request_hash = _digest(b"request", *request_parts)
     announced: list[LiteralString] = []
     async with request.db.transaction() as connection:
         if not await connection.fetchval(LOCK, _lock_number(scope)):
@@ -99,12 +99,12 @@ async def run_once(request: Request, key: str, hours: int, run: Callable[[Reques
             head, body = _opened(known["answer"], key)
             if "owner" in head and not _may_have(head["owner"], request):  # older releases stored no owner
                 raise Unprocessable(OTHER_CALLER)  # whatever the request is: another caller learns nothing of it
-            if known["request_hash"] != told:
+            if known["request_hash"] != request_hash:
                 raise Unprocessable(OTHER_REQUEST)
             return _replayed(head, body)
         first = request.within(InTransaction(connection), announced.append)
         result = await _first(connection, first, run)
-        await connection.execute(KEEP, *scope, told, _sealed(result, key, request))
+        await connection.execute(KEEP, *scope, request_hash, _sealed(result, key, request))
     for notice in announced:
         request.announce(notice)
     if isinstance(result, Refusal):

@@ -53,11 +53,13 @@ async def find(statements: Statements, text: str, keys: SigningKeys, issuer: str
     token expires.
     """
     try:
-        found = jwt.decode(text, keys.set, algorithms=["RS256"])
-        claims = found.claims
+        signed_token = jwt.decode(text, keys.set, algorithms=["RS256"])
+        claims = signed_token.claims
         customer, subject, until = int(claims["customer_id"]), UUID(claims["sub"]), float(claims["exp"])
         key = int(claims["sdk_key_id"]) if "sdk_key_id" in claims else None
-        ours = claims["iss"] == issuer and claims["aud"] == audience(customer) and found.header.get("typ") == TYPE
+        ours = (
+            claims["iss"] == issuer and claims["aud"] == audience(customer) and signed_token.header.get("typ") == TYPE
+        )
     except (JoseError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
     user = await statements.fetchval(USER_BY_KEY, customer, subject, key) if ours else None

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Literal, LiteralString
 
-from keyrack.api.schema.group_scope import in_group_scope, later, within
+from keyrack.api.schema.group_scope import in_group_scope, in_scope_sql, shift_parameters
 from keyrack.changelog.schema import CHANGE
 from keyrack.db.connection import Row, Statements
 
@@ -159,10 +159,10 @@ def _in_scope(sql: LiteralString) -> LiteralString:
     A period exists if its car and its user are in scope. The limits count what exists alone.
     """
     assert CHANGE.limit is not None  # noqa: S101 - a constant of `changelog.schema`
-    pair: LiteralString = within("car", "c.car_id") + " and " + within("user", "c.user_id") + " and "
+    pair: LiteralString = in_scope_sql("car", "c.car_id") + " and " + in_scope_sql("user", "c.user_id") + " and "
     change: LiteralString = " and " + CHANGE.limit.scope.format(t="t")
     members: LiteralString = in_group_scope(CHANGE).shown("t")
-    return later(sql).replace(_PAIR, pair).replace(_CHANGE, change).replace(_CHANGE_MEMBERS, members)
+    return shift_parameters(sql).replace(_PAIR, pair).replace(_CHANGE, change).replace(_CHANGE_MEMBERS, members)
 
 
 async def _fetch(

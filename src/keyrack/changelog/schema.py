@@ -6,7 +6,7 @@ from typing import LiteralString
 
 from keyrack.api.permissions import Permission
 from keyrack.api.schema.fields import Complex, Field, GroupScope, Resource, date_time, int64, opaque, string
-from keyrack.api.schema.group_scope import within
+from keyrack.api.schema.group_scope import in_scope_sql
 
 ACTOR: tuple[LiteralString, ...] = ("type", "id", "name")
 
@@ -42,9 +42,9 @@ def _scoped_content(side: LiteralString) -> LiteralString:
     return (
         "(select c.content || case"
         " when {t}.resource = 'product' and c.content ? 'carId' and not "
-        + within("car", "(c.content->>'carId')::integer") + " then jsonb_build_object('carId', null)"
+        + in_scope_sql("car", "(c.content->>'carId')::integer") + " then jsonb_build_object('carId', null)"
         " when {t}.resource in ('service', 'key') and c.content ? 'productId' and not "
-        + within("product", "(c.content->>'productId')::integer") + " then jsonb_build_object('productId', null)"
+        + in_scope_sql("product", "(c.content->>'productId')::integer") + " then jsonb_build_object('productId', null)"
         " else jsonb_build_object() end from (select " + _content(side) + " as content) c)"
     )  # fmt: skip
 

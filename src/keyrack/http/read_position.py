@@ -43,8 +43,8 @@ def parse_position(http: falcon.asgi.Request) -> Position | str | None:
 
 def set_position_header(http: falcon.asgi.Request, reply: falcon.asgi.Response) -> None:
     """Put the position into the reply, if there is one to tell."""
-    if (told := http.scope.get(READ_POSITION)) is not None:
-        reply.set_header(HEADER, str(told))
+    if (read_position := http.scope.get(READ_POSITION)) is not None:
+        reply.set_header(HEADER, str(read_position))
 
 
 async def respond_with_position(

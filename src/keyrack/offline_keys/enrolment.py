@@ -140,18 +140,18 @@ async def provision(
 ) -> Provisioning:
     """What the box is told, bound to its nonce. Raises `NotEnrolled`, `CannotOpen`."""
     await issuing_keys.hold(connection, customer)
-    box, found, signer = await _enrolled(connection, signers, customer, product)
+    box, authority, signer = await _enrolled(connection, signers, customer, product)
     at = now()
-    place = StatusListId(product, box.epoch, found["generation"])
+    place = StatusListId(product, box.epoch, authority["generation"])
     status = await status_lists.renew(
         connection, customer, await status_lists.lock(connection, customer, [(product, box.epoch)]), signer, at
     )
     claims = {
         "iss": issuer(customer), "aud": box.name, "iat": int(at.timestamp()), "nonce": nonce,
-        "root": public(found["public_key"]), "box": box.thumbprint,
+        "root": public(authority["public_key"]), "box": box.thumbprint,
     }  # fmt: skip
     signed = cose.sign(PROVISIONING, signer.kid, claims, signer.key.sign)
-    return Provisioning(signed, found["key_set"], status[place])
+    return Provisioning(signed, authority["key_set"], status[place])
 
 
 def time_for(customer: int, name: str, nonce: bytes, signer: IssuingKeySigner) -> bytes:
@@ -168,7 +168,7 @@ async def _enrolled(
     if newest is None or not newest["is_ours"]:
         raise NotEnrolled
     box = BoxEnrolment(product, newest["epoch"], public(newest["public_key"]).thumbprint)
-    found = await statements.fetchrow(AUTHORITY, customer, product, box.epoch)
-    if found is None:
+    authority = await statements.fetchrow(AUTHORITY, customer, product, box.epoch)
+    if authority is None:
         raise NotEnrolled
-    return box, found, await signers.of(statements, customer, found["signer"])
+    return box, authority, await signers.of(statements, customer, authority["signer"])

@@ -94,12 +94,12 @@ async def change(
     """Change what is named: `url`, `secret`, `kinds`, `enabled`. The webhook's version; None: there is no such one."""
     secret = changes.get("secret")
     static = secret and await vault.seal(connection, secret, STATIC_SECRET, customer, webhook)
-    told = dict(changes)
-    if "secret" in told:
-        told["secret"] = True
-    if "kinds" in told:
-        told["kinds"] = stored(told["kinds"])
-    return await connection.fetchval(UPDATE, customer, webhook, told, static)
+    values = dict(changes)
+    if "secret" in values:
+        values["secret"] = True
+    if "kinds" in values:
+        values["kinds"] = stored(values["kinds"])
+    return await connection.fetchval(UPDATE, customer, webhook, values, static)
 
 
 async def rotate(

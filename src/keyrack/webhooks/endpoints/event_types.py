@@ -11,7 +11,7 @@ from keyrack.api.schema.request_body import Body
 endpoints = Endpoints("Webhooks", "webhooks")
 
 
-class KindListed(Body):
+class EventTypeBody(Body):
     """What a webhook may take; a wildcard stands for others."""
 
     kind: str
@@ -26,12 +26,12 @@ class KindListed(Body):
     "/webhooks/kinds",
     "The kinds that a webhook may take, and the wildcards",
     status=200,
-    answers=list[KindListed],
+    answers=list[EventTypeBody],
     headers=TAGGED,
     ours=True,
 )
 async def kinds(request: Request) -> Response:
-    told = [
+    rows = [
         {
             "kind": kind.name,
             "resource": kind.resource,
@@ -41,4 +41,4 @@ async def kinds(request: Request) -> Response:
         }
         for kind in TAKEN.values()
     ]
-    return conditional_requests.document(request, answer(told))
+    return conditional_requests.document(request, answer(rows))

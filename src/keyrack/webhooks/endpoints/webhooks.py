@@ -123,7 +123,7 @@ class TimeRange(Body):
     undelivered: bool = False
 
 
-class Replayed(Body):
+class ReplayResult(Body):
     count: Int32
     next: Moment | None
 
@@ -225,8 +225,8 @@ async def rotate_secret(request: Request, settings: Settings, vault: Encryption)
     if rotated is None:
         raise NotFound(NO_WEBHOOK)
     secret, until = rotated
-    told = {"signingSecret": secret, "oldSigningSecretUntil": format_timestamp(until)}
-    return answer(told, headers={"Cache-Control": "no-store"})
+    body = {"signingSecret": secret, "oldSigningSecretUntil": format_timestamp(until)}
+    return answer(body, headers={"Cache-Control": "no-store"})
 
 
 @endpoints.post(
@@ -267,7 +267,7 @@ async def replay(request: Request, settings: Settings) -> Response:
     body=TimeRange,
     what=REPLAY,
     status=200,
-    answers=Replayed,
+    answers=ReplayResult,
     refuses={
         400: (invalid_member(REPLAY, "from"), EMPTY_RANGE),
         404: (NO_WEBHOOK,),
