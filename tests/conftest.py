@@ -177,6 +177,7 @@ def settings() -> Settings:
         health_check_timeout_seconds=60,
         batch_seconds=60,
         worker_poll=0.2,
+        live_scoped_interval_seconds=0.2,
         webhook_allowed_networks="127.0.0.0/8",  # where the tests' receivers are
         webhook_timeout=60,  # a receiver that is slow on a busy machine is not asked twice
         webhook_retry_first=0.2,

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import asyncpg
 import httpx
 import pytest
 
-from keyrack.api.idempotency import IN_FLIGHT, INVALID, OTHER_REQUEST
+from keyrack.api.endpoint import Endpoint
+from keyrack.api.idempotency import IN_FLIGHT, INVALID, OTHER_CALLER, OTHER_REQUEST
+from keyrack.api.permissions import Role
 from keyrack.core.settings import Settings
+from keyrack.fleet.endpoints.cars import NO_CAR
 from keyrack.http.routes import ALL
-from tests.support.people import Person, refused
+from tests.auth.group_scope import limit, limited, put
+from tests.http.test_contract import name, over
+from tests.http.test_tenant_isolation import ask, world
+from tests.support.people import Person, Town, done, refused
 from tests.support.servers import RunningServer, eventually
 
 AT_THE_LOCK = "select pid from pg_stat_activity where wait_event_type = 'Lock' and query ~ '(from|update) car'"
@@ -95,8 +103,8 @@ def test_an_assignment_is_asked_for_once_and_soon(alice: Person) -> None:
     body = {"carId": car, "userId": user, "start": "2026-01-01T08:00:00Z"}
     first, second = (alice.put("/assignments", body, **options) for _ in range(2))
     assert first.status_code == second.status_code == 204
-    for name in ("operation-id", "operation-location", "ratelimit"):
-        assert first.headers[name] == second.headers[name]
+    for header in ("operation-id", "operation-location", "ratelimit"):
+        assert first.headers[header] == second.headers[header]
     eventually(lambda: alice.get(f"/cars/{car}/assignments").json(), "the assignment")
     assert len(alice.get(f"/operations?$filter=carId eq {car}").json()) == 1
 
@@ -235,6 +243,100 @@ def test_every_write_of_a_customer_takes_a_key() -> None:
     own = {("POST", "/sdk/token"), ("DELETE", "/sessions"), ("DELETE", "/sessions/{sessionId}")}
     assert without == own | {row for row in without if row[1].startswith("/me/")}
     assert not any(row.repeatable for row in ALL if row.path.startswith("/me/"))
+
+
+KEYED = [row for row in ALL if row.repeatable]
+CREATED: dict[str, Any] = {
+    "PUT /cars": {"name": "New"},
+    "PUT /users": {"emailAddress": "new@KEY", "userData": {"firstName": "N", "lastName": "N"}, "type": "Normal"},
+    "PUT /groups": {"name": "KEY"},
+    "POST /batch": {"kind": "cars", "items": [{"op": "create", "body": {"name": "New"}}]},
+    "PUT /webhooks": {"url": "https://hooks.invalid/keyrack"},
+    "PUT /managers": {"emailAddress": "new.manager@KEY", "role": "Viewer"},
+    "PUT /factor-rules": {"roles": []},
+    "PUT /clients": {"name": "New", "scopes": ["cars:read"]},
+}
+# A relation of what the row shows, whose permission the row's own does not include
+RELATIONS = {"/cars/{carId}": "assignments", "/users/{userId}": "assignments", "/groups/{groupId}": "cars",
+             "/events/{eventId}": "car"}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def owner(town: Town, alice: Person) -> Person:
+    """Another owner of alice's customer."""
+    return town.colleague(alice, "another owner", Role.OWNER)
+
+
+def sent(person: Person, endpoint: Endpoint, ids: dict[str, Any], query: str = "", **headers: str) -> httpx.Response:
+    """The row's request of the person, with these headers."""
+    person = replace(person, headers=person.headers | headers)
+    if name(endpoint) in CREATED:
+        unique = headers["Idempotency-Key"][:8] + ".example.org"
+        body = json.loads(json.dumps(CREATED[name(endpoint)]).replace("KEY", unique))
+        return person.call(endpoint.method, endpoint.path + query, body)
+    return ask(person, endpoint, ids, query)
+
+
+@over(KEYED)
+def test_an_answer_belongs_to_its_caller(endpoint: Endpoint, alice: Person, owner: Person) -> None:
+    ids, key = world(endpoint, alice), {"Idempotency-Key": str(uuid.uuid4())}
+    first = sent(alice, endpoint, ids, **key)
+    assert first.status_code < 400 or endpoint.path == "/webhooks/{webhookId}/deliveries/{deliveryId}/replay", (
+        first.text
+    )
+    refused(sent(owner, endpoint, ids, **key), 422, OTHER_CALLER)
+    refused(sent(owner, endpoint, ids, Prefer="return=minimal", **key), 422, OTHER_CALLER)
+    again = sent(alice, endpoint, ids, **key)
+    assert (again.status_code, again.content) == (first.status_code, first.content)
+    assert again.headers["idempotency-replayed"] == "true"
+
+
+def test_an_answer_is_for_who_may_do_as_much_as_then(town: Town, alice: Person) -> None:
+    """A manager with a lower role gets no answer of the higher one."""
+    key = {"Idempotency-Key": str(uuid.uuid4())}
+    hook = {"url": "https://hooks.invalid/keyrack"}
+    kim = town.colleague(alice, "kim", Role.OWNER)
+    first = kim.put("/webhooks", hook, headers=key)
+    assert first.json()["signingSecret"]
+    role = "update manager_role set role = $2 where manager_id = (select manager_id from manager where username = $1)"
+    alice.sql.execute(role, kim.username, Role.MANAGER)
+    eventually(lambda: kim.get("/managers").status_code == 403, "the lower role")
+    refused(kim.put("/webhooks", hook, headers=key), 422, OTHER_CALLER)
+    alice.sql.execute(role, kim.username, Role.OWNER)
+    eventually(lambda: kim.get("/managers").status_code == 200, "the role of before")
+    assert kim.put("/webhooks", hook, headers=key).content == first.content
+
+
+def test_an_answer_about_what_is_hidden_by_now_is_not_sent(town: Town, alice: Person) -> None:
+    group, car = alice.group(), alice.car("Once ours")
+    put(alice, group, "carId", car)
+    gina = limited(town, alice, "gina", [group])
+    steps = [{"op": "replace", "path": "/name", "value": "Ours"}]
+    headers = {"Idempotency-Key": str(uuid.uuid4()), "Prefer": "return=representation"}
+    assert gina.patch(f"/cars/{car}", steps, headers=headers).json()["name"] == "Ours"
+    done(alice.delete(f"/groups/{group}/cars/{car}"))
+    eventually(lambda: gina.get(f"/cars/{car}").status_code == 404, "the limit")
+    refused(gina.patch(f"/cars/{car}", steps, headers=headers), 404, NO_CAR)
+    other = alice.group()
+    limit(alice, gina, [other])
+    made = {"Idempotency-Key": str(uuid.uuid4())}
+    first = gina.put("/cars", {"name": "In the other"}, headers=made)
+    limit(alice, gina, [group])
+    refused(gina.put("/cars", {"name": "In the other"}, headers=made), 422, OTHER_CALLER)
+    limit(alice, gina, [group, other])
+    assert gina.put("/cars", {"name": "In the other"}, headers=made).content == first.content
+
+
+def test_an_answer_of_a_release_without_owners_comes_again(alice: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = keyed()
+    with monkeypatch.context() as patch:
+        dumps = json.dumps
+        patch.setattr(
+            "keyrack.api.idempotency.json.dumps",
+            lambda value: dumps({name: one for name, one in value.items() if name != "owner"}),
+        )
+        first = alice.put("/groups", {"name": "Of before"}, **options)
+    assert alice.put("/groups", {"name": "Of before"}, **options).content == first.content
 
 
 def test_a_read_ignores_it(alice: Person) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from keyrack.api.permissions import Role
-from tests.support.people import JOIN, Person, Town, done
+from tests.support.people import Person, Town, done
 from tests.support.servers import Sql, eventually
 
 KINDS = {"carId": "cars", "userId": "users", "serviceId": "services", "productId": "products"}
@@ -28,9 +27,7 @@ select scope_id, kind, member_id as id, groups from scope_member where customer_
 
 def limited(town: Town, whole: Person, name: str, groups: list[int], role: Role = Role.MANAGER) -> Person:
     """Somebody who acts for the customer of `whole` as well, limited to these groups."""
-    person = town.person(name, role)
-    whole.sql.execute(JOIN, person.username, whole.customer, role)
-    person = replace(person, customer=whole.customer, headers={**person.headers, "Customer-ID": str(whole.customer)})
+    person = town.colleague(whole, name, role)
     limit(whole, person, groups)
     return person
 

@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 from keyrack.api.endpoint import Endpoint
-from keyrack.api.permissions import PROGRAMS, Free, Permission, Role, closed
+from keyrack.api.permissions import PROGRAMS, Free, Permission, Role
 from keyrack.core.settings import Settings
 from keyrack.http.routes import ALL
-from tests.http.test_contract import ENDLESS, over, path_of
+from tests.http.test_contract import over, path_of
 from tests.support.event_stream import watching
 from tests.support.people import Person, Town
 from tests.support.servers import DEADLINE, RunningServer, Sql, eventually
@@ -151,23 +151,6 @@ def test_who_guesses_is_slowed_down(carol: Person, town: Town) -> None:
     statuses = [program.ask(f"wrong {number}").status_code for number in range(12)]
     assert statuses[0] == 401 and statuses[-1] == 429
     assert program.ask().status_code == 429, "at this address, for this client"
-
-
-@over(RIGHTS)
-def test_it_may_what_its_scopes_say(
-    alice: Person, scoped: dict[Permission, dict[str, str]], endpoint: Endpoint
-) -> None:
-    """The whole table, as a client of each single scope."""
-    method = "HEAD" if endpoint in ENDLESS else endpoint.method
-    body = {} if endpoint.body is not None and endpoint.form is None else None
-    for scope, headers in scoped.items():
-        answer = alice.call(method, path_of(endpoint), body, headers=headers)
-        may = endpoint.permission in closed([scope])
-        missing = answer.status_code == 403 and f"permission {endpoint.permission} is" in answer.text
-        if endpoint in ENDLESS:
-            assert (answer.status_code != 403) == may
-        else:
-            assert missing != may, (scope, answer.status_code, answer.text)
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from keyrack.api.grants import LIMITED
-from keyrack.api.permissions import GRANTED, WITHIN_GROUPS, Permission, Role
+from keyrack.api.permissions import GRANTED, WITHIN_GROUPS, Role
 from keyrack.http.routes import ALL
 from tests.auth.group_scope import as_meant, into, limit, limited, number, put
 from tests.auth.test_invitations import code_of, posted
@@ -42,22 +41,6 @@ def house(town: Town) -> House:
     whole = town.person("whole")
     mine, theirs = whole.group("Mine"), whole.group("Theirs")
     return House(whole, mine, theirs, limited(town, whole, "gina", [mine]), limited(town, whole, "theo", [theirs]))
-
-
-@over(REFUSING)
-def test_what_reaches_beyond_groups_is_refused(endpoint: Any, house: House) -> None:
-    method = "HEAD" if endpoint in ENDLESS else endpoint.method
-    answer = house.gina.call(method, path_of(endpoint), {} if endpoint.body is not None else None)
-    assert answer.status_code == 403
-    if endpoint.permission in (*managers_and_clients(),):
-        assert answer.json()["message"] == f"The permission {endpoint.permission} is missing."
-    else:
-        assert answer.json()["message"] == LIMITED.format(permission=endpoint.permission).text
-
-
-def managers_and_clients() -> list[Permission]:
-    """What no manager has who is not an owner."""
-    return [one for one in Permission if one.startswith(("managers:", "clients:"))]
 
 
 @over(WITH_SLOTS)

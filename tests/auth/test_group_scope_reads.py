@@ -14,15 +14,17 @@ from hypothesis import strategies as st
 
 from keyrack.api.schema.group_scope import in_group_scope as limited_form
 from keyrack.changelog.endpoints.changes import NOT_FOR_LIMITED
+from keyrack.core.settings import Settings
 from keyrack.fleet.group_scope_checks import NOBODY
 from keyrack.fleet.schema import CAR
 from keyrack.webhooks.outcome_payload import OPERATION
 from tests.auth.group_scope import as_meant, limit, limited, put
 from tests.auth.group_scope import number as id_of
 from tests.changelog.transparency.checkpoints import settled
+from tests.offline_keys.offline_world import driver, garage
 from tests.support.event_stream import watching
 from tests.support.people import Person, Town, done, nobody_works, refused
-from tests.support.servers import Sql, eventually
+from tests.support.servers import RunningServer, Sql, eventually
 
 
 class Twins(NamedTuple):
@@ -173,12 +175,125 @@ def test_the_log_tells_of_what_was_in_the_groups(twins: Twins) -> None:
     text = json.dumps(told)
     assert "Told while it was here" in text and "Not told any more" not in text and "Hidden" not in text
     assert not any(change["kind"] == "car.created" and change["resourceId"] == str(before) for change in told)
-    assert all(twins.group in change["groups"] for change in told)
-    every = whole.get("/changes").json()
-    assert [one for one in every if twins.group in one["groups"]] == told
+    assert all(change["groups"] == [twins.group] for change in told)
+    every = [one for one in whole.get("/changes").json() if twins.group in one["groups"]]
+    alone = [one["id"] for one in every if one["resource"] != "assignment"]
+    assert [one["id"] for one in told if one["resource"] != "assignment"] == alone
     refused(gina.get("/changes", headers={"Accept": "text/event-stream"}), 403, NOT_FOR_LIMITED)
     for path in ("/changes/checkpoint", f"/changes/{told[0]['id']}/proof", "/operations", "/webhooks"):
         assert gina.get(path).status_code == 403
+
+
+def numbers(changes: list[dict[str, Any]]) -> set[tuple[str, int]]:
+    """The numbers that changes name: of what they are about, and in their values."""
+    named = {
+        (change["resource"] + "Id", int(change["resourceId"])) for change in changes if change["resource"] in SLOTS
+    }
+    for change in changes:
+        for side in ("before", "after"):
+            named |= {(name, id) for name, id in (change[side] or {}).items() if name in SLOTS.values() and id}
+    return named
+
+
+SLOTS = {"car": "carId", "user": "userId", "product": "productId", "service": "serviceId", "assignment": "assignmentId"}
+
+
+def test_a_change_of_an_assignment_is_told_if_car_and_user_are_in_scope(twins: Twins) -> None:
+    whole, gina = twins.whole, twins.gina
+    near, far = whole.car_with_box("Ours and near"), whole.car_with_box("Hidden and far")
+    kim, lee = whole.user("near.kim@example.org"), whole.user("far.lee@example.org")
+    second = whole.group("Hidden beside ours")
+    for slot, id in (("carId", near), ("userId", kim)):
+        put(whole, twins.group, slot, id)
+        put(whole, second, slot, id)
+    put(whole, second, "carId", far)
+    ours, with_far_car, with_far_user = (
+        whole.assignment(near, kim),
+        whole.assignment(far, kim),
+        whole.assignment(near, lee),
+    )
+    for one in (ours, with_far_car, with_far_user):
+        moved(whole, one, end="2998-01-01T00:00:00Z")
+    moved(whole, ours, carId=far)
+    moved(whole, ours, carId=near)
+    moved(whole, with_far_user, userId=kim)
+    for one in (ours, with_far_car, with_far_user):
+        done(whole.delete(f"/assignments/{one}"))
+        eventually(lambda one=one: whole.get(f"/assignments/{one}").status_code == 404, "the end")
+    settled(whole)
+    told = gina.get("/changes?$filter=resource eq 'assignment'").json()
+    of = {one: [change["kind"] for change in told if change["resourceId"] == str(one)] for one in (ours, with_far_user)}
+    # A move between a car of the groups and a hidden one names both, so it is hidden
+    assert of[ours] == ["assignment.created", "assignment.updated", "assignment.deleted"]
+    assert of[with_far_user] == ["assignment.deleted"]
+    assert not any(change["resourceId"] == str(with_far_car) for change in told)
+    every = gina.get("/changes").json()
+    assert {group for change in every for group in change["groups"]} == {twins.group}
+    assert numbers(every).isdisjoint({("carId", far), ("userId", lee), ("assignmentId", with_far_car)})
+    for path in (f"/cars/{near}/access", f"/users/{kim}/access"):
+        found = gina.get(path).json()["events"]
+        assert numbers(found) <= numbers(every) and found
+        assert {group for change in found for group in change["groups"]} == {twins.group}
+
+
+def moved(whole: Person, assignment: int, **members: Any) -> None:
+    """Change an assignment and wait until that is done."""
+    steps = [{"op": "replace", "path": f"/{name}", "value": str(value)} for name, value in members.items()]
+    done(whole.patch(f"/assignments/{assignment}", steps))
+    eventually(lambda: members.items() <= whole.get(f"/assignments/{assignment}").json().items(), "the change")
+
+
+def test_a_change_names_no_car_or_box_out_of_scope(twins: Twins) -> None:
+    whole, gina = twins.whole, twins.gina
+    car, box = whole.car("Hidden, with our box"), whole.product()
+    service = whole.service(None, "Ours, for a hidden box")
+    other = whole.product()
+    put(whole, twins.group, "productId", box)
+    put(whole, twins.group, "serviceId", service)
+    done(whole.put("/pairings", {"productId": other, "serviceId": service}))
+    whole.service(box)
+    done(whole.put("/installations", {"carId": car, "productId": box}))
+    settled(whole)
+    told = gina.get("/changes?$filter=kind eq 'box.installed' or kind eq 'service.paired'").json()
+    mine = [change for change in told if change["resourceId"] in (str(box), str(service))]
+    assert [change["after"] for change in mine] == [{"productId": None}, {"carId": None}]
+    assert numbers(gina.get("/changes").json()).isdisjoint({("carId", car), ("productId", other)})
+    shown = whole.get("/changes?$filter=kind eq 'box.installed' or kind eq 'service.paired'").json()
+    assert {"carId": car} in [change["after"] for change in shown]
+
+
+def test_an_offline_key_is_told_if_car_and_user_are_in_scope(twins: Twins) -> None:
+    whole, gina = twins.whole, twins.gina
+    car, box = garage(whole)
+    kim, lee = driver(whole), driver(whole)
+    put(whole, twins.group, "carId", car)
+    put(whole, twins.group, "userId", kim.user)
+    for phone in (kim, lee):
+        whole.assignment(car, phone.user)
+        phone.fetch()
+    settled(whole)
+    keys = {row["userId"]: row for row in whole.get(f"/cars/{car}/keys").json()}
+    assert keys.keys() == {kim.user, lee.user}
+    assert gina.get(f"/cars/{car}/keys").json() == [{**keys[kim.user], "productId": None}]
+    (issued,) = gina.get("/changes?$filter=resource eq 'key'").json()
+    assert issued["resourceId"] == keys[kim.user]["id"]
+    assert (issued["after"]["carId"], issued["after"]["productId"], issued["groups"]) == (car, None, [twins.group])
+    put(whole, twins.group, "productId", box.product)
+    assert gina.get(f"/cars/{car}/keys").json() == [keys[kim.user]]
+    done(whole.delete(f"/groups/{twins.group}/products/{box.product}"))
+
+
+def test_a_row_of_an_older_worker_is_hidden(twins: Twins) -> None:
+    """Without `group_sets` a reader cannot decide what is in scope."""
+    whole, gina = twins.whole, twins.gina
+    settled(whole)
+    query = "/changes?$filter=resource eq 'assignment'"
+    before = gina.get(query).json()
+    whole.sql.execute(
+        "update change set group_sets = null where customer_id = $1 and change_id = $2", whole.customer, before[0]["id"]
+    )
+    assert gina.get(query).json() == before[1:]
+    assert before[0]["id"] in [change["id"] for change in whole.get(query).json()]
 
 
 def test_who_could_open_a_car_is_told_of_users_of_the_groups(twins: Twins) -> None:
@@ -188,9 +303,22 @@ def test_who_could_open_a_car_is_told_of_users_of_the_groups(twins: Twins) -> No
     users = {row["id"] for row in twins.gina.get("/users").json()}
     assert len(whole["assigned"]) == 2 and len(mine["assigned"]) == 1
     assert {row["userId"] for row in mine["assigned"]} <= users
-    assert mine["events"] == [one for one in whole["events"] if twins.group in one["groups"]]
+    every = {change["id"]: change for change in twins.gina.get("/changes").json()}
+    assert mine["events"] == [every[one["id"]] for one in whole["events"] if one["id"] in every] != []
+    assert len(mine["events"]) < len(whole["events"])
     hidden = next(row["id"] for row in twins.whole.get("/cars").json() if row["name"] == "Hidden car 0")
     assert twins.gina.get(f"/cars/{hidden}/access").content == twins.gina.get(f"/cars/{NOBODY}/access").content
+
+
+def test_limits_of_access_history_count_what_exists(twins: Twins, dsn: str, settings: Settings) -> None:
+    car = twins.whole.get(f"/groups/{twins.group}/cars?$orderby=id").json()[0]["id"]
+    few = settings.model_copy(update={"access_max_periods": 1})
+    with RunningServer(few, dsn, worker=False) as server:
+        statuses = [
+            httpx.get(f"{server.url}/v3/cars/{car}/access", headers=person.headers).status_code
+            for person in (twins.whole, twins.gina)
+        ]
+    assert statuses == [400, 200]
 
 
 def test_what_was_given_to_others_before_its_turn_is_not_theirs_to_end(twins: Twins) -> None:
@@ -212,6 +340,28 @@ def test_what_was_given_to_others_before_its_turn_is_not_theirs_to_end(twins: Tw
     assert (state(moved), state(ended)) == ("Succeeded", "Failed")
     assert whole.get(f"/assignments/{assignment}").json()["carId"] == other
     assert gina.get(f"/assignments/{assignment}").status_code == 404
+
+
+def test_a_stream_is_the_same_whatever_changes(twins: Twins, dsn: str, settings: Settings) -> None:
+    """The first server reports within the test, whatever changes. The other one never does."""
+    seldom = settings.model_copy(update={"live_scoped_interval_seconds": 60.0})
+    topics = "?topics=cars,changes,positions"
+    with RunningServer(seldom, dsn, worker=False) as server, watching(twins.gina, topics) as often:
+        often.hears("cars", "changes", "positions")
+        with watching(twins.gina, topics, url=server.url) as watcher, watching(twins.whole, url=server.url) as witness:
+            twins.whole.car("Hidden and new")
+            witness.hears("cars")
+            twins.gina.car("Ours and new")
+            assert watcher.events == []
+            assert {watcher.answer.headers["last-event-id"], watcher.last_id, often.last_id} == {"scoped"}
+    with watching(twins.gina, topics, **{"Last-Event-ID": witness.last_id}) as resumed:
+        resumed.hears("positions")
+
+
+def test_retention_names_no_time_of_the_whole_customer(twins: Twins) -> None:
+    whole, mine = (person.get("/retention").json() for person in (twins.whole, twins.gina))
+    assert {row["kind"] for row in whole if row["oldest"]} >= {"assignments", "events", "operations"}
+    assert mine == [{**row, "oldest": None} for row in whole]
 
 
 def test_a_stream_ends_when_the_groups_change(twins: Twins, town: Town) -> None:

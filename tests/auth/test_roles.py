@@ -73,17 +73,6 @@ def asked(person: Person, endpoint: Endpoint) -> httpx.Response:
     return person.call(method, path_of(endpoint), body)
 
 
-@over(RIGHTS)
-def test_each_role_may_what_it_has(people: dict[Role, Person], endpoint: Endpoint) -> None:
-    for role, person in people.items():
-        answer = asked(person, endpoint)
-        may = endpoint.permission in GRANTED[role]
-        if endpoint in ENDLESS:
-            assert (answer.status_code != 403) == may
-        else:
-            assert missing(answer, endpoint.permission) != may, (role, answer.status_code, answer.text)
-
-
 @over([row for row in ALL if row.token and row.permission is Free.CALLER and row.method == "GET"])
 def test_what_is_about_the_caller_needs_no_role(people: dict[Role, Person], endpoint: Endpoint) -> None:
     assert {person.get(path_of(endpoint)).status_code for person in people.values()} == {200}

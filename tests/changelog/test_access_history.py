@@ -14,6 +14,7 @@ import asyncpg
 import httpx
 import pytest
 
+from keyrack.api.permissions import Role
 from keyrack.api.query_parameters import INVALID
 from keyrack.changelog import access_queries, retention
 from keyrack.changelog.access_queries import EVENTS
@@ -98,6 +99,21 @@ def test_who_can_open_a_car_now(alice: Person) -> None:
     of_user = access(alice, f"/users/{user}")
     assert of_user["userId"] == user and "carId" not in of_user
     assert of_user["assigned"] == [one]
+
+
+def test_events_need_the_permission_to_read_changes(carol: Person, town: Town) -> None:
+    """Changes have names and addresses of managers."""
+    car, user = carol.car_with_box(), carol.user()
+    carol.assignment(car, user)
+    for role, has_events in ((Role.VIEWER, False), (Role.DISPATCHER, False), (Role.AUDITOR, True)):
+        reader = town.colleague(carol, f"the {role}", role)
+        for path in (f"/cars/{car}", f"/users/{user}"):
+            found = access(reader, path)
+            assert len(found["assigned"]) == 1
+            assert bool(found["events"]) == has_events
+            assert (carol.username in json.dumps(found)) == has_events
+            assert has_events or (found["events"], found["moreEvents"]) == ([], False)
+        assert (reader.get("/changes").status_code == 200) == has_events
 
 
 def test_what_was_changed_and_deleted_since_is_told_as_it_was_known(alice: Person, sql: Sql) -> None:

@@ -25,6 +25,7 @@ from keyrack.http.openapi.error_catalog import codes, refusals
 from keyrack.http.problem_details import shown
 from keyrack.http.routes import ALL
 from tests.assignments.endpoints.test_batch import limiting
+from tests.auth.test_clients import Program
 from tests.changelog.transparency.checkpoints import settled, signed
 from tests.http import offline_key_errors
 from tests.http.openapi.document_reader import inlined
@@ -537,6 +538,7 @@ CASES: dict[str, Callable[[Person], tuple[Any, ...]]] = {
     "product-already-paired": lambda p: ("PUT", "/pairings", {"serviceId": p.service(), "productId": served(p)}),
     "service-not-paired": lambda p: ("DELETE", "/pairings", {"serviceId": p.service(), "productId": p.product()}),
     "idempotency-key-reused": lambda p: reused(p),
+    "idempotency-key-of-other-caller": lambda p: used_by_another(p),
     "query-too-long": lambda p: ("GET", "/cars?$filter=" + "x" * 9_000),
     "product-not-found": lambda p: ("PUT", f"/groups/{p.group()}/products", {"productId": NOWHERE}),
     "path-not-found": lambda p: ("GET", "/nothing"),
@@ -581,6 +583,13 @@ def reused(person: Person) -> tuple[str, str, Json, Json]:
     headers = {"Idempotency-Key": str(uuid.uuid4())}
     assert person.put("/cars", {"name": "Mine"}, headers=headers).status_code == 201
     return "PUT", "/cars", {"name": "Other"}, {"headers": headers}
+
+
+def used_by_another(person: Person) -> tuple[str, str, Json, Json]:
+    headers, body = {"Idempotency-Key": str(uuid.uuid4())}, {"name": "A program's"}
+    program = Program(person, "cars:write").headers()
+    assert person.put("/cars", body, headers=headers | program).status_code == 201
+    return "PUT", "/cars", body, {"headers": headers}
 
 
 @pytest.mark.parametrize("code", CASES)

@@ -348,9 +348,9 @@ def world(endpoint: Endpoint, person: Person) -> Ids:
     return {slot: MAKE[slot](person) for slot in slots(endpoint)}
 
 
-def ask(person: Person, endpoint: Endpoint, ids: Ids) -> httpx.Response:
+def ask(person: Person, endpoint: Endpoint, ids: Ids, query: str = "") -> httpx.Response:
     fixed = {"searchDate": "2026-01-01T00:00:00Z"}
-    path = endpoint.path.format(**fixed | ids) + query_of(endpoint)
+    path = endpoint.path.format(**fixed | ids) + (query or query_of(endpoint))
     whole = schema(endpoint)
     if not whole:
         return person.call(endpoint.method, path)

@@ -244,6 +244,15 @@ class Town:
         eventually(lambda: other.get("/users").status_code == 200, "the other customer")
         return other
 
+    def colleague(self, whole: Person, name: str, role: str) -> Person:
+        """Another manager of the customer of `whole`."""
+        person = self.person(name, role)
+        self._sql.execute(JOIN, person.username, whole.customer, role)
+        joined = replace(person, customer=whole.customer, headers=person.headers | {"Customer-ID": str(whole.customer)})
+        mine = str(whole.customer)
+        eventually(lambda: mine in [row["id"] for row in joined.get("/customers").json()], "the customer")
+        return joined
+
 
 @contextlib.contextmanager
 def nobody_works(person: Person) -> Iterator[None]:

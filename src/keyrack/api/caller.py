@@ -1,60 +1,40 @@
-"""In charge of who calls, once it is known: a manager or a machine client, and what it may in which customer."""
+"""The permission check of a caller: which principals a row is for, and what they need there."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from keyrack.api.grants import NOTHING, Grant, forbidden_response
-from keyrack.api.permissions import Free, Permission
-from keyrack.core.error_codes import NO_CUSTOMER, ErrorCode
-from keyrack.core.errors import Forbidden, NotFound
+from keyrack.api.grants import forbidden_response
+from keyrack.api.permissions import PROGRAMS, Free, Permission
+from keyrack.api.principals import FOR_PEOPLE, AppUser, Caller, ClientCaller, Device, ManagerCaller
+from keyrack.core.errors import Forbidden
 
-FOR_PEOPLE = ErrorCode(
-    "for-people-only",
-    "This is about the account of a person, and a machine client has none.",
-    "Ask with the token of a person. What a client may, GET /clients/{clientId} says to who may see clients.",
-)
+Principals = tuple[type[ManagerCaller] | type[ClientCaller] | type[Device] | type[AppUser], ...]
+PRINCIPALS: Mapping[Free, Principals] = {
+    Free.ANYBODY: (ManagerCaller, ClientCaller, Device, AppUser),
+    Free.DEVICE: (Device,),
+    Free.USER: (AppUser,),
+    Free.CALLER: (ManagerCaller, ClientCaller),
+    Free.PERSON: (ManagerCaller,),
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who calls, and what it may in which customer. Managers and clients are numbered together."""
-
-    id: int
-    name: str
-    grants: Mapping[int, Grant]
-    sign_outs: int = 0  # tokens of a manager that say less are over
-    is_client: bool = False
-    secrets: frozenset[int] = frozenset()  # of a client: tokens that were had by another one are over
-    until: float = math.inf  # seconds since 1970, when it may call no longer
-    amr: tuple[str, ...] = ()  # of a manager: how it has signed in (RFC 8176)
-    began: float = 0.0  # of a manager: when, in seconds since 1970
-
-    def check(self, customer: int) -> None:
-        """Raises `NotFound` for a customer that is none of the caller's."""
-        if customer not in self.grants:
-            raise NotFound(NO_CUSTOMER)
-
-    def may(self, permission: Permission, customer: int) -> bool:
-        return permission in self.grant(customer).permissions
-
-    def grant(self, customer: int) -> Grant:
-        """What the caller may in the customer; nothing where that is none of its own."""
-        return self.grants.get(customer, NOTHING)
-
-    def where(self, permission: Permission) -> list[int]:
-        """The customers in which the caller has it."""
-        return [customer for customer, grant in self.grants.items() if permission in grant.permissions]
+def principals(wanted: Permission | Free) -> Principals:
+    """The types of the principals that a row with this permission is for."""
+    if isinstance(wanted, Free):
+        return PRINCIPALS[wanted]
+    return (ManagerCaller, ClientCaller) if wanted in PROGRAMS else (ManagerCaller,)
 
 
 def permit(caller: Caller | None, wanted: Permission | Free, customer: int) -> None:
-    """Raises `NotPermitted` unless who calls has what is wanted: in the customer, or, of what belongs to none (0), in
-    one of its own; `Forbidden` for a client where only people have something."""
-    if wanted is Free.PERSON and caller is not None and caller.is_client:
-        raise Forbidden(FOR_PEOPLE)
+    """Check that the caller has the permission in the customer.
+
+    Customer 0 stands for any customer of the caller. Raises `Forbidden` for a machine client if the row is about a
+    person, `NotPermitted` if the permission is missing.
+    """
     if isinstance(wanted, Free):
+        if caller is not None and not isinstance(caller, principals(wanted)):
+            raise Forbidden(FOR_PEOPLE)
         return
     if caller is None or not (caller.may(wanted, customer) if customer else caller.where(wanted)):
         raise forbidden_response(caller.grants if caller else {}, wanted, customer)

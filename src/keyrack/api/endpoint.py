@@ -15,12 +15,12 @@ from typing import Any, LiteralString
 
 from pydantic import TypeAdapter
 
-from keyrack.api.caller import Caller, permit
+from keyrack.api.caller import Principals, permit, principals
 from keyrack.api.exchange import Request, Response
 from keyrack.api.grants import LimitedToGroups
 from keyrack.api.path_ids import path_id
-from keyrack.api.permissions import Free, Permission
-from keyrack.api.principals import Scope
+from keyrack.api.permissions import Free, Permission, closed
+from keyrack.api.principals import Caller, Scope
 from keyrack.api.query_parameters import QueryParameter
 from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.api.read_sql import Parent, Select
@@ -92,6 +92,8 @@ class Endpoint:
     secret: bool = False  # a successful answer shows a secret, so it is never compressed (docs/decisions.md, "BREACH")
     most: Callable[[Settings], int] = lambda settings: settings.max_body_bytes  # bytes from which on a body is refused
     headers: Mapping[str, str] = field(default_factory=dict[str, str])  # of a successful answer: name -> meaning
+    # A part of the request or of the answer -> the permission that it needs, which `run` checks
+    parts_need: Mapping[str, Permission] = field(default_factory=dict[str, Permission])
     options: tuple[QueryParameter, ...] = ()  # of the query string, where it is no OData
 
     def __post_init__(self) -> None:
@@ -105,10 +107,39 @@ class Endpoint:
             raise TypeError(f"{self.method} {self.path}: what is a customer's needs a permission there")
 
     def permit(self, caller: Caller | None, customer: int) -> None:
-        """Raises `NotPermitted` unless the caller has what the row wants."""
+        """Raises `NotPermitted` unless the caller has every permission of the row."""
         permit(caller, self.permission, customer)
+        for wanted in self.permissions:
+            permit(caller, wanted, customer)
         if customer and not self.honours_limits and caller is not None and caller.grant(customer).scope is not None:
             raise LimitedToGroups(self.permission, customer)
+
+    @cached_property
+    def permissions(self) -> tuple[Permission, ...]:
+        """The permissions that every request needs: the row's own first, then those of its resource and its parent."""
+        wanted = (self.permission, *(self.read.permissions if self.read else ()))
+        return tuple(dict.fromkeys(one for one in wanted if isinstance(one, Permission)))
+
+    @cached_property
+    def conditional_permissions(self) -> Mapping[str, Permission]:
+        """Further permissions, by the part of a request or an answer that needs each.
+
+        A relation of a relation needs the permission of its own resource as well.
+        """
+        shows = self.shows.read if self.shows else None
+        needs: dict[str, Permission | Free] = {**self.parts_need}
+        if shows is not None:
+            needs["`return=representation`"] = shows.select.resource.permission
+        for read in (self.read, shows):
+            if read is not None:
+                needs |= {f"the relation `{name}`": one for name, one in read.relations.items()}
+        has = closed(self.permissions)
+        return {part: one for part, one in needs.items() if isinstance(one, Permission) and one not in has}
+
+    @property
+    def principals(self) -> Principals:
+        """The types of the principals that the row is for."""
+        return principals(self.permission)
 
     @cached_property
     def parameters(self) -> list[str]:
@@ -182,7 +213,7 @@ class Endpoints:
         silent: ErrorCode | None = None,
         by: LiteralString = "",
         paged: bool = False,
-        tenant: Callable[[Request], int] | None = None,
+        tenant: Callable[[Request], object] | None = None,
         customer: bool = True,
         convert: Mapping[str, Callable[[str], Any]] | None = None,
         **row: Any,

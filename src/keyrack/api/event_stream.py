@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 from keyrack.api.permissions import Permission
+from keyrack.api.principals import CallerKey
 from keyrack.api.subscriptions import Name, Stays, Subscription
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Refusal, TooManyRequests, Unavailable
@@ -76,7 +77,7 @@ class EventHub:
         self._changed: dict[int, dict[Topic, int]] = {}  # customer -> topic -> its newest number; the oldest first
         self._of_all: dict[Topic, int] = {}  # the same of what everybody was told
         self._streams: dict[int, dict[Subscription, None]] = {}
-        self._callers: dict[int, int] = {}
+        self._callers: dict[CallerKey, int] = {}
         self._count = 0
         self._asked = asyncio.Event()
 
@@ -135,7 +136,7 @@ class EventHub:
             missed |= {topic: max(number, missed.get(topic, 0)) for topic, number in newer.items()}
         return missed
 
-    def check(self, customer: int, caller: int) -> None:
+    def check(self, customer: int, caller: CallerKey) -> None:
         """Raises `Unavailable` and `TooManyRequests` where there are too many streams already."""
         if self._count >= self._most:
             LIMITS.add("live-streams")
@@ -147,7 +148,7 @@ class EventHub:
             raise TooManyRequests(TRY_AGAIN, reason=FULL_OF_CUSTOMER.format(most=self._of_customer, seconds=TRY_AGAIN))
         if self._callers.get(caller, 0) >= self._of_caller:
             LIMITS.add("live-streams")
-            seldom.warning("stream limit of a manager reached", manager=caller, limit=self._of_caller)
+            seldom.warning("stream limit of a manager reached", manager=caller.number, limit=self._of_caller)
             raise TooManyRequests(TRY_AGAIN, reason=FULL_OF_CALLER.format(most=self._of_caller, seconds=TRY_AGAIN))
 
     def add(self, stream: Subscription) -> None:
@@ -226,7 +227,7 @@ class EventStream(Subscription, AsyncIterator[bytes]):
         self,
         hub: EventHub,
         customer: int,
-        caller: int,
+        caller: CallerKey,
         topics: Collection[Topic],
         last: str | None,
         until: float,

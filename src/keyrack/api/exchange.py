@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, LiteralString
 from uuid import UUID
 
-from keyrack.api.caller import Caller, permit
+from keyrack.api.caller import permit
 from keyrack.api.grants import NOTHING, Grant
 from keyrack.api.permissions import Free, Permission
-from keyrack.api.principals import App, Device
+from keyrack.api.principals import FOR_PEOPLE, AppUser, Caller, Device, ManagerCaller
 from keyrack.api.request_origin import RequestOrigin, checksum
 from keyrack.api.subscriptions import Subscription
-from keyrack.core.errors import JSON, Refusal
+from keyrack.core.errors import JSON, Forbidden, Refusal
 from keyrack.core.tracing.context import here
 from keyrack.db.connection import Database
 from keyrack.db.group_commit import GroupCommitter
@@ -54,10 +54,17 @@ class Request:
     stays: Callable[[], Awaitable[float]] | None = None
     events: bool = False  # the client wants server-sent events
     also: bool = False  # the client prefers the other media type that the endpoint has
-    app: App | None = None  # for which user an app calls, where its id token says so
+    app: AppUser | None = None  # the user of the id token with which an app calls
     holds: Callable[[Subscription], None] | None = (
         None  # what is held open until it is answered has its end known by this
     )
+
+    @property
+    def manager(self) -> ManagerCaller:
+        """The manager who calls. Raises `Forbidden` for every other principal."""
+        if self.caller is None:
+            raise Forbidden(FOR_PEOPLE)
+        return self.caller.manager
 
     @property
     def grant(self) -> Grant:

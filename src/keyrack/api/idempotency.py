@@ -6,6 +6,9 @@ that get the same key at once agree through the database alone; and no key is "i
 
 The draft is draft-ietf-httpapi-idempotency-key-header. Answers may hold a secret that is shown only once, so they are
 encrypted with a key derived from the client's own key, of which the database has only a digest.
+
+An answer belongs to the caller who got it, with the permissions and groups of that time: a caller who may do less now
+does not get it. The edge checks the permissions of what an answer shows before it looks for a stored one.
 """
 
 from __future__ import annotations
@@ -13,9 +16,9 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
-from typing import LiteralString
+from typing import Any, LiteralString
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -45,6 +48,11 @@ OTHER_REQUEST = ErrorCode(
     "This Idempotency-Key was used for another request.",
     "Use a new key for a new request; a repeat has the same method, address, body, `Prefer: return` and If-Match.",
 )
+OTHER_CALLER = ErrorCode(
+    "idempotency-key-of-other-caller",
+    "This Idempotency-Key belongs to another caller, or to permissions that you do not have now.",
+    "Use a key of your own for each change, as a UUID.",
+)
 
 LOCK: LiteralString = "select pg_try_advisory_xact_lock($1)"
 KNOWN: LiteralString = """
@@ -67,8 +75,8 @@ async def run_once(request: Request, key: str, hours: int, run: Callable[[Reques
     """The answer of `run`, or the one that the same key got less than so many hours before. Raises what `run` raises,
     the first time or again.
 
-    Raises `BadRequest` for what is no key, `Unprocessable` if the key belongs to another request, `Conflict` while the
-    first one runs.
+    Raises `BadRequest` for what is no key, `Unprocessable` if the key belongs to another request or caller, `Conflict`
+    while the first one runs.
     """
     if not (1 <= len(key) <= LONGEST and key.isascii() and key.isprintable()):
         raise BadRequest(INVALID, errors=[FieldError("wrong-form", INVALID.text, header="Idempotency-Key")])
@@ -88,12 +96,15 @@ async def run_once(request: Request, key: str, hours: int, run: Callable[[Reques
             raise Conflict(IN_FLIGHT, {"Retry-After": "1"})
         known = await connection.fetchrow(KNOWN, *scope, hours)
         if known is not None:
+            head, body = _opened(known["answer"], key)
+            if "owner" in head and not _may_have(head["owner"], request):  # older releases stored no owner
+                raise Unprocessable(OTHER_CALLER)  # whatever the request is: another caller learns nothing of it
             if known["request_hash"] != request_hash:
                 raise Unprocessable(OTHER_REQUEST)
-            return _opened(known["answer"], key)
+            return _replayed(head, body)
         first = request.within(InTransaction(connection), announced.append)
         result = await _first(connection, first, run)
-        await connection.execute(KEEP, *scope, request_hash, _sealed(result, key, request.id))
+        await connection.execute(KEEP, *scope, request_hash, _sealed(result, key, request))
     for notice in announced:
         request.announce(notice)
     if isinstance(result, Refusal):
@@ -135,9 +146,30 @@ def _cipher(key: str) -> AESGCM:
     return AESGCM(_digest(b"answer", key.encode()))
 
 
-def _sealed(result: Response | Refusal, key: str, request_id: str) -> bytes:
-    body = result.body(request_id) if isinstance(result, Refusal) else result.body
+def _owner(request: Request) -> dict[str, object]:
+    """The caller of a request with its permissions and groups, as JSON members."""
+    grant = request.grant
+    return {
+        "caller": None if request.caller is None else list(request.caller.key),
+        "permissions": sorted(grant.permissions),
+        "groups": None if grant.scope is None else sorted(grant.groups),
+    }
+
+
+def _may_have(owner: Mapping[str, Any], request: Request) -> bool:
+    """Whether the stored answer of `owner` is for the caller of this request: the same one, who may do as much."""
+    now = _owner(request)
+    if owner["caller"] != now["caller"] or not set(owner["permissions"]) <= request.grant.permissions:
+        return False
+    if owner["groups"] is None:
+        return now["groups"] is None
+    return now["groups"] is None or set(owner["groups"]) <= request.grant.groups
+
+
+def _sealed(result: Response | Refusal, key: str, request: Request) -> bytes:
+    body = result.body(request.id) if isinstance(result, Refusal) else result.body
     head: dict[str, object] = {
+        "owner": _owner(request),
         "status": result.status,
         "headers": dict(result.headers),
         "mediaType": result.media_type,
@@ -155,18 +187,20 @@ def _sealed(result: Response | Refusal, key: str, request_id: str) -> bytes:
     return nonce + _cipher(key).encrypt(nonce, json.dumps(head).encode() + b"\n" + (body or b""), None)
 
 
-def _opened(sealed: bytes, key: str) -> Response:
-    """The answer that was kept. Raises the refusal that was kept."""
+def _opened(sealed: bytes, key: str) -> tuple[dict[str, Any], bytes]:
+    """The head and the body of a stored answer. Raises `Unprocessable` if it belongs to another key."""
     try:
         head, _, body = _cipher(key).decrypt(sealed[:12], sealed[12:], None).partition(b"\n")
     except InvalidTag:
         raise Unprocessable(OTHER_REQUEST) from None
-    metadata = json.loads(head)
-    headers = metadata["headers"] | {"Idempotency-Replayed": "true"}
-    if (refused := metadata.get("refusal")) is not None:
+    return json.loads(head), body
+
+
+def _replayed(head: Mapping[str, Any], body: bytes) -> Response:
+    """A stored answer. Raises a stored refusal."""
+    headers = head["headers"] | {"Idempotency-Replayed": "true"}
+    if (refused := head.get("refusal")) is not None:
         reason = ErrorCode(refused["code"], refused["text"])
         errors = [FieldError(**fault) for fault in refused["errors"]]
-        raise IdempotentReplay(
-            metadata["status"], metadata["mediaType"], body, reason, headers, errors, refused["extensions"]
-        )
-    return Response(metadata["status"], body if metadata["hasBody"] else None, headers, metadata["mediaType"])
+        raise IdempotentReplay(head["status"], head["mediaType"], body, reason, headers, errors, refused["extensions"])
+    return Response(head["status"], body if head["hasBody"] else None, headers, head["mediaType"])

@@ -27,16 +27,29 @@ async def minimal(request: Request, run: Run) -> Response:
     return replace(answer, headers=_applied(answer.headers, "minimal"))
 
 
+def check(request: Request, endpoint: Endpoint, limits: Limits) -> None:
+    """Check the query options of a representation, and the permissions of what it shows.
+
+    The edge checks before anything is done, and before it looks for a stored answer. Raises what the read raises:
+    `BadRequest`, `NotImplemented`, `NotPermitted`.
+    """
+    _read(endpoint).query(request, limits)
+
+
+def _read(endpoint: Endpoint) -> ReadEndpoint:
+    assert endpoint.shows is not None and isinstance(endpoint.shows.run, ReadEndpoint)  # noqa: S101 - the edge has looked
+    return endpoint.shows.run
+
+
 async def representation(
     request: Request, run: Run, endpoint: Endpoint, limits: Limits, spool: Spool, settings: Settings
 ) -> Response:
     """The answer of `run` with what the endpoint `shows`, shaped by the query options of the request.
 
-    Raises what `run` raises, and before that what the read says about the query options: then nothing is done.
+    Raises what `run` raises.
     """
     shows = endpoint.shows
-    assert shows is not None and isinstance(shows.run, ReadEndpoint)  # noqa: S101 - who calls has looked
-    shows.run.query(request, limits)
+    assert shows is not None  # noqa: S101 - the edge has looked
     announced: list[LiteralString] = []
     async with request.db.transaction() as connection:
         inner = request.within(InTransaction(connection), announced.append)
@@ -44,7 +57,7 @@ async def representation(
         ids = request.ids if done.made is None else (done.made,)
         # The conditions were those of the write
         read = replace(inner, method="GET", ids=ids, if_match=None, if_none_match=None)
-        shown = await shows.run(read, None, limits, spool, settings)
+        shown = await _read(endpoint)(read, None, limits, spool, settings)
     for notice in announced:
         request.announce(notice)
     headers = _applied({**shown.headers, **done.headers}, "representation")

@@ -1,10 +1,103 @@
-"""Principals beside managers and machine clients: devices that deliver data, and apps that act for a user."""
+"""Principals: managers, machine clients, devices and app users, each with its own type."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import ClassVar, NamedTuple, NewType
 from uuid import UUID
+
+from keyrack.api.grants import NOTHING, Grant
+from keyrack.api.permissions import Permission
+from keyrack.core.error_codes import NO_CUSTOMER, ErrorCode
+from keyrack.core.errors import Forbidden, NotFound
+
+FOR_PEOPLE = ErrorCode(
+    "for-people-only",
+    "This is about the account of a person, and a machine client has none.",
+    "Use the token of a person. `GET /clients/{clientId}` shows what a client may do.",
+)
+
+ManagerId = NewType("ManagerId", int)
+ClientId = NewType("ClientId", int)
+
+
+class PrincipalKind(StrEnum):
+    """The kind of a principal, as the change log names it."""
+
+    MANAGER = "manager"
+    CLIENT = "client"
+    DEVICE = "device"
+    APP_USER = "user"
+
+
+class CallerKey(NamedTuple):
+    """The identity of a caller: a number alone does not identify one."""
+
+    kind: PrincipalKind
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A manager or a machine client, with its grants by customer."""
+
+    kind: ClassVar[PrincipalKind]
+    id: int
+    name: str
+    grants: Mapping[int, Grant]
+    until: float = math.inf  # when the caller expires, in seconds since 1970
+
+    @property
+    def key(self) -> CallerKey:
+        return CallerKey(self.kind, self.id)
+
+    @property
+    def manager(self) -> ManagerCaller:
+        """The caller as a manager. Raises `Forbidden` for a machine client."""
+        raise Forbidden(FOR_PEOPLE)
+
+    def check(self, customer: int) -> None:
+        """Raises `NotFound` for a customer that is none of the caller's."""
+        if customer not in self.grants:
+            raise NotFound(NO_CUSTOMER)
+
+    def may(self, permission: Permission, customer: int) -> bool:
+        return permission in self.grant(customer).permissions
+
+    def grant(self, customer: int) -> Grant:
+        """The caller's grant in the customer; an empty one if the customer is not the caller's."""
+        return self.grants.get(customer, NOTHING)
+
+    def where(self, permission: Permission) -> list[int]:
+        """The customers in which the caller has it."""
+        return [customer for customer, grant in self.grants.items() if permission in grant.permissions]
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerCaller(Caller):
+    """A manager: a person with an account."""
+
+    kind: ClassVar[PrincipalKind] = PrincipalKind.MANAGER
+    id: ManagerId
+    sign_outs: int = 0  # tokens with a lower number have expired
+    amr: tuple[str, ...] = ()  # how the manager has signed in (RFC 8176)
+    began: float = 0.0  # when, in seconds since 1970
+
+    @property
+    def manager(self) -> ManagerCaller:
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCaller(Caller):
+    """A machine client."""
+
+    kind: ClassVar[PrincipalKind] = PrincipalKind.CLIENT
+    id: ClientId
+    secrets: frozenset[int] = field(default_factory=frozenset[int])  # a token of another secret has ended
 
 
 class Scope(StrEnum):
@@ -18,6 +111,7 @@ class Scope(StrEnum):
 class Device:
     """Who delivers: the unit `product`, or, where that is None, a gateway, which forwards the data of all."""
 
+    kind: ClassVar[PrincipalKind] = PrincipalKind.DEVICE
     customer: int
     scopes: frozenset[str]
     key: int  # the id of the key
@@ -27,9 +121,10 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class App:
-    """Who calls: a user of a customer, by an app."""
+class AppUser:
+    """A user of a customer who calls by an app with an id token."""
 
+    kind: ClassVar[PrincipalKind] = PrincipalKind.APP_USER
     customer: int
     subject: UUID
     user: int

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 
 from keyrack.api import conditional_requests, list_responses, odata
 from keyrack.api.exchange import Request, Response
 from keyrack.api.list_responses import Listing
 from keyrack.api.odata import Limits, Query
+from keyrack.api.permissions import Free, Permission
 from keyrack.api.read_sql import PAGE, Parent, Select
 from keyrack.api.response_spool import Spool
+from keyrack.api.schema.fields import RESOURCES
 from keyrack.api.schema.group_scope import in_group_scope, scoped_list, shift_parameters
 from keyrack.core.error_codes import NOTHING_HERE, ErrorCode
 from keyrack.core.errors import NotFound
@@ -27,7 +29,7 @@ class ReadEndpoint:
     missing: ErrorCode = NOTHING_HERE  # 404: the row, or the parent, is not there
     empty: ErrorCode | None = None  # 404: the parent is there and has none
     silent: ErrorCode | None = None  # 404: who tells it is there and has not told it yet
-    tenant: Callable[[Request], int] = lambda request: request.customer
+    tenant: Callable[[Request], object] = lambda request: request.customer
 
     async def __call__(
         self, request: Request, _body: None, limits: Limits, spool: Spool, settings: Settings
@@ -91,9 +93,21 @@ class ReadEndpoint:
         select = self._selected(request)
         first = len(self._before(request)) + len(request.ids) + 1
         query = odata.query(select.resource, request.query, select.shape, alias="t", first=first, limits=limits)
-        for resource in (select.resource, *((select.of.resource,) if select.of else ()), *query.beside):
-            request.permit(resource.permission)
+        for permission in (*self.permissions, *(resource.permission for resource in query.beside)):
+            request.permit(permission)
         return query
+
+    @cached_property
+    def permissions(self) -> tuple[Permission | Free, ...]:
+        """The permissions of the resource and of its parent."""
+        parent = (self.select.of.resource.permission,) if self.select.of else ()
+        return (self.select.resource.permission, *parent)
+
+    @cached_property
+    def relations(self) -> Mapping[str, Permission | Free]:
+        """The relations of the resource, each with its permission."""
+        relations = self.select.resource.relations.items()
+        return {name: RESOURCES[relation.target].permission for name, relation in relations}
 
     @property
     def is_limited(self) -> bool:
@@ -104,7 +118,7 @@ class ReadEndpoint:
     def _selected(self, request: Request) -> Select:
         return self.select if request.scope is None else _limited(self.select)
 
-    def _before(self, request: Request) -> tuple[int, ...]:
+    def _before(self, request: Request) -> tuple[object, ...]:
         """The parameters before the path's ids: the tenant, and the scope of who is limited."""
         if not (self.select.resource.scope or self.select.of):
             return ()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 class RequestOrigin(NamedTuple):
     """The caller of an operation, and how the call arrived."""
 
-    manager: int | None = None
+    caller: int | None = None  # a manager or a client: one sequence numbers both
     address: str | None = None
     request: str | None = None  # id of the request
     traceparent: str | None = None  # its place in a trace, where traces are on

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal
 
+from keyrack.api.principals import CallerKey
 from keyrack.db.change_notifier import Topic
 
 LONGEST_TIMER = 86_400.0  # seconds
@@ -18,7 +19,7 @@ Stays = Callable[[], Awaitable[float]]  # until when the caller may go on, in se
 class Subscription:
     """A stream, or a request that waits: `until` and what `stays` tells are seconds since 1970, and it ends then."""
 
-    def __init__(self, customer: int, caller: int, until: float, stays: Stays) -> None:
+    def __init__(self, customer: int, caller: CallerKey, until: float, stays: Stays) -> None:
         self.customer = customer
         self.caller = caller
         self.stays = stays

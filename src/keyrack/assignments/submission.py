@@ -100,7 +100,7 @@ async def submit(statements: Statements, customer: int, wanted: Sequence[Operati
     rows = await statements.fetch(
         ASK, customer, [w.operation for w in wanted], [w.kind for w in wanted], [w.assignment for w in wanted],
         [w.car for w in wanted], [w.user for w in wanted], [json.dumps(w.request) for w in wanted],
-        [w.checksum for w in wanted], [w.asker.manager for w in wanted], [w.asker.address for w in wanted],
+        [w.checksum for w in wanted], [w.asker.caller for w in wanted], [w.asker.address for w in wanted],
         [w.asker.request for w in wanted], [w.asker.traceparent for w in wanted], [w.is_limited for w in wanted],
     )  # fmt: skip
     return [References(row["there"], row["car"], row["user"]) for row in rows]

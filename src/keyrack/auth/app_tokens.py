@@ -8,7 +8,7 @@ from uuid import UUID
 from joserfc import jwt
 from joserfc.errors import JoseError
 
-from keyrack.api.principals import App
+from keyrack.api.principals import AppUser
 from keyrack.auth.signing_keys import SigningKeys
 from keyrack.db.connection import Statements
 
@@ -16,6 +16,12 @@ AUDIENCE = "keyrack-sdk"  # with the customer's id behind it
 TYPE = "JWT"
 
 USER: LiteralString = "select user_id from app_subject where customer_id = $1 and subject = $2"
+# Tokens of releases before the claim `sdk_key_id` name no key
+USER_BY_KEY: LiteralString = """
+select user_id from app_subject where customer_id = $1 and subject = $2
+and ($3::integer is null or exists (
+  select from sdk_key k where k.customer_id = $1 and k.sdk_key_id = $3 and k.revoked_at is null))
+"""
 # A token is good for as long as its subject stands here, which goes with the user
 REMEMBER: LiteralString = """
 insert into app_subject (customer_id, subject, user_id)
@@ -35,22 +41,26 @@ async def remember(statements: Statements, customer: int, subject: UUID, user: i
         await statements.execute(REMEMBER, customer, subject, user)
 
 
-async def user_exists(statements: Statements, app: App) -> bool:
+async def user_exists(statements: Statements, app: AppUser) -> bool:
     """Whether the user is the customer's, now."""
     return await statements.fetchval(USER, app.customer, app.subject) == app.user
 
 
-async def find(statements: Statements, text: str, keys: SigningKeys, issuer: str) -> App | None:
-    """Whose id token this is; None where it is none of ours, or its user is not the customer's any more. When it ends
-    is looked at by who uses it."""
+async def find(statements: Statements, text: str, keys: SigningKeys, issuer: str) -> AppUser | None:
+    """The app user of an id token.
+
+    None if the token is invalid, its user has left the customer, or its SDK key is revoked. The caller checks when the
+    token expires.
+    """
     try:
         signed_token = jwt.decode(text, keys.set, algorithms=["RS256"])
         claims = signed_token.claims
         customer, subject, until = int(claims["customer_id"]), UUID(claims["sub"]), float(claims["exp"])
+        key = int(claims["sdk_key_id"]) if "sdk_key_id" in claims else None
         ours = (
             claims["iss"] == issuer and claims["aud"] == audience(customer) and signed_token.header.get("typ") == TYPE
         )
     except (JoseError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
-    user = await statements.fetchval(USER, customer, subject) if ours else None
-    return None if user is None else App(customer, subject, user, until)
+    user = await statements.fetchval(USER_BY_KEY, customer, subject, key) if ours else None
+    return None if user is None else AppUser(customer, subject, user, until)

@@ -15,9 +15,8 @@ from uuid import UUID
 
 from joserfc import jwt
 
-from keyrack.api.caller import Caller
 from keyrack.api.grants import Grant, in_scope, load_grants
-from keyrack.api.principals import App, Device, Scope
+from keyrack.api.principals import AppUser, Caller, ClientCaller, Device, ManagerCaller, ManagerId, PrincipalKind, Scope
 from keyrack.auth import access_tokens, app_tokens, client_authentication, device_keys
 from keyrack.auth.access_tokens import API_AUDIENCE, TOKEN_SECONDS, TYPE, AccessTokenClaims
 from keyrack.auth.api_keys import EXPIRED, MISSING, KeyRefused, good_until
@@ -76,10 +75,10 @@ class Authenticator:
         seconds = settings.auth_cache_max_staleness_seconds
         self._keys = SingleFlightCache[bytes, float](self._may_remember, seconds, "keys")
         self._tokens = SingleFlightCache[str, AccessTokenClaims](self._may_remember, seconds, "tokens")
-        self._managers = SingleFlightCache[tuple[UUID, bool], Caller](self._may_remember, seconds, "managers")
-        self._clients = SingleFlightCache[str, Caller](self._may_remember, seconds, "clients")
+        self._managers = SingleFlightCache[tuple[UUID, bool], ManagerCaller](self._may_remember, seconds, "managers")
+        self._clients = SingleFlightCache[str, ClientCaller](self._may_remember, seconds, "clients")
         self._devices = SingleFlightCache[bytes, Device](self._may_remember, seconds, "devices")
-        self._apps = SingleFlightCache[str, App](self._may_remember, seconds, "apps")
+        self._apps = SingleFlightCache[str, AppUser](self._may_remember, seconds, "apps")
         self._signing = SingleFlightCache[None, SigningKeys](self._may_remember, seconds, "signing-keys")
         self._loaded: SigningKeys | None = None  # the last that were, valid or not
 
@@ -130,7 +129,7 @@ class Authenticator:
 
     def goes_without_key(self, caller: Caller, key: str | None) -> bool:
         """Whether who calls needs no API key: a client that sends none, where the setting says so."""
-        return self._settings.clients_without_key and caller.is_client and key is None
+        return self._settings.clients_without_key and caller.kind is PrincipalKind.CLIENT and key is None
 
     async def device(self, key: str | None, scope: Scope) -> Device:
         """Who delivers with this device key. Raises `Unauthorized`, and `Forbidden` for a key without the scope."""
@@ -145,7 +144,7 @@ class Authenticator:
             raise Forbidden(NO_SCOPE.format(scope=scope))
         return device
 
-    async def app(self, authorization: str | None, *, looks_itself: bool) -> App:
+    async def app(self, authorization: str | None, *, looks_itself: bool) -> AppUser:
         """The user for whom an app calls, by its id token. Raises `Unauthorized`.
 
         What a token says is remembered; whether its user is the customer's is asked each time, as nothing tells of it:
@@ -158,10 +157,10 @@ class Authenticator:
             raise Unauthorized(INVALID_TOKEN)
         return app
 
-    async def _app(self, text: str) -> App | None:
+    async def _app(self, text: str) -> AppUser | None:
         return await app_tokens.find(self._db, text, await self.signing_keys(), self._settings.public_url)
 
-    async def _client(self, token: AccessTokenClaims) -> Caller:
+    async def _client(self, token: AccessTokenClaims) -> ClientCaller:
         """The client of a token. Raises `Unauthorized` where it may not call, or not by this token any more."""
         self.check()
         caller = await self._clients.get(token.jti, lambda: client_authentication.load_caller(self._db, token))
@@ -169,7 +168,7 @@ class Authenticator:
             raise Unauthorized(INVALID_TOKEN)
         return caller
 
-    async def acting(self, subject: UUID, amr: tuple[str, ...], began: float) -> Caller:
+    async def acting(self, subject: UUID, amr: tuple[str, ...], began: float) -> ManagerCaller:
         """The manager with this subject, who has signed in like that, then. Raises `NotFound` where there is none that
         may act."""
         self.check()
@@ -252,13 +251,15 @@ class Authenticator:
             return None
         return token
 
-    async def _acting(self, subject: UUID, *, has_factor: bool) -> Caller | None:
+    async def _acting(self, subject: UUID, *, has_factor: bool) -> ManagerCaller | None:
         rows = await self._db.fetch(MANAGER, subject)
         if not rows:
             return None
         grants = {row["customer_id"]: _grant(row, has_factor=has_factor) for row in rows}
         grants.pop(None, None)  # of a manager without a customer
-        return Caller(rows[0]["manager_id"], rows[0]["username"], grants, rows[0]["sign_outs"])
+        return ManagerCaller(
+            ManagerId(rows[0]["manager_id"]), rows[0]["username"], grants, sign_outs=rows[0]["sign_outs"]
+        )
 
     def _may_remember(self) -> bool:
         return self.listener is not None and self.listener.fresh

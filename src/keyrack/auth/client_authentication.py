@@ -10,9 +10,9 @@ from uuid import UUID
 
 from pydantic import WithJsonSchema
 
-from keyrack.api.caller import Caller
 from keyrack.api.grants import Grant
 from keyrack.api.permissions import PROGRAMS, Permission, closed
+from keyrack.api.principals import ClientCaller, ClientId
 from keyrack.auth.access_tokens import AccessTokenClaims
 from keyrack.auth.login_throttle import raise_if_throttled
 from keyrack.core.error_codes import ErrorCode
@@ -85,7 +85,7 @@ async def authenticate_client(
     return AuthenticatedClient(row["subject"], row["client_secret_id"], frozenset(map(str, find_client(row["scopes"]))))
 
 
-async def load_caller(db: Database, token: AccessTokenClaims) -> Caller | None:
+async def load_caller(db: Database, token: AccessTokenClaims) -> ClientCaller | None:
     """The client of a token: what it may is what the token was asked for, as far as the client has it now."""
     rows = await db.fetch(CLIENT, token.subject)
     if not rows or token.secret not in rows[0]["secrets"]:
@@ -97,7 +97,6 @@ async def load_caller(db: Database, token: AccessTokenClaims) -> Caller | None:
         if row["customer_id"] is not None
     }
     first = rows[0]
-    return Caller(
-        first["client_id"], first["name"], grants, is_client=True, secrets=frozenset(first["secrets"]),
-        until=first["until"],
-    )  # fmt: skip
+    return ClientCaller(
+        ClientId(first["client_id"]), first["name"], grants, first["until"], frozenset(first["secrets"])
+    )

@@ -8,11 +8,13 @@ is read.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, Literal, LiteralString
 
+from keyrack.api.schema.group_scope import in_group_scope, in_scope_sql, shift_parameters
 from keyrack.changelog.schema import CHANGE
 from keyrack.db.connection import Row, Statements
 
@@ -46,6 +48,11 @@ EVER: LiteralString = """
 select exists (select from change where customer_id = $1 and resource = $2 and resource_id = $3::integer::text)
 """
 
+# For a group-limited caller the conditions of the group scope replace these marks
+_PAIR: LiteralString = "{pair}"
+_CHANGE: LiteralString = "{change}"
+_CHANGE_MEMBERS: LiteralString = "{members}"
+
 # What counts between $3 and $4, the end apart: of each class a stretch of the index, which is why each has its limit.
 # The bounds are those of the column `span`; the last two have none
 _COUNTS: LiteralString = """
@@ -54,7 +61,7 @@ _COUNTS: LiteralString = """
   (12, '6000 years'), (13, '6000 years')) l (span, reach)
 cross join lateral (
   select * from custody c where c.customer_id = $1 and c.span = l.span and c.ended > c.began
-  and c.began > $3::timestamptz - l.reach and c.began < $4::timestamptz and c.ended > $3 and """
+  and c.began > $3::timestamptz - l.reach and c.began < $4::timestamptz and c.ended > $3 and {pair}"""
 
 
 def _of(thing: LiteralString, order: LiteralString) -> LiteralString:
@@ -126,10 +133,10 @@ _EVENTS: LiteralString = """), boxes as (
 select t.change_id, row_to_json(x)::text as item from (
   select c.* from things, lateral (
     select t.* from change t where t.customer_id = $1 and t.resource = things.resource and t.resource_id = things.id
-    and t.recorded_at >= $3 and t.recorded_at < $4 and t.change_id <= $7
+    and t.recorded_at >= $3 and t.recorded_at < $4 and t.change_id <= $7{change}
     order by abs(extract(epoch from t.recorded_at - $8::timestamptz)), t.change_id limit $9) c
   order by abs(extract(epoch from c.recorded_at - $8::timestamptz)), c.change_id limit $9
-) t, lateral (select """ + CHANGE.shown("t") + ") x"  # fmt: skip
+) t, lateral (select {members}) x"""
 _BY_NEARNESS: LiteralString = " order by abs(extract(epoch from t.recorded_at - $8::timestamptz)), t.change_id"
 NEWEST: LiteralString = "c.began desc, c.stretch_id desc"
 _NEAR: LiteralString = "with near as (select car_id, assignment_id from "
@@ -137,6 +144,33 @@ EVENTS_OF: dict[Thing, LiteralString] = {
     "car": _NEAR + _of("car", NEWEST) + " s), cars as (select $2::integer as car_id" + _EVENTS + _BY_NEARNESS,
     "user": _NEAR + _of("user", NEWEST) + " s), cars as (select distinct car_id from near" + _EVENTS + _BY_NEARNESS,
 }
+
+
+@cache
+def _for_all(sql: LiteralString) -> LiteralString:
+    """The statement for a caller who sees the whole customer."""
+    return sql.replace(_PAIR, "").replace(_CHANGE, "").replace(_CHANGE_MEMBERS, CHANGE.shown("t"))
+
+
+@cache
+def _in_scope(sql: LiteralString) -> LiteralString:
+    """The statement for a group-limited caller: `$2` is the scope, and the parameters behind it move on by one.
+
+    A period exists if its car and its user are in scope. The limits count what exists alone.
+    """
+    assert CHANGE.limit is not None  # noqa: S101 - a constant of `changelog.schema`
+    pair: LiteralString = in_scope_sql("car", "c.car_id") + " and " + in_scope_sql("user", "c.user_id") + " and "
+    change: LiteralString = " and " + CHANGE.limit.scope.format(t="t")
+    members: LiteralString = in_group_scope(CHANGE).shown("t")
+    return shift_parameters(sql).replace(_PAIR, pair).replace(_CHANGE, change).replace(_CHANGE_MEMBERS, members)
+
+
+async def _fetch(
+    statements: Statements, sql: LiteralString, customer: int, scope: int | None, *args: object
+) -> list[Row]:
+    if scope is None:
+        return await statements.fetch(_for_all(sql), customer, *args)
+    return await statements.fetch(_in_scope(sql), customer, scope, *args)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,30 +211,47 @@ async def history_extent(
 
 
 async def periods_at(
-    statements: Statements, customer: int, thing: Thing, id: int, since: datetime, until: datetime | None, most: int
+    statements: Statements,
+    customer: int,
+    scope: int | None,
+    thing: Thing,
+    id: int,
+    since: datetime,
+    until: datetime | None,
+    most: int,
 ) -> list[Mapping[str, Any]]:
-    """What counted at a time, or between two: up to `most` rows, the first ones."""
+    """Periods at a time, or between two: the first `most` rows; for a group-limited caller those in its `scope`."""
     if until is None:
-        return [dict(row) for row in await statements.fetch(AT[thing], customer, id, since, since + MOMENT, most)]
-    return _joined(await statements.fetch(OVER[thing], customer, id, since, until, most))
+        rows = await _fetch(statements, AT[thing], customer, scope, id, since, since + MOMENT, most)
+        return [dict(row) for row in rows]
+    rows = await _fetch(statements, OVER[thing], customer, scope, id, since, until, most)
+    return join_periods(map(dict, rows))
 
 
 async def events(
-    statements: Statements, customer: int, thing: Thing, id: int, since: datetime, until: datetime | None, last: int
+    statements: Statements,
+    customer: int,
+    scope: int | None,
+    thing: Thing,
+    id: int,
+    since: datetime,
+    until: datetime | None,
+    last: int,
 ) -> tuple[list[str], bool]:
     """The changes around a time, or between two, up to the number `last`: each as JSON, in the order of the numbers;
     and whether there are more than `EVENTS`, of which these are the nearest to the time, or to the end."""
     place, begins, ends = (since, since - AROUND, since + AROUND) if until is None else (until, since, until)
-    rows = await statements.fetch(EVENTS_OF[thing], customer, id, begins, ends, NEAR, thing, last, place, EVENTS + 1)
+    args = (id, begins, ends, NEAR, thing, last, place, EVENTS + 1)
+    rows = await _fetch(statements, EVENTS_OF[thing], customer, scope, *args)
     near = sorted(rows[:EVENTS], key=lambda row: row["change_id"])
     return [row["item"] for row in near], len(rows) > EVENTS
 
 
-def _joined(rows: Sequence[Row]) -> list[Mapping[str, Any]]:
+def join_periods(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Parts of a stretch that follow one another and differ in nothing are one."""
     periods: list[Mapping[str, Any]] = []
     newest: dict[int, dict[str, Any]] = {}  # of each stretch
-    for row in map(dict, rows):
+    for row in map(dict[str, Any], rows):
         before = newest.get(row["stretch_id"])
         if before is not None and all(before[name] == row[name] for name in ("box_id", "service_id")):
             before["until"] = row["until"]

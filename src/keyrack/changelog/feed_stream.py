@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from keyrack.api.event_stream import RETRY, SPREAD, EventHub
+from keyrack.api.principals import CallerKey
 from keyrack.api.subscriptions import Stays, Subscription
 from keyrack.changelog.feed import Extent, Piece
 from keyrack.changelog.feed_fanout import CustomerFeed, FeedSubscriber, Proof, events, id_of, raise_cursor_expired
@@ -61,7 +62,7 @@ class FeedService:
         for customer_feed, _ in self._logs.values():
             customer_feed.ask()
 
-    def check(self, customer: int, caller: int) -> None:
+    def check(self, customer: int, caller: CallerKey) -> None:
         """Raises `Unavailable` and `TooManyRequests` where too much is held open already."""
         self._hub.check(customer, caller)
 
@@ -136,7 +137,13 @@ class FeedFollower(FeedSubscriber, AsyncIterator[bytes]):
     """A stream of changes behind a number."""
 
     def __init__(
-        self, feed: FeedService, customer: int, caller: int, until: float, stays: Stays, at: tuple[UUID | None, int]
+        self,
+        feed: FeedService,
+        customer: int,
+        caller: CallerKey,
+        until: float,
+        stays: Stays,
+        at: tuple[UUID | None, int],
     ):
         super().__init__(customer, caller, until, stays)
         self._feed = feed

@@ -6,6 +6,7 @@ from typing import LiteralString
 
 from keyrack.api.permissions import Permission
 from keyrack.api.schema.fields import Complex, Field, GroupScope, Resource, date_time, int64, opaque, string
+from keyrack.api.schema.group_scope import in_scope_sql
 
 ACTOR: tuple[LiteralString, ...] = ("type", "id", "name")
 
@@ -20,6 +21,32 @@ def _content(side: LiteralString) -> LiteralString:
 def _told(member: LiteralString) -> Field:
     """A member of what is known of who did it."""
     return string("{t}.who->>'" + member + "'", nullable=True)
+
+
+# The view of a group-limited caller on a change. `$1` is the customer, `$2` the scope
+_SCOPE_GROUPS: LiteralString = "(select s.groups from scope s where s.customer_id = $1 and s.scope_id = $2)"
+# Changes of these name a car and a user: both must be in scope. A row without `group_sets` is hidden
+_IN_SCOPE: LiteralString = (
+    "{t}.groups && " + _SCOPE_GROUPS + " and case when {t}.group_sets is null then"
+    " {t}.resource not in ('assignment', 'key') else not exists (select from jsonb_array_elements({t}.group_sets) g"
+    " where not g.value ?| " + _SCOPE_GROUPS + "::text[]) end"
+)  # fmt: skip
+_OWN_GROUPS: LiteralString = (
+    "(select coalesce(jsonb_agg(g.id order by g.id), '[]') from unnest({t}.groups) g (id)"
+    " where g.id = any(" + _SCOPE_GROUPS + "::integer[]))"
+)
+
+
+def _scoped_content(side: LiteralString) -> LiteralString:
+    """One side for a group-limited caller: a car or a box out of scope now is null."""
+    return (
+        "(select c.content || case"
+        " when {t}.resource = 'product' and c.content ? 'carId' and not "
+        + in_scope_sql("car", "(c.content->>'carId')::integer") + " then jsonb_build_object('carId', null)"
+        " when {t}.resource in ('service', 'key') and c.content ? 'productId' and not "
+        + in_scope_sql("product", "(c.content->>'productId')::integer") + " then jsonb_build_object('productId', null)"
+        " else jsonb_build_object() end from (select " + _content(side) + " as content) c)"
+    )  # fmt: skip
 
 
 CHANGE = Resource(
@@ -45,6 +72,14 @@ CHANGE = Resource(
         "before": opaque(_content("before")),
         "after": opaque(_content("after")),
     },
-    limit=GroupScope("", "{t}.groups && (select s.groups from scope s where s.customer_id = $1 and s.scope_id = $2)"),
+    limit=GroupScope(
+        "",
+        _IN_SCOPE,
+        {
+            "groups": opaque(_OWN_GROUPS),
+            "before": opaque(_scoped_content("before")),
+            "after": opaque(_scoped_content("after")),
+        },
+    ),
     permission=Permission.CHANGES_READ,
 )

@@ -68,12 +68,12 @@ with numbered as materialized (
 ), gone as (
   delete from change_inbox i using numbered n where i.seq = n.seq and i.customer_id = n.customer_id
   returning n.class, i.customer_id, n.change_id, n.recorded_at, i.at, i.kind, i.resource, i.resource_id, i.who,
-    i.groups, case when n.person is null then i.before else n.before::jsonb end as before,
+    i.groups, i.group_sets, case when n.person is null then i.before else n.before::jsonb end as before,
     case when n.person is null then i.after else n.after::jsonb end as after, n.person::jsonb as person, n.who_salt,
     n.content_salt, n.person_salt, n.record
 )
-insert into change (class, customer_id, change_id, recorded_at, at, kind, resource, resource_id, who, groups, before,
-  after, person, who_salt, content_salt, person_salt, record)
+insert into change (class, customer_id, change_id, recorded_at, at, kind, resource, resource_id, who, groups,
+  group_sets, before, after, person, who_salt, content_salt, person_salt, record)
 select * from gone
 """
 KEEP: LiteralString = """

@@ -40,16 +40,15 @@ _OF_GROUP = GroupScope(
     " join scope_group {t}_in on {t}_in.customer_id = {t}.customer_id and {t}_in.group_id = {t}.group_id",
     "{t}_in.customer_id = $1 and {t}_in.scope_id = $2",
 )
-# The number of a product that does not exist for somebody is not told
-_OWN_PRODUCT = int32(
+# For a group-limited caller the number of a product out of scope is null
+PRODUCT_IN_SCOPE = int32(
     "case when " + in_scope_sql("product", "{t}.product_id") + " then {t}.product_id end", nullable=True
 )
 
 CUSTOMER = Resource(
     "Customer",
-    "customer {t} join (select customer_id, manager_id as caller_id from manager_customer union all"
-    " select customer_id, client_id from client_customer) {t}_link using (customer_id)",
-    "{t}_link.caller_id = $1",
+    "customer {t}",
+    "{t}.customer_id = any($1::integer[])",
     {"id": string("{t}.customer_id::text"), "name": string("{t}.name", search=True)},
     permission=Free.CALLER,
 )
@@ -186,7 +185,7 @@ SERVICE = Resource(
         ),
     },
     walks=("name",),
-    limit=replace(scoped_itself("service"), fields={"productId": _OWN_PRODUCT}),
+    limit=replace(scoped_itself("service"), fields={"productId": PRODUCT_IN_SCOPE}),
     permission=Permission.SERVICES_READ,
 )
 SERVICE_OF_PRODUCT = SERVICE.without("productId")

@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from keyrack.api import conditional_requests
-from keyrack.api.caller import Caller
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.exchange import Request, Response
+from keyrack.api.principals import Caller
 from keyrack.api.schema.request_body import validate_body
 from keyrack.http import request_parsing
 from keyrack.http.pipeline import RequestPipeline

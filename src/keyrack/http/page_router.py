@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from keyrack.api.caller import Caller
 from keyrack.api.exchange import Response
 from keyrack.api.grants import FactorNeeded as FactorNeeded
 from keyrack.api.grants import NotPermitted as NotPermitted
 from keyrack.api.grants import forbidden_response
 from keyrack.api.permissions import Permission, Role
+from keyrack.api.principals import ManagerCaller
 from keyrack.auth import login_challenges, passkeys, sessions
 from keyrack.auth.authenticator import AuthenticatedManager
 from keyrack.auth.login import show_code, show_passkey, sign_in
@@ -45,7 +45,7 @@ class Person:
     """Who is signed in."""
 
     session: BrowserSession
-    manager: Caller
+    manager: ManagerCaller
 
 
 @dataclass(slots=True)

@@ -15,13 +15,13 @@ from typing import Any
 import asyncpg
 import falcon.asgi
 
-from keyrack.api import change_topics, idempotency
-from keyrack.api.caller import Caller
+from keyrack.api import change_topics, idempotency, prefer_return
 from keyrack.api.endpoint import Check, Endpoint
 from keyrack.api.event_stream import EVENTS
 from keyrack.api.exchange import DryRunRollback, Request, Response
 from keyrack.api.grants import Grant
 from keyrack.api.prefer_return import minimal, representation
+from keyrack.api.principals import Caller
 from keyrack.api.schema.request_body import validate_body
 from keyrack.api.subscriptions import Subscription
 from keyrack.assignments.customer_lock import CustomerTurns, flush_pending
@@ -60,6 +60,12 @@ class BoundEndpoint:
     parts: list[object] = field(default_factory=list[object])
     before_parts: list[object] = field(default_factory=list[object])
     shown_parts: list[Any] = field(default_factory=list[Any])  # of the read that it shows
+
+    def check(self, request: Request) -> None:
+        """Check what the request says about its answer. Raises `Refusal`."""
+        if request.returns == "representation":
+            limits, *_ = self.shown_parts
+            prefer_return.check(request, self.endpoint, limits)
 
     async def before(self, request: Request, value: Any) -> Any:
         """What `run` gets for the checked body."""
@@ -196,9 +202,12 @@ class RequestPipeline:
         changed: `value` is its checked body, `key` its Idempotency-Key. Raises `Refusal`."""
         endpoint, access = handler.endpoint, self.process.access
         proven = access.check() if _asks_who(endpoint) else None
+        handler.check(request)
+        asked = request
         request, value = await group_scope_checks.restrict_to_scope(request, endpoint, value)
+        # A thing that has left the caller's scope is answered as one that does not exist, not with a stored answer
+        key = key if endpoint.repeatable and request is asked else None
         value = await handler.before(request, value)
-        key = key if endpoint.repeatable else None
         ground = endpoint.ground or (endpoint.settled if request.compares else None)
         for _ in range(DEADLOCKS):
             try:

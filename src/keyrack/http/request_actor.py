@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import falcon.asgi
 
-from keyrack.api.caller import Caller
-from keyrack.api.principals import App, Device
+from keyrack.api.principals import AppUser, Caller, Device
 from keyrack.db.audit_context import Actor
 from keyrack.http.request_ids import REQUEST_ID
 
@@ -18,7 +17,7 @@ class RequestIdentity:
 
     caller: Caller | None
     device: Device | None
-    app: App | None
+    app: AppUser | None
     customer: int
 
 
@@ -27,10 +26,9 @@ def actor(http: falcon.asgi.Request, known: RequestIdentity) -> Actor:
     more than the installation's key."""
     address, request, caller, device = http.remote_addr, http.scope[REQUEST_ID], known.caller, known.device
     if caller is not None:
-        is_what = "client" if caller.is_client else "manager"
-        return Actor(is_what, caller.name, caller.id, address, request, caller.grant(known.customer).scope)
+        return Actor(caller.kind.value, caller.name, caller.id, address, request, caller.grant(known.customer).scope)
     if device is not None:
-        return Actor("device", device.name, device.key, address, request)
-    if known.app is not None:
-        return Actor("user", str(known.app.subject), None, address, request)  # pairwise: it names nobody elsewhere
+        return Actor(device.kind.value, device.name, device.key, address, request)
+    if (app := known.app) is not None:  # a pairwise subject: other customers do not know it
+        return Actor(app.kind.value, str(app.subject), None, address, request)
     return Actor("client", None, None, address, request)

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 from keyrack.api import conditional_requests
-from keyrack.api.caller import Caller
 from keyrack.api.conditional_requests import NOTHING_TO_COMPARE, ONLY_FOR_READS
 from keyrack.api.endpoint import Endpoint
+from keyrack.api.principals import Caller
 from keyrack.core.error_codes import (
     BODY_TOO_LARGE,
     BODY_TOO_PACKED,

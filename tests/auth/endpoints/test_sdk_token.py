@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 import uuid
@@ -11,10 +12,12 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import KeySet
 
+from keyrack.auth.authenticator import Authenticator
 from keyrack.core import secret_hashes
+from keyrack.core.error_codes import INVALID_TOKEN
 from keyrack.core.settings import Settings
 from tests.support.people import Person, refused, web
-from tests.support.servers import RunningServer, Sql
+from tests.support.servers import RunningServer, Sql, eventually
 
 INVALID = "Invalid combination of customerId, sdkKey and userId."
 
@@ -43,6 +46,8 @@ def test_a_token(alice: Person, server: RunningServer, sql: Sql) -> None:
     assert claims["email"] == claims["sub"] == str(uuid.UUID(claims["sub"]))
     assert claims["aud"] == f"keyrack-sdk/{alice.customer}"
     assert claims["customer_id"] == alice.customer
+    members = {"iss", "sub", "aud", "iat", "exp", "jti", "customer_id", "email", "sdk_key_id"}
+    assert set(claims) == members
     assert claims["exp"] - claims["iat"] == 3600
     assert abs(claims["iat"] - time.time()) < 60
     again = jwt.decode(alice.post("/sdk/token", body).json()["id_token"], keys, algorithms=["RS256"])
@@ -132,3 +137,44 @@ def test_a_member_that_is_missing_or_of_another_type(alice: Person, member: str,
     if value == "absent":
         del body[member]
     refused(alice.post("/sdk/token", body), 400, f"Couldn't get token. No valid {member} provided.")
+
+
+def test_a_revoked_key_ends_its_tokens_in_every_process(
+    alice: Person, server: RunningServer, sql: Sql, dsn: str, settings: Settings
+) -> None:
+    user = alice.user()
+    ends, stays = alice.app_of(user), alice.app_of(user)
+    with RunningServer(settings, dsn, worker=False, public_url=server.url) as other:
+
+        def statuses(app: Person) -> list[int]:
+            urls = (server.url, other.url)
+            return [web().get(url + "/v3/sdk/devices", headers=app.headers).status_code for url in urls]
+
+        assert statuses(ends) == statuses(stays) == [200, 200]  # both processes have cached the tokens
+        key = claims_in(ends)["sdk_key_id"]
+        revoke = "update sdk_key set revoked_at = now() where customer_id = $1 and sdk_key_id = $2"
+        sql.execute(revoke, alice.customer, key)
+        eventually(lambda: statuses(ends) == [401, 401], "the revocation")
+        assert statuses(stays) == [200, 200]
+        assert ends.get("/sdk/keys?device=" + "A" * 43).json()["message"] == INVALID_TOKEN.text
+
+
+def test_a_token_of_a_release_without_the_key_lasts_until_it_expires(
+    alice: Person, sql: Sql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign = Authenticator.sign
+
+    async def older(self: Authenticator, *args: Any, sdk_key_id: int, **more: Any) -> str:
+        return await sign(self, *args, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Authenticator, "sign", older)
+        app = alice.app_of(alice.user())
+    assert set(claims_in(app)) == {"iss", "sub", "aud", "iat", "exp", "jti", "customer_id", "email"}
+    sql.execute("update sdk_key set revoked_at = now() where customer_id = $1", alice.customer)
+    assert app.get("/sdk/devices").status_code == 200
+
+
+def claims_in(app: Person) -> dict[str, Any]:
+    """The claims of an app's id token."""
+    return json.loads(base64.urlsafe_b64decode(app.token.split(".")[1] + "=="))

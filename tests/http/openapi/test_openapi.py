@@ -18,7 +18,6 @@ from schemathesis.checks import CHECKS, load_all_checks
 
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.event_stream import EVENTS
-from keyrack.api.permissions import Permission
 from keyrack.api.schema.fields import RESOURCES
 from keyrack.http.openapi.descriptions.fleet import EVERYWHERE
 from keyrack.http.openapi.descriptions.fleet import OF as MEANINGS
@@ -166,7 +165,7 @@ def test_what_a_request_needs_is_told(document: Json, endpoint: Endpoint) -> Non
     operation = document["paths"][endpoint.path][endpoint.method.lower()]
     needed = [scheme for scheme, wanted in (("apiKey", endpoint.key), ("oauth2", endpoint.token)) if wanted]
     needed += [scheme for scheme, wanted in (("device", endpoint.device), ("sdkToken", endpoint.app)) if wanted]
-    scopes = [str(endpoint.permission)] if isinstance(endpoint.permission, Permission) else []
+    scopes = list(map(str, endpoint.permissions))
     assert operation["security"] == (
         [{scheme: scopes if scheme == "oauth2" else [] for scheme in needed}] if needed else []
     )
@@ -183,6 +182,22 @@ def test_what_a_request_needs_is_told(document: Json, endpoint: Endpoint) -> Non
         wanted = endpoint.body.json_schema()
         assert list(schema.get("properties", ())) == list(wanted.get("properties", ()))
         assert schema.get("required") == wanted.get("required")
+
+
+def test_an_operation_names_the_permissions_of_parents_and_parts(document: Json) -> None:
+    def operation(path: str, method: str = "get") -> Json:
+        return document["paths"][path][method]
+
+    assert operation("/cars/{carId}/products")["security"][0]["oauth2"] == ["products:read", "cars:read"]
+    assert operation("/cars/{carId}/keys")["security"][0]["oauth2"] == ["access:read", "cars:read"]
+    for path, method, part in (
+        ("/cars", "get", "the relation `assignments` needs `assignments:read`"),
+        ("/assignments", "put", "`return=representation` needs `operations:read`"),
+        ("/cars/{carId}/access", "get", "`events` needs `changes:read`"),
+        ("/batch", "post", "the kind `cars` needs `cars:write`"),
+        ("/live", "get", "the topic `users` needs `users:read`"),
+    ):
+        assert part in operation(path, method)["description"], (path, part)
 
 
 def test_names_of_headers_are_the_brands(document: Json) -> None:

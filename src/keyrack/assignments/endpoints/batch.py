@@ -17,6 +17,7 @@ from keyrack.api.rate_limits import RateLimit
 from keyrack.assignments.customer_lock import lock_and_flush
 from keyrack.assignments.endpoints import assignments, batch_assignments
 from keyrack.assignments.endpoints.batch_models import (
+    OF_KINDS,
     AnyBatch,
     AssignmentBatch,
     BatchCreation,
@@ -215,6 +216,7 @@ async def _may(statements: Statements, request: Request, batch: CheckedItem) -> 
         503: (TOO_LONG,),
     },
     in_part={409: (batch_assignments.OVERLAP,), 424: (UNDONE,)},
+    parts_need=OF_KINDS,
 )
 async def batch(request: Request, batch: CheckedItem, settings: Settings) -> Response:
     body = batch.body

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 from pydantic.alias_generators import to_camel
 
 from keyrack.api.endpoint import Endpoint
+from keyrack.api.permissions import Permission
 from keyrack.api.schema.request_body import Int32, Patch, StrictBody
 from keyrack.assignments.endpoints import assignments
 from keyrack.assignments.endpoints.assignments import AssignmentPatch, NewAssignment
@@ -120,6 +121,11 @@ ROWS: Mapping[tuple[str, str], Endpoint] = {
     ("groups", "create"): _row("PUT", "/groups"),
     ("groups", "change"): _row("PATCH", "/groups/{groupId}"),
     ("groups", "end"): _row("DELETE", "/groups/{groupId}"),
+}
+
+
+OF_KINDS: Mapping[str, Permission] = {
+    f"the kind `{kind}`": row.permission for (kind, _), row in ROWS.items() if isinstance(row.permission, Permission)
 }
 
 

@@ -8,6 +8,7 @@ from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response
 from keyrack.api.path_ids import path_number
 from keyrack.api.permissions import Free
+from keyrack.api.principals import ManagerId
 from keyrack.api.schema.fields import Resource, date_time, int32, string
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, NotFound
@@ -45,9 +46,8 @@ OTHERS: LiteralString = "select count(*) from manager_identity where manager_id 
 DELETE: LiteralString = "delete from manager_identity where manager_id = $1 and identity_id = $2"
 
 
-def _manager(request: Request) -> int:
-    assert request.caller is not None  # noqa: S101 - these rows want a token
-    return request.caller.id
+def _manager(request: Request) -> ManagerId:
+    return request.manager.id
 
 
 endpoints.get(

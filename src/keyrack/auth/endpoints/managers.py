@@ -159,16 +159,15 @@ CHANGED = TypeAdapter(PatchedManager)
     ours=True,
 )
 async def invite(request: Request, wanted: NewManager, settings: Settings) -> Response:
-    caller = request.caller
-    by = caller.name if caller else ""
+    manager = request.manager
     mails = settings.sends_mail
     async with request.db.transaction() as connection:
         await owners.lock_roles(connection, request.customer)
         await _check_groups(connection, request.customer, wanted.groups)
-        language = await connection.fetchval(LANGUAGE, caller.id) if caller else None
+        language = await connection.fetchval(LANGUAGE, manager.id)
         made = await invitations.invite(
-            connection, settings, request.customer, wanted.email_address, wanted.role, wanted.groups, by, mail=mails,
-            language=language,
+            connection, settings, request.customer, wanted.email_address, wanted.role, wanted.groups, manager.name,
+            mail=mails, language=language,
         )  # fmt: skip
     body = {"id": made.id, "link": made.link, "expires": format_timestamp(made.expires), "mailed": mails}
     return answer(body, 201, {"Cache-Control": "no-store"})

@@ -12,6 +12,7 @@ from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response
 from keyrack.api.path_ids import path_number
 from keyrack.api.permissions import Free
+from keyrack.api.principals import ManagerId
 from keyrack.api.schema.fields import Resource, date_time, int32, int64, string
 from keyrack.api.schema.request_body import AnyText, Body, Text
 from keyrack.auth.authenticator import Authenticator
@@ -69,9 +70,8 @@ END_ONE: LiteralString = "delete from session where manager_id = $1 and session_
 END_ALL: LiteralString = "delete from session where manager_id = $1"
 
 
-def _manager(request: Request) -> int:
-    assert request.caller is not None  # noqa: S101 - these rows want a token
-    return request.caller.id
+def _manager(request: Request) -> ManagerId:
+    return request.manager.id
 
 
 @cache

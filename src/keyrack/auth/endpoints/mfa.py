@@ -7,11 +7,11 @@ from typing import Annotated, Any, LiteralString
 
 from pydantic import ConfigDict, Field
 
-from keyrack.api.caller import Caller
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.path_ids import path_number
 from keyrack.api.permissions import Free
+from keyrack.api.principals import ManagerId
 from keyrack.api.rate_limits import RateLimit
 from keyrack.api.schema.fields import Resource, boolean, date_time, int32, string
 from keyrack.api.schema.request_body import Body, Int32, Text
@@ -22,7 +22,7 @@ from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection
 from keyrack.db.encryption.cipher import Encryption
 
-endpoints = Endpoints("Second factor", Free.CALLER)
+endpoints = Endpoints("Second factor", Free.PERSON)
 
 SIGN_IN_AGAIN = ErrorCode(
     "sign-in-again",
@@ -73,7 +73,7 @@ FACTORS = Resource(
             " where f.manager_id = {t}.manager_id)"
         ),
     },
-    permission=Free.CALLER,
+    permission=Free.PERSON,
 )
 PASSKEY = Resource(
     "Passkey",
@@ -87,7 +87,7 @@ PASSKEY = Resource(
         "createdAt": date_time("{t}.created_at"),
         "lastUsed": date_time("{t}.used_at", nullable=True),
     },
-    permission=Free.CALLER,
+    permission=Free.PERSON,
 )
 
 USERNAME: LiteralString = "select username from manager where manager_id = $1"
@@ -132,24 +132,19 @@ class RecoveryCodes(Body):
     codes: list[str]
 
 
-def _manager(request: Request) -> int:
-    return _caller(request).id
+def _manager(request: Request) -> ManagerId:
+    return request.manager.id
 
 
-def _caller(request: Request) -> Caller:
-    assert request.caller is not None  # noqa: S101 - these rows want a token
-    return request.caller
-
-
-async def _fresh(connection: Connection, request: Request, settings: Settings) -> int:
+async def _fresh(connection: Connection, request: Request, settings: Settings) -> ManagerId:
     """The manager, locked, who has signed in just now with all that it has. Raises `Forbidden`: a browser that was left
     open, or a password that was found, is not enough to add a way in."""
-    caller = _caller(request)
-    await connection.fetchval(passkeys.LOCK, caller.id)
-    is_old = caller.began < time.time() - settings.reauthentication_minutes * 60
-    if is_old or ("mfa" not in caller.amr and await login_challenges.has_factor(connection, caller.id)):
+    manager = request.manager
+    await connection.fetchval(passkeys.LOCK, manager.id)
+    is_old = manager.began < time.time() - settings.reauthentication_minutes * 60
+    if is_old or ("mfa" not in manager.amr and await login_challenges.has_factor(connection, manager.id)):
         raise Forbidden(SIGN_IN_AGAIN.format(minutes=settings.reauthentication_minutes))
-    return caller.id
+    return manager.id
 
 
 async def _removed(connection: Connection, manager: int) -> None:

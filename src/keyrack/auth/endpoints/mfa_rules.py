@@ -62,7 +62,7 @@ async def rules(request: Request) -> Response:
 async def set_rules(request: Request, wanted: FactorRules) -> Response:
     """It holds within a second, for those who are signed in as well."""
     roles = [str(role) for role in wanted.roles]
-    if roles and "mfa" not in (request.caller.amr if request.caller else ()):
+    if roles and "mfa" not in request.manager.amr:
         raise Conflict(RULE_WITHOUT_FACTOR)
     async with request.db.transaction() as connection:
         await connection.fetchval(LOCK_CUSTOMER, request.customer)

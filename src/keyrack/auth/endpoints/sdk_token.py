@@ -32,7 +32,7 @@ INVALID_COMBINATION = ErrorCode(
 )
 
 SUBJECT: LiteralString = """
-select subject_at(k.customer_id, p.seed)
+select k.sdk_key_id, subject_at(k.customer_id, p.seed) as subject
 from sdk_key k join customer_user u using (customer_id) join person p using (user_id)
 where k.customer_id = $1 and k.hash = $2 and k.revoked_at is null and u.user_id = $3
 """
@@ -61,7 +61,7 @@ class SdkToken(BaseModel):
     refuses={400: (INVALID_COMBINATION,)},
 )
 async def token(request: Request, wanted: SdkTokenRequest, access: Authenticator) -> Response:
-    subject = None
+    row = None
     if request.caller and wanted.customer_id in request.caller.grants:
         permit(request.caller, Permission.SDK_WRITE, wanted.customer_id)
         scope = request.caller.grant(wanted.customer_id).scope
@@ -70,10 +70,12 @@ async def token(request: Request, wanted: SdkTokenRequest, access: Authenticator
             request.db, wanted.customer_id, scope, [("userId", user)]
         ):
             raise BadRequest(INVALID_COMBINATION)
-        subject = await request.db.fetchval(SUBJECT, wanted.customer_id, digest(wanted.sdk_key), user)
-    if subject is None:
+        row = await request.db.fetchrow(SUBJECT, wanted.customer_id, digest(wanted.sdk_key), user)
+    if row is None:
         raise BadRequest(INVALID_COMBINATION)
-    customer = wanted.customer_id
+    customer, subject = wanted.customer_id, row["subject"]
     await app_tokens.remember(request.db, customer, subject, wanted.user_id)
-    signed = await access.sign(subject, app_tokens.audience(customer), customer_id=customer, email=str(subject))
+    signed = await access.sign(
+        subject, app_tokens.audience(customer), customer_id=customer, email=str(subject), sdk_key_id=row["sdk_key_id"]
+    )
     return answer({"id_token": signed}, headers={"Cache-Control": "no-store"})

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import TAGGED, Endpoints
 from keyrack.api.exchange import Request, Response
+from keyrack.api.permissions import Permission
 from keyrack.api.query_parameters import INVALID, MOMENT, QueryParameter, a_time, given
 from keyrack.api.schema.request_body import Body, Id, Moment
 from keyrack.changelog import access_queries
@@ -101,8 +102,10 @@ class UserAccess(_Access):
     user_id: Id
 
 
+OF_EVENTS = Permission.CHANGES_READ
 ROW: Mapping[str, Any] = {
     "status": 200, "headers": TAGGED, "options": OPTIONS, "leads": True, "ours": True,
+    "parts_need": {"`events`": OF_EVENTS},
 }  # fmt: skip
 REFUSES = {400: (INVALID, AT_OR_RANGE, EMPTY_RANGE, IN_FUTURE, TOO_MANY), 410: (GONE,), 503: (BEHIND,)}
 
@@ -137,16 +140,18 @@ async def _answer(request: Request, thing: Thing, missing: ErrorCode, settings: 
     """What custody has. Raises `BadRequest`, `NotFound`, `Gone`, `Unavailable`."""
     given_at, since, until = _times(request.query)
     (id,) = request.ids
-    of = (request.db, request.customer, thing, id)
-    known = await access_queries.history_extent(*of, until or given_at)
+    known = await access_queries.history_extent(request.db, request.customer, thing, id, until or given_at)
     since, until = _checked(known, missing, since or given_at or known.at, until)
     most = settings.access_max_periods
-    rows = await access_queries.periods_at(*of, since, until, most + 1)
+    of = (request.db, request.customer, request.scope, thing, id, since, until)
+    rows = await access_queries.periods_at(*of, most + 1)
     if len(rows) > most:
         raise BadRequest(TOO_MANY.format(most=most))
-    events, more = await access_queries.events(*of, since, until, known.last)
     if request.scope is not None:
-        rows, events = await _of_groups(request, request.scope, rows), _in_groups(request, events)
+        rows = await _without_hidden_parts(request, request.scope, rows)
+    events, more = list[str](), False
+    if OF_EVENTS in request.grant.permissions:
+        events, more = await access_queries.events(*of, known.last)
     times = {"at": _utc(since)} if until is None else {"from": _utc(since), "to": _utc(until)}
     document = {
         f"{thing}Id": id,
@@ -158,21 +163,19 @@ async def _answer(request: Request, thing: Thing, missing: ErrorCode, settings: 
     return conditional_requests.created_response(request, body.encode())
 
 
-async def _of_groups(request: Request, scope: int, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Those whose car and user exist for who asks, with the box and the service as far as they do."""
-    named = {(name, row[column]) for row in rows for name, column in PARTS.items() if row[column] is not None}
-    gone = await group_scope_checks.ids_out_of_scope(request.db, request.customer, scope, named)
-    seen = [row for row in rows if not gone & {("carId", row["car_id"]), ("userId", row["user_id"])}]
-    hides = {"box_id": "productId", "service_id": "serviceId"}
-    return [{**row, **{column: None for column, name in hides.items() if (name, row[column]) in gone}} for row in seen]
+async def _without_hidden_parts(
+    request: Request, scope: int, rows: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """The rows with null for each box and service out of the caller's scope."""
+    named = {(name, row[column]) for row in rows for column, name in PARTS.items() if row[column] is not None}
+    hidden = await group_scope_checks.ids_out_of_scope(request.db, request.customer, scope, named)
+    shown = [
+        {**row, **{column: None for column, name in PARTS.items() if (name, row[column]) in hidden}} for row in rows
+    ]
+    return access_queries.join_periods(shown)  # a change between two hidden boxes begins no other period
 
 
-def _in_groups(request: Request, events: Sequence[str]) -> list[str]:
-    """Those about what was in one of the groups when it changed."""
-    return [item for item in events if request.grant.groups & set(json.loads(item)["groups"])]
-
-
-PARTS = {"carId": "car_id", "userId": "user_id", "productId": "box_id", "serviceId": "service_id"}
+PARTS = {"box_id": "productId", "service_id": "serviceId"}
 MEMBERS = {
     "assignmentId": "assignment_id", "carId": "car_id", "userId": "user_id", "since": "since", "until": "until",
     "knownFrom": "known_from", "knownUntil": "known_until", "boxId": "box_id", "serviceId": "service_id",

@@ -141,7 +141,7 @@ async def _awaited(
     if request.stays is None or request.holds is None or request.caller is None:  # a page waits for nothing
         return listing[0]
     until = asyncio.get_running_loop().time() + seconds
-    waiter = LongPoll(request.customer, request.caller.id, await request.stays(), request.stays)
+    waiter = LongPoll(request.customer, request.caller.key, await request.stays(), request.stays)
     following.check(waiter.customer, waiter.caller)
     request.holds(waiter)
     with following.waiting(waiter) as log:
@@ -173,9 +173,9 @@ async def _stream(
     if request.method == "HEAD" or request.stays is None or request.caller is None:
         return Response(200, None, headers, EVENTS, list_responses.empty_body())
     until = await request.stays()
-    following.check(request.customer, request.caller.id)
+    following.check(request.customer, request.caller.key)
     at = (place[0] or extent.epoch, place[1])
-    stream = FeedFollower(following, request.customer, request.caller.id, until, request.stays, at)
+    stream = FeedFollower(following, request.customer, request.caller.key, until, request.stays, at)
     return Response(200, None, headers, EVENTS, stream)
 
 

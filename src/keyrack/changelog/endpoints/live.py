@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from keyrack.api import list_responses
+from keyrack.api import list_responses, scoped_stream
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.event_stream import EVENTS, FULL, FULL_OF_CALLER, FULL_OF_CUSTOMER, NEEDS, EventHub, EventStream
 from keyrack.api.exchange import Request, Response
 from keyrack.api.query_parameters import INVALID, QueryParameter, given
+from keyrack.api.scoped_stream import ScopedEventStream
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import BadRequest
+from keyrack.core.settings import Settings
 from keyrack.db.change_notifier import TOPICS, Topic
 
 endpoints = Endpoints("Live updates", "live")
@@ -61,22 +63,24 @@ def _permitted(request: Request, named: frozenset[Topic] | None) -> frozenset[To
     options=(ONLY,),
     headers={"Last-Event-ID": "Where the stream begins: whoever begins another one with it hears what came since."},
     leads=True,
+    parts_need={f"the topic `{topic}`": permission for topic, permission in NEEDS.items()},
     ours=True,
 )
-async def live(request: Request, hub: EventHub) -> Response:
+async def live(request: Request, hub: EventHub, settings: Settings) -> Response:
     topics = _permitted(request, given(request.query, (ONLY,)).get(ONLY.name))
     if not request.chunks:
         raise BadRequest(OLD_HTTP)
+    position = hub.current_id(request.customer) if request.scope is None else scoped_stream.ID
     # No proxy is to gather what comes (`X-Accel-Buffering` is nginx's name for that), and nobody to keep it
-    headers = {
-        "Cache-Control": "no-store",
-        "X-Accel-Buffering": "no",
-        "Last-Event-ID": hub.current_id(request.customer),
-    }
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Last-Event-ID": position}
     if request.method == "HEAD" or request.stays is None:  # a page of the console asks where it is, and has no stream
         return Response(200, None, headers, EVENTS, list_responses.empty_body())
     assert request.caller is not None  # noqa: S101 - the row wants a token
     until = await request.stays()
-    hub.check(request.customer, request.caller.id)  # nobody else comes between this and the first bytes, which count
-    stream = EventStream(hub, request.customer, request.caller.id, topics, request.last_event, until, request.stays)
+    hub.check(request.customer, request.caller.key)  # nobody else comes between this and the first bytes, which count
+    of = (hub, request.customer, request.caller.key, topics)
+    if request.scope is None:
+        stream = EventStream(*of, request.last_event, until, request.stays)
+    else:
+        stream = ScopedEventStream(*of, settings.live_scoped_interval_seconds, until, request.stays)
     return Response(200, None, headers, EVENTS, stream)

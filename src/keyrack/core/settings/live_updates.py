@@ -38,6 +38,13 @@ class Live(BaseSettings):
         description="Customers of which a process remembers what has changed last, for streams that come back; who "
         "comes back after more is told to read everything again.",
     )
+    live_scoped_interval_seconds: float = Field(
+        default=10.0,
+        ge=0.1,
+        le=60,
+        description="Seconds after which the stream of `GET /live` of a group-limited caller reports all of its topics,"
+        " whether anything has changed or not.",
+    )
     feed_queue_batches: int = Field(
         default=100,
         ge=1,

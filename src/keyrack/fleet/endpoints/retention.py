@@ -17,17 +17,18 @@ from keyrack.db.connection import Row
 
 endpoints = Endpoints("Customers", "customer")
 
-# Each by the first entry of an index; of positions and readings that would be one look for each car
+# Each by the first entry of an index; of positions and readings that would be one look for each car. A group-limited
+# caller ($2 is false) gets none of them: the oldest row may be one that does not exist for the caller
 REACH: LiteralString = """
 select history_days, keeps_positions, changes_days,
-  (select min(starts_at) from assignment where customer_id = $1) as assignments,
-  (select min(utc_at) from event where customer_id = $1) as events,
-  (select min(issued_at) from box_key where customer_id = $1 and not is_placed) as keys,
-  (select min(finished_at) from operation where customer_id = $1 and finished_at is not null) as operations,
+  (select min(starts_at) from assignment where customer_id = $1 and $2) as assignments,
+  (select min(utc_at) from event where customer_id = $1 and $2) as events,
+  (select min(issued_at) from box_key where customer_id = $1 and not is_placed and $2) as keys,
+  (select min(finished_at) from operation where customer_id = $1 and finished_at is not null and $2) as operations,
   (select min(d.created_at) from webhook w cross join lateral (
      select created_at from delivery d where d.customer_id = w.customer_id and d.webhook_id = w.webhook_id
      order by delivery_id limit 1) d
-   where w.customer_id = $1) as deliveries
+   where w.customer_id = $1 and $2) as deliveries
 from customer where customer_id = $1
 """
 
@@ -50,7 +51,7 @@ Kind = Literal[
 
 class RetentionBody(Body):
     """One kind of data: for how long (ISO 8601, null: until somebody removes it), from when on that counts, and the
-    oldest there is, where that is known."""
+    oldest there is, where that is known. A group-limited caller gets null for the oldest."""
 
     model_config = ConfigDict(title="Kept")
 
@@ -73,7 +74,7 @@ class RetentionBody(Body):
     ours=True,
 )
 async def retention(request: Request, settings: Settings) -> Response:
-    row = await request.db.fetchrow(REACH, request.customer)
+    row = await request.db.fetchrow(REACH, request.customer, request.scope is None)
     if row is None:  # it was removed after the check
         raise NotFound(NO_CUSTOMER)
     days = row["history_days"] or settings.telemetry_retention_days

@@ -137,7 +137,7 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Json], public_url: str) ->
         "operationId": operation_id(endpoint),
         "tags": [endpoint.tag],
         "summary": endpoint.summary,
-        "description": description(endpoint),
+        "description": description(endpoint) + _parts(endpoint),
         "security": _security(endpoint),
         "parameters": [*of_path(endpoint), *parameters(endpoint), *of_query(endpoint)],
         "responses": responses(endpoint, schemas, public_url),
@@ -161,12 +161,18 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Json], public_url: str) ->
     return operation
 
 
+def _parts(endpoint: Endpoint) -> str:
+    """A sentence about the permissions that parts of a request or an answer need. Empty if none does."""
+    needs = [f"{part} needs `{one}`" for part, one in endpoint.conditional_permissions.items()]
+    return f" Beside the scopes of the operation, {', '.join(needs)}." if needs else ""
+
+
 def _security(endpoint: Endpoint) -> list[Json]:
     needed: Json = {}
     if endpoint.key:
         needed["apiKey"] = []
     if endpoint.token:
-        needed["oauth2"] = [str(endpoint.permission)] if isinstance(endpoint.permission, Permission) else []
+        needed["oauth2"] = list(map(str, endpoint.permissions))
     if endpoint.device:
         needed["device"] = []
     if endpoint.app:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from keyrack.api import conditional_requests, idempotency, list_responses, query_parameters, response_spool
-from keyrack.api.caller import FOR_PEOPLE
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.grants import FACTOR_NEEDED, LIMITED, NOT_PERMITTED
 from keyrack.api.odata import INVALID, NOT_SUPPORTED, TOO_MANY_EXPANDED
 from keyrack.api.permissions import Free, Permission
+from keyrack.api.principals import FOR_PEOPLE
 from keyrack.api.schema import request_body, unknown_members
 from keyrack.assignments import customer_lock
 from keyrack.core import error_codes
@@ -112,7 +112,11 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
     (
         "every endpoint with `Idempotency-Key`",
         lambda row: row.repeatable,
-        {400: (idempotency.INVALID,), 409: (idempotency.IN_FLIGHT,), 422: (idempotency.OTHER_REQUEST,)},
+        {
+            400: (idempotency.INVALID,),
+            409: (idempotency.IN_FLIGHT,),
+            422: (idempotency.OTHER_REQUEST, idempotency.OTHER_CALLER),
+        },
     ),
     ("every read with an `ETag`", lambda row: row.tagged, {
 

@@ -20,6 +20,9 @@ or customer, 414, 500, 503; with a body also 408, 413 and 415. The last column l
 itself, each with its code; [errors.md](errors.md) has all of them. *Ours* marks what stands beside the spec,
 `If-Match` what honours that header; whatever else changes something answers it with 412. Reads have an `ETag`
 ([conditional requests](http.md#conditional-requests)).
+
+*Needs* lists the permissions that every request needs. Those in parentheses are needed for parts of it: for relations,
+for `return=representation`, for a kind of a batch, for a topic. [OpenAPI](http.md) names the part.
 """
 
 ENDPOINTS_COLUMNS = "| Method | Path | What | Needs | Answers | Refuses |\n|---|---|---|---|---|---|"
@@ -49,7 +52,7 @@ def endpoints_markdown(endpoints: Iterable[Endpoint]) -> str:
             tag = endpoint.tag
             lines.append(f"\n## {tag}\n\n{ENDPOINTS_COLUMNS}")
         what = endpoint.summary + _notes(endpoint)
-        needs = f"`{endpoint.permission}`" if isinstance(endpoint.permission, Permission) else endpoint.permission
+        needs = _needs(endpoint)
         lines.append(
             f"| {endpoint.method} | `{endpoint.path}` | {what} | {needs} | {endpoint.status} | {_refusals(endpoint)} |"
         )
@@ -83,6 +86,13 @@ def roles_json() -> list[dict[str, object]]:
         }
         for role, meaning in ROLES.items()
     ]
+
+
+def _needs(endpoint: Endpoint) -> str:
+    """The permissions of every request, and in parentheses those that parts of it need."""
+    always = ", ".join([f"`{one}`" for one in endpoint.permissions]) or str(endpoint.permission)
+    parts = ", ".join([f"`{one}`" for one in dict.fromkeys(endpoint.conditional_permissions.values())])
+    return f"{always} ({parts})" if parts else always
 
 
 def _notes(endpoint: Endpoint) -> str:
@@ -147,6 +157,9 @@ def endpoints_json(endpoints: Iterable[Endpoint]) -> list[dict[str, object]]:
             "tag": endpoint.tag,
             "summary": endpoint.summary,
             "needs": str(endpoint.permission),
+            "principals": [str(principal.kind) for principal in endpoint.principals],
+            "permissions": list(map(str, endpoint.permissions)),
+            "conditionalPermissions": {part: str(one) for part, one in endpoint.conditional_permissions.items()},
             "status": endpoint.status,
             "refuses": {
                 str(status): [{"code": reason.code, "text": reason.text} for reason in reasons]

@@ -10,7 +10,7 @@ from keyrack.api import conditional_requests
 from keyrack.api.endpoint import FROM_APPS, TAGGED, Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Free
-from keyrack.api.principals import App
+from keyrack.api.principals import AppUser
 from keyrack.api.schema.request_body import Moment, Name, StrictBody, format_timestamp, invalid_member
 from keyrack.core.base64url import Octets, base64url
 from keyrack.core.error_codes import INVALID_TOKEN, ErrorCode, FieldError
@@ -79,7 +79,7 @@ class AppDevice(StrictBody):
     registered: Moment
 
 
-def app_of(request: Request) -> App:
+def app_of(request: Request) -> AppUser:
     """For whom the app calls."""
     assert request.app is not None  # noqa: S101 - a row of apps has one
     return request.app
@@ -121,7 +121,7 @@ async def register(request: Request, wanted: Registration, settings: Settings) -
     )  # fmt: skip
 
 
-def _registered(data: bytes, app: App) -> PublicKey:
+def _registered(data: bytes, app: AppUser) -> PublicKey:
     """The key that is registered for this user. Raises `BadRequest`."""
     try:
         message = cose.read(data, REGISTRATION)

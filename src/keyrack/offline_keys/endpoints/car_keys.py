@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import LiteralString
 
 from keyrack.api.endpoint import Endpoints
@@ -9,6 +10,7 @@ from keyrack.api.permissions import Permission
 from keyrack.api.schema.fields import Resource, boolean, date_time, guid, int32, string
 from keyrack.api.schema.group_scope import scoped_by
 from keyrack.fleet.endpoints.cars import A_CAR, NO_CAR
+from keyrack.fleet.schema import PRODUCT_IN_SCOPE
 
 endpoints = Endpoints("Boxes", "access")
 
@@ -32,7 +34,7 @@ ISSUED_KEY = Resource(
         "userId": int32("{t}.user_id"),
         "deviceId": string("translate(encode({t}.device_id, 'base64'), '+/=', '-_')"),
         "deviceName": string("{t}_d.name", nullable=True),
-        "productId": int32("{t}.product_id"),
+        "productId": int32("{t}.product_id", nullable=True),
         "epoch": int32("{t}.epoch"),
         "issued": date_time("{t}.issued_at"),
         "begins": date_time("{t}.begins_at"),
@@ -41,7 +43,7 @@ ISSUED_KEY = Resource(
         "isKnownToBox": boolean(_IS_KNOWN),
         "opensUntil": date_time(_UNTIL),
     },
-    limit=scoped_by("car", user=True),
+    limit=replace(scoped_by("car", user=True), fields={"productId": PRODUCT_IN_SCOPE}),
     permission=Permission.ACCESS_READ,
 )
 

@@ -80,7 +80,10 @@ OF_LOG: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "knownUntil": ("When the change got its number that made it otherwise; null where none did.", None),
         "boxId": ("The key box that was in the car; null for none.", 9),
         "serviceId": ("The service that the box was paired with, terminated or not; null for none.", 4),
-        "events": ("The changes around it, as `GET /changes` has them.", None),
+        "events": (
+            "The changes around it, as `GET /changes` has them. Empty for a caller without `changes:read`.",
+            None,
+        ),
         "moreEvents": ("Whether there are more of them than are shown.", False),
     },
 }

@@ -66,6 +66,7 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "id": ("The id of the key: its `cti`.", OPERATION_ID),
         "deviceId": ("The phone that has it, by its id.", EXAMPLE_THUMBPRINT),
         "deviceName": ("What that phone is called; null once it was removed.", "Uma's phone"),
+        "productId": ("The id of the box; null for a group-limited caller if the box is in none of its groups.", 3),
         "epoch": ("The epoch of the box: in a later one the key opens nothing.", 1),
         "issued": _ISSUED,
         "begins": _BEGINS,

@@ -59,8 +59,8 @@ OWN: Mapping[str, tuple[str, str]] = {
         "getCarAccess",
         "Which assignments were in force then, as they were known then: also those that have been changed or deleted"
         " since. Without a time it is now; with `from` and `to` all that were in force between. `asOf` names the newest"
-        " change that is in the answer; the changes around that time stand beside it. A time before what is kept is 410"
-        " and never an empty list.",
+        " change that is in the answer; the changes around that time stand beside it, for a caller with `changes:read`."
+        " A time before what is kept is 410 and never an empty list.",
     ),
     "GET /users/{userId}/access": (
         "getUserAccess",

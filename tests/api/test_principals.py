@@ -1,0 +1,94 @@
+"""Principals: each row is for certain kinds, and a number alone does not identify a caller."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import keyrack
+from keyrack.api.endpoint import Endpoint
+from keyrack.api.permissions import PROGRAMS, Free
+from keyrack.api.principals import FOR_PEOPLE, AppUser, ClientCaller, Device, ManagerCaller
+from keyrack.api.read_endpoint import ReadEndpoint
+from keyrack.http.routes import ALL
+from tests.auth.test_clients import Program
+from tests.auth.test_roles import asked
+from tests.http.test_contract import over
+from tests.support.people import Person
+
+SOURCE = Path(keyrack.__file__).parent
+OF_PEOPLE = [row for row in ALL if row.principals == (ManagerCaller,)]
+ABOUT_PEOPLE = [row for row in OF_PEOPLE if row.permission is Free.PERSON]
+
+
+def functions(endpoint: Endpoint) -> Iterator[Callable[..., Any]]:
+    """The functions of a row that get its request."""
+    if isinstance(endpoint.run, ReadEndpoint):
+        yield endpoint.run.tenant
+    else:
+        yield inspect.getclosurevars(endpoint.run).nonlocals.get("function", endpoint.run)
+    if endpoint.before is not None:
+        yield endpoint.before
+    if endpoint.ground is not None:
+        yield endpoint.ground
+
+
+def reads_manager(function: Callable[..., Any], seen: set[Any]) -> bool:
+    """Whether the function, or a function of its module that it calls, reads `request.manager`."""
+    if function in seen or not inspect.isfunction(function):
+        return False
+    seen.add(function)
+    names = [*function.__code__.co_names, *function.__code__.co_freevars]
+    called = [function.__globals__[name] for name in names if inspect.isfunction(function.__globals__.get(name))]
+    own = [other for other in called if other.__module__ == function.__module__]
+    return "manager" in names or any(reads_manager(other, seen) for other in own)
+
+
+READING = [row for row in ALL if any(reads_manager(function, set()) for function in functions(row))]
+
+
+def test_rows_that_read_the_manager_are_for_managers_alone() -> None:
+    assert {row.path for row in READING} >= {"/me", "/me/passkeys", "/me/totp", "/sessions", "/managers"}
+    assert [row.path for row in READING if row not in OF_PEOPLE] == []
+    assert [row.path for row in ABOUT_PEOPLE if row not in READING] == []
+
+
+@over(ABOUT_PEOPLE)
+def test_what_is_about_a_person_is_refused_to_a_machine_client(
+    alice: Person, machine: Person, endpoint: Endpoint
+) -> None:
+    answer = asked(machine, endpoint)
+    assert (answer.status_code, answer.text) == (403, FOR_PEOPLE.text)
+    assert asked(alice, endpoint).status_code != 403 or endpoint.method != "GET"
+
+
+@pytest.fixture(scope="module")
+def machine(alice: Person) -> Person:
+    """A client of alice's customer that has every scope."""
+    return replace(alice, headers=alice.headers | Program(alice, *map(str, PROGRAMS)).headers())
+
+
+def test_no_endpoint_reads_the_number_of_a_caller() -> None:
+    """The number of a manager comes from `request.manager` alone, which refuses every other principal."""
+    for file in SOURCE.glob("*/endpoints/*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Attribute) and node.attr == "id":
+                assert "caller" not in ast.unparse(node.value), f"{file.name}:{node.lineno}"
+
+
+def test_a_row_names_its_principals() -> None:
+    kinds = {ManagerCaller, ClientCaller, Device, AppUser}
+    for row in ALL:
+        if row.permission is Free.ANYBODY:
+            assert set(row.principals) == kinds, row.path
+            continue
+        assert set(row.principals) < kinds, row.path
+        assert (Device in row.principals) == (row.device is not None), row.path
+        assert (AppUser in row.principals) == row.app, row.path
+        assert (ManagerCaller in row.principals) == row.token, row.path
