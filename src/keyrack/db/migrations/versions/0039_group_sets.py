@@ -13,7 +13,7 @@ from keyrack.db.migrations import module
 from keyrack.db.migrations.frozen.audit_triggers_v1 import AuditedTable
 from keyrack.db.migrations.frozen.audit_triggers_v2 import AuditedPair
 
-revision = "0041"
+revision = "0039"
 down_revision = "0038"
 
 COLUMNS = (
