@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from keyrack.api.rate_limits import network
+from typing import Any
+
+from keyrack.api.rate_limits import RateLimit, Taken, give_back_each, network, per_network, take_each
 from keyrack.auth import login_challenges, passkeys, totp
 from keyrack.auth.authenticator import AuthenticatedManager, Authenticator
 from keyrack.auth.login_throttle import raise_if_throttled
 from keyrack.core.errors import WrongCredentials
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
+from keyrack.db.encryption.cipher import Encryption
 
 
 async def sign_in(
@@ -43,12 +46,30 @@ async def show_code(
     return AuthenticatedManager(step.manager, step.subject, step.sign_outs, amr, provider=step.provider), step.time_zone
 
 
+async def challenge_passkey(
+    statements: Statements, vault: Encryption, settings: Settings, cookie: str | None, address: str
+) -> tuple[dict[str, Any], str] | None:
+    """The options for a passkey to sign in with, and the browser's new cookie; None if there are no passkeys here.
+
+    Raises `TooManyRequests`, `CannotDecrypt`.
+    """
+    await take_each(statements, *_challenges(settings, address))
+    return await passkeys.registration_options(vault, settings, cookie)
+
+
 async def show_passkey(
-    db: Database, settings: Settings, secret: str, credential: str, address: str
+    db: Database, vault: Encryption, settings: Settings, cookie: str | None, credential: str, address: str
 ) -> AuthenticatedManager:
     """Whose passkey has signed the browser's challenge. Raises `WrongCredentials`, `TooManyRequests`."""
     async with raise_if_throttled(db, settings, address):
-        signed_in = await passkeys.verify_authentication(db, settings, secret, credential)
+        signed_in = await passkeys.verify_authentication(db, vault, settings, cookie, credential)
         if signed_in is None:
             raise WrongCredentials
+    await give_back_each(db, *_challenges(settings, address))
     return signed_in
+
+
+def _challenges(settings: Settings, address: str) -> tuple[Taken, ...]:
+    """The limits on challenges from an address: as large as those on failed log-ins, but apart from them."""
+    limit = RateLimit("challenge", settings.login_rate_per_address, settings.login_burst_per_address)
+    return per_network(limit, address)

@@ -8,7 +8,7 @@ from typing import LiteralString
 
 import structlog
 
-from keyrack.api.rate_limits import RateLimit, Taken, give_back_each, network, shown, take_each
+from keyrack.api.rate_limits import RateLimit, Taken, give_back_each, network, per_network, shown, take_each
 from keyrack.core.errors import InvalidClient, TooManyRequests, WrongCredentials
 from keyrack.core.metrics.catalog import LOGINS
 from keyrack.core.secret_hashes import digest
@@ -26,7 +26,7 @@ async def raise_if_throttled(
 ) -> AsyncGenerator[None]:
     """A try from this address, of somebody who says to have this name: taken from each bucket, and given back unless
     the block says that it was wrong. Raises `TooManyRequests`."""
-    tried = await _tries(statements, settings, network(address), name)
+    tried = await _tries(statements, settings, address, name)
     try:
         await take_each(statements, *tried)
     except TooManyRequests:
@@ -46,23 +46,25 @@ async def raise_if_throttled(
     await give_back_each(statements, *tried)
 
 
-async def _tries(statements: Statements, settings: Settings, whose: str, name: str | None) -> tuple[Taken, ...]:
-    """The three buckets of a try: the address's, that of the name at this address, and the name's.
+async def _tries(statements: Statements, settings: Settings, address: str, name: str | None) -> tuple[Taken, ...]:
+    """The buckets of a try: the address's networks, that of the name at this address, and the name's.
 
     The last one is far larger than the others: who has used up the first two takes nothing from it, so no single
     address locks out whom it can name. It bounds what many addresses may guess together.
     """
-    of_address = (RateLimit("address", settings.login_rate_per_address, settings.login_burst_per_address), whose)
+    of_address = per_network(
+        RateLimit("address", settings.login_rate_per_address, settings.login_burst_per_address), address
+    )
     if name is None:
-        return (of_address,)
+        return of_address
     named = digest(await statements.fetchval(COMPARED, name)).hex()
     return (
-        of_address,
+        *of_address,
         (
             RateLimit(
                 "login", settings.login_rate_per_username_and_address, settings.login_burst_per_username_and_address
             ),
-            f"{named} {whose}",
+            f"{named} {network(address)}",
         ),
         (RateLimit("name", settings.login_rate_per_username, settings.login_burst_per_username), named),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyrack.api.rate_limits import RateLimit, network, take_each
+from keyrack.api.rate_limits import RateLimit, network, per_network, take_each
 from keyrack.auth import invitations, password_reset, sessions
 from keyrack.auth.invitations import AccountExists, InvitationPreview, LinkExpired
 from keyrack.core.secret_hashes import digest
@@ -57,7 +57,7 @@ async def forgot(visit: Visit, address: str) -> None:
     limit = RateLimit(
         "forgot", settings.login_rate_per_username_and_address, settings.login_burst_per_username_and_address
     )
-    await take_each(own, (limit, network(visit.address)), (limit, digest(address.lower()).hex()))
+    await take_each(own, *per_network(limit, visit.address), (limit, digest(address.lower()).hex()))
     if settings.sends_mail:
         await password_reset.request_link(own, settings, address)
 

@@ -490,6 +490,7 @@ KEPT = {
     "signing_key.private_key": "sealed", "webhook.secret": "sealed", "webhook.signing_secret": "sealed",
     "webhook.old_signing_secret": "sealed", "provider.client_secret": "sealed",
     "login_state.state": "hash", "login_state.browser": "hash", "login_state.invitation": "hash",
+    "used_login_state.hash": "hash",
     "key_authority.private_key": "sealed", "issuing_key.private_key": "sealed", **dict.fromkeys(SIGNED, "public"),
     "data_key.wrapped": "under the master key",
     "idempotency_key.key_hash": "hash", "idempotency_key.request_hash": "hash",

@@ -84,8 +84,11 @@ async def show_code(visit: Visit) -> Response:
 
 @pages.post("/sign-in/challenge", open=True)
 async def challenge(visit: Visit) -> Response:
-    """What the script of the page has a passkey sign: JSON."""
-    options = await visit.challenge()
+    """The options for a passkey, as JSON; so is the error of too many."""
+    try:
+        options = await visit.challenge()
+    except TooManyRequests as refusal:
+        return Response(refusal.status, refusal.body(visit.id), refusal.headers, refusal.media_type)
     if options is None:
         raise NotFound(NOTHING_HERE)
     return answer({"publicKey": options})

@@ -39,9 +39,3 @@ class Sessions(BaseSettings):
         le=1_000,
         description="Browsers that wait for a manager's second factor at a time, at most; the oldest give way.",
     )
-    max_passkey_challenges: int = Field(
-        default=10_000,
-        ge=1,
-        le=1_000_000,
-        description="Browsers that wait for a passkey at a time, of everybody, at most; the oldest give way.",
-    )
