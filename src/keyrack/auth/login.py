@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from keyrack.api.rate_limits import RateLimit, Taken, give_back_each, network, per_network, take_each
-from keyrack.auth import login_challenges, passkeys, totp
+from keyrack.auth import code_throttle, login_challenges, passkeys, totp
 from keyrack.auth.authenticator import AuthenticatedManager, Authenticator
 from keyrack.auth.login_throttle import raise_if_throttled
 from keyrack.core.errors import WrongCredentials
@@ -34,16 +34,29 @@ async def show_code(
     step = await login_challenges.find(statements, secret)
     if step is None or not await login_challenges.attempt(statements, secret):
         return None
-    async with raise_if_throttled(statements, settings, address, step.username):
-        if not (
-            await totp.use(statements, access.vault, step.manager, given)
-            or await totp.use_recovery(statements, step.manager, given)
-        ):
-            raise WrongCredentials
+    await check_code(statements, access, settings, step.manager, step.username, given, address)
     if not await login_challenges.end(statements, secret):
         return None
     amr = (*step.amr, "otp", "mfa")
     return AuthenticatedManager(step.manager, step.subject, step.sign_outs, amr, provider=step.provider), step.time_zone
+
+
+async def check_code(
+    statements: Statements, access: Authenticator, settings: Settings, manager: int, username: str, given: str,
+    address: str,
+) -> None:  # fmt: skip
+    """Use up a code of the manager's app, or a recovery code. Raises as `sign_in` does."""
+    if not totp.is_code(given):
+        async with raise_if_throttled(statements, settings, address, username):
+            if not await totp.use_recovery(statements, manager, given):
+                raise WrongCredentials
+        return
+    async with (
+        code_throttle.raise_if_throttled(statements, settings, manager, address),
+        raise_if_throttled(statements, settings, address, username),
+    ):
+        if not await totp.use(statements, access.vault, manager, given):
+            raise WrongCredentials
 
 
 async def challenge_passkey(
