@@ -173,6 +173,19 @@ def test_who_asks_too_often_waits(town: Town, mailing: RunningServer) -> None:
     assert statuses[0] == 200 and statuses[-1] == 429
 
 
+def test_links_to_an_address_are_limited_over_all_networks(mailing: RunningServer) -> None:
+    """Many networks together fill no mailbox."""
+    spellings = ("bombed@example.com", "Bombed@Example.com")
+    statuses = [
+        httpx.post(
+            f"{mailing.url}/console/forgot", data={"address": spellings[number % 2]}, verify=NO_TLS, timeout=DEADLINE,
+            headers={"Origin": mailing.url, "X-Forwarded-For": f"2001:db8:{number:x}::1"},
+        ).status_code
+        for number in range(8)
+    ]  # fmt: skip
+    assert statuses == [200] * 5 + [429] * 3
+
+
 def test_what_is_not_taken_is_tried_again_and_what_is_refused_is_not(
     owner: Person, mailing: RunningServer, inbox: Inbox, sql: Sql
 ) -> None:
