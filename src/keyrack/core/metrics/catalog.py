@@ -44,7 +44,7 @@ LIMITS = Counter(
     "`slow-clients`, `unread-bytes`, `live-streams`, `live-queue`, `queue-waiting`, `queue-seconds`, `holds`.",
     "limit",
     known=(
-        "address", "challenge", "codes", "login", "name", "invitations", "assignments", "dry-runs", "webhooks",
+        "address", "challenge", "codes", "login", "name", "invitations", "users", "assignments", "dry-runs", "webhooks",
         "connections", "connections-of-address", "slow-clients", "unread-bytes", "live-streams", "live-queue",
         "queue-waiting", "queue-seconds", "holds",
     ),

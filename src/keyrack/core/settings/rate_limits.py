@@ -47,6 +47,15 @@ class Callers(BaseSettings):
     login_burst_per_username: int = Field(
         default=1_000, ge=1, description="Failed log-ins for each user name from all addresses together at once."
     )
+    user_lookups_per_hour: int = Field(
+        default=1_000,
+        ge=1,
+        description="Users that each customer may assign to itself by their e-mail address an hour, over time. Each "
+        "`PUT /users/assignments/customers` with an address counts.",
+    )
+    user_lookup_burst: int = Field(
+        default=1_000, ge=1, description="Users that each customer may assign to itself by their address at once."
+    )
     denial_log_interval_seconds: float = Field(
         default=60.0,
         gt=0,
