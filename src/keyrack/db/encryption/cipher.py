@@ -13,6 +13,7 @@ nonces of a data key.
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterable, Sequence
 from typing import LiteralString
 
@@ -37,6 +38,7 @@ HEAD = len(FORM) + 4 + NONCE
 MESSAGE = b"\x02"
 SALT = 32  # bytes
 MESSAGE_HEAD = len(MESSAGE) + 4 + SALT
+LOOK_SECONDS = 1.0  # between two looks for an unknown data key that a message names
 
 LOCK = 7_260_921  # any constant: shared by who seals, alone for who changes the data keys
 SEALING: LiteralString = "select pg_advisory_xact_lock_shared($1)"
@@ -64,6 +66,7 @@ class Encryption:
         self._statements = statements
         self._settings = settings
         self._keys: dict[int, bytes] = {}
+        self._next_look = 0.0  # for the data key of a message, by the process's clock
 
     async def load(self, statements: Statements | None = None) -> None:
         """Unwrap the data keys, by the master keys that this node has now. Raises `MasterKeyError`.
@@ -100,14 +103,15 @@ class Encryption:
     async def open_message(self, purpose: str, value: bytes) -> str | None:
         """The text of a sealed message; None for one of another purpose or database, or that was changed.
 
-        Strangers send these, so a failure is no alert.
+        Strangers send these, so a failure is no alert, and a number that they name has no data key looked up each time.
         """
         head = value[:MESSAGE_HEAD]
         number = int.from_bytes(head[1:5], "big")
         if not head.startswith(MESSAGE) or len(value) <= MESSAGE_HEAD:
             return None
         try:
-            if number not in self._keys:
+            if number not in self._keys and time.monotonic() >= self._next_look:
+                self._next_look = time.monotonic() + LOOK_SECONDS
                 await self.load()
             key, nonce = _derived(self._keys[number], head, purpose)
             return AESGCM(key).decrypt(nonce, value[MESSAGE_HEAD:], head).decode()
