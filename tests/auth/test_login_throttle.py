@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from keyrack.api.rate_limits import RateLimit, network, per_network
+from keyrack.api.rate_limits import WIDER, RateLimit, network, per_network
 from keyrack.core.secret_hashes import digest
 from keyrack.core.settings import Settings
 from tests.auth.test_authentication import log_in, too_many
@@ -139,6 +139,21 @@ def test_a_wider_network_of_ipv6_is_limited_as_well(carol: Person, strict: Runni
         statuses = Counter(threads.map(status, range(160)))
     assert statuses[401] >= 120 and statuses[429] >= 10
     assert log_in(strict, carol.api_key, carol.username, PASSWORD, "2001:db8:78::1").status_code == 200
+
+
+def test_no_48_locks_a_name_for_another_one(carol: Person, dsn: str, settings: Settings) -> None:
+    """With the limits of a name as they come, or as large in proportion: 16 times the limit of an address is less."""
+    names = [name for name in Settings.model_fields if name.startswith("login_")]
+    own = settings.model_copy(update={name: Settings.model_fields[name].default for name in names})
+    assert own.login_rate_per_username_and_address * max(WIDER.values()) < own.login_rate_per_username
+    assert own.login_burst_per_username_and_address * max(WIDER.values()) < own.login_burst_per_username
+    few = {name: max(1, getattr(own, name) // 10) for name in names}
+    with RunningServer(settings.model_copy(update=few), dsn, worker=False) as server:
+        addresses = [f"2001:db8:48:{number << 8:x}::1" for number in range(120)]
+        with ThreadPoolExecutor(8) as threads:
+            statuses = Counter(threads.map(lambda address: guess(server, carol, address, 1)[0], addresses))
+        assert statuses[401] >= 16 and statuses[429] >= 60
+        assert log_in(server, carol.api_key, carol.username, PASSWORD, "2001:db8:49::1").status_code == 200
 
 
 def test_a_network_of_ipv6_is_one_address(carol: Person, strict: RunningServer) -> None:
