@@ -1,5 +1,7 @@
-"""State of sign-ins in the browser's cookie: bound to browser, purpose, time and installation, and used once; strangers
-leave nothing in the database and shut nobody out."""
+"""State of sign-ins in the browser's cookie: bound to browser, purpose, time and installation, and used once.
+
+Strangers leave nothing in the database, and cannot make another sign-in fail.
+"""
 
 from __future__ import annotations
 

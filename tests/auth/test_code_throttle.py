@@ -143,7 +143,7 @@ def test_confirming_an_app_takes_from_the_same_limit(town: Town, opened: list[Br
 def test_many_wrong_codes_are_logged_and_recorded_once_a_day(
     town: Town, sql: Sql, servers: tuple[RunningServer, RunningServer], opened: list[Browser]
 ) -> None:
-    """Also those of somebody patient, who stays below the limit."""
+    """A patient attacker, who stays below the limit, is reported as well."""
     person = town.person("paul")
     with_app(browser(person, opened))
     manager = sql.value("select manager_id from manager where username = $1", person.username)

@@ -53,7 +53,10 @@ async def add(vault: Encryption, purpose: str, cookie: str | None, state: Mappin
 
 
 async def valid(vault: Encryption, purpose: str, cookie: str | None) -> Sequence[Mapping[str, Any]]:
-    """The states in a cookie that were sealed here for this purpose and have not expired, the newest first."""
+    """The valid states in a cookie, the newest first.
+
+    They were sealed by this installation for this purpose, and have not expired.
+    """
     opened = [await vault.open_message(purpose, _decoded(value)) for value in _values(cookie)[:MOST]]
     states = [json.loads(text) for text in opened if text is not None]
     return [state for state in states if state["expires"] > time.time()]

@@ -1,4 +1,4 @@
-"""The limit on six-digit codes of each manager, and the report of many wrong ones.
+"""The limit on each manager's six-digit codes, and its report.
 
 A code has 20 bits, and three time steps are valid. So codes have a limit of their own per manager, over all processes
 and addresses (RFC 6238, section 5.2; OWASP ASVS 5.0, 6.6.3). A right password returns nothing to it. Recovery codes
@@ -66,9 +66,10 @@ async def raise_if_throttled(
 
 
 async def _count_wrong(statements: Statements, settings: Settings, manager: int, address: str) -> None:
-    """Report once a day a manager for whom as many codes were wrong as the limit admits at once.
+    """Count a wrong code, and report the manager once a day.
 
-    So patience below the limit is reported as well.
+    The report follows as many wrong codes within a day as the limit admits at once. So it covers slow guessing below
+    the limit.
     """
     most = max(1, settings.mfa_code_burst - 1)
     if await RateLimit("wrong codes", most, most, DAY).count(statements, manager):

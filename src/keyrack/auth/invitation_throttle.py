@@ -1,8 +1,8 @@
 """Limits on invitations: each mails an address that its inviter chooses.
 
 They count per customer, per manager and per invited address. An invitation that replaces another one, or follows one
-that was withdrawn, counts like any other. The count of an address is the customer's own, so it tells nothing of what
-other customers do.
+that was withdrawn, counts like any other. The count of an address is the customer's own, so it reveals nothing of other
+customers.
 """
 
 from __future__ import annotations
