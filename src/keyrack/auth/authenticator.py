@@ -228,7 +228,7 @@ class Authenticator:
         )
 
     async def signing_keys(self) -> SigningKeys:
-        """The keys of now. Raises `CannotOpen` if this node opens none of them."""
+        """The keys of now. Raises `CannotDecrypt` if this node opens none of them."""
         keys = await self._signing.get(None, self._load)
         assert keys is not None  # noqa: S101 - `_load` always answers
         return keys

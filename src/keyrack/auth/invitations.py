@@ -103,9 +103,9 @@ async def invite(
     mail: bool,
     language: str | None = None,
 ) -> CreatedInvitation:
-    """Invite an address, in the caller's transaction, which holds the customer (`owners.hold`); an open invitation of
-    the same address is replaced. Without `groups` it is for the whole fleet. With `mail` a mail with a link of its own
-    is sent as well. Raises `Conflict`."""
+    """Invite an address, in the caller's transaction, which holds the customer (`owners.lock_roles`); an open
+    invitation of the same address is replaced. Without `groups` it is for the whole fleet. With `mail` a mail with a
+    link of its own is sent as well. Raises `Conflict`."""
     if role is Role.OWNER and groups is not None:
         raise Conflict(OWNER_LIMITED)
     if await connection.fetchval(ACTS, customer, address):
@@ -129,7 +129,7 @@ def link(settings: Settings, secret: str) -> str:
 
 
 async def find_pending(statements: Statements, hash: bytes) -> InvitationPreview:
-    """What the link is good for of whose secret this is the digest. Raises `LinkOver` where it is not, or never was
+    """What the link is good for of whose secret this is the digest. Raises `LinkExpired` where it is not, or never was
     good."""
     row = await statements.fetchrow(FIND, hash)
     if row is None:
@@ -143,7 +143,7 @@ async def find_pending(statements: Statements, hash: bytes) -> InvitationPreview
 
 async def accept(connection: Statements, hash: bytes, *, manager: int | None, password_hash: str | None = None) -> int:
     """Accept an invitation, in the caller's transaction: as `manager`, whoever shows the link to be signed in as, or as
-    somebody new, whose user name is the address. The manager's number. Raises `LinkOver`, `AccountThere`.
+    somebody new, whose user name is the address. The manager's number. Raises `LinkExpired`, `AccountExists`.
 
     It works once: the row that goes is the lock.
     """

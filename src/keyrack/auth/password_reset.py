@@ -60,13 +60,13 @@ async def create_link(connection: Statements, settings: Settings, name: str) -> 
 
 
 async def check(statements: Statements, secret: str) -> None:
-    """Raises `LinkOver` where the link with this secret is, or never was good."""
+    """Raises `LinkExpired` where the link with this secret is, or never was good."""
     if not await statements.fetchval(IS_GOOD, digest(secret)):
         raise LinkExpired
 
 
 async def reset_with_link(connection: Statements, secret: str, password_hash: str) -> str:
-    """Set the password, in the caller's transaction: whose it is. The link is over with it. Raises `LinkOver`."""
+    """Set the password, in the caller's transaction: whose it is. The link is over with it. Raises `LinkExpired`."""
     manager = await connection.fetchval(TAKEN, digest(secret))
     username = manager and await connection.fetchval(SET, manager, password_hash)
     if username is None:

@@ -50,9 +50,9 @@ async def begin(
         LOGINS.add("limited")
         raise
     invitation = None if code is None else digest(code)
-    asked = LoginStart(next, time_zone, visit.person.manager.id if connect else None, invitation)
+    login_start = LoginStart(next, time_zone, visit.person.manager.id if connect else None, invitation)
     try:
-        address, cookie = await process.sign_on.begin(name, _cookie(visit), asked)
+        address, cookie = await process.sign_on.begin(name, _cookie(visit), login_start)
     except NotSignedIn as trouble:
         return _failed(visit, trouble)
     visit.told["Set-Cookie"] = _new_cookie(visit, cookie)

@@ -159,11 +159,11 @@ def wrap(data_key: bytes, number: int, by: MasterKey) -> bytes:
 def unwrapped(rows: Iterable[Row], settings: Settings) -> dict[int, bytes]:
     """The data keys of these rows. Raises `MasterKeyError` unless this node's master keys open the newest."""
     rows, keys = list(rows), {key.id: key for key in master_keys.read(settings)}
-    found = {row["number"]: _unwrapped(row, keys[row["master"]]) for row in rows if row["master"] in keys}
+    data_keys = {row["number"]: _unwrapped(row, keys[row["master"]]) for row in rows if row["master"] in keys}
     newest = max((row["number"] for row in rows), default=0)
-    if newest not in found:
+    if newest not in data_keys:
         raise MasterKeyError(_stranger({row["master"] for row in rows if row["number"] == newest}, keys, settings))
-    return found
+    return data_keys
 
 
 def _unwrapped(row: Row, by: MasterKey) -> bytes:
