@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from keyrack.api.rate_limits import network
+from keyrack.api.rate_limits import WIDER, RateLimit, network, per_network
 from keyrack.core.secret_hashes import digest
 from keyrack.core.settings import Settings
 from tests.auth.test_authentication import log_in, too_many
@@ -114,6 +114,46 @@ def test_the_spellings_of_a_name_are_one_name(carol: Person, strict: RunningServ
 def test_whose_an_address_is(address: str, whose: str) -> None:
     """B8: with IPv6 everybody has a /64 of addresses; they count as one."""
     assert network(address) == whose
+
+
+@pytest.mark.parametrize(
+    ("address", "buckets"),
+    [
+        ("203.0.113.7", {"203.0.113.7": 3}),
+        ("unknown", {"unknown": 3}),
+        ("2001:db8:1:2f3::1", {"2001:db8:1:2f3::/64": 3, "2001:db8:1:200::/56": 12, "2001:db8:1::/48": 48}),
+        ("fe80::1%eth0", {"fe80::/64": 3, "fe80::/56": 12, "fe80::/48": 48}),
+    ],
+)
+def test_the_buckets_of_an_address(address: str, buckets: dict[str, int]) -> None:
+    assert {who: limit.burst for limit, who in per_network(RateLimit("address", 1, 3), address)} == buckets
+
+
+def test_a_wider_network_of_ipv6_is_limited_as_well(carol: Person, strict: RunningServer) -> None:
+    """Unknown names from the /64 of one /56: the address has 30, the /56 four times as many."""
+
+    def status(number: int) -> int:
+        return guess(strict, carol, f"2001:db8:77:{number % 256:x}::1", 1, f"nobody {number} {carol.username}")[0]
+
+    with ThreadPoolExecutor(8) as threads:
+        statuses = Counter(threads.map(status, range(160)))
+    assert statuses[401] >= 120 and statuses[429] >= 10
+    assert log_in(strict, carol.api_key, carol.username, PASSWORD, "2001:db8:78::1").status_code == 200
+
+
+def test_no_48_locks_a_name_for_another_one(carol: Person, dsn: str, settings: Settings) -> None:
+    """With the limits of a name as they come, or as large in proportion: 16 times the limit of an address is less."""
+    names = [name for name in Settings.model_fields if name.startswith("login_")]
+    own = settings.model_copy(update={name: Settings.model_fields[name].default for name in names})
+    assert own.login_rate_per_username_and_address * max(WIDER.values()) < own.login_rate_per_username
+    assert own.login_burst_per_username_and_address * max(WIDER.values()) < own.login_burst_per_username
+    few = {name: max(1, getattr(own, name) // 10) for name in names}
+    with RunningServer(settings.model_copy(update=few), dsn, worker=False) as server:
+        addresses = [f"2001:db8:48:{number << 8:x}::1" for number in range(120)]
+        with ThreadPoolExecutor(8) as threads:
+            statuses = Counter(threads.map(lambda address: guess(server, carol, address, 1)[0], addresses))
+        assert statuses[401] >= 16 and statuses[429] >= 60
+        assert log_in(server, carol.api_key, carol.username, PASSWORD, "2001:db8:49::1").status_code == 200
 
 
 def test_a_network_of_ipv6_is_one_address(carol: Person, strict: RunningServer) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import LiteralString
 
 from keyrack.core.errors import TooManyRequests
@@ -13,14 +14,14 @@ from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
 from keyrack.db.row_batches import run_in_batches
 
-GIVE_BACK: LiteralString = "select give_back($1, $2) from generate_series(1, $3::integer)"
-TAKE: LiteralString = "select allowed, remaining, wait, reset from take($1, $2, $3, $4)"
-BORROW: LiteralString = "select allowed, remaining, wait, reset from take($1, $2, $3, $4, true)"
+GIVE_BACK: LiteralString = "select give_back($1, $2::interval) from generate_series(1, $3::integer)"
+TAKE: LiteralString = "select allowed, remaining, wait, reset from take($1, $2::interval, $3, $4)"
+BORROW: LiteralString = "select allowed, remaining, wait, reset from take($1, $2::interval, $3, $4, true)"
 # Seconds until one may be taken. What lies further ahead than the bucket and what is owed comes of a clock that was set
 # back, and `take` puts it right
 WAIT: LiteralString = """
 select extract(epoch from full_at - t + step - step * $3)::float8 as wait
-from rate_limit, lateral (select clock_timestamp() as t, interval '1 minute' / $2::integer as step) c
+from rate_limit, lateral (select clock_timestamp() as t, $2::interval as step) c
 where key = $1 and full_at <= t + step * ($3::integer + owed) + interval '1 second'
 """
 FORGET: LiteralString = """
@@ -32,11 +33,17 @@ select count(*) from gone
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """`rate` a minute over time, `burst` at once; `name` is what the RateLimit headers call it."""
+    """`rate` in each `period` over time, `burst` at once; `name` is what the RateLimit headers call it."""
 
     name: str
     rate: int
     burst: int
+    period: timedelta = timedelta(minutes=1)
+
+    @property
+    def _step(self) -> timedelta:
+        """The time in which one is refilled."""
+        return self.period / self.rate
 
     async def take(self, statements: Statements, who: object) -> dict[str, str]:
         """Take one from the bucket of `who`: the headers that tell what is left. Raises `TooManyRequests`.
@@ -53,7 +60,7 @@ class RateLimit:
         self, statements: Statements, who: object, wanted: int
     ) -> list[dict[str, str] | TooManyRequests]:
         """The same for several that come at once: the first ones get what there is."""
-        row = await statements.fetchrow(TAKE, self._bucket(who), self.rate, self.burst, wanted)
+        row = await statements.fetchrow(TAKE, self._bucket(who), self._step, self.burst, wanted)
         assert row is not None  # noqa: S101 - a function of one row
         allowed = row["allowed"]
         results: list[dict[str, str] | TooManyRequests] = []
@@ -66,21 +73,27 @@ class RateLimit:
         """Take all of `wanted` if one is left: what that is beyond the bucket is owed, and has to be paid before the
         next one is taken. So the average stays what it is. Raises `TooManyRequests`.
         """
-        row = await statements.fetchrow(BORROW, self._bucket(who), self.rate, self.burst, wanted)
+        row = await statements.fetchrow(BORROW, self._bucket(who), self._step, self.burst, wanted)
         assert row is not None  # noqa: S101 - a function of one row
         headers = self._headers(row["remaining"], row["reset"])
         if row["allowed"] < wanted:
             raise self._refused(row["wait"], headers)
         return headers
 
+    async def count(self, statements: Statements, who: object) -> bool:
+        """Take one if one is left: whether it was. It counts events, so a metric of refused requests has none of it."""
+        row = await statements.fetchrow(TAKE, self._bucket(who), self._step, self.burst, 1)
+        assert row is not None  # noqa: S101 - a function of one row
+        return row["allowed"] == 1
+
     async def look(self, statements: Statements, who: object) -> None:
         """Whether one is left, without taking it or locking the bucket. Raises `TooManyRequests`."""
-        wait = await statements.fetchval(WAIT, self._bucket(who), self.rate, self.burst)
+        wait = await statements.fetchval(WAIT, self._bucket(who), self._step, self.burst)
         if wait is not None and wait > 0:
             raise self._refused(wait, self._headers(0, wait))
 
     def _headers(self, left: int, reset: float) -> dict[str, str]:
-        policy = f'"{self.name}";q={self.burst};w={math.ceil(self.burst * 60 / self.rate)}'
+        policy = f'"{self.name}";q={self.burst};w={math.ceil(self.burst * self._step.total_seconds())}'
         return {
             "RateLimit-Policy": policy,
             "RateLimit": f'"{self.name}";r={left};t={max(0, math.ceil(reset))}',
@@ -88,7 +101,7 @@ class RateLimit:
 
     async def give_back(self, statements: Statements, who: object, count: int = 1) -> None:
         """Return what was taken for something that turned out to be harmless."""
-        await statements.execute(GIVE_BACK, self._bucket(who), self.rate, count)
+        await statements.execute(GIVE_BACK, self._bucket(who), self._step, count)
 
     def _refused(self, wait: float, headers: dict[str, str]) -> TooManyRequests:
         LIMITS.add(self.name)
@@ -125,6 +138,30 @@ async def give_back_each(statements: Statements, *taken: Taken) -> None:
         await limit.give_back(statements, who)
 
 
+# Prefix length of an IPv6 network -> how many times the limit of a /64 it has
+WIDER = {56: 4, 48: 16}
+
+
+def per_network(limit: RateLimit, address: str) -> tuple[Taken, ...]:
+    """The buckets of an address: an IPv4 address has its own, an IPv6 address those of its /64, /56 and /48.
+
+    A subscriber may have a /64, a /56 or a /48 to choose from (RFC 6177, section 2). The wider networks have larger
+    limits, as several subscribers may share one. Two /48 share no bucket, so no /48 shuts out another one.
+    """
+    own = network(address)
+    if ":" not in own:
+        return ((limit, own),)
+    wider = (
+        (replace(limit, rate=limit.rate * times, burst=limit.burst * times), _network_of(own.partition("/")[0], length))
+        for length, times in WIDER.items()
+    )
+    return ((limit, own), *wider)
+
+
+def _network_of(address: str, length: int) -> str:
+    return str(ipaddress.IPv6Network((address, length), strict=False))
+
+
 def network(address: str) -> str:
     """Whose address it is, as far as a limit is concerned: IPv6 gives everybody a whole /64 to choose from (RFC 6177).
 
@@ -138,7 +175,7 @@ def network(address: str) -> str:
         return str(parsed)
     if parsed.ipv4_mapped:
         return str(parsed.ipv4_mapped)
-    return str(ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))
+    return _network_of(str(parsed).partition("%")[0], 64)
 
 
 def shown(address: str) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from keyrack.api.rate_limits import network
-from keyrack.auth import login_challenges, passkeys, totp
+from typing import Any
+
+from keyrack.api.rate_limits import RateLimit, Taken, give_back_each, network, per_network, take_each
+from keyrack.auth import code_throttle, login_challenges, passkeys, totp
 from keyrack.auth.authenticator import AuthenticatedManager, Authenticator
 from keyrack.auth.login_throttle import raise_if_throttled
 from keyrack.core.errors import WrongCredentials
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
+from keyrack.db.encryption.cipher import Encryption
 
 
 async def sign_in(
@@ -31,24 +34,55 @@ async def show_code(
     step = await login_challenges.find(statements, secret)
     if step is None or not await login_challenges.attempt(statements, secret):
         return None
-    async with raise_if_throttled(statements, settings, address, step.username):
-        if not (
-            await totp.use(statements, access.vault, step.manager, given)
-            or await totp.use_recovery(statements, step.manager, given)
-        ):
-            raise WrongCredentials
+    await check_code(statements, access, settings, step.manager, step.username, given, address)
     if not await login_challenges.end(statements, secret):
         return None
     amr = (*step.amr, "otp", "mfa")
     return AuthenticatedManager(step.manager, step.subject, step.sign_outs, amr, provider=step.provider), step.time_zone
 
 
+async def check_code(
+    statements: Statements, access: Authenticator, settings: Settings, manager: int, username: str, given: str,
+    address: str,
+) -> None:  # fmt: skip
+    """Use up a code of the manager's app, or a recovery code. Raises as `sign_in` does."""
+    if not totp.is_code(given):
+        async with raise_if_throttled(statements, settings, address, username):
+            if not await totp.use_recovery(statements, manager, given):
+                raise WrongCredentials
+        return
+    async with (
+        code_throttle.raise_if_throttled(statements, settings, manager, address),
+        raise_if_throttled(statements, settings, address, username),
+    ):
+        if not await totp.use(statements, access.vault, manager, given):
+            raise WrongCredentials
+
+
+async def challenge_passkey(
+    statements: Statements, vault: Encryption, settings: Settings, cookie: str | None, address: str
+) -> tuple[dict[str, Any], str] | None:
+    """The options for a passkey to sign in with, and the browser's new cookie; None if there are no passkeys here.
+
+    Raises `TooManyRequests`, `CannotDecrypt`.
+    """
+    await take_each(statements, *_challenges(settings, address))
+    return await passkeys.registration_options(vault, settings, cookie)
+
+
 async def show_passkey(
-    db: Database, settings: Settings, secret: str, credential: str, address: str
+    db: Database, vault: Encryption, settings: Settings, cookie: str | None, credential: str, address: str
 ) -> AuthenticatedManager:
     """Whose passkey has signed the browser's challenge. Raises `WrongCredentials`, `TooManyRequests`."""
     async with raise_if_throttled(db, settings, address):
-        signed_in = await passkeys.verify_authentication(db, settings, secret, credential)
+        signed_in = await passkeys.verify_authentication(db, vault, settings, cookie, credential)
         if signed_in is None:
             raise WrongCredentials
+    await give_back_each(db, *_challenges(settings, address))
     return signed_in
+
+
+def _challenges(settings: Settings, address: str) -> tuple[Taken, ...]:
+    """The limits on challenges from an address: as large as those on failed log-ins, but apart from them."""
+    limit = RateLimit("challenge", settings.login_rate_per_address, settings.login_burst_per_address)
+    return per_network(limit, address)

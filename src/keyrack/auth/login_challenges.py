@@ -1,5 +1,6 @@
-"""In charge of what signing in waits for between two pages: a right password that wants a code, a challenge that a
-passkey is to sign. Each is for one browser, or one manager, for five minutes, once. None of them is a session.
+"""Steps between two pages: a right password that needs a code, and the challenge for a new passkey.
+
+Each belongs to one manager. It is valid for five minutes and once. None of them is a session.
 """
 
 from __future__ import annotations
@@ -43,17 +44,6 @@ TRY: LiteralString = """
 update sign_in_step set tries = tries + 1 where hash = $1 and kind = 'password' and tries < $2 returning true
 """
 END: LiteralString = "delete from sign_in_step where hash = $1 returning true"
-BEGIN_PASSKEY: LiteralString = """
-with begun as (insert into sign_in_step (hash, kind, challenge) values ($1, 'passkey', $2)),
-gone as (
-  delete from sign_in_step where hash = any(array(
-    select hash from sign_in_step where kind = 'passkey' order by created_at desc, hash offset $3)))
-select
-"""
-TAKE_PASSKEY: LiteralString = """
-delete from sign_in_step where hash = $1 and kind = 'passkey' returning challenge,
-  created_at > now() - make_interval(secs => $2) as good
-"""
 BEGIN_REGISTRATION: LiteralString = """
 with gone as (delete from sign_in_step where manager_id = $2 and kind = 'registration')
 insert into sign_in_step (hash, kind, manager_id, challenge) values ($1, 'registration', $2, $3)
@@ -119,19 +109,6 @@ async def attempt(statements: Statements, secret: str) -> bool:
 async def end(statements: Statements, secret: str) -> bool:
     """End it; False: it was ended already."""
     return await statements.fetchval(END, digest(secret)) is not None
-
-
-async def challenge(statements: Statements, challenge: bytes, settings: Settings) -> str:
-    """Keep a challenge for who signs in with a passkey: the secret for the browser."""
-    secret = new_secret()
-    await statements.execute(BEGIN_PASSKEY, digest(secret), challenge, settings.max_passkey_challenges - 1)
-    return secret
-
-
-async def find_challenge(statements: Statements, secret: str) -> bytes | None:
-    """The challenge of a browser, once; None where it is over."""
-    row = await statements.fetchrow(TAKE_PASSKEY, digest(secret), SECONDS)
-    return row["challenge"] if row is not None and row["good"] else None
 
 
 async def store_registration(statements: Statements, manager: int, secret: str, challenge: bytes) -> None:

@@ -8,7 +8,7 @@ from typing import LiteralString
 
 import structlog
 
-from keyrack.api.rate_limits import RateLimit, Taken, give_back_each, network, shown, take_each
+from keyrack.api.rate_limits import RateLimit, Taken, give_back_each, per_network, shown, take_each
 from keyrack.core.errors import InvalidClient, TooManyRequests, WrongCredentials
 from keyrack.core.metrics.catalog import LOGINS
 from keyrack.core.secret_hashes import digest
@@ -26,7 +26,7 @@ async def raise_if_throttled(
 ) -> AsyncGenerator[None]:
     """A try from this address, of somebody who says to have this name: taken from each bucket, and given back unless
     the block says that it was wrong. Raises `TooManyRequests`."""
-    tried = await _tries(statements, settings, network(address), name)
+    tried = await _tries(statements, settings, address, name)
     try:
         await take_each(statements, *tried)
     except TooManyRequests:
@@ -46,23 +46,21 @@ async def raise_if_throttled(
     await give_back_each(statements, *tried)
 
 
-async def _tries(statements: Statements, settings: Settings, whose: str, name: str | None) -> tuple[Taken, ...]:
-    """The three buckets of a try: the address's, that of the name at this address, and the name's.
+async def _tries(statements: Statements, settings: Settings, address: str, name: str | None) -> tuple[Taken, ...]:
+    """The limits that a try counts for: of the address, of the name at the address, and of the name.
 
-    The last one is far larger than the others: who has used up the first two takes nothing from it, so no single
-    address locks out whom it can name. It bounds what many addresses may guess together.
+    Those of an IPv6 address include its /56 and /48. The last one is far larger than the others, and a try that these
+    refuse takes nothing from it. So no address, and no /48, locks a name for others. It bounds what many networks guess
+    together.
     """
-    of_address = (RateLimit("address", settings.login_rate_per_address, settings.login_burst_per_address), whose)
+    per_address = RateLimit("address", settings.login_rate_per_address, settings.login_burst_per_address)
+    of_address = per_network(per_address, address)
     if name is None:
-        return (of_address,)
+        return of_address
     named = digest(await statements.fetchval(COMPARED, name)).hex()
-    return (
-        of_address,
-        (
-            RateLimit(
-                "login", settings.login_rate_per_username_and_address, settings.login_burst_per_username_and_address
-            ),
-            f"{named} {whose}",
-        ),
-        (RateLimit("name", settings.login_rate_per_username, settings.login_burst_per_username), named),
+    per_name_there = RateLimit(
+        "login", settings.login_rate_per_username_and_address, settings.login_burst_per_username_and_address
     )
+    of_name_there = ((limit, f"{named} {network}") for limit, network in per_network(per_name_there, address))
+    of_name = RateLimit("name", settings.login_rate_per_username, settings.login_burst_per_username), named
+    return (*of_address, *of_name_there, of_name)

@@ -22,6 +22,7 @@ from webauthn import (
 )
 from webauthn.authentication.verify_authentication_response import VerifiedAuthentication
 from webauthn.helpers import (
+    base64url_to_bytes,
     bytes_to_base64url,
     parse_authentication_credential_json,
     parse_client_data_json,
@@ -36,12 +37,13 @@ from webauthn.helpers.structs import (
     UserVerificationRequirement,
 )
 
-from keyrack.auth import login_challenges
+from keyrack.auth import browser_state, login_challenges
 from keyrack.auth.authenticator import AuthenticatedManager
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, Unprocessable, on_constraint
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row, Statements
+from keyrack.db.encryption.cipher import Encryption
 
 log = structlog.get_logger("keyrack.logins")
 
@@ -50,6 +52,7 @@ ALGORITHMS = [
     COSEAlgorithmIdentifier.EDDSA,
     COSEAlgorithmIdentifier.RSASSA_PKCS1_v1_5_SHA_256,
 ]
+PURPOSE = "sign in with a passkey"  # of sealed challenges
 LONGEST_ID = 1_023  # bytes (WebAuthn, section 4, "Credential ID")
 
 NO_PASSKEYS = ErrorCode(
@@ -181,39 +184,46 @@ async def register(
     return id, _kind(made.credential_device_type)
 
 
-async def registration_options(statements: Statements, settings: Settings) -> tuple[dict[str, Any], str] | None:
-    """The options to sign in (PublicKeyCredentialRequestOptionsJSON), and the secret for the browser that asks; None
-    where there are no passkeys. No name is asked for: the device knows whose they are."""
+async def registration_options(
+    vault: Encryption, settings: Settings, cookie: str | None
+) -> tuple[dict[str, Any], str] | None:
+    """The options to sign in (PublicKeyCredentialRequestOptionsJSON), and the browser's new cookie; None
+    where there are no passkeys. No name is asked for: the device knows whose they are. Raises `CannotDecrypt`."""
     rp = host(settings)
     if rp is None:
         return None
     options = generate_authentication_options(
-        rp_id=rp, user_verification=UserVerificationRequirement.REQUIRED, timeout=login_challenges.SECONDS * 1000
+        rp_id=rp, user_verification=UserVerificationRequirement.REQUIRED, timeout=browser_state.SECONDS * 1000
     )
-    secret = await login_challenges.challenge(statements, options.challenge, settings)
-    return json.loads(options_to_json(options)), secret
+    state = {"challenge": bytes_to_base64url(options.challenge)}
+    return json.loads(options_to_json(options)), await browser_state.add(vault, PURPOSE, cookie, state)
 
 
 async def verify_authentication(
-    db: Database, settings: Settings, secret: str, credential: str
+    db: Database, vault: Encryption, settings: Settings, cookie: str | None, credential: str
 ) -> AuthenticatedManager | None:
-    """Who has signed this browser's challenge; None for anything that is wrong with it.
+    """The manager whose passkey has signed one of this browser's challenges; None otherwise.
 
-    A sign count that does not grow is that of a copy: the passkey is refused from then on, which the log of changes
-    has. Those that are synced between devices count nothing and say 0 each time (section 6.1.1).
+    A challenge is used up by the passkey that has signed it. A sign count that does not grow is that of a copy: the
+    passkey is refused from then on, which the log of changes has. Those that are synced between devices count nothing
+    and say 0 each time (section 6.1.1).
     """
-    rp, challenge = host(settings), await login_challenges.find_challenge(db, secret)
-    if rp is None or challenge is None:
+    rp = host(settings)
+    challenges = {state["challenge"] for state in await browser_state.valid(vault, PURPOSE, cookie)}
+    if rp is None or not challenges:
         return None
     async with db.transaction() as connection:
         try:
             parsed = parse_authentication_credential_json(credential)
+            challenge = bytes_to_base64url(parse_client_data_json(parsed.response.client_data_json).challenge)
             row = await connection.fetchrow(FIND, parsed.raw_id)
             if row is None or row["is_refused"] or not _is_of(parsed.response.user_handle, row["subject"]):
                 return None
+            if challenge not in challenges:
+                return None
             shown = verify_authentication_response(
                 credential=parsed,
-                expected_challenge=challenge,
+                expected_challenge=base64url_to_bytes(challenge),
                 expected_rp_id=rp,
                 expected_origin=sorted(settings.own_origins),
                 credential_public_key=row["public_key"],
@@ -222,6 +232,8 @@ async def verify_authentication(
             )
         except Exception as error:  # the same
             _unverified(error)
+            return None
+        if not await browser_state.use(connection, challenge):
             return None
         return await _counted(connection, row, shown)
 

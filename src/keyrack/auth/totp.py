@@ -63,6 +63,12 @@ def uri(secret: str, username: str) -> str:
     return f"otpauth://totp/{name}?secret={secret}&issuer=Keyrack&digits={DIGITS}&period={STEP_SECONDS}"
 
 
+def is_code(given: str) -> bool:
+    """Whether a text has the form of an app's code: six digits, perhaps with blanks."""
+    text = "".join(given.split())
+    return len(text) == DIGITS and text.isascii() and text.isdigit()
+
+
 def step_of(secret: str, given: str, now: float) -> int | None:
     """The time step whose code this is, near `now` in seconds since 1970; None for any other code."""
     text = "".join(given.split()).encode()

@@ -47,7 +47,7 @@ NOT_RECORDED = {
     "housekeeping": _PROCESSES,
     "idempotency_key": "answers that are kept for a repeat",
     "imported_id": "which number stood for which one elsewhere",
-    "login_state": "sign-ins under way, of which what they connect is recorded",
+    "login_state": "without a use: sign-ins under way, in the release before",
     "mail": _WORK,
     "odometer": _READINGS,
     "operation": "a log itself, and each change that comes of it names it",
@@ -61,6 +61,7 @@ NOT_RECORDED = {
     "session": "who is signed in; the next look at it may be the last",
     "sign_in_step": "who is about to sign in: what comes of it is a session",
     "telemetry": _READINGS,
+    "used_login_state": "digests by which a sign-in is finished once: what comes of it is a session",
     "write_check": _PROCESSES,
 }  # fmt: skip
 # Of a person the updates: it comes and goes by being a customer's user

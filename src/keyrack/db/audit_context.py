@@ -20,7 +20,7 @@ Type = Literal["manager", "client", "device", "user", "operator", "system"]
 # release. Of a table that stands nowhere, one to come, it is said
 UNRECORDED = frozenset((
     "car_state", "delivery", "delivery_lane", "event", "heartbeat", "housekeeping", "login_state", "odometer",
-    "operation", "position", "rate_limit", "session", "telemetry",
+    "operation", "position", "rate_limit", "session", "telemetry", "used_login_state",
 ))  # fmt: skip
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from keyrack.api.rate_limits import RateLimit, network, take_each
+from datetime import timedelta
+
+from keyrack.api.rate_limits import RateLimit, network, per_network, take_each
 from keyrack.auth import invitations, password_reset, sessions
 from keyrack.auth.invitations import AccountExists, InvitationPreview, LinkExpired
 from keyrack.core.secret_hashes import digest
@@ -57,7 +59,9 @@ async def forgot(visit: Visit, address: str) -> None:
     limit = RateLimit(
         "forgot", settings.login_rate_per_username_and_address, settings.login_burst_per_username_and_address
     )
-    await take_each(own, (limit, network(visit.address)), (limit, digest(address.lower()).hex()))
+    rate, burst = settings.password_mails_per_hour_per_address, settings.password_mail_burst_per_address
+    of_address = RateLimit("forgot", rate, burst, timedelta(hours=1)), digest(address.lower()).hex()
+    await take_each(own, *per_network(limit, visit.address), of_address)
     if settings.sends_mail:
         await password_reset.request_link(own, settings, address)
 

@@ -18,7 +18,7 @@ from keyrack.api.permissions import Permission, Role
 from keyrack.api.principals import ManagerCaller
 from keyrack.auth import login_challenges, passkeys, sessions
 from keyrack.auth.authenticator import AuthenticatedManager
-from keyrack.auth.login import show_code, show_passkey, sign_in
+from keyrack.auth.login import challenge_passkey, show_code, show_passkey, sign_in
 from keyrack.auth.login_challenges import LoginChallenge
 from keyrack.auth.sessions import BrowserSession
 from keyrack.core.error_codes import SIGNED_OUT
@@ -66,7 +66,7 @@ class Visit:
     server: RequestPipeline
     secret: str | None  # of the browser's session
     step: str | None  # of the second factor that the browser waits for
-    challenged: str | None  # of the passkey that it waits for
+    challenged: str | None  # the cookie of the passkey that it waits for
     who: Person | None = None
     customer: int = 0
     told: dict[str, str] = field(default_factory=dict[str, str])  # headers that the answer gets as well
@@ -156,8 +156,10 @@ class Visit:
         return passkeys.host(self.settings)
 
     async def challenge(self) -> dict[str, Any] | None:
-        """The options for a passkey to sign in with; None: there are no passkeys at this address."""
-        made = await passkeys.registration_options(self.server.process.own, self.settings)
+        """The options for a passkey to sign in with; None: there are no passkeys at this address. Raises
+        `TooManyRequests`."""
+        process = self.server.process
+        made = await challenge_passkey(process.own, process.access.vault, self.settings, self.challenged, self.address)
         if made is None:
             return None
         self.told["Set-Cookie"] = self.server.sessions.challenge_cookie(made[1])
@@ -165,8 +167,10 @@ class Visit:
 
     async def show_passkey(self, credential: str) -> AuthenticatedManager:
         """Whose passkey this is. Raises as `sign_in` does."""
-        secret = self.challenged or ""
-        return await show_passkey(self.server.process.own, self.settings, secret, credential, self.address)
+        process = self.server.process
+        return await show_passkey(
+            process.own, process.access.vault, self.settings, self.challenged, credential, self.address
+        )
 
     async def strengthen(self, *amr: str) -> None:
         """The session's manager has shown a second factor just now."""

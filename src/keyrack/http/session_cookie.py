@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from keyrack.auth import browser_state
 from keyrack.auth.login_challenges import SECONDS
 from keyrack.core.error_codes import OTHER_ORIGIN
 from keyrack.core.errors import Forbidden
@@ -51,16 +52,16 @@ class SessionCookies:
         return _one(http, self._step)
 
     def challenge(self, http: CookieRequest) -> str | None:
-        """The secret of the passkey that the browser waits for, in the same way."""
+        """The sealed challenges that a passkey may sign, in the same way."""
         return _one(http, self._challenge)
 
     def step_cookie(self, secret: str) -> str:
         """The `Set-Cookie` for who waits for a second factor: no page of anybody else has it sent."""
         return self._cookie(secret, SECONDS, self._step, "Strict")
 
-    def challenge_cookie(self, secret: str) -> str:
+    def challenge_cookie(self, value: str) -> str:
         """The same for who waits for a passkey."""
-        return self._cookie(secret, SECONDS, self._challenge, "Strict")
+        return self._cookie(value, browser_state.SECONDS, self._challenge, "Strict")
 
     def _cookie(self, value: str, seconds: int, name: str, site: str) -> str:
         secure = "; Secure" if self._secure else ""

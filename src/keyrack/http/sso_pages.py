@@ -6,21 +6,19 @@ from dataclasses import dataclass
 
 import structlog
 
-from keyrack.api.rate_limits import RateLimit, network, shown
-from keyrack.auth import sessions
+from keyrack.api.rate_limits import RateLimit, Taken, give_back_each, per_network, shown, take_each
+from keyrack.auth import browser_state, sessions
 from keyrack.auth.sso import accounts, providers
 from keyrack.auth.sso.errors import NotSignedIn
 from keyrack.auth.sso.login_flow import SignInResult
-from keyrack.auth.sso.login_states import SECONDS, LoginStart
+from keyrack.auth.sso.login_states import LoginStart
 from keyrack.core.errors import TooManyRequests
 from keyrack.core.metrics.catalog import LOGINS
-from keyrack.core.secret_hashes import digest, new_secret
+from keyrack.core.secret_hashes import digest
 from keyrack.db.audit_context import Actor, acting
 from keyrack.http.page_router import Visit
 
 log = structlog.get_logger("keyrack.logins")
-
-SECRET = 43  # characters of the cookie
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +44,18 @@ async def begin(
     for accepting the invitation with this code by it. Raises `TooManyRequests`, `Unavailable`."""
     process = visit.server.process
     process.access.check()
-    limit, whose = _limit(visit)
     try:
-        await limit.take(process.own, whose)
+        await take_each(process.own, *_limits(visit))
     except TooManyRequests:
         LOGINS.add("limited")
         raise
-    browser = _browser(visit) or new_secret()
     invitation = None if code is None else digest(code)
     login_start = LoginStart(next, time_zone, visit.person.manager.id if connect else None, invitation)
     try:
-        address = await process.sign_on.begin(name, browser, login_start)
+        address, cookie = await process.sign_on.begin(name, _cookie(visit), login_start)
     except NotSignedIn as trouble:
         return _failed(visit, trouble)
-    visit.told["Set-Cookie"] = _cookie(visit, browser)
+    visit.told["Set-Cookie"] = _new_cookie(visit, cookie)
     return SsoResult(address)
 
 
@@ -68,7 +64,7 @@ async def finish(visit: Visit) -> SsoResult:
     process = visit.server.process
     proven, customer, waits = process.access.check(), None, False
     try:
-        came = await process.sign_on.finish(visit.query, _browser(visit))
+        came = await process.sign_on.finish(visit.query, _cookie(visit))
         if came.asked.manager is not None:
             await _connect(visit, came, came.asked.manager)
         else:
@@ -84,8 +80,7 @@ async def finish(visit: Visit) -> SsoResult:
             await (visit.wait if waits else visit.begin)(signed_in, came.asked.time_zone)
     except NotSignedIn as trouble:
         return _failed(visit, trouble)
-    limit, whose = _limit(visit)
-    await limit.give_back(process.own, whose)
+    await give_back_each(process.own, *_limits(visit))
     LOGINS.add("accepted")
     return SsoResult(came.asked.next, connected=came.asked.manager is not None, customer=customer, waits=waits)
 
@@ -116,26 +111,29 @@ def _failed(visit: Visit, trouble: NotSignedIn) -> SsoResult:
     return SsoResult(why=trouble.why)
 
 
-def _limit(visit: Visit) -> tuple[RateLimit, str]:
-    """How many may be begun from an address: what failed log-ins take from as well, given back by who comes in."""
+def _limits(visit: Visit) -> tuple[Taken, ...]:
+    """The limits on sign-ins that are begun from an address: those of failed log-ins, given back after a success."""
     settings = visit.settings
-    return RateLimit("address", settings.login_rate_per_address, settings.login_burst_per_address), network(
-        visit.address
-    )
+    limit = RateLimit("address", settings.login_rate_per_address, settings.login_burst_per_address)
+    return per_network(limit, visit.address)
 
 
 def _name(visit: Visit) -> str:
     return "__Host-keyrack-sign-in" if visit.settings.public_url.startswith("https:") else "keyrack-sign-in"
 
 
-def _browser(visit: Visit) -> str | None:
-    """The secret that the browser sent; of several cookies of the name none is trusted."""
+def _cookie(visit: Visit) -> str | None:
+    """The value that the browser sent; of several cookies of the name none is trusted."""
     pairs = (pair.strip().partition("=") for pair in (visit.headers("Cookie") or "").split(";"))
     values = [value for name, _, value in pairs if name == _name(visit)]
-    return values[0] if len(values) == 1 and len(values[0]) == SECRET else None
+    return values[0] if len(values) == 1 else None
 
 
-def _cookie(visit: Visit, secret: str) -> str:
-    """It comes back from the provider: a navigation from another site, with which `Strict` would not be sent."""
+def _new_cookie(visit: Visit, value: str) -> str:
+    """The `Set-Cookie` of pending sign-ins.
+
+    It comes back with a navigation from the provider's site, with which `Strict` would not be sent. `__Host-` admits no
+    narrower path than `/` (RFC 6265bis, section 4.1.3.2); without it another host of the domain could set the cookie.
+    """
     secure = "; Secure" if visit.settings.public_url.startswith("https:") else ""
-    return f"{_name(visit)}={secret}; Path=/; Max-Age={SECONDS}; HttpOnly; SameSite=Lax{secure}"
+    return f"{_name(visit)}={value}; Path=/; Max-Age={browser_state.SECONDS}; HttpOnly; SameSite=Lax{secure}"

@@ -16,8 +16,7 @@ from typing import LiteralString
 import structlog
 
 from keyrack.api import idempotency, rate_limits
-from keyrack.auth import access_tokens, cache_invalidation, login_challenges, password_reset, sessions
-from keyrack.auth.sso import login_states
+from keyrack.auth import access_tokens, browser_state, cache_invalidation, login_challenges, password_reset, sessions
 from keyrack.changelog import retention
 from keyrack.changelog.transparency import checkpoint_publisher, checkpoints
 from keyrack.core.settings import Settings
@@ -65,7 +64,7 @@ STEPS = (
     HousekeepingTask("revocations", access_tokens.forget),
     HousekeepingTask("links of people", password_reset.forget),
     HousekeepingTask("steps of signing in", login_challenges.forget),
-    HousekeepingTask("sign-ins under way", login_states.forget),
+    HousekeepingTask("sign-ins under way", browser_state.forget),
     HousekeepingTask("erased people", person_erasure.finish, every=60),
     HousekeepingTask("people in no customer", global_erasure.erase_orphans),
     HousekeepingTask("idempotency keys", idempotency.forget),

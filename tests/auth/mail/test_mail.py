@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from email import message_from_bytes
+from email.header import decode_header, make_header
 from email.message import Message
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 
 from keyrack.core.settings import Settings
 from tests.auth.test_invitations import PASSWORD, address, code_of, posted, token
+from tests.auth.test_mfa import Browser
 from tests.cli.test_operator_commands import Operator
 from tests.docs.code_blocks import block
 from tests.support.people import NO_TLS, Person, Town
@@ -136,9 +138,52 @@ def test_a_forgotten_password(town: Town, mailing: RunningServer, inbox: Inbox, 
     carol.client.close()
 
 
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_many_wrong_codes_are_mailed_once_a_day(
+    town: Town, mailing: RunningServer, inbox: Inbox, sql: Sql, language: str
+) -> None:
+    person = town.person("kai")
+    mailbox = f"kai.{person.customer}@example.com"
+    sql.execute(
+        "update manager set username = $2, language = $3 where username = $1", person.username, mailbox, language
+    )
+    person.username = mailbox
+    with closing(Browser(person).http) as http:
+        http.post("/console/sign-in", data={"username": mailbox, "password": person.password})
+        customer = {"Customer-ID": str(person.customer)}
+        http.post("/console/api/me/totp", headers=customer)
+        # The limit on codes is that of the manager: confirming takes from it as well
+        for _ in range(3 * mailing.settings.mfa_code_burst):
+            headers = {"Origin": mailing.url, "Cookie": "; ".join(f"{c.name}={c.value}" for c in http.cookies.jar)}
+            sql.execute("delete from rate_limit where key like 'codes:%'")
+            answer = httpx.put(
+                f"{mailing.url}/console/api/me/totp", json={"code": "000000"}, headers=headers | customer, timeout=60
+            )
+            assert answer.status_code == 422
+    (mail,) = eventually(lambda: inbox.to(mailbox), "the mail")
+    eventually(lambda: sql.value("select count(*) from mail where address = $1", mailbox) == 0, "the queue's end")
+    assert len(inbox.to(mailbox)) == 1
+    subject = str(make_header(decode_header(mail["Subject"])))
+    assert subject.startswith({"en": "Many wrong codes", "de": "Viele falsche Codes"}[language])
+    assert mailbox in inbox.text(mail) and f"{mailing.url}/console" in inbox.text(mail)
+
+
 def test_who_asks_too_often_waits(town: Town, mailing: RunningServer) -> None:
     statuses = [ask(mailing, "/forgot", address="often@example.com").status_code for _ in range(12)]
     assert statuses[0] == 200 and statuses[-1] == 429
+
+
+def test_links_to_an_address_are_limited_over_all_networks(mailing: RunningServer) -> None:
+    """Many networks together fill no mailbox."""
+    spellings = ("bombed@example.com", "Bombed@Example.com")
+    statuses = [
+        httpx.post(
+            f"{mailing.url}/console/forgot", data={"address": spellings[number % 2]}, verify=NO_TLS, timeout=DEADLINE,
+            headers={"Origin": mailing.url, "X-Forwarded-For": f"2001:db8:{number:x}::1"},
+        ).status_code
+        for number in range(8)
+    ]  # fmt: skip
+    assert statuses == [200] * 5 + [429] * 3
 
 
 def test_what_is_not_taken_is_tried_again_and_what_is_refused_is_not(

@@ -9,8 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
+from keyrack.auth import browser_state
 from keyrack.auth.endpoints.identities import LAST_WAY_IN, NO_IDENTITY
-from keyrack.auth.sso import login_states
 from keyrack.auth.sso.discovery import LOOKS, Directory
 from keyrack.auth.sso.providers import Provider
 from keyrack.console.pages.sso import WORDS
@@ -204,18 +204,27 @@ def test_a_discovery_document_is_refused(
     sql.execute("delete from provider where name = $1", name)
 
 
-def test_what_is_over_is_forgotten(oidc: Oidc, visitor: Visitor, sql: Sql, dsn: str, settings: Settings) -> None:
+def test_used_states_are_deleted_once_they_have_expired(
+    oidc: Oidc, visitor: Visitor, sql: Sql, dsn: str, settings: Settings
+) -> None:
+    """A sign-in that is begun leaves nothing; one that is finished leaves a digest for twice its ten minutes."""
+    count = "select count(*) from used_login_state"
+    sql.execute("delete from used_login_state")
     visitor.begin()
-    sql.execute("update login_state set created_at = now() - interval '11 minutes'")
-    visitor.begin()
+    assert sql.value(count) == 0
+    visitor.come()
+    assert sql.value(count) == 1
 
     async def forget() -> None:
         db = await Database.connect(dsn, settings, size=1)
-        await login_states.forget(db, settings)
+        await browser_state.forget(db, settings)
         await db.close()
 
     asyncio.run(forget())
-    assert sql.value("select count(*) from login_state") == 1
+    assert sql.value(count) == 1
+    sql.execute("update used_login_state set expires_at = expires_at - interval '20 minutes'")
+    asyncio.run(forget())
+    assert sql.value(count) == 0
 
 
 def test_under_https_the_cookie_is_bound_to_the_host(oidc: Oidc, settings: Settings, dsn: str) -> None:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+import httpx
 import pytest
 from structlog.testing import capture_logs
 
+from keyrack.auth import browser_state
+from keyrack.auth.sso import login_states
 from keyrack.console.pages.sso import WORDS
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database
+from keyrack.db.encryption.bootstrap import open_vault
 from tests.auth.sso.conftest import DOMAIN, NAME, ON, Visitor
 from tests.auth.sso.oidc_provider import CLIENT, Oidc
 from tests.auth.test_mfa import Browser, now, unused, with_app
-from tests.support.people import Person, Town
+from tests.support.people import NO_TLS, Person, Town
 from tests.support.servers import NUMBERS, RunningServer, Sql
 
 
@@ -219,22 +227,90 @@ def test_a_state_is_one_browsers_and_good_once(visitor: Visitor, oidc: Oidc, dor
     assert (answer.status_code, WORDS["lapsed"] in answer.text, visitor.session) == (403, True, None)
 
 
-def test_a_sign_in_ends_after_ten_minutes(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], sql: Sql) -> None:
+def resealed(visitor: Visitor, dsn: str, settings: Settings, **changed: object) -> None:
+    """Change what is sealed in the visitor's cookie, with the key of the installation."""
+    jar = visitor.cookies[urlsplit(visitor.url).netloc]
+
+    async def run() -> str:
+        db = await Database.connect(dsn, settings, size=1)
+        try:
+            vault = await open_vault(db, settings)
+            (state,) = await browser_state.valid(vault, login_states.PURPOSE, jar["keyrack-sign-in"])
+            return await browser_state.add(vault, login_states.PURPOSE, None, {**state, **changed})
+        finally:
+            await db.close()
+
+    jar["keyrack-sign-in"] = asyncio.run(run())
+
+
+def test_a_sign_in_ends_after_ten_minutes(
+    visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], dsn: str, settings: Settings
+) -> None:
     oidc.says(dora[1])
     back = visitor.answered(visitor.begin())
-    sql.execute("update login_state set created_at = created_at - interval '11 minutes'")
+    resealed(visitor, dsn, settings, expires=int(time.time()) - 1)
     answer = visitor.go(back)
     assert (answer.status_code, WORDS["lapsed"] in answer.text, visitor.session) == (403, True, None)
+    assert visitor.come().status_code == 303
 
 
-def test_only_so_many_are_under_way(visitor: Visitor, federated: RunningServer, sql: Sql) -> None:
-    sql.execute(
-        "insert into login_state (state, provider_id, browser, next) select n::text::bytea, provider_id, '', ''"
-        " from provider, generate_series(1, $1) n where name = $2", federated.settings.max_pending_sso_logins, NAME,
-    )  # fmt: skip
-    answer = visitor.go("/console/sign-in/provider", {"name": NAME})
-    assert (answer.status_code, WORDS["crowded"] in answer.text) == (403, True)
-    sql.execute("delete from login_state")
+def test_a_sign_in_is_finished_once_over_all_processes(
+    visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], federated: RunningServer, dsn: str
+) -> None:
+    oidc.says(dora[1])
+    back = visitor.answered(visitor.begin())
+    cookie = visitor.cookies[urlsplit(visitor.url).netloc]["keyrack-sign-in"]
+    with RunningServer(federated.settings, dsn, worker=False, public_url=federated.url) as second:
+        places = [server.url + back.removeprefix(federated.url) for server in (federated, second) * 3]
+
+        def come(place: str) -> tuple[int, bool]:
+            answer = httpx.get(place, headers={"Cookie": f"keyrack-sign-in={cookie}"}, timeout=60)
+            return answer.status_code, WORDS["lapsed"] in answer.text
+
+        with ThreadPoolExecutor(6) as threads:  # the provider, which takes a code once, is asked once
+            assert sorted(threads.map(come, places)) == [(303, False)] + [(403, True)] * 5
+
+
+def test_each_tab_of_a_browser_finishes_its_sign_in(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
+    oidc.says(dora[1])
+    first = visitor.answered(visitor.begin(next="/console/help"))
+    second = visitor.answered(visitor.begin())
+    for back, location in ((second, "/console"), (first, "/console/help")):
+        answer = visitor.go(back)
+        assert (answer.status_code, answer.headers["Location"]) == (303, location)
+
+
+@pytest.mark.parametrize("next", ["/console/" + "x" * 1_900, "/console/" + "\u00e4" * 1_900])
+def test_a_cookie_stays_within_what_a_browser_keeps(
+    visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], next: str
+) -> None:
+    """RFC 6265, section 6.1: 4,096 bytes. A page with a longer address is not gone to afterwards."""
+    oidc.says(dora[1])
+    backs = [visitor.answered(visitor.begin(next=next)) for _ in range(3)]
+    assert len(visitor.cookies[urlsplit(visitor.url).netloc]["keyrack-sign-in"]) < 3_900
+    answer = visitor.go(backs[-1])
+    assert (answer.status_code, answer.headers["Location"]) == (303, next if next.isascii() else "/console")
+
+
+def test_many_networks_shut_no_other_one_out(
+    oidc: Oidc, dora: tuple[Person, str], federated: RunningServer, dsn: str, sql: Sql
+) -> None:
+    """100 /64 of one /56, as a trusted proxy names them."""
+    oidc.says(dora[1])
+    few = federated.settings.model_copy(update={"login_rate_per_address": 1, "login_burst_per_address": 3})
+    kept = sql.value("select (select count(*) from login_state) + (select count(*) from used_login_state)")
+    with RunningServer(few, dsn, worker=False) as server:
+        statuses = [
+            httpx.post(
+                f"{server.url}/console/sign-in/provider", data={"name": NAME}, timeout=60, verify=NO_TLS,
+                headers={"Origin": server.url, "X-Forwarded-For": f"2001:db8:56:{n:x}::1"},
+            ).status_code
+            for n in range(100)
+        ]  # fmt: skip
+        assert statuses[:12] == [200] * 12 and statuses.count(429) >= 50
+        assert sql.value("select (select count(*) from login_state) + (select count(*) from used_login_state)") == kept
+        honest = Visitor(server.url)
+        assert honest.begin()
 
 
 def address(name: str = "dora", domain: str = DOMAIN) -> str:

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from keyrack.cli.main import application
 from keyrack.core.settings import (
     OLD_NAMES,
+    REMOVED,
     REMOVED_IN,
     RENAMED,
     ConfigurationError,
@@ -228,6 +229,28 @@ def test_keyrack_settings_shows_the_new_name_and_the_old_one(tmp_path: Path) -> 
     row = json.loads(result.stdout)
     assert (row["name"], row["variable"]) == ("shutdown_delay_seconds", "KEYRACK_SHUTDOWN_DELAY_SECONDS")
     assert (row["where"], row["old_name"]) == ("KEYRACK_STOP_DELAY", "KEYRACK_STOP_DELAY")
+
+
+@pytest.mark.parametrize("name", REMOVED)
+def test_a_removed_setting_is_accepted_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    assert name not in Settings.model_fields
+    warning = "{} has no effect any more. Remove it; 0.4 does not know the name."
+    config = written(tmp_path / "c", f"[{REMOVED[name]}]\n{name} = 1\n")
+    monkeypatch.setenv("KEYRACK_CONFIG", config)
+    monkeypatch.setenv(variable(name), "not even a number")
+    Settings()
+    assert rename_notes(Settings) == [
+        warning.format(variable(name)), f"{config}, line 2: {warning.format(name)}"
+    ]  # fmt: skip
+    assert unknown(Settings, os.environ) == {}
+    assert set(origins_of(Settings)) == Settings.model_fields.keys()
+
+
+def test_a_hint_never_names_a_removed_setting() -> None:
+    for name in REMOVED:
+        assert unknown(Settings, {variable(name) + "X": "1"})[variable(name) + "X"] != variable(name)
 
 
 def test_an_invalid_value_is_reported_by_the_name_that_gives_it(tmp_path: Path) -> None:

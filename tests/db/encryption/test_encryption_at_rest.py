@@ -26,6 +26,7 @@ from keyrack.db import schema_version
 from keyrack.db.audit_context import acting, operator
 from keyrack.db.connection import Connection, Database
 from keyrack.db.encryption import bootstrap, master_keys, rotation
+from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import HOLDINGS, PRIVATE_KEY
 from keyrack.db.transaction_database import InTransaction
@@ -381,6 +382,30 @@ def test_a_rotation_that_was_interrupted_is_taken_up(
         asyncio.run(rotate())
 
 
+def test_a_sealed_message_opens_in_every_process_during_a_rotation(house: House, settings: Settings) -> None:
+    """A process from before finds the new data key. One from after has dropped the old one."""
+    both = Settings(master_key=SecretStr(f"{master_keys.new().text},{master_keys.read(Settings())[0].text}"))
+
+    async def run() -> None:
+        acting.set(operator())
+        database = await Database.connect(house.dsn, both)
+        try:
+            before = await open_vault(database, settings)
+            old = await before.seal_message("a purpose", "text")
+            await rotation.rotate(database, both)
+            after = await open_vault(database, both)
+            new = await after.seal_message("a purpose", "text")
+            assert [await vault.open_message("a purpose", new) for vault in (before, after)] == ["text"] * 2
+            assert [await vault.open_message("a purpose", old) for vault in (before, after)] == ["text", None]
+            assert await after.open_message("another purpose", new) is None
+            assert await after.open_message("a purpose", new[:1] + b"\0\0\0\x09" + new[5:]) is None
+            assert await after.open_message("a purpose", b"") is None
+        finally:
+            await database.close()
+
+    asyncio.run(run())
+
+
 def test_only_a_key_that_is_not_the_last_is_retired(home: House) -> None:
     (only,) = master_keys.read(Settings())
     env = {"KEYRACK_DATABASE_URL": home.dsn}
@@ -490,6 +515,7 @@ KEPT = {
     "signing_key.private_key": "sealed", "webhook.secret": "sealed", "webhook.signing_secret": "sealed",
     "webhook.old_signing_secret": "sealed", "provider.client_secret": "sealed",
     "login_state.state": "hash", "login_state.browser": "hash", "login_state.invitation": "hash",
+    "used_login_state.hash": "hash",
     "key_authority.private_key": "sealed", "issuing_key.private_key": "sealed", **dict.fromkeys(SIGNED, "public"),
     "data_key.wrapped": "under the master key",
     "idempotency_key.key_hash": "hash", "idempotency_key.request_hash": "hash",

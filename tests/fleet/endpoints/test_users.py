@@ -6,11 +6,13 @@ import itertools
 import os
 from typing import Any
 
+import httpx
 import pytest
 from argon2 import PasswordHasher
 
-from tests.support.people import Person, Town, done, refused
-from tests.support.servers import Sql, eventually
+from keyrack.core.settings import Settings
+from tests.support.people import Person, Town, done, refused, web
+from tests.support.servers import RunningServer, Sql, eventually
 
 NO_USER = "Unable to find a user for the given userId which is assigned to the given customerId."
 SAME = "A user with the same emailAddress already exists."
@@ -315,3 +317,24 @@ def test_taking_a_user_out_ends_the_assignments_there_only(alice: Person, bob: P
     assert [tuple(row) for row in ended] == [("UserRemoved", "Succeeded")]
     assert alice.get(f"/groups/{group}/users").json() == []
     assert [row["id"] for row in bob.get(f"/users/{user}/assignments").json()] == [kept]
+
+
+def test_people_of_others_are_not_looked_up_by_address_without_end(
+    town: Town, dsn: str, settings: Settings, alice: Person
+) -> None:
+    """Numbers find users of one's own customers only, and have no limit."""
+    few = settings.model_copy(update={"user_lookups_per_hour": 1, "user_lookup_burst": 3})
+    seeker, neighbour = town.person("a seeker"), town.person("a neighbour")
+    there = address()
+    assert alice.put("/users", {"emailAddress": there, "userData": DATA}).status_code == 201
+    with RunningServer(few, dsn, worker=False) as server:
+
+        def link(person: Person, **body: object) -> httpx.Response:
+            return web().put(f"{server.url}/v3{MEMBERSHIP}", json=body, headers=person.headers)
+
+        assert [link(seeker, emailAddress=address()).status_code for _ in range(3)] == [404] * 3
+        refused_now = link(seeker, emailAddress=there)
+        assert refused_now.status_code == 429 and 0 < int(refused_now.headers["retry-after"]) <= 3_600
+        assert link(seeker, emailAddress=address()).status_code == 429, "the same, whether there is such a person"
+        assert link(seeker, userId=1).status_code == 404
+        assert link(neighbour, emailAddress=there).status_code == 204

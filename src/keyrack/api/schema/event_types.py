@@ -162,7 +162,7 @@ RECORDED: Mapping[str, Mapping[str, str]] = {
 INSTALLATION: Mapping[str, tuple[str, ...]] = {
     "manager": ("manager.created", "manager.updated", "manager.deleted"),
     "passkey": ("passkey.created", "passkey.updated", "passkey.deleted"),
-    "totp": ("totp.created", "totp.updated", "totp.deleted"),
+    "totp": ("totp.created", "totp.updated", "totp.deleted", "totp.wrongCodes"),
     "recovery": ("recovery.created", "recovery.updated", "recovery.deleted"),
     "provider": (
         "provider.created",

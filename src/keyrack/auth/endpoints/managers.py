@@ -23,10 +23,10 @@ from keyrack.api.schema.request_body import (
     format_timestamp,
     invalid_member,
 )
-from keyrack.auth import invitations, owners
+from keyrack.auth import invitation_throttle, invitations, owners
 from keyrack.auth.invitations import ALREADY, TOO_MANY
 from keyrack.auth.owners import LAST_OWNER, OWNER_LIMITED
-from keyrack.core.error_codes import ErrorCode, FieldError
+from keyrack.core.error_codes import RATE_LIMITED, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound, on_constraint
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Statements
@@ -155,11 +155,13 @@ CHANGED = TypeAdapter(PatchedManager)
         400: tuple(invalid_member(INVITE, name) for name in ("emailAddress", "role", "groups")),
         404: (NO_GROUP,),
         409: (TOO_MANY, ALREADY, OWNER_LIMITED),
+        429: (RATE_LIMITED,),
     },
     ours=True,
 )
 async def invite(request: Request, wanted: NewManager, settings: Settings) -> Response:
     manager = request.manager
+    await invitation_throttle.take(request.db, settings, request.customer, manager.id, wanted.email_address)
     mails = settings.sends_mail
     async with request.db.transaction() as connection:
         await owners.lock_roles(connection, request.customer)

@@ -12,10 +12,9 @@ from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.path_ids import path_number
 from keyrack.api.permissions import Free
 from keyrack.api.principals import ManagerId
-from keyrack.api.rate_limits import RateLimit
 from keyrack.api.schema.fields import Resource, boolean, date_time, int32, string
 from keyrack.api.schema.request_body import Body, Int32, Text
-from keyrack.auth import login_challenges, passkeys, totp
+from keyrack.auth import code_throttle, login_challenges, passkeys, totp
 from keyrack.core.error_codes import RATE_LIMITED, ErrorCode
 from keyrack.core.errors import Conflict, Forbidden, NotFound, Unprocessable
 from keyrack.core.settings import Settings
@@ -248,18 +247,14 @@ async def begin_app(request: Request, settings: Settings, vault: Encryption) -> 
     **ABOUT,
 )
 async def confirm_app(request: Request, wanted: CodeBody, settings: Settings, vault: Encryption) -> Response:
-    limit = RateLimit(
-        "login", settings.login_rate_per_username_and_address, settings.login_burst_per_username_and_address
-    )
-    await limit.take(request.db, f"code {_manager(request)}")
-    async with request.db.transaction() as connection:
-        manager = await _fresh(connection, request, settings)
-        confirmed = await totp.confirm(connection, vault, manager, wanted.code)
-    if confirmed is None:
-        raise NotFound(NO_APP)
-    if not confirmed:
-        raise Unprocessable(WRONG_CODE)
-    await limit.give_back(request.db, f"code {_manager(request)}")
+    async with code_throttle.raise_if_throttled(request.db, settings, _manager(request), request.address):
+        async with request.db.transaction() as connection:
+            manager = await _fresh(connection, request, settings)
+            confirmed = await totp.confirm(connection, vault, manager, wanted.code)
+        if confirmed is None:
+            raise NotFound(NO_APP)
+        if not confirmed:
+            raise Unprocessable(WRONG_CODE)
     return NO_CONTENT
 
 

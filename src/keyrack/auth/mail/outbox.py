@@ -16,7 +16,7 @@ import structlog
 
 from keyrack.auth import password_reset
 from keyrack.auth.invitations import link
-from keyrack.auth.mail.templates import INVITATION, PASSWORD, ROLES_DE, language_of, written
+from keyrack.auth.mail.templates import CODES, INVITATION, PASSWORD, ROLES_DE, language_of, written
 from keyrack.core.metrics.catalog import MAILS
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
@@ -117,6 +117,9 @@ class MailDispatcher:
         settings, secret = self._settings, new_secret()
         language = language_of(row["language"])
         sender = settings.mail_from or ""
+        if row["notice"] is not None:
+            where = f"{settings.public_url}/console"
+            return written(CODES[language], sender, row["address"], address=row["address"], link=where)
         async with self._db.transaction() as connection:
             if row["kind"] == "password":
                 anew = await password_reset.create_link(connection, settings, row["address"])

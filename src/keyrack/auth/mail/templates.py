@@ -71,6 +71,29 @@ Wenn Sie es nicht waren, tun Sie nichts: Ihr Kennwort bleibt, wie es ist.
 """,
     ),
 }
+CODES: Mapping[str, MailTemplate] = {
+    "en": MailTemplate(
+        "Many wrong codes for your Keyrack account",
+        """\
+Many wrong codes were sent for the account {address} in Keyrack, after a sign-in with your password.
+
+If it was you, wait before you try the next code, or sign in with a passkey or a recovery code.
+
+If it was not you, your password is no secret any more. Change it now: {link}
+""",
+    ),
+    "de": MailTemplate(
+        "Viele falsche Codes für Ihr Konto in Keyrack",
+        """\
+Für das Konto {address} in Keyrack wurden viele falsche Codes gesendet, nach einer Anmeldung mit Ihrem Kennwort.
+
+Wenn Sie es waren, warten Sie vor dem nächsten Code, oder melden Sie sich mit einem Passkey oder einem
+Wiederherstellungscode an.
+
+Wenn Sie es nicht waren, ist Ihr Kennwort nicht mehr geheim. Ändern Sie es jetzt: {link}
+""",
+    ),
+}
 TEST = MailTemplate(
     "Keyrack can send mail", "This is a test from {host}. Whoever runs that server has asked for it.\n"
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-Why = Literal["provider", "declined", "lapsed", "unknown", "connected", "other", "crowded", "invitation"]
+Why = Literal["provider", "declined", "lapsed", "unknown", "connected", "other", "invitation"]
 
 
 class NotSignedIn(Exception):
@@ -16,7 +16,6 @@ class NotSignedIn(Exception):
     - `unknown`: nobody here is known for the account;
     - `connected`: the account is somebody else's here, or another account is connected already;
     - `other`: somebody else has signed in here since connecting was begun;
-    - `crowded`: too many sign-ins are under way;
     - `invitation`: it is not good any more, or is somebody else's.
     """
 

@@ -16,9 +16,8 @@ from keyrack.auth.sso import id_tokens, login_states, providers
 from keyrack.auth.sso.discovery import Directory, Metadata
 from keyrack.auth.sso.errors import NotSignedIn, ProviderTrouble
 from keyrack.auth.sso.id_tokens import ProviderAccount
-from keyrack.auth.sso.login_states import LoginStart
+from keyrack.auth.sso.login_states import LoginStart, PendingLogin
 from keyrack.auth.sso.providers import Provider
-from keyrack.core.secret_hashes import new_secret
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
 from keyrack.db.encryption.cipher import Encryption
@@ -56,50 +55,54 @@ class SignOn:
         if self._made is not None:
             await self._made.close()
 
-    async def begin(self, name: str, browser: str, start: LoginStart) -> str:
-        """Where to send the browser with this secret in its cookie. Raises `NotSignedIn`."""
+    async def begin(self, name: str, cookie: str | None, start: LoginStart) -> tuple[str, str]:
+        """The address to send the browser to, and its new cookie.
+
+        Raises `NotSignedIn`, `CannotDecrypt`.
+        """
         provider = await providers.named(self._db, name)
         if provider is None:
             raise ProviderTrouble("there is no such provider")
         metadata = await self._directory.metadata(provider)
-        state = new_secret()
-        await login_states.create_state(self._db, provider.id, state, browser, start, self._settings)
-        parameters = {
+        pending = PendingLogin(provider.id, start)
+        query = {
             "response_type": "code",
             "client_id": provider.client_id,
             "redirect_uri": self._at(CALLBACK),
             "scope": "openid email",
-            "state": state,
-            "nonce": login_states.nonce(browser, state),
-            "code_challenge": login_states.challenge(login_states.verifier(browser, state)),
+            "state": pending.state,
+            "nonce": pending.nonce,
+            "code_challenge": pending.challenge,
             "code_challenge_method": "S256",
         }
-        if start.manager is not None:  # who connects an account shows it anew
-            parameters["prompt"] = "login"
-        return _with(metadata.authorization, parameters)
+        if start.manager is not None:  # a session alone connects no account
+            query["prompt"] = "login"
+        cookie = await login_states.add_to_cookie(self._vault, cookie, pending)
+        return _with(metadata.authorization, query), cookie
 
-    async def finish(self, query: Mapping[str, Sequence[str]], browser: str | None) -> SignInResult:
-        """Who has come back with this query of the callback's address. Raises `NotSignedIn`."""
-        state = _one(query, "state")
-        if not browser or not state:
-            raise NotSignedIn("lapsed", "the answer has no state, or the browser no cookie")
-        taken = await login_states.consume_state(self._db, state, browser)
-        provider = await providers.of_id(self._db, taken.provider)
+    async def finish(self, query: Mapping[str, Sequence[str]], cookie: str | None) -> SignInResult:
+        """The account that comes back with this query of the callback's address. Raises `NotSignedIn`.
+
+        The sign-in is used up before the code is redeemed: one that was begun asks the provider once.
+        """
+        pending = await login_states.find(self._vault, cookie, _one(query, "state"))
+        provider = await providers.of_id(self._db, pending.provider)
         if provider is None:
             raise ProviderTrouble("there is no such provider any more")
         metadata = await self._directory.metadata(provider)
         _check_issuer(query, provider, metadata)
         code = _code(query)
-        answer = await self._redeem(provider, metadata, code, login_states.verifier(browser, state))
+        await login_states.use(self._db, pending)
+        answer = await self._redeem(provider, metadata, code, pending.verifier)
         account = await id_tokens.verified(
             answer.get("id_token"),
             provider,
-            login_states.nonce(browser, state),
+            pending.nonce,
             time.time(),
             self._settings.provider_skew,
             lambda kid: self._directory.keys(provider, kid),
         )
-        return SignInResult(provider, account, taken.asked)
+        return SignInResult(provider, account, pending.start)
 
     async def end(self, provider: int) -> str | None:
         """Where a browser signs out at the provider as well (OpenID Connect RP-Initiated Logout, section 2), if it

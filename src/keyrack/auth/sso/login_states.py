@@ -1,101 +1,74 @@
-"""In charge of sign-ins under way: each is one browser's, ends after ten minutes, and is taken up again once.
+"""Pending sign-ins by providers: sealed in the browser's cookie, valid once and for ten minutes.
 
-The database has digests alone. What the provider is to give back, and what it is to be shown, is made of the secret in
-the browser's cookie: so it is bound to that browser, and nobody who reads the table can go on with a sign-in.
+The state binds the provider's answer to the browser (RFC 6749, section 10.12). The nonce does so for the identity token
+(OpenID Connect Core, section 3.1.2.1), and the verifier for the code (PKCE, RFC 7636).
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 from base64 import urlsafe_b64encode
-from dataclasses import dataclass
-from typing import LiteralString
+from dataclasses import dataclass, field
 
+from keyrack.auth import browser_state
 from keyrack.auth.sso.errors import NotSignedIn
-from keyrack.core.secret_hashes import digest
-from keyrack.core.settings import Settings
-from keyrack.db.connection import Database, Statements
-from keyrack.db.row_batches import run_in_batches
+from keyrack.core.secret_hashes import new_secret
+from keyrack.db.connection import Statements
+from keyrack.db.encryption.cipher import Encryption
 
-SECONDS = 600  # that one may take
-
-BEGIN: LiteralString = """
-insert into login_state (state, provider_id, browser, manager_id, next, time_zone, invitation)
-select $1, $2, $3, $4, $5, $6, $7
-where (select count(*) from (select from login_state limit $8) s) < $8 returning true
-"""
-TAKE: LiteralString = """
-delete from login_state where state = $1 and browser = $2 and created_at > now() - interval '10 minutes'
-returning provider_id, manager_id, next, time_zone, invitation
-"""
-FORGET: LiteralString = """
-with gone as (delete from login_state where state = any(array(
-  select state from login_state where created_at <= now() - interval '10 minutes' limit $1)) returning true)
-select count(*) from gone
-"""
+PURPOSE = "single sign-on"
+LONGEST_NEXT = 2_000  # characters of the page to go to, as JSON: longer ones do not fit into a cookie
 
 
 @dataclass(frozen=True, slots=True)
 class LoginStart:
-    """What a sign-in was begun for."""
+    """The purpose for which a sign-in was begun."""
 
-    next: str  # where to go then
+    next: str  # the page to go to then
     time_zone: str | None = None  # of the browser
-    manager: int | None = None  # who connects an account, in place of signing in
-    invitation: bytes | None = None  # the digest of its code, where one is accepted
+    manager: int | None = None  # connects an account, in place of signing in
+    invitation: bytes | None = None  # the digest of its code, if one is accepted
 
 
 @dataclass(frozen=True, slots=True)
-class ResumedLogin:
-    """A sign-in that is taken up again."""
+class PendingLogin:
+    """A pending sign-in: the values that the provider gets and has to return."""
 
     provider: int
-    asked: LoginStart
+    start: LoginStart
+    state: str = field(default_factory=new_secret)
+    nonce: str = field(default_factory=new_secret)
+    verifier: str = field(default_factory=new_secret)
+
+    @property
+    def challenge(self) -> str:
+        """The `S256` of the verifier (RFC 7636, section 4.2)."""
+        return urlsafe_b64encode(hashlib.sha256(self.verifier.encode()).digest()).rstrip(b"=").decode()
 
 
-def nonce(browser: str, state: str) -> str:
-    """What the identity token of this sign-in has to say."""
-    return _made("nonce", browser, state)
+async def add_to_cookie(vault: Encryption, cookie: str | None, pending: PendingLogin) -> str:
+    """The value of the browser's cookie with this sign-in as well."""
+    start = pending.start
+    return await browser_state.add(vault, PURPOSE, cookie, {
+        "provider": pending.provider, "state": pending.state, "nonce": pending.nonce, "verifier": pending.verifier,
+        "next": start.next if len(json.dumps(start.next)) <= LONGEST_NEXT else "", "time_zone": start.time_zone,
+        "manager": start.manager, "invitation": start.invitation.hex() if start.invitation else None,
+    })  # fmt: skip
 
 
-def verifier(browser: str, state: str) -> str:
-    """What shows the provider that who redeems the code is who asked for it (RFC 7636, section 4.1)."""
-    return _made("verifier", browser, state)
+async def find(vault: Encryption, cookie: str | None, state: str) -> PendingLogin:
+    """The sign-in of this state. Raises `NotSignedIn`: it has expired, or was begun in another browser."""
+    for kept in await browser_state.valid(vault, PURPOSE, cookie):
+        if hmac.compare_digest(kept["state"].encode(), state.encode()):
+            invitation = bytes.fromhex(kept["invitation"]) if kept["invitation"] else None
+            start = LoginStart(kept["next"], kept["time_zone"], kept["manager"], invitation)
+            return PendingLogin(kept["provider"], start, state, kept["nonce"], kept["verifier"])
+    raise NotSignedIn("lapsed", "this browser has no such sign-in under way")
 
 
-def challenge(verifier: str) -> str:
-    """Its `S256` (RFC 7636, section 4.2)."""
-    return urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-
-
-def _made(what: str, browser: str, state: str) -> str:
-    made = hmac.digest(browser.encode(), f"{what} {state}".encode(), "sha256")
-    return urlsafe_b64encode(made).rstrip(b"=").decode()
-
-
-async def create_state(
-    statements: Statements, provider: int, state: str, browser: str, start: LoginStart, settings: Settings
-) -> None:
-    """Keep that it was begun. Raises `NotSignedIn` where too many are under way."""
-    begun = await statements.fetchval(
-        BEGIN, digest(state), provider, digest(browser), start.manager, start.next, start.time_zone,
-        start.invitation, settings.max_pending_sso_logins,
-    )  # fmt: skip
-    if begun is None:
-        raise NotSignedIn("crowded", "too many sign-ins are under way: KEYRACK_MAX_PENDING_SSO_LOGINS")
-
-
-async def consume_state(statements: Statements, state: str, browser: str) -> ResumedLogin:
-    """Take one up again, which nobody can do twice. Raises `NotSignedIn`: it is over, or another browser's."""
-    row = await statements.fetchrow(TAKE, digest(state), digest(browser))
-    if row is None:
-        raise NotSignedIn("lapsed", "this browser has no such sign-in under way")
-    return ResumedLogin(
-        row["provider_id"], LoginStart(row["next"], row["time_zone"], row["manager_id"], row["invitation"])
-    )
-
-
-async def forget(db: Database, settings: Settings) -> None:
-    """Forget the sign-ins that nobody has gone through with. A step of housekeeping."""
-    await run_in_batches(db, settings.housekeeping_rows, FORGET)
+async def use(statements: Statements, pending: PendingLogin) -> None:
+    """Use up a sign-in. Raises `NotSignedIn` if that was done before, in any process."""
+    if not await browser_state.use(statements, pending.state):
+        raise NotSignedIn("lapsed", "the sign-in was finished before")

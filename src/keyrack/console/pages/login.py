@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote, unquote
 
 from keyrack.api.exchange import Response, answer
+from keyrack.console.languages import N_
 from keyrack.console.pages.settings import zones
 from keyrack.console.rendering import gettext, plain, redirect, root
 from keyrack.core.error_codes import NOTHING_HERE, ErrorCode
@@ -19,6 +20,8 @@ NOBODYS = ErrorCode(
     "You act for no customer yet.",
     "Ask whoever runs this server to give you one: keyrack manager change --customer.",
 )
+TOO_MANY_PASSWORDS = N_("Too many wrong passwords. Try again in %(seconds)s seconds.")
+TOO_MANY_CODES = N_("Too many wrong codes. Try again in %(seconds)s seconds, or use a passkey or a recovery code.")
 LONGEST_CODE = 100  # characters of a code
 LONGEST = 1_000  # characters of a user name or a password
 NEXT = 2_000  # characters of where to go after signing in
@@ -84,8 +87,11 @@ async def show_code(visit: Visit) -> Response:
 
 @pages.post("/sign-in/challenge", open=True)
 async def challenge(visit: Visit) -> Response:
-    """What the script of the page has a passkey sign: JSON."""
-    options = await visit.challenge()
+    """The options for a passkey, as JSON; so is the error of too many."""
+    try:
+        options = await visit.challenge()
+    except TooManyRequests as refusal:
+        return Response(refusal.status, refusal.body(visit.id), refusal.headers, refusal.media_type)
     if options is None:
         raise NotFound(NOTHING_HERE)
     return answer({"publicKey": options})
@@ -107,7 +113,7 @@ async def _second(visit: Visit, refusal: Refusal | None = None) -> Response:
         return _again(visit)
     wrong = "" if refusal is None else gettext(visit, "The code is wrong, or was used already.")
     if isinstance(refusal, TooManyRequests):
-        wrong = _too_many(visit, refusal)
+        wrong = _too_many(visit, refusal, TOO_MANY_CODES)
     return plain(
         visit, "sign_in_second.html", status=refusal.status if refusal else 200, wrong=wrong, step=step,
         next=visit.sent("next") or visit.asked("next"), passkeys=visit.passkey_host,
@@ -120,9 +126,9 @@ def _again(visit: Visit) -> Response:
     return redirect(f"{root(visit)}/sign-in?over&next={quote(next, safe='')}")
 
 
-def _too_many(visit: Visit, refusal: Refusal) -> str:
-    seconds = refusal.headers["Retry-After"]
-    return gettext(visit, "Too many wrong passwords. Try again in %(seconds)s seconds.", seconds=seconds)
+def _too_many(visit: Visit, refusal: Refusal, text: str = TOO_MANY_PASSWORDS) -> str:
+    seconds = visit.told["Retry-After"] = refusal.headers["Retry-After"]
+    return gettext(visit, text, seconds=seconds)
 
 
 @pages.post("/sign-out", open=True)

@@ -44,8 +44,9 @@ LIMITS = Counter(
     "`slow-clients`, `unread-bytes`, `live-streams`, `live-queue`, `queue-waiting`, `queue-seconds`, `holds`.",
     "limit",
     known=(
-        "address", "login", "name", "assignments", "dry-runs", "webhooks", "connections", "connections-of-address",
-        "slow-clients", "unread-bytes", "live-streams", "live-queue", "queue-waiting", "queue-seconds", "holds",
+        "address", "challenge", "codes", "login", "name", "invitations", "users", "assignments", "dry-runs", "webhooks",
+        "connections", "connections-of-address", "slow-clients", "unread-bytes", "live-streams", "live-queue",
+        "queue-waiting", "queue-seconds", "holds",
     ),
 )  # fmt: skip
 

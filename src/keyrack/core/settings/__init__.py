@@ -25,7 +25,14 @@ from keyrack.core.settings.origins import origins
 from keyrack.core.settings.provenance import SUPERVISED, Origin, origins_of, rename_notes, shown, unknown
 from keyrack.core.settings.queries import Lists
 from keyrack.core.settings.rate_limits import Callers
-from keyrack.core.settings.renamed import OLD_NAMES, REMOVED_IN, RENAMED, DuplicateSettingError, RenamedVariables
+from keyrack.core.settings.renamed import (
+    OLD_NAMES,
+    REMOVED,
+    REMOVED_IN,
+    RENAMED,
+    DuplicateSettingError,
+    RenamedVariables,
+)
 from keyrack.core.settings.secret_files import SecretFileError, SecretFiles, is_secret, variable
 from keyrack.core.settings.sessions import Sessions
 from keyrack.core.settings.sso import Federation
@@ -34,9 +41,9 @@ from keyrack.core.settings.tracing import Tracing
 from keyrack.core.settings.worker import Work
 
 __all__ = [
-    "OLD_NAMES", "REMOVED_IN", "RENAMED", "SUPERVISED", "ConfigurationError", "DuplicateSettingError", "Origin",
-    "SecretFileError", "Settings", "default_state", "is_secret", "masked", "nearest", "origins_of", "rename_notes",
-    "sections", "shown", "unknown", "variable",
+    "OLD_NAMES", "REMOVED", "REMOVED_IN", "RENAMED", "SUPERVISED", "ConfigurationError", "DuplicateSettingError",
+    "Origin", "SecretFileError", "Settings", "default_state", "is_secret", "masked", "nearest", "origins_of",
+    "rename_notes", "sections", "shown", "unknown", "variable",
 ]  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from typing import Any, cast
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
-from keyrack.core.settings.renamed import RENAMED
+from keyrack.core.settings.renamed import REMOVED, RENAMED
 from keyrack.core.settings.secret_files import ENDING, is_secret, read
 
 VARIABLE = "KEYRACK_CONFIG"
@@ -62,7 +62,10 @@ def sections(settings: type[BaseSettings]) -> dict[str, str]:
 
 
 def entries(path: Path, settings: type[BaseSettings]) -> dict[str, Entry]:
-    """What the file says, by the names of settings, and of files of secrets. Raises `ConfigurationError`."""
+    """The file's entries, by the names of settings.
+
+    Files of secrets and removed settings are among them. Raises `ConfigurationError`.
+    """
     text = _text(path)
     try:
         whole = tomllib.loads(text)
@@ -73,6 +76,7 @@ def entries(path: Path, settings: type[BaseSettings]) -> dict[str, Entry]:
         if is_secret(field):
             places[name + ENDING] = places[name]
     places |= {old: places[new] for old, new in RENAMED.items()}
+    places |= REMOVED
     entry_by_name: dict[str, Entry] = {}
     for section, values in _by_section(whole, path, set(places.values())):
         for name, value in values.items():
@@ -115,6 +119,8 @@ class ConfigurationFile(PydanticBaseSettingsSource):
             return {}
         values: dict[str, Any] = {}
         for name, entry in entries(path, self.settings_cls).items():
+            if name in REMOVED:
+                continue
             setting = name.removesuffix(ENDING) if name not in self.settings_cls.model_fields else name
             if setting in self.current_state or (setting in KEYS and KEYS & self.current_state.keys()):
                 continue
@@ -160,7 +166,10 @@ def _twice(path: Path, first: Entry, name: str, line: int) -> str:
 
 
 def _unknown(name: str, names: Iterable[str]) -> str:
-    bare, others = name.lower().removeprefix("keyrack_"), [candidate for candidate in names if candidate != ITSELF]
+    bare, others = (
+        name.lower().removeprefix("keyrack_"),
+        [candidate for candidate in names if candidate not in (ITSELF, *REMOVED)],
+    )
     meant = bare if bare in others else nearest(bare, others)
     meant = RENAMED.get(meant, meant) if meant else None
     return f"there is no setting {name}." + (f" Did you mean {meant}?" if meant else " See docs/settings.md.")

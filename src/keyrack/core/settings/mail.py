@@ -45,6 +45,29 @@ class Mail(BaseSettings):
     )
     invitation_hours: int = Field(default=168, ge=1, le=8_760, description="Hours for which an invitation is good.")
     invitation_limit: int = Field(default=100, ge=1, description="Open invitations of each customer, at most.")
+    invitations_per_hour_per_customer: int = Field(
+        default=100, ge=1, description="Invitations of each customer an hour, over time; withdrawn ones count as well."
+    )
+    invitation_burst_per_customer: int = Field(default=100, ge=1, description="Invitations of each customer at once.")
+    invitations_per_hour_per_manager: int = Field(
+        default=50, ge=1, description="Invitations by each manager an hour, over time, for all customers together."
+    )
+    invitation_burst_per_manager: int = Field(default=50, ge=1, description="Invitations by each manager at once.")
+    invitations_per_day_per_address: int = Field(
+        default=10, ge=1, description="Invitations of each address by a customer a day, over time."
+    )
+    invitation_burst_per_address: int = Field(
+        default=5, ge=1, description="Invitations of each address by a customer at once."
+    )
+    password_mails_per_hour_per_address: int = Field(
+        default=6,
+        ge=1,
+        description="Links to set a password that can be asked for an hour for each address, over time, from all "
+        "networks together.",
+    )
+    password_mail_burst_per_address: int = Field(
+        default=5, ge=1, description="Links to set a password that can be asked for at once for each address."
+    )
     password_link_minutes: int = Field(
         default=60, ge=5, le=1_440, description="Minutes for which a link is good by which a password is set anew."
     )

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from pydantic_settings import BaseSettings
 
 from keyrack.core.settings.config_file import KEYS, VARIABLE, entries, masked, named, nearest
-from keyrack.core.settings.renamed import OLD_NAMES, RENAMED, old_variables, rename_note
+from keyrack.core.settings.renamed import OLD_NAMES, REMOVED, RENAMED, old_variables, removal_note, rename_note
 from keyrack.core.settings.secret_files import ENDING, is_secret, variable
 
 PREFIX = "KEYRACK_"
@@ -92,15 +92,16 @@ def unknown(settings: type[BaseSettings], environment: Mapping[str, str]) -> dic
     known |= {variable(name, by_file=True) for name, field in settings.model_fields.items() if is_secret(field)}
     renamed = {variable(old): variable(new) for old, new in RENAMED.items()}
     names = known | renamed.keys()
-    strange = [name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in names | OTHERS]
+    passed = names | OTHERS | {variable(name) for name in REMOVED}
+    strange = [name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in passed]
     meant = {name: nearest(name.upper(), names - {VARIABLE}) for name in sorted(strange)}
     return {name: renamed.get(suggestion, suggestion) if suggestion else None for name, suggestion in meant.items()}
 
 
 def rename_notes(settings: type[BaseSettings]) -> list[str]:
-    """A warning for each old name in the environment and the configuration file.
+    """A warning for each old name and each removed setting that is given.
 
-    Raises `ConfigurationError`, `DuplicateSettingError`.
+    The environment and the configuration file give them. Raises `ConfigurationError`, `DuplicateSettingError`.
     """
     given = old_variables()
     path = named()
@@ -114,4 +115,10 @@ def rename_notes(settings: type[BaseSettings]) -> list[str]:
             notes.append(f"{note} It overrides {entry.name} in {path}, line {entry.line}." if entry else note)
         if entry is not None and entry.name == old:
             notes.append(f"{path}, line {entry.line}: {rename_note(old, new)}")
+    variables = {name.upper() for name, value in os.environ.items() if value}
+    for name in REMOVED:
+        if variable(name) in variables:
+            notes.append(removal_note(variable(name)))
+        if name in written:
+            notes.append(f"{path}, line {written[name].line}: {removal_note(name)}")
     return notes

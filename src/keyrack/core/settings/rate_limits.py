@@ -34,7 +34,8 @@ class Callers(BaseSettings):
     login_rate_per_address: int = Field(
         default=120,
         ge=1,
-        description="Failed log-ins a minute from each address, over time. Of IPv6 the first 64 bits count.",
+        description="Failed log-ins a minute from each address, over time. An IPv6 address counts as its /64. A /56 "
+        "has four times the limit, a /48 sixteen times. Challenges for passkeys have a limit of the same size.",
     )
     login_burst_per_address: int = Field(default=100, ge=1, description="Failed log-ins from each address at once.")
     login_rate_per_username: int = Field(
@@ -45,6 +46,15 @@ class Callers(BaseSettings):
     )
     login_burst_per_username: int = Field(
         default=1_000, ge=1, description="Failed log-ins for each user name from all addresses together at once."
+    )
+    user_lookups_per_hour: int = Field(
+        default=1_000,
+        ge=1,
+        description="Users that each customer may assign to itself by their e-mail address an hour, over time. Each "
+        "`PUT /users/assignments/customers` with an address counts.",
+    )
+    user_lookup_burst: int = Field(
+        default=1_000, ge=1, description="Users that each customer may assign to itself by their address at once."
     )
     denial_log_interval_seconds: float = Field(
         default=60.0,

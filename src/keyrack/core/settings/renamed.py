@@ -1,7 +1,7 @@
-"""Renamed settings: an old name works for one release, with a warning.
+"""Renamed and removed settings: their names are accepted for one release, with a warning.
 
-`RENAMED` is the only list. Environment variables, keys of the configuration file, warnings and hints follow from it.
-The release `REMOVED_IN` removes its rows.
+`RENAMED` and `REMOVED` are the only lists. Environment variables, keys of the configuration file, warnings and hints
+follow from them. The release `REMOVED_IN` removes their rows.
 """
 
 from __future__ import annotations
@@ -69,7 +69,6 @@ RENAMED: Mapping[str, str] = {
     "person_days": "orphaned_person_retention_days",
     "postgres_log": "postgres_log_max_bytes",
     "provider_seconds": "provider_metadata_ttl_seconds",
-    "provider_sign_ins": "max_pending_sso_logins",
     "read_floors": "read_your_writes_customers",
     "read_lag_seconds": "replica_max_lag_seconds",
     "read_timeout": "statement_timeout_seconds",
@@ -77,7 +76,6 @@ RENAMED: Mapping[str, str] = {
     "refusal_seconds": "denial_log_interval_seconds",
     "share_seconds": "db_queue_timeout_seconds",
     "share_waiting": "db_queue_max_waiting",
-    "sign_in_challenges": "max_passkey_challenges",
     "sign_in_steps_per_manager": "pending_logins_per_manager",
     "slow_client_rate": "min_client_read_bytes_per_second",
     "spool_seconds": "spool_timeout_seconds",
@@ -90,6 +88,13 @@ RENAMED: Mapping[str, str] = {
     "webhook_overlap": "webhook_secret_overlap_hours",
     "webhook_refused": "webhook_denied_networks",
     "webhook_waiting": "webhook_max_pending",
+}
+# Without an effect -> the section of the configuration file that they stood in
+REMOVED: Mapping[str, str] = {
+    "max_passkey_challenges": "sessions",
+    "max_pending_sso_logins": "federation",
+    "provider_sign_ins": "federation",
+    "sign_in_challenges": "sessions",
 }
 OLD_NAMES: Mapping[str, str] = {new: old for old, new in RENAMED.items()}
 
@@ -135,3 +140,12 @@ def rename_note(old: str, new: str) -> str:
     'KEYRACK_POOL is now KEYRACK_POOL_SIZE; the old name stops working in 0.4.'
     """
     return f"{old} is now {new}; the old name stops working in {REMOVED_IN}."
+
+
+def removal_note(name: str) -> str:
+    """The warning about a setting that was removed.
+
+    >>> removal_note("KEYRACK_PROVIDER_SIGN_INS")
+    'KEYRACK_PROVIDER_SIGN_INS has no effect any more. Remove it; 0.4 does not know the name.'
+    """
+    return f"{name} has no effect any more. Remove it; {REMOVED_IN} does not know the name."

@@ -32,16 +32,23 @@ class Sessions(BaseSettings):
         description="Minutes after signing in within which passkeys and other second factors may be added and removed, "
         "and accounts of providers connected; later one signs in again first.",
     )
+    mfa_codes_per_hour: int = Field(
+        default=20,
+        ge=1,
+        description="Wrong six-digit codes of each manager an hour, over time, from all addresses together. A right "
+        "password returns none.",
+    )
+    mfa_code_burst: int = Field(
+        default=10,
+        ge=1,
+        le=1_000,
+        description="Wrong six-digit codes of each manager at once. As many within a day are reported to the "
+        "manager by mail, and in the log.",
+    )
     passkeys_per_manager: int = Field(default=20, ge=1, le=1_000, description="Passkeys of a manager, at most.")
     pending_logins_per_manager: int = Field(
         default=10,
         ge=1,
         le=1_000,
         description="Browsers that wait for a manager's second factor at a time, at most; the oldest give way.",
-    )
-    max_passkey_challenges: int = Field(
-        default=10_000,
-        ge=1,
-        le=1_000_000,
-        description="Browsers that wait for a passkey at a time, of everybody, at most; the oldest give way.",
     )

@@ -39,10 +39,3 @@ class Federation(BaseSettings):
         description="Whether a provider may be on this machine and without TLS, as at `http://127.0.0.1:9000`: for "
         "development and tests only.",
     )
-    max_pending_sso_logins: int = Field(
-        default=10_000,
-        ge=1,
-        le=1_000_000,
-        description="Sign-ins by providers that may be under way at a time, each for ten minutes at most; whoever "
-        "begins one beyond is asked to try again later.",
-    )

@@ -3,17 +3,25 @@
 A sealed value is AES-256-GCM: a byte 1 for this form, the number of the data key (4 bytes), a nonce (12 bytes), the
 ciphertext with its tag. What it belongs to (column, customer, row) is authenticated with it, so a value that was moved
 to another row does not open. A data key stands in the database wrapped by each master key that may open it.
+
+A sealed message leaves the database, such as the state of a sign-in in a browser's cookie. It has a byte 2, the number
+of the data key (4 bytes), a salt (32 bytes), and the ciphertext with its tag. Key and nonce are derived from the data
+key by HKDF (RFC 5869) with the salt and the message's purpose. So strangers who cause many messages never wear out the
+nonces of a data key.
 """
 
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterable, Sequence
 from typing import LiteralString
 
 import structlog
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Unavailable
@@ -27,6 +35,10 @@ log = structlog.get_logger("keyrack.encryption")
 FORM = b"\x01"
 NONCE = 12  # bytes
 HEAD = len(FORM) + 4 + NONCE
+MESSAGE = b"\x02"
+SALT = 32  # bytes
+MESSAGE_HEAD = len(MESSAGE) + 4 + SALT
+LOOK_SECONDS = 1.0  # between two looks for an unknown data key that a message names
 
 LOCK = 7_260_921  # any constant: shared by who seals, alone for who changes the data keys
 SEALING: LiteralString = "select pg_advisory_xact_lock_shared($1)"
@@ -54,6 +66,7 @@ class Encryption:
         self._statements = statements
         self._settings = settings
         self._keys: dict[int, bytes] = {}
+        self._next_look = 0.0  # for the data key of a message, by the process's clock
 
     async def load(self, statements: Statements | None = None) -> None:
         """Unwrap the data keys, by the master keys that this node has now. Raises `MasterKeyError`.
@@ -79,6 +92,31 @@ class Encryption:
         except InvalidTag:
             log.error("secret decryption failed", location=place, alert=True)
             raise CannotDecrypt from None
+
+    async def seal_message(self, purpose: str, text: str) -> bytes:
+        """Seal a text that leaves the database, for one purpose. Raises `CannotDecrypt`."""
+        number = await self._statements.fetchval(NEWEST) or 0
+        head = MESSAGE + number.to_bytes(4, "big") + secrets.token_bytes(SALT)
+        key, nonce = _derived(await self._key(number), head, purpose)
+        return head + AESGCM(key).encrypt(nonce, text.encode(), head)
+
+    async def open_message(self, purpose: str, value: bytes) -> str | None:
+        """The text of a sealed message; None for one of another purpose or database, or that was changed.
+
+        Strangers send these, so a failure is no alert, and a number that they name has no data key looked up each time.
+        """
+        head = value[:MESSAGE_HEAD]
+        number = int.from_bytes(head[1:5], "big")
+        if not head.startswith(MESSAGE) or len(value) <= MESSAGE_HEAD:
+            return None
+        try:
+            if number not in self._keys and time.monotonic() >= self._next_look:
+                self._next_look = time.monotonic() + LOOK_SECONDS
+                await self.load()
+            key, nonce = _derived(self._keys[number], head, purpose)
+            return AESGCM(key).decrypt(nonce, value[MESSAGE_HEAD:], head).decode()
+        except (InvalidTag, KeyError, MasterKeyError):
+            return None
 
     async def _key(self, number: int, statements: Statements | None = None) -> bytes:
         """A data key; one that is new is looked up."""
@@ -143,6 +181,12 @@ def _stranger(wanted: Iterable[str], keys: Iterable[str], settings: Settings) ->
         f"The secrets in this database are closed with another master key. They need {wanted or 'one'}; {has}. "
         f"Give this node the key of the other nodes ({master_keys.HOW}); what to do if it is lost: docs/operating.md."
     )
+
+
+def _derived(data_key: bytes, head: bytes, purpose: str) -> tuple[bytes, bytes]:
+    """The key and the nonce of a sealed message."""
+    made = HKDF(SHA256(), 32 + NONCE, head[-SALT:], b"keyrack message " + purpose.encode()).derive(data_key)
+    return made[:32], made[32:]
 
 
 def _bound(head: bytes, place: Sequence[object]) -> bytes:

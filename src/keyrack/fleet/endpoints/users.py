@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from datetime import timedelta
 from typing import Literal, LiteralString, NamedTuple
 
 from pydantic import ConfigDict
@@ -10,13 +11,15 @@ from pydantic import ConfigDict
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Permission
+from keyrack.api.rate_limits import RateLimit
 from keyrack.api.read_sql import Parent
 from keyrack.api.schema.request_body import AnyText, Body, EmailAddress, Int32, Name, Text, invalid_member
 from keyrack.assignments.customer_lock import lock_and_flush
 from keyrack.assignments.submission import end_all_of_user
 from keyrack.auth.authenticator import Authenticator
-from keyrack.core.error_codes import ErrorCode, FieldError
+from keyrack.core.error_codes import RATE_LIMITED, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound, on_constraint
+from keyrack.core.settings import Settings
 from keyrack.core.text import email_address, is_blank, trimmed
 from keyrack.db.connection import Statements
 from keyrack.fleet import group_scope_checks
@@ -227,14 +230,27 @@ def _is_address(text: str) -> bool:
         return False
 
 
+async def limit_lookups(request: Request, user: UserReference, settings: Settings) -> UserReference:
+    """Take from the customer's limit on finding people by address. Raises `TooManyRequests`.
+
+    A caller finds people of other customers by their addresses, and reads their names afterwards. So addresses must not
+    be tried without end.
+    """
+    if user.email_address:
+        rate, burst = settings.user_lookups_per_hour, settings.user_lookup_burst
+        await RateLimit("users", rate, burst, timedelta(hours=1)).take(request.db, request.customer)
+    return user
+
+
 @endpoints.put(
     "/users/assignments/customers",
     "Assign a user to the customer",
     limited=(),
     body=UserReference,
     what="assign user to customer",
+    before=limit_lookups,
     ground=_somebody,
-    refuses={400: (NEITHER,), 404: (NOBODY,), 409: (ALREADY,)},
+    refuses={400: (NEITHER,), 404: (NOBODY,), 409: (ALREADY,), 429: (RATE_LIMITED,)},
 )
 async def assign(request: Request, user: UserReference) -> Response:
     refusals = {"customer_user_pkey": (Conflict, ALREADY), "customer_user_user_id_fkey": (NotFound, NOBODY)}

@@ -31,7 +31,7 @@ def _names() -> Iterator[Finding]:
         yield warning("names", f"{name} is in the environment, and no setting has that name: it does nothing.", action)
     notes = rename_notes(Settings)
     for note in notes:
-        yield warning("names", note, "Use the new name; docs/upgrading.md has all that changed.")
+        yield warning("names", note, "Change it as docs/upgrading.md says; it lists every renamed and removed setting.")
     if not strange and not notes:
         yield ok("names", "every KEYRACK_ name in the environment is a setting")
 
