@@ -25,7 +25,7 @@ class Caller:
     id: int
     name: str
     grants: Mapping[int, Grant]
-    sign_outs: int = 0  # tokens of a manager that say less are over
+    sign_outs: int = 0  # of a manager: before it signed in. More of them end what it signed in to
     is_client: bool = False
     secrets: frozenset[int] = frozenset()  # of a client: tokens that were had by another one are over
     until: float = math.inf  # seconds since 1970, when it may call no longer

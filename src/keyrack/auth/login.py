@@ -31,16 +31,24 @@ async def show_code(
     step = await login_challenges.find(statements, secret)
     if step is None or not await login_challenges.attempt(statements, secret):
         return None
-    async with raise_if_throttled(statements, settings, address, step.username):
-        if not (
-            await totp.use(statements, access.vault, step.manager, given)
-            or await totp.use_recovery(statements, step.manager, given)
-        ):
-            raise WrongCredentials
+    await check_code(statements, access, settings, step.manager, step.username, given, address)
     if not await login_challenges.end(statements, secret):
         return None
     amr = (*step.amr, "otp", "mfa")
     return AuthenticatedManager(step.manager, step.subject, step.sign_outs, amr, provider=step.provider), step.time_zone
+
+
+async def check_code(
+    statements: Statements, access: Authenticator, settings: Settings, manager: int, username: str, given: str,
+    address: str,
+) -> None:  # fmt: skip
+    """Use up a code of the manager's app, or a recovery code. Raises as `sign_in` does."""
+    async with raise_if_throttled(statements, settings, address, username):
+        if not (
+            await totp.use(statements, access.vault, manager, given)
+            or await totp.use_recovery(statements, manager, given)
+        ):
+            raise WrongCredentials
 
 
 async def show_passkey(

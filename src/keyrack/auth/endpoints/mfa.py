@@ -143,10 +143,11 @@ def _caller(request: Request) -> Caller:
 
 async def _fresh(connection: Connection, request: Request, settings: Settings) -> int:
     """The manager, locked, who has signed in just now with all that it has. Raises `Forbidden`: a browser that was left
-    open, or a password that was found, is not enough to add a way in."""
+    open, or a password that was found, is not enough to add a way in. Nor is a session that has ended since the request
+    was authenticated."""
     caller = _caller(request)
-    await connection.fetchval(passkeys.LOCK, caller.id)
-    is_old = caller.began < time.time() - settings.reauthentication_minutes * 60
+    is_over = await connection.fetchval(passkeys.LOCK, caller.id) != caller.sign_outs
+    is_old = is_over or caller.began < time.time() - settings.reauthentication_minutes * 60
     if is_old or ("mfa" not in caller.amr and await login_challenges.has_factor(connection, caller.id)):
         raise Forbidden(SIGN_IN_AGAIN.format(minutes=settings.reauthentication_minutes))
     return caller.id

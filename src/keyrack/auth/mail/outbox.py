@@ -119,7 +119,7 @@ class Postman:
         sender = settings.mail_from or ""
         async with self._db.transaction() as connection:
             if row["kind"] == "password":
-                anew = await password_reset.create_link(connection, settings, row["address"])
+                anew = await password_reset.create_link(connection, settings, row["address"], is_mailed=True)
                 if anew is None:
                     return None
                 return written(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-Why = Literal["provider", "declined", "lapsed", "unknown", "connected", "other", "crowded", "invitation"]
+Why = Literal["provider", "declined", "lapsed", "unknown", "connected", "other", "crowded", "invitation", "unproven"]
 
 
 class NotSignedIn(Exception):
@@ -17,7 +17,8 @@ class NotSignedIn(Exception):
     - `connected`: the account is somebody else's here, or another account is connected already;
     - `other`: somebody else has signed in here since connecting was begun;
     - `crowded`: too many sign-ins are under way;
-    - `invitation`: it is not good any more, or is somebody else's.
+    - `invitation`: it is not good any more, or is somebody else's;
+    - `unproven`: it is to an address that the manager has not proven, nor does the account prove it.
     """
 
     def __init__(self, why: Why, told: str) -> None:
