@@ -36,7 +36,7 @@ class ProofSource(StrEnum):
     OPERATOR = "operator"  # a command
 
 
-class AddressUnproven(PermissionError):
+class AddressUnproven(ValueError):
     """The account acts for no further customer until its address is proven."""
 
 

@@ -261,7 +261,8 @@ def test_a_verified_address_of_a_listed_domain_finds_its_manager_once(
     oidc.says(subject, account={"email": email.upper(), "email_verified": True})
     assert visitor.come().status_code == 303
     assert identities(sql, person) == 1
-    log = "select who, resource, after from change_inbox union all select who, resource, after from change"
+    of = "select who, resource, "
+    log = f"{of} after from change_inbox union all {of} coalesce(person->'after', after) from change"
     told = f"select who->>'name' from ({log}) c where resource = 'identity' and after->>'subject' = $1"
     assert sql.value(told, subject) == NAME  # whether a worker has numbered it or not
     oidc.says(subject)  # by the subject alone from now on

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from keyrack.api.exchange import Response
 from keyrack.console.forbidden import NAMES
 from keyrack.console.languages import N_
@@ -141,7 +143,8 @@ async def _choose(visit: Visit, wrong: str = "", status: int = 200) -> Response:
         link, methods = await emailed_links.password_link(visit, code)
     except LinkExpired:
         return plain(visit, "password_code.html", status=404, wrong=gettext(visit, OVER))
-    sessions = [browser_name(visit, method.label) for method in methods if method.kind == SESSION]
+    browsers = Counter(browser_name(visit, method.label) for method in methods if method.kind == SESSION)
+    sessions = ", ".join(name if count == 1 else f"{name} ({count})" for name, count in browsers.items())
     others = [method for method in methods if method.kind != SESSION]
     has_codes = any(method.kind in ("app", "recovery") for method in others)
     return plain(
