@@ -1,7 +1,7 @@
-"""Address proofs: an account that nobody has proven acts for no further customer, and the first proof removes the rest.
+"""Address proofs: unproven accounts act for no further customer, and the first proof removes older ways in.
 
-The attacks are those of Sudhodanan and Paverd, "Pre-hijacked accounts" (USENIX Security 2022): somebody makes the
-account of an address before the person who has it does.
+The attacks are those of Sudhodanan and Paverd, "Pre-hijacked accounts" (USENIX Security 2022): an attacker makes the
+account of an address before the person who has the address.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def bank(town: Town) -> Iterator[Person]:
 
 @dataclass
 class Account:
-    """An account of an address, as whoever knows its password uses it."""
+    """An account, as a person who knows its password uses it."""
 
     address: str
     password: str
@@ -96,7 +96,7 @@ def fresh_address() -> str:
 
 
 def prepared(evil: Person, address: str, password: str = EVIL) -> Account:
-    """The account of an address, made by the inviter with the link that was shown."""
+    """The account of an address, made by its inviter."""
     code = code_of(invited(evil, address, "Viewer"))
     assert posted(evil, "/invitation/accept", code=code, new="yes", new_password=password).status_code == 303
     account = Account(address, password, evil)
@@ -114,7 +114,7 @@ def invited_by_mail(owner: Person, address: str, role: str, mailing: RunningServ
 
 
 def reset_code(address: str, mailing: RunningServer, inbox: Inbox) -> str:
-    """The code of the link that is mailed to whoever forgot the password."""
+    """The code of the mailed link for a new password."""
     before = len(inbox.to(address))
     assert ask(mailing, "/forgot", address=address).status_code == 200
     mails = eventually(lambda: len(inbox.to(address)) > before and inbox.to(address), "the mail")
@@ -132,7 +132,7 @@ def test_a_prepared_password_is_worth_nothing_when_the_invited_person_accepts(
     attacker = prepared(evil, address)
     code = invited_by_mail(bank, address, "Owner", mailing, inbox)
     page = ask(mailing, "/invitation", code=code)
-    assert "nobody has proven yet" in page.text and "passkeys" in page.text
+    assert "with an unproven address" in page.text and "passkeys" in page.text
     assert ask(mailing, "/invitation/accept", code=code, new="yes", new_password="short").status_code == 422
     with attacker.browser() as browser:
         assert ask(mailing, "/invitation/accept", code=code, new="yes", new_password=OWN).status_code == 303
@@ -219,7 +219,7 @@ def test_the_first_proof_removes_every_way_in(
 
 
 def with_codes(own: OwnBrowser, sql: Sql) -> tuple[str, list[str]]:
-    """An app and recovery codes, and a session that has shown one of the former: its secret, and the codes."""
+    """Set up an app and recovery codes: the secret of the app, and the codes."""
     secret = with_app(own)
     unused(sql, own.person)
     own.sign_in()
@@ -258,7 +258,7 @@ def providers_go(sql: Sql) -> Iterator[None]:
 def test_an_unproven_account_is_refused_at_a_further_customer(
     evil: Person, bank: Person, mailing: RunningServer, inbox: Inbox
 ) -> None:
-    """By the shown link: signed in, and as somebody new."""
+    """By the shown link: signed in, and with a new password."""
     address = fresh_address()
     attacker = prepared(evil, address)
     made = invited(bank, address, "Owner")
@@ -274,7 +274,7 @@ def test_an_unproven_account_is_refused_at_a_further_customer(
     assert attacker.get("/cars", bank.customer).status_code == 404
     assert address not in members(bank) and attacker.get("/cars", evil.customer).status_code == 200
     assert [row["emailAddress"] for row in bank.get("/invitations").json()] == [address], "it may still be accepted"
-    # Where mail is sent the page mails the link that proves
+    # A server that sends mail offers the link that proves
     with attacker.browser(mailing.url) as browser:
         shown = browser.post("/console/invitation", data={"code": code})
         assert "Mail me a link" in shown.text and "manager prove" not in shown.text
@@ -322,7 +322,7 @@ def test_a_mailed_link_makes_a_proven_account(
     with Account(address, OWN, bank).browser() as browser:
         assert browser.post("/console/invitation/accept", data={"code": code}).status_code == 303
     assert address in members(bank)
-    # Nobody takes a proven account over by a mailed link: it signs in
+    # A mailed link gives no access to a proven account: it signs in
     third = invited_by_mail(evil_of(bank), address, "Viewer", mailing, inbox)
     page = ask(mailing, "/invitation", code=third)
     assert "Sign in" in page.text and "new_password" not in page.text
@@ -381,11 +381,11 @@ def test_another_address_is_proven_by_nobody(town: Town, operator: Operator) -> 
     person.client.close()
 
 
-# What others learn
+# Privacy
 
 
 def test_a_shown_link_reveals_no_account(town: Town, evil: Person, bank: Person) -> None:
-    """The page is the same, byte for byte, for an address without an account, with an unproven and a proven one."""
+    """The page is the same for no account, an unproven and a proven one."""
     proven = town.person("proven")
     proven.rename(fresh_address())
     unproven = fresh_address()
@@ -431,7 +431,7 @@ def test_a_reset_lists_the_other_ways_in_and_removes_what_is_chosen(
         assert text in page.text, text
     keys = {kind: key for key, kind in re.findall(r'value="((\w+)-\d+)"', page.text)}
     assert {"passkey", "app", "recovery", "identity"} <= keys.keys()
-    # A mailbox stands in for no second factor
+    # A mailbox alone does not replace a second factor
     for factor_code in ("", "000000"):
         answer = posted_with(
             mailing, code=code, new_password=OWN, remove=[keys["passkey"], keys["identity"]], factor_code=factor_code
@@ -465,7 +465,7 @@ def test_an_identity_is_removed_without_a_code_and_nothing_without_a_choice(
     code = reset_code(person.username, mailing, inbox)
     page = ask(mailing, "/password", code=code)
     assert "Passkey Laptop" in page.text and 'value="passkey-' not in page.text, "no code, so it is not offered"
-    assert "A passkey is removed in the settings" in page.text
+    assert "Sign in with a passkey to remove one" in page.text
     assert posted_with(mailing, code=code, new_password=OWN, remove=[]).status_code == 303
     count = "select count(*) from manager_identity join manager using (manager_id) where username = $1"
     assert sql.value(count, person.username) == 1
@@ -478,7 +478,7 @@ def test_an_identity_is_removed_without_a_code_and_nothing_without_a_choice(
 
 
 def test_the_operators_link_is_no_proof(evil: Person, operator: Operator, sql: Sql) -> None:
-    """Whoever gets it may not have the address. It names what else signs in."""
+    """The operator may give it to another person. The command names the other ways in."""
     address = fresh_address()
     prepared(evil, address)
     with_methods(sql, address)
@@ -498,7 +498,7 @@ def posted_with(server: RunningServer, **form: Any) -> httpx.Response:
         return browser.post(f"{server.url}/console/password/set", data=form, headers={"Origin": server.url})
 
 
-# Requests that are under way when the proof is made
+# Concurrent requests
 
 
 @pytest.mark.parametrize(

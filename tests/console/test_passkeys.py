@@ -163,7 +163,7 @@ def test_a_challenge_is_one_browsers_and_once(device: Device, town: Town) -> Non
 
 
 def test_a_prepared_passkey_is_worth_nothing_after_the_first_proof(device: Device, town: Town, dsn: str) -> None:
-    """Whoever opened the link that was shown leaves a passkey in the account, which the person proves later."""
+    """The inviter opens the shown link and leaves a passkey in the account."""
     address = f"victim.{next(NUMBERS)}@corp.example"
     evil = town.person("an owner who prepares accounts")
     made = evil.put("/managers", {"emailAddress": address, "role": "Viewer"}).json()
@@ -183,7 +183,7 @@ def test_a_prepared_passkey_is_worth_nothing_after_the_first_proof(device: Devic
     expect(device.page).to_have_url(re.compile("/console/sign-in"))
     device.by_passkey()
     expect(device.page.get_by_text("The passkey was not accepted.")).to_be_visible()
-    # The person is asked for no factor that somebody else has
+    # The person is not asked for the attacker's factor
     device.page.goto(f"/console/password#{link.partition('#')[2]}")
     device.page.get_by_label("New password").fill(attacker.password + " anew")
     device.page.get_by_role("button", name="Save").click()

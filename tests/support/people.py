@@ -41,7 +41,7 @@ MEMBER = """
 insert into manager_customer (manager_id, customer_id)
 select manager_id, $2 from manager where username = $1 and $3::text = 'Owner'
 """
-# Another address is proven by nobody, unless it is said in the same statement
+# The proof ends with the address, unless the same statement sets a new one
 PROVEN = "update manager set username = $2, proven_at = clock_timestamp(), proven_by = 'operator' where username = $1"
 RENAMED = "update manager set username = $2 where username = $1"
 HAS_PROOFS = (
@@ -88,7 +88,7 @@ class Person:
         return self.call("POST", path, json, **options)
 
     def rename(self, username: str, *, is_proven: bool = True) -> None:
-        """Give the manager another user name, such as an address, which is its own or which nobody has proven."""
+        """Give the manager another user name, with a proven or an unproven address."""
         self.sql.execute(PROVEN if is_proven else RENAMED, self.username, username)
         self.username = username
 

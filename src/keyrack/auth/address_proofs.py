@@ -1,7 +1,7 @@
 """Address proofs: who has an account's address, and what the first proof removes.
 
-An account that nobody has proven works for the customers that it acts for, and for no further one. Its password may be
-that of a person who has never read a mail of that address (account pre-hijacking: Sudhodanan and Paverd, USENIX
+An account with an unproven address works for the customers that it acts for, and for no further one. Its password may
+be that of a person who has never read a mail of that address (account pre-hijacking: Sudhodanan and Paverd, USENIX
 Security 2022).
 """
 
@@ -29,7 +29,7 @@ where manager_id = $1 and (accepted_provider is not null or accepted_address is 
 
 
 class ProofSource(StrEnum):
-    """What has proven an address."""
+    """The proof of an address."""
 
     MAIL = "mail"  # a link that was mailed to it
     PROVIDER = "provider"  # an identity with this verified address, in a domain of its provider
@@ -41,7 +41,7 @@ class AddressUnproven(ValueError):
 
 
 async def is_proven(connection: Connection, manager: int) -> bool:
-    """Whether the address of the manager is proven, which stays so for the caller's transaction."""
+    """Whether the address of the manager is proven. The row is locked until the caller's transaction ends."""
     return bool(await connection.fetchval(IS_PROVEN, manager))
 
 

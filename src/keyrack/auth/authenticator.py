@@ -167,8 +167,8 @@ class Authenticator:
         return caller
 
     async def acting(self, subject: UUID, sign_outs: int, amr: tuple[str, ...], began: float) -> Caller:
-        """The manager with this subject, who has signed in like that, then, after so many sign-outs. Raises `NotFound`
-        where there is none that may act, and `Unauthorized` if it was signed out since."""
+        """The caller of a token or session: its subject, sign-outs before it, `amr` and time. Raises `NotFound` if
+        no manager with the subject may act, and `Unauthorized` if the manager was signed out since."""
         self.check()
         has_factor = "mfa" in amr
         manager = await self._managers.get((subject, has_factor), lambda: self._acting(subject, has_factor=has_factor))

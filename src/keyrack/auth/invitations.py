@@ -85,7 +85,7 @@ class AccountExists(ValueError):
 
 
 class OtherAddress(NamedTuple):
-    """The identity that accepts an invitation, and whose verified address is not the invited one."""
+    """An accepting identity whose verified address is not the invited one."""
 
     provider: str
     address: str | None  # None: the provider has verified none

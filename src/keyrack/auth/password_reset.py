@@ -77,8 +77,10 @@ async def request_link(statements: Statements, settings: Settings, address: str)
 async def create_link(
     connection: Statements, settings: Settings, name: str, *, is_mailed: bool = False
 ) -> PasswordReset | None:
-    """A link for the manager of this name, in place of the one of before; None where there is nobody to get one.
-    `is_mailed` says that the link goes to that address and to nobody else."""
+    """Create a link for the manager of this name, and end the one before.
+
+    Returns None if no manager of this name may sign in. `is_mailed` means that the link goes to that address alone.
+    """
     row = await connection.fetchrow(WHOSE, name)
     if row is None:
         return None

@@ -35,7 +35,7 @@ identities as (delete from manager_identity where manager_id = $1
   and identity_id in (select id from chosen where kind = 'identity') returning true)
 select
 """
-# They stand in for a factor that is not there any more
+# Without a factor they are worth nothing
 END_RECOVERY: LiteralString = """
 delete from recovery r where manager_id = $1 and not exists (select from passkey p where p.manager_id = r.manager_id)
   and not exists (select from totp t where t.manager_id = r.manager_id)
@@ -68,7 +68,7 @@ class SignInMethod(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Names the method among those of its manager, in a form and on a page."""
+        """The name of the method in a form."""
         return f"{self.kind}-{self.id}"
 
 
@@ -85,5 +85,5 @@ async def remove_chosen(statements: Statements, manager: int, methods: Collectio
 
 
 async def remove_all(statements: Statements, manager: int) -> None:
-    """Remove every method, and what somebody is about to sign in or to set a password with."""
+    """Remove every method, with unfinished sign-ins and open password links."""
     await statements.execute(REMOVE_ALL, manager)

@@ -109,8 +109,8 @@ async def join(
         raise Failed(f"There is no customer {', '.join(str(row['id']) for row in unknown)}.")
     if username := await session.sql.fetchval(UNPROVEN, id, customers):
         raise Failed(
-            f"Nobody has proven the address of {username} yet, so the account acts for no further customer. Prove it"
-            f" first, if it is that person's: keyrack manager prove {username}"
+            f"The address of {username} is not proven, so the account acts for no further customer. Prove it first,"
+            f" if it is that person's: keyrack manager prove {username}"
         )
     with on_constraint(
         {"manager_customer_customer_id_fkey": (NotFound, NO_CUSTOMER.saying("A customer was removed meanwhile."))}

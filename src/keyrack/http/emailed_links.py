@@ -67,8 +67,10 @@ async def accept(visit: Visit, code: str, password: str) -> int:
 
 
 async def mail_proof(visit: Visit, code: str) -> InvitationPreview:
-    """Mail a link of the invitation to its address, for the manager who is signed in and is to prove it. Raises
-    `LinkExpired`, `AccountExists` where nobody is signed in with the address, and `TooManyRequests`."""
+    """Mail a link of the invitation to the address of the signed-in manager.
+
+    Raises `LinkExpired`, `AccountExists` if the browser is not signed in with the address, and `TooManyRequests`.
+    """
     invited = await invitation(visit, code)
     if not await signed_in_as(visit, invited.address):
         raise AccountExists
@@ -98,18 +100,18 @@ async def _take(visit: Visit, address: str) -> None:
 
 
 async def password_link(visit: Visit, code: str) -> tuple[PasswordLink, list[SignInMethod]]:
-    """The open link with this code, and what signs its manager in beside the password. Raises `LinkExpired`."""
+    """The open link with this code, and its manager's other sign-in methods. Raises `LinkExpired`."""
     own = visit.server.process.own
     link = await password_reset.find_link(own, code)
     return link, await sign_in_methods.sign_in_methods(own, link.manager)
 
 
 async def set_password(visit: Visit, code: str, password: str, remove: Collection[str], factor_code: str) -> None:
-    """Set the password of the manager whose link it is, and remove the sign-in methods with these keys. Every session
-    and token of the account ends.
+    """Set the password by a link, and remove the sign-in methods with these keys.
 
-    A mailbox stands in for no second factor: removing one takes a code of the app, or a recovery code. Raises
-    `LinkExpired`, `WrongCredentials` for a wrong code, and `TooManyRequests`.
+    Every session and token of the account ends. Removing a second factor takes a code of the app or a recovery code,
+    because a mailbox alone does not replace a second factor. Raises `LinkExpired`, `WrongCredentials` for a wrong code,
+    and `TooManyRequests`.
     """
     process = visit.server.process
     link, methods = await password_link(visit, code)

@@ -77,7 +77,7 @@ def test_signing_in_by_a_provider_is_a_first_proof_too(
 def test_the_account_of_somebody_else_is_shown_to_the_inviter_and_opens_nothing_further(
     visitor: Visitor, oidc: Oidc, evil: Person, bank: Person, sql: Sql
 ) -> None:
-    """An account of another address accepts the prepared invitation, and stays in where the address is not proven."""
+    """An account of another address accepts the prepared invitation."""
     email, trojan, other = address("victim"), fresh(), address("attacker", "other.example")
     oidc.says(trojan, account={"email": other, "email_verified": True})
     assert visitor.come(path=ACCEPT, code=invited(evil, email)).status_code == 303
@@ -127,7 +127,7 @@ def test_the_invited_address_itself_is_no_other_address(
 def test_an_account_that_was_connected_while_unproven_proves_it_by_accepting(
     visitor: Visitor, oidc: Oidc, bank: Person, town: Town, sql: Sql, operator: Operator
 ) -> None:
-    """Whoever is connected stays so where it proves the address, and loses every other way in only then."""
+    """The connected account stays if it proves the address. Every other way in is removed."""
     email, subject = address("erik"), fresh()
     person = named(town, email, is_proven=False)
     sql.execute(
@@ -217,7 +217,7 @@ def test_connecting_that_is_under_way_ends_with_the_proof(
 
 
 def test_a_prepared_account_is_not_signed_in_by_its_password_meanwhile(evil: Person, bank: Person) -> None:
-    """At the customer that invited it the account works as before, until somebody proves the address."""
+    """The account works for the customer that invited it, until its address is proven."""
     attacker = prepared(evil, address("kim"), EVIL)
     assert attacker.get("/cars", evil.customer).status_code == 200
     assert attacker.get("/cars", bank.customer).status_code == 404

@@ -49,7 +49,7 @@ def test_what_it_prints_for_people(operator: Operator, alice: Person) -> None:
     status, text, _ = operator.quick("manager", "prove", address)
     assert status == 0 and f"is proven: {address}. Its password is removed, and so are:\n  session: " in text
     assert "/console/password#" in text and "shown only this once" in text
-    assert "There is no manager called nobody" in operator.refused("manager", "prove", "nobody")
+    assert "There is no manager called missing" in operator.refused("manager", "prove", "missing")
 
 
 def test_a_disabled_manager_gets_no_link(operator: Operator, alice: Person) -> None:

@@ -166,7 +166,7 @@ def test_accounts_that_somebody_else_may_have_prepared(house: House) -> None:
     )
     found = house.checks()
     (unproven,) = found["unproven-managers"]
-    assert unproven[0] == "warning" and unproven[1].endswith("nobody has proven: legacy@corp.example.")
+    assert unproven[0] == "warning" and unproven[1].endswith("with an unproven address: legacy@corp.example.")
     assert "older-ways-in" not in found and "managers" not in found
     for statement in (
         "insert into passkey (manager_id, credential_id, public_key, sign_count, transports, aaguid, name,"

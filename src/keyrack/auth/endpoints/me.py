@@ -64,7 +64,7 @@ SESSION = Resource(
 
 PREFER: LiteralString = "update manager set language = $2, time_zone = $3, theme = $4 where manager_id = $1"
 USERNAME: LiteralString = "select username from manager where manager_id = $1"
-# A trigger signs the manager out. Whoever was signed out meanwhile has shown a password that is none any more
+# A trigger signs the manager out. A sign-out since then means that the verified password is not valid any more
 CHANGE: LiteralString = """
 update manager set password_hash = $2 where manager_id = $1 and sign_outs = $3 returning true
 """
@@ -125,7 +125,7 @@ async def prefer(request: Request, wanted: PreferencesBody) -> Response:
 
 
 class PasswordChange(NamedTuple):
-    """The hash of a new password, and how often its manager was signed out before the old one was shown."""
+    """A new password's hash, and the sign-outs before the old one was verified."""
 
     hash: str
     sign_outs: int

@@ -70,7 +70,7 @@ async def _by_address(connection: Connection, provider: Provider, account: Provi
     row = await connection.fetchrow(BY_ADDRESS, provider.id, account.email, _domain(account.email))
     if row is None or row["is_disabled"]:
         raise NotSignedIn("unknown", "nobody is connected with the account, or known by its address")
-    # A colleague who had the address before stays connected; somebody with another address does not
+    # A colleague who had the address before stays connected. An account of another address does not
     if not row["is_proven"] and not row["is_connected"]:
         await address_proofs.prove(connection, row["manager_id"], ProofSource.PROVIDER)
     if not await _connected(connection, provider, account, row["manager_id"]):
@@ -113,7 +113,7 @@ async def invited(
 async def _compare(
     connection: Connection, provider: Provider, account: ProviderAccount, address: str
 ) -> tuple[ProofSource | None, OtherAddress | None]:
-    """Whether the account proves the invited address, and what the inviter is shown if its address is another one."""
+    """The proof of the invited address, or the note about another address."""
     row = await connection.fetchrow(COMPARED, provider.id, account.email, _domain(account.email or ""), address)
     assert row is not None  # noqa: S101 - a row without a condition
     if not row["is_invited"]:

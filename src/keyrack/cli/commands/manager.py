@@ -36,7 +36,7 @@ from keyrack.core.text import email_address
 
 app = typer.Typer()
 
-# Who runs this command knows whose account it is
+# The operator who runs this command knows the person
 INSERT: LiteralString = """
 insert into manager (username, password_hash, proven_at, proven_by) values ($1, $2, now(), 'operator')
 returning manager_id
@@ -293,11 +293,11 @@ async def reset_password(
 async def prove(
     session: DatabaseSession, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
 ) -> CommandResult:
-    """Record that a manager's address is proven, and print a link by which the manager sets a new password.
+    """Prove a manager's address, and print a link for a new password.
 
     Make sure that the account belongs to the person who has the address, and give the link to that person. The command
     removes every way in that was set before: the password, passkeys, the app for codes, recovery codes, connected
-    accounts, sessions and tokens. An address that is proven already stays as it is.
+    accounts, sessions and tokens. It changes nothing if the address is proven already.
     """
     id = await session.sql.fetchval(FIND, username)
     if id is None:

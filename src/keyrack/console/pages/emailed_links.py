@@ -45,9 +45,9 @@ async def invited(visit: Visit) -> Response:
 
 
 async def _invited(visit: Visit, wrong: str = "", status: int = 200, *, is_mailed: bool = False) -> Response:
-    """What the invitation is to, and what it takes to accept it; `is_mailed` says that a link was mailed just now.
+    """The page of an invitation; `is_mailed` means that a link was mailed just now.
 
-    Whoever has a link that was shown learns nothing of an account that the address may have.
+    The page of a link that was shown is the same whether the address has an account or not.
     """
     code = visit.sent("code")
     try:
@@ -90,7 +90,7 @@ async def accept(visit: Visit) -> Response:
 
 @pages.post("/invitation/mail", open=True)
 async def mail(visit: Visit) -> Response:
-    """Have the link mailed that proves the address of the manager who is signed in."""
+    """Mail the link that proves the address of the signed-in manager."""
     try:
         await emailed_links.mail_proof(visit, visit.sent("code"))
     except LinkExpired:

@@ -1,4 +1,4 @@
-"""Checks of managers' accounts: whether somebody else may have prepared one for the person who has the address."""
+"""Checks of managers' accounts: unproven addresses, and ways in from before the proof."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ order by manager_id limit $1
 
 
 async def examined(connection: Connection) -> list[Finding]:
-    """The accounts that act for several customers without a proof, and those with a way in from before it."""
+    """Findings about unproven managers of several customers, and about older ways in."""
     findings: list[Finding] = []
     if rows := await connection.fetch(UNPROVEN, LISTED):
         findings.append(
             warning(
                 "unproven-managers",
-                f"Managers that act for several customers, whose address nobody has proven: {_names(rows)}.",
+                f"These managers act for several customers with an unproven address: {_names(rows)}.",
                 "Ask each person, then run `keyrack manager prove USERNAME`: it removes every way in that was set until"
                 " now, and prints a link for a new password (docs/access.md, Proven addresses).",
             )
@@ -45,7 +45,7 @@ async def examined(connection: Connection) -> list[Finding]:
         findings.append(
             warning(
                 "older-ways-in",
-                f"Managers with a way in that is older than the proof of their address: {_names(rows)}.",
+                f"These managers have a way in that is older than the proof of their address: {_names(rows)}.",
                 "Run `keyrack manager reset-password USERNAME`, which names them. Then `keyrack manager reset-factors`,"
                 " `disconnect` and `sign-out` remove them.",
             )

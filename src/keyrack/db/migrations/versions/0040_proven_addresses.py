@@ -1,6 +1,6 @@
-"""Whether the address of an account is proven, which links prove it, and by which address an invitation was accepted.
+"""Proofs of managers' addresses, links that prove them, and addresses of accepting identities.
 
-Nothing is proven by default: neither accounts that exist nor those that a release before this one makes meanwhile.
+Nothing is proven by default: neither existing accounts nor those that an older release makes meanwhile.
 """
 
 from dataclasses import replace
@@ -18,7 +18,7 @@ PROOF = (
     "alter table manager add constraint manager_proof check (case when proven_at is null then proven_by is null"
     " else proven_by is not null and proven_by in ('mail', 'provider', 'operator') end) not valid",
 )
-# Another address was proven by nobody. A statement that sets both says so itself
+# The proof ends with the address, unless the statement sets a new proof
 ADDRESS_CHANGE = (
     """
 create function end_address_proof() returns trigger language plpgsql as $$
@@ -32,7 +32,7 @@ end $$
     " when (new.username is distinct from old.username and new.proven_at is not distinct from old.proven_at)"
     " execute function end_address_proof()",
 )
-# A link that a command or an older release makes is shown to somebody, and proves nothing
+# The link of a command or of an older release proves nothing
 LINK = "alter table password_link add column is_mailed boolean not null default false"
 # The address that the provider had verified when the identity was connected; null for none, and for older identities
 IDENTITY = "alter table manager_identity add column address text"
