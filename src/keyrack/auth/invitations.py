@@ -193,9 +193,12 @@ async def accept(
     `password_hash`. Raises `LinkExpired`, `AccountExists`, and `AddressUnproven` if nothing proves the address of an
     account that exists.
 
-    An invitation works once: the row that is deleted is the lock.
+    An invitation works once: the row that is deleted is the lock. The manager is locked before it, as in single
+    sign-on.
     """
     invitation = await find_pending(connection, hash)
+    if invitation.manager is not None:
+        await address_proofs.is_proven(connection, invitation.manager)
     if not await connection.fetchval(TAKEN, invitation.customer, invitation.id):
         raise LinkExpired
     source = ProofSource.MAIL if invitation.is_mailed else proof

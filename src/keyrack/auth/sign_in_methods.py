@@ -47,7 +47,6 @@ codes as (delete from recovery where manager_id = $1 returning true),
 identities as (delete from manager_identity where manager_id = $1 returning true),
 sessions as (delete from session where manager_id = $1 returning true),
 steps as (delete from sign_in_step where manager_id = $1 returning true),
-connecting as (delete from login_state where manager_id = $1 returning true),
 links as (delete from password_link where manager_id = $1 returning true)
 select
 """

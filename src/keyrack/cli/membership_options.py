@@ -36,8 +36,9 @@ HELD: LiteralString = """
 select c as id from unnest($2::integer[]) c
 where not exists (select from manager_customer where manager_id = $1 and customer_id = c) order by c
 """
+# Invitations make accounts of addresses. Another name is one that the operator has given
 UNPROVEN: LiteralString = """
-select username from manager m where manager_id = $1 and proven_at is null and exists (
+select username from manager m where manager_id = $1 and proven_at is null and username like '%@%' and exists (
   select from unnest($2::integer[]) c
   where not exists (select from manager_customer where manager_id = m.manager_id and customer_id = c))
 for no key update

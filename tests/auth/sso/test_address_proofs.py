@@ -216,6 +216,30 @@ def test_connecting_that_is_under_way_ends_with_the_proof(
     person.client.close()
 
 
+def test_accepting_that_is_under_way_connects_nothing_again(
+    visitor: Visitor, oidc: Oidc, evil: Person, bank: Person, sql: Sql, dsn: str, operator: Operator
+) -> None:
+    """The proof removes the account while it accepts the invitation of another customer."""
+    email, trojan = address("victim"), fresh()
+    oidc.says(trojan, account={"email": address("attacker", "other.example"), "email_verified": True})
+    assert visitor.come(path=ACCEPT, code=invited(evil, email)).status_code == 303
+    back = Visitor(visitor.url)
+    there = back.answered(back.begin(path=ACCEPT, code=invited(bank, email)))
+    other, answers = Sql(dsn), list[httpx.Response]()
+    other.execute("begin")
+    other.execute("update manager set proven_at = now(), proven_by = 'mail' where username = $1", email)
+    other.execute("delete from manager_identity where subject = $1", trojan)
+    request = threading.Thread(target=lambda: answers.append(back.go(there)))
+    request.start()
+    eventually(lambda: sql.value(WAITING, "%for no key update%") > 0, "the wait for the proof")
+    other.execute("commit")
+    request.join(DEADLINE)
+    other.close()
+    assert [(answer.status_code, WORDS["unknown"] in answer.text) for answer in answers] == [(403, True)]
+    assert sql.value("select count(*) from manager_identity where subject = $1", trojan) == 0
+    assert row(bank, email) == [] and proof_of(operator, email) == "mail"
+
+
 def test_a_prepared_account_is_not_signed_in_by_its_password_meanwhile(evil: Person, bank: Person) -> None:
     """The account works for the customer that invited it, until its address is proven."""
     attacker = prepared(evil, address("kim"), EVIL)

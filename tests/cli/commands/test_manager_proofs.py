@@ -81,6 +81,16 @@ def test_an_unproven_manager_gets_no_further_customer(operator: Operator, alice:
     eventually(lambda: attacker.get("/changes", alice.customer).status_code == 200, "the other role")
 
 
+def test_a_name_that_is_no_address_needs_no_proof(operator: Operator, town: Town, bob: Person) -> None:
+    """No invitation makes it: the operator of an older release has."""
+    person = town.person("an old name")
+    person.rename(f"{person.username} of before", is_proven=False)
+    operator.value("manager", "change", person.username, "--customer", bob.customer, "--role", "viewer")
+    headers = {"Customer-ID": str(bob.customer)}
+    eventually(lambda: person.get("/cars", headers=headers).status_code == 200, "the further customer")
+    person.client.close()
+
+
 def test_the_list_names_the_proof(operator: Operator, town: Town, alice: Person) -> None:
     address = fresh_address()
     prepared(alice, address)

@@ -156,7 +156,8 @@ def test_accounts_that_somebody_else_may_have_prepared(house: House) -> None:
     house.sql.execute(
         "with c as (insert into customer (name) values ('One'), ('Two') returning customer_id),"
         " m as (insert into manager (username, password_hash, proven_at, proven_by) values ('legacy@corp.example', 'x',"
-        " null, null), ('proven@corp.example', 'x', now(), 'mail') returning manager_id)"
+        " null, null), ('no address', 'x', null, null), ('proven@corp.example', 'x', now(), 'mail')"
+        " returning manager_id)"
         " insert into manager_customer (customer_id, manager_id) select customer_id, manager_id from c, m"
     )
     house.sql.execute(  # of one customer alone: it works there as before
@@ -200,7 +201,7 @@ def test_accounts_that_somebody_else_may_have_prepared(house: House) -> None:
 
 def test_many_unproven_accounts_are_counted(house: House) -> None:
     house.sql.execute(
-        "with m as (insert into manager (username) select 'many' || n from generate_series(1, 25) n"
+        "with m as (insert into manager (username) select 'many' || n || '@corp.example' from generate_series(1, 25) n"
         " returning manager_id)"
         " insert into manager_customer (customer_id, manager_id) select customer_id, manager_id from customer, m"
     )

@@ -83,14 +83,17 @@ async def _by_address(connection: Connection, provider: Provider, account: Provi
 async def invited(
     db: Database, provider: Provider, account: ProviderAccount, who: Actor, invitation: bytes
 ) -> tuple[AuthenticatedManager, int]:
-    """Who accepts an invitation by an account, and the customer: its manager, or somebody new, who is connected with
-    the account from then on. An account does not make its holder the manager who has the invited address already,
-    unless the link was mailed and proves an address that nobody has proven. Raises `NotSignedIn`."""
+    """The manager who accepts an invitation by an account, and the customer.
+
+    The manager is the account's, or a new one, and connected with the account from then on. An account gives no access
+    to an existing manager of the invited address, unless the link was mailed and proves the address. Raises
+    `NotSignedIn`.
+    """
     try:
-        found = await invitations.find_pending(db, invitation)
-        known = await db.fetchrow(KNOWN, provider.id, account.subject)
         acting.set(who)
         async with db.transaction() as connection:
+            found = await invitations.find_pending(connection, invitation)
+            known = await _locked(connection, provider, account)
             if known is None and not found.sets_way_in:
                 known = await _by_address(connection, provider, account)
             if known is not None and known["manager_id"] != found.manager:
@@ -108,6 +111,18 @@ async def invited(
     except AddressUnproven:
         raise NotSignedIn("unproven", "the address of the invited manager is not proven") from None
     return await find_manager(db, provider, account, who), found.customer
+
+
+async def _locked(connection: Connection, provider: Provider, account: ProviderAccount) -> Row | None:
+    """The manager who is connected with the account, locked; None for none. Raises `NotSignedIn` if a concurrent
+    proof has removed the account."""
+    known = await connection.fetchrow(KNOWN, provider.id, account.subject)
+    if known is None:
+        return None
+    await address_proofs.is_proven(connection, known["manager_id"])
+    if not await connection.fetchval(OWN, provider.id, account.subject, known["manager_id"]):
+        raise NotSignedIn("unknown", "the account is connected with nobody any more")
+    return known
 
 
 async def _compare(

@@ -11,7 +11,7 @@ from keyrack.ops.monitoring.findings import Finding
 LISTED = 20  # names in a finding
 UNPROVEN: LiteralString = """
 select username, count(*) over () as total from manager m
-where proven_at is null and not is_disabled
+where proven_at is null and not is_disabled and username like '%@%'
   and (select count(*) from manager_customer c where c.manager_id = m.manager_id) > 1
 order by manager_id limit $1
 """
