@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
 from tests.auth.mail.test_mail import Inbox, ask, link_in, mail_at, smtp
 from tests.auth.test_invitations import code_of, invited, posted, token
@@ -379,6 +380,22 @@ def test_another_address_is_proven_by_nobody(town: Town, operator: Operator) -> 
     person.rename(fresh_address(), is_proven=False)
     assert proof_of(operator, person.username) is None
     person.client.close()
+
+
+def test_a_link_of_an_older_release_is_no_proof(
+    evil: Person, mailing: RunningServer, inbox: Inbox, operator: Operator, sql: Sql
+) -> None:
+    """It replaces a mailed one in the same row, and knows nothing of proofs."""
+    address = fresh_address()
+    prepared(evil, address)
+    reset_code(address, mailing, inbox)
+    code = new_secret()
+    sql.execute(
+        "update password_link l set hash = $2 from manager m where m.manager_id = l.manager_id and username = $1",
+        address, digest(code),
+    )  # fmt: skip
+    assert posted(evil, "/password/set", code=code, new_password=OWN).status_code == 303
+    assert proof_of(operator, address) is None
 
 
 # Privacy

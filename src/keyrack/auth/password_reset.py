@@ -23,13 +23,14 @@ insert into mail (kind, address) select 'password', $1 where (select count(*) fr
 """
 WHOSE: LiteralString = "select manager_id, language from manager where lower(username) = lower($1) and not is_disabled"
 LINK: LiteralString = """
-insert into password_link (manager_id, hash, expires_at, is_mailed)
-values ($1, $2, now() + make_interval(mins => $3), $4)
+insert into password_link (manager_id, hash, expires_at, mailed_hash)
+values ($1, $2, now() + make_interval(mins => $3), case when $4::boolean then $2::bytea end)
 on conflict (manager_id) do update set hash = excluded.hash, expires_at = excluded.expires_at, created_at = now(),
-  is_mailed = excluded.is_mailed
+  mailed_hash = excluded.mailed_hash
 """
 FIND: LiteralString = """
-select m.manager_id, m.username, m.proven_at is not null as is_proven, l.is_mailed
+select m.manager_id, m.username, m.proven_at is not null as is_proven,
+  l.mailed_hash is not distinct from l.hash as is_mailed
 from password_link l join manager m using (manager_id)
 where l.hash = $1 and l.expires_at > now() and not m.is_disabled
 """

@@ -4068,7 +4068,7 @@ end $$;
 
 create trigger end_address_proof before update of username on manager for each row when (new.username is distinct from old.username and new.proven_at is not distinct from old.proven_at) execute function end_address_proof();
 
-alter table password_link add column is_mailed boolean not null default false;
+alter table password_link add column mailed_hash bytea;
 
 alter table manager_identity add column address text;
 

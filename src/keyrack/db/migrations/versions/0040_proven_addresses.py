@@ -32,8 +32,9 @@ end $$
     " when (new.username is distinct from old.username and new.proven_at is not distinct from old.proven_at)"
     " execute function end_address_proof()",
 )
-# The link of a command or of an older release proves nothing
-LINK = "alter table password_link add column is_mailed boolean not null default false"
+# The hash of a link that was mailed. The link of a command proves nothing, nor does that of an older release, which
+# replaces `hash` alone
+LINK = "alter table password_link add column mailed_hash bytea"
 # The address that the provider had verified when the identity was connected; null for none, and for older identities
 IDENTITY = "alter table manager_identity add column address text"
 # The account at a provider that accepted the invitation, if its verified address is not the invited one
