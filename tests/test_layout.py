@@ -6,6 +6,7 @@ Each rule reads the source, and reports all offenders at once.
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 import re
 import subprocess
@@ -211,6 +212,36 @@ def sleeps(path: Path) -> bool:
             if (is_sleep and not is_zero) or node.func.attr == "wait_for_timeout":
                 return True
     return False
+
+
+RAISED = re.compile(r"\bRaises ((?:`[\w.]+`(?:, and |, | and | or )?)+)")
+TEMPLATE_COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
+
+
+def test_docstrings_name_exceptions_that_exist() -> None:
+    sources = {module: path.read_text() for module, path in MODULES.items() if ".versions." not in module}
+    defined = set(re.findall(r"^\s*class (\w+)", "\n".join(sources.values()), re.MULTILINE)) | {*dir(builtins)}
+    unknown = {
+        f"{module}: {name}"
+        for module, text in sources.items()
+        for names in RAISED.findall(text)
+        for name in re.findall(r"(?<=`)\w+(?=`)", names)  # that of a library stands behind its module
+        if name not in defined
+        and not re.search(rf"\b(?:import|from)\b[^\n]*\b{name}\b|^    {name},$", text, re.MULTILINE)
+    }
+    assert unknown == set()
+
+
+def test_comments_of_templates_name_modules_that_exist() -> None:
+    templates = SOURCE / "keyrack" / "console" / "templates"
+    unknown = {
+        f"{template.relative_to(templates)}: {module}"
+        for template in templates.rglob("*.html")
+        for comment in TEMPLATE_COMMENT.findall(template.read_text())
+        for module in re.findall(r"[\w/]+\.py\b", comment)
+        if not (SOURCE / "keyrack" / module).exists()
+    }
+    assert unknown == set()
 
 
 def test_tests_wait_for_conditions_and_not_for_a_time() -> None:

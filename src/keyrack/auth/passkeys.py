@@ -172,10 +172,10 @@ async def register(
         raise _unverified(error) from None
     if len(made.credential_id) > LONGEST_ID:
         raise PasskeyNotVerified
-    told = [each.value for each in parsed.response.transports or []]
+    hints = [each.value for each in parsed.response.transports or []]
     with on_constraint({"passkey_credential_id_key": (Conflict, KNOWN)}):
         id = await connection.fetchval(
-            INSERT, manager, made.credential_id, made.credential_public_key, made.sign_count, told, made.aaguid, name,
+            INSERT, manager, made.credential_id, made.credential_public_key, made.sign_count, hints, made.aaguid, name,
             made.credential_backed_up,
         )  # fmt: skip
     return id, _kind(made.credential_device_type)

@@ -26,7 +26,7 @@ from keyrack.db.audit_context import acting, system
 from keyrack.db.connection import Database, Row, Statements, is_interruption
 from keyrack.db.replication import primary_heartbeat
 from keyrack.db.throttled_log import ThrottledLogger
-from keyrack.fleet import person_erasure, person_export
+from keyrack.fleet import global_erasure, person_erasure
 from keyrack.offline_keys import box_logs, status_list_slots
 from keyrack.webhooks import cleanup
 
@@ -52,9 +52,9 @@ UNFINISHED = "Not finished within {:g} seconds; it goes on in the next round."
 
 STEPS = (
     HousekeepingTask("history", partitions.maintain),
-    HousekeepingTask("months of changes", retention.tend),
+    HousekeepingTask("months of changes", retention.prune_partitions),
     HousekeepingTask("checkpoints", checkpoints.create_due_checkpoints, every=20),
-    HousekeepingTask("copies of checkpoints", checkpoint_publisher.tend, every=20),
+    HousekeepingTask("copies of checkpoints", checkpoint_publisher.publish_checkpoints, every=20),
     HousekeepingTask("old checkpoints", checkpoints.prune_checkpoints, every=3_600),
     HousekeepingTask("old changes", retention.erase, every=3_600),
     HousekeepingTask("keys of boxes", status_list_slots.recycle_slots),
@@ -67,7 +67,7 @@ STEPS = (
     HousekeepingTask("steps of signing in", login_challenges.forget),
     HousekeepingTask("sign-ins under way", login_states.forget),
     HousekeepingTask("erased people", person_erasure.finish, every=60),
-    HousekeepingTask("people in no customer", person_export.forget_people),
+    HousekeepingTask("people in no customer", global_erasure.erase_orphans),
     HousekeepingTask("idempotency keys", idempotency.forget),
     HousekeepingTask("deliveries", cleanup.deliveries),
     HousekeepingTask("operations", cleanup.operations),

@@ -57,7 +57,7 @@ async def send(settings: Settings, message: EmailMessage) -> None:
     )
 
 
-class Postman:
+class MailDispatcher:
     """The mails of all customers, sent by one worker at a time."""
 
     def __init__(self, db: Database, settings: Settings) -> None:
@@ -100,17 +100,17 @@ class Postman:
 
     async def _not_taken(self, row: Row, error: Exception) -> None:
         """A refusal for good (5yz of RFC 5321) ends it; anything else is tried again."""
-        told = f"{type(error).__name__}: {error}"[:500]
+        error_text = f"{type(error).__name__}: {error}"[:500]
         code = getattr(error, "code", 0)
         refused = isinstance(error, aiosmtplib.SMTPRecipientsRefused) or (isinstance(code, int) and code >= 500)
         for_good = refused and not isinstance(error, aiosmtplib.SMTPAuthenticationError)
         MAILS.add("refused" if for_good else "failed")
         if for_good:
-            log.warning("mail delivery rejected", kind=row["kind"], error=told, attempts=row["attempts"])
+            log.warning("mail delivery rejected", kind=row["kind"], error=error_text, attempts=row["attempts"])
             await self._db.execute(DONE, row["mail_id"])
         else:
-            log.warning("mail delivery failed, retrying", kind=row["kind"], error=told, attempts=row["attempts"])
-            await self._db.execute(FAILED, row["mail_id"], told)
+            log.warning("mail delivery failed, retrying", kind=row["kind"], error=error_text, attempts=row["attempts"])
+            await self._db.execute(FAILED, row["mail_id"], error_text)
 
     async def _written(self, row: Row) -> EmailMessage | None:
         """The mail with a new link, None where there is nothing to tell."""
@@ -126,11 +126,11 @@ class Postman:
                     PASSWORD[language_of(anew.language)], sender, row["address"], address=row["address"],
                     link=anew.link, minutes=settings.password_link_minutes,
                 )  # fmt: skip
-            found = await connection.fetchrow(OF_INVITATION, row["invited_to"], row["invitation"], digest(secret))
-        if found is None:
+            details = await connection.fetchrow(OF_INVITATION, row["invited_to"], row["invitation"], digest(secret))
+        if details is None:
             return None
-        role = ROLES_DE[found["role"]] if language == "de" else found["role"]
+        role = ROLES_DE[details["role"]] if language == "de" else details["role"]
         return written(
-            INVITATION[language], sender, row["address"], customer=found["name"], by=found["invited_by"], role=role,
-            until=found["until"], link=link(settings, secret),
+            INVITATION[language], sender, row["address"], customer=details["name"], by=details["invited_by"], role=role,
+            until=details["until"], link=link(settings, secret),
         )  # fmt: skip

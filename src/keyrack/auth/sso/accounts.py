@@ -92,15 +92,19 @@ async def invited(
     try:
         acting.set(who)
         async with db.transaction() as connection:
-            found = await invitations.find_pending(connection, invitation)
+            pending_invitation = await invitations.find_pending(connection, invitation)
             known = await _locked(connection, provider, account)
-            if known is None and not found.sets_way_in:
+            if known is None and not pending_invitation.sets_way_in:
                 known = await _by_address(connection, provider, account)
-            if known is not None and known["manager_id"] != found.manager:
+            if known is not None and known["manager_id"] != pending_invitation.manager:
                 raise NotSignedIn("invitation", "the invitation is to another address than that of the manager")
-            proof, other = await _compare(connection, provider, account, found.address)
+            proof, other = await _compare(connection, provider, account, pending_invitation.address)
             manager = await invitations.accept(
-                connection, invitation, manager=None if known is None else found.manager, proof=proof, other=other
+                connection,
+                invitation,
+                manager=None if known is None else pending_invitation.manager,
+                proof=proof,
+                other=other,
             )
             if not await _connected(connection, provider, account, manager):
                 raise NotSignedIn("connected", "the account was connected with somebody else meanwhile")
@@ -110,7 +114,7 @@ async def invited(
         raise NotSignedIn("unknown", "an account of the invited address was made meanwhile, or is disabled") from None
     except AddressUnproven:
         raise NotSignedIn("unproven", "the address of the invited manager is not proven") from None
-    return await find_manager(db, provider, account, who), found.customer
+    return await find_manager(db, provider, account, who), pending_invitation.customer
 
 
 async def _locked(connection: Connection, provider: Provider, account: ProviderAccount) -> Row | None:
@@ -165,5 +169,5 @@ async def wants_factor(statements: Statements, signed_in: AuthenticatedManager) 
 
 async def provider_of(statements: Statements, session: bytes) -> int | None:
     """By which provider a session was begun, of which this is the digest of its secret; None for none."""
-    found: int | None = await statements.fetchval(OF_SESSION, session)
-    return found
+    provider_id: int | None = await statements.fetchval(OF_SESSION, session)
+    return provider_id

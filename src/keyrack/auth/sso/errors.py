@@ -21,13 +21,13 @@ class NotSignedIn(Exception):
     - `unproven`: it is to an address that the manager has not proven, nor does the account prove it.
     """
 
-    def __init__(self, why: Why, told: str) -> None:
-        super().__init__(told)
+    def __init__(self, why: Why, message: str) -> None:
+        super().__init__(message)
         self.why: Why = why
 
 
 class ProviderTrouble(NotSignedIn):
     """The provider cannot be reached, or what it says is refused: `told` says what, for the operator."""
 
-    def __init__(self, told: str) -> None:
-        super().__init__("provider", told)
+    def __init__(self, message: str) -> None:
+        super().__init__("provider", message)

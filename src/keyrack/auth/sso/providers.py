@@ -71,12 +71,12 @@ async def as_json(statements: Statements) -> list[tuple[str, str]]:
 
 
 async def secret(statements: Statements, vault: Encryption, provider: Provider) -> str:
-    """The client's secret at a provider. Raises `CannotOpen`."""
+    """The client's secret at a provider. Raises `CannotDecrypt`."""
     return await vault.open(await statements.fetchval(SECRET, provider.id), CLIENT_SECRET, 0, provider.id)
 
 
 async def seal(connection: Connection, vault: Encryption, id: int, client_secret: str) -> None:
-    """Keep the client's secret, sealed. Raises `CannotOpen`."""
+    """Keep the client's secret, sealed. Raises `CannotDecrypt`."""
     await connection.execute(SEAL, id, await vault.seal(connection, client_secret, CLIENT_SECRET, 0, id))
 
 
@@ -91,8 +91,8 @@ async def add(
     *,
     counts_mfa: bool,
 ) -> int:
-    """Add one, whose client has this id and this secret; its id. Raises `IntegrityConstraintViolationError` for a name
-    that there is already."""
+    """Add one, whose client has this id and this secret; its id. Raises `asyncpg.IntegrityConstraintViolationError`
+    for a name that there is already."""
     id: int = await connection.fetchval(INSERT, name, label, issuer, client[0], list(algorithms), counts_mfa)
     await seal(connection, vault, id, client[1])
     return id

@@ -9,9 +9,9 @@ import typer
 
 from keyrack.cli.confirmation import NO_WAY_BACK, ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
-from keyrack.cli.output import CommandResult, Failed
+from keyrack.cli.output import CommandFailed, CommandResult
 from keyrack.db.change_notifier import APPLIED, Topics
-from keyrack.fleet import person_export
+from keyrack.fleet import global_erasure, person_export
 
 TOPICS_CHANGED: Topics = frozenset(("users", "groups")) | APPLIED
 
@@ -30,7 +30,7 @@ Who = Annotated[str, typer.Argument(metavar="USER", help="The user's id or e-mai
 async def _found(session: DatabaseSession, who: str) -> int:
     id = await person_export.find(session.sql, who)
     if id is None:
-        raise Failed(f"There is no user {who}.")
+        raise CommandFailed(f"There is no user {who}.")
     return id
 
 
@@ -42,7 +42,7 @@ async def export(session: DatabaseSession, who: Who) -> CommandResult:
 
 
 async def _preview(session: DatabaseSession, who: str) -> ConfirmationPreview:
-    """What is stored about the person. Raises `Failed`."""
+    """What is stored about the person. Raises `CommandFailed`."""
     id = await _found(session, who)
     row = await session.sql.fetchrow(STORED, id)
     then = f"Events stay without the person. {NO_WAY_BACK}"
@@ -53,10 +53,10 @@ async def _preview(session: DatabaseSession, who: str) -> ConfirmationPreview:
 async def erase(session: DatabaseSession, who: Who) -> CommandResult:
     """Erase a person everywhere; assignments end by webhook, events stay without the person."""
     id = await _found(session, who)
-    held = await person_export.memberships(session.sql, id)
+    held = await global_erasure.memberships(session.sql, id)
     await session.settle(*held)
-    await person_export.lock(session.sql, id)
-    if await person_export.memberships(session.sql, id) != held:
-        raise Failed("The person has just been added to another customer. Nothing was erased; please try again.")
-    events = await person_export.erase(session.sql, id)
+    await global_erasure.lock_person(session.sql, id)
+    if await global_erasure.memberships(session.sql, id) != held:
+        raise CommandFailed("The person has just been added to another customer. Nothing was erased; please try again.")
+    events = await global_erasure.erase(session.sql, id)
     return CommandResult({"id": id, "events": events}, f"User {id} erased; {events} events stay without the person.")

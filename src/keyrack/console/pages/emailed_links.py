@@ -51,13 +51,13 @@ async def _invited(visit: Visit, wrong: str = "", status: int = 200, *, is_maile
     """
     code = visit.sent("code")
     try:
-        found = await emailed_links.invitation(visit, code)
+        pending_invitation = await emailed_links.invitation(visit, code)
     except LinkExpired:
         return plain(visit, "invitation_code.html", status=404, wrong=gettext(visit, OVER))
-    is_here = await emailed_links.signed_in_as(visit, found.address)
+    is_here = await emailed_links.signed_in_as(visit, pending_invitation.address)
     return plain(
-        visit, "invitation.html", status=status, invitation=found, code=code, wrong=wrong, is_here=is_here,
-        step=_step(found, is_here=is_here), role=gettext(visit, NAMES[found.role]),
+        visit, "invitation.html", status=status, invitation=pending_invitation, code=code, wrong=wrong, is_here=is_here,
+        step=_step(pending_invitation, is_here=is_here), role=gettext(visit, NAMES[pending_invitation.role]),
         providers=await sso_pages.offered(visit), mails=visit.settings.sends_mail, is_mailed=is_mailed,
     )  # fmt: skip
 

@@ -87,7 +87,7 @@ order by lower(email_address) = lower($1) desc limit 1
 """
 JOIN: LiteralString = "insert into customer_user (customer_id, user_id) values ($1, $2)"
 MEMBER: LiteralString = "select exists (select from customer_user where customer_id = $1 and user_id = $2)"
-# Whether it was the last customer is asked when the person would be erased (access/privacy.py)
+# Whether it was the last customer is asked when the person would be erased (fleet/global_erasure.py)
 LEAVE: LiteralString = """
 with gone as (delete from customer_user where customer_id = $1 and user_id = $2 returning user_id)
 update person p set left_at = now() from gone where p.user_id = gone.user_id
@@ -213,7 +213,11 @@ async def _found(statements: Statements, request: Request, user: UserReference, 
 def _where(request: Request) -> list[int]:
     """The customers in which whoever asks may see every user; and the one that is asked for."""
     caller, customers = request.caller, request.where(Permission.USERS_READ)
-    return [one for one in customers if caller and (one == request.customer or caller.grant(one).scope is None)]
+    return [
+        customer
+        for customer in customers
+        if caller and (customer == request.customer or caller.grant(customer).scope is None)
+    ]
 
 
 def _is_address(text: str) -> bool:
