@@ -262,6 +262,7 @@ UNTOLD_THERE = {
     "box_key.number": "the order of those that were issued", "box_key.shown_at": "a use is no change",
     "box_key.token": "the key itself, which has all of it", "box_key.rights": "as above",
     "box_key.freshness": "as above", "box_key.lifetime": "as above",
+    "manager.proven_at": "it is the time of the change",
     "box_report.hash": "the entry's, which its number names", "key_authority.key_set": "its keys, signed",
 }  # fmt: skip
 

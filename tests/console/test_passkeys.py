@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from playwright.sync_api import Browser, CDPSession, Page, expect
 
 from keyrack.auth import totp
 from keyrack.core.settings import Settings
+from tests.cli.test_operator_commands import Operator
 from tests.console import axe
 from tests.support.people import Person, Town
-from tests.support.servers import DEADLINE, RunningServer, Sql
+from tests.support.servers import DEADLINE, NUMBERS, RunningServer, Sql
 
 OPTIONS = {
     "protocol": "ctap2", "transport": "internal", "hasResidentKey": True, "hasUserVerification": True,
@@ -158,6 +160,36 @@ def test_a_challenge_is_one_browsers_and_once(device: Device, town: Town) -> Non
     headers = {"Origin": device.url, "Content-Type": "application/x-www-form-urlencoded"}
     again = device.context.request.post("/console/sign-in/passkey", data=sent[0], headers=headers, max_redirects=0)
     assert again.status == 401
+
+
+def test_a_prepared_passkey_is_worth_nothing_after_the_first_proof(device: Device, town: Town, dsn: str) -> None:
+    """The inviter opens the shown link and leaves a passkey in the account."""
+    address = f"victim.{next(NUMBERS)}@corp.example"
+    evil = town.person("an owner who prepares accounts")
+    made = evil.put("/managers", {"emailAddress": address, "role": "Viewer"}).json()
+    code = made["link"].partition("#")[2]
+    form = {"code": code, "new": "yes", "new_password": evil.password}
+    device.context.request.post("/console/invitation/accept", form=form, headers={"Origin": device.url})
+    attacker = replace(evil, username=address)
+    device.factors(attacker)
+    device.page.get_by_label("Name of the new passkey").fill("Not of the person")
+    device.page.get_by_role("button", name="Add a passkey").click()
+    expect(device.page.get_by_text("The passkey is added.")).to_be_visible()
+    device.sign_out()
+    device.by_passkey()
+    expect(device.page).to_have_url(re.compile(rf"/console/{evil.customer}"))
+    link = Operator(dsn).json("manager", "prove", address)["link"]
+    device.page.reload()
+    expect(device.page).to_have_url(re.compile("/console/sign-in"))
+    device.by_passkey()
+    expect(device.page.get_by_text("The passkey was not accepted.")).to_be_visible()
+    # The person is not asked for the attacker's factor
+    device.page.goto(f"/console/password#{link.partition('#')[2]}")
+    device.page.get_by_label("New password").fill(attacker.password + " anew")
+    device.page.get_by_role("button", name="Save").click()
+    device.sign_in(replace(attacker, password=attacker.password + " anew"))
+    expect(device.page).to_have_url(re.compile(rf"/console/{evil.customer}"))
+    evil.client.close()
 
 
 def test_a_passkey_that_was_removed_is_refused(device: Device, town: Town) -> None:

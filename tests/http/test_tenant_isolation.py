@@ -114,7 +114,8 @@ def member_of(person: Person) -> int:
     name = f"colleague {next(NUMBERS)} of {person.customer}"
     return person.sql.value(
         "with m as (insert into manager (username, password_hash) values ($1, 'x') returning manager_id),"
-        " c as (insert into manager_customer (customer_id, manager_id) select $2, manager_id from m returning *),"
+        " c as (insert into manager_customer (customer_id, manager_id) select $2, manager_id from m"
+        " returning customer_id, manager_id),"
         " r as (insert into manager_role (customer_id, manager_id, role) select *, 'Viewer' from c)"
         " select manager_id from m",
         name, person.customer,

@@ -41,6 +41,12 @@ MEMBER = """
 insert into manager_customer (manager_id, customer_id)
 select manager_id, $2 from manager where username = $1 and $3::text = 'Owner'
 """
+# The proof ends with the address, unless the same statement sets a new one
+PROVEN = "update manager set username = $2, proven_at = clock_timestamp(), proven_by = 'operator' where username = $1"
+RENAMED = "update manager set username = $2 where username = $1"
+HAS_PROOFS = (
+    "select exists (select from information_schema.columns where table_name = 'manager' and column_name = 'proven_at')"
+)
 CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)  # a hash says itself what it costs to verify
 
 
@@ -80,6 +86,11 @@ class Person:
 
     def post(self, path: str, json: Any = None, **options: Any) -> httpx.Response:
         return self.call("POST", path, json, **options)
+
+    def rename(self, username: str, *, is_proven: bool = True) -> None:
+        """Give the manager another user name, with a proven or an unproven address."""
+        self.sql.execute(PROVEN if is_proven else RENAMED, self.username, username)
+        self.username = username
 
     def browser(self) -> httpx.Client:
         """A client with a session of the console, at the paths below it."""
@@ -218,6 +229,8 @@ class Town:
         unique = f"{name}-{os.getpid()}-{next(NUMBERS)}"
         customer = self._sql.value("insert into customer (name) values ($1) returning customer_id", f"{name}'s fleet")
         self._sql.execute("insert into manager (username, password_hash) values ($1, $2)", unique, self.password_hash)
+        if self._sql.value(HAS_PROOFS):  # as if `keyrack manager add` had made it
+            self._sql.execute(PROVEN, unique, unique)
         has_roles = self._sql.value("select to_regclass('manager_role') is not null")
         self._sql.execute(JOIN if has_roles else MEMBER, unique, customer, role)
         key = self.key(unique)

@@ -115,10 +115,7 @@ class Authenticator:
         token = await self.token_of(authorization)
         if token.secret is not None:
             return await self._client(token)
-        manager = await self.acting(token.subject, token.amr, token.issued)
-        if token.sign_outs < manager.sign_outs:
-            raise Unauthorized(INVALID_TOKEN)
-        return manager
+        return await self.acting(token.subject, token.sign_outs, token.amr, token.issued)
 
     async def until(self, key: str | None, authorization: str | None) -> float:
         """When the key, the token or the client ends, whichever is first, in seconds since 1970. Raises
@@ -168,15 +165,17 @@ class Authenticator:
             raise Unauthorized(INVALID_TOKEN)
         return caller
 
-    async def acting(self, subject: UUID, amr: tuple[str, ...], began: float) -> ManagerCaller:
-        """The manager with this subject, who has signed in like that, then. Raises `NotFound` where there is none that
-        may act."""
+    async def acting(self, subject: UUID, sign_outs: int, amr: tuple[str, ...], began: float) -> ManagerCaller:
+        """The caller of a token or session: its subject, sign-outs before it, `amr` and time. Raises `NotFound` if
+        no manager with the subject may act, and `Unauthorized` if the manager was signed out since."""
         self.check()
         has_factor = "mfa" in amr
         manager = await self._managers.get((subject, has_factor), lambda: self._acting(subject, has_factor=has_factor))
         if manager is None:
             raise NotFound(NO_MANAGER)
-        return replace(manager, amr=amr, began=began)
+        if sign_outs < manager.sign_outs:
+            raise Unauthorized(INVALID_TOKEN)
+        return replace(manager, sign_outs=sign_outs, amr=amr, began=began)
 
     async def verified(self, username: str, password: str, address: str) -> AuthenticatedManager | None:
         """The manager whose password this is, or None: unknown user and wrong password cost the same time.

@@ -1,4 +1,4 @@
-"""In charge of invitations: made for an address and a role, accepted once by a link, or withdrawn."""
+"""Invitations: made for an address and a role, accepted once by a link, or withdrawn."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from datetime import datetime
 from typing import LiteralString, NamedTuple
 
 from keyrack.api.permissions import Role
+from keyrack.auth import address_proofs
+from keyrack.auth.address_proofs import AddressUnproven, ProofSource
 from keyrack.auth.owners import OWNER_LIMITED
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
-from keyrack.db.connection import Statements
+from keyrack.db.connection import Connection, Statements
 
 PLACE = "/console/invitation#"  # behind the public address; what follows it reaches no server and no log
 TOO_MANY = ErrorCode(
@@ -41,17 +43,29 @@ values ($1, $2, $3, $4, $5, $6, now() + make_interval(hours => $7)) returning in
 MAIL: LiteralString = """
 insert into mail (kind, address, invited_to, invitation, language) values ('invitation', $1, $2, $3, $4)
 """
+# One waits for each invitation, and all of them together are bounded
+MAIL_AGAIN: LiteralString = """
+insert into mail (kind, address, invited_to, invitation, language)
+select 'invitation', $3, $1, $2, (select language from manager where manager_id = $4)
+where (select count(*) from (select from mail limit $5) m) < $5
+  and not exists (select from mail where kind = 'invitation' and invited_to = $1 and invitation = $2)
+"""
 FIND: LiteralString = """
 select i.customer_id, i.invitation_id, i.address, i.role, i.groups, i.invited_by, c.name as customer,
-  (select manager_id from manager m where lower(m.username) = lower(i.address)) as manager
-from invitation i join customer c using (customer_id)
+  m.manager_id as manager, m.proven_at is not null as is_proven, m.is_disabled is true as is_disabled,
+  i.mailed_hash is not distinct from $1 as is_mailed
+from invitation i join customer c using (customer_id) left join manager m on lower(m.username) = lower(i.address)
 where (i.hash = $1 or i.mailed_hash = $1) and i.expires_at > now()
 """
 TAKEN: LiteralString = "delete from invitation where customer_id = $1 and invitation_id = $2 returning true"
 MAKE: LiteralString = """
-insert into manager (username, password_hash) values ($1, $2) on conflict do nothing returning manager_id
+insert into manager (username, password_hash, proven_at, proven_by)
+values ($1, $2, case when $3::text is not null then now() end, $3) on conflict do nothing returning manager_id
 """
-JOIN: LiteralString = "insert into manager_customer (customer_id, manager_id) values ($1, $2) on conflict do nothing"
+JOIN: LiteralString = """
+insert into manager_customer (customer_id, manager_id, accepted_provider, accepted_address) values ($1, $2, $3, $4)
+on conflict do nothing
+"""
 # Who has got a role meanwhile keeps it: it may be the last owner's. A group that is not there any more is in no limit;
 # who is limited to none that is there sees nothing
 GIVE: LiteralString = """
@@ -68,6 +82,13 @@ class LinkExpired(LookupError):
 
 class AccountExists(ValueError):
     """There is an account of the name already: it accepts by signing in."""
+
+
+class OtherAddress(NamedTuple):
+    """An accepting identity whose verified address is not the invited one."""
+
+    provider: str
+    address: str | None  # None: the provider has verified none
 
 
 class CreatedInvitation(NamedTuple):
@@ -89,6 +110,14 @@ class InvitationPreview(NamedTuple):
     invited_by: str
     name: str  # of the customer
     manager: int | None  # who has the address already
+    is_proven: bool  # whether the address of that account is proven
+    is_disabled: bool  # whether that account is disabled
+    is_mailed: bool  # whether the link was mailed to the address, which proves it
+
+    @property
+    def sets_way_in(self) -> bool:
+        """Whether accepting sets the only way in: of a new account, or of one whose address the link proves."""
+        return self.manager is None or (self.is_mailed and not self.is_proven and not self.is_disabled)
 
 
 async def invite(
@@ -137,24 +166,69 @@ async def find_pending(statements: Statements, hash: bytes) -> InvitationPreview
     return InvitationPreview(
         row["customer_id"], row["invitation_id"], row["address"], Role(row["role"]),
         None if row["groups"] is None else tuple(row["groups"]), row["invited_by"], row["customer"],
-        row["manager"],
+        row["manager"], row["is_proven"], row["is_disabled"], row["is_mailed"],
     )  # fmt: skip
 
 
-async def accept(connection: Statements, hash: bytes, *, manager: int | None, password_hash: str | None = None) -> int:
-    """Accept an invitation, in the caller's transaction: as `manager`, whoever shows the link to be signed in as, or as
-    somebody new, whose user name is the address. The manager's number. Raises `LinkExpired`, `AccountExists`.
+async def request_mail(statements: Statements, settings: Settings, invited: InvitationPreview) -> None:
+    """Have a link of the invitation mailed to its address; opening it proves the address."""
+    await statements.execute(
+        MAIL_AGAIN, invited.customer, invited.id, invited.address, invited.manager, settings.mail_waiting
+    )
 
-    It works once: the row that goes is the lock.
+
+async def accept(
+    connection: Connection,
+    hash: bytes,
+    *,
+    manager: int | None,
+    password_hash: str | None = None,
+    proof: ProofSource | None = None,
+    other: OtherAddress | None = None,
+) -> int:
+    """Accept an invitation, in the caller's transaction: the manager's number.
+
+    Accepts as `manager`, who is signed in, or as a new account, whose user name is the address. A mailed link proves
+    the address, and so does `proof`: the account of the address loses every way in that was set before, and gets
+    `password_hash`. Raises `LinkExpired`, `AccountExists`, and `AddressUnproven` if nothing proves the address of an
+    account that exists.
+
+    An invitation works once: the row that is deleted is the lock. The manager is locked before it, as in single
+    sign-on.
     """
     invitation = await find_pending(connection, hash)
+    if invitation.manager is not None:
+        await address_proofs.is_proven(connection, invitation.manager)
     if not await connection.fetchval(TAKEN, invitation.customer, invitation.id):
         raise LinkExpired
-    if manager is None:
-        manager = await connection.fetchval(MAKE, invitation.address, password_hash)
-        if manager is None:
-            raise AccountExists
-    assert manager is not None  # noqa: S101 - an insert without a condition
-    await connection.execute(JOIN, invitation.customer, manager)
-    await connection.execute(GIVE, invitation.customer, manager, str(invitation.role), invitation.groups)
-    return manager
+    source = ProofSource.MAIL if invitation.is_mailed else proof
+    if invitation.manager is None:
+        accepted = await connection.fetchval(MAKE, invitation.address, password_hash, source)
+    else:
+        accepted = await _existing(connection, invitation, manager, source, password_hash)
+    if accepted is None:
+        raise AccountExists
+    await connection.execute(JOIN, invitation.customer, accepted, *(other or (None, None)))
+    await connection.execute(GIVE, invitation.customer, accepted, str(invitation.role), invitation.groups)
+    return accepted
+
+
+async def _existing(
+    connection: Connection,
+    invitation: InvitationPreview,
+    signed_in: int | None,
+    source: ProofSource | None,
+    password_hash: str | None,
+) -> int | None:
+    """The manager who has the invited address, if it may accept; None if it has to sign in first. Raises
+    `AddressUnproven`."""
+    if invitation.manager is None or invitation.is_disabled:
+        return None
+    if await address_proofs.is_proven(connection, invitation.manager):
+        return invitation.manager if signed_in == invitation.manager else None
+    if source is not None:
+        await address_proofs.prove(connection, invitation.manager, source, password_hash)
+        return invitation.manager
+    if signed_in == invitation.manager:
+        raise AddressUnproven
+    return None

@@ -74,7 +74,7 @@ TOO_MANY = ErrorCode(
 
 OF_MANAGER: LiteralString = "select credential_id, transports from passkey where manager_id = $1 order by passkey_id"
 WHO: LiteralString = "select username, subject from manager where manager_id = $1"
-LOCK: LiteralString = "select manager_id from manager where manager_id = $1 for no key update"
+LOCK: LiteralString = "select sign_outs from manager where manager_id = $1 for no key update"
 INSERT: LiteralString = """
 insert into passkey (manager_id, credential_id, public_key, sign_count, transports, aaguid, name, is_backed_up)
 values ($1, $2, $3, $4, $5, $6, $7, $8) returning passkey_id

@@ -1,13 +1,17 @@
-"""In charge of setting a password without the one of before: by a link that works once, and soon is over."""
+"""Password reset: a link that works once, and what else signs its manager in."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import LiteralString, NamedTuple
 
+from keyrack.auth import address_proofs, sign_in_methods
+from keyrack.auth.address_proofs import ProofSource
 from keyrack.auth.invitations import LinkExpired
+from keyrack.auth.sign_in_methods import SignInMethod
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
-from keyrack.db.connection import Database, Statements
+from keyrack.db.connection import Connection, Database, Statements
 from keyrack.db.row_batches import run_in_batches
 
 PLACE = "/console/password#"  # behind the public address; what follows it reaches no server and no log
@@ -19,11 +23,18 @@ insert into mail (kind, address) select 'password', $1 where (select count(*) fr
 """
 WHOSE: LiteralString = "select manager_id, language from manager where lower(username) = lower($1) and not is_disabled"
 LINK: LiteralString = """
-insert into password_link (manager_id, hash, expires_at) values ($1, $2, now() + make_interval(mins => $3))
-on conflict (manager_id) do update set hash = excluded.hash, expires_at = excluded.expires_at, created_at = now()
+insert into password_link (manager_id, hash, expires_at, mailed_hash)
+values ($1, $2, now() + make_interval(mins => $3), case when $4::boolean then $2::bytea end)
+on conflict (manager_id) do update set hash = excluded.hash, expires_at = excluded.expires_at, created_at = now(),
+  mailed_hash = excluded.mailed_hash
 """
-IS_GOOD: LiteralString = "select exists (select from password_link where hash = $1 and expires_at > now())"
-TAKEN: LiteralString = "delete from password_link where hash = $1 and expires_at > now() returning manager_id"
+FIND: LiteralString = """
+select m.manager_id, m.username, m.proven_at is not null as is_proven,
+  l.mailed_hash is not distinct from l.hash as is_mailed
+from password_link l join manager m using (manager_id)
+where l.hash = $1 and l.expires_at > now() and not m.is_disabled
+"""
+TAKEN: LiteralString = "delete from password_link where hash = $1 and expires_at > now() returning true"
 # A trigger signs the manager out, everywhere
 SET: LiteralString = (
     "update manager set password_hash = $2 where manager_id = $1 and not is_disabled returning username"
@@ -41,7 +52,22 @@ class PasswordReset(NamedTuple):
     """A link by which a password is set."""
 
     link: str
+    manager: int
     language: str | None
+
+
+class PasswordLink(NamedTuple):
+    """Whose password an open link sets."""
+
+    manager: int
+    username: str
+    is_proven: bool  # whether the address of the account is proven
+    is_mailed: bool  # whether the link was mailed to the address, which proves it
+
+    @property
+    def is_first_proof(self) -> bool:
+        """Whether setting the password proves the address: every other way in is removed then."""
+        return self.is_mailed and not self.is_proven
 
 
 async def request_link(statements: Statements, settings: Settings, address: str) -> None:
@@ -49,29 +75,46 @@ async def request_link(statements: Statements, settings: Settings, address: str)
     await statements.execute(ASK, address, settings.mail_waiting)
 
 
-async def create_link(connection: Statements, settings: Settings, name: str) -> PasswordReset | None:
-    """A link for the manager of this name, in place of the one of before; None where there is nobody to get one."""
+async def create_link(
+    connection: Statements, settings: Settings, name: str, *, is_mailed: bool = False
+) -> PasswordReset | None:
+    """Create a link for the manager of this name, and end the one before.
+
+    Returns None if no manager of this name may sign in. `is_mailed` means that the link goes to that address alone.
+    """
     row = await connection.fetchrow(WHOSE, name)
     if row is None:
         return None
     secret = new_secret()
-    await connection.execute(LINK, row["manager_id"], digest(secret), settings.password_link_minutes)
-    return PasswordReset(settings.public_url + PLACE + secret, row["language"])
+    await connection.execute(LINK, row["manager_id"], digest(secret), settings.password_link_minutes, is_mailed)
+    return PasswordReset(settings.public_url + PLACE + secret, row["manager_id"], row["language"])
 
 
-async def check(statements: Statements, secret: str) -> None:
-    """Raises `LinkExpired` where the link with this secret is, or never was good."""
-    if not await statements.fetchval(IS_GOOD, digest(secret)):
+async def find_link(statements: Statements, secret: str) -> PasswordLink:
+    """The open link with this secret. Raises `LinkExpired`."""
+    row = await statements.fetchrow(FIND, digest(secret))
+    if row is None:
         raise LinkExpired
+    return PasswordLink(*row.values())
 
 
-async def reset_with_link(connection: Statements, secret: str, password_hash: str) -> str:
-    """Set the password, in the caller's transaction: whose it is. The link is over with it. Raises `LinkExpired`."""
-    manager = await connection.fetchval(TAKEN, digest(secret))
-    username = manager and await connection.fetchval(SET, manager, password_hash)
-    if username is None:
+async def reset_with_link(
+    connection: Connection, secret: str, password_hash: str, remove: Collection[SignInMethod] = ()
+) -> None:
+    """Set the password, in the caller's transaction; the link is used up. Raises `LinkExpired`.
+
+    The first link that was mailed removes every other way in. Later ones, and links of the operator, remove what was
+    chosen.
+    """
+    link = await find_link(connection, secret)
+    await address_proofs.is_proven(connection, link.manager)  # locks the manager before the link, as every proof does
+    if not await connection.fetchval(TAKEN, digest(secret)):
         raise LinkExpired
-    return username
+    if link.is_mailed and await address_proofs.prove(connection, link.manager, ProofSource.MAIL, password_hash):
+        return
+    await sign_in_methods.remove_chosen(connection, link.manager, remove)
+    if await connection.fetchval(SET, link.manager, password_hash) is None:
+        raise LinkExpired
 
 
 async def forget(db: Database, settings: Settings) -> None:

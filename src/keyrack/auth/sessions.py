@@ -20,7 +20,7 @@ LONGEST_AGENT = 250  # characters of what a browser says of itself, that are kep
 
 FIND: LiteralString = """
 select s.session_id, s.time_zone, s.seen_at < now() - interval '1 minute' as stale, m.subject, m.username,
-  m.language, coalesce(m.time_zone, s.time_zone) as zone, m.theme, s.amr,
+  m.language, coalesce(m.time_zone, s.time_zone) as zone, m.theme, s.amr, s.sign_outs,
   extract(epoch from s.created_at)::float8 as began
 from session s join manager m using (manager_id)
 where s.hash = $1 and s.sign_outs = m.sign_outs and not m.is_disabled
@@ -66,6 +66,7 @@ class BrowserSession:
     time_zone: str | None
     browser_zone: str | None
     theme: str | None
+    sign_outs: int  # of the manager, before it
     amr: tuple[str, ...]  # how the manager has signed in (RFC 8176)
     began: float  # seconds since 1970
 
@@ -92,7 +93,7 @@ async def find(db: Database, secret: str, settings: Settings, *, used: bool = Tr
         await db.execute(SEEN, row["session_id"])
     return BrowserSession(
         row["session_id"], row["subject"], row["username"], row["language"], row["zone"], row["time_zone"],
-        row["theme"], tuple(row["amr"]), row["began"],
+        row["theme"], row["sign_outs"], tuple(row["amr"]), row["began"],
     )  # fmt: skip
 
 

@@ -7,8 +7,8 @@ from typing import Any
 # Resource -> the members, by the API's names
 PERSONAL: dict[str, frozenset[str]] = {
     "user": frozenset(("emailAddress", "firstName", "lastName")),
-    "manager": frozenset(("username",)),
-    "identity": frozenset(("subject",)),
+    "manager": frozenset(("username", "acceptedAddress")),
+    "identity": frozenset(("subject", "emailAddress")),
 }
 NONE = frozenset[str]()
 

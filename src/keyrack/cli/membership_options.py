@@ -36,6 +36,13 @@ HELD: LiteralString = """
 select c as id from unnest($2::integer[]) c
 where not exists (select from manager_customer where manager_id = $1 and customer_id = c) order by c
 """
+# Invitations make accounts of addresses. Another name is one that the operator has given
+UNPROVEN: LiteralString = """
+select username from manager m where manager_id = $1 and proven_at is null and username like '%@%' and exists (
+  select from unnest($2::integer[]) c
+  where not exists (select from manager_customer where manager_id = m.manager_id and customer_id = c))
+for no key update
+"""
 GROUPS: LiteralString = """
 select n.name, array(select group_id from fleet_group g
   where g.customer_id = $1 and (g.name = n.name or g.group_id::text = n.name) order by g.name = n.name) as found
@@ -98,9 +105,15 @@ async def join(
     whole: bool = False,
 ) -> None:
     """Let a manager act for customers in a role, limited to groups; without any it stays as limited as it was, unless
-    it is for the `whole` fleet. Raises `CommandFailed`."""
+    it is for the `whole` fleet. Raises `CommandFailed`, also for a customer more of a manager whose address is not
+    proven."""
     if unknown := await session.sql.fetch(UNKNOWN, customers):
         raise CommandFailed(f"There is no customer {', '.join(str(row['id']) for row in unknown)}.")
+    if username := await session.sql.fetchval(UNPROVEN, id, customers):
+        raise CommandFailed(
+            f"The address of {username} is not proven, so the account acts for no further customer. Prove it first,"
+            f" if it is that person's: keyrack manager prove {username}"
+        )
     with on_constraint(
         {"manager_customer_customer_id_fkey": (NotFound, NO_CUSTOMER.saying("A customer was removed meanwhile."))}
     ):

@@ -1,23 +1,35 @@
-"""In charge of what somebody does by a link that they were sent: accept an invitation, or set a password anew."""
+"""Links that people get: accept an invitation, or set a new password."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 
 from keyrack.api.rate_limits import RateLimit, network, per_network, take_each
-from keyrack.auth import invitations, password_reset, sessions
+from keyrack.auth import invitations, password_reset, sessions, sign_in_methods
+from keyrack.auth.address_proofs import AddressUnproven
 from keyrack.auth.invitations import AccountExists, InvitationPreview, LinkExpired
+from keyrack.auth.login import check_code
+from keyrack.auth.password_reset import PasswordLink
+from keyrack.auth.sign_in_methods import SECOND_FACTORS, SESSION, SignInMethod
 from keyrack.core.secret_hashes import digest
 from keyrack.db.audit_context import Actor, acting
 from keyrack.http.page_router import Visit
 
 __all__ = [
+    "SECOND_FACTORS",
+    "SESSION",
     "AccountExists",
+    "AddressUnproven",
+    "InvitationPreview",
     "LinkExpired",
+    "PasswordLink",
+    "SignInMethod",
     "accept",
-    "check_password_link",
     "forgot",
     "invitation",
+    "mail_proof",
+    "password_link",
     "set_password",
     "signed_in_as",
 ]
@@ -36,46 +48,81 @@ async def signed_in_as(visit: Visit, name: str) -> bool:
 
 
 async def accept(visit: Visit, code: str, password: str) -> int:
-    """Accept an invitation: with the account that the browser is signed in to, or as somebody new, with this password.
-    The customer. Raises `LinkExpired`, and `AccountExists` where there is one of that name that is not signed in."""
+    """Accept an invitation: with the account that the browser is signed in to, or with this password as a new account,
+    or as one whose address the link proves. The customer. Raises `LinkExpired`, `AccountExists` where there is an
+    account that is not signed in, and `AddressUnproven` where its address is not proven."""
     process = visit.server.process
     invited = await invitation(visit, code)
-    if invited.manager is not None and not await signed_in_as(visit, invited.address):
+    signed_in = invited.manager if await signed_in_as(visit, invited.address) else None
+    if signed_in is None and not invited.sets_way_in:
         raise AccountExists
-    is_new = invited.manager is None
-    hash = await process.access.passwords.hash(password, ("address", network(visit.address))) if is_new else None
+    hash = None
+    if invited.sets_way_in:
+        hash = await process.access.passwords.hash(password, ("address", network(visit.address)))
     acting.set(Actor("manager", invited.address, invited.manager, visit.address, visit.id))
     async with process.own.transaction() as connection:
-        await invitations.accept(connection, digest(code), manager=invited.manager, password_hash=hash)
-    if is_new:
+        await invitations.accept(connection, digest(code), manager=signed_in, password_hash=hash)
+    if invited.sets_way_in:
         await visit.begin(await visit.sign_in(invited.address, password), None)
     return invited.customer
+
+
+async def mail_proof(visit: Visit, code: str) -> InvitationPreview:
+    """Mail a link of the invitation to the address of the signed-in manager.
+
+    Raises `LinkExpired`, `AccountExists` if the browser is not signed in with the address, and `TooManyRequests`.
+    """
+    invited = await invitation(visit, code)
+    if not await signed_in_as(visit, invited.address):
+        raise AccountExists
+    own = visit.server.process.own
+    await _take(visit, invited.address)
+    await invitations.request_mail(own, visit.settings, invited)
+    return invited
 
 
 async def forgot(visit: Visit, address: str) -> None:
     """Have a link sent, if the address is somebody's; it takes the same time if it is nobody's. Raises
     `TooManyRequests`."""
     settings, own = visit.settings, visit.server.process.own
+    await _take(visit, address)
+    if settings.sends_mail:
+        await password_reset.request_link(own, settings, address)
+
+
+async def _take(visit: Visit, address: str) -> None:
+    """Take from the rates of mails that this network, and this address, ask for. Raises `TooManyRequests`."""
+    settings = visit.settings
     limit = RateLimit(
         "forgot", settings.login_rate_per_username_and_address, settings.login_burst_per_username_and_address
     )
     rate, burst = settings.password_mails_per_hour_per_address, settings.password_mail_burst_per_address
     of_address = RateLimit("forgot", rate, burst, timedelta(hours=1)), digest(address.lower()).hex()
-    await take_each(own, *per_network(limit, visit.address), of_address)
-    if settings.sends_mail:
-        await password_reset.request_link(own, settings, address)
+    await take_each(visit.server.process.own, *per_network(limit, visit.address), of_address)
 
 
-async def check_password_link(visit: Visit, code: str) -> None:
-    """Raises `LinkExpired`."""
-    await password_reset.check(visit.server.process.own, code)
+async def password_link(visit: Visit, code: str) -> tuple[PasswordLink, list[SignInMethod]]:
+    """The open link with this code, and its manager's other sign-in methods. Raises `LinkExpired`."""
+    own = visit.server.process.own
+    link = await password_reset.find_link(own, code)
+    return link, await sign_in_methods.sign_in_methods(own, link.manager)
 
 
-async def set_password(visit: Visit, code: str, password: str) -> None:
-    """Set the password of whose link it is. Every session and token of the account is over. Raises `LinkExpired`."""
+async def set_password(visit: Visit, code: str, password: str, remove: Collection[str], factor_code: str) -> None:
+    """Set the password by a link, and remove the sign-in methods with these keys.
+
+    Every session and token of the account ends. Removing a second factor takes a code of the app or a recovery code,
+    because a mailbox alone does not replace a second factor. Raises `LinkExpired`, `WrongCredentials` for a wrong code,
+    and `TooManyRequests`.
+    """
     process = visit.server.process
-    await check_password_link(visit, code)
+    link, methods = await password_link(visit, code)
+    chosen = [method for method in methods if method.key in remove]
+    if not link.is_first_proof and any(method.kind in SECOND_FACTORS for method in chosen):
+        await check_code(
+            process.own, process.access, visit.settings, link.manager, link.username, factor_code, visit.address
+        )
     hash = await process.access.passwords.hash(password, ("address", network(visit.address)))
-    acting.set(Actor("manager", None, None, visit.address, visit.id))
+    acting.set(Actor("manager", link.username, link.manager, visit.address, visit.id))
     async with process.own.transaction() as connection:
-        await password_reset.reset_with_link(connection, code, hash)
+        await password_reset.reset_with_link(connection, code, hash, chosen)

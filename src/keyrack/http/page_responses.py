@@ -82,7 +82,10 @@ class PageRoute:
     async def _who(self, http: falcon.asgi.Request) -> Person:
         """Raises `Unauthorized`."""
         session = await self._server.signed_in(http)
-        return Person(session, await self._server.process.access.acting(session.subject, session.amr, session.began))
+        return Person(
+            session,
+            await self._server.process.access.acting(session.subject, session.sign_outs, session.amr, session.began),
+        )
 
     def _visit(self, http: falcon.asgi.Request, ids: dict[str, str]) -> Visit:
         query = parse_qs(http.query_string, keep_blank_values=True)

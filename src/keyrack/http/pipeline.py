@@ -246,7 +246,7 @@ class RequestPipeline:
         if CONSOLE_CALL in http.scope and (key or token):
             self.sessions.check_origin(http)
             session = await self.signed_in(http)
-            return await access.acting(session.subject, session.amr, session.began)
+            return await access.acting(session.subject, session.sign_outs, session.amr, session.began)
         given, authorization = http.get_header(self._key_header), http.get_header("Authorization")
         if key and token and given is None and self.settings.clients_without_key and authorization:
             with suppress(Refusal):  # what the token lacks is said after the key
@@ -300,7 +300,10 @@ class RequestPipeline:
         access, key, authorization = self.process.access, self._key_header, http.get_header("Authorization")
         if CONSOLE_CALL in http.scope:
             session = await self.signed_in(http, used=False)
-            caller, until = await access.acting(session.subject, session.amr, session.began), math.inf
+            caller, until = (
+                await access.acting(session.subject, session.sign_outs, session.amr, session.began),
+                math.inf,
+            )
         else:
             until = await access.until(http.get_header(key), authorization)
             caller = await access.caller(authorization)

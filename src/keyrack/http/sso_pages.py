@@ -89,11 +89,13 @@ async def _connect(visit: Visit, came: SignInResult, manager: int) -> None:
     """Only for who has begun it, and is still signed in. Raises `NotSignedIn`."""
     process = visit.server.process
     session = await sessions.find(process.own, visit.secret, visit.settings) if visit.secret else None
-    who = await process.access.acting(session.subject, session.amr, session.began) if session else None
+    who = (
+        await process.access.acting(session.subject, session.sign_outs, session.amr, session.began) if session else None
+    )
     if who is None or who.id != manager:
         raise NotSignedIn("other", "whoever has begun to connect the account is not signed in any more")
     acting.set(Actor("manager", who.name, who.id, visit.address, visit.id))
-    await accounts.connect(process.own, came.provider, came.account, manager)
+    await accounts.connect(process.own, came.provider, came.account, manager, who.sign_outs)
 
 
 async def sign_out(visit: Visit) -> str | None:

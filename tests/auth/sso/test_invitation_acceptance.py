@@ -61,7 +61,7 @@ def test_a_link_makes_nobody_the_manager_who_has_the_address(
     visitor: Visitor, oidc: Oidc, owner: Person, town: Town, sql: Sql
 ) -> None:
     email = address("taken")
-    person = named(town, sql, email)
+    person = named(town, email)
     code = invited(owner, email, "Manager")
     for account in ({}, {"email": address(), "email_verified": True}, {"email": email, "email_verified": False}):
         oidc.says(fresh(), account=account)
@@ -74,7 +74,7 @@ def test_a_link_makes_nobody_the_manager_who_has_the_address(
 
 def test_it_is_not_for_another_manager(visitor: Visitor, oidc: Oidc, owner: Person, town: Town, sql: Sql) -> None:
     email, subject = address("another"), fresh()
-    named(town, sql, email)
+    named(town, email)
     oidc.says(subject, account={"email": email, "email_verified": True})
     assert visitor.come().status_code == 303
     code = invited(owner, address("meant", "elsewhere.example"))

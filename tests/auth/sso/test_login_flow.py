@@ -317,11 +317,10 @@ def address(name: str = "dora", domain: str = DOMAIN) -> str:
     return f"{name}.{fresh()}@{domain}"
 
 
-def named(town: Town, sql: Sql, email: str) -> Person:
+def named(town: Town, email: str, *, is_proven: bool = True) -> Person:
     """A manager whose user name is an address."""
     person = town.person("erik")
-    sql.execute("update manager set username = $2 where username = $1", person.username, email)
-    person.username = email
+    person.rename(email, is_proven=is_proven)
     return person
 
 
@@ -334,11 +333,12 @@ def test_a_verified_address_of_a_listed_domain_finds_its_manager_once(
     visitor: Visitor, oidc: Oidc, town: Town, sql: Sql
 ) -> None:
     email, subject = address("Erik"), fresh()
-    person = named(town, sql, email)
+    person = named(town, email)
     oidc.says(subject, account={"email": email.upper(), "email_verified": True})
     assert visitor.come().status_code == 303
     assert identities(sql, person) == 1
-    log = "select who, resource, after from change_inbox union all select who, resource, after from change"
+    of = "select who, resource, "
+    log = f"{of} after from change_inbox union all {of} coalesce(person->'after', after) from change"
     told = f"select who->>'name' from ({log}) c where resource = 'identity' and after->>'subject' = $1"
     assert sql.value(told, subject) == NAME  # whether a worker has numbered it or not
     oidc.says(subject)  # by the subject alone from now on
@@ -356,7 +356,7 @@ def test_no_other_address_finds_anybody(
     visitor: Visitor, oidc: Oidc, town: Town, sql: Sql, domain: str, verified: object
 ) -> None:
     email = address(domain=domain)
-    person = named(town, sql, email)
+    person = named(town, email)
     oidc.says(fresh(), account={"email": email, "email_verified": verified})
     is_refused(visitor, "unknown")
     assert identities(sql, person) == 0
@@ -364,7 +364,7 @@ def test_no_other_address_finds_anybody(
 
 def test_who_is_disabled_or_unknown_is_told_the_same(visitor: Visitor, oidc: Oidc, town: Town, sql: Sql) -> None:
     email = address()
-    person = named(town, sql, email)
+    person = named(town, email)
     sql.execute("update manager set is_disabled = true where username = $1", email)
     for account in ({"email": email, "email_verified": True}, {"email": address(), "email_verified": True}, {}):
         oidc.says(fresh(), account=account)

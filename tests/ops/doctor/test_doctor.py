@@ -25,6 +25,7 @@ from keyrack.ops.doctor import database
 from tests.support.servers import RunningServer, Sql, fresh_database
 from tests.support.terminal import ESCAPE, seen
 
+PROVEN = datetime(2026, 11, 1, tzinfo=UTC)
 OTHER_KEY = base64.b64encode(b"the master key of somebody else!").decode()
 
 
@@ -147,6 +148,66 @@ def test_what_is_broken_in_the_schema(house: House) -> None:
         house.sql.execute("drop table broken")
         house.sql.execute(f'alter table {table} enable trigger "{trigger}"')
     assert house.checks()["indexes"][0][0] == "ok"
+
+
+def test_accounts_that_somebody_else_may_have_prepared(house: House) -> None:
+    proven = "every manager that acts for several customers has a proven address"
+    assert house.checks()["managers"] == [("ok", proven)]
+    house.sql.execute(
+        "with c as (insert into customer (name) values ('One'), ('Two') returning customer_id),"
+        " m as (insert into manager (username, password_hash, proven_at, proven_by) values ('legacy@corp.example', 'x',"
+        " null, null), ('no address', 'x', null, null), ('proven@corp.example', 'x', now(), 'mail')"
+        " returning manager_id)"
+        " insert into manager_customer (customer_id, manager_id) select customer_id, manager_id from c, m"
+    )
+    house.sql.execute(  # of one customer alone: it works there as before
+        "with m as (insert into manager (username) values ('single@corp.example') returning manager_id)"
+        " insert into manager_customer (customer_id, manager_id) select min(customer_id), manager_id from customer, m"
+        " group by manager_id"
+    )
+    found = house.checks()
+    (unproven,) = found["unproven-managers"]
+    assert unproven[0] == "warning" and unproven[1].endswith("with an unproven address: legacy@corp.example.")
+    assert "older-ways-in" not in found and "managers" not in found
+    for statement in (
+        "insert into passkey (manager_id, credential_id, public_key, sign_count, transports, aaguid, name,"
+        " is_backed_up, created_at) select manager_id, 'c', 'k', 0, '{}', '', 'x', false, $2 from m",
+        "insert into totp (manager_id, secret, created_at) select manager_id, 's', $2 from m",
+        "insert into recovery (manager_id, hashes, created_at) select manager_id, '{}', $2 from m",
+        "insert into manager_identity (provider_id, subject, manager_id, created_at) select provider_id, 's',"
+        " manager_id, $2 from m, p",
+        "insert into session (manager_id, hash, sign_outs, address, agent, created_at) select manager_id, 'h', 0, '',"
+        " '', $2 from m",
+    ):
+        for at, is_older in ((PROVEN - timedelta(days=1), True), (PROVEN + timedelta(days=1), False)):
+            house.sql.execute("begin")
+            house.sql.execute("update manager set proven_at = $1 where username = 'proven@corp.example'", PROVEN)
+            house.sql.execute(
+                "with m as (select manager_id from manager where username = $1),"
+                " p as (insert into provider (name, label, issuer, client_id, client_secret, algorithms)"
+                " values ('p', 'P', 'i', 'c', '', '{RS256}') returning provider_id) " + statement,
+                "proven@corp.example", at,
+            )  # fmt: skip
+            house.sql.execute("commit")
+            older = house.checks().get("older-ways-in", [])
+            assert [text.endswith("address: proven@corp.example.") for _, text in older] == [True] * is_older, statement
+            house.sql.execute(
+                "with p as (delete from passkey), t as (delete from totp), r as (delete from recovery),"
+                " s as (delete from session) delete from provider"
+            )
+    house.sql.execute("update manager set is_disabled = true where username = 'legacy@corp.example'")
+    assert house.checks()["managers"] == [("ok", proven)], "it may not sign in"
+
+
+def test_many_unproven_accounts_are_counted(house: House) -> None:
+    house.sql.execute(
+        "with m as (insert into manager (username) select 'many' || n || '@corp.example' from generate_series(1, 25) n"
+        " returning manager_id)"
+        " insert into manager_customer (customer_id, manager_id) select customer_id, manager_id from customer, m"
+    )
+    ((_, text),) = house.checks()["unproven-managers"]
+    assert text.count("many") == 20 and text.endswith(" and 5 more."), text
+    house.sql.execute("delete from manager")
 
 
 def test_a_database_that_is_away_and_one_that_is_not_there(tmp_path: Path) -> None:

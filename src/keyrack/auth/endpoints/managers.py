@@ -59,6 +59,8 @@ MANAGER = Resource(
         "isLimited": boolean("coalesce({t}_r.is_limited, false)"),
         "groups": opaque("to_jsonb({t}_r.groups)"),
         "enabled": boolean("(not {t}_m.is_disabled)"),
+        "acceptedProvider": string("{t}.accepted_provider", nullable=True),
+        "acceptedAddress": string("{t}.accepted_address", nullable=True),
     },
     permission=Permission.MANAGERS_READ,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Literal, LiteralString
+from typing import Annotated, Literal, LiteralString, NamedTuple
 from zoneinfo import available_timezones
 
 from pydantic import AfterValidator, ConfigDict, Field
@@ -65,7 +65,10 @@ SESSION = Resource(
 
 PREFER: LiteralString = "update manager set language = $2, time_zone = $3, theme = $4 where manager_id = $1"
 USERNAME: LiteralString = "select username from manager where manager_id = $1"
-CHANGE: LiteralString = "update manager set password_hash = $2 where manager_id = $1"  # a trigger signs the manager out
+# A trigger signs the manager out. A sign-out since then means that the verified password is not valid any more
+CHANGE: LiteralString = """
+update manager set password_hash = $2 where manager_id = $1 and sign_outs = $3 returning true
+"""
 END_ONE: LiteralString = "delete from session where manager_id = $1 and session_id = $2 returning session_id"
 END_ALL: LiteralString = "delete from session where manager_id = $1"
 
@@ -121,15 +124,23 @@ async def prefer(request: Request, wanted: PreferencesBody) -> Response:
     return NO_CONTENT
 
 
-async def hashed(request: Request, wanted: NewPassword, access: Authenticator, settings: Settings) -> str:
+class PasswordChange(NamedTuple):
+    """A new password's hash, and the sign-outs before the old one was verified."""
+
+    hash: str
+    sign_outs: int
+
+
+async def hashed(request: Request, wanted: NewPassword, access: Authenticator, settings: Settings) -> PasswordChange:
     """The hash of the new password, if the current one is right: asked slowly, as whoever has found a browser open may
     be guessing. Raises `Forbidden`, `TooManyRequests`."""
     username = await request.db.fetchval(USERNAME, _manager(request))
     try:
-        await sign_in(request.db, access, settings, username or "", wanted.current_password, request.address)
+        shown = await sign_in(request.db, access, settings, username or "", wanted.current_password, request.address)
     except WrongCredentials:
         raise Forbidden(WRONG_PASSWORD) from None
-    return await access.passwords.hash(wanted.new_password, ("manager", _manager(request)))
+    hash = await access.passwords.hash(wanted.new_password, ("manager", _manager(request)))
+    return PasswordChange(hash, shown.sign_outs)
 
 
 @endpoints.put(
@@ -143,8 +154,9 @@ async def hashed(request: Request, wanted: NewPassword, access: Authenticator, s
     ours=True,
     refuses={403: (WRONG_PASSWORD,), 429: (RATE_LIMITED,)},
 )
-async def change_password(request: Request, hash: str) -> Response:
-    await request.db.execute(CHANGE, _manager(request), hash)
+async def change_password(request: Request, change: PasswordChange) -> Response:
+    if not await request.db.fetchval(CHANGE, _manager(request), change.hash, change.sign_outs):
+        raise Forbidden(WRONG_PASSWORD)
     return NO_CONTENT
 
 

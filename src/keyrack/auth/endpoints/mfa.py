@@ -137,10 +137,11 @@ def _manager(request: Request) -> ManagerId:
 
 async def _fresh(connection: Connection, request: Request, settings: Settings) -> ManagerId:
     """The manager, locked, who has signed in just now with all that it has. Raises `Forbidden`: a browser that was left
-    open, or a password that was found, is not enough to add a way in."""
+    open, or a password that was found, is not enough to add a way in. Nor is a session that has ended since the request
+    was authenticated."""
     manager = request.manager
-    await connection.fetchval(passkeys.LOCK, manager.id)
-    is_old = manager.began < time.time() - settings.reauthentication_minutes * 60
+    is_over = await connection.fetchval(passkeys.LOCK, manager.id) != manager.sign_outs
+    is_old = is_over or manager.began < time.time() - settings.reauthentication_minutes * 60
     if is_old or ("mfa" not in manager.amr and await login_challenges.has_factor(connection, manager.id)):
         raise Forbidden(SIGN_IN_AGAIN.format(minutes=settings.reauthentication_minutes))
     return manager.id

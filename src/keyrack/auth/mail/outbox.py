@@ -122,7 +122,7 @@ class MailDispatcher:
             return written(CODES[language], sender, row["address"], address=row["address"], link=where)
         async with self._db.transaction() as connection:
             if row["kind"] == "password":
-                anew = await password_reset.create_link(connection, settings, row["address"])
+                anew = await password_reset.create_link(connection, settings, row["address"], is_mailed=True)
                 if anew is None:
                     return None
                 return written(

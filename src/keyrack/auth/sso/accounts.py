@@ -1,4 +1,4 @@
-"""In charge of whose an account is: a manager is known by the provider's subject, and by nothing else once it is known.
+"""Accounts of single sign-on: a manager is known by the provider's subject, and by nothing else once it is known.
 
 The first time a verified address of a domain that is the provider's finds its manager; so does connecting an account
 while signed in, and accepting an invitation by it. An address alone never does.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-from keyrack.auth import invitations, login_challenges
+from keyrack.auth import address_proofs, invitations, login_challenges
+from keyrack.auth.address_proofs import AddressUnproven, ProofSource
 from keyrack.auth.authenticator import AuthenticatedManager
-from keyrack.auth.invitations import AccountExists, LinkExpired
+from keyrack.auth.invitations import AccountExists, LinkExpired, OtherAddress
 from keyrack.auth.sso.errors import NotSignedIn
 from keyrack.auth.sso.id_tokens import ProviderAccount
 from keyrack.auth.sso.providers import Provider
@@ -23,7 +24,10 @@ from manager_identity i join manager m using (manager_id) where i.provider_id = 
 """
 # Locked, so that two who come at once are not both connected
 BY_ADDRESS: LiteralString = """
-select m.manager_id, m.subject, m.sign_outs, m.username, m.is_disabled from manager m
+select m.manager_id, m.is_disabled, m.proven_at is not null as is_proven,
+  exists (select from manager_identity i where i.manager_id = m.manager_id and i.provider_id = $1
+    and (i.address is null or lower(i.address) = lower(m.username))) as is_connected
+from manager m
 where lower(m.username) = lower($2)
   and exists (select from provider_domain where provider_id = $1 and domain = lower($3))
 for update
@@ -32,10 +36,15 @@ BY_ID: LiteralString = """
 select manager_id, subject, sign_outs, username, is_disabled from manager where manager_id = $1 for update
 """
 CONNECT: LiteralString = """
-insert into manager_identity (provider_id, subject, manager_id) values ($1, $2, $3) on conflict do nothing
-returning identity_id
+insert into manager_identity (provider_id, subject, manager_id, address) values ($1, $2, $3, $4)
+on conflict do nothing returning identity_id
 """
 OWN: LiteralString = "select true from manager_identity where provider_id = $1 and subject = $2 and manager_id = $3"
+# How the verified address of an account, with its domain, compares with the invited one
+COMPARED: LiteralString = """
+select coalesce(lower($2) = lower($4), false) as is_invited,
+  exists (select from provider_domain where provider_id = $1 and domain = lower($3)) as is_listed
+"""
 OF_SESSION: LiteralString = "select provider_id from session where hash = $1"
 
 
@@ -44,67 +53,111 @@ async def find_manager(db: Database, provider: Provider, account: ProviderAccoun
     `NotSignedIn`."""
     row = await db.fetchrow(KNOWN, provider.id, account.subject)
     if row is None:
-        row = await _by_address(db, provider, account, who)
+        acting.set(who)
+        async with db.transaction() as connection:
+            row = await _by_address(connection, provider, account)
     if row["is_disabled"]:
         raise NotSignedIn("unknown", "the manager is disabled")
     amr = ("fed", "mfa") if account.has_mfa else ("fed",)
     return AuthenticatedManager(row["manager_id"], row["subject"], row["sign_outs"], amr, provider=provider.id)
 
 
-async def _by_address(db: Database, provider: Provider, account: ProviderAccount, who: Actor) -> Row:
+async def _by_address(connection: Connection, provider: Provider, account: ProviderAccount) -> Row:
+    """The manager of the account's verified address, connected with it. If that proves the address, the account is the
+    only way in. Raises `NotSignedIn`."""
     if account.email is None:
         raise NotSignedIn("unknown", "nobody is connected with the account, and it has no verified address")
-    domain = account.email.rpartition("@")[2]
-    acting.set(who)
-    async with db.transaction() as connection:
-        row = await connection.fetchrow(BY_ADDRESS, provider.id, account.email, domain)
-        if row is None or row["is_disabled"]:
-            raise NotSignedIn("unknown", "nobody is connected with the account, or known by its address")
-        if not await _connected(connection, provider, account, row["manager_id"]):
-            raise NotSignedIn("unknown", "whoever has the address is connected with another account")
-    return row
+    row = await connection.fetchrow(BY_ADDRESS, provider.id, account.email, _domain(account.email))
+    if row is None or row["is_disabled"]:
+        raise NotSignedIn("unknown", "nobody is connected with the account, or known by its address")
+    # A colleague who had the address before stays connected. An account of another address does not
+    if not row["is_proven"] and not row["is_connected"]:
+        await address_proofs.prove(connection, row["manager_id"], ProofSource.PROVIDER)
+    if not await _connected(connection, provider, account, row["manager_id"]):
+        raise NotSignedIn("unknown", "whoever has the address is connected with another account")
+    connected = await connection.fetchrow(BY_ID, row["manager_id"])
+    assert connected is not None  # noqa: S101 - it is locked
+    return connected
 
 
 async def invited(
     db: Database, provider: Provider, account: ProviderAccount, who: Actor, invitation: bytes
 ) -> tuple[AuthenticatedManager, int]:
-    """Who accepts an invitation by an account, and the customer: its manager, or somebody new, who is connected with
-    the account from then on. An account does not make its holder the manager who has the invited address already.
-    Raises `NotSignedIn`."""
+    """The manager who accepts an invitation by an account, and the customer.
+
+    The manager is the account's, or a new one, and connected with the account from then on. An account gives no access
+    to an existing manager of the invited address, unless the link was mailed and proves the address. Raises
+    `NotSignedIn`.
+    """
     try:
-        pending_invitation = await invitations.find_pending(db, invitation)
-        if pending_invitation.manager is not None or await db.fetchrow(KNOWN, provider.id, account.subject):
-            signed = await find_manager(db, provider, account, who)
-            if signed.manager != pending_invitation.manager:
-                raise NotSignedIn("invitation", "the invitation is to another address than that of the manager")
-            acting.set(who)
-            async with db.transaction() as connection:
-                await invitations.accept(connection, invitation, manager=signed.manager)
-            return signed, pending_invitation.customer
         acting.set(who)
         async with db.transaction() as connection:
-            manager = await invitations.accept(connection, invitation, manager=None)
+            pending_invitation = await invitations.find_pending(connection, invitation)
+            known = await _locked(connection, provider, account)
+            if known is None and not pending_invitation.sets_way_in:
+                known = await _by_address(connection, provider, account)
+            if known is not None and known["manager_id"] != pending_invitation.manager:
+                raise NotSignedIn("invitation", "the invitation is to another address than that of the manager")
+            proof, other = await _compare(connection, provider, account, pending_invitation.address)
+            manager = await invitations.accept(
+                connection,
+                invitation,
+                manager=None if known is None else pending_invitation.manager,
+                proof=proof,
+                other=other,
+            )
             if not await _connected(connection, provider, account, manager):
                 raise NotSignedIn("connected", "the account was connected with somebody else meanwhile")
-    except (LinkExpired, AccountExists):
+    except LinkExpired:
         raise NotSignedIn("invitation", "the invitation is not good any more") from None
+    except AccountExists:
+        raise NotSignedIn("unknown", "an account of the invited address was made meanwhile, or is disabled") from None
+    except AddressUnproven:
+        raise NotSignedIn("unproven", "the address of the invited manager is not proven") from None
     return await find_manager(db, provider, account, who), pending_invitation.customer
 
 
-async def connect(db: Database, provider: Provider, account: ProviderAccount, manager: int) -> None:
-    """Connect an account with a manager who is signed in. Raises `NotSignedIn` where it is another one's, or where the
-    manager has one of this provider already."""
+async def _locked(connection: Connection, provider: Provider, account: ProviderAccount) -> Row | None:
+    """The manager who is connected with the account, locked; None for none. Raises `NotSignedIn` if a concurrent
+    proof has removed the account."""
+    known = await connection.fetchrow(KNOWN, provider.id, account.subject)
+    if known is None:
+        return None
+    await address_proofs.is_proven(connection, known["manager_id"])
+    if not await connection.fetchval(OWN, provider.id, account.subject, known["manager_id"]):
+        raise NotSignedIn("unknown", "the account is connected with nobody any more")
+    return known
+
+
+async def _compare(
+    connection: Connection, provider: Provider, account: ProviderAccount, address: str
+) -> tuple[ProofSource | None, OtherAddress | None]:
+    """The proof of the invited address, or the note about another address."""
+    row = await connection.fetchrow(COMPARED, provider.id, account.email, _domain(account.email or ""), address)
+    assert row is not None  # noqa: S101 - a row without a condition
+    if not row["is_invited"]:
+        return None, OtherAddress(provider.name, account.email)
+    return (ProofSource.PROVIDER if row["is_listed"] else None), None
+
+
+async def connect(db: Database, provider: Provider, account: ProviderAccount, manager: int, sign_outs: int) -> None:
+    """Connect an account with a manager who signed in after so many sign-outs. Raises `NotSignedIn` where the manager
+    is signed out since, where the account is another one's, or where the manager has one of this provider already."""
     async with db.transaction() as connection:
         row = await connection.fetchrow(BY_ID, manager)
-        if row is None or row["is_disabled"]:
-            raise NotSignedIn("other", "the manager is not there any more")
+        if row is None or row["is_disabled"] or row["sign_outs"] != sign_outs:
+            raise NotSignedIn("other", "the manager is not there any more, or is signed out")
         if not await _connected(connection, provider, account, manager):
             raise NotSignedIn("connected", "the account is somebody else's, or the manager has another one")
 
 
+def _domain(address: str) -> str:
+    return address.rpartition("@")[2]
+
+
 async def _connected(connection: Connection, provider: Provider, account: ProviderAccount, manager: int) -> bool:
     """Whether the account is the manager's, now or since before."""
-    if await connection.fetchval(CONNECT, provider.id, account.subject, manager) is not None:
+    if await connection.fetchval(CONNECT, provider.id, account.subject, manager, account.email) is not None:
         return True
     return bool(await connection.fetchval(OWN, provider.id, account.subject, manager))
 

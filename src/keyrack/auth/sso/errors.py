@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-Why = Literal["provider", "declined", "lapsed", "unknown", "connected", "other", "invitation"]
+Why = Literal["provider", "declined", "lapsed", "unknown", "connected", "other", "invitation", "unproven"]
 
 
 class NotSignedIn(Exception):
@@ -16,7 +16,8 @@ class NotSignedIn(Exception):
     - `unknown`: nobody here is known for the account;
     - `connected`: the account is somebody else's here, or another account is connected already;
     - `other`: somebody else has signed in here since connecting was begun;
-    - `invitation`: it is not good any more, or is somebody else's.
+    - `invitation`: it is not good any more, or is somebody else's;
+    - `unproven`: it is to an address that the manager has not proven, nor does the account prove it.
     """
 
     def __init__(self, why: Why, message: str) -> None:

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import getpass
 import sys
+from collections.abc import Sequence
 from typing import Annotated, LiteralString
 
 import typer
 
 from keyrack.api.permissions import Role
 from keyrack.api.schema.request_body import format_timestamp
-from keyrack.auth import invitations, owners, password_reset
+from keyrack.auth import address_proofs, invitations, owners, password_reset
+from keyrack.auth.address_proofs import ProofSource
 from keyrack.auth.password_hashing import SHORTEST, Passwords
+from keyrack.auth.sign_in_methods import (
+    APP,
+    IDENTITY,
+    PASSKEY,
+    RECOVERY,
+    SESSION,
+    SignInMethod,
+    sign_in_methods,
+)
 from keyrack.cli import membership_options
 from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.membership_options import Limits, OfRole, Ownerless, Whole
@@ -25,7 +36,11 @@ from keyrack.core.text import email_address
 
 app = typer.Typer()
 
-INSERT: LiteralString = "insert into manager (username, password_hash) values ($1, $2) returning manager_id"
+# The operator who runs this command knows the person
+INSERT: LiteralString = """
+insert into manager (username, password_hash, proven_at, proven_by) values ($1, $2, now(), 'operator')
+returning manager_id
+"""
 UPDATE: LiteralString = """
 update manager set password_hash = coalesce($2, password_hash), is_disabled = coalesce($3, is_disabled)
 where manager_id = $1 returning username
@@ -41,7 +56,8 @@ DISCONNECT: LiteralString = """
 delete from manager_identity where manager_id = $1 and provider_id = $2 returning identity_id
 """
 LIST: LiteralString = """
-select manager_id as id, username, is_disabled as "isDisabled", created_at as "createdAt",
+select manager_id as id, username, is_disabled as "isDisabled", created_at as "createdAt", proven_at as "provenAt",
+  proven_by as "provenBy",
   array(select customer_id from manager_customer c where c.manager_id = m.manager_id order by 1) as customers,
   array(select coalesce(role, '-') from manager_customer c left join manager_role using (customer_id, manager_id)
     where c.manager_id = m.manager_id order by customer_id) as roles,
@@ -50,6 +66,17 @@ select manager_id as id, username, is_disabled as "isDisabled", created_at as "c
     where c.manager_id = m.manager_id order by customer_id) as groups
 from manager m order by manager_id
 """
+FIND: LiteralString = "select manager_id from manager where lower(username) = lower($1)"
+PROOF: LiteralString = """
+select manager_id as id, username, proven_at as "provenAt", proven_by as "provenBy" from manager where manager_id = $1
+"""
+NAMES = {
+    PASSKEY: "passkey",
+    APP: "app for codes",
+    RECOVERY: "recovery codes left:",
+    IDENTITY: "connected account:",
+    SESSION: "session:",
+}
 
 
 def mailbox(value: str) -> str:
@@ -130,6 +157,7 @@ async def list_(session: DatabaseSession) -> ListResult:
         "ROLES": "roles",
         "GROUPS": "groups",
         "DISABLED": "isDisabled",
+        "PROVEN BY": "provenBy",
     }
     return ListResult([dict(row) for row in rows], columns)
 
@@ -247,13 +275,54 @@ async def invite(
 async def reset_password(
     session: DatabaseSession, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
 ) -> CommandResult:
-    """Print a link by which a manager sets a new password; it works once, and the old password stays until then."""
+    """Print a link by which a manager sets a new password; it works once, and the old password stays until then.
+
+    It names what else signs the manager in and stays: passkeys, the app for codes, recovery codes, connected accounts.
+    """
     made = await password_reset.create_link(session.sql, session.settings, username)
     if made is None:
         raise CommandFailed(f"There is no manager called {username} who may sign in.")
     minutes = session.settings.password_link_minutes
+    methods = await sign_in_methods(session.sql, made.manager)
+    others = _described([method for method in methods if method.kind != SESSION])
+    text = f"For {minutes} minutes {username} sets a password at:\n{made.link}\n{SHOWN_ONCE}"
+    if others:
+        text += f"\nThese sign {username} in as well, and stay:{others}\nThe page of the link offers to remove them."
+    return CommandResult({"link": made.link, "signInMethods": [_as_json(method) for method in methods]}, text)
+
+
+@command(app, "prove")
+async def prove(
+    session: DatabaseSession, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
+) -> CommandResult:
+    """Prove a manager's address, and print a link for a new password.
+
+    Make sure that the account belongs to the person who has the address, and give the link to that person. The command
+    removes every way in that was set before: the password, passkeys, the app for codes, recovery codes, connected
+    accounts, sessions and tokens. It changes nothing if the address is proven already.
+    """
+    id = await session.sql.fetchval(FIND, username)
+    if id is None:
+        raise CommandFailed(f"There is no manager called {username}.")
+    before = await sign_in_methods(session.sql, id)
+    changed = await address_proofs.prove(session.sql, id, ProofSource.OPERATOR)
+    link = await password_reset.create_link(session.sql, session.settings, username) if changed else None
+    row = await session.sql.fetchrow(PROOF, id)
+    assert row is not None  # noqa: S101 - it is locked
+    removed = [_as_json(method) for method in before] if changed else []
+    value = dict(row) | {"changed": changed, "link": link and link.link, "removed": removed}
+    if not changed:
+        since = f"since {row['provenAt']:%Y-%m-%d}, by {row['provenBy']}"
+        return CommandResult(
+            value, f"The address of {row['username']} is proven already, {since}. Nothing was changed."
+        )
+    text = f"The address of manager {id} is proven: {row['username']}. Its password is removed"
+    text += f", and so are:{_described(before)}" if before else "."
+    if link is None:
+        return CommandResult(value, f"{text}\nThe manager is disabled, so there is no link for a new password.")
+    minutes = session.settings.password_link_minutes
     return CommandResult(
-        {"link": made.link}, f"For {minutes} minutes {username} sets a password at:\n{made.link}\n{SHOWN_ONCE}"
+        value, f"{text}\nFor {minutes} minutes {username} sets a password at:\n{link.link}\n{SHOWN_ONCE}"
     )
 
 
@@ -269,6 +338,16 @@ async def disconnect(
     if await session.sql.fetchval(DISCONNECT, id, provider) is None:
         raise CommandFailed(f"Manager {id} has no account of provider {provider}.")
     return CommandResult({"id": id}, f"Manager {id} is disconnected from its account of provider {provider}.")
+
+
+def _as_json(method: SignInMethod) -> dict[str, object]:
+    return {"kind": method.kind, "label": method.label, "address": method.address, "createdAt": method.created}
+
+
+def _described(methods: Sequence[SignInMethod]) -> str:
+    """A line for each method."""
+    lines = (f"{NAMES[method.kind]} {method.label} {method.address or ''}".rstrip() for method in methods)
+    return "".join(f"\n  {line}" for line in lines)
 
 
 def _no_manager(id: int) -> CommandFailed:

@@ -152,6 +152,8 @@ RESOURCES = {
 }
 
 MEMBERS = {
+    "acceptedAddress": MemberLabel(N_("Accepted as"), N_("the address that accepted")),
+    "acceptedProvider": MemberLabel(N_("Accepted with"), N_("the provider that accepted")),
     "assignmentId": MemberLabel(N_("Assignment"), N_("the assignment")),
     "begins": MemberLabel(N_("Good from"), N_("the beginning")),
     "brand": MemberLabel(N_("Brand"), N_("the brand")),
@@ -200,6 +202,7 @@ MEMBERS = {
     "productId": MemberLabel(N_("Box or unit"), N_("the box or unit")),
     "protection": MemberLabel(N_("Protection of its key"), N_("the protection of its key")),
     "publicKey": MemberLabel(N_("Public key"), N_("the public key")),
+    "provenBy": MemberLabel(N_("Address proven by"), N_("the proof of the address")),
     "renewableAfter": MemberLabel(N_("Keys renewable after"), N_("the renewal of the keys")),
     "revoked": MemberLabel(N_("Revoked at"), N_("the revocation")),
     "role": MemberLabel(N_("Role"), N_("the role")),

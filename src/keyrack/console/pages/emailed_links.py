@@ -1,14 +1,24 @@
-"""The pages that links lead to: accepting an invitation, setting a password anew, and asking for the link to do so."""
+"""The pages that links lead to: accept an invitation, set a new password, and ask for the link to do so."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 from keyrack.api.exchange import Response
 from keyrack.console.forbidden import NAMES
 from keyrack.console.languages import N_
+from keyrack.console.pages.settings import browser_name
 from keyrack.console.rendering import gettext, plain, redirect, root, why
-from keyrack.core.errors import Refusal, TooManyRequests
+from keyrack.core.errors import Refusal, TooManyRequests, WrongCredentials
 from keyrack.http import emailed_links, sso_pages
-from keyrack.http.emailed_links import AccountExists, LinkExpired
+from keyrack.http.emailed_links import (
+    SECOND_FACTORS,
+    SESSION,
+    AccountExists,
+    AddressUnproven,
+    InvitationPreview,
+    LinkExpired,
+)
 from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()
@@ -19,6 +29,8 @@ OVER = N_(
 )
 SIGN_IN = N_("There is an account of this name already. Sign in with it, then open the link again.")
 WRONG_LENGTH = N_("The new password must have 8 to 1,000 characters.")
+UNPROVEN = N_("Your account works for no further customer until its address is proven.")
+WRONG_CODE = N_("The code is wrong. A code of the app, or a recovery code, removes a second factor.")
 
 
 @pages.get("/invitation", open=True)
@@ -32,32 +44,62 @@ async def invited(visit: Visit) -> Response:
     return await _invited(visit)
 
 
-async def _invited(visit: Visit, wrong: str = "", status: int = 200) -> Response:
-    """What the invitation is to, and what it takes to accept it."""
+async def _invited(visit: Visit, wrong: str = "", status: int = 200, *, is_mailed: bool = False) -> Response:
+    """The page of an invitation; `is_mailed` means that a link was mailed just now.
+
+    The page of a link that was shown is the same whether the address has an account or not.
+    """
     code = visit.sent("code")
     try:
         pending_invitation = await emailed_links.invitation(visit, code)
     except LinkExpired:
         return plain(visit, "invitation_code.html", status=404, wrong=gettext(visit, OVER))
+    is_here = await emailed_links.signed_in_as(visit, pending_invitation.address)
     return plain(
-        visit, "invitation.html", status=status, invitation=pending_invitation, code=code, wrong=wrong,
-        role=gettext(visit, NAMES[pending_invitation.role]), providers=await sso_pages.offered(visit),
-        is_here=await emailed_links.signed_in_as(visit, pending_invitation.address),
+        visit, "invitation.html", status=status, invitation=pending_invitation, code=code, wrong=wrong, is_here=is_here,
+        step=_step(pending_invitation, is_here=is_here), role=gettext(visit, NAMES[pending_invitation.role]),
+        providers=await sso_pages.offered(visit), mails=visit.settings.sends_mail, is_mailed=is_mailed,
     )  # fmt: skip
+
+
+def _step(found: InvitationPreview, *, is_here: bool) -> str:
+    """How an invitation is accepted: "set" a password, "sign-in" first, "either", "accept", or "prove" the address."""
+    if found.is_mailed:
+        return "set" if found.sets_way_in else "accept" if is_here else "sign-in"
+    if not is_here:
+        return "either"
+    return "accept" if found.is_proven else "prove"
 
 
 @pages.post("/invitation/accept", open=True)
 async def accept(visit: Visit) -> Response:
     password = visit.form.get("new_password", [""])[-1]
-    if visit.sent("new") and not SHORTEST <= len(password) <= LONGEST:
-        return await _invited(visit, gettext(visit, WRONG_LENGTH), 422)
     try:
+        found = await emailed_links.invitation(visit, visit.sent("code"))
+        if found.sets_way_in and not SHORTEST <= len(password) <= LONGEST:
+            return await _invited(visit, gettext(visit, WRONG_LENGTH), 422)
         customer = await emailed_links.accept(visit, visit.sent("code"), password)
     except LinkExpired:
         return await _invited(visit)
     except AccountExists:
         return await _invited(visit, gettext(visit, SIGN_IN), 409)
+    except AddressUnproven:
+        return await _invited(visit, gettext(visit, UNPROVEN), 409)
     return redirect(f"{root(visit)}/{customer}")
+
+
+@pages.post("/invitation/mail", open=True)
+async def mail(visit: Visit) -> Response:
+    """Mail the link that proves the address of the signed-in manager."""
+    try:
+        await emailed_links.mail_proof(visit, visit.sent("code"))
+    except LinkExpired:
+        return await _invited(visit)
+    except AccountExists:
+        return await _invited(visit, gettext(visit, SIGN_IN), 409)
+    except TooManyRequests as refusal:
+        return await _invited(visit, why(visit, refusal.reason), refusal.status)
+    return await _invited(visit, is_mailed=True)
 
 
 @pages.get("/forgot", open=True)
@@ -95,12 +137,20 @@ async def choose(visit: Visit) -> Response:
 
 
 async def _choose(visit: Visit, wrong: str = "", status: int = 200) -> Response:
+    """The form for a new password, with what else signs in to the account."""
     code = visit.sent("code")
     try:
-        await emailed_links.check_password_link(visit, code)
+        link, methods = await emailed_links.password_link(visit, code)
     except LinkExpired:
         return plain(visit, "password_code.html", status=404, wrong=gettext(visit, OVER))
-    return plain(visit, "password.html", status=status, code=code, wrong=wrong)
+    browsers = Counter(browser_name(visit, method.label) for method in methods if method.kind == SESSION)
+    sessions = ", ".join(name if count == 1 else f"{name} ({count})" for name, count in browsers.items())
+    others = [method for method in methods if method.kind != SESSION]
+    has_codes = any(method.kind in ("app", "recovery") for method in others)
+    return plain(
+        visit, "password.html", status=status, code=code, wrong=wrong, link=link, methods=others, sessions=sessions,
+        factors=SECOND_FACTORS, has_codes=has_codes, chosen=visit.form.get("remove", []),
+    )  # fmt: skip
 
 
 @pages.post("/password/set", open=True)
@@ -108,8 +158,13 @@ async def set_password(visit: Visit) -> Response:
     new = visit.form.get("new_password", [""])[-1]
     if not SHORTEST <= len(new) <= LONGEST:
         return await _choose(visit, gettext(visit, WRONG_LENGTH), 422)
+    code, remove = visit.sent("code"), visit.form.get("remove", [])
     try:
-        await emailed_links.set_password(visit, visit.sent("code"), new)
+        await emailed_links.set_password(visit, code, new, remove, visit.sent("factor_code"))
     except LinkExpired:
         return await _choose(visit)
+    except WrongCredentials:
+        return await _choose(visit, gettext(visit, WRONG_CODE), 422)
+    except TooManyRequests as refusal:
+        return await _choose(visit, why(visit, refusal.reason), refusal.status)
     return redirect(f"{root(visit)}/sign-in?set")

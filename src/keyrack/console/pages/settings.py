@@ -50,7 +50,7 @@ async def _settings(visit: Visit, wrong: Refusal | None = None) -> Response:
     sessions = (await visit.call("GET", "/sessions", query={"$orderby": "lastSeen desc"})).json
     may_know = visit.may(Permission.CUSTOMER_READ)
     kept: Any = (await visit.call("GET", "/retention")).json if may_know else None
-    browsers = {session["id"]: _browser(visit, session["userAgent"]) for session in sessions}
+    browsers = {session["id"]: browser_name(visit, session["userAgent"]) for session in sessions}
     return await page(
         visit, "settings.html", status=wrong.status if wrong else 200, section=SECTION, me=me, sessions=sessions,
         browsers=browsers, kept=kept, own=visit.person.session.id, zones=zones(), languages=LANGUAGES, counts=COUNTS,
@@ -58,7 +58,7 @@ async def _settings(visit: Visit, wrong: Refusal | None = None) -> Response:
     )  # fmt: skip
 
 
-def _browser(visit: Visit, agent: str) -> str:
+def browser_name(visit: Visit, agent: str) -> str:
     """What a session's browser is called."""
     browser, system = parts(agent)
     if browser and system:

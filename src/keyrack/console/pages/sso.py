@@ -28,6 +28,9 @@ WORDS = {
     ),
     "other": N_("You are not signed in any more as whoever wanted to connect the account. Sign in, and try again."),
     "invitation": N_("The invitation is not good any more, or it is to somebody else. Ask for a new one."),
+    "unproven": N_(
+        "This account does not prove that the invited address is yours. Sign in, then open the invitation again."
+    ),
 }
 
 

@@ -16,7 +16,7 @@ from keyrack.db.connection import UNREACHABLE, Connection
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.master_keys import MasterKeyError
 from keyrack.db.replication.primary_connector import hosts_of
-from keyrack.ops.doctor import servers
+from keyrack.ops.doctor import accounts, servers
 from keyrack.ops.doctor.result import failure, ok, warning
 from keyrack.ops.monitoring import status
 from keyrack.ops.monitoring.findings import Finding, duration, evaluate
@@ -82,6 +82,7 @@ async def _inside(connection: Connection, settings: Settings, picture: StatusSna
         except schema_version.SchemaError as error:
             lines.append(failure("rights", str(error), "`alter database ... owner to ...`, or `reassign owned`."))
         lines += await _secrets(connection, settings)
+        lines += await accounts.examined(connection)
         lines += _connections(await process_registry.processes(connection), facts, settings)
     for name in broken["indexes"]:
         lines.append(warning("indexes", f"The index {name} is not valid.", f"`reindex index concurrently {name}`"))

@@ -35,6 +35,15 @@ OF_ACCESS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "isLimited": ("Whether the role is limited to groups.", True),
         "groups": ("The groups that the role is limited to; null for the whole fleet.", [2]),
         "enabled": ("Whether the account may sign in.", True),
+        "acceptedProvider": (
+            "The provider whose account accepted the invitation, if the account's verified address is not the invited"
+            " one; else null.",
+            "corp",
+        ),
+        "acceptedAddress": (
+            "The verified address of that account; null for none, and if it is the invited one.",
+            "kim@elsewhere.example",
+        ),
         "emailAddress": ("Who is invited; it becomes the user name.", "kim@example.com"),
         "link": (
             "Where the invitation is accepted. It is shown only here, and works once.",

@@ -1,0 +1,57 @@
+"""Address proofs: who has an account's address, and what the first proof removes.
+
+An account with an unproven address works for the customers that it acts for, and for no further one. Its password may
+be that of a person who has never read a mail of that address (account pre-hijacking: Sudhodanan and Paverd, USENIX
+Security 2022).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import LiteralString
+
+from keyrack.auth import sign_in_methods
+from keyrack.db.connection import Connection
+
+# Locked until the transaction ends: two first proofs wait for one another, and so does a new passkey
+IS_PROVEN: LiteralString = """
+select proven_at is not null from manager where manager_id = $1 for no key update
+"""
+PROVE: LiteralString = """
+update manager set proven_at = now(), proven_by = $2, password_hash = $3, sign_outs = sign_outs + 1
+where manager_id = $1 and proven_at is null returning true
+"""
+# Whose address was compared with another one's, which is not proven by it
+FORGET_ACCEPTED: LiteralString = """
+update manager_customer set accepted_provider = null, accepted_address = null
+where manager_id = $1 and (accepted_provider is not null or accepted_address is not null)
+"""
+
+
+class ProofSource(StrEnum):
+    """The proof of an address."""
+
+    MAIL = "mail"  # a link that was mailed to it
+    PROVIDER = "provider"  # an identity with this verified address, in a domain of its provider
+    OPERATOR = "operator"  # a command
+
+
+class AddressUnproven(ValueError):
+    """The account acts for no further customer until its address is proven."""
+
+
+async def is_proven(connection: Connection, manager: int) -> bool:
+    """Whether the address of the manager is proven. The row is locked until the caller's transaction ends."""
+    return bool(await connection.fetchval(IS_PROVEN, manager))
+
+
+async def prove(connection: Connection, manager: int, source: ProofSource, password_hash: str | None = None) -> bool:
+    """Record the first proof, and remove every way in that was set before it; False if the address was proven already.
+
+    In the caller's transaction. `password_hash` is the only way in afterwards; without it the caller gives another one.
+    """
+    if not await connection.fetchval(PROVE, manager, source, password_hash):
+        return False
+    await sign_in_methods.remove_all(connection, manager)
+    await connection.execute(FORGET_ACCEPTED, manager)
+    return True

@@ -1,0 +1,88 @@
+"""Sign-in methods of a manager beside the password: list them, remove chosen ones, remove all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import LiteralString, NamedTuple
+
+from keyrack.db.connection import Statements
+
+PASSKEY, APP, RECOVERY, IDENTITY, SESSION = "passkey", "app", "recovery", "identity", "session"
+SECOND_FACTORS = frozenset({PASSKEY, APP, RECOVERY})
+
+# Each kind is bounded by a setting or by the number of providers
+METHODS: LiteralString = """
+select 'passkey' as kind, passkey_id::bigint as id, name as label, null as address, created_at
+from passkey where manager_id = $1
+union all select 'app', 0, '', null, confirmed_at from totp
+where manager_id = $1 and confirmed_at is not null
+union all select 'recovery', 0, cardinality(hashes)::text, null, created_at from recovery where manager_id = $1
+union all select 'identity', i.identity_id, p.label, i.address, i.created_at
+from manager_identity i join provider p using (provider_id) where i.manager_id = $1
+union all select 'session', s.session_id, s.agent, s.address, s.created_at
+from session s join manager m using (manager_id) where s.manager_id = $1 and s.sign_outs = m.sign_outs
+order by kind, id
+"""
+REMOVE: LiteralString = """
+with chosen as (select kind, id from unnest($2::text[], $3::bigint[]) c (kind, id)),
+passkeys as (delete from passkey where manager_id = $1
+  and passkey_id in (select id from chosen where kind = 'passkey') returning true),
+apps as (delete from totp where manager_id = $1 and exists (select from chosen where kind = 'app') returning true),
+codes as (delete from recovery where manager_id = $1
+  and exists (select from chosen where kind = 'recovery') returning true),
+identities as (delete from manager_identity where manager_id = $1
+  and identity_id in (select id from chosen where kind = 'identity') returning true)
+select
+"""
+# Without a factor they are worth nothing
+END_RECOVERY: LiteralString = """
+delete from recovery r where manager_id = $1 and not exists (select from passkey p where p.manager_id = r.manager_id)
+  and not exists (select from totp t where t.manager_id = r.manager_id)
+"""
+REMOVE_ALL: LiteralString = """
+with passkeys as (delete from passkey where manager_id = $1 returning true),
+apps as (delete from totp where manager_id = $1 returning true),
+codes as (delete from recovery where manager_id = $1 returning true),
+identities as (delete from manager_identity where manager_id = $1 returning true),
+sessions as (delete from session where manager_id = $1 returning true),
+steps as (delete from sign_in_step where manager_id = $1 returning true),
+links as (delete from password_link where manager_id = $1 returning true)
+select
+"""
+
+
+class SignInMethod(NamedTuple):
+    """A passkey, an app for codes, recovery codes, a connected identity or a session.
+
+    `label` is the name of a passkey, the label of an identity's provider, the user agent of a session, or the number of
+    recovery codes left. `address` is the verified e-mail address of an identity, or the IP address of a session.
+    """
+
+    kind: str
+    id: int  # 0 for an app and for recovery codes: a manager has one of each
+    label: str
+    address: str | None
+    created: datetime
+
+    @property
+    def key(self) -> str:
+        """The name of the method in a form."""
+        return f"{self.kind}-{self.id}"
+
+
+async def sign_in_methods(statements: Statements, manager: int) -> list[SignInMethod]:
+    """The methods of a manager, sessions that still work included."""
+    return [SignInMethod(*row.values()) for row in await statements.fetch(METHODS, manager)]
+
+
+async def remove_chosen(statements: Statements, manager: int, methods: Collection[SignInMethod]) -> None:
+    """Remove these methods of the manager. A session is none of them: it ends with the password."""
+    kinds = [method.kind for method in methods]
+    await statements.execute(REMOVE, manager, kinds, [method.id for method in methods])
+    await statements.execute(END_RECOVERY, manager)
+
+
+async def remove_all(statements: Statements, manager: int) -> None:
+    """Remove every method, with unfinished sign-ins and open password links."""
+    await statements.execute(REMOVE_ALL, manager)

@@ -1,0 +1,58 @@
+"""Checks of managers' accounts: unproven addresses, and ways in from before the proof."""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+from keyrack.db.connection import Connection, Row
+from keyrack.ops.doctor.result import ok, warning
+from keyrack.ops.monitoring.findings import Finding
+
+LISTED = 20  # names in a finding
+UNPROVEN: LiteralString = """
+select username, count(*) over () as total from manager m
+where proven_at is null and not is_disabled and username like '%@%'
+  and (select count(*) from manager_customer c where c.manager_id = m.manager_id) > 1
+order by manager_id limit $1
+"""
+# The first proof removes them all: a node of an older release, or SQL, has added one since
+OLDER: LiteralString = """
+select username, count(*) over () as total from manager m
+where proven_at is not null and not is_disabled and (
+  exists (select from passkey w where w.manager_id = m.manager_id and w.created_at < m.proven_at)
+  or exists (select from totp w where w.manager_id = m.manager_id and w.created_at < m.proven_at)
+  or exists (select from recovery w where w.manager_id = m.manager_id and w.created_at < m.proven_at)
+  or exists (select from manager_identity w where w.manager_id = m.manager_id and w.created_at < m.proven_at)
+  or exists (select from session w where w.manager_id = m.manager_id and w.created_at < m.proven_at
+    and w.sign_outs = m.sign_outs))
+order by manager_id limit $1
+"""
+
+
+async def examined(connection: Connection) -> list[Finding]:
+    """Findings about unproven managers of several customers, and about older ways in."""
+    findings: list[Finding] = []
+    if rows := await connection.fetch(UNPROVEN, LISTED):
+        findings.append(
+            warning(
+                "unproven-managers",
+                f"These managers act for several customers with an unproven address: {_names(rows)}.",
+                "Ask each person, then run `keyrack manager prove USERNAME`: it removes every way in that was set until"
+                " now, and prints a link for a new password (docs/access.md, Proven addresses).",
+            )
+        )
+    if rows := await connection.fetch(OLDER, LISTED):
+        findings.append(
+            warning(
+                "older-ways-in",
+                f"These managers have a way in that is older than the proof of their address: {_names(rows)}.",
+                "Run `keyrack manager reset-password USERNAME`, which names them. Then `keyrack manager reset-factors`,"
+                " `disconnect` and `sign-out` remove them.",
+            )
+        )
+    return findings or [ok("managers", "every manager that acts for several customers has a proven address")]
+
+
+def _names(rows: list[Row]) -> str:
+    more = rows[0]["total"] - len(rows)
+    return ", ".join(row["username"] for row in rows) + (f" and {more} more" if more else "")
