@@ -61,7 +61,7 @@ def test_normal_form(text: str, form: str) -> None:
 
 
 def test_no_character_of_a_local_part_becomes_ascii() -> None:
-    """Whatever `lower()`, `casefold()` or a normalisation makes of it."""
+    """Other foldings make ASCII of these characters."""
     assert {"\u0130", "\u212a", "\u017f", "ｋ"} <= {character for character, _ in FOLDED}
     same = [
         f"U+{ord(character):04X}"
@@ -72,7 +72,7 @@ def test_no_character_of_a_local_part_becomes_ascii() -> None:
 
 
 def test_a_character_of_a_domain_becomes_ascii_only_by_uts_46() -> None:
-    """What remains the same domain is the same one for every resolver. The dotless and dotted i are not."""
+    """Resolvers map these characters too. They do not map the dotless and the dotted i."""
     same = {
         character
         for character, text in FOLDED

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import LiteralString
 
 import structlog
 
 from keyrack.api.rate_limits import RateLimit, Taken, give_back_each, network, shown, take_each
+from keyrack.core.addresses import address_form
 from keyrack.core.errors import InvalidClient, TooManyRequests, WrongCredentials
 from keyrack.core.metrics.catalog import LOGINS
 from keyrack.core.secret_hashes import digest
@@ -17,8 +17,6 @@ from keyrack.db.connection import Statements
 
 log = structlog.get_logger("keyrack.logins")
 
-COMPARED: LiteralString = "select lower($1)"  # a name as the database compares it; Python's `lower` differs
-
 
 @asynccontextmanager
 async def raise_if_throttled(
@@ -26,7 +24,7 @@ async def raise_if_throttled(
 ) -> AsyncGenerator[None]:
     """A try from this address, of somebody who says to have this name: taken from each bucket, and given back unless
     the block says that it was wrong. Raises `TooManyRequests`."""
-    tried = await _tries(statements, settings, network(address), name)
+    tried = _tries(settings, network(address), name)
     try:
         await take_each(statements, *tried)
     except TooManyRequests:
@@ -46,7 +44,7 @@ async def raise_if_throttled(
     await give_back_each(statements, *tried)
 
 
-async def _tries(statements: Statements, settings: Settings, whose: str, name: str | None) -> tuple[Taken, ...]:
+def _tries(settings: Settings, whose: str, name: str | None) -> tuple[Taken, ...]:
     """The three buckets of a try: the address's, that of the name at this address, and the name's.
 
     The last one is far larger than the others: who has used up the first two takes nothing from it, so no single
@@ -55,7 +53,7 @@ async def _tries(statements: Statements, settings: Settings, whose: str, name: s
     of_address = (RateLimit("address", settings.login_rate_per_address, settings.login_burst_per_address), whose)
     if name is None:
         return (of_address,)
-    named = digest(await statements.fetchval(COMPARED, name)).hex()
+    named = digest(address_form(name)).hex()
     return (
         of_address,
         (

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import LiteralString, NamedTuple
 
 from keyrack.auth.invitations import LinkExpired
+from keyrack.auth.usernames import manager_id_by_form
+from keyrack.core.addresses import address_form
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
@@ -12,12 +14,15 @@ from keyrack.db.row_batches import run_in_batches
 
 PLACE = "/console/password#"  # behind the public address; what follows it reaches no server and no log
 
-# Nobody's address is looked up where it is asked for: how long that takes tells nothing
+# Nobody's address is looked up where it is asked for: how long that takes tells nothing. Until then the address of a
+# mail is the normal form of what was typed; no mail goes there
 ASK: LiteralString = """
 insert into mail (kind, address) select 'password', $1 where (select count(*) from (select from mail limit $2) m) < $2
-  and not exists (select from mail where kind = 'password' and lower(address) = lower($1)) returning true
+  and not exists (select from mail where kind = 'password' and address = $1) returning true
 """
-WHOSE: LiteralString = "select manager_id, language from manager where lower(username) = lower($1) and not is_disabled"
+WHOSE: LiteralString = """
+select manager_id, username, language from manager where manager_id = {id} and not is_disabled
+""".replace("{id}", manager_id_by_form("$1"))
 LINK: LiteralString = """
 insert into password_link (manager_id, hash, expires_at) values ($1, $2, now() + make_interval(mins => $3))
 on conflict (manager_id) do update set hash = excluded.hash, expires_at = excluded.expires_at, created_at = now()
@@ -38,25 +43,26 @@ select (select count(*) from gone) + (select count(*) from old)
 
 
 class PasswordReset(NamedTuple):
-    """A link by which a password is set."""
+    """A link that sets a password, and the address for it."""
 
     link: str
+    address: str  # the stored one of the account
     language: str | None
 
 
 async def request_link(statements: Statements, settings: Settings, address: str) -> None:
     """Have a link sent to the address, if it is somebody's. It says nothing of whether it is."""
-    await statements.execute(ASK, address, settings.mail_waiting)
+    await statements.execute(ASK, address_form(address), settings.mail_waiting)
 
 
 async def create_link(connection: Statements, settings: Settings, name: str) -> PasswordReset | None:
     """A link for the manager of this name, in place of the one of before; None where there is nobody to get one."""
-    row = await connection.fetchrow(WHOSE, name)
+    row = await connection.fetchrow(WHOSE, address_form(name))
     if row is None:
         return None
     secret = new_secret()
     await connection.execute(LINK, row["manager_id"], digest(secret), settings.password_link_minutes)
-    return PasswordReset(settings.public_url + PLACE + secret, row["language"])
+    return PasswordReset(settings.public_url + PLACE + secret, row["username"], row["language"])
 
 
 async def check(statements: Statements, secret: str) -> None:

@@ -17,7 +17,7 @@ _ASCII_IN_NFC = re.compile("([\u037e\u1fef\u212a])")
 
 
 def address_form(text: str) -> str:
-    """The normal form of an address or a user name, by which it is compared.
+    """The form by which an address or a user name is compared.
 
     The domain is in A-labels in lower case (UTS 46, non-transitional). The local part is in NFC, and A to Z are lower
     case. Nothing else is folded: full-width letters in a local part stay different. A text without `@` follows the rule
@@ -49,7 +49,7 @@ def domain_form(domain: str) -> str:
 
 
 def mail_recipient(address: str) -> str:
-    """The address as mail servers know it: the local part as it is, the domain in A-labels.
+    """The address as mail servers know it: the local part unchanged, the domain in A-labels.
 
     Raises `ValueError` if no mail can be sent to it.
     """

@@ -13,9 +13,11 @@ import structlog
 from keyrack.api.request_origin import RequestOrigin, checksum
 from keyrack.assignments.submission import end_all_of_user
 from keyrack.changelog import erasure as changes
+from keyrack.core.addresses import address_form
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
 from keyrack.db.row_batches import run_in_batches
+from keyrack.fleet.person_lookup import user_id_by_form
 
 log = structlog.get_logger("keyrack.privacy")
 
@@ -66,8 +68,8 @@ select json_build_object(
 )
 """
 FIND: LiteralString = """
-select user_id from person where user_id::text = $1 or lower(email_address) = lower($1)
-"""
+select coalesce((select user_id from person where user_id::text = $1), {by_form})
+""".replace("{by_form}", user_id_by_form("$2"))
 MEMBERSHIPS: LiteralString = """
 select customer_id from customer_user where user_id = $1 union select customer_id from assignment where user_id = $1
 order by customer_id
@@ -136,7 +138,7 @@ SET_HISTORY: LiteralString = "update customer set history_days = $2 where custom
 
 async def find(statements: Statements, who: str) -> int | None:
     """The id of the person with this id or e-mail address."""
-    return await statements.fetchval(FIND, who)
+    return await statements.fetchval(FIND, who, address_form(who))
 
 
 async def export(statements: Statements, user: int) -> dict[str, Any]:

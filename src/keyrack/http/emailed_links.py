@@ -5,6 +5,7 @@ from __future__ import annotations
 from keyrack.api.rate_limits import RateLimit, network, take_each
 from keyrack.auth import invitations, password_reset, sessions
 from keyrack.auth.invitations import AccountExists, InvitationPreview, LinkExpired
+from keyrack.core.addresses import address_form
 from keyrack.core.secret_hashes import digest
 from keyrack.db.audit_context import Actor, acting
 from keyrack.http.page_router import Visit
@@ -30,7 +31,7 @@ async def signed_in_as(visit: Visit, name: str) -> bool:
     """Whether the browser is signed in as the manager of this name."""
     process = visit.server.process
     session = await sessions.find(process.own, visit.secret, visit.settings) if visit.secret else None
-    return session is not None and session.username.lower() == name.lower()
+    return session is not None and address_form(session.username) == address_form(name)
 
 
 async def accept(visit: Visit, code: str, password: str) -> int:
@@ -57,7 +58,7 @@ async def forgot(visit: Visit, address: str) -> None:
     limit = RateLimit(
         "forgot", settings.login_rate_per_username_and_address, settings.login_burst_per_username_and_address
     )
-    await take_each(own, (limit, network(visit.address)), (limit, digest(address.lower()).hex()))
+    await take_each(own, (limit, network(visit.address)), (limit, digest(address_form(address)).hex()))
     if settings.sends_mail:
         await password_reset.request_link(own, settings, address)
 

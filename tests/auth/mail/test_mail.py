@@ -21,7 +21,7 @@ from tests.auth.test_invitations import PASSWORD, address, code_of, posted, toke
 from tests.cli.test_operator_commands import Operator
 from tests.docs.code_blocks import block
 from tests.support.people import NO_TLS, Person, Town
-from tests.support.servers import DEADLINE, RunningServer, Sql, eventually, free_port, migrated_database
+from tests.support.servers import DEADLINE, NUMBERS, RunningServer, Sql, eventually, free_port, migrated_database
 from tests.support.tls import certificate
 
 USER, SECRET = "keyrack", "the password of the mailbox"
@@ -134,6 +134,49 @@ def test_a_forgotten_password(town: Town, mailing: RunningServer, inbox: Inbox, 
     assert token(carol, mailbox).status_code == 200
     assert ask(mailing, "/password/set", code=code, new_password="another one").status_code == 404
     carol.client.close()
+
+
+def renamed(town: Town, username: str) -> Person:
+    """A manager whose user name is an address."""
+    person = town.person("boss")
+    person.sql.execute("update manager set username = $2 where username = $1", person.username, username)
+    person.client.close()
+    return person
+
+
+@pytest.mark.parametrize(
+    ("typed", "stored"),
+    [
+        ("boss{}@ma\u0130l.example", "boss{}@mail.example"),
+        ("b\u0130ss{}@mail.example", "biss{}@mail.example"),
+        ("\u212aim{}@mail.example", "kim{}@mail.example"),
+        ("ｂoss{}@mail.example", "boss{}@mail.example"),
+    ],
+)
+def test_another_address_that_folds_into_a_stored_one_finds_nobody(
+    town: Town, mailing: RunningServer, inbox: Inbox, sql: Sql, typed: str, stored: str
+) -> None:
+    number = next(NUMBERS)
+    renamed(town, stored.format(number))
+    before = len(inbox.taken)
+    assert ask(mailing, "/forgot", address=typed.format(number)).status_code == 200
+    eventually(lambda: sql.value("select count(*) from mail") == 0, "the look at the address")
+    assert len(inbox.taken) == before
+    link = "select count(*) from password_link join manager using (manager_id) where username = $1"
+    assert sql.value(link, stored.format(number)) == 0
+
+
+@pytest.mark.parametrize("typed", ["BOSS{}@Mail.Example", "boss{}@ｍａｉｌ.example", "boss{}@mail。example"])
+def test_the_mail_goes_to_the_stored_address(
+    town: Town, mailing: RunningServer, inbox: Inbox, sql: Sql, typed: str
+) -> None:
+    number = next(NUMBERS)
+    stored = f"Boss{number}@mail.example"
+    renamed(town, stored)
+    assert ask(mailing, "/forgot", address=typed.format(number)).status_code == 200
+    (mail,) = eventually(lambda: inbox.to(stored), "the mail")
+    assert f"account {stored} in" in inbox.text(mail)
+    eventually(lambda: sql.value("select count(*) from mail") == 0, "what is sent is forgotten")
 
 
 def test_who_asks_too_often_waits(town: Town, mailing: RunningServer) -> None:

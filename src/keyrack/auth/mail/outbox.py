@@ -123,7 +123,7 @@ class Postman:
                 if anew is None:
                     return None
                 return written(
-                    PASSWORD[language_of(anew.language)], sender, row["address"], address=row["address"],
+                    PASSWORD[language_of(anew.language)], sender, anew.address, address=anew.address,
                     link=anew.link, minutes=settings.password_link_minutes,
                 )  # fmt: skip
             found = await connection.fetchrow(OF_INVITATION, row["invited_to"], row["invitation"], digest(secret))

@@ -14,6 +14,8 @@ from keyrack.auth.invitations import AccountExists, LinkExpired
 from keyrack.auth.sso.errors import NotSignedIn
 from keyrack.auth.sso.id_tokens import ProviderAccount
 from keyrack.auth.sso.providers import Provider
+from keyrack.auth.usernames import manager_id_by_form
+from keyrack.core.addresses import address_form
 from keyrack.db.audit_context import Actor, acting
 from keyrack.db.connection import Connection, Database, Row, Statements
 
@@ -24,10 +26,10 @@ from manager_identity i join manager m using (manager_id) where i.provider_id = 
 # Locked, so that two who come at once are not both connected
 BY_ADDRESS: LiteralString = """
 select m.manager_id, m.subject, m.sign_outs, m.username, m.is_disabled from manager m
-where lower(m.username) = lower($2)
-  and exists (select from provider_domain where provider_id = $1 and domain = lower($3))
+where m.manager_id = {id}
+  and exists (select from provider_domain where provider_id = $1 and domain = $3)
 for update
-"""
+""".replace("{id}", manager_id_by_form("$2"))
 BY_ID: LiteralString = """
 select manager_id, subject, sign_outs, username, is_disabled from manager where manager_id = $1 for update
 """
@@ -54,10 +56,11 @@ async def find_manager(db: Database, provider: Provider, account: ProviderAccoun
 async def _by_address(db: Database, provider: Provider, account: ProviderAccount, who: Actor) -> Row:
     if account.email is None:
         raise NotSignedIn("unknown", "nobody is connected with the account, and it has no verified address")
-    domain = account.email.rpartition("@")[2]
+    form = address_form(account.email)
+    domain = form.rpartition("@")[2]
     acting.set(who)
     async with db.transaction() as connection:
-        row = await connection.fetchrow(BY_ADDRESS, provider.id, account.email, domain)
+        row = await connection.fetchrow(BY_ADDRESS, provider.id, form, domain)
         if row is None or row["is_disabled"]:
             raise NotSignedIn("unknown", "nobody is connected with the account, or known by its address")
         if not await _connected(connection, provider, account, row["manager_id"]):

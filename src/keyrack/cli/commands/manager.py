@@ -12,6 +12,7 @@ from keyrack.api.permissions import Role
 from keyrack.api.schema.request_body import format_timestamp
 from keyrack.auth import invitations, owners, password_reset
 from keyrack.auth.password_hashing import SHORTEST, Passwords
+from keyrack.auth.usernames import manager_id_by_form
 from keyrack.cli import membership_options
 from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.membership_options import Limits, OfRole, Ownerless, Whole
@@ -19,6 +20,7 @@ from keyrack.cli.name_lookup import reference
 from keyrack.cli.options import which, whose, words
 from keyrack.cli.output import CommandResult, Failed, ListResult
 from keyrack.core import secret_hashes
+from keyrack.core.addresses import address_form
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, on_constraint
 from keyrack.core.text import email_address
@@ -31,8 +33,8 @@ update manager set password_hash = coalesce($2, password_hash), is_disabled = co
 where manager_id = $1 returning username
 """
 SIGN_OUT: LiteralString = """
-update manager set sign_outs = sign_outs + 1 where lower(username) = lower($1) returning manager_id as id, username
-"""
+update manager set sign_outs = sign_outs + 1 where manager_id = {id} returning manager_id as id, username
+""".replace("{id}", manager_id_by_form("$1"))
 FORGET_PASSKEYS: LiteralString = "delete from passkey where manager_id = $1"
 FORGET_APP: LiteralString = "delete from totp where manager_id = $1"
 FORGET_RECOVERY: LiteralString = "delete from recovery where manager_id = $1"
@@ -181,7 +183,7 @@ async def sign_out(
     session: DatabaseSession, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
 ) -> CommandResult:
     """Have every token that a manager has got until now refused at once; the manager may log in again."""
-    row = await session.sql.fetchrow(SIGN_OUT, username)
+    row = await session.sql.fetchrow(SIGN_OUT, address_form(username))
     if row is None:
         raise Failed(f"There is no manager called {username}.")
     told = f"Manager {row['id']} is signed out: {row['username']}. Every token issued until now is refused."
@@ -194,7 +196,7 @@ async def reset_factors(
 ) -> CommandResult:
     """Take away every passkey, app and recovery code of a manager who has lost them, and sign the manager out
     everywhere; the password is enough again."""
-    row = await session.sql.fetchrow(SIGN_OUT, username)
+    row = await session.sql.fetchrow(SIGN_OUT, address_form(username))
     if row is None:
         raise Failed(f"There is no manager called {username}.")
     for statement in (FORGET_PASSKEYS, FORGET_APP, FORGET_RECOVERY):

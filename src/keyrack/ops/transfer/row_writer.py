@@ -7,7 +7,9 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any, LiteralString, cast
 
+from keyrack.core.addresses import address_form
 from keyrack.db.connection import Connection
+from keyrack.fleet.person_lookup import user_id_by_form
 from keyrack.ops.transfer import id_map
 from keyrack.ops.transfer.record_types import (
     BY_NAME,
@@ -29,8 +31,8 @@ Write = Callable[[Connection, int, Sequence[Json]], Awaitable[None]]
 
 # A person is one, whatever customers have them; whoever is there already stays as they are
 PEOPLE: LiteralString = """
-select a as address, user_id from unnest($1::text[]) a join person on lower(email_address) = lower(a)
-"""
+select form, user_id from (select form, {id} as user_id from unnest($1::text[]) form) p where user_id is not null
+""".replace("{id}", user_id_by_form("form"))
 NEW_PEOPLE: LiteralString = """
 insert into person (user_id, email_address, first_name, last_name, type, created_at)
 select "id", "emailAddress", "firstName", "lastName", "type", coalesce("createdAt", now())
@@ -84,8 +86,9 @@ def _points(value: object, member: str) -> bool:
 
 async def _write_users(sql: Connection, rows: Sequence[Json]) -> dict[int, int]:
     """Write those whom nobody has yet; everybody's number here."""
-    people = {row["address"]: row["user_id"] for row in await sql.fetch(PEOPLE, [row["emailAddress"] for row in rows])}
-    given = {row["id"]: people[name] for row in rows if (name := row["emailAddress"]) in people}
+    forms = {row["id"]: address_form(row["emailAddress"]) for row in rows}
+    people = {row["form"]: row["user_id"] for row in await sql.fetch(PEOPLE, list(forms.values()))}
+    given = {id: people[form] for id, form in forms.items() if form in people}
     new = [row for row in rows if row["id"] not in given]
     given |= await id_map.allocate_ids(sql, USERS, [row["id"] for row in new])
     await sql.execute(NEW_PEOPLE, [row | {"id": given[row["id"]]} for row in new])
