@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from keyrack.api.permissions import Role
-from keyrack.auth.invitations import SIMILAR
+from keyrack.auth.invitations import ALREADY, SIMILAR
 from tests.support.people import NO_TLS, Person, Town, refused, web
 from tests.support.servers import DEADLINE, Sql, eventually
 
@@ -90,6 +90,20 @@ def test_an_invitation_of_a_similar_address_is_another_one(owner: Person, town: 
     shown = posted(owner, "/invitation", code=code_of(wide))
     assert "There is an account" not in shown.text, "the invitation is to somebody else"
     other.client.close()
+
+
+def test_the_spellings_of_an_address_are_one_invitation(owner: Person) -> None:
+    """An accepted one has the account, whatever its spelling."""
+    composed, decomposed = (f"{text}{owner.customer}@bücher.example" for text in ("jürgen", "ju\u0308rgen"))
+    invited(owner, composed)
+    made = invited(owner, decomposed)
+    assert [row["id"] for row in owner.get("/invitations").json()] == [made["id"]]
+    accepted = posted(owner, "/invitation/accept", code=code_of(made), new="yes", new_password=PASSWORD)
+    assert accepted.status_code == 303
+    for spelling in (composed, decomposed.replace("bücher", "xn--bcher-kva"), composed.upper().replace("Ü", "ü")):
+        assert token(owner, spelling).status_code == 200
+        refused(owner.put("/managers", {"emailAddress": spelling, "role": "Viewer"}), 409, ALREADY)
+    assert token(owner, composed.replace("ü", "Ü", 1)).status_code == 401
 
 
 def test_two_at_once_accept_once(owner: Person, sql: Sql) -> None:

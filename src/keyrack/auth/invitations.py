@@ -38,11 +38,14 @@ HELD: LiteralString = "select count(*) from invitation where customer_id = $1 an
 ACTS: LiteralString = """
 select exists (select from manager_customer where customer_id = $1 and manager_id = {id})
 """.replace("{id}", manager_id_by_form("$2"))
-OPEN: LiteralString = "select invitation_id, address from invitation where customer_id = $1"
+# The release before leaves `address_form` null
+OPEN: LiteralString = """
+select invitation_id, address from invitation where customer_id = $1 and (address_form = $2 or address_form is null)
+"""
 REPLACED: LiteralString = "delete from invitation where customer_id = $1 and invitation_id = any($2)"
 INSERT: LiteralString = """
-insert into invitation (customer_id, address, role, groups, invited_by, hash, expires_at)
-values ($1, $2, $3, $4, $5, $6, now() + make_interval(hours => $7)) returning invitation_id, expires_at
+insert into invitation (customer_id, address, role, groups, invited_by, hash, expires_at, address_form)
+values ($1, $2, $3, $4, $5, $6, now() + make_interval(hours => $7), $8) returning invitation_id, expires_at
 """
 MAIL: LiteralString = """
 insert into mail (kind, address, invited_to, invitation, language) values ('invitation', $1, $2, $3, $4)
@@ -55,7 +58,8 @@ where (i.hash = $1 or i.mailed_hash = $1) and i.expires_at > now()
 MANAGER: LiteralString = "select " + manager_id_by_form("$1")
 TAKEN: LiteralString = "delete from invitation where customer_id = $1 and invitation_id = $2 returning true"
 MAKE: LiteralString = """
-insert into manager (username, password_hash) values ($1, $2) on conflict do nothing returning manager_id
+insert into manager (username, address_form, password_hash) values ($1, $3, $2)
+on conflict do nothing returning manager_id
 """
 JOIN: LiteralString = "insert into manager_customer (customer_id, manager_id) values ($1, $2) on conflict do nothing"
 # Who has got a role meanwhile keeps it: it may be the last owner's. A group that is not there any more is in no limit;
@@ -117,7 +121,7 @@ async def invite(
     form = address_form(address)
     if await connection.fetchval(ACTS, customer, form):
         raise Conflict(ALREADY)
-    invited = await connection.fetch(OPEN, customer)
+    invited = await connection.fetch(OPEN, customer, form)
     same = [row["invitation_id"] for row in invited if address_form(row["address"]) == form]
     await connection.execute(REPLACED, customer, same)
     if await connection.fetchval(HELD, customer) >= settings.invitation_limit:
@@ -125,7 +129,7 @@ async def invite(
     secret = new_secret()
     with on_constraint({"invitation_address": (Conflict, SIMILAR)}):
         row = await connection.fetchrow(
-            INSERT, customer, address, str(role), groups, by, digest(secret), settings.invitation_hours
+            INSERT, customer, address, str(role), groups, by, digest(secret), settings.invitation_hours, form
         )
     assert row is not None  # noqa: S101 - an insert without a condition
     if mail:
@@ -162,7 +166,7 @@ async def accept(connection: Statements, hash: bytes, *, manager: int | None, pa
     if not await connection.fetchval(TAKEN, invitation.customer, invitation.id):
         raise LinkExpired
     if manager is None:
-        manager = await connection.fetchval(MAKE, invitation.address, password_hash)
+        manager = await connection.fetchval(MAKE, invitation.address, password_hash, address_form(invitation.address))
         if manager is None:
             raise AccountExists
     assert manager is not None  # noqa: S101 - an insert without a condition

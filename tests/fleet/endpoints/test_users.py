@@ -134,6 +134,24 @@ def test_an_address_is_trimmed_and_otherwise_kept(alice: Person, bob: Person) ->
     done(bob.delete(MEMBERSHIP, {"emailAddress": f" {email}"}))
 
 
+def test_the_spellings_of_an_address_are_one_address(alice: Person, bob: Person) -> None:
+    number = next(_numbers)
+    user = alice.user(f"jürgen{number}@bücher.example")
+    spellings = [
+        f"ju\u0308rgen{number}@bu\u0308cher.example", f"JüRGEN{number}@BÜCHER.example",
+        f"jürgen{number}@xn--bcher-kva.example", f"jürgen{number}@ｂücher。example",
+    ]  # fmt: skip
+    for spelling in spellings:
+        refused(bob.put("/users", {"emailAddress": spelling, "userData": DATA}), 409, SAME)
+        done(bob.put(MEMBERSHIP, {"emailAddress": spelling}))
+        done(bob.delete(MEMBERSHIP, {"emailAddress": spelling}))
+    other = bob.put("/users", {"emailAddress": f"ｊürgen{number}@bücher.example", "userData": DATA})
+    assert other.status_code == 201 and other.json()["id"] != user
+    for domain in ("☃.example", "xn--zz.example", "bücher＠.example"):
+        answer = bob.put("/users", {"emailAddress": f"kim@{domain}", "userData": DATA})
+        assert (answer.status_code, "No valid emailAddress provided." in answer.text) == (400, True)
+
+
 def test_no_other_address_finds_a_user(alice: Person, bob: Person) -> None:
     """No character of a local part becomes an ASCII character."""
     alphabet = "abcdefghijklmnopqrstuvwxyz0123456789"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import sys
+from contextlib import AbstractContextManager
 from typing import Annotated, LiteralString
 
 import typer
@@ -12,25 +13,29 @@ from keyrack.api.permissions import Role
 from keyrack.api.schema.request_body import format_timestamp
 from keyrack.auth import invitations, owners, password_reset
 from keyrack.auth.password_hashing import SHORTEST, Passwords
-from keyrack.auth.usernames import manager_id_by_form
+from keyrack.auth.usernames import UNIQUE_USERNAME, manager_id_by_form
 from keyrack.cli import membership_options
 from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.membership_options import Limits, OfRole, Ownerless, Whole
 from keyrack.cli.name_lookup import reference
-from keyrack.cli.options import which, whose, words
+from keyrack.cli.options import mailbox, which, whose, words
 from keyrack.cli.output import CommandResult, Failed, ListResult
 from keyrack.core import secret_hashes
-from keyrack.core.addresses import address_form
+from keyrack.core.addresses import address_form, domain_form
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, on_constraint
-from keyrack.core.text import email_address
 
 app = typer.Typer()
 
-INSERT: LiteralString = "insert into manager (username, password_hash) values ($1, $2) returning manager_id"
+INSERT: LiteralString = """
+insert into manager (username, address_form, password_hash) values ($1, $2, $3) returning manager_id
+"""
 UPDATE: LiteralString = """
 update manager set password_hash = coalesce($2, password_hash), is_disabled = coalesce($3, is_disabled)
 where manager_id = $1 returning username
+"""
+RENAME: LiteralString = """
+update manager set username = $2, address_form = $3, has_address_conflict = false where manager_id = $1
 """
 SIGN_OUT: LiteralString = """
 update manager set sign_outs = sign_outs + 1 where manager_id = {id} returning manager_id as id, username
@@ -54,12 +59,15 @@ from manager m order by manager_id
 """
 
 
-def mailbox(value: str) -> str:
-    """An e-mail address."""
-    try:
-        return email_address(value)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+def user_name(value: str | None) -> str | None:
+    """A user name; if it is an address, its domain is valid."""
+    name = words(value)
+    if name is not None and "@" in name:
+        try:
+            domain_form(name.rpartition("@")[2])
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    return name
 
 
 def password(value: str | None) -> str | None:
@@ -88,7 +96,7 @@ Manager = Annotated[int, which("manager")]
 @command(app, "add")
 async def add(
     session: DatabaseSession,
-    username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)],
+    username: Annotated[str, typer.Argument(metavar="USERNAME", callback=user_name)],
     customer: Annotated[list[int], whose("A customer to act for: its id or its name; may be given several times.")],
     role: Annotated[Role, OfRole],
     more: Annotated[list[int] | None, typer.Argument(parser=reference("customer"), hidden=True)] = None,
@@ -102,16 +110,9 @@ async def add(
     if password and not has_password:
         raise typer.BadParameter("A password is given, and none is wanted.")
     secret = password or secret_hashes.new_secret()
-    with on_constraint(
-        {
-            "manager_username_key": (
-                Conflict,
-                ErrorCode("manager-exists", f"There is already a manager called {username}."),
-            )
-        }
-    ):
-        hash = await Passwords().hash(secret) if has_password else None
-        id = await session.sql.fetchval(INSERT, username, hash)
+    hash = await Passwords().hash(secret) if has_password else None
+    with _unique(username):
+        id = await session.sql.fetchval(INSERT, username, address_form(username), hash)
     customers = [*customer, *(more or [])]
     await membership_options.join(
         session, id, customers, role, await membership_options.limits(session, customers, group)
@@ -140,6 +141,9 @@ async def list_(session: DatabaseSession) -> ListResult:
 async def change(
     session: DatabaseSession,
     id: Manager,
+    username: Annotated[
+        str | None, typer.Option("--username", callback=user_name, help="Another user name to log in with.")
+    ] = None,
     password: Password = None,
     new_password: Annotated[bool, typer.Option("--new-password", help="Generate a new password.")] = False,
     customer: Annotated[list[int] | None, whose("A customer to act for from now on, in the role of --role.")] = None,
@@ -152,10 +156,10 @@ async def change(
     ] = None,
     ownerless: Ownerless = False,
 ) -> CommandResult:
-    """Change a manager's password, customers, roles or permission to act; it holds at once. A new password, and
-    disabling, also end what the manager is signed in to."""
+    """Change a manager's user name, password, customers, roles or permission to act; it holds at once. A new
+    password, and disabling, also end what the manager is signed in to."""
     secret = secret_hashes.new_secret() if new_password else password
-    if secret is None and enable is None and not customer and not remove_customer and role is None:
+    if not (username or secret or customer or remove_customer) and enable is None and role is None:
         raise typer.BadParameter("Say what to change; --help lists it.")
     if bool(customer) != (role is not None):
         raise typer.BadParameter("A role is one in a customer: name both, with --role and --customer.")
@@ -163,6 +167,9 @@ async def change(
         raise typer.BadParameter("A role is limited to groups, or is for the whole fleet: name it, and one of both.")
     hash = None if secret is None else await Passwords().hash(secret)
     owned = await membership_options.owned(session, id)
+    if username is not None:
+        with _unique(username):
+            await session.sql.execute(RENAME, id, username, address_form(username))
     username = await session.sql.fetchval(UPDATE, id, hash, None if enable is None else not enable)
     if username is None:
         raise _no_manager(id)
@@ -269,6 +276,12 @@ async def disconnect(
     if await session.sql.fetchval(DISCONNECT, id, provider) is None:
         raise Failed(f"Manager {id} has no account of provider {provider}.")
     return CommandResult({"id": id}, f"Manager {id} is disconnected from its account of provider {provider}.")
+
+
+def _unique(username: str) -> AbstractContextManager[None]:
+    """Within it, a statement that gives another manager's user name raises `Conflict`."""
+    error = ErrorCode("manager-exists", f"There is already a manager called {username}.")
+    return on_constraint(dict.fromkeys(UNIQUE_USERNAME, (Conflict, error)))
 
 
 def _no_manager(id: int) -> Failed:

@@ -21,7 +21,7 @@ from keyrack.core.errors import BadRequest, Conflict, NotFound, on_constraint
 from keyrack.core.text import email_address, is_blank, trimmed
 from keyrack.db.connection import Statements
 from keyrack.fleet import group_scope_checks
-from keyrack.fleet.person_lookup import user_id_by_form
+from keyrack.fleet.person_lookup import UNIQUE_ADDRESS, user_id_by_form
 from keyrack.fleet.schema import ASSIGNMENT_OF_USER, USER
 
 endpoints = Endpoints("Users", "users")
@@ -75,7 +75,8 @@ endpoints.get(
 
 INSERT: LiteralString = """
 with p as (
-  insert into person (email_address, first_name, last_name, type, password_hash) values ($2, $3, $4, $5, $6)
+  insert into person (email_address, first_name, last_name, type, password_hash, address_form)
+  values ($2, $3, $4, $5, $6, $7)
   returning user_id
 )
 insert into customer_user (customer_id, user_id) select $1, user_id from p returning user_id
@@ -155,7 +156,7 @@ async def hashed(request: Request, user: NewUser, access: Authenticator) -> User
 )
 async def create(request: Request, new: UserWithHash) -> Response:
     user = new.user
-    with on_constraint({"person_email_address_key": (Conflict, SAME_ADDRESS)}):
+    with on_constraint(dict.fromkeys(UNIQUE_ADDRESS, (Conflict, SAME_ADDRESS))):
         id = await request.db.fetchval(
             INSERT,
             request.customer,
@@ -164,6 +165,7 @@ async def create(request: Request, new: UserWithHash) -> Response:
             user.user_data.last_name,
             user.type or "Anonymous",
             new.hash,
+            address_form(user.email_address),
         )
     return answer({"id": id, "password": new.generated}, 201, made=id)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any, LiteralString, cast
@@ -33,10 +33,14 @@ Write = Callable[[Connection, int, Sequence[Json]], Awaitable[None]]
 PEOPLE: LiteralString = """
 select form, user_id from (select form, {id} as user_id from unnest($1::text[]) form) p where user_id is not null
 """.replace("{id}", user_id_by_form("form"))
-NEW_PEOPLE: LiteralString = """
-insert into person (user_id, email_address, first_name, last_name, type, created_at)
-select "id", "emailAddress", "firstName", "lastName", "type", coalesce("createdAt", now())
-""" + USERS.told.replace("$2", "$1")
+NEW_PEOPLE: LiteralString = (
+    """
+insert into person (user_id, email_address, address_form, first_name, last_name, type, created_at)
+select r."id", "emailAddress", f.form, "firstName", "lastName", "type", coalesce("createdAt", now())
+"""
+    + USERS.told.replace("$2", "$1")
+    + ' join unnest($2::integer[], $3::text[]) f (id, form) on f.id = r."id"'
+)
 MEMBERS: LiteralString = """
 insert into customer_user (customer_id, user_id) select $1, user_id from unnest($2::integer[]) u (user_id)
 on conflict do nothing
@@ -50,6 +54,10 @@ INSTALL: LiteralString = 'update product p set car_id = r."carId" ' + INSTALLATI
     ' and not exists (select from product o where o.customer_id = $1 and o.car_id = r."carId" and o.kind = p.kind)'
 )  # fmt: skip
 INSIDE = {"carId": "cars", "userId": "users", "assignmentId": "assignments"}  # of an operation's request and result
+
+
+class DuplicateAddress(Exception):
+    """Two users of the source have the same address."""
 
 
 async def write(sql: Connection, customer: int, kind: RecordType, rows: Sequence[Json]) -> list[Json]:
@@ -90,9 +98,23 @@ async def _write_users(sql: Connection, rows: Sequence[Json]) -> dict[int, int]:
     people = {row["form"]: row["user_id"] for row in await sql.fetch(PEOPLE, list(forms.values()))}
     given = {id: people[form] for id, form in forms.items() if form in people}
     new = [row for row in rows if row["id"] not in given]
+    _check_duplicates(new, forms)
     given |= await id_map.allocate_ids(sql, USERS, [row["id"] for row in new])
-    await sql.execute(NEW_PEOPLE, [row | {"id": given[row["id"]]} for row in new])
+    ids, new_forms = [given[row["id"]] for row in new], [forms[row["id"]] for row in new]
+    await sql.execute(NEW_PEOPLE, [row | {"id": given[row["id"]]} for row in new], ids, new_forms)
     return given
+
+
+def _check_duplicates(rows: Sequence[Json], forms: Mapping[int, str]) -> None:
+    """Raises `DuplicateAddress` if two rows have the same address."""
+    seen: dict[str, Json] = {}
+    for row in rows:
+        other = seen.setdefault(forms[row["id"]], row)
+        if other is not row:
+            raise DuplicateAddress(
+                f"The users {other['id']} ({other['emailAddress']}) and {row['id']} ({row['emailAddress']}) of the "
+                "source have the same address. Give one of them another address there, and import again."
+            )
 
 
 async def _join(sql: Connection, customer: int, rows: Sequence[Json]) -> None:

@@ -55,7 +55,7 @@ select exists (select from api_key where hash = $1 and revoked_at is null)
 """
 IN_USE: LiteralString = "select exists (select from customer)"
 INSERT_MANAGER: LiteralString = """
-with m as (insert into manager (username, password_hash) values ($1, $2) returning manager_id)
+with m as (insert into manager (username, address_form, password_hash) values ($1, $1, $2) returning manager_id)
 insert into manager_customer (customer_id, manager_id) select unnest($3::integer[]), manager_id from m
 returning manager_id
 """

@@ -25,8 +25,8 @@ from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text
 returning name, car_id
 """
 INSERT_PEOPLE: LiteralString = """
-insert into person (email_address, first_name, last_name, type)
-select email, first_name, last_name, 'Normal'
+insert into person (email_address, address_form, first_name, last_name, type)
+select email, email, first_name, last_name, 'Normal'
 from unnest($1::text[], $2::text[], $3::text[]) with ordinality as p (email, first_name, last_name, position)
 order by position on conflict do nothing
 """

@@ -1,0 +1,13 @@
+"""The normal form of a user name is unique, except in rows that are marked as a conflict.
+
+The index on `lower()` stays: the release before uses it, and it is unique until every row has its form.
+"""
+
+from keyrack.db.migrations.frozen import concurrent_index
+
+revision = "0041"
+down_revision = "0039"
+
+
+def upgrade() -> None:
+    concurrent_index.index("manager_address_form", "unique on manager (address_form) where not has_address_conflict")

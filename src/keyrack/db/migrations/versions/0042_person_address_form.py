@@ -1,0 +1,10 @@
+"""The normal form of a person's address is unique, except in rows that are marked as a conflict."""
+
+from keyrack.db.migrations.frozen import concurrent_index
+
+revision = "0042"
+down_revision = "0041"
+
+
+def upgrade() -> None:
+    concurrent_index.index("person_address_form", "unique on person (address_form) where not has_address_conflict")
