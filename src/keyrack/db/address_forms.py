@@ -16,12 +16,13 @@ from keyrack.db.connection import Connection, Database, Row, Statements
 
 log = structlog.get_logger("keyrack.addresses")
 
-# PostgreSQL's `lower()` is right for ASCII alone. A text that is its own normal form needs no `lower()`
+# Under the collation "C", `lower()` folds A to Z alone, as a normal form does. The other `lower()` only finds an index.
+# A row without a form is not found if its text differs in more, such as in the notation of its domain
 ROW: LiteralString = """
 (select min({key}) from (
   select {key} from {table} where address_form = {form} and not has_address_conflict
-  union all select {key} from {table} where address_form is null and lower({text}) = {form}
-    and ({text} = {form} or octet_length({text}) = length({text}))) same_address)
+  union all select {key} from {table} where address_form is null
+    and lower({text}) = lower({form}) and lower({text} collate "C") = {form}) same_address)
 """
 PENDING: LiteralString = """
 select {key} as id, {text} as text from {table} where address_form is null order by {key} limit $1
