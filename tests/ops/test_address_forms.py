@@ -25,14 +25,14 @@ SEALED = "'x', 'x', 'x', '', '{RS256}'"
 
 
 class House:
-    """A database of its own, whose housekeeping runs when the test says so."""
+    """A database of its own, whose housekeeping the test runs."""
 
     def __init__(self, dsn: str, sql: Sql) -> None:
         self.dsn, self.sql = dsn, sql
         self.operator = Operator(dsn)
 
     def tidy(self) -> None:
-        """What housekeeping does for normal forms."""
+        """Run the housekeeping steps of normal forms."""
         asyncio.run(self._tidy())
 
     async def _tidy(self) -> None:
@@ -60,7 +60,7 @@ class House:
         return self.sql.value(statement, address)
 
     def complaints(self) -> list[dict[str, Any]]:
-        """What `keyrack doctor` finds wrong with addresses."""
+        """The warnings of `keyrack doctor` about addresses."""
         _, output, _ = self.operator.quick("doctor", "--json")
         checks = json.loads(output)["checks"]
         return [check for check in checks if check["check"] == "addresses" and check["result"] != "ok"]

@@ -16,7 +16,7 @@ MANAGERS = AddressTable("manager", "manager_id", "username", is_disabled_by_conf
 
 
 def manager_id_by_form(form: LiteralString) -> LiteralString:
-    """SQL of the id of the manager whose user name has the normal form `form`; null if there is none."""
+    """SQL of the id of the manager with the normal form `form`, or null."""
     return MANAGERS.key_by_form(form)
 
 

@@ -15,7 +15,7 @@ PERSONS = AddressTable("person", "user_id", "email_address")
 
 
 def user_id_by_form(form: LiteralString) -> LiteralString:
-    """SQL of the id of the person whose address has the normal form `form`; null if there is none."""
+    """SQL of the id of the person with the normal form `form`, or null."""
     return PERSONS.key_by_form(form)
 
 

@@ -206,7 +206,7 @@ def test_what_is_not_taken_is_tried_again_and_what_is_refused_is_not(
 
 @contextmanager
 def mailing_alone(database_server: str, settings: Settings, inbox: Inbox, **options: Any) -> Iterator[Town]:
-    """A server whose worker alone sends the mails of its database, by an SMTP server with these options."""
+    """A server with a database and an SMTP server of its own."""
     with (
         smtp(inbox, **options) as port,
         migrated_database(database_server) as dsn,
@@ -234,7 +234,7 @@ def test_an_address_beyond_ascii_gets_its_mail(database_server: str, settings: S
 
 
 def test_a_mail_that_the_server_cannot_take_ends_alone(database_server: str, settings: Settings) -> None:
-    """Its server knows no SMTPUTF8. The next mail is sent at once, and the task goes on."""
+    """Its server knows no SMTPUTF8. The next mail is sent at once."""
     inbox = Inbox()
     with capture_logs() as logs, mailing_alone(database_server, settings, inbox, enable_SMTPUTF8=False) as town:
         owner = town.person("writer")

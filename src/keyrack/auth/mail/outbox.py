@@ -59,7 +59,7 @@ async def send(settings: Settings, message: EmailMessage) -> None:
 
 
 class OutgoingMail(NamedTuple):
-    """A template, the stored address that the mail goes to, and what is filled in."""
+    """A template, the stored address of the recipient, and its places."""
 
     template: MailTemplate
     to: str
@@ -99,7 +99,7 @@ class Postman:
             await self._db.execute(DONE, row["mail_id"])
             return True
         mail = await self._mail(row)
-        if mail is None:  # there is nothing to tell any more, or nobody to tell it
+        if mail is None:  # the account or the invitation is gone
             await self._db.execute(DONE, row["mail_id"])
             return True
         try:
@@ -111,7 +111,7 @@ class Postman:
             return True
         try:
             await send(settings, message)
-        except Exception as error:  # whatever it is, the other mails go on
+        except Exception as error:  # the mail fails alone
             await self._not_taken(row, error)
         else:
             MAILS.add("sent")

@@ -1,4 +1,4 @@
-"""The normal form of each address has a column, and a row marks that an earlier one has the same form.
+"""Columns for the normal forms of addresses, and for conflicts.
 
 A release before this one writes no form. A housekeeping step fills it.
 """
@@ -15,7 +15,7 @@ MARKS = (
     "alter table manager add column has_address_conflict boolean not null default false",
     "alter table person add column has_address_conflict boolean not null default false",
 )
-# A form never outlives its address. A statement that sets both says so itself
+# The form ends with its address, unless the statement sets another form
 RESET = """
 create function reset_address_form() returns trigger language plpgsql as $$
 begin

@@ -1,4 +1,4 @@
-"""The normal form of a user name is unique, except in rows that are marked as a conflict.
+"""A unique index of user names by their normal form, without marked conflicts.
 
 The index on `lower()` stays: the release before uses it, and it is unique until every row has its form.
 """

@@ -1,4 +1,4 @@
-"""The normal form of a person's address is unique, except in rows that are marked as a conflict."""
+"""A unique index of persons by normal form, without marked conflicts."""
 
 from keyrack.db.migrations.frozen import concurrent_index
 
