@@ -18,7 +18,7 @@ from keyrack.core.metrics.catalog import (
 )
 from keyrack.core.metrics.exposition import MetricsPage
 from keyrack.core.metrics.instruments import snapshot
-from keyrack.http.access_log import ROUTE, WHO, Observed
+from keyrack.http.access_log import ROUTE, WHO, RequestObserver
 
 TIMES = 100_000
 READ = 1_000.0  # microseconds that a client sees of a point read, with its way there and back
@@ -53,7 +53,7 @@ def _ms(work: Any) -> float:
 
 def _request() -> None:
     scope: dict[str, Any] = {ROUTE: "/cars/{carId}", WHO: (1, 1)}
-    observed = Observed(scope, _send, (b"x-request-id", b"x"))
+    observed = RequestObserver(scope, _send, (b"x-request-id", b"x"))
     observed(dict(HEADERS))
     observed(BODY)
     observed.end("GET", "/cars/1", logged=False)

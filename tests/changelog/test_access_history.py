@@ -474,7 +474,7 @@ def test_what_was_known_long_ago_is_forgotten_and_says_so(carol: Person, dsn: st
 
     async def tended() -> None:
         async with house(dsn) as home:
-            await retention.tend(home.db, home.settings)
+            await retention.prune_partitions(home.db, home.settings)
 
     asyncio.run(tended())
     assert [row["assignment_id"] for row in sql.rows(ROWS, carol.customer)] == [lasting]

@@ -122,7 +122,7 @@ def test_months_are_dropped_by_class_and_what_is_left_is_proven(own: str, tmp_pa
             assert before.tree is not None
             assert await home.db.fetchval("select count(*) from change_edge where customer_id = $1", short) == 2
             # 100 days after the first month is over, and not after the second one
-            dropped = await retention.tend(home.db, home.settings, now.replace(day=1) + timedelta(days=99))
+            dropped = await retention.prune_partitions(home.db, home.settings, now.replace(day=1) + timedelta(days=99))
             assert dropped and all(name.startswith("change_1_") for name in dropped)
             assert await numbers(home, short) == [4, 5, 6] and await numbers(home, long) == [1, 2, 3, 4, 5, 6]
             log = await home.db.fetchrow("select * from change_log where customer_id = $1", short)
@@ -131,7 +131,7 @@ def test_months_are_dropped_by_class_and_what_is_left_is_proven(own: str, tmp_pa
             assert after.tree is not None and (after.head.behind, after.tree.size) == (3, 6)
             assert after.tree.root == before.tree.root
             assert await home.db.fetchval("select count(*) from change_edge where customer_id = $1", short) == 2
-            assert await retention.tend(home.db, home.settings, now) == []
+            assert await retention.prune_partitions(home.db, home.settings, now) == []
             # months are there before they are needed
             ahead = datetime.now(UTC) + timedelta(days=32)
             assert await home.db.fetchval("select to_regclass($1) is not null", f"change_4_{ahead:%Y%m}")
@@ -197,7 +197,7 @@ def test_another_choice_counts_from_then_on(own: str) -> None:
             now = await later(home)
             await write(home, id, 3)
             # the newer class goes first, and then what stood before it has no use
-            await retention.tend(home.db, home.settings, now.replace(day=1) + timedelta(days=101))
+            await retention.prune_partitions(home.db, home.settings, now.replace(day=1) + timedelta(days=101))
             assert await numbers(home, id) == [5]
             found = await verified(home, id)
             assert found.tree is not None and whole.tree is not None and found.tree.size == 5
@@ -225,7 +225,7 @@ def test_months_of_an_epoch_that_is_over_are_dropped_too(own: str) -> None:
             new = await verified(home, id)
             async with home.db.transaction() as sql:
                 (over,) = await sql.fetch("select * from change_epoch where customer_id = $1", id)
-            await retention.tend(home.db, home.settings, now.replace(day=1) + timedelta(days=101 - 28))
+            await retention.prune_partitions(home.db, home.settings, now.replace(day=1) + timedelta(days=101 - 28))
 
             async def old() -> list[Head | ExportedChange]:
                 async with home.db.transaction() as sql:
@@ -235,7 +235,7 @@ def test_months_of_an_epoch_that_is_over_are_dropped_too(own: str) -> None:
             assert isinstance(head, Head) and head.tree is not None
             assert (head.behind, head.last, head.tree.size, len(changes)) == (1, 2, 1, 1)
             assert (await verified(home, id)).head == new.head
-            await retention.tend(home.db, home.settings, now.replace(day=1) + timedelta(days=101))
+            await retention.prune_partitions(home.db, home.settings, now.replace(day=1) + timedelta(days=101))
             (head,) = await old()
             assert isinstance(head, Head) and head.tree is not None and (head.behind, head.tree.size) == (2, 2)
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from keyrack.console import static_files
-from keyrack.console.static_files import shelf
+from keyrack.console.static_files import load_static_files
 from keyrack.core.settings import Settings
 from tests.support.people import web
 from tests.support.servers import RunningServer
@@ -30,7 +30,7 @@ OTHERS = {
     "maplibre-gl.mjs", "maplibre-gl-worker.mjs", "pmtiles.mjs", "swagger-ui-bundle.js", "swagger-ui.css",
     "third-party.txt", "topojson-client.mjs", "towns.json", "uplot.css", "uplot.mjs", "villages.json",
 }  # fmt: skip
-NAMES = sorted(shelf().files)
+NAMES = sorted(load_static_files().files)
 FIRST_PAGE = 150_000  # bytes of everything that the first page fetches, packed
 OF_ISLANDS = (
     "maplibre-gl",
@@ -52,7 +52,7 @@ def get(server: RunningServer, path: str, **headers: str) -> httpx.Response:
 
 
 def there(name: str) -> str:
-    return f"{shelf().digest}/{name}"
+    return f"{load_static_files().digest}/{name}"
 
 
 def content(name: str) -> bytes:
@@ -156,7 +156,7 @@ def test_files_are_only_read(server: RunningServer) -> None:
 
 
 def test_a_name_that_is_misspelt_is_no_address() -> None:
-    assert static_files.address("/console", "htmx.js") == f"/console/assets/{shelf().digest}/htmx.js"
+    assert static_files.address("/console", "htmx.js") == f"/console/assets/{load_static_files().digest}/htmx.js"
     with pytest.raises(LookupError):
         static_files.address("/console", "htmx.mjs")
 
@@ -165,9 +165,9 @@ def test_the_digest_is_that_of_every_file(tmp_path: Path, monkeypatch: pytest.Mo
     for name, directory in (("OURS", static_files.OURS), ("OTHERS", static_files.OTHERS)):
         shutil.copytree(directory, tmp_path / name)
         monkeypatch.setattr(static_files, name, tmp_path / name)
-    fresh = shelf.__wrapped__
-    assert fresh().digest == shelf().digest
-    seen = {shelf().digest}
+    fresh = load_static_files.__wrapped__
+    assert fresh().digest == load_static_files().digest
+    seen = {load_static_files().digest}
     for changed in ("OURS/keyrack.js", "OTHERS/uplot.css", "OURS/another.js"):
         with (tmp_path / changed).open("a") as file:
             file.write(" ")
@@ -179,7 +179,7 @@ def test_the_digest_is_that_of_every_file(tmp_path: Path, monkeypatch: pytest.Mo
 def test_an_installation_without_the_files_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(static_files, "OTHERS", tmp_path)
     with pytest.raises(static_files.MissingFiles, match="missing in this installation"):
-        shelf.__wrapped__()
+        load_static_files.__wrapped__()
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.endswith((".js", ".mjs"))])
@@ -206,7 +206,7 @@ def test_no_file_asks_for_a_source_map_that_is_not_there() -> None:
 def test_the_first_page_is_light() -> None:
     fetched = [name for name in NAMES if not name.startswith(OF_ISLANDS)]
     assert {"htmx.js", "icons.svg", "keyrack.js"} <= set(fetched)
-    weight = {name: len(shelf().files[name].packed) for name in fetched}
+    weight = {name: len(load_static_files().files[name].packed) for name in fetched}
     assert sum(weight.values()) <= FIRST_PAGE, weight
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, Response
 
-from keyrack.console.static_files import shelf
+from keyrack.console.static_files import load_static_files
 from tests.console.conftest import Desk
 from tests.console.test_static_files import FIRST_PAGE
 
@@ -28,7 +28,7 @@ def test_the_first_page_is_whole_and_light(desk: Desk) -> None:
 
 
 def test_modules_of_others_run_under_the_policy(page: Page) -> None:
-    base = f"/console/assets/{shelf().digest}"
+    base = f"/console/assets/{load_static_files().digest}"
     assert page.evaluate(f"import('{base}/uplot.mjs').then(module => typeof module.default)") == "function"
     countries = page.evaluate(
         f"""Promise.all([import('{base}/topojson-client.mjs'), fetch('{base}/countries-110m.json').then(r => r.json())])
@@ -45,7 +45,7 @@ def test_icons_are_drawn_from_the_sprite(page: Page) -> None:
         f"""new Promise(done => {{
             const drawing = document.createElementNS("http://www.w3.org/2000/svg", "svg");
             const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
-            use.setAttribute("href", "/console/assets/{shelf().digest}/icons.svg#cars");
+            use.setAttribute("href", "/console/assets/{load_static_files().digest}/icons.svg#cars");
             drawing.append(use);
             document.body.append(drawing);
             const look = () => use.getBBox().width ? done(use.getBBox().width) : requestAnimationFrame(look);
@@ -57,7 +57,7 @@ def test_icons_are_drawn_from_the_sprite(page: Page) -> None:
 
 def test_a_map_is_drawn_by_the_worker_under_the_policy(page: Page) -> None:
     """Borders of the TopoJSON, cities with labels and without a server of glyphs; nothing comes from elsewhere."""
-    page.add_style_tag(url=f"/console/assets/{shelf().digest}/maplibre-gl.css")
+    page.add_style_tag(url=f"/console/assets/{load_static_files().digest}/maplibre-gl.css")
     drawn = page.evaluate(
         """async base => {
             const [maplibre, {feature}, world, cities] = await Promise.all([
@@ -83,6 +83,6 @@ def test_a_map_is_drawn_by_the_worker_under_the_policy(page: Page) -> None:
             box.remove();
             return {names, land};
         }""",
-        f"/console/assets/{shelf().digest}",
+        f"/console/assets/{load_static_files().digest}",
     )
     assert "Berlin" in drawn["names"] and "Germany" in drawn["land"]

@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyrack.core.errors import Unavailable
-from keyrack.db.fair_semaphore import PROCESS, TOO_LONG, TOO_MANY, FairSemaphore, Tenants
+from keyrack.db.fair_semaphore import PROCESS, TOO_LONG, TOO_MANY, FairSemaphore, TenantShares
 
-A, B = Tenants(("a",), 2), Tenants(("b",), 2)
+A, B = TenantShares(("a",), 2), TenantShares(("b",), 2)
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(work)
 
 
-async def asked(shares: FairSemaphore, who: Tenants) -> asyncio.Task[None]:
+async def asked(shares: FairSemaphore, who: TenantShares) -> asyncio.Task[None]:
     """Somebody who has asked, and has it or waits."""
     task = asyncio.create_task(shares.take(who))
     await asyncio.sleep(0)
@@ -45,7 +45,7 @@ def test_every_party_has_its_share() -> None:
 
     async def work() -> None:
         shares = FairSemaphore(10, 10, 60, "tests")
-        tasks = [await asked(shares, Tenants((("customer", number), ("manager", 1)), 2)) for number in range(3)]
+        tasks = [await asked(shares, TenantShares((("customer", number), ("manager", 1)), 2)) for number in range(3)]
         assert [task.done() for task in tasks] == [True, True, False]
         tasks[2].cancel()
 
@@ -109,11 +109,11 @@ def test_few_wait_and_not_for_long() -> None:
 )
 def test_none_is_lost_and_none_is_made(total: int, steps: list[tuple[str, int]]) -> None:
     """Whatever is taken, cancelled and returned, in whatever order: bounds hold, nobody waits for what is free."""
-    callers = [Tenants((f"customer {number}", f"manager {number % 2}"), 2) for number in range(5)] + [PROCESS]
+    callers = [TenantShares((f"customer {number}", f"manager {number % 2}"), 2) for number in range(5)] + [PROCESS]
 
     async def work() -> None:
         shares = FairSemaphore(total, 100, 60, "tests")
-        tasks: list[tuple[Tenants, asyncio.Task[None]]] = []
+        tasks: list[tuple[TenantShares, asyncio.Task[None]]] = []
         for what, number in steps:
             who = callers[number]
             mine = [pair for pair in tasks if pair[0] == who]

@@ -7,7 +7,7 @@ import pytest
 from keyrack.db import migration_plan
 from keyrack.db.migration_plan import PlannedRevision
 from keyrack.db.migrations import RELEASES, STOPPED, module, revisions
-from keyrack.db.migrations.safety_check import Judge
+from keyrack.db.migrations.safety_check import SafetyChecker
 
 # Statements on a table that is in use, which holds up who uses it, or break the release before
 HOLDING = [
@@ -86,7 +86,7 @@ HARMLESS = [
 
 def effects(*script: str, before: tuple[tuple[str, ...], ...] = ()) -> list[bool]:
     """Of each effect of a migration whether it breaks, after those migrations."""
-    judge = Judge()
+    judge = SafetyChecker()
     for earlier in before:
         judge.effects(earlier)
     return [effect.breaks for effect in judge.effects(script)]

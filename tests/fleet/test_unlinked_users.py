@@ -10,7 +10,7 @@ import pytest
 
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
-from keyrack.fleet import person_export
+from keyrack.fleet import global_erasure
 from tests.fleet.endpoints.test_users import DATA, MEMBERSHIP, NOBODY
 from tests.support.people import Person, done, refused
 from tests.support.servers import DEADLINE, Process, RunningServer, Sql, eventually
@@ -36,7 +36,7 @@ def tidy(sql: Sql, dsn: str, settings: Settings) -> None:
 
     async def run() -> None:
         db = await Database.connect(dsn, settings)
-        await person_export.forget_people(db, settings)
+        await global_erasure.erase_orphans(db, settings)
         await db.close()
 
     sql.run(run())
@@ -160,7 +160,7 @@ def test_many_events_are_freed_in_pieces(
     alice: Person, other: Sql, dsn: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A7: a person with more events than a piece has."""
-    monkeypatch.setattr(person_export, "PIECE", 3)
+    monkeypatch.setattr(global_erasure, "BATCH", 3)
     car, user = alice.car(), alice.user()
     events = [alice.event(car, user) for _ in range(7)]
     done(alice.delete(MEMBERSHIP, {"userId": user}))

@@ -11,7 +11,7 @@ from keyrack.offline_keys.box import clock, firmware
 from keyrack.offline_keys.box.firmware import MessageResult
 from keyrack.offline_keys.box.state import BoxMemory
 from keyrack.offline_keys.link_messages import (
-    Carry,
+    CarryMessage,
     Challenge,
     EntriesMessage,
     Fetch,
@@ -155,7 +155,7 @@ class Box:
         return self.say(self.answer(key, command, on, count, by), on)
 
     def carry(self, artefact: bytes, on: int = 0) -> BoxRefusalCode:
-        return self.say(Carry(artefact), on).code
+        return self.say(CarryMessage(artefact), on).code
 
     def result(self) -> Result:
         assert self.last is not None

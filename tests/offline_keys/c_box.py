@@ -28,7 +28,7 @@ PROBE = "#include <bearssl.h>\nint main(void) { return br_ec_get_default() == 0;
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What `firmware.Outcome` is, without the state."""
+    """What `firmware.MessageResult` is, without the state."""
 
     reply: bytes
     effect: LockAction

@@ -17,7 +17,7 @@ from keyrack.core.settings import Settings
 from keyrack.db.audit_context import acting, system
 from keyrack.db.connection import Database
 from keyrack.offline_keys import cose, status_list_bits, timestamps
-from keyrack.offline_keys.cose import Signed
+from keyrack.offline_keys.cose import SignedMessage
 from keyrack.offline_keys.link_messages import Challenge
 from keyrack.offline_keys.message_fields import ENTRY, KEY, STATUS_LIST
 from keyrack.offline_keys.p256 import PrivateKey
@@ -70,7 +70,7 @@ def changed(person: Person, assignment: int, **members: Any) -> None:
     )
 
 
-def listed(person: Person, product: int, **which: int) -> Signed:
+def listed(person: Person, product: int, **which: int) -> SignedMessage:
     """The box's status list, the same in both forms."""
     path = f"/boxes/{product}/status"
     signed = person.get(path, params=which, headers={"Accept": LIST_TYPE})

@@ -16,7 +16,8 @@ from keyrack.offline_keys.box import firmware
 from keyrack.offline_keys.box.firmware import MessageResult
 from keyrack.offline_keys.box.state import BoxMemory
 from keyrack.offline_keys.link_messages import (
-    Carry,
+    AcceptedMessage,
+    CarryMessage,
     Challenge,
     Enrol,
     EnrolledMessage,
@@ -25,7 +26,6 @@ from keyrack.offline_keys.link_messages import (
     Hello,
     Provision,
     Result,
-    TakenMessage,
 )
 from keyrack.offline_keys.message_fields import CLOSE, ENROLMENT, OPEN
 from keyrack.offline_keys.p256 import PrivateKey, verify
@@ -78,7 +78,7 @@ class Firmware:
 
     def carry(self, artefact: bytes, on: int = 0) -> int:
         """0 where it was taken."""
-        return link_messages.read(self.say(link_messages.write(Carry(artefact)), on), TakenMessage).refused
+        return link_messages.read(self.say(link_messages.write(CarryMessage(artefact)), on), AcceptedMessage).refused
 
     def fetch(self, begin: int, on: int = 0) -> list[bytes]:
         """All entries from a number on."""
@@ -111,7 +111,7 @@ class Firmware:
         told = person.get(f"/boxes/{self.product}/provisioning", params={"nonce": nonce})
         assert told.status_code == 200, told.text
         messages = [raw(told.json()[name]) for name in ("provisioning", "keySet", "statusList")]
-        assert link_messages.read(self.say(link_messages.write(Provision(*messages))), TakenMessage).refused == 0, (
+        assert link_messages.read(self.say(link_messages.write(Provision(*messages))), AcceptedMessage).refused == 0, (
             self.code
         )
 

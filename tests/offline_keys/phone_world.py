@@ -103,8 +103,8 @@ class World:
         provisioning = self._sign(message_fields.PROVISIONING, **claims)
         said = link_messages.Provision(provisioning, self.key_set(), self.list(self.generation))
         assert link_messages.read(
-            self.say(0, link_messages.write(said)), link_messages.TakenMessage
-        ) == link_messages.TakenMessage(0)
+            self.say(0, link_messages.write(said)), link_messages.AcceptedMessage
+        ) == link_messages.AcceptedMessage(0)
 
     # What tests may have happen
 

@@ -10,7 +10,7 @@ import pytest
 
 from keyrack.api.permissions import Role
 from keyrack.offline_keys import cose, link_messages
-from keyrack.offline_keys.link_messages import Enrol, EnrolledMessage, Provision, TakenMessage
+from keyrack.offline_keys.link_messages import AcceptedMessage, Enrol, EnrolledMessage, Provision
 from keyrack.offline_keys.message_fields import ENROLMENT, PROVISIONING, REGISTRATION
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
@@ -192,7 +192,7 @@ def test_provisioning(alice: Person, box: Firmware) -> None:
     messages = [raw(other[name]) for name in ("provisioning", "keySet", "statusList")]
     assert cose.read(messages[0], PROVISIONING).claims["nonce"] == bytes(16)
     box.challenge()
-    assert link_messages.read(box.say(link_messages.write(Provision(*messages))), TakenMessage).refused == 1
+    assert link_messages.read(box.say(link_messages.write(Provision(*messages))), AcceptedMessage).refused == 1
     assert box.code is BoxRefusalCode.NONCE
     box.provision(alice)
     box.tick += 3_600
@@ -208,7 +208,7 @@ def test_an_enrolled_box_goes_to_nobody_else(alice: Person, bob: Person) -> None
     nonce = b64(box.challenge().nonce)
     told = bob.get(path(his.product, f"provisioning?nonce={nonce}")).json()
     messages = [raw(told[name]) for name in ("provisioning", "keySet", "statusList")]
-    assert link_messages.read(box.say(link_messages.write(Provision(*messages))), TakenMessage).refused == 1
+    assert link_messages.read(box.say(link_messages.write(Provision(*messages))), AcceptedMessage).refused == 1
     assert box.code is BoxRefusalCode.NOT_NOW
     assert box.challenge().name.startswith(f"box:{box.product}:")
     assert alice.get(f"/cars/{car}/keys").json() == []

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyrack.offline_keys import cose, link_messages
-from keyrack.offline_keys.cbor import GREATEST, Malformed
+from keyrack.offline_keys.cbor import GREATEST, CborError
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 COUNT, BIT, SIGNED = st.integers(0, GREATEST), st.integers(0, 1), st.binary(max_size=300)
@@ -19,8 +19,8 @@ SAID = st.one_of(
     st.builds(
         link_messages.Challenge, st.just(1), NAME, NONCE, COUNT, BIT, COUNT, COUNT, COUNT, COUNT, COUNT, HASH
     ),
-    st.builds(link_messages.Carry, SIGNED),
-    st.builds(link_messages.TakenMessage, BIT),
+    st.builds(link_messages.CarryMessage, SIGNED),
+    st.builds(link_messages.AcceptedMessage, BIT),
     st.builds(link_messages.Open, SIGNED, SIGNED),
     st.builds(link_messages.Result, st.sampled_from(BoxRefusalCode), SIGNED),
     st.builds(link_messages.Fetch, COUNT),
@@ -54,16 +54,16 @@ def test_the_numbers_are_those_of_the_document() -> None:
 
 
 def test_a_message_has_its_bound() -> None:
-    fits = link_messages.write(link_messages.Carry(bytes(link_messages.LONGEST - 5)))
+    fits = link_messages.write(link_messages.CarryMessage(bytes(link_messages.LONGEST - 5)))
     assert len(fits) == link_messages.LONGEST
-    assert link_messages.read(fits, link_messages.Carry)
+    assert link_messages.read(fits, link_messages.CarryMessage)
     for data, code in (
         (fits + b"\0", BoxRefusalCode.TOO_LONG),
         (fits[:-1], BoxRefusalCode.ENCODING),
         (b"", BoxRefusalCode.ENCODING),
     ):
         with pytest.raises(cose.MessageRefused) as refused:
-            link_messages.read(data, link_messages.Carry)
+            link_messages.read(data, link_messages.CarryMessage)
         assert refused.value.code is code
 
 
@@ -71,7 +71,7 @@ def test_a_message_has_its_bound() -> None:
     "said",
     [
         link_messages.Enrol(bytes(15)),
-        link_messages.TakenMessage(2),
+        link_messages.AcceptedMessage(2),
         link_messages.Fetch(-1),
         link_messages.EntriesMessage(1, [b""] * 5),
         link_messages.Hello(2),
@@ -79,7 +79,7 @@ def test_a_message_has_its_bound() -> None:
     ids=str,
 )
 def test_what_cannot_be_said_is_not_written(said: link_messages.Said) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(CborError):
         link_messages.write(said)
 
 

@@ -7,7 +7,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 from keyrack.offline_keys import cose, status_list_bits, status_lists, timestamps
-from keyrack.offline_keys.cose import Signed
+from keyrack.offline_keys.cose import SignedMessage
 from keyrack.offline_keys.message_fields import STATUS_LIST
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
@@ -20,7 +20,7 @@ NO_LIST = "There is no such status list of the box."
 OUTDATE = "update status_generation set is_outdated = true where customer_id = $1 and product_id = $2"
 
 
-def bits(found: Signed) -> bytes:
+def bits(found: SignedMessage) -> bytes:
     return status_list_bits.unpack(found.claims["status_list"])
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from keyrack.offline_keys import cose
-from keyrack.offline_keys.cbor import Malformed, decode, encode
+from keyrack.offline_keys.cbor import CborError, decode, encode
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.offline_keys.vectors import vector_file
 from tests.offline_keys.vectors.message_recipes import MESSAGES, Json, changed, message, spliced
@@ -94,7 +94,7 @@ def test_items_are_decoded(test: Json) -> None:
     good = numbered("Encoding")[test["mends"]]
     assert good["result"] == "valid"
     assert spliced(bytes.fromhex(good["item"]), test["change"]) == data
-    with pytest.raises(Malformed):
+    with pytest.raises(CborError):
         decode(data)
 
 

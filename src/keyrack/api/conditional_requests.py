@@ -55,17 +55,17 @@ _ELEMENT = re.compile(r'[ \t,]*(W/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*(?:,[ \t,
 
 def _tags(header: str) -> list[tuple[bool, str]]:
     """The tags of a list, each with whether it is a strong one. Raises `ValueError`."""
-    found: list[tuple[bool, str]] = []
+    tags: list[tuple[bool, str]] = []
     place = 0
     while place < len(header):
         element = _ELEMENT.match(header, place)
         if element is None:
             raise ValueError("no entity tag")
-        found.append((element[1] is None, element[2]))
+        tags.append((element[1] is None, element[2]))
         place = element.end()
-    if not found:
+    if not tags:
         raise ValueError("no entity tag")
-    return found
+    return tags
 
 
 def expected(header: str) -> tuple[str, ...]:
@@ -132,8 +132,8 @@ _digest = lru_cache(64)(_digest_of)  # of documents, which are few
 def versions(resource: Resource, tags: Iterable[str]) -> list[int]:
     """The versions that are meant by tags of the resource; others are of something else, and left out."""
     form = _form(resource)
-    found = (_OURS(one) for one in tags)
-    return [_signed(int(one[2], 16)) for one in found if one is not None and one[1] == form]
+    matches = (_OURS(tag) for tag in tags)
+    return [_signed(int(match[2], 16)) for match in matches if match is not None and match[1] == form]
 
 
 def _signed(bits: int) -> int:

@@ -85,11 +85,11 @@ class EventHub:
             if not topics:
                 continue
             self._number += 1
-            told = dict.fromkeys(topics, self._number)
+            numbers = dict.fromkeys(topics, self._number)
             if customer == EVERYBODY:
-                self._of_all |= told
+                self._of_all |= numbers
             else:
-                self._changed[customer] = self._changed.pop(customer, {}) | told
+                self._changed[customer] = self._changed.pop(customer, {}) | numbers
                 self._forget()
             for stream in self._watching(customer):
                 stream.tell(topics, self._number)
@@ -112,8 +112,8 @@ class EventHub:
         if not known or not self._floor <= int(digits) <= self._number:
             return {GAP: self._number}
         missed: dict[Name, int] = {}
-        for told in (self._of_all, self._changed.get(customer, {})):
-            newer: dict[Name, int] = {topic: number for topic, number in told.items() if number > int(digits)}
+        for changes in (self._of_all, self._changed.get(customer, {})):
+            newer: dict[Name, int] = {topic: number for topic, number in changes.items() if number > int(digits)}
             missed |= {topic: max(number, missed.get(topic, 0)) for topic, number in newer.items()}
         return missed
 

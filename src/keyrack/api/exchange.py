@@ -134,8 +134,8 @@ def answer(
 
 def with_vary(headers: Mapping[str, str], name: str) -> dict[str, str]:
     """The headers of an answer that depends on this header of the request as well (RFC 9110, section 12.5.5)."""
-    told = headers.get("Vary")
-    return {**headers, "Vary": name if told is None else f"{told}, {name}"}
+    vary = headers.get("Vary")
+    return {**headers, "Vary": name if vary is None else f"{vary}, {name}"}
 
 
 def created(id: int) -> Response:

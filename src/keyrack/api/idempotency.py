@@ -76,24 +76,24 @@ async def run_once(request: Request, key: str, hours: int, run: Callable[[Reques
     own = not request.customer or request.scope is not None
     caller = request.caller.id if request.caller and own else 0
     scope = (request.customer, caller, _digest(b"key", key.encode()))
-    asked = [request.method.encode(), request.path.encode(), request.query, request.body]
+    request_parts = [request.method.encode(), request.path.encode(), request.query, request.body]
     if request.returns:
-        asked.append(request.returns.encode())
+        request_parts.append(request.returns.encode())
     if request.if_match is not None:
-        asked += [b"if-match", *[tag.encode() for tag in request.if_match]]
-    told = _digest(b"request", *asked)
+        request_parts += [b"if-match", *[tag.encode() for tag in request.if_match]]
+    request_hash = _digest(b"request", *request_parts)
     announced: list[LiteralString] = []
     async with request.db.transaction() as connection:
         if not await connection.fetchval(LOCK, _lock_number(scope)):
             raise Conflict(IN_FLIGHT, {"Retry-After": "1"})
         known = await connection.fetchrow(KNOWN, *scope, hours)
         if known is not None:
-            if known["request_hash"] != told:
+            if known["request_hash"] != request_hash:
                 raise Unprocessable(OTHER_REQUEST)
             return _opened(known["answer"], key)
         first = request.within(InTransaction(connection), announced.append)
         result = await _first(connection, first, run)
-        await connection.execute(KEEP, *scope, told, _sealed(result, key, request.id))
+        await connection.execute(KEEP, *scope, request_hash, _sealed(result, key, request.id))
     for notice in announced:
         request.announce(notice)
     if isinstance(result, Refusal):
@@ -161,10 +161,12 @@ def _opened(sealed: bytes, key: str) -> Response:
         head, _, body = _cipher(key).decrypt(sealed[:12], sealed[12:], None).partition(b"\n")
     except InvalidTag:
         raise Unprocessable(OTHER_REQUEST) from None
-    told = json.loads(head)
-    headers = told["headers"] | {"Idempotency-Replayed": "true"}
-    if (refused := told.get("refusal")) is not None:
+    metadata = json.loads(head)
+    headers = metadata["headers"] | {"Idempotency-Replayed": "true"}
+    if (refused := metadata.get("refusal")) is not None:
         reason = ErrorCode(refused["code"], refused["text"])
         errors = [FieldError(**fault) for fault in refused["errors"]]
-        raise IdempotentReplay(told["status"], told["mediaType"], body, reason, headers, errors, refused["extensions"])
-    return Response(told["status"], body if told["hasBody"] else None, headers, told["mediaType"])
+        raise IdempotentReplay(
+            metadata["status"], metadata["mediaType"], body, reason, headers, errors, refused["extensions"]
+        )
+    return Response(metadata["status"], body if metadata["hasBody"] else None, headers, metadata["mediaType"])

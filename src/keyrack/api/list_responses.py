@@ -76,11 +76,11 @@ class Listing:
         """The pieces behind the first one that have rows."""
         left = self._most() - row["rows"]
         number = len(self.args) + self.query.unpaged + 3
-        found: Row | None = row
-        while found is not None and found["place"] is not None and left > 0:
-            rows = min(self.settings.list_chunk_rows, 2 * found["rows"])
-            segments = segments_after(self.query.walk, found["place"], number)
-            found = None
+        last_piece: Row | None = row
+        while last_piece is not None and last_piece["place"] is not None and left > 0:
+            rows = min(self.settings.list_chunk_rows, 2 * last_piece["rows"])
+            segments = segments_after(self.query.walk, last_piece["place"], number)
+            last_piece = None
             for segment in segments:
                 piece = await self._piece(min(rows, left), segment, segment.values)
                 if piece is None:  # the parent has gone, and its rows with it
@@ -89,7 +89,7 @@ class Listing:
                 if piece["rows"]:
                     yield piece["body"]
                 if piece["place"] is not None:
-                    found = piece
+                    last_piece = piece
                     break
 
     def _most(self) -> int | float:

@@ -121,9 +121,9 @@ def closed(permissions: Iterable[Permission]) -> frozenset[Permission]:
     [<Permission.CARS_READ: 'cars:read'>, <Permission.CARS_WRITE: 'cars:write'>]
     """
     every = set(permissions)
-    known = {str(one): one for one in Permission}
-    reads = (known.get(one.removesuffix(WRITE) + ":read") for one in every if one.endswith(WRITE))
-    return frozenset(every | {one for one in reads if one is not None})
+    known = {str(permission): permission for permission in Permission}
+    reads = (known.get(permission.removesuffix(WRITE) + ":read") for permission in every if permission.endswith(WRITE))
+    return frozenset(every | {permission for permission in reads if permission is not None})
 
 
 # What a machine client may have: none that lets a program make itself, or somebody else, more than it is

@@ -62,8 +62,8 @@ def _applied(headers: Mapping[str, str], what: str) -> dict[str, str]:
     return with_vary({**headers, "Preference-Applied": f"return={what}"}, "Prefer")
 
 
-def _with_secrets(shown: bytes, told: bytes | None) -> bytes:
+def _with_secrets(shown: bytes, write_body: bytes | None) -> bytes:
     """What is shown, and what only the write itself tells, such as a generated password: that counts, whatever the
     query options have called so."""
-    more = {name: value for name, value in json.loads(told or b"{}").items() if name != "id"}
+    more = {name: value for name, value in json.loads(write_body or b"{}").items() if name != "id"}
     return json.dumps(json.loads(shown) | more).encode() if more else shown

@@ -67,23 +67,23 @@ def given(query: bytes, parameters: Sequence[QueryParameter], *, beside: bool = 
     than once, not valid, or needed and not there; where they stand `beside` OData's options, what is unknown is not
     theirs to judge."""
     known = {parameter.name: parameter for parameter in parameters}
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, text in _pairs(query):
         parameter = known.get(name)
         if parameter is None and beside:
             continue
         if parameter is None:
             _refuse(name, f"There are {', '.join(known)}.", "unknown", tuple(known))
-        if name in found:
+        if name in values:
             _refuse(name, "It is given more than once.", "repeated")
         try:
-            found[name] = parameter.read(text)
+            values[name] = parameter.read(text)
         except ValueError as error:
             _refuse(name, str(error), "not-one-of" if parameter.valid else "wrong-form", parameter.valid)
     for name, parameter in known.items():
-        if parameter.needed and name not in found:
+        if parameter.needed and name not in values:
             _refuse(name, "It is missing.", "missing")
-    return found
+    return values
 
 
 def at_most(values: Mapping[str, Any], name: str, most: int) -> int:

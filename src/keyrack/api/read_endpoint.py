@@ -12,7 +12,7 @@ from keyrack.api.list_responses import Listing
 from keyrack.api.odata import Limits, Query
 from keyrack.api.read_sql import PAGE, Parent, Select
 from keyrack.api.response_spool import Spool
-from keyrack.api.schema.group_scope import in_group_scope, later, scoped_list
+from keyrack.api.schema.group_scope import in_group_scope, scoped_list, shift_parameters
 from keyrack.core.error_codes import NOTHING_HERE, ErrorCode
 from keyrack.core.errors import NotFound
 from keyrack.core.settings import Settings
@@ -78,12 +78,12 @@ class ReadEndpoint:
 
     def _tagged(self, request: Request, row: Row, body: bytes | None, headers: Mapping[str, str]) -> Response:
         """The answer with its tag, or that the client has it. Raises `PreconditionFailed`."""
-        told = {
+        response_headers = {
             **headers,
             **conditional_requests.FRESH,
             "ETag": conditional_requests.tag(self.select.resource, row["version"]),
         }
-        return conditional_requests.apply_preconditions(request, Response(200, body, told))
+        return conditional_requests.apply_preconditions(request, Response(200, body, response_headers))
 
     def query(self, request: Request, limits: Limits) -> Query:
         """What the query options ask for. Raises `BadRequest`, `NotImplemented`, and `NotPermitted` where they reach
@@ -137,4 +137,4 @@ def _limited(select: Select) -> Select:
     teller = select.teller and in_group_scope(select.teller)
     is_list = parent is None and not select.one
     resource = scoped_list(select.resource) if is_list else in_group_scope(select.resource)
-    return replace(select, resource=resource, of=parent, by=later(select.by), first="$3", teller=teller)
+    return replace(select, resource=resource, of=parent, by=shift_parameters(select.by), first="$3", teller=teller)

@@ -101,13 +101,13 @@ class Select:
     def _beside(self, query: Query) -> dict[LiteralString, LiteralString]:
         """What is told of a list beside its body, each with the SQL that it comes from."""
         rows: LiteralString = self._source(query)
-        found: dict[LiteralString, LiteralString] = {}
+        sources: dict[LiteralString, LiteralString] = {}
         if query.count:
-            found["total"] = "(select count(*) as total" + rows + ") c"
+            sources["total"] = "(select count(*) as total" + rows + ") c"
         if self.pages(query):
             page: LiteralString = query.limit + " limit " + PAGE + " + 1"
-            found["more"] = "(select count(*) > " + PAGE + " as more from (select" + rows + page + ") m) m"
-        return found
+            sources["more"] = "(select count(*) > " + PAGE + " as more from (select" + rows + page + ") m) m"
+        return sources
 
     def _there(self, query: Query) -> list[LiteralString]:
         """The column that says whether anything is there, where it is of use."""
@@ -135,8 +135,8 @@ class Select:
             [key.sql + " as " + name for key, name in zip(query.walk, names, strict=True)]
         )
         row: LiteralString = ", lateral (select " + query.columns + ") x"
-        found: LiteralString = "select x, " + criteria + self._source(query, row, behind.where if behind else "")
-        ordered: LiteralString = found + " order by " + (behind.order if behind else query.order) + page
+        selection: LiteralString = "select x, " + criteria + self._source(query, row, behind.where if behind else "")
+        ordered: LiteralString = selection + " order by " + (behind.order if behind else query.order) + page
         written: LiteralString = (
             "select " + self._array() + " as body, count(*) as rows, max(array["
             + ", ".join([name + "::text" for name in names])
@@ -266,8 +266,8 @@ class Select:
         """FROM and WHERE of the resource's rows, inside the tenant and below the parent."""
         link: LiteralString = "" if self.of is None else self.of.link.format(t="t", p="p")
         fixed: tuple[LiteralString, ...] = (self.resource.scope.format(t="t"), link, self.by.format(t="t"))
-        asked: LiteralString = "(" + where + ")" if where else ""
-        predicates: list[LiteralString] = [part for part in (*fixed, behind, asked) if part]
+        condition: LiteralString = "(" + where + ")" if where else ""
+        predicates: list[LiteralString] = [part for part in (*fixed, behind, condition) if part]
         return (
             " from " + self.resource.table.format(t="t") + row
             + ((" where " + " and ".join(predicates)) if predicates else "")
@@ -281,8 +281,8 @@ class Select:
         if self.of is None:
             return ""
         parent = self.of.resource
-        found: LiteralString = parent.scope.format(t="p") + " and " + parent.order("p") + " = " + self.first
-        return parent.table.format(t="p") + then + found
+        condition: LiteralString = parent.scope.format(t="p") + " and " + parent.order("p") + " = " + self.first
+        return parent.table.format(t="p") + then + condition
 
 
 @lru_cache(maxsize=2_000)

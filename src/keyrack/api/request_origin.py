@@ -17,5 +17,5 @@ class RequestOrigin(NamedTuple):
 
 def checksum(body: bytes, method: str, path: str) -> str:
     """MD5 of the request's body, or of method, blank and path where there is none: a fingerprint, not a protection."""
-    told = body or f"{method} {path}".encode()
-    return hashlib.md5(told, usedforsecurity=False).hexdigest().upper()
+    content = body or f"{method} {path}".encode()
+    return hashlib.md5(content, usedforsecurity=False).hexdigest().upper()

@@ -179,14 +179,14 @@ async def _ground(connection: Connection, operations: Sequence[Operation]) -> Op
     cars: set[Key] = set()
     users: set[Key] = set()
     for operation in operations:
-        customer, asked = operation.customer, operation.request
+        customer, request = operation.customer, operation.request
         if operation.kind == "CreateAssignment":
             cars.add((customer, operation.car))
             users.add((customer, operation.user or 0))
         elif operation.kind == "UpdateAssignment" and (customer, operation.assignment or 0) in ground.assignments:
             before = ground.assignments[customer, operation.assignment or 0]
-            cars |= {(customer, before.car), (customer, asked.get("carId", before.car))}
-            users |= {(customer, before.user), (customer, asked.get("userId", before.user))}
+            cars |= {(customer, before.car), (customer, request.get("carId", before.car))}
+            users |= {(customer, before.user), (customer, request.get("userId", before.user))}
     if cars:
         for row in await connection.fetch(GROUND, *_columns(cars), *_columns(users)):
             if row["car_id"] is None:
@@ -258,7 +258,7 @@ async def _finish(
         [row["operation_id"] for row in rows],
         ["Succeeded" if decision.failure is None else "Failed" for decision in decisions],
         [decision.failure for decision in decisions],
-        [json.dumps(one) for one in shown],
+        [json.dumps(result) for result in shown],
     )
     each = zip(rows, decisions, strict=True)
     failed = frozenset([row["operation_id"] for row, decision in each if decision.failure is not None])

@@ -66,7 +66,7 @@ async def lock_and_flush(connection: Connection, customer: int) -> None:
 
 
 async def apply_at_once(connection: Connection, customer: int, *operations: UUID) -> None:
-    """Apply operations that the caller has written after `settle`, in the same transaction.
+    """Apply operations that the caller has written after `lock_and_flush`, in the same transaction.
 
     Whoever asked meanwhile comes after them: their requests and this one overlap, so either order is true, and this one
     leaves nothing between what the caller has seen and what the operation changes. Raises `Unavailable`.

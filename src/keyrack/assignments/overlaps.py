@@ -146,27 +146,27 @@ async def find(
 
     With `refuse`, what takes a time anew that somebody else has is taken as not done by those behind it.
     """
-    ids = {one.assignment for one in wanted.values() if one.assignment is not None}
+    ids = {request.assignment for request in wanted.values() if request.assignment is not None}
     there = await apply.present(connection, [(customer, id) for id in sorted(ids)])
     book = _Book({id: assignment for (_, id), assignment in there.items()})
     foreseen = await _foreseen(wanted, _Book(book.present))
     beside = _Beside(connection, customer, ids)
     await beside.read(foreseen.values())
-    found: dict[int, OverlapReport] = {}
-    async for place, one in _breathing(wanted):
-        meant, before = book.meant(one), book.present.get(one.assignment or 0)
+    reports: dict[int, OverlapReport] = {}
+    async for place, request in _breathing(wanted):
+        meant, before = book.meant(request), book.present.get(request.assignment or 0)
         if meant is None:
-            book.note(place, one, meant)
+            book.note(place, request, meant)
             continue
         span = _span(meant)
         if span != foreseen.get(place):  # what came before it was not done
             await beside.read([span])
-        told = list(islice(chain(beside.overlapping(span), book.overlapping(place, one, span)), most + 1))
-        is_new = bool(told) and (before is None or not span.lies_in(_span(before)))
-        found[place] = OverlapReport(told[:most], len(told) > most, is_new)
+        conflicts = list(islice(chain(beside.overlapping(span), book.overlapping(place, request, span)), most + 1))
+        is_new = bool(conflicts) and (before is None or not span.lies_in(_span(before)))
+        reports[place] = OverlapReport(conflicts[:most], len(conflicts) > most, is_new)
         if not (refuse and is_new):
-            book.note(place, one, meant)
-    return found
+            book.note(place, request, meant)
+    return reports
 
 
 async def _breathing(wanted: Mapping[int, OperationRequest]) -> AsyncIterator[tuple[int, OperationRequest]]:
@@ -180,11 +180,11 @@ async def _breathing(wanted: Mapping[int, OperationRequest]) -> AsyncIterator[tu
 async def _foreseen(wanted: Mapping[int, OperationRequest], book: _Book) -> dict[int, CarPeriod]:
     """The span of each, if all of them are done."""
     spans: dict[int, CarPeriod] = {}
-    async for place, one in _breathing(wanted):
-        meant = book.meant(one)
+    async for place, request in _breathing(wanted):
+        meant = book.meant(request)
         if meant is not None:
             spans[place] = _span(meant)
-        book.note(place, one, meant)
+        book.note(place, request, meant)
     return spans
 
 

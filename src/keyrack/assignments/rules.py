@@ -103,10 +103,10 @@ class Operation:
     request: Mapping[str, Any]  # of a creation and of an end that was brought about: the assignment; else the changes
     is_limited: bool = False  # it is for the assignment as it was when it was asked for, of this car and user alone
 
-    def reaches(self, found: Assignment) -> bool:
+    def reaches(self, assignment: Assignment) -> bool:
         """Whether it is for this assignment as it is now: what was given another car or user before its turn may be
         out of the groups of who asked."""
-        return not self.is_limited or (found.car, found.user) == (self.car, self.user)
+        return not self.is_limited or (assignment.car, assignment.user) == (self.car, self.user)
 
 
 @dataclass(slots=True)
@@ -151,10 +151,10 @@ def decide(operation: Operation, ground: OperationState) -> Decision:
 
 def _create(operation: Operation, ground: OperationState) -> Decision:
     assert operation.user is not None  # noqa: S101 - every creation has one, or its row could not be written
-    asked = operation.request
-    lifetime, _ = lifetimes(asked["lifetime"], None)
+    request = operation.request
+    lifetime, _ = lifetimes(request["lifetime"], None)
     wanted = Assignment(
-        None, operation.car, operation.user, asked["start"], asked["end"], lifetime, asked["renewableAfter"]
+        None, operation.car, operation.user, request["start"], request["end"], lifetime, request["renewableAfter"]
     )
     try:
         ground.check(operation.customer, wanted)

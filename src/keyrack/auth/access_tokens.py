@@ -46,16 +46,16 @@ class AccessTokenClaims:
 def decode_token(text: str, keys: SigningKeys) -> AccessTokenClaims | None:
     """What the token says, if it is an access token of ours; when it ends is looked at by who uses it."""
     try:
-        found = jwt.decode(text, keys.set, algorithms=["RS256"])
-        claims = found.claims
-        if found.header.get("typ") != TYPE or claims.get("aud") != API_AUDIENCE:
+        signed_token = jwt.decode(text, keys.set, algorithms=["RS256"])
+        claims = signed_token.claims
+        if signed_token.header.get("typ") != TYPE or claims.get("aud") != API_AUDIENCE:
             return None
         token = AccessTokenClaims(
             str(claims["jti"]), UUID(claims["sub"]), float(claims["exp"]), float(claims.get("iat", 0))
         )
         if "client_id" in claims:
             return replace(token, scopes=frozenset(claims["scope"].split()), secret=int(claims["secret"]))
-        amr = tuple(str(one) for one in claims.get("amr", ()))
+        amr = tuple(str(method) for method in claims.get("amr", ()))
         return replace(token, sign_outs=int(claims.get("sign_outs", 0)), amr=amr)
     except (JoseError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None

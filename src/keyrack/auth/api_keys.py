@@ -44,9 +44,9 @@ class KeyRefused(Unauthorized):
 
 async def good_until(db: Database, hashed: bytes, header: str) -> float:
     """Until when the key with this hash is good, in seconds since 1970. Raises `KeyRefused`."""
-    found = await db.fetchrow(FIND, hashed)
-    if found is None:
+    row = await db.fetchrow(FIND, hashed)
+    if row is None:
         raise KeyRefused(header, UNKNOWN)
-    if found["is_revoked"] or found["has_expired"]:
-        raise KeyRefused(header, REVOKED if found["is_revoked"] else EXPIRED, found["api_key_id"])
-    return found["until"]
+    if row["is_revoked"] or row["has_expired"]:
+        raise KeyRefused(header, REVOKED if row["is_revoked"] else EXPIRED, row["api_key_id"])
+    return row["until"]

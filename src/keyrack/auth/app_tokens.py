@@ -44,10 +44,12 @@ async def find(statements: Statements, text: str, keys: SigningKeys, issuer: str
     """Whose id token this is; None where it is none of ours, or its user is not the customer's any more. When it ends
     is looked at by who uses it."""
     try:
-        found = jwt.decode(text, keys.set, algorithms=["RS256"])
-        claims = found.claims
+        signed_token = jwt.decode(text, keys.set, algorithms=["RS256"])
+        claims = signed_token.claims
         customer, subject, until = int(claims["customer_id"]), UUID(claims["sub"]), float(claims["exp"])
-        ours = claims["iss"] == issuer and claims["aud"] == audience(customer) and found.header.get("typ") == TYPE
+        ours = (
+            claims["iss"] == issuer and claims["aud"] == audience(customer) and signed_token.header.get("typ") == TYPE
+        )
     except (JoseError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
     user = await statements.fetchval(USER, customer, subject) if ours else None

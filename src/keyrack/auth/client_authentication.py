@@ -69,7 +69,7 @@ def new_secret() -> str:
 def find_client(scopes: Iterable[str]) -> frozenset[Permission]:
     """The permissions of these names and, of what may write, to read. A name that is none, or none that a client may
     have, is nothing."""
-    by_name = {str(one): one for one in PROGRAMS}
+    by_name = {str(permission): permission for permission in PROGRAMS}
     return closed(by_name[name] for name in scopes if name in by_name)
 
 
@@ -90,9 +90,11 @@ async def load_caller(db: Database, token: AccessTokenClaims) -> Caller | None:
     rows = await db.fetch(CLIENT, token.subject)
     if not rows or token.secret not in rows[0]["secrets"]:
         return None
-    asked = find_client(token.scopes)
+    token_permissions = find_client(token.scopes)
     grants = {
-        row["customer_id"]: Grant(find_client(row["scopes"]) & asked) for row in rows if row["customer_id"] is not None
+        row["customer_id"]: Grant(find_client(row["scopes"]) & token_permissions)
+        for row in rows
+        if row["customer_id"] is not None
     }
     first = rows[0]
     return Caller(

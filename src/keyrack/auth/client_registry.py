@@ -87,8 +87,8 @@ async def grant_role(connection: Statements, customer: int, client: int, scopes:
 
 async def change(connection: Statements, client: int, changes: Mapping[str, Any]) -> None:
     """Change what is named of `name`, `enabled` and `expires`."""
-    told = {name: changes[name] for name in ("name", "enabled") if name in changes}
-    await connection.execute(UPDATE, client, told, "expires" in changes, changes.get("expires"))
+    values = {name: changes[name] for name in ("name", "enabled") if name in changes}
+    await connection.execute(UPDATE, client, values, "expires" in changes, changes.get("expires"))
 
 
 async def add_secret(connection: Statements, client: int) -> Secret | None:

@@ -134,7 +134,7 @@ async def creation(statements: Statements, settings: Settings, manager: int) -> 
 
 async def authentication_options(statements: Statements, manager: int, credential: Mapping[str, Any]) -> bytes:
     """The challenge that a new passkey answers, if the manager was given it; it is over then, whatever comes of it.
-    Raises `NotVerified`."""
+    Raises `PasskeyNotVerified`."""
     try:
         parsed = parse_registration_credential_json(dict(credential))
         challenge = parse_client_data_json(parsed.response.client_data_json).challenge
@@ -148,8 +148,8 @@ async def authentication_options(statements: Statements, manager: int, credentia
 async def register(
     connection: Connection, settings: Settings, manager: int, name: str, credential: Mapping[str, Any], challenge: bytes
 ) -> tuple[int, str]:
-    """Keep a new passkey that answers this challenge: its id, and how its key is called in `amr`. Raises `NotVerified`,
-    `Conflict`.
+    """Keep a new passkey that answers this challenge: its id, and how its key is called in `amr`. Raises
+    `PasskeyNotVerified`, `Conflict`.
 
     In one transaction, in which the manager's row is locked first.
     """
@@ -172,10 +172,10 @@ async def register(
         raise _unverified(error) from None
     if len(made.credential_id) > LONGEST_ID:
         raise PasskeyNotVerified
-    told = [each.value for each in parsed.response.transports or []]
+    hints = [each.value for each in parsed.response.transports or []]
     with on_constraint({"passkey_credential_id_key": (Conflict, KNOWN)}):
         id = await connection.fetchval(
-            INSERT, manager, made.credential_id, made.credential_public_key, made.sign_count, told, made.aaguid, name,
+            INSERT, manager, made.credential_id, made.credential_public_key, made.sign_count, hints, made.aaguid, name,
             made.credential_backed_up,
         )  # fmt: skip
     return id, _kind(made.credential_device_type)

@@ -15,7 +15,7 @@ from typing import TypeVar
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from keyrack.db.fair_semaphore import FairSemaphore, Tenants
+from keyrack.db.fair_semaphore import FairSemaphore, TenantShares
 
 V = TypeVar("V")
 SHORTEST = 8  # characters of a manager's password
@@ -44,7 +44,7 @@ class Passwords:
         return await self._in_turn(parties, self._verify, password, hash)
 
     async def _in_turn(self, parties: tuple[Hashable, ...], work: Callable[..., V], *args: object) -> V:
-        who = Tenants(parties, 1)
+        who = TenantShares(parties, 1)
         await self._turns.take(who)
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work, *args)

@@ -56,7 +56,7 @@ class SigningKeys:
     async def load(cls, statements: Statements, vault: Encryption, before: SigningKeys | None) -> SigningKeys:
         """All keys that are not revoked; to read one that was not there `before` takes 30 ms.
 
-        Raises `CannotOpen` if none of them opens; one that does not is left out.
+        Raises `CannotDecrypt` if none of them opens; one that does not is left out.
         """
         read: Mapping[str, RSAKey] = before._keys if before else {}
         keys: dict[str, RSAKey] = {}
@@ -77,7 +77,7 @@ class SigningKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class Revoked:
+class KeyRevocation:
     """A revoked key: since when, whether it was so before, and the key that signs now."""
 
     at: datetime
@@ -101,7 +101,7 @@ async def rotate(connection: Connection, vault: Encryption) -> str:
     return kid
 
 
-async def revoke(connection: Connection, vault: Encryption, kid: str) -> Revoked | None:
+async def revoke(connection: Connection, vault: Encryption, kid: str) -> KeyRevocation | None:
     """Have a key's tokens refused from now on, and its private part forgotten; None: there is no such key.
 
     If it is the one that signs, a new one takes its place in the same transaction: an older one never does.
@@ -115,7 +115,7 @@ async def revoke(connection: Connection, vault: Encryption, kid: str) -> Revoked
         return None
     if current is None or current == kid:
         current = await _make(connection, vault)
-    return Revoked(at, before, current)
+    return KeyRevocation(at, before, current)
 
 
 async def revoke_all(connection: Connection, vault: Encryption) -> str:

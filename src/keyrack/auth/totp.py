@@ -66,12 +66,12 @@ def uri(secret: str, username: str) -> str:
 def step_of(secret: str, given: str, now: float) -> int | None:
     """The time step whose code this is, near `now` in seconds since 1970; None for any other code."""
     text = "".join(given.split()).encode()
-    found = None
+    matching_step = None
     for skew in SKEW:
         step = int(now) // STEP_SECONDS + skew
         if hmac.compare_digest(code(secret, step).encode(), text):
-            found = step
-    return found
+            matching_step = step
+    return matching_step
 
 
 async def begin(connection: Connection, vault: Encryption, manager: int) -> str | None:

@@ -191,11 +191,11 @@ async def record_periods(connection: Connection, rows: Sequence[Row], recorded: 
     """Keep what these changes make of custody: rows of the inbox, in their order, while they are there, and for each
     customer when they are recorded."""
     await access_baseline.begin(connection, [customer for customer in recorded if customer])
-    told = [row for row in rows if row["customer_id"] and row["resource"] in RESOURCES]
-    if not told:
+    relevant_rows = [row for row in rows if row["customer_id"] and row["resource"] in RESOURCES]
+    if not relevant_rows:
         return
-    custody = await _known(connection, told)
-    for row in told:
+    custody = await _known(connection, relevant_rows)
+    for row in relevant_rows:
         custody.take(row, recorded[row["customer_id"]])
     await _write(connection, custody)
 
@@ -223,7 +223,11 @@ async def _write(connection: Connection, custody: Custody) -> None:
     """What ended first: of each thing one row is known now."""
     if ended := [(key[0], form.stretch, at) for key, form, at in custody.closed if form.stretch is not None]:
         await connection.execute(CLOSE, *_columns(ended))
-    if gone := [(part[0], one.fitting, at) for part, one, at in custody.removed if one.fitting is not None]:
+    if gone := [
+        (part[0], installed_part.fitting, at)
+        for part, installed_part, at in custody.removed
+        if installed_part.fitting is not None
+    ]:
         await connection.execute(REMOVE, *_columns(gone))
     forms = [*custody.closed, *((key, form, None) for key, form in custody.forms.items())]
     if new := [
@@ -232,8 +236,12 @@ async def _write(connection: Connection, custody: Custody) -> None:
         if form.stretch is None
     ]:
         await connection.execute(OPEN, *_columns(new))
-    fitted = [*custody.removed, *((part, one, None) for part, one in custody.fitted.items())]
-    if put := [(*part, one.place, one.known_from, at) for part, one, at in fitted if one.fitting is None]:
+    fitted = [*custody.removed, *((part, installed_part, None) for part, installed_part in custody.fitted.items())]
+    if put := [
+        (*part, installed_part.place, installed_part.known_from, at)
+        for part, installed_part, at in fitted
+        if installed_part.fitting is None
+    ]:
         await connection.execute(FIT, *_columns(put))
 
 

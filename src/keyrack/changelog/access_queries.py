@@ -198,7 +198,7 @@ async def events(
 
 def _joined(rows: Sequence[Row]) -> list[Mapping[str, Any]]:
     """Parts of a stretch that follow one another and differ in nothing are one."""
-    found: list[Mapping[str, Any]] = []
+    periods: list[Mapping[str, Any]] = []
     newest: dict[int, dict[str, Any]] = {}  # of each stretch
     for row in map(dict, rows):
         before = newest.get(row["stretch_id"])
@@ -206,5 +206,5 @@ def _joined(rows: Sequence[Row]) -> list[Mapping[str, Any]]:
             before["until"] = row["until"]
             continue
         newest[row["stretch_id"]] = row
-        found.append(row)
-    return found
+        periods.append(row)
+    return periods

@@ -65,8 +65,8 @@ class Extent:
 
     def headers(self) -> dict[str, str]:
         """The same as headers."""
-        told = {EPOCH: self.epoch, OLDEST: self.oldest, NEWEST: self.newest}
-        return {name: str(value) for name, value in told.items() if value is not None}
+        values = {EPOCH: self.epoch, OLDEST: self.oldest, NEWEST: self.newest}
+        return {name: str(value) for name, value in values.items() if value is not None}
 
     def has(self, number: int | None, epoch: UUID | None) -> bool:
         """Whether the log, if it is of this epoch, can be gone on from behind the change with this number."""

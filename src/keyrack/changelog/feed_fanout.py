@@ -105,9 +105,9 @@ class CustomerFeed:
         except Refusal:
             reads.close()
             raise
-        found = await reads
+        result = await reads
         self._proof.hold(proven)
-        return found
+        return result
 
     async def run(self) -> None:
         """Look until cancelled: when it is asked for, and now and then."""
@@ -127,33 +127,35 @@ class CustomerFeed:
 
     async def _go_on(self) -> None:
         """Tell what has come."""
-        found, known = await self._proven(load_extent(self._db, self._customer)), self.extent
-        if known is None or not found.has(known.newest, known.epoch):
-            self._begin(found, anew=known is not None)
+        extent, known = await self._proven(load_extent(self._db, self._customer)), self.extent
+        if known is None or not extent.has(known.newest, known.epoch):
+            self._begin(extent, anew=known is not None)
             return
-        told = Extent(found.epoch, found.oldest, known.newest, known.recorded)
-        while told.newest < found.newest and any(one.is_live for one in self._listeners()):
-            piece = await self._proven(read(self._db, self._customer, told.newest, found.newest, told.recorded))
-            if piece is None or piece.first != told.newest + 1:
-                self._begin(found, anew=True)
+        progress = Extent(extent.epoch, extent.oldest, known.newest, known.recorded)
+        while progress.newest < extent.newest and any(subscriber.is_live for subscriber in self._listeners()):
+            piece = await self._proven(
+                read(self._db, self._customer, progress.newest, extent.newest, progress.recorded)
+            )
+            if piece is None or piece.first != progress.newest + 1:
+                self._begin(extent, anew=True)
                 return
-            body = events(found.epoch, piece)
-            self.extent = told = Extent(found.epoch, found.oldest, piece.last, piece.recorded)
-            for one in self._listeners():
-                one.offer(piece, body, found.epoch)
+            body = events(extent.epoch, piece)
+            self.extent = progress = Extent(extent.epoch, extent.oldest, piece.last, piece.recorded)
+            for subscriber in self._listeners():
+                subscriber.offer(piece, body, extent.epoch)
             await asyncio.sleep(0)  # who takes it takes it before the next one comes
-        self.extent = found
+        self.extent = extent
         self._wake()
 
     def _listeners(self) -> list[FeedSubscriber]:
-        return [one for one in self.held if isinstance(one, FeedSubscriber)]
+        return [subscription for subscription in self.held if isinstance(subscription, FeedSubscriber)]
 
-    def _begin(self, found: Extent, *, anew: bool) -> None:
+    def _begin(self, extent: Extent, *, anew: bool) -> None:
         """The log is another one than was known: nobody can go on."""
-        self.extent = found
+        self.extent = extent
         self.renewed += anew
         self._wake()
 
     def _wake(self) -> None:
-        for one in list(self.held):
-            one.wake()
+        for subscription in list(self.held):
+            subscription.wake()

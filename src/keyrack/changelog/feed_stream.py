@@ -58,8 +58,8 @@ class FeedService:
 
     def lost(self) -> None:
         """Notices may have been missed."""
-        for one, _ in self._logs.values():
-            one.ask()
+        for customer_feed, _ in self._logs.values():
+            customer_feed.ask()
 
     def check(self, customer: int, caller: int) -> None:
         """Raises `Unavailable` and `TooManyRequests` where too much is held open already."""
@@ -73,16 +73,16 @@ class FeedService:
             db = self.db.of(held.customer, reads=True)
             new = CustomerFeed(db, held.customer, self.settings.feed_poll_interval_seconds, self._proof)
             self._logs[held.customer] = new, asyncio.create_task(supervise("change feed", new.run), context=Context())
-        found = self._logs[held.customer][0]
-        found.held[held] = None
-        return found
+        customer_feed = self._logs[held.customer][0]
+        customer_feed.held[held] = None
+        return customer_feed
 
     def leave(self, held: Subscription) -> None:
         self._hub.remove(held)
         held.release()
-        found, task = self._logs[held.customer]
-        del found.held[held]
-        if not found.held:
+        customer_feed, task = self._logs[held.customer]
+        del customer_feed.held[held]
+        if not customer_feed.held:
             del self._logs[held.customer]
             task.cancel()
 
@@ -120,8 +120,8 @@ class LongPoll(Subscription):
         begun, renewed = time.monotonic(), log.renewed
 
         def is_new() -> bool:
-            found = log.extent or known
-            return log.renewed != renewed or found.newest > known.newest or found.epoch != known.epoch
+            extent = log.extent or known
+            return log.renewed != renewed or extent.newest > known.newest or extent.epoch != known.epoch
 
         with suppress(TimeoutError):
             async with asyncio.timeout_at(until):
@@ -176,8 +176,8 @@ class FeedFollower(FeedSubscriber, AsyncIterator[bytes]):
             if self._word is not None:
                 self.end()
                 return self._word
-            if (told := await self._next(self._log)) is not None:
-                return told
+            if (chunk := await self._next(self._log)) is not None:
+                return chunk
             if self._breathes:
                 self._breathes = False
                 return ALIVE

@@ -25,8 +25,8 @@ def split_personal_data(resource: str, before: Members | None, after: Members | 
     ({'before': {'emailAddress': 'a@example.org'}}, {'type': 'Normal'})
     """
     personal = PERSONAL.get(resource, NONE)
-    found: Members = {}
+    sides: Members = {}
     for side, members in (("before", before), ("after", after)):
         if members and (named := sorted(personal & members.keys())):
-            found[side] = {name: members.pop(name) for name in named}
-    return found
+            sides[side] = {name: members.pop(name) for name in named}
+    return sides

@@ -169,14 +169,14 @@ def _microseconds(moment: datetime) -> int:
 def _members(data: bytes) -> list[bytes]:
     if data[:1] != VERSION:
         raise NotARecord("it is of no version that is known here")
-    found, place = list[bytes](), 1
+    members, place = list[bytes](), 1
     while place < len(data):
         begin = place + 4
         place = begin + int.from_bytes(data[place:begin], "big")
-        found.append(data[begin:place])
-    if len(found) != 13:
-        raise NotARecord(f"it has {len(found)} members in place of 13")
-    return found
+        members.append(data[begin:place])
+    if len(members) != 13:
+        raise NotARecord(f"it has {len(members)} members in place of 13")
+    return members
 
 
 def _decoded(members: list[bytes]) -> Record:
@@ -184,7 +184,7 @@ def _decoded(members: list[bytes]) -> Record:
         return int.from_bytes(data, "big", signed=True)
 
     customer, epoch, number, at, recorded_at, kind, resource, resource_id, groups, *hashes = members
-    if any(len(one) not in (0, HASH) for one in hashes) or not hashes[0]:
+    if any(len(hash_value) not in (0, HASH) for hash_value in hashes) or not hashes[0]:
         raise NotARecord("a hash in it has not 32 bytes")
     return Record(
         integer(customer),
@@ -197,5 +197,5 @@ def _decoded(members: list[bytes]) -> Record:
         resource_id.decode(),
         [integer(groups[place : place + 8]) for place in range(0, len(groups), 8)],
         hashes[0],
-        *(one or None for one in hashes[1:]),
+        *(hash_value or None for hash_value in hashes[1:]),
     )

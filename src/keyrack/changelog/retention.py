@@ -56,7 +56,7 @@ where l.customer_id = $1 and c.change_id > l.erased_id and c.recorded_at < now()
 """
 
 
-async def tend(db: Database, settings: Settings, now: datetime | None = None) -> list[str]:
+async def prune_partitions(db: Database, settings: Settings, now: datetime | None = None) -> list[str]:
     """Make the months that will be needed, drop those that are too old; the names of these. A step of housekeeping."""
     now = now or datetime.now(UTC)
     for month in months_ahead(now):

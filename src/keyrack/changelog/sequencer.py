@@ -199,14 +199,14 @@ class Sequencer:
             if await epochs.look(connection):
                 self._done = epochs.BEFORE
             rows = await connection.fetch(READ, self._done, last, self.settings.sequencer_batch_rows)
-            logs, told = await self._number(connection, rows) if rows else ([], set[int]())
+            logs, webhook_customers = await self._number(connection, rows) if rows else ([], set[int]())
         self._months.update(month(log.recorded_at) for log in logs)
         CHANGES_SEQUENCED.of().add(len(rows))
         for row in rows:
             SEQUENCING_DELAY.of().observe(max(0.0, (row["now"] - row["at"]).total_seconds()))
         for log in logs:
-            self.tell(log.customer, NUMBERED | DELIVERED if log.customer in told else NUMBERED)
-        if told:
+            self.tell(log.customer, NUMBERED | DELIVERED if log.customer in webhook_customers else NUMBERED)
+        if webhook_customers:
             await self.db.execute(DELIVER)
         return len(rows)
 
@@ -221,8 +221,8 @@ class Sequencer:
         await connection.execute(NUMBER, *map(list, zip(*numbered, strict=True)))
         ends = [(log.customer, log.last, log.recorded_at, log.hash, log.tree.stored) for log in logs.values()]
         await connection.execute(KEEP, *map(list, zip(*ends, strict=True)))
-        told = await self._publisher.publish(connection, map(_told, rows, numbered))
-        return list(logs.values()), told
+        webhook_customers = await self._publisher.publish(connection, map(_told, rows, numbered))
+        return list(logs.values()), webhook_customers
 
 
 async def _logs(connection: Connection, customers: list[int], now: datetime, days: int) -> dict[int, LogEnd]:

@@ -73,8 +73,8 @@ class OpenWriter:
 
 async def writers(statements: Statements, xids: Sequence[str] | None = None) -> list[OpenWriter]:
     """Who writes changes now, the oldest first; of `xids` those who still do."""
-    found = [OpenWriter(**dict(row)) for row in await statements.fetch(WRITERS, xids)]
-    return sorted(found, key=lambda writer: -writer.seconds)
+    open_writers = [OpenWriter(**dict(row)) for row in await statements.fetch(WRITERS, xids)]
+    return sorted(open_writers, key=lambda writer: -writer.seconds)
 
 
 class VisibilityWatermark:
@@ -108,17 +108,17 @@ class VisibilityWatermark:
 
     async def _ended(self, before: list[OpenWriter]) -> None:
         """Wait until these have ended. Who takes long is named once."""
-        begun, pause, told = time.monotonic(), OFTEN, False
+        begun, pause, has_warned = time.monotonic(), OFTEN, False
         while before:
-            if not told and time.monotonic() - begun > OLD:
-                told = True
+            if not has_warned and time.monotonic() - begun > OLD:
+                has_warned = True
                 log.warning(
                     "sequencing blocked by an old transaction",
                     pid=before[0].pid, prepared=before[0].gid, application=before[0].application,
                     database=before[0].database, seconds=round(before[0].seconds), others=len(before) - 1,
                 )  # fmt: skip
             await asyncio.sleep(pause)
-            pause = OLDER if told else min(2 * pause, SELDOM)
+            pause = OLDER if has_warned else min(2 * pause, SELDOM)
             before = await writers(self._reads, [writer.xid for writer in before])
-        if told:
+        if has_warned:
             log.info("sequencing resumed", seconds=round(time.monotonic() - begun))

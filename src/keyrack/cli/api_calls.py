@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from keyrack.cli import profiles
-from keyrack.cli.output import Failed, visible
+from keyrack.cli.output import CommandFailed, visible
 from keyrack.core.api_client.credentials import Login, ServerAddress, StoredToken
 from keyrack.core.api_client.responses import ApiError
 from keyrack.core.api_client.retries import RetryPolicy
@@ -43,12 +43,12 @@ ForCustomer = Annotated[
 
 
 def password_in(path: str) -> str:
-    """The password in a file, without the end of its line. Raises `Failed`."""
+    """The password in a file, without the end of its line. Raises `CommandFailed`."""
     try:
         return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
-        raise Failed(f"The password file {path} cannot be read: {why}.") from None
+        raise CommandFailed(f"The password file {path} cannot be read: {why}.") from None
 
 
 def _login_of(profile: profiles.Profile) -> Login | None:
@@ -71,7 +71,8 @@ class Customer:
 
 @asynccontextmanager
 async def client_of(name: str, customer: str | None = None) -> AsyncGenerator[Client]:
-    """A client that is signed in by a profile; a token that was renewed is kept there. Raises `Failed`, `ApiError`."""
+    """A client that is signed in by a profile; a token that was renewed is kept there. Raises `CommandFailed`,
+    `ApiError`."""
     profile = profiles.read(name)
 
     def keep(token: StoredToken) -> None:
@@ -87,25 +88,25 @@ async def client_of(name: str, customer: str | None = None) -> AsyncGenerator[Cl
     if customer is not None:
         async with client(None) as asking:
             whose = (await customer_of(asking, customer)).id
-    async with client(whose) as found:
-        yield found
+    async with client(whose) as api_client:
+        yield api_client
 
 
 async def customer_of(client: Client, wanted: str | None) -> Customer:
-    """The customer that is wanted by id or name; without a wish, the only one. Raises `Failed`, `ApiError`."""
+    """The customer that is wanted by id or name; without a wish, the only one. Raises `CommandFailed`, `ApiError`."""
     rows = [Customer(int(row["id"]), str(row.get("name", ""))) for row in await client.get("/customers", [])]
-    there = ", ".join(f"{one.id} ({one.name})" for one in rows) or "none"
+    there = ", ".join(f"{customer.id} ({customer.name})" for customer in rows) or "none"
     if wanted is None:
         if len(rows) == 1:
             return rows[0]
-        raise Failed(f"Say for which customer: --customer ID or NAME. There are: {there}.")
-    found = [one for one in rows if wanted in (str(one.id), one.name)]
-    found = found or [one for one in rows if one.name.lower() == wanted.lower()]
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise Failed(f"The manager acts for no customer {wanted}. There are: {there}.")
-    raise Failed(f"Several customers are called {wanted}: say the id. There are: {there}.")
+        raise CommandFailed(f"Say for which customer: --customer ID or NAME. There are: {there}.")
+    matches = [customer for customer in rows if wanted in (str(customer.id), customer.name)]
+    matches = matches or [customer for customer in rows if customer.name.lower() == wanted.lower()]
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
+        raise CommandFailed(f"The manager acts for no customer {wanted}. There are: {there}.")
+    raise CommandFailed(f"Several customers are called {wanted}: say the id. There are: {there}.")
 
 
 def run(work: Coroutine[Any, Any, None], profile: str) -> None:
@@ -120,7 +121,7 @@ def run(work: Coroutine[Any, Any, None], profile: str) -> None:
     except BrokenPipeError:  # `keyrack ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
-    except Failed as failed:
+    except CommandFailed as failed:
         typer.echo(visible(f"keyrack: {failed}"), err=True)
         raise typer.Exit(1) from None
     except ApiError as error:

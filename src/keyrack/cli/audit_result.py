@@ -14,20 +14,20 @@ from keyrack.db.connection import Row
 
 
 @dataclass
-class Beside:
+class AuditContext:
     """What there is beside a log that was verified: its epochs that are over, and the tables, if they were compared."""
 
     epochs: list[Row] = field(default_factory=list[Row])
     tables: AuditResult | None = None
 
 
-def said(found: Verification, compared: VerifiedCheckpoints, beside: Beside) -> CommandResult:
+def format_result(audit: Verification, compared: VerifiedCheckpoints, beside: AuditContext) -> CommandResult:
     """For people, and as members for programs."""
-    head, count, times = found.head, found.last - found.head.behind, compared.times
+    head, count, times = audit.head, audit.last - audit.head.behind, compared.times
     value: dict[str, Any] = {
         "valid": True, "customerId": head.customer, "epoch": str(head.epoch), "behind": head.behind,
-        "last": found.last, "size": found.tree and found.tree.size, "root": found.tree and found.tree.root.hex(),
-        "erased": found.erased, "proven": found.proven, "checkpoints": len(compared.notes),
+        "last": audit.last, "size": audit.tree and audit.tree.size, "root": audit.tree and audit.tree.root.hex(),
+        "erased": audit.erased, "proven": audit.proven, "checkpoints": len(compared.notes),
         "checkpointTime": datetime.fromtimestamp(max(times), UTC) if times else None,
         "withinReach": compared.kept and bool(compared.notes), "otherKeys": compared.others,
         "otherEpochs": [
@@ -36,18 +36,18 @@ def said(found: Verification, compared: VerifiedCheckpoints, beside: Beside) -> 
         "tables": beside.tables and asdict(beside.tables),
     }  # fmt: skip
     lines = [f"Customer {head.customer}: {count:,} changes behind number {head.behind:,} fit together."]
-    if found.erased:
-        lines.append(f"Parts of {found.erased:,} of them were erased, which leaves the proof as it was.")
+    if audit.erased:
+        lines.append(f"Parts of {audit.erased:,} of them were erased, which leaves the proof as it was.")
     if compared.others:
         lines.append(f"{compared.others:,} checkpoints were signed by other keys alone, and not compared: see --key.")
-    if found.proven is None:
+    if audit.proven is None:
         who = "the file" if not compared.kept else "the database"
         why = compared.unsigned or f"whoever wrote {who} may have made all of it. See --checkpoint"
         lines.append(f"No checkpoint was compared: {why}.")
     else:
         when = f", signed {datetime.fromtimestamp(max(times), UTC):%Y-%m-%d %H:%M:%S} UTC" if times else ""
-        lines.append(f"Up to number {found.proven:,} they are what the newest checkpoint says{when}.")
-        if found.proven < found.last:
+        lines.append(f"Up to number {audit.proven:,} they are what the newest checkpoint says{when}.")
+        if audit.proven < audit.last:
             lines.append("What comes behind it is newer than the checkpoint, and may have been written anew.")
         if compared.kept:
             lines.append("These checkpoints are kept with the log: whoever may write there can remove the newest ones.")

@@ -21,7 +21,7 @@ from keyrack.changelog.transparency.signed_notes import (
     NotKnown,
     VerificationKey,
 )
-from keyrack.cli.output import Failed
+from keyrack.cli.output import CommandFailed
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Statements
 
@@ -40,7 +40,7 @@ class VerifiedCheckpoints:
 
     def add(self, where: object, data: bytes, trust: Trust, *, found: Head | None = None) -> None:
         """One more. Of those that were `found` beside this log, the ones that others alone have signed are counted, and
-        the ones over what was dropped are left out. Raises `Failed`."""
+        the ones over what was dropped are left out. Raises `CommandFailed`."""
         try:
             note = Note.read(data)
             checkpoint = Checkpoint.read(note.text)
@@ -51,32 +51,32 @@ class VerifiedCheckpoints:
             if found is not None:
                 self.others += 1
                 return
-            raise Failed(f"{where} is no checkpoint to be trusted: {error}.") from None
+            raise CommandFailed(f"{where} is no checkpoint to be trusted: {error}.") from None
         except (NotANote, NoteNotVerified) as error:
-            raise Failed(f"{where} is no checkpoint to be trusted: {error}.") from None
+            raise CommandFailed(f"{where} is no checkpoint to be trusted: {error}.") from None
         self.notes.append(checkpoint)
         self.times += [min(times)] if times else []
 
 
 def trusted(texts: Iterable[str]) -> Trust:
-    """Who says by `--key` whom to trust. Raises `Failed`."""
+    """Who says by `--key` whom to trust. Raises `CommandFailed`."""
     try:
-        found = [VerificationKey.read(text) for text in texts]
+        keys = [VerificationKey.read(text) for text in texts]
     except NotAKey as error:
-        raise Failed(f"--key: {error}.") from None
-    if not found:
-        raise Failed("A checkpoint proves something only by a key that you trust: say it with --key.")
-    return lambda origin: found
+        raise CommandFailed(f"--key: {error}.") from None
+    if not keys:
+        raise CommandFailed("A checkpoint proves something only by a key that you trust: say it with --key.")
+    return lambda origin: keys
 
 
 def own(secrets: list[bytes]) -> Trust:
     """Who trusts the key file of this node."""
 
-    def found(origin: str) -> list[VerificationKey]:
+    def trust(origin: str) -> list[VerificationKey]:
         server = origin.rpartition("/changes/")[0]
         return [signer.key for signer in checkpoint_keys.signers(secrets, origin, server)]
 
-    return found
+    return trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,47 +92,47 @@ class CheckpointComparison:
         return bool(self.files) or self.directory is not None
 
     def compared(self, head: Head) -> VerifiedCheckpoints:
-        """Of an export, which knows no key of its own. Raises `Failed`."""
+        """Of an export, which knows no key of its own. Raises `CommandFailed`."""
         if not self.anything and not self.keys:
             return VerifiedCheckpoints()
         return _given(self.files, self.directory, head, trusted(self.keys))
 
     async def of_database(self, sql: Statements, settings: Settings, head: Head) -> VerifiedCheckpoints:
         """Of a log where it stands: without checkpoints those that are kept there, without keys the node's own. Raises
-        `Failed`."""
+        `CommandFailed`."""
         secrets = checkpoint_keys.read(settings)
         trust = own(secrets) if secrets and not self.keys else None
         if self.anything:
             return _given(self.files, self.directory, head, trust or trusted(self.keys))
-        found = VerifiedCheckpoints(kept=True)
+        checkpoints = VerifiedCheckpoints(kept=True)
         if trust is None and not self.keys:
-            found.unsigned = (
+            checkpoints.unsigned = (
                 f"{checkpoint_keys.path(settings)} is missing, so no key says whose signatures count. See --key"
             )
-            return found
+            return checkpoints
         trust = trust or trusted(self.keys)
         for made in await list_checkpoints(sql, head.customer, head.epoch):
             where = f"The checkpoint of {made.size} records that is kept with the log"
-            found.add(where, made.note.encode(), trust, found=head)
-        return found
+            checkpoints.add(where, made.note.encode(), trust, found=head)
+        return checkpoints
 
 
 def _given(files: Iterable[Path], directory: Path | None, head: Head, trust: Trust) -> VerifiedCheckpoints:
-    """The checkpoints of these files, and those of this log in a directory. Raises `Failed`."""
-    found, name = VerifiedCheckpoints(), name_of(head.customer, head.epoch)
+    """The checkpoints of these files, and those of this log in a directory. Raises `CommandFailed`."""
+    checkpoints, name = VerifiedCheckpoints(), name_of(head.customer, head.epoch)
     try:
         for file in files:
-            found.add(file, _read(file), trust)
+            checkpoints.add(file, _read(file), trust)
         published = list(of_log(directory, head.customer, head.epoch)) if directory is not None else []
         for file in published:
-            found.add(file, _read(file), trust, found=head)
+            checkpoints.add(file, _read(file), trust, found=head)
     except NotPublished as error:
-        raise Failed(f"{error}.") from None
+        raise CommandFailed(f"{error}.") from None
     except OSError as error:
-        raise Failed(f"{error.filename or directory} cannot be read: {error.strerror or error}.") from None
-    if directory is not None and not found.notes:
-        raise Failed(f"No checkpoint in {directory} is of the log {name} and of a key that counts.")
-    return found
+        raise CommandFailed(f"{error.filename or directory} cannot be read: {error.strerror or error}.") from None
+    if directory is not None and not checkpoints.notes:
+        raise CommandFailed(f"No checkpoint in {directory} is of the log {name} and of a key that counts.")
+    return checkpoints
 
 
 def _read(file: Path) -> bytes:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from keyrack.cli.output import CommandResult, Failed, visible
+from keyrack.cli.output import CommandFailed, CommandResult, visible
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without being asked.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would go, and change nothing.")]
@@ -42,10 +42,10 @@ class ConfirmationPreview:
 
 
 def agree(preview: ConfirmationPreview) -> None:
-    """Ask whether it is to be done. Raises `Failed`: it is not wanted, or there is nobody to be asked."""
+    """Ask whether it is to be done. Raises `CommandFailed`: it is not wanted, or there is nobody to be asked."""
     refused: dict[str, Any] = {"done": False, **{k: v for k, v in preview.said.value.items() if k != "dryRun"}}
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise Failed(f"This would {preview.sentence} To do it, add --yes.", value=refused)
+        raise CommandFailed(f"This would {preview.sentence} To do it, add --yes.", value=refused)
     typer.echo(visible(f"This would {preview.sentence}"), err=True)
     if not typer.confirm("Do it?", err=True):
-        raise Failed("Nothing was changed.", value=refused)
+        raise CommandFailed("Nothing was changed.", value=refused)

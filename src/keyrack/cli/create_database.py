@@ -13,7 +13,7 @@ import structlog
 
 from keyrack.cli.database_session import demo_below, embedded_server, no_database
 from keyrack.cli.environment import given
-from keyrack.cli.output import Failed
+from keyrack.cli.output import CommandFailed
 from keyrack.core.settings import Settings, unknown, variable
 
 log = structlog.get_logger("keyrack.postgres")
@@ -41,7 +41,7 @@ UNATTENDED = (
 def check_beginning(settings: Settings, command: str, *, named: bool) -> None:
     """Look whether the database is there, or may be made: `named` says that its directory was, by `--state`.
 
-    Raises `Failed`: it may not. Raises `EmbeddedServerError`: there are backups of what was there.
+    Raises `CommandFailed`: it may not. Raises `EmbeddedServerError`: there are backups of what was there.
     """
     if settings.database_url is not None or (server := embedded_server(settings)).made:
         return
@@ -50,9 +50,9 @@ def check_beginning(settings: Settings, command: str, *, named: bool) -> None:
         if command not in BEGINNERS:
             raise no_database(settings)
         if (sign := _sign(settings)) is not None:
-            raise Failed(LOST.format(state=settings.state, sign=sign, command=command), demo_below(settings))
+            raise CommandFailed(LOST.format(state=settings.state, sign=sign, command=command), demo_below(settings))
         if command == "serve" and not os.isatty(STDIN):
-            raise Failed(UNATTENDED.format(state=settings.state), demo_below(settings))
+            raise CommandFailed(UNATTENDED.format(state=settings.state), demo_below(settings))
     if command in BEGINNERS:  # others have no log
         log.warning("creating new embedded database", state=str(settings.state))
 

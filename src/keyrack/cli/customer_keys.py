@@ -8,7 +8,7 @@ import typer
 
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import which, words
-from keyrack.cli.output import CommandResult, Failed
+from keyrack.cli.output import CommandFailed, CommandResult
 
 REVOKE: LiteralString = """
 with k as (select revoked_at from {table} where {table}_id = $1 for update),
@@ -27,9 +27,9 @@ def revocable(app: typer.Typer, table: LiteralString, what: str) -> None:
         """Revoke a key."""
         row = await session.sql.fetchrow(revoked, id)
         if row is None:
-            raise Failed(f"There is no {what} {id}.")
+            raise CommandFailed(f"There is no {what} {id}.")
         if row["revoked_at"] is not None:
-            raise Failed(f"{what} {id} is revoked already, since {row['revoked_at']:%Y-%m-%d %H:%M} UTC.")
+            raise CommandFailed(f"{what} {id} is revoked already, since {row['revoked_at']:%Y-%m-%d %H:%M} UTC.")
         return CommandResult({"id": id}, f"{what} {id} revoked.")
 
     revoke.__annotations__["id"] = Annotated[int, which(table)]

@@ -1,7 +1,7 @@
 """In charge of what every command on the database needs: finds it, opens it, prints the result, explains a failure.
 
-A command is an async function that gets a `Session` and returns what it has to say. It runs in one transaction: a
-refusal leaves nothing behind, and what is printed has been committed and told to all processes.
+A command is an async function that gets a `DatabaseSession` and returns what it has to say. It runs in one
+transaction: a refusal leaves nothing behind, and what is printed has been committed and told to all processes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from keyrack.changelog.transparency.checkpoints import LogRefused
 from keyrack.cli import name_lookup
 from keyrack.cli.confirmation import ConfirmationPreview, DryRun, Yes, agree
 from keyrack.cli.environment import read_settings
-from keyrack.cli.output import CommandResult, Failed, Json, ListResult, show, visible
+from keyrack.cli.output import CommandFailed, CommandResult, Json, ListResult, show, visible
 from keyrack.core.errors import Refusal
 from keyrack.core.settings import Settings
 from keyrack.core.systemd import NoListener
@@ -88,9 +88,9 @@ def embedded_server(settings: Settings) -> EmbeddedServer:
     )
 
 
-def no_database(settings: Settings) -> Failed:
+def no_database(settings: Settings) -> CommandFailed:
     """Why a command that makes no database comes to nothing."""
-    return Failed(NO_DATABASE.format(state=settings.state), demo_below(settings))
+    return CommandFailed(NO_DATABASE.format(state=settings.state), demo_below(settings))
 
 
 def demo_below(settings: Settings) -> list[str]:
@@ -104,8 +104,8 @@ def demo_below(settings: Settings) -> list[str]:
 async def open_address(settings: Settings) -> AsyncGenerator[str]:
     """The address of the database, running and with the schema of this release; the embedded one is used meanwhile.
 
-    Raises `Failed`: there is none, and no command but those that serve and migrate makes one. Raises `SchemaError`: it
-    has another schema.
+    Raises `CommandFailed`: there is none, and no command but those that serve and migrate makes one. Raises
+    `SchemaError`: it has another schema.
     """
     if settings.database_url is not None:
         await schema_version.require(settings.database_direct_url or settings.database_url, settings)
@@ -137,7 +137,7 @@ async def open_database(settings: Settings, application: str = "keyrack command"
 
 # What is said in words for the operator already
 TOLD_AS_THEY_ARE = (
-    Failed, Refusal, EmbeddedServerError, MasterKeyError, CheckpointKeyError, LogRefused, NoListener,
+    CommandFailed, Refusal, EmbeddedServerError, MasterKeyError, CheckpointKeyError, LogRefused, NoListener,
     schema_version.SchemaError,
 )  # fmt: skip
 
@@ -252,7 +252,7 @@ def explained(work: Callable[[], None], *, as_json: bool = False) -> None:
     except Exception as error:
         if os.environ.get("KEYRACK_LOG_LEVEL") == "debug":
             traceback.print_exc()
-        if isinstance(error, Failed):
+        if isinstance(error, CommandFailed):
             if as_json and error.value is not None:
                 show(CommandResult(error.value, ""), as_json)
             for line in error.lines:

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 from pydantic import ValidationError
 
-from keyrack.cli.output import Failed
+from keyrack.cli.output import CommandFailed
 from keyrack.core.settings import (
     SUPERVISED,
     ConfigurationError,
@@ -31,9 +31,9 @@ def read_settings(state: Path | None = None) -> Settings:
         wrong = "; ".join(
             f"{given(str(e['loc'][0]))}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
         )
-        raise Failed(f"A setting is not valid. {wrong}") from None
+        raise CommandFailed(f"A setting is not valid. {wrong}") from None
     except (SecretFileError, ConfigurationError, DuplicateSettingError) as error:
-        raise Failed(str(error)) from None
+        raise CommandFailed(str(error)) from None
 
 
 def warn_of_names() -> None:

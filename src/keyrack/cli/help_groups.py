@@ -33,7 +33,7 @@ class HelpGroup(TyperGroup):
         longest = max((len(name) for rows in headings.values() for name, _ in rows), default=0)
         for heading, rows in headings.items():
             with formatter.section(heading):
-                formatter.write_dl([(name.ljust(longest), told) for name, told in rows])
+                formatter.write_dl([(name.ljust(longest), summary) for name, summary in rows])
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         items: Any = super().shell_complete(ctx, incomplete)

@@ -11,7 +11,7 @@ from typing import Any, TextIO, cast
 
 from keyrack.api.schema.request_body import INT32_MAX
 from keyrack.cli.options import FORMS, read_moment, wrong_words
-from keyrack.cli.output import Failed
+from keyrack.cli.output import CommandFailed
 from keyrack.core.text import trimmed
 
 DELIMITERS = ",;\t"
@@ -61,18 +61,19 @@ class InputRow:
 
 
 def read_rows(path: Path, format: str | None, columns: Collection[str]) -> Iterator[InputRow]:
-    """The rows of a file. Raises `Failed` where it cannot be read, or has a column that is not among `columns`."""
+    """The rows of a file. Raises `CommandFailed` where it cannot be read, or has a column that is not among
+    `columns`."""
     known = {_plain(name): name for name in columns}
     as_json = format == "json" if format else path.suffix.lower() in JSON_NAMES
     if not as_json and not format and path.suffix.lower() not in (".csv", ".tsv", ".txt"):
-        raise Failed(f"{path} is neither .csv nor .json: say which with --format.")
+        raise CommandFailed(f"{path} is neither .csv nor .json: say which with --format.")
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             yield from _json_rows(file, path, known) if as_json else _csv_rows(file, path, known)
     except UnicodeDecodeError as error:
-        raise Failed(f"{path} is not UTF-8: {error.reason} at byte {error.start}.") from None
+        raise CommandFailed(f"{path} is not UTF-8: {error.reason} at byte {error.start}.") from None
     except OSError as error:
-        raise Failed(f"{path} cannot be read: {error.strerror}.") from None
+        raise CommandFailed(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def _csv_rows(file: TextIO, path: Path, known: dict[str, str]) -> Iterator[InputRow]:
@@ -90,7 +91,7 @@ def _csv_rows(file: TextIO, path: Path, known: dict[str, str]) -> Iterator[Input
                     row.problems.append(f"has {len(cells)} cells, the heading has {len(names)}")
                 yield row
     except csv.Error as error:
-        raise Failed(f"{path}, line {reader.line_num}: {error}.") from None
+        raise CommandFailed(f"{path}, line {reader.line_num}: {error}.") from None
 
 
 def _json_rows(file: TextIO, path: Path, known: dict[str, str]) -> Iterator[InputRow]:
@@ -101,9 +102,9 @@ def _json_rows(file: TextIO, path: Path, known: dict[str, str]) -> Iterator[Inpu
         else:
             items = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Failed(f"{path} is no JSON: {error}.") from None
+        raise CommandFailed(f"{path} is no JSON: {error}.") from None
     if not isinstance(items, list):
-        raise Failed(f"{path} holds no array of objects.")
+        raise CommandFailed(f"{path} holds no array of objects.")
     for number, item in enumerate(cast("list[object]", items), 1):
         if not isinstance(item, dict):
             yield InputRow(number, {}, ["is no object"])
@@ -123,7 +124,7 @@ def _check_columns(path: Path, names: list[str], known: dict[str, str]) -> None:
     wrong = [name or "(empty)" for name in names if name not in known]
     if not names or wrong or len(set(names)) < len(names):
         what = f"has columns that are not known: {', '.join(wrong)}" if wrong else "has no heading, or a column twice"
-        raise Failed(f"{path} {what}. Columns: {', '.join(known.values())}.")
+        raise CommandFailed(f"{path} {what}. Columns: {', '.join(known.values())}.")
 
 
 def _plain(name: str) -> str:

@@ -175,14 +175,14 @@ def application(called: str) -> typer.Typer:
     return app
 
 
-def _add(app: typer.Typer, name: str, found: typer.Typer, help: str, heading: str) -> None:
-    own = [command for command in found.registered_commands if command.name == name]
+def _add(app: typer.Typer, name: str, group: typer.Typer, help: str, heading: str) -> None:
+    own = [command for command in group.registered_commands if command.name == name]
     for command in own:
         command.rich_help_panel = heading
     if own:
         app.registered_commands.extend(own)
     else:
-        app.add_typer(found, cls=HelpGroup, name=name, help=help, no_args_is_help=True, rich_help_panel=heading)
+        app.add_typer(group, cls=HelpGroup, name=name, help=help, no_args_is_help=True, rich_help_panel=heading)
 
 
 def _not_loaded() -> None:

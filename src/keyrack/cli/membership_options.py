@@ -11,7 +11,7 @@ from keyrack.api.permissions import Role
 from keyrack.auth import owners
 from keyrack.auth.owners import OWNER_LIMITED
 from keyrack.cli.database_session import DatabaseSession
-from keyrack.cli.output import Failed
+from keyrack.cli.output import CommandFailed
 from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.errors import Conflict, NotFound, on_constraint
 
@@ -66,16 +66,16 @@ async def owned(session: DatabaseSession, id: int) -> list[int]:
 
 
 async def check_owners(session: DatabaseSession, owned: list[int], *, ownerless: bool) -> None:
-    """Raises `Failed` where one of them has no owner any more, and that was not said to be meant."""
+    """Raises `CommandFailed` where one of them has no owner any more, and that was not said to be meant."""
     if not ownerless and (without := await owners.has_other_owner(session.sql, *owned)):
-        raise Failed(
+        raise CommandFailed(
             f"Customer {without[0]} would be left without an owner who may sign in. Make somebody else one first, or"
             " say --leave-without-owner."
         )
 
 
 async def limits(session: DatabaseSession, customers: Sequence[int], groups: Sequence[str] | None) -> list[int] | None:
-    """The numbers of groups that are named; None for the whole fleet. Raises `Failed`."""
+    """The numbers of groups that are named; None for the whole fleet. Raises `CommandFailed`."""
     if not groups:
         return None
     if len(customers) != 1:
@@ -84,7 +84,7 @@ async def limits(session: DatabaseSession, customers: Sequence[int], groups: Seq
     for row in rows:
         if len(row["found"]) != 1:
             many = "more than one group is" if row["found"] else "there is no group"
-            raise Failed(f"In customer {customers[0]} {many} called {row['name']}.")
+            raise CommandFailed(f"In customer {customers[0]} {many} called {row['name']}.")
     return sorted({row["found"][0] for row in rows})
 
 
@@ -98,9 +98,9 @@ async def join(
     whole: bool = False,
 ) -> None:
     """Let a manager act for customers in a role, limited to groups; without any it stays as limited as it was, unless
-    it is for the `whole` fleet. Raises `Failed`."""
+    it is for the `whole` fleet. Raises `CommandFailed`."""
     if unknown := await session.sql.fetch(UNKNOWN, customers):
-        raise Failed(f"There is no customer {', '.join(str(row['id']) for row in unknown)}.")
+        raise CommandFailed(f"There is no customer {', '.join(str(row['id']) for row in unknown)}.")
     with on_constraint(
         {"manager_customer_customer_id_fkey": (NotFound, NO_CUSTOMER.saying("A customer was removed meanwhile."))}
     ):

@@ -14,7 +14,7 @@ import typer
 
 from keyrack.api.schema.request_body import INT32_MAX
 from keyrack.auth.usernames import manager_id_by_form
-from keyrack.cli.output import Failed
+from keyrack.cli.output import CommandFailed
 from keyrack.core.addresses import address_form
 from keyrack.core.text import trimmed
 from keyrack.db.connection import Statements
@@ -87,7 +87,7 @@ def reference(noun: str) -> Callable[[str], Any]:
 
 
 async def resolved(sql: Statements, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with ids in the place of names. Raises `Failed`."""
+    """The options with ids in the place of names. Raises `CommandFailed`."""
     return {name: await _resolved(sql, value) for name, value in options.items()}
 
 
@@ -103,13 +103,15 @@ async def _id(sql: Statements, wanted: Name) -> int:
     sought = address_form(wanted.text) if noun.is_address else wanted.text
     rows = await sql.fetch(matching, sought, MOST)
     exact = [row for row in rows if row["name"] == wanted.text]
-    found = exact if len(exact) == 1 else rows
-    if len(found) == 1:
-        return found[0]["id"]
-    if found:
-        which = ", ".join(_which(row) for row in found[:CANDIDATES]) + ", ..." * (len(found) > CANDIDATES)
-        raise Failed(f"There are {len(found)} {noun.word}s {noun.called} {wanted.text!r}. Say the id: {which}.")
-    raise Failed(f"There is no {noun.word} {noun.called} {wanted.text!r}.{await _meant(sql, noun, wanted.text)}")
+    matches = exact if len(exact) == 1 else rows
+    if len(matches) == 1:
+        return matches[0]["id"]
+    if matches:
+        which = ", ".join(_which(row) for row in matches[:CANDIDATES]) + ", ..." * (len(matches) > CANDIDATES)
+        raise CommandFailed(
+            f"There are {len(matches)} {noun.word}s {noun.called} {wanted.text!r}. Say the id: {which}."
+        )
+    raise CommandFailed(f"There is no {noun.word} {noun.called} {wanted.text!r}.{await _meant(sql, noun, wanted.text)}")
 
 
 def _which(row: Any) -> str:
@@ -122,7 +124,9 @@ async def _meant(sql: Statements, noun: Noun, text: str) -> str:
     rows = await sql.fetch(known, MOST)
     low = {row["name"].lower(): row for row in rows}
     near = [low[name] for name in difflib.get_close_matches(text.lower(), low, 3, 0.6)]
-    told = ", ".join(f"{row['name']!r} ({row['id']})" for row in near or rows[:CANDIDATES])
-    if not told:
+    suggestions = ", ".join(f"{row['name']!r} ({row['id']})" for row in near or rows[:CANDIDATES])
+    if not suggestions:
         return " There is none at all."
-    return f" Did you mean {told}?" if near else f" There are: {told}{', ...' * (len(rows) > CANDIDATES)}."
+    return (
+        f" Did you mean {suggestions}?" if near else f" There are: {suggestions}{', ...' * (len(rows) > CANDIDATES)}."
+    )

@@ -39,7 +39,7 @@ class ListResult:
     columns: Mapping[str, str]  # heading -> member
 
 
-class Failed(Exception):
+class CommandFailed(Exception):
     """Why a command came to nothing, in words for its user; `lines` tell the particulars, `value` tells machines."""
 
     def __init__(self, text: str, lines: Sequence[str] = (), value: Mapping[str, Any] | None = None) -> None:
@@ -62,7 +62,7 @@ def show(result: CommandResult | ListResult, as_json: bool) -> None:
 
 def visible(text: str) -> str:
     """The text as a terminal shows it and does nothing else: names of cars and the like may be anybody's."""
-    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def as_text(value: object, *, indent: int | None = None) -> str:
@@ -105,11 +105,13 @@ def _least(column: Sequence[str], heading: str) -> int:
 
 def _fitting(widths: list[int], least: list[int], room: int) -> list[int]:
     """The widths of columns that fit: the widest that may be cut gives first."""
-    found = list(widths)
-    while sum(found) > room:
-        giving = max((n for n in range(len(found)) if found[n] > least[n]), key=lambda n: found[n])
-        found[giving] -= 1
-    return found
+    column_widths = list(widths)
+    while sum(column_widths) > room:
+        giving = max(
+            (n for n in range(len(column_widths)) if column_widths[n] > least[n]), key=lambda n: column_widths[n]
+        )
+        column_widths[giving] -= 1
+    return column_widths
 
 
 def _cut(cell: str, most: int) -> str:

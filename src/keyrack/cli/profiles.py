@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from keyrack.cli.output import Failed
+from keyrack.cli.output import CommandFailed
 from keyrack.core.api_client.credentials import StoredToken
 
 DEFAULT = "default"
@@ -47,19 +47,19 @@ def names() -> list[str]:
 
 
 def path_of(name: str) -> Path:
-    """The file of a profile. Raises `Failed` for what can be no name of one."""
+    """The file of a profile. Raises `CommandFailed` for what can be no name of one."""
     if not NAME.fullmatch(name):
-        raise Failed(f"{name!r} is no name of a profile: letters, digits, dots and hyphens, 64 at most.")
+        raise CommandFailed(f"{name!r} is no name of a profile: letters, digits, dots and hyphens, 64 at most.")
     return directory() / (name + ENDING)
 
 
 def read(name: str) -> Profile:
-    """The profile. Raises `Failed`: there is none, others may read it, or it is damaged."""
+    """The profile. Raises `CommandFailed`: there is none, others may read it, or it is damaged."""
     path = path_of(name)
     try:
         with path.open(encoding="utf-8") as file:
             if os.fstat(file.fileno()).st_mode & 0o077:
-                raise Failed(f"{path} holds a token, and others may read it: chmod 600 {path}")
+                raise CommandFailed(f"{path} holds a token, and others may read it: chmod 600 {path}")
             members: dict[str, Any] = json.load(file)
         token = members.pop("token")
         return Profile(**members, token=None if token is None else StoredToken(**token))
@@ -67,15 +67,15 @@ def read(name: str) -> Profile:
         there = ", ".join(names())
         hint = f" There are: {there}." if there else ""
         how = "keyrack login" if name == DEFAULT else f"keyrack login --profile {name}"
-        raise Failed(f"Nobody is logged in as profile {name}.{hint} Log in first: {how}") from None
+        raise CommandFailed(f"Nobody is logged in as profile {name}.{hint} Log in first: {how}") from None
     except OSError as error:
-        raise Failed(f"{path} cannot be read: {error.strerror}.") from None
+        raise CommandFailed(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise Failed(f"{path} is damaged. Log in again: keyrack login --profile {name}") from None
+        raise CommandFailed(f"{path} is damaged. Log in again: keyrack login --profile {name}") from None
 
 
 def write(name: str, profile: Profile) -> Path:
-    """Keep a profile, in one step, for its owner alone. Raises `Failed`."""
+    """Keep a profile, in one step, for its owner alone. Raises `CommandFailed`."""
     path = path_of(name)
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -89,16 +89,16 @@ def write(name: str, profile: Profile) -> Path:
             fresh.unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise Failed(f"{path} cannot be written: {error.strerror}.") from None
+        raise CommandFailed(f"{path} cannot be written: {error.strerror}.") from None
     return path
 
 
 def remove(name: str) -> bool:
-    """Forget a profile; whether there was one. Raises `Failed`."""
+    """Forget a profile; whether there was one. Raises `CommandFailed`."""
     try:
         path_of(name).unlink()
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise Failed(f"{path_of(name)} cannot be removed: {error.strerror}.") from None
+        raise CommandFailed(f"{path_of(name)} cannot be removed: {error.strerror}.") from None
     return True

@@ -45,11 +45,11 @@ class Screen:
         """What is wrong, or right, and below it what to do."""
         lines = self._wrapped(text, WORD, "")
         head, weight = self._in(COLOURS[level], f"{word or WORDS[level]:<{WORD}}"), BOLD if level else ""
-        told = [head + self._in(weight, lines[0]), *(" " * WORD + self._in(weight, line) for line in lines[1:])]
-        return told + [" " * WORD + line for line in self._wrapped(action, WORD, "") if action]
+        styled_lines = [head + self._in(weight, lines[0]), *(" " * WORD + self._in(weight, line) for line in lines[1:])]
+        return styled_lines + [" " * WORD + line for line in self._wrapped(action, WORD, "") if action]
 
     def findings(self, findings: Iterable[Finding]) -> list[str]:
-        return [line for one in findings for line in self.finding(one.level, one.text, one.action)]
+        return [line for finding in findings for line in self.finding(finding.level, finding.text, finding.action)]
 
     def fact(self, label: str, *texts: str) -> list[str]:
         """A name, and what there is to say, each on lines of its own."""

@@ -14,7 +14,7 @@ import typer
 
 from keyrack.api.schema.request_body import INT32_MAX
 from keyrack.cli.database_session import Json, explained
-from keyrack.cli.output import CommandResult, Failed, show
+from keyrack.cli.output import CommandFailed, CommandResult, show
 from keyrack.webhooks.signature_check import diagnose_signature
 
 app = typer.Typer()
@@ -37,7 +37,7 @@ def verify(
         try:
             body = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
         except OSError as error:
-            raise Failed(f"{file} cannot be read: {error.strerror}.") from None
+            raise CommandFailed(f"{file} cannot be read: {error.strerror}.") from None
         headers = {"webhook-id": id, "webhook-timestamp": timestamp, "webhook-signature": signature}
         verdict = diagnose_signature(headers, body, secret, datetime.now(UTC))
         text = "The signature is valid." if verdict.genuine else "\n".join(verdict.reasons)
@@ -87,7 +87,7 @@ def listen(
         try:
             server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         except OSError as error:
-            raise Failed(f"Keyrack cannot listen at port {port}: {error.strerror}.") from None
+            raise CommandFailed(f"Keyrack cannot listen at port {port}: {error.strerror}.") from None
         where = f"http://127.0.0.1:{server.server_address[1]}/"
         show(CommandResult({"url": where}, f"Listening at {where}. Stop it with Ctrl-C."), as_json)
         sys.stdout.flush()

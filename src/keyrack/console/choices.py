@@ -64,9 +64,11 @@ async def brands(visit: Visit) -> Response:
     """Brands of the catalogue that have what is typed in their names, regardless of case and of accents."""
     known: list[str] = (await visit.call("GET", "/brands", query={"$orderby": "$it"})).json
     typed = plain(" ".join(visit.asked("q")[:LONGEST].split()))
-    found = sorted((name for name in known if typed in plain(name)), key=lambda name: not plain(name).startswith(typed))
-    options = [{"value": name, "label": name, "detail": ""} for name in found[:MOST]]
-    return Response(200, json.dumps({"options": options, "total": len(found)}).encode())
+    matches = sorted(
+        (name for name in known if typed in plain(name)), key=lambda name: not plain(name).startswith(typed)
+    )
+    options = [{"value": name, "label": name, "detail": ""} for name in matches[:MOST]]
+    return Response(200, json.dumps({"options": options, "total": len(matches)}).encode())
 
 
 def plain(text: str) -> str:
@@ -131,10 +133,10 @@ async def _find(visit: Visit, path: str, text: str, query: Mapping[str, str], na
     words = _WORD.findall(text[:LONGEST])
     search = {"$search": " ".join(f'"{word}"' for word in words)} if words else {}
     try:
-        found = await visit.call("GET", path, query={**query, **search, "$top": str(MOST), "$count": "true"})
+        response = await visit.call("GET", path, query={**query, **search, "$top": str(MOST), "$count": "true"})
     except NotFound:  # none at all
         return Choices([], 0)
-    return Choices([named(row) for row in found.json], found.total)
+    return Choices([named(row) for row in response.json], response.total)
 
 
 def _answer(options: Choices) -> Response:

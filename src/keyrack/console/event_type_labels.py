@@ -64,15 +64,15 @@ class Kinds:
     def groups(self, chosen: Iterable[str]) -> list[list[str]]:
         """For each resource but assignments what can be chosen: everything first, where there is more than one. Other
         wildcards only where one is chosen already."""
-        found: dict[str, list[str]] = {}
+        kinds_by_resource: dict[str, list[str]] = {}
         for row in self.listed:
             kind, resource = row["kind"], row["resource"]
             if kind in OUTCOMES or kind == "assignment" + ALL:
                 continue
             if row["isWildcard"] and kind not in chosen and (kind != resource + ALL or len(row["takes"]) == 1):
                 continue
-            found.setdefault(resource, []).append(kind)
-        return sorted((_everything_first(resource, group) for resource, group in found.items()), key=_place)
+            kinds_by_resource.setdefault(resource, []).append(kind)
+        return sorted((_everything_first(resource, group) for resource, group in kinds_by_resource.items()), key=_place)
 
     def sent(self, visit: Visit) -> list[str]:
         """What was chosen in the form; what a wildcard takes is not named beside it."""

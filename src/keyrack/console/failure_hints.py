@@ -41,7 +41,7 @@ def reason(visit: Visit, failure: str) -> str:
     return gettext(visit, failure) if failure in REASONS else failure
 
 
-def mend(visit: Visit, failure: str, car: Choice | None) -> FailureHint | None:
+def failure_hint(visit: Visit, failure: str, car: Choice | None) -> FailureHint | None:
     """The way to mend a failure, by its text; None where another car, user or time is all that helps."""
     if car is not None and failure == NO_BOX and visit.may(Permission.INSTALLATIONS_WRITE):
         return FailureHint(

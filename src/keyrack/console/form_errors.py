@@ -63,8 +63,8 @@ def key(visit: Visit, refusal: Refusal | None = None) -> str:
 
 def invalid(texts: Iterable[tuple[str, str]]) -> FormErrors:
     """What the page itself finds wrong: pairs of a field and a text, those with a text count."""
-    told = tuple((field, text) for field, text in texts if text)
-    return FormErrors(422, told) if told else RIGHT
+    errors = tuple((field, text) for field, text in texts if text)
+    return FormErrors(422, errors) if errors else RIGHT
 
 
 def went(visit: Visit, address: str) -> Response:

@@ -40,7 +40,7 @@ async def of_groups(visit: Visit, chosen: Sequence[int] | None) -> FleetPart:
 async def sent(visit: Visit) -> FleetPart:
     """What was filled in."""
     numbers = visit.form.get("groups", [])
-    return await _part(visit, visit.sent("part"), frozenset(int(one) for one in numbers if one.isdecimal()))
+    return await _part(visit, visit.sent("part"), frozenset(int(number) for number in numbers if number.isdecimal()))
 
 
 def wrong(visit: Visit, part: FleetPart) -> str:

@@ -30,8 +30,8 @@ def language(chosen: str | None, accepted: str | None) -> str:
     """The language of a visit: the chosen one, else the first of `Accept-Language` that there is, else English."""
     if chosen in LANGUAGES:
         return chosen
-    asked = [part.partition(";")[0].strip() for part in (accepted or "").split(",", LOOKED_AT)[:LOOKED_AT]]
-    return negotiate_locale([tag for tag in asked if tag], list(LANGUAGES), sep="-") or DEFAULT
+    tags = [part.partition(";")[0].strip() for part in (accepted or "").split(",", LOOKED_AT)[:LOOKED_AT]]
+    return negotiate_locale([tag for tag in tags if tag], list(LANGUAGES), sep="-") or DEFAULT
 
 
 @cache

@@ -78,10 +78,10 @@ class Clock:
         if typed.tzinfo is not None:
             raise ValueError("a local time has no offset")
         there = typed.replace(tzinfo=self.zone, fold=0)
-        found = there.astimezone(UTC)
-        if found.astimezone(self.zone).replace(tzinfo=None) != typed:
+        moment = there.astimezone(UTC)
+        if moment.astimezone(self.zone).replace(tzinfo=None) != typed:
             raise NoSuchTime(text)
-        return utc(found)
+        return utc(moment)
 
     def comes_twice(self, text: str) -> bool:
         """Whether what was typed is a time of the hour that comes twice, as the clocks are put back."""

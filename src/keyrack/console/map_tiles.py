@@ -156,36 +156,36 @@ async def piece(visit: Visit) -> Response:
     if tiles is None or tiles.kind != "file":
         raise NotFound(NO_TILES)
     try:
-        found = await asyncio.to_thread(archive, tiles.address)
+        tile_archive = await asyncio.to_thread(archive, tiles.address)
     except BadTiles as error:
         seldom.warning("map tiles unavailable", error=error)
         raise NotFound(NO_TILES) from None
-    if visit.ids["tag"] != found.tag:
+    if visit.ids["tag"] != tile_archive.tag:
         raise NotFound(NO_TILES)
-    headers = {**FOR_EVER, "ETag": f'"{found.tag}"'}
+    headers = {**FOR_EVER, "ETag": f'"{tile_archive.tag}"'}
     if {headers["ETag"], "*"} & parse_if_none_match(visit.headers("If-None-Match") or "").keys():
         return Response(304, headers=headers)
-    begin, end = _range(visit, found, headers["ETag"])
+    begin, end = _range(visit, tile_archive, headers["ETag"])
     body = await asyncio.to_thread(_read, tiles.address, begin, end - begin)
-    return Response(206, body, {**headers, "Content-Range": f"bytes {begin}-{end - 1}/{found.size}"}, MEDIA_TYPE)
+    return Response(206, body, {**headers, "Content-Range": f"bytes {begin}-{end - 1}/{tile_archive.size}"}, MEDIA_TYPE)
 
 
-def _range(visit: Visit, found: Archive, tag: str) -> tuple[int, int]:
+def _range(visit: Visit, tile_archive: Archive, tag: str) -> tuple[int, int]:
     """Where the wanted bytes begin, and where they end (exclusive)."""
     given, most = visit.headers("Range") or "", visit.settings.map_range_bytes
     if not given.lower().startswith("bytes=") or (visit.headers("If-Range") or tag) != tag:
         raise BadRequest(NO_RANGE)  # of another unit, or on a condition that fails: as if there were none
-    told, whole = {"Content-Range": f"bytes */{found.size}"}, found.size
+    headers, whole = {"Content-Range": f"bytes */{tile_archive.size}"}, tile_archive.size
     wanted = _RANGE.fullmatch(given)
     if wanted is None:
-        raise RangeNotSatisfiable(WRONG_RANGE.format(size=whole), told)
+        raise RangeNotSatisfiable(WRONG_RANGE.format(size=whole), headers)
     first, last, suffix = wanted.groups()
     begin = max(0, whole - int(suffix)) if suffix else int(first)
     end = min(whole, int(last) + 1) if last else whole
     if begin >= end:
-        raise RangeNotSatisfiable(WRONG_RANGE.format(size=whole), told)
+        raise RangeNotSatisfiable(WRONG_RANGE.format(size=whole), headers)
     if end - begin > most:
-        raise RangeNotSatisfiable(LONG_RANGE.format(most=most), told)
+        raise RangeNotSatisfiable(LONG_RANGE.format(most=most), headers)
     return begin, end
 
 

@@ -16,18 +16,18 @@ async def rows_of(
 
     Its order must be one that stays while it is asked for. Raises the row's `Refusal`.
     """
-    found: list[dict[str, Any]] = []
+    all_rows: list[dict[str, Any]] = []
     total = 0
     while True:
-        top = min(most - len(found), visit.settings.odata_top)
-        paging = {"$top": str(top), "$skip": str(skip + len(found))}
+        top = min(most - len(all_rows), visit.settings.odata_top)
+        paging = {"$top": str(top), "$skip": str(skip + len(all_rows))}
         reply = await visit.call("GET", path, *ids, query={**query, **paging})
-        if not found and "$count" in query:
+        if not all_rows and "$count" in query:
             total = reply.total
         rows: list[dict[str, Any]] = reply.json
-        found += rows
-        if len(rows) < top or len(found) >= most:
-            return found, total
+        all_rows += rows
+        if len(rows) < top or len(all_rows) >= most:
+            return all_rows, total
 
 
 def parts_of(visit: Visit, ids: Sequence[object]) -> Iterator[str]:
@@ -41,8 +41,8 @@ async def rows_with(
     visit: Visit, path: str, ids: Sequence[object], query: Mapping[str, str], id: str = "id"
 ) -> list[dict[str, Any]]:
     """The rows with these ids, as far as they are there. Raises the row's `Refusal`."""
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for some in parts_of(visit, ids):
         narrowed = " and ".join(filter(None, (f"{id} in {some}", query.get("$filter", ""))))
-        found += (await rows_of(visit, path, {**query, "$filter": narrowed}, len(ids)))[0]
-    return found
+        rows += (await rows_of(visit, path, {**query, "$filter": narrowed}, len(ids)))[0]
+    return rows

@@ -17,7 +17,7 @@ from keyrack.api.conditional_requests import packed_tag, parse_if_none_match
 from keyrack.api.exchange import Response
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import NotFound
-from keyrack.http.compression import BEST, GZIP, Accepted, accepts
+from keyrack.http.compression import BEST, GZIP, AcceptedEncodings, accepts
 from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()
@@ -76,7 +76,7 @@ class StaticFiles:
 
 
 @cache
-def shelf() -> StaticFiles:
+def load_static_files() -> StaticFiles:
     """All files, read once: a server whose files are replaced goes on with those of its own version.
 
     Raises `MissingFiles`.
@@ -91,7 +91,7 @@ def shelf() -> StaticFiles:
 
 def address(root: str, name: str) -> str:
     """Where a file is, below the console's `root`. Raises `LookupError` for a name that there is none of."""
-    whole = shelf()
+    whole = load_static_files()
     if name not in whole.files:
         raise LookupError(f"the console has no file {name}")
     return f"{root}/assets/{whole.digest}/{name}"
@@ -100,21 +100,25 @@ def address(root: str, name: str) -> str:
 @pages.get("/assets/{digest}/{name}", open=True)
 async def file(visit: Visit) -> Response:
     """A file, packed for who takes gzip. Raises `NotFound`."""
-    whole = shelf()
-    found = whole.files.get(visit.ids["name"])
-    if found is None:
+    whole = load_static_files()
+    static_file = whole.files.get(visit.ids["name"])
+    if static_file is None:
         raise NotFound(NO_FILE)
     if visit.ids["digest"] != whole.digest:
         raise NotFound(OTHER_VERSION)
-    headers = {**FOR_EVER, "ETag": found.tag}
+    headers = {**FOR_EVER, "ETag": static_file.tag}
     tags = parse_if_none_match(visit.headers("If-None-Match") or "")
-    if known := tags.get(found.tag, tags.get("*")):
-        return Response(304, headers={**headers, "ETag": found.tag if known == "*" else known})
+    if known := tags.get(static_file.tag, tags.get("*")):
+        return Response(304, headers={**headers, "ETag": static_file.tag if known == "*" else known})
     least = visit.settings.gzip_min_bytes  # 0 turns it off
-    if least and found.size >= least and accepts(visit.headers("Accept-Encoding")) is not Accepted.IDENTITY:
-        packed = {"ETag": packed_tag(found.tag), "Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
-        return Response(200, found.packed, {**headers, **packed}, found.media_type)
-    return Response(200, found.plain, headers, found.media_type)
+    if (
+        least
+        and static_file.size >= least
+        and accepts(visit.headers("Accept-Encoding")) is not AcceptedEncodings.IDENTITY
+    ):
+        packed = {"ETag": packed_tag(static_file.tag), "Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+        return Response(200, static_file.packed, {**headers, **packed}, static_file.media_type)
+    return Response(200, static_file.plain, headers, static_file.media_type)
 
 
 def _served(directory: Path) -> list[Path]:

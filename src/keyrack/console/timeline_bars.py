@@ -49,18 +49,18 @@ class Bar:
         return self.start.strftime("%Y-%m-%dT%H:%M"), end
 
 
-def bar(visit: Visit, told: Mapping[str, Any], *, pending: bool = False) -> Bar:
+def bar(visit: Visit, row: Mapping[str, Any], *, pending: bool = False) -> Bar:
     """The bar of an assignment or an operation, with its user."""
-    is_asked = "kind" in told
+    is_asked = "kind" in row
     zone = clock(visit).zone
-    user = of_user(told["user"]).label if told.get("user") else gettext(visit, "a user who has been removed")
-    standing = told["state"].lower() if is_asked else "pending" if pending else state(told["start"], told["end"])
-    where = f"{base(visit)}/{'operations' if is_asked else 'assignments'}/{told['id']}"
+    user = of_user(row["user"]).label if row.get("user") else gettext(visit, "a user who has been removed")
+    standing = row["state"].lower() if is_asked else "pending" if pending else state(row["start"], row["end"])
+    where = f"{base(visit)}/{'operations' if is_asked else 'assignments'}/{row['id']}"
     can_change = standing in ("in-force", "coming") and visit.may(Permission.ASSIGNMENTS_WRITE)
     return Bar(
-        f"bar-{told['id']}", where, f"{where}/change" if can_change else "", told["carId"], user, standing,
-        instant(told["start"]).astimezone(zone).replace(tzinfo=None),
-        instant(told["end"]).astimezone(zone).replace(tzinfo=None) if told["end"] else None, told,
+        f"bar-{row['id']}", where, f"{where}/change" if can_change else "", row["carId"], user, standing,
+        instant(row["start"]).astimezone(zone).replace(tzinfo=None),
+        instant(row["end"]).astimezone(zone).replace(tzinfo=None) if row["end"] else None, row,
     )  # fmt: skip
 
 
@@ -70,22 +70,28 @@ def laid(bars: Iterable[Bar], first: date, days: int) -> tuple[list[Bar], int, i
     lanes: list[datetime] = []  # where each is free from
     placed: list[Bar] = []
     hidden = 0
-    for one in sorted(bars, key=lambda one: (one.start, one.id)):
-        start, stop = max(one.start, begin), min(one.end or end, end)
+    for unplaced_bar in sorted(bars, key=lambda unplaced_bar: (unplaced_bar.start, unplaced_bar.id)):
+        start, stop = max(unplaced_bar.start, begin), min(unplaced_bar.end or end, end)
         lane = next((number for number, free in enumerate(lanes) if free <= start), len(lanes))
         if lane == LANES:
             hidden += 1
             continue
         lanes[lane : lane + 1] = [max(stop, start + HOUR)]
-        placed.append(_placed(one, lane, begin, start, stop, is_cut_after=one.end is None or one.end > end))
+        placed.append(
+            _placed(
+                unplaced_bar, lane, begin, start, stop, is_cut_after=unplaced_bar.end is None or unplaced_bar.end > end
+            )
+        )
     return placed, len(lanes), hidden
 
 
-def _placed(one: Bar, lane: int, begin: datetime, start: datetime, stop: datetime, *, is_cut_after: bool) -> Bar:
+def _placed(
+    unplaced_bar: Bar, lane: int, begin: datetime, start: datetime, stop: datetime, *, is_cut_after: bool
+) -> Bar:
     column = (start - begin).days
     hours = max(round((stop - start) / HOUR), 1)
     last = max(column, ((stop - begin) - timedelta(microseconds=1)).days)
     return replace(
-        one, column=column, last=last, hour=start.hour, hours=hours, lane=lane,
-        is_cut_before=one.start < begin, is_cut_after=is_cut_after,
+        unplaced_bar, column=column, last=last, hour=start.hour, hours=hours, lane=lane,
+        is_cut_before=unplaced_bar.start < begin, is_cut_after=is_cut_after,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def fresh(beside: Path, data: bytes, mode: int) -> Path:
+def write_temporary(beside: Path, data: bytes, mode: int) -> Path:
     """A file with these bytes beside the place that it is for, where the caller puts it. Raises `OSError`."""
     file = beside.with_name(f".{beside.name}.{secrets.token_hex(8)}")
     try:
@@ -26,7 +26,7 @@ def once(file: Path, data: bytes) -> None:
     """Write a file for its owner alone, unless it is there: who was quicker has written everybody's. Raises
     `OSError`."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    written = fresh(file, data, 0o600)
+    written = write_temporary(file, data, 0o600)
     with suppress(FileExistsError):
         os.link(written, file)
     written.unlink()

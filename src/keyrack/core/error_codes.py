@@ -64,7 +64,7 @@ class FieldError:
 
     def members(self) -> dict[str, object]:
         """What a client is told of it, as JSON."""
-        told = {
+        values = {
             "pointer": self.pointer,
             "parameter": self.parameter,
             "position": self.position,
@@ -73,7 +73,7 @@ class FieldError:
             "detail": self.detail,
             "valid": list(self.valid) or None,
         }
-        return {name: value for name, value in told.items() if value is not None}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 # Code of a fault -> what it says of its place

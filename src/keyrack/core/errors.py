@@ -151,19 +151,19 @@ class Conflict(Refusal):
 
 
 class Gone(Refusal):
-    """410: what was to be gone on from is not there any more, or never was; `told` says what there is."""
+    """410: what was to be gone on from is not there any more, or never was; `extensions` says what there is."""
 
     status = 410
 
     def __init__(
         self,
         reason: ErrorCode,
-        told: Mapping[str, object],
+        extensions: Mapping[str, object],
         headers: Mapping[str, str],
         errors: Sequence[FieldError] = (),
     ) -> None:
         super().__init__(reason, headers, errors)
-        self._told = dict(told)
+        self._told = dict(extensions)
 
     def extensions(self) -> dict[str, object]:
         return super().extensions() | self._told
@@ -296,8 +296,8 @@ def on_constraint(refusals: Mapping[str, tuple[type[Refusal], ErrorCode]]) -> Ge
     try:
         yield
     except IntegrityConstraintViolationError as violation:
-        found = refusals.get(violation.constraint_name or "")
-        if found is None:
+        translation = refusals.get(violation.constraint_name or "")
+        if translation is None:
             raise
-        refusal, reason = found
+        refusal, reason = translation
         raise refusal(reason) from None

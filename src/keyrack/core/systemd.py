@@ -1,7 +1,7 @@
 """In charge of what systemd hands over and is told: a listening socket, readiness, the end, and that a loop turns.
 
 Its two protocols are a few lines each: sd_listen_fds(3) and sd_notify(3). Outside of systemd, and where nobody wants to
-know, nothing happens. A parent of ours speaks the second one to its children, in systemd's place (`Herald`).
+know, nothing happens. A parent of ours speaks the second one to its children, in systemd's place (`SystemdNotifier`).
 """
 
 from __future__ import annotations

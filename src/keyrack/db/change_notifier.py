@@ -68,10 +68,10 @@ class ChangeNotifier:
     def __call__(self, customer: int, topics: Topics) -> None:
         """Something of these topics has changed, of a customer or of `EVERYBODY`."""
         if topics:
-            told = self._driven if topics is DRIVEN else self._told
-            told[customer] = told.get(customer, NOTHING) | topics
-            if len(told) > MOST:
-                _merge(told)
+            pending_topics = self._driven if topics is DRIVEN else self._told
+            pending_topics[customer] = pending_topics.get(customer, NOTHING) | topics
+            if len(pending_topics) > MOST:
+                _merge(pending_topics)
             self._asked.set()
 
     async def run(self) -> None:
@@ -92,46 +92,49 @@ class ChangeNotifier:
 
     def _due(self) -> dict[int, Topics]:
         """What is to be told now; a timer sees to the rest."""
-        told, self._told = self._told, {}
+        due_topics, self._told = self._told, {}
         loop = asyncio.get_running_loop()
         if self._driven and (now := loop.time()) >= self._driven_from:
             driven, self._driven = self._driven, {}
             self._driven_from = now + SLOW_PACE
             for customer, topics in driven.items():
-                told[customer] = told.get(customer, NOTHING) | topics
+                due_topics[customer] = due_topics.get(customer, NOTHING) | topics
         elif self._driven:
             loop.call_at(self._driven_from, self._asked.set)
-        return told
+        return due_topics
 
-    async def _give(self, told: dict[int, Topics]) -> None:
-        if not told:
+    async def _give(self, topics_by_customer: dict[int, Topics]) -> None:
+        if not topics_by_customer:
             return
         try:
-            await self._db.execute(NOTIFY, list(encode_notifications(told)))
+            await self._db.execute(NOTIFY, list(encode_notifications(topics_by_customer)))
         except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
             log.warning("change notification failed, retrying", error=error)
-            for customer, topics in told.items():
+            for customer, topics in topics_by_customer.items():
                 self._told[customer] = self._told.get(customer, NOTHING) | topics
             if len(self._told) > MOST:
                 _merge(self._told)
             asyncio.get_running_loop().call_later(AGAIN, self._asked.set)
 
 
-def _merge(told: dict[int, Topics]) -> None:
+def _merge(topics_by_customer: dict[int, Topics]) -> None:
     """Tell everybody, in place of so many."""
     log.warning("change notification widened to all customers", limit=MOST)
-    everything = NOTHING.union(*told.values())
-    told.clear()
-    told[EVERYBODY] = everything
+    everything = NOTHING.union(*topics_by_customer.values())
+    topics_by_customer.clear()
+    topics_by_customer[EVERYBODY] = everything
 
 
-def encode_notifications(told: dict[int, Topics]) -> Iterator[str]:
+def encode_notifications(topics_by_customer: dict[int, Topics]) -> Iterator[str]:
     """What notices say.
 
     >>> list(encode_notifications({12: frozenset(("users", "cars")), 7: frozenset(("positions",))}))
     ['12ab 7k']
     """
-    words = [f"{customer}{''.join(sorted(LETTERS[topic] for topic in topics))}" for customer, topics in told.items()]
+    words = [
+        f"{customer}{''.join(sorted(LETTERS[topic] for topic in topics))}"
+        for customer, topics in topics_by_customer.items()
+    ]
     for first in range(0, len(words), IN_ONE):
         yield " ".join(words[first : first + IN_ONE])
 

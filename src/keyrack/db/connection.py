@@ -18,7 +18,7 @@ from keyrack.core.errors import Unavailable
 from keyrack.core.metrics.catalog import STATEMENT_SECONDS
 from keyrack.core.settings import Settings
 from keyrack.db.audit_context import UNRECORDED, acting, begin_statement
-from keyrack.db.fair_semaphore import PROCESS, Tenants
+from keyrack.db.fair_semaphore import PROCESS, TenantShares
 from keyrack.db.pool import NEVER, ROLLBACK, OutcomeUnknown, Pool, acquire_timeout, timed
 from keyrack.db.replication.primary import GOING, is_shutting_down
 from keyrack.db.replication.primary_connector import KeepAliveConnection, PrimaryConnector
@@ -132,7 +132,7 @@ class Database:
 
     __slots__ = ("_pool", "_reads", "_who")
 
-    def __init__(self, pool: Pool, who: Tenants = PROCESS, *, reads: bool = False) -> None:
+    def __init__(self, pool: Pool, who: TenantShares = PROCESS, *, reads: bool = False) -> None:
         self._pool = pool
         self._who = who
         self._reads = reads
@@ -151,7 +151,7 @@ class Database:
         while it cannot be reached."""
         size = size or settings.pool_size
         own = parameters or {}
-        told = {name: value for name, value in session(settings).items() if name not in own}
+        session_parameters = {name: value for name, value in session(settings).items() if name not in own}
         connector = dsn if isinstance(dsn, PrimaryConnector) else PrimaryConnector(dsn, settings)
         try:
             pool = await asyncpg.create_pool(
@@ -166,12 +166,12 @@ class Database:
                 statement_cache_size=settings.statement_cache,
                 max_cached_statement_lifetime=0,
                 command_timeout=acquire_timeout(settings),
-                server_settings={**told, "application_name": application, **own},
+                server_settings={**session_parameters, "application_name": application, **own},
             )
         except UNREACHABLE as error:
             raise Unavailable(DATABASE_AWAY.saying(f"The database cannot be reached: {error}")) from error
         database = cls(Pool(pool, size, settings, connector, application))
-        if lacking := await database.fetchval(LACKING, list(told), list(told.values())):
+        if lacking := await database.fetchval(LACKING, list(session_parameters), list(session_parameters.values())):
             await database.close()
             raise Unavailable(DATABASE_AWAY.saying(NOT_TOLD.format(lacking=lacking)))
         return database
@@ -182,7 +182,7 @@ class Database:
         parties = [("customer", customer)] if customer else []
         if manager:
             parties.append(("manager", manager))
-        return Database(self._pool, Tenants(tuple(parties), max(1, self._pool.share - reads)), reads=reads)
+        return Database(self._pool, TenantShares(tuple(parties), max(1, self._pool.share - reads)), reads=reads)
 
     def reading(self) -> Database:
         """The same, for statements that change nothing."""

@@ -28,7 +28,7 @@ TOO_LONG = ErrorCode(
 )
 
 
-class Tenants(NamedTuple):
+class TenantShares(NamedTuple):
     """On whose behalf: the parties whose shares it is taken from, such as a customer and a manager; nobody's is the
     process's own. `most` is how many each of them may have by then."""
 
@@ -36,7 +36,7 @@ class Tenants(NamedTuple):
     most: int = 0
 
 
-PROCESS = Tenants()
+PROCESS = TenantShares()
 
 
 class FairSemaphore:
@@ -48,13 +48,13 @@ class FairSemaphore:
         self._seconds = seconds
         self._has: dict[Hashable, int] = {}
         self._waits: dict[Hashable, int] = {}
-        self._lines: dict[Tenants, deque[asyncio.Future[None]]] = {}  # the one that was served last stands last
+        self._lines: dict[TenantShares, deque[asyncio.Future[None]]] = {}  # the one that was served last stands last
         self._name = name
         self._total = total
         self._taken = QUEUE_IN_USE.of(name)
         QUEUE_CAPACITY.of(name).add(total)
 
-    async def take(self, who: Tenants) -> None:
+    async def take(self, who: TenantShares) -> None:
         """Take one. Raises `Unavailable` where too many wait, or after having waited for too long."""
         if self._free and self._may(who):
             self._give(who)
@@ -87,7 +87,7 @@ class FairSemaphore:
         """There are no such things any more."""
         QUEUE_CAPACITY.of(self._name).add(-self._total)
 
-    def give_back(self, who: Tenants) -> None:
+    def give_back(self, who: TenantShares) -> None:
         """Return what was taken: to the next one, if somebody waits."""
         _less(self._has, who)
         self._free += 1
@@ -101,25 +101,25 @@ class FairSemaphore:
                 self._give(following)
                 turn.set_result(None)
 
-    def _may(self, who: Tenants) -> bool:
+    def _may(self, who: TenantShares) -> bool:
         for party in who.parties:  # noqa: SIM110 - it runs before every statement, and `all` takes twice as long
             if self._has.get(party, 0) >= who.most:
                 return False
         return True
 
-    def _give(self, who: Tenants) -> None:
+    def _give(self, who: TenantShares) -> None:
         self._free -= 1
         self._taken.value += 1
         _more(self._has, who)
 
-    def _following(self) -> Tenants | None:
+    def _following(self) -> TenantShares | None:
         """Of those who may, the one whose parties have the fewest; the process itself has none."""
         return min(filter(self._may, self._lines), key=self._held, default=None)
 
-    def _held(self, who: Tenants) -> int:
+    def _held(self, who: TenantShares) -> int:
         return max((self._has.get(party, 0) for party in who.parties), default=-1)
 
-    def _leave(self, who: Tenants, turn: asyncio.Future[None]) -> None:
+    def _leave(self, who: TenantShares, turn: asyncio.Future[None]) -> None:
         line = self._lines.get(who, deque[asyncio.Future[None]]())
         if turn in line:
             line.remove(turn)
@@ -127,12 +127,12 @@ class FairSemaphore:
                 del self._lines[who]
 
 
-def _more(counts: dict[Hashable, int], who: Tenants) -> None:
+def _more(counts: dict[Hashable, int], who: TenantShares) -> None:
     for party in who.parties:
         counts[party] = counts.get(party, 0) + 1
 
 
-def _less(counts: dict[Hashable, int], who: Tenants) -> None:
+def _less(counts: dict[Hashable, int], who: TenantShares) -> None:
     for party in who.parties:
         if counts[party] > 1:
             counts[party] -= 1

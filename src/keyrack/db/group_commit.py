@@ -83,8 +83,8 @@ class GroupCommitter:
             raise
         except Exception as error:
             if len(batch) > 1 and isinstance(error, asyncpg.PostgresError) and not is_interruption(error):
-                for one in batch:  # nothing was written; one caller's fault is not to be the others'
-                    await self._batch(work, customer, [one])
+                for waiter in batch:  # nothing was written; one caller's fault is not to be the others'
+                    await self._batch(work, customer, [waiter])
                 return
             results = [error] * len(batch)
         for (_, future, _), result in zip(batch, results, strict=True):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from keyrack.db.migrations import module, oldest, revisions
-from keyrack.db.migrations.safety_check import Judge, StatementEffect
+from keyrack.db.migrations.safety_check import SafetyChecker, StatementEffect
 from keyrack.db.migrations.sql_capture import recorded
 
 
@@ -24,11 +24,11 @@ class PlannedRevision:
 
 def steps(pending: Sequence[str]) -> list[PlannedRevision]:
     """What these revisions do, oldest first; nothing is asked of a database."""
-    judge = Judge()
-    found: list[PlannedRevision] = []
+    judge = SafetyChecker()
+    planned_steps: list[PlannedRevision] = []
     for revision in revisions():  # what one may do depends on those before it
         file, statements = module(revision), recorded(revision)
-        found.append(
+        planned_steps.append(
             PlannedRevision(
                 revision,
                 (file.__doc__ or "").strip().splitlines()[0],
@@ -38,4 +38,4 @@ def steps(pending: Sequence[str]) -> list[PlannedRevision]:
                 oldest(revision),
             )
         )
-    return [step for step in found if step.revision in pending]
+    return [step for step in planned_steps if step.revision in pending]

@@ -118,4 +118,4 @@ def _ignoring_arguments(act: Callable[[], None]) -> Callable[..., None]:
 
 
 def _with_payload(take: Callable[[str], None]) -> Callable[..., None]:
-    return lambda *told: take(told[-1])
+    return lambda *arguments: take(arguments[-1])

@@ -20,7 +20,7 @@ from keyrack.core.metrics.catalog import STATEMENT_SECONDS
 from keyrack.core.metrics.instruments import Spread
 from keyrack.core.settings import Settings
 from keyrack.core.tracing.spans import TRACES
-from keyrack.db.fair_semaphore import FairSemaphore, Tenants
+from keyrack.db.fair_semaphore import FairSemaphore, TenantShares
 from keyrack.db.replication.primary_connector import PrimaryConnector
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class Pool:
         self._expiring: asyncio.Task[None] | None = None
         self._leadership.watch(self._renewed)
 
-    async def take(self, who: Tenants) -> asyncpg.Connection:
+    async def take(self, who: TenantShares) -> asyncpg.Connection:
         """A connection for `who`. Raises `Unavailable` where too many wait for theirs."""
         await self._shares.take(who)
         try:
@@ -88,7 +88,7 @@ class Pool:
                 return raw
             await self._pool.release(raw)  # it was opened before a doubt
 
-    def give_back(self, who: Tenants, raw: asyncpg.Connection) -> None:
+    def give_back(self, who: TenantShares, raw: asyncpg.Connection) -> None:
         """Keep the connection for the next one."""
         if self._old and raw in self._old:
             self._run(self._mended(who, raw))
@@ -96,7 +96,7 @@ class Pool:
         self._kept.append(raw)
         self._shares.give_back(who)
 
-    async def mend(self, who: Tenants, raw: asyncpg.Connection, error: BaseException) -> None:
+    async def mend(self, who: TenantShares, raw: asyncpg.Connection, error: BaseException) -> None:
         """Give back a connection on which something has gone wrong; a transaction is undone."""
         if raw not in self._old and self._leadership.is_telling(error):
             self._leadership.doubt(self._leadership.generation, error)
@@ -140,7 +140,7 @@ class Pool:
                 with suppress(asyncpg.InterfaceError):
                     raw.terminate()
 
-    async def _mended(self, who: Tenants, raw: asyncpg.Connection) -> None:
+    async def _mended(self, who: TenantShares, raw: asyncpg.Connection) -> None:
         try:
             await self._released(raw)
         finally:

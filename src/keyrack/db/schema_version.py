@@ -96,14 +96,14 @@ async def migrate(dsn: str, settings: Settings | None = None) -> str:
     async with _opened(dsn, settings) as raw:
         await raw.execute("select pg_advisory_lock($1)", MIGRATION_LOCK)
         await _check_rights(raw)
-        found = await standing(raw)
-        if found.state is SchemaState.TOO_NEW:
-            raise SchemaError(too_new(found))
-        if found.state is SchemaState.NEWER:
-            log.warning("schema of a newer release, compatible", revision=found.revision)
-        if found.needs_stop:
-            await _wait_for_stop(raw, found)
-        targets = found.pending if found.revision else [head()]  # where nobody can be in the way, all at once
+        status = await standing(raw)
+        if status.state is SchemaState.TOO_NEW:
+            raise SchemaError(too_new(status))
+        if status.state is SchemaState.NEWER:
+            log.warning("schema of a newer release, compatible", revision=status.revision)
+        if status.needs_stop:
+            await _wait_for_stop(raw, status)
+        targets = status.pending if status.revision else [head()]  # where nobody can be in the way, all at once
         try:
             await migration_runner.run(lambda: _connect(dsn, settings, patience.parameters()), raw, targets, patience)
         except migration_runner.LocksNotHad as error:
@@ -125,14 +125,14 @@ async def is_ours(statements: Statements) -> bool:
 
 async def require(dsn: str, settings: Settings | None = None, *, newer: bool = False) -> None:
     """Raises `SchemaError` where the schema is not that of this release, or, if `newer`, one that it works with."""
-    found = await read_schema_state(dsn, settings)
-    if found.state in (SchemaState.EMPTY, SchemaState.OLDER):
-        stands = "is still empty" if found.revision is None else f"is at revision {found.revision}"
+    status = await read_schema_state(dsn, settings)
+    if status.state in (SchemaState.EMPTY, SchemaState.OLDER):
+        stands = "is still empty" if status.revision is None else f"is at revision {status.revision}"
         raise SchemaError(
             f"The database {stands}; this Keyrack, {__version__}, works with revision {head()}. Run `keyrack migrate`."
         )
-    if found.state is SchemaState.TOO_NEW or (found.state is SchemaState.NEWER and not newer):
-        raise SchemaError(too_new(found))
+    if status.state is SchemaState.TOO_NEW or (status.state is SchemaState.NEWER and not newer):
+        raise SchemaError(too_new(status))
 
 
 def head() -> str:
@@ -140,19 +140,19 @@ def head() -> str:
     return revisions()[-1]
 
 
-def too_new(found: SchemaStatus) -> str:
+def too_new(status: SchemaStatus) -> str:
     """What to say where a newer release has migrated."""
     return (
-        f"The database's schema is at revision {found.revision}; this Keyrack, {__version__}, knows revisions up to "
+        f"The database's schema is at revision {status.revision}; this Keyrack, {__version__}, knows revisions up to "
         f"{head()}: a newer one has migrated it. Start that one, or use a database of this one's own."
     )
 
 
-def explain_workaround(found: SchemaStatus) -> str:
+def explain_workaround(status: SchemaStatus) -> str:
     """The release by which the upgrade needs no stop, where one was skipped, as the end of a sentence."""
-    if found.floor is None or found.floor <= STOPPED:
+    if status.floor is None or status.floor <= STOPPED:
         return ""
-    return f"; or upgrade to {next(name for name, newest in RELEASES.items() if newest == found.floor)} first"
+    return f"; or upgrade to {next(name for name, newest in RELEASES.items() if newest == status.floor)} first"
 
 
 async def standing(raw: asyncpg.Connection | Statements) -> SchemaStatus:
@@ -170,16 +170,16 @@ async def standing(raw: asyncpg.Connection | Statements) -> SchemaStatus:
     return SchemaStatus(SchemaState.TOO_NEW if floor is None or floor > head() else SchemaState.NEWER, revision)
 
 
-async def _wait_for_stop(raw: asyncpg.Connection, found: SchemaStatus) -> None:
+async def _wait_for_stop(raw: asyncpg.Connection, status: SchemaStatus) -> None:
     """Give the connections of processes that were stopped just now a moment. Raises `SchemaError`: others stay."""
     end = time.monotonic() + LEAVE
     while running := [row["name"] for row in await raw.fetch(RUNNING)]:
         if time.monotonic() > end:
             raise SchemaError(
-                f"The schema is at revision {found.revision}, and what brings it to {head()} breaks the release that "
+                f"The schema is at revision {status.revision}, and what brings it to {head()} breaks the release that "
                 f"made it, which is still running: {', '.join(running)}. Nothing was changed. Stop every process of "
                 "Keyrack on this database, and run `keyrack migrate` again"
-                f"{explain_workaround(found)} (docs/upgrading.md)."
+                f"{explain_workaround(status)} (docs/upgrading.md)."
             )
         await asyncio.sleep(0.2)
 
@@ -194,8 +194,8 @@ async def _opened(dsn: str, settings: Settings) -> AsyncGenerator[asyncpg.Connec
 
 
 async def _connect(dsn: str, settings: Settings, parameters: Mapping[str, str]) -> asyncpg.Connection:
-    told = {"application_name": "keyrack migration", **parameters}
-    return await PrimaryConnector(dsn, settings).connect(server_settings=told)
+    server_settings = {"application_name": "keyrack migration", **parameters}
+    return await PrimaryConnector(dsn, settings).connect(server_settings=server_settings)
 
 
 async def _check_rights(raw: asyncpg.Connection) -> None:

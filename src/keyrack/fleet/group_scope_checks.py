@@ -31,9 +31,11 @@ def _hidden() -> LiteralString:
     """A statement: those of the names ($3) and numbers ($4) that are not in the scope $2 of the customer $1."""
     whens: list[LiteralString] = []
     for name, resource in THINGS.items():
-        found = in_group_scope(resource)
-        rows: LiteralString = found.table.format(t="t") + " where " + found.scope.format(t="t")
-        whens.append("when '" + name + "' then exists (select from " + rows + " and " + found.order("t") + " = w.id)")
+        scoped_resource = in_group_scope(resource)
+        rows: LiteralString = scoped_resource.table.format(t="t") + " where " + scoped_resource.scope.format(t="t")
+        whens.append(
+            "when '" + name + "' then exists (select from " + rows + " and " + scoped_resource.order("t") + " = w.id)"
+        )
     return (
         "select w.name, w.id from unnest($3::text[], $4::integer[]) w (name, id) where not case w.name "
         + " ".join(whens) + " end"

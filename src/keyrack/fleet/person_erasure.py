@@ -1,7 +1,7 @@
 """In charge of erasing a person from one customer: what would go, letting it go, and finishing what the logs hold.
 
 Only the customer's own rows are looked at and changed: what another customer has of the same person stays there, and
-nobody is told whether there is one. The operator's command erases everywhere (`privacy`).
+nobody is told whether there is one. The operator's command erases everywhere (`global_erasure`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from keyrack.assignments.submission import end_all_of_user
 from keyrack.changelog import erasure as changes
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
-from keyrack.fleet import person_export
+from keyrack.fleet import global_erasure
 from keyrack.webhooks import erasure as deliveries
 
 # Deliveries are found webhook by webhook, as their index has them
@@ -117,12 +117,13 @@ async def erase(
     """Erase a user of the customer, in the caller's transaction, which holds the customer.
 
     The user is out of the customer at once, and assignments end by webhook, as for whoever is taken out of it. Events
-    and logs lose the person in `finish`; what is known of the person elsewhere goes with `privacy.forget_people`.
+    and logs lose the person in `finish`; what is known of the person elsewhere goes with
+    `global_erasure.erase_orphans`.
     """
-    await person_export.lock(statements, user)
+    await global_erasure.lock_person(statements, user)
     await end_all_of_user(statements, customer, user, checksum, asker)
     await statements.execute(LEAVE, customer, user)
-    await statements.execute(ERASE_KEYS, customer, user, person_export.ERASED)
+    await statements.execute(ERASE_KEYS, customer, user, global_erasure.ERASED)
     await statements.execute(REMEMBER, customer, user)
     await statements.execute(LET_GO, user, settings.orphaned_person_retention_days)
 
@@ -133,7 +134,7 @@ async def finish(db: Database, settings: Settings) -> None:
     for row in await db.fetch(OPEN, rows):
         person = (row["customer_id"], row["user_id"])
         while await db.fetchval(
-            ERASE_EVENTS, *person, row["last_event"], person_export.ERASED, person_export.ERASED_AGENT, rows
+            ERASE_EVENTS, *person, row["last_event"], global_erasure.ERASED, global_erasure.ERASED_AGENT, rows
         ) >= rows:  # fmt: skip
             pass
         while await db.fetchval(ERASE_OPERATIONS, *person, row["asked_at"], rows) >= rows:

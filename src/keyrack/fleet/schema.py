@@ -19,7 +19,7 @@ from keyrack.api.schema.fields import (
     string,
     wall_clock,
 )
-from keyrack.api.schema.group_scope import scoped_by, scoped_itself, within
+from keyrack.api.schema.group_scope import in_scope_sql, scoped_by, scoped_itself
 
 _OF_CUSTOMER: LiteralString = "{t}.customer_id = $1"
 
@@ -41,7 +41,9 @@ _OF_GROUP = GroupScope(
     "{t}_in.customer_id = $1 and {t}_in.scope_id = $2",
 )
 # The number of a product that does not exist for somebody is not told
-_OWN_PRODUCT = int32("case when " + within("product", "{t}.product_id") + " then {t}.product_id end", nullable=True)
+_OWN_PRODUCT = int32(
+    "case when " + in_scope_sql("product", "{t}.product_id") + " then {t}.product_id end", nullable=True
+)
 
 CUSTOMER = Resource(
     "Customer",

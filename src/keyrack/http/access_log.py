@@ -32,7 +32,7 @@ _under_way = UNDER_WAY.of()
 LONGEST = 1_000  # characters of a path that the log shows
 
 
-class Observed:
+class RequestObserver:
     """One request under way. It stands in place of `send`, from its head to its end."""
 
     __slots__ = ("_begun", "_bytes", "_header", "_place", "_scope", "_seconds", "_send", "_status")

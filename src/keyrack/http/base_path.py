@@ -12,7 +12,7 @@ from keyrack.core import log_config
 from keyrack.core.error_codes import QUERY_NOT_ASCII, QUERY_TOO_LONG
 from keyrack.core.errors import BadRequest, ConnectionAborted, Refusal, UriTooLong
 from keyrack.core.settings import Settings
-from keyrack.http.access_log import OTHER, Observed, always_logged
+from keyrack.http.access_log import OTHER, RequestObserver, always_logged
 from keyrack.http.cors import Cors
 from keyrack.http.problem_details import accepted, shown
 from keyrack.http.request_ids import HEADER, REQUEST_ID, request_id
@@ -52,15 +52,15 @@ class BasePathMiddleware:
         id = scope[REQUEST_ID] = request_id(scope["headers"])
         log_config.request_id.set(id)
         method: str = scope["method"] if scope["method"] in METHODS else OTHER
-        asked: str = scope["path"]
-        observed = Observed(scope, send, (HEADER, id.encode()))
+        path: str = scope["path"]
+        observed = RequestObserver(scope, send, (HEADER, id.encode()))
         try:
             await self._answer(scope, receive, observed)
         except Exception:
             observed.failed()
             raise
         finally:
-            observed.end(method, asked, logged=self._logged)
+            observed.end(method, path, logged=self._logged)
 
     async def _answer(self, scope: Scope, receive: Any, send: Any) -> None:
         path = _path(scope)
@@ -114,13 +114,13 @@ class BasePathMiddleware:
 
 def _at_once(receive: Any) -> Any:
     """Falcon looks at a request when the first bytes of its body are there: here they are, none."""
-    told = False
+    is_delivered = False
 
     async def first() -> Any:
-        nonlocal told
-        if told:
+        nonlocal is_delivered
+        if is_delivered:
             return await receive()
-        told = True
+        is_delivered = True
         return {"type": "http.request", "body": b"", "more_body": True}
 
     return first

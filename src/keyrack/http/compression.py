@@ -33,7 +33,7 @@ _CODING = re.compile(
 )
 
 
-class Accepted(IntEnum):
+class AcceptedEncodings(IntEnum):
     """What a client takes."""
 
     IDENTITY = 0
@@ -82,10 +82,10 @@ class Compression:
         if (answer.body is None and answer.parts is None) or not size or not answer.media_type.startswith(KINDS):
             return answer
         accepted = accepts(http.get_header("Accept-Encoding"))
-        if size < self._least and accepted is not Accepted.ONLY_GZIP:
+        if size < self._least and accepted is not AcceptedEncodings.ONLY_GZIP:
             return answer
         headers = with_vary(answer.headers, "Accept-Encoding")
-        if accepted is Accepted.IDENTITY:
+        if accepted is AcceptedEncodings.IDENTITY:
             return replace(answer, headers=headers)
         if answer.body is not None:
             return replace(answer, body=await self._whole(answer.body, answer.fixed), headers=_encoded(headers))
@@ -144,22 +144,26 @@ def _encoded(headers: dict[str, str]) -> dict[str, str]:
     return headers
 
 
-def accepts(header: str | None) -> Accepted:
+def accepts(header: str | None) -> AcceptedEncodings:
     """What Accept-Encoding asks for (RFC 9110, section 12.5.3). Without it, or where it is too long or not understood,
     nothing is compressed."""
-    return Accepted.IDENTITY if header is None or len(header) > LONGEST else _accepts(header)
+    return AcceptedEncodings.IDENTITY if header is None or len(header) > LONGEST else _accepts(header)
 
 
 @lru_cache(maxsize=256)
-def _accepts(header: str) -> Accepted:
+def _accepts(header: str) -> AcceptedEncodings:
     given: dict[str, float] = {}
     for part in header.split(","):
-        if found := _CODING.fullmatch(part):
-            coding = found["coding"].lower()
+        if match := _CODING.fullmatch(part):
+            coding = match["coding"].lower()
             coding = "gzip" if coding == "x-gzip" else coding  # RFC 9110, section 8.4.1.3
-            given[coding] = max(given.get(coding, 0.0), float(found["weight"] or 1))
+            given[coding] = max(given.get(coding, 0.0), float(match["weight"] or 1))
     others = given.get("*")
     gzip = given.get("gzip", others or 0.0)
     if not gzip or gzip < given.get("identity", 0.0):
-        return Accepted.IDENTITY
-    return Accepted.ONLY_GZIP if given.get("identity", 1.0 if others is None else others) == 0 else Accepted.GZIP
+        return AcceptedEncodings.IDENTITY
+    return (
+        AcceptedEncodings.ONLY_GZIP
+        if given.get("identity", 1.0 if others is None else others) == 0
+        else AcceptedEncodings.GZIP
+    )

@@ -109,8 +109,8 @@ class Visit:
 
     async def call(self, method: str, path: str, *ids: object, **more: Any) -> InternalResponse:
         """Ask a row of the endpoints' table as the person, in the customer of the address: `query`, `body`, `if_match`
-        and `key` as `Calls.call` takes them. Who asks for more rows than the settings allow gets as many as they do;
-        `console.many` asks for the others. Raises the row's `Refusal`."""
+        and `key` as `InternalClient.call` takes them. Who asks for more rows than the settings allow gets as many as
+        they do; `console.paged_fetch` asks for the others. Raises the row's `Refusal`."""
         query: Mapping[str, str] = more.get("query") or {}
         if int(query.get("$top", "0")) > self.settings.odata_top:
             more["query"] = {**query, "$top": str(self.settings.odata_top)}
@@ -202,7 +202,7 @@ class ConsolePages:
         self.rows: list[ConsolePage] = []
 
     def get(self, path: str, **row: Any) -> Callable[[Run], Run]:
-        """A page to look at; see `Page` for what a row may say."""
+        """A page to look at; see `ConsolePage` for what a row may say."""
         return self._add("GET", path, row)
 
     def post(self, path: str, **row: Any) -> Callable[[Run], Run]:

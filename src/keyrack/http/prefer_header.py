@@ -46,11 +46,11 @@ def _kept(header: str) -> Prefer:
 def _read(header: str) -> Prefer:
     given: dict[str, str] = {}
     for part in _PARTS.findall(header):
-        if (found := _PREFERENCE.fullmatch(part)) is None:
+        if (match := _PREFERENCE.fullmatch(part)) is None:
             continue
-        quoted: str | None = found["quoted"]
-        value: str = (found["token"] or "") if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
-        given.setdefault(found["name"].lower(), value.lower())  # of those that are told twice the first one counts
+        quoted: str | None = match["quoted"]
+        value: str = (match["token"] or "") if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+        given.setdefault(match["name"].lower(), value.lower())  # of those that are told twice the first one counts
     returns = given.get("return")
     return Prefer(
         strict=given.get("handling") == "strict",

@@ -18,8 +18,8 @@ _QUALITY = re.compile(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?").fullmatch
 
 def accepted(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     """The value of `Accept` among headers whose names are in lower case; None where there is none."""
-    found = [value.decode("latin-1") for name, value in headers if name == b"accept"]
-    return ", ".join(found) if found else None
+    values = [value.decode("latin-1") for name, value in headers if name == b"accept"]
+    return ", ".join(values) if values else None
 
 
 def shown(refusal: Refusal, accept: str | None, id: str, public_url: str) -> tuple[bytes, str]:
@@ -33,7 +33,7 @@ def shown(refusal: Refusal, accept: str | None, id: str, public_url: str) -> tup
 
 def _problem(refusal: Refusal, id: str, public_url: str) -> bytes:
     reason = refusal.reason
-    told: dict[str, object] = {
+    body: dict[str, object] = {
         "type": f"{public_url}/docs/errors#{reason.code}",
         "title": reason.title,
         "status": refusal.status,
@@ -41,8 +41,8 @@ def _problem(refusal: Refusal, id: str, public_url: str) -> bytes:
         "code": reason.code,
     }
     if refusal.errors:
-        told["errors"] = [fault.members() for fault in refusal.errors]
-    return json.dumps(told | {"traceId": id} | refusal.extensions()).encode()
+        body["errors"] = [fault.members() for fault in refusal.errors]
+    return json.dumps(body | {"traceId": id} | refusal.extensions()).encode()
 
 
 def _prefers_problem(accept: str, own: str) -> bool:
@@ -59,14 +59,14 @@ def prefers_media_type(accept: str, media_type: str, own: str) -> bool:
 
 def _qualities(accept: str) -> dict[str, float]:
     """Media range -> how gladly it is taken; a range whose quality is malformed counts as absent."""
-    found: dict[str, float] = {}
+    qualities: dict[str, float] = {}
     for part in _QUOTED.sub('""', accept).split(",", RANGES)[:RANGES]:
         name, *parameters = [piece.strip(" \t") for piece in part.split(";")]
         values = [value for key, _, value in (each.partition("=") for each in parameters) if key.lower() == "q"]
         quality = _QUALITY(values[0]) if values else None
         if quality is not None or not values:
-            found[name.lower()] = float(quality[0]) if quality is not None else 1.0
-    return found
+            qualities[name.lower()] = float(quality[0]) if quality is not None else 1.0
+    return qualities
 
 
 def _quality(wanted: dict[str, float], media_type: str) -> float:

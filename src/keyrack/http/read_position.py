@@ -43,15 +43,15 @@ def parse_position(http: falcon.asgi.Request) -> Position | str | None:
 
 def set_position_header(http: falcon.asgi.Request, reply: falcon.asgi.Response) -> None:
     """Put the position into the reply, if there is one to tell."""
-    if (told := http.scope.get(READ_POSITION)) is not None:
-        reply.set_header(HEADER, str(told))
+    if (read_position := http.scope.get(READ_POSITION)) is not None:
+        reply.set_header(HEADER, str(read_position))
 
 
 async def respond_with_position(
     http: falcon.asgi.Request, endpoint: Endpoint, request: Request, perform: Perform, replicas: ReadRouter | None
 ) -> Response:
-    """What `perform` answers, at a replica where one may; how far it goes is noted for `tell`, of refusals too. Raises
-    `BadRequest` for what is no position."""
+    """What `perform` answers, at a replica where one may; how far it goes is noted for `set_position_header`, of
+    refusals too. Raises `BadRequest` for what is no position."""
     wanted = parse_position(http) if endpoint.customer else None
     if replicas is None or (request.caller is None and not request.customer):
         return await perform(request)

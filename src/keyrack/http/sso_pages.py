@@ -54,9 +54,9 @@ async def begin(
         raise
     browser = _browser(visit) or new_secret()
     invitation = None if code is None else digest(code)
-    asked = LoginStart(next, time_zone, visit.person.manager.id if connect else None, invitation)
+    login_start = LoginStart(next, time_zone, visit.person.manager.id if connect else None, invitation)
     try:
-        address = await process.sign_on.begin(name, browser, asked)
+        address = await process.sign_on.begin(name, browser, login_start)
     except NotSignedIn as trouble:
         return _failed(visit, trouble)
     visit.told["Set-Cookie"] = _cookie(visit, browser)

@@ -19,7 +19,7 @@ from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row
 from keyrack.db.row_batches import run_in_batches
 from keyrack.offline_keys import cose
-from keyrack.offline_keys.cose import MessageRefused, Signed
+from keyrack.offline_keys.cose import MessageRefused, SignedMessage
 from keyrack.offline_keys.issuing_keys import IssuingKeySigner, IssuingKeySigners, box_name, issuer, public
 from keyrack.offline_keys.log_chain import Report, Walk, hash_of
 from keyrack.offline_keys.message_fields import ENTRY, RECEIPT
@@ -123,13 +123,13 @@ class UploadResult:
 class ReadEntries:
     """Entries that were read, by the box that they name."""
 
-    entries: Mapping[Box, Sequence[tuple[int, Signed]]]  # each with its place
+    entries: Mapping[Box, Sequence[tuple[int, SignedMessage]]]  # each with its place
     refused: Mapping[int, str]
 
 
 def read(entries: Iterable[bytes]) -> ReadEntries:
     """What came, read and not verified."""
-    found: dict[Box, list[tuple[int, Signed]]] = {}
+    entries_by_box: dict[Box, list[tuple[int, SignedMessage]]] = {}
     refused: dict[int, str] = {}
     for place, data in enumerate(entries):
         try:
@@ -140,11 +140,11 @@ def read(entries: Iterable[bytes]) -> ReadEntries:
         if (name := NAME(entry.claims["aud"])) is None or max(int(name[1]), int(name[2]), _last(entry)) >= 1 << 31:
             refused[place] = NO_BOX
             continue
-        found.setdefault((int(name[1]), int(name[2])), []).append((place, entry))
-    return ReadEntries(found, refused)
+        entries_by_box.setdefault((int(name[1]), int(name[2])), []).append((place, entry))
+    return ReadEntries(entries_by_box, refused)
 
 
-def _last(entry: Signed) -> int:
+def _last(entry: SignedMessage) -> int:
     return max(entry.claims["number"], entry.claims["first"])
 
 
@@ -171,11 +171,13 @@ async def ingest_entries(
     return UploadResult(receipts, refused)
 
 
-def _verified(row: Row, entries: Sequence[tuple[int, Signed]]) -> tuple[list[Signed], dict[int, Signed]]:
+def _verified(
+    row: Row, entries: Sequence[tuple[int, SignedMessage]]
+) -> tuple[list[SignedMessage], dict[int, SignedMessage]]:
     """Those that the box has signed, each once, and the others by their places."""
     key = public(row["public_key"])
-    good: dict[bytes, Signed] = {}
-    forged: dict[int, Signed] = {}
+    good: dict[bytes, SignedMessage] = {}
+    forged: dict[int, SignedMessage] = {}
     for place, entry in entries:
         if entry.kid == key.kid and verify(key, entry.to_be_signed, entry.signature):
             good[entry.raw] = entry
@@ -190,7 +192,7 @@ async def _taken(
     settings: Settings,
     customer: int,
     box: Box,
-    entries: Sequence[Signed],
+    entries: Sequence[SignedMessage],
     reports: list[Report],
 ) -> tuple[int, bytes] | None:
     """Keep entries that the box has signed, and go on along its log; the receipt, where it could be signed anew."""
@@ -223,11 +225,11 @@ async def _taken(
     return None if receipt is None else (walk.up_to, receipt)
 
 
-def _held(told: Sequence[Signed]) -> tuple[int | None, datetime | None]:
+def _held(entries: Sequence[SignedMessage]) -> tuple[int | None, datetime | None]:
     """Which list the box had at the last of these entries: its generation and its time."""
-    if not told:
+    if not entries:
         return None, None
-    _, generation, at = told[-1].claims["held"]
+    _, generation, at = entries[-1].claims["held"]
     if generation >= 1 << 31 or at > LAST_TIME:
         return None, None  # no list of ours
     return generation, datetime.fromtimestamp(at, UTC)

@@ -16,24 +16,24 @@ TAG = 18  # COSE_Sign1
 UNSIGNED, NEGATIVE, BYTES, TEXT, ARRAY, MAP, TAGGED, SIMPLE = range(8)  # the major types of RFC 8949, section 3.1
 
 
-class Malformed(ValueError):
+class CborError(ValueError):
     """These bytes are no item of this encoding, or this value has none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tagged:
+class TaggedItem:
     """A value with tag 18 around it: only the outermost may be one."""
 
     value: Value
 
 
 Key: TypeAlias = int | str
-Value: TypeAlias = "int | bytes | str | list[Value] | dict[Key, Value] | Tagged"
+Value: TypeAlias = "int | bytes | str | list[Value] | dict[Key, Value] | TaggedItem"
 
 
 def encode(value: Value) -> bytes:
-    """The one encoding of a value. Raises `Malformed` for what has none."""
-    if isinstance(value, Tagged):
+    """The one encoding of a value. Raises `CborError` for what has none."""
+    if isinstance(value, TaggedItem):
         return _head(TAGGED, TAG) + _encoded(value.value, DEEPEST - 1)
     return _encoded(value, DEEPEST)
 
@@ -41,19 +41,19 @@ def encode(value: Value) -> bytes:
 def decode(data: bytes, *, tagged: bool = False) -> Value:
     """The value that this is the encoding of, to the last byte.
 
-    `tagged` is for where a signed message stands: there, and only there, tag 18 may be around it. Raises `Malformed`.
+    `tagged` is for where a signed message stands: there, and only there, tag 18 may be around it. Raises `CborError`.
     """
     reader = _Reader(data)
     value = reader.tagged() if tagged else reader.item(DEEPEST)
     if reader.place != len(data):
-        raise Malformed("something follows the item")
+        raise CborError("something follows the item")
     return value
 
 
 def _encoded(value: Value, depth: int) -> bytes:
     """`depth` is how many levels there may still be, this one included."""
     if isinstance(value, bool):  # an int to Python
-        raise Malformed("a simple value is not allowed")
+        raise CborError("a simple value is not allowed")
     if isinstance(value, int):
         return _head(UNSIGNED, _bounded(value)) if value >= 0 else _head(NEGATIVE, -1 - _bounded(value))
     if isinstance(value, bytes):
@@ -68,7 +68,7 @@ def _encoded(value: Value, depth: int) -> bytes:
         inner = _deeper(depth)
         pairs = sorted((_encoded(_key(key), 0), _encoded(each, inner)) for key, each in value.items())
         return _head(MAP, len(pairs)) + b"".join(key + each for key, each in pairs)
-    raise Malformed(f"a {type(value).__name__} is not allowed here")
+    raise CborError(f"a {type(value).__name__} is not allowed here")
 
 
 def _head(major: int, argument: int) -> bytes:
@@ -87,7 +87,7 @@ class _Reader:
     def tagged(self) -> Value:
         if self.data[:1] == _head(TAGGED, TAG):
             self.place = 1
-            return Tagged(self.item(DEEPEST - 1))
+            return TaggedItem(self.item(DEEPEST - 1))
         return self.item(DEEPEST)
 
     def item(self, depth: int) -> Value:
@@ -105,7 +105,7 @@ class _Reader:
             return [self.item(inner) for _ in range(argument)]
         if major == MAP:
             return self.map(argument, _deeper(depth))
-        raise Malformed("tags, floats and simple values are not allowed here")
+        raise CborError("tags, floats and simple values are not allowed here")
 
     def head(self) -> tuple[int, int]:
         first = self.take(1)[0]
@@ -113,17 +113,17 @@ class _Reader:
         if info < 24:
             return major, info
         if info > 27:
-            raise Malformed("indefinite lengths and reserved ones are not allowed")
+            raise CborError("indefinite lengths and reserved ones are not allowed")
         size = info - 24
         argument = int.from_bytes(self.take(1 << size), "big")
         if argument < (1 << (4 << size) if size else 24):
-            raise Malformed("a head is longer than it must be")
+            raise CborError("a head is longer than it must be")
         return major, argument
 
     def take(self, length: int) -> bytes:
         taken = self.data[self.place : self.place + length]
         if len(taken) != length:
-            raise Malformed("it ends too early")
+            raise CborError("it ends too early")
         self.place += length
         return taken
 
@@ -134,7 +134,7 @@ class _Reader:
             start = self.place
             key = _key(self.item(0))
             if (encoded := self.data[start : self.place]) <= before:
-                raise Malformed("the keys of a map are not in their order, each once")
+                raise CborError("the keys of a map are not in their order, each once")
             before = encoded
             pairs[key] = self.item(depth)
         return pairs
@@ -142,23 +142,23 @@ class _Reader:
 
 def _key(value: Value) -> Key:
     if not isinstance(value, int | str):
-        raise Malformed("the key of a map is an integer or a text")
+        raise CborError("the key of a map is an integer or a text")
     return value
 
 
 def _bounded(number: int) -> int:
     if not LEAST <= number <= GREATEST:
-        raise Malformed(f"{number} is not from -2^31 to 2^53 - 1")
+        raise CborError(f"{number} is not from -2^31 to 2^53 - 1")
     return number
 
 
 def _plain(text: bytes) -> bytes:
     if not all(0x20 <= each <= 0x7E for each in text):
-        raise Malformed("a text has other characters than U+0020 to U+007E")
+        raise CborError("a text has other characters than U+0020 to U+007E")
     return text
 
 
 def _deeper(depth: int) -> int:
     if not depth:
-        raise Malformed(f"it is nested more than {DEEPEST} deep")
+        raise CborError(f"it is nested more than {DEEPEST} deep")
     return depth - 1

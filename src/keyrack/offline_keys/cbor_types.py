@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from keyrack.offline_keys.cbor import GREATEST, Key, Malformed, Value
+from keyrack.offline_keys.cbor import GREATEST, CborError, Key, Value
 from keyrack.offline_keys.public_key import PublicKey
 
 
@@ -14,14 +14,14 @@ from keyrack.offline_keys.public_key import PublicKey
 class CborType:
     """How a value is read from an item, and put into one."""
 
-    read: Callable[[Value], Any]  # raises `Malformed`
+    read: Callable[[Value], Any]  # raises `CborError`
     write: Callable[[Any], Value] = lambda value: value
 
 
 def number(least: int, greatest: int = GREATEST) -> CborType:
     def read(value: Value) -> int:
         if not isinstance(value, int) or not least <= value <= greatest:
-            raise Malformed(f"this is no number from {least} to {greatest}")
+            raise CborError(f"this is no number from {least} to {greatest}")
         return value
 
     return CborType(read)
@@ -30,7 +30,7 @@ def number(least: int, greatest: int = GREATEST) -> CborType:
 def text(longest: int, *, shortest: int = 1) -> CborType:
     def read(value: Value) -> str:
         if not isinstance(value, str) or not shortest <= len(value) <= longest:
-            raise Malformed(f"this is no text of {shortest} to {longest} characters")
+            raise CborError(f"this is no text of {shortest} to {longest} characters")
         return value
 
     return CborType(read)
@@ -41,7 +41,7 @@ def octets(*lengths: int) -> CborType:
 
     def read(value: Value) -> bytes:
         if not isinstance(value, bytes) or (lengths and len(value) not in lengths):
-            raise Malformed(f"these are no bytes of the length {lengths}")
+            raise CborError(f"these are no bytes of the length {lengths}")
         return value
 
     return CborType(read)
@@ -52,7 +52,7 @@ def array(*forms: CborType) -> CborType:
 
     def read(value: Value) -> tuple[Any, ...]:
         if not isinstance(value, list) or len(value) != len(forms):
-            raise Malformed(f"this is no array of {len(forms)}")
+            raise CborError(f"this is no array of {len(forms)}")
         return tuple(form.read(each) for form, each in zip(forms, value, strict=True))
 
     return CborType(read, lambda values: [form.write(each) for form, each in zip(forms, values, strict=True)])
@@ -60,8 +60,8 @@ def array(*forms: CborType) -> CborType:
 
 def alone(form: CborType) -> CborType:
     """What an array of one has in it."""
-    one = array(form)
-    return CborType(lambda value: one.read(value)[0], lambda value: [form.write(value)])
+    array_type = array(form)
+    return CborType(lambda value: array_type.read(value)[0], lambda value: [form.write(value)])
 
 
 def several(form: CborType, most: int, *, least: int = 1) -> CborType:
@@ -69,7 +69,7 @@ def several(form: CborType, most: int, *, least: int = 1) -> CborType:
 
     def read(value: Value) -> list[Any]:
         if not isinstance(value, list) or not least <= len(value) <= most:
-            raise Malformed(f"this is no array of {least} to {most}")
+            raise CborError(f"this is no array of {least} to {most}")
         return [form.read(each) for each in value]
 
     return CborType(read, lambda values: [form.write(each) for each in values])
@@ -81,7 +81,7 @@ def ascending(form: CborType) -> CborType:
     def read(value: Value) -> list[Any]:
         values = form.read(value)
         if values != sorted(set(values)):
-            raise Malformed("these do not ascend")
+            raise CborError("these do not ascend")
         return values
 
     return CborType(read, form.write)
@@ -92,7 +92,7 @@ def wrapped(key: Key, form: CborType, **others: int) -> CborType:
 
     def read(value: Value) -> Any:
         if not isinstance(value, dict) or {name: each for name, each in value.items() if name != key} != others:
-            raise Malformed(f"this is no map of {[key, *others]}")
+            raise CborError(f"this is no map of {[key, *others]}")
         return form.read(value.get(key, {}))
 
     return CborType(read, lambda value: {key: form.write(value), **others})
@@ -103,7 +103,7 @@ def record(make: Callable[..., tuple[Any, ...]], forms: Mapping[Key, CborType]) 
 
     def read(value: Value) -> tuple[Any, ...]:
         if not isinstance(value, dict) or set(value) != set(forms):
-            raise Malformed(f"this is no map of {list(forms)}")
+            raise CborError(f"this is no map of {list(forms)}")
         return make(*(form.read(value[key]) for key, form in forms.items()))
 
     def write(values: tuple[Any, ...]) -> Value:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from keyrack.offline_keys.cbor import Key, Malformed, Tagged, Value, decode, encode
+from keyrack.offline_keys.cbor import CborError, Key, TaggedItem, Value, decode, encode
 from keyrack.offline_keys.message_fields import Message
 from keyrack.offline_keys.public_key import PublicKey as PublicKey  # who enters here for messages finds their keys here
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
@@ -29,7 +29,7 @@ class MessageRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Signed:
+class SignedMessage:
     """A message that was read. Its claims stand by their names, as `message_fields` has them."""
 
     message: Message
@@ -40,8 +40,8 @@ class Signed:
     raw: bytes
 
 
-def read(data: bytes, *messages: Message) -> Signed:
-    """The message that this is, one of these. Raises `Refused` (docs/keys.md, "Reading a signed message")."""
+def read(data: bytes, *messages: Message) -> SignedMessage:
+    """The message that this is, one of these. Raises `MessageRefused` (docs/keys.md, "Reading a signed message")."""
     if len(data) > max(message.limit for message in messages):
         raise MessageRefused(BoxRefusalCode.TOO_LONG)
     protected, payload, signature = _parts(_item(data, tagged=True))
@@ -52,9 +52,9 @@ def read(data: bytes, *messages: Message) -> Signed:
     item = _item(payload)
     try:
         claims = message.read(item)
-    except Malformed:
+    except CborError:
         raise MessageRefused(BoxRefusalCode.CLAIMS) from None
-    return Signed(message, kid, claims, to_be_signed(protected, payload), signature, data)
+    return SignedMessage(message, kid, claims, to_be_signed(protected, payload), signature, data)
 
 
 def sign(message: Message, kid: bytes, claims: Mapping[str, Any], signer: Callable[[bytes], bytes]) -> bytes:
@@ -65,7 +65,7 @@ def sign(message: Message, kid: bytes, claims: Mapping[str, Any], signer: Callab
     header: dict[Key, Value] = {ALG: ES256, KID: kid, TYP: message.typ}
     protected, payload = encode(header), encode(message.write(claims))
     signature = signer(to_be_signed(protected, payload))
-    data = encode(Tagged([protected, {}, payload, signature]))
+    data = encode(TaggedItem([protected, {}, payload, signature]))
     if len(data) > message.limit:
         raise ValueError(f"a message of type {message.typ} has at most {message.limit} bytes, not {len(data)}")
     return data
@@ -79,14 +79,14 @@ def to_be_signed(protected: bytes, payload: bytes) -> bytes:
 def _item(data: bytes, *, tagged: bool = False) -> Value:
     try:
         return decode(data, tagged=tagged)
-    except Malformed:
+    except CborError:
         raise MessageRefused(BoxRefusalCode.ENCODING) from None
 
 
 def _parts(item: Value) -> tuple[bytes, bytes, bytes]:
     """Protected header, payload and signature."""
     match item:
-        case Tagged([bytes(protected), unprotected, bytes(payload), bytes(signature)]) if (
+        case TaggedItem([bytes(protected), unprotected, bytes(payload), bytes(signature)]) if (
             unprotected == {} and len(signature) == SIGNATURE
         ):
             return protected, payload, signature

@@ -114,7 +114,7 @@ async def begin(connection: Connection, vault: Encryption, customer: int, produc
 async def enrol(connection: Connection, settings: Settings, customer: int, product: int, data: bytes) -> BoxEnrolment:
     """Take the box's key and begin its next epoch; the same key again is the same epoch again.
 
-    Raises `Refused` for what is no enrolment that its own key has signed, `NoNonce`, `UsedKey`.
+    Raises `MessageRefused` for what is no enrolment that its own key has signed, `NoNonce`, `UsedKey`.
     """
     message = cose.read(data, ENROLMENT)
     key = message.claims["cnf"]
@@ -138,20 +138,20 @@ async def enrol(connection: Connection, settings: Settings, customer: int, produ
 async def provision(
     connection: Connection, signers: IssuingKeySigners, customer: int, product: int, nonce: bytes
 ) -> Provisioning:
-    """What the box is told, bound to its nonce. Raises `NotEnrolled`, `CannotOpen`."""
+    """What the box is told, bound to its nonce. Raises `NotEnrolled`, `CannotDecrypt`."""
     await issuing_keys.hold(connection, customer)
-    box, found, signer = await _enrolled(connection, signers, customer, product)
+    box, authority, signer = await _enrolled(connection, signers, customer, product)
     at = now()
-    place = StatusListId(product, box.epoch, found["generation"])
+    place = StatusListId(product, box.epoch, authority["generation"])
     status = await status_lists.renew(
         connection, customer, await status_lists.lock(connection, customer, [(product, box.epoch)]), signer, at
     )
     claims = {
         "iss": issuer(customer), "aud": box.name, "iat": int(at.timestamp()), "nonce": nonce,
-        "root": public(found["public_key"]), "box": box.thumbprint,
+        "root": public(authority["public_key"]), "box": box.thumbprint,
     }  # fmt: skip
     signed = cose.sign(PROVISIONING, signer.kid, claims, signer.key.sign)
-    return Provisioning(signed, found["key_set"], status[place])
+    return Provisioning(signed, authority["key_set"], status[place])
 
 
 def time_for(customer: int, name: str, nonce: bytes, signer: IssuingKeySigner) -> bytes:
@@ -163,12 +163,12 @@ def time_for(customer: int, name: str, nonce: bytes, signer: IssuingKeySigner) -
 async def _enrolled(
     statements: Statements, signers: IssuingKeySigners, customer: int, product: int
 ) -> tuple[BoxEnrolment, Row, IssuingKeySigner]:
-    """The box as it is, its authority, and who signs for that. Raises `NotEnrolled`, `CannotOpen`."""
+    """The box as it is, its authority, and who signs for that. Raises `NotEnrolled`, `CannotDecrypt`."""
     newest = await statements.fetchrow(NEWEST, customer, product)
     if newest is None or not newest["is_ours"]:
         raise NotEnrolled
     box = BoxEnrolment(product, newest["epoch"], public(newest["public_key"]).thumbprint)
-    found = await statements.fetchrow(AUTHORITY, customer, product, box.epoch)
-    if found is None:
+    authority = await statements.fetchrow(AUTHORITY, customer, product, box.epoch)
+    if authority is None:
         raise NotEnrolled
-    return box, found, await signers.of(statements, customer, found["signer"])
+    return box, authority, await signers.of(statements, customer, authority["signer"])

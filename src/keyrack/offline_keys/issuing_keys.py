@@ -70,7 +70,7 @@ update key_authority set freshness = $2, opens_uncertain = $3 where customer_id 
 REMEMBERED = 1_000  # opened keys; beyond, it starts anew
 
 
-class StillOpens(Exception):
+class KeySetOverlap(Exception):
     """Keys of the issuing key before the newest one may open until `until`: a set has two."""
 
     def __init__(self, until: object) -> None:
@@ -99,13 +99,14 @@ class IssuingKeySigners:
 
     async def newest(self, connection: Connection, customer: int) -> IssuingKeySigner | None:
         """Who signs, for as long as the caller's transaction lasts (see `hold`); None where the customer has no
-        authority. Raises `CannotOpen`."""
+        authority. Raises `CannotDecrypt`."""
         await hold(connection, customer)
         id = await connection.fetchval(SIGNS, customer)
         return None if id is None else await self.of(connection, customer, id)
 
     async def of(self, statements: Statements, customer: int, id: int) -> IssuingKeySigner:
-        """The issuing key with this number. Raises `CannotOpen`, and `Unavailable` where it has just been revoked."""
+        """The issuing key with this number. Raises `CannotDecrypt`, and `Unavailable` where it has just been
+        revoked."""
         signer = self._opened.get((customer, id))
         if signer is None:
             sealed = await statements.fetchval(SEALED, customer, id)
@@ -153,7 +154,7 @@ async def ensure(connection: Connection, vault: Encryption, customer: int) -> No
 async def rotate(connection: Connection, vault: Encryption, customer: int, *, revoke: bool) -> int | None:
     """Have a new issuing key sign from now on; its number, or None where the customer has no authority.
 
-    The one before stays in the set, so that what it signed goes on; with `revoke` it does not. Raises `StillOpens`
+    The one before stays in the set, so that what it signed goes on; with `revoke` it does not. Raises `KeySetOverlap`
     while keys of the one before that may open, unless `revoke`.
     """
     authority = await connection.fetchrow(LOCK, customer)
@@ -164,7 +165,7 @@ async def rotate(connection: Connection, vault: Encryption, customer: int, *, re
     if len(good) > 1 and not revoke:
         until = await connection.fetchval(OLDER_OPENS, customer, newest)
         if until is not None:
-            raise StillOpens(until)
+            raise KeySetOverlap(until)
     key = PrivateKey.generate()
     id = await _insert(connection, vault, customer, key)
     stay = [] if revoke else [newest]

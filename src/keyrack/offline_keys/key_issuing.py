@@ -81,14 +81,14 @@ class IssuedKeys:
 async def issue_keys(
     db: Database, signers: IssuingKeySigners, settings: Settings, customer: int, subject: UUID, device: bytes
 ) -> IssuedKeys:
-    """What this phone is to hold: its keys, made as far as they are due. Raises `NoDevice`, `CannotOpen`."""
-    asked = (customer, subject, device, now(), settings.sdk_keys + 1)
-    view = await _look(db, asked)
+    """What this phone is to hold: its keys, made as far as they are due. Raises `NoDevice`, `CannotDecrypt`."""
+    arguments = (customer, subject, device, now(), settings.sdk_keys + 1)
+    view = await _look(db, arguments)
     if view is None:
         return IssuedKeys(None)
     if view.due or view.outdated:
         async with db.transaction() as connection:
-            return await _made(connection, signers, settings, asked, view.due)
+            return await _made(connection, signers, settings, arguments, view.due)
     return view.held({}, {place: row["list"] for place, row in view.lists.items()}, {})
 
 
@@ -113,7 +113,7 @@ class _View:
         return {place for place, row in self.lists.items() if status_lists.is_due(row, self.at)}
 
     def held(
-        self, made: Mapping[int, IssuedKey], found: Mapping[StatusListId, bytes], withheld: Mapping[int, str]
+        self, made: Mapping[int, IssuedKey], lists: Mapping[StatusListId, bytes], withheld: Mapping[int, str]
     ) -> IssuedKeys:
         """What the phone gets: keys that were made, and the others as they are."""
         keys = [
@@ -122,13 +122,13 @@ class _View:
             if row["key_id"] is not None or row["assignment_id"] in made
         ]
         receipts = {box_of(row): row["receipt"] for row in self.rights if row["receipt"] is not None}
-        return IssuedKeys(self.key_set, keys, found, receipts, withheld, self.is_complete)
+        return IssuedKeys(self.key_set, keys, lists, receipts, withheld, self.is_complete)
 
 
-async def _look(statements: Statements, asked: tuple[int, UUID, bytes, datetime, int]) -> _View | None:
+async def _look(statements: Statements, arguments: tuple[int, UUID, bytes, datetime, int]) -> _View | None:
     """The phone's rights as they are; None where nothing opens without a network. Raises `NoDevice`."""
-    customer, _, device, at, most = asked
-    rows = await statements.fetch(RIGHTS, *asked)
+    customer, _, device, at, most = arguments
+    rows = await statements.fetch(RIGHTS, *arguments)
     if not rows:
         raise NoDevice
     if (key_set := rows[0]["key_set"]) is None:
@@ -144,16 +144,16 @@ async def _made(
     connection: Connection,
     signers: IssuingKeySigners,
     settings: Settings,
-    asked: tuple[int, UUID, bytes, datetime, int],
+    arguments: tuple[int, UUID, bytes, datetime, int],
     wanted: Sequence[int],
 ) -> IssuedKeys:
     """The same after what is due was made, in the caller's transaction; `wanted` are the assignments that want a key.
-    Raises `NoDevice`, `CannotOpen`."""
-    customer, _, device, at, _ = asked
+    Raises `NoDevice`, `CannotDecrypt`."""
+    customer, _, device, at, _ = arguments
     await hold(connection, customer)
     counts = await connection.fetch(LOCK, customer, device, wanted) if wanted else []
     keys = {row["assignment_id"]: row["keys"] for row in counts}
-    view = await _look(connection, asked)
+    view = await _look(connection, arguments)
     if view is None:
         return IssuedKeys(None)
     signer = await signers.of(connection, customer, view.phone.signers[0])
@@ -166,9 +166,9 @@ async def _made(
     made = await _make(connection, view.phone, signer, due, taken, {place_of(row): row["uri"] for row in locked}, at)
     if taken.begun:
         locked = await status_lists.lock(connection, customer, boxes)
-    told = view.lists.keys() | {key.place for key in made.values()}
+    list_ids = view.lists.keys() | {key.place for key in made.values()}
     signed = await status_lists.renew(
-        connection, customer, [row for row in locked if place_of(row) in told], signer, at
+        connection, customer, [row for row in locked if place_of(row) in list_ids], signer, at
     )
     others = {place: row["list"] for place, row in view.lists.items() if place not in signed}
     return view.held(made, others | signed, dict.fromkeys(many, TOO_MANY) | dict(taken.refused))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from keyrack.offline_keys.cbor import Malformed, Value, decode, encode
+from keyrack.offline_keys.cbor import CborError, Value, decode, encode
 from keyrack.offline_keys.cbor_types import CborType, alone, array, number, octets, record, several, text
 from keyrack.offline_keys.cose import MessageRefused
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
@@ -34,11 +34,11 @@ class Challenge(NamedTuple):
     newest: bytes  # SHA-256 of the newest entry, zeros before the first
 
 
-class Carry(NamedTuple):
+class CarryMessage(NamedTuple):
     artefact: bytes
 
 
-class TakenMessage(NamedTuple):
+class AcceptedMessage(NamedTuple):
     refused: int
 
 
@@ -78,8 +78,8 @@ class Provision(NamedTuple):
 Said: TypeAlias = (
     Hello
     | Challenge
-    | Carry
-    | TakenMessage
+    | CarryMessage
+    | AcceptedMessage
     | Open
     | Result
     | Fetch
@@ -98,8 +98,8 @@ _HAS = (
 SHAPES: dict[type[Said], tuple[int, CborType]] = {
     Hello: (1, array(number(VERSION, VERSION))),
     Challenge: (2, alone(record(Challenge, dict(enumerate(_HAS, 1))))),
-    Carry: (3, array(_SIGNED)),
-    TakenMessage: (4, array(_BIT)),
+    CarryMessage: (3, array(_SIGNED)),
+    AcceptedMessage: (4, array(_BIT)),
     Open: (5, array(_SIGNED, _SIGNED)),
     Result: (6, array(_CODE, _SIGNED)),
     Fetch: (7, array(_COUNT)),
@@ -111,7 +111,7 @@ SHAPES: dict[type[Said], tuple[int, CborType]] = {
 
 
 def write(said: Said) -> bytes:
-    """The message. Raises `Malformed` for what cannot be said."""
+    """The message. Raises `CborError` for what cannot be said."""
     first, form = SHAPES[type(said)]
     values = form.write(said)
     form.read(values)
@@ -119,24 +119,24 @@ def write(said: Said) -> bytes:
 
 
 def read(data: bytes, *kinds: type[Kind]) -> Kind:
-    """What is said, one of these. Raises `Refused`: too-long, encoding, structure."""
+    """What is said, one of these. Raises `MessageRefused`: too-long, encoding, structure."""
     if len(data) > LONGEST:
         raise MessageRefused(BoxRefusalCode.TOO_LONG)
     try:
         items = decode(data)
-    except Malformed:
+    except CborError:
         raise MessageRefused(BoxRefusalCode.ENCODING) from None
     for kind in kinds:
         first, form = SHAPES[kind]
         try:
             if (values := _items(items))[:1] == [first]:
                 return kind(*form.read(values[1:]))
-        except Malformed:
+        except CborError:
             break
     raise MessageRefused(BoxRefusalCode.STRUCTURE)
 
 
 def _items(value: Value) -> list[Value]:
     if not isinstance(value, list):
-        raise Malformed("this is no array")
+        raise CborError("this is no array")
     return value

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from keyrack.db.connection import Row
 from keyrack.offline_keys import cose
-from keyrack.offline_keys.cose import Signed
+from keyrack.offline_keys.cose import SignedMessage
 from keyrack.offline_keys.message_fields import ENTRY
 from keyrack.offline_keys.p256 import turned
 
@@ -41,7 +41,7 @@ class Walk:
     given_up: int
     held_from: int  # what is before it and missing stays missing
     last: bytes | None  # the entry `up_to`, None where it is missing or there is none yet
-    told: list[Signed] = field(default_factory=list[Signed])
+    told: list[SignedMessage] = field(default_factory=list[SignedMessage])
     reports: list[Report] = field(default_factory=list[Report])
     twins: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])  # to stand in place of what is kept
 
@@ -65,7 +65,7 @@ class Walk:
             self._take(row)
         return True
 
-    def stop(self, came: Sequence[Signed]) -> None:
+    def stop(self, came: Sequence[SignedMessage]) -> None:
         """End at the last entry, with what came of it just now."""
         for entry in came:
             if self.last is not None and entry.claims["number"] == self.up_to and entry.raw == twin(self.last):

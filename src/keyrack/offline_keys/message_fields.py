@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from keyrack.offline_keys.cbor import Malformed, Value
+from keyrack.offline_keys.cbor import CborError, Value
 from keyrack.offline_keys.cbor_types import (
     PUBLIC_KEY,
     CborType,
@@ -100,15 +100,15 @@ class Message:
     members: tuple[MessageField, ...]
 
     def read(self, payload: Value) -> dict[str, Any]:
-        """The claims by their names. Raises `Malformed`."""
+        """The claims by their names. Raises `CborError`."""
         if not isinstance(payload, dict) or set(payload) != {member.key for member in self.members}:
-            raise Malformed(f"these are not the members of a message of type {self.typ}")
+            raise CborError(f"these are not the members of a message of type {self.typ}")
         return {member.name: member.form.read(payload[member.key]) for member in self.members}
 
     def write(self, claims: Mapping[str, Any]) -> Value:
-        """The payload of which `read` makes these claims. Raises `Malformed` where there is none."""
+        """The payload of which `read` makes these claims. Raises `CborError` where there is none."""
         if set(claims) != {member.name for member in self.members}:
-            raise Malformed(f"these are not the claims of a message of type {self.typ}: {sorted(claims)}")
+            raise CborError(f"these are not the claims of a message of type {self.typ}: {sorted(claims)}")
         payload: Value = {member.key: member.form.write(claims[member.name]) for member in self.members}
         self.read(payload)
         return payload

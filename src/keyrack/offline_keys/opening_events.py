@@ -9,7 +9,7 @@ from typing import LiteralString
 from uuid import UUID
 
 from keyrack.db.connection import Connection
-from keyrack.offline_keys.cose import Signed
+from keyrack.offline_keys.cose import SignedMessage
 from keyrack.offline_keys.issuing_keys import box_name
 
 OPENED, CLOSED = 1, 2  # events of entries (docs/keys.md, "Members")
@@ -41,7 +41,7 @@ select n from opened where car_id is null order by n
 
 
 async def publish_openings(
-    connection: Connection, customer: int, box: tuple[int, int], entries: Sequence[Signed]
+    connection: Connection, customer: int, box: tuple[int, int], entries: Sequence[SignedMessage]
 ) -> list[tuple[str, int, bytes]]:
     """Record the openings and closings among these entries of a box, a product in an epoch, as events, in their order;
     reports of those by keys that were never issued for it to that phone."""
@@ -57,9 +57,9 @@ async def publish_openings(
         [KINDS[entry.claims["event"]] for entry in opened], [_agent(name, entry) for entry in opened],
         [f"{name}\x1f{entry.claims['number']}" for entry in opened], *box,
     )  # fmt: skip
-    unknown: list[Signed] = [opened[row["n"] - 1] for row in rows]
+    unknown: list[SignedMessage] = [opened[row["n"] - 1] for row in rows]
     return [("UnknownKey", entry.claims["number"], hashlib.sha256(entry.raw).digest()) for entry in unknown]
 
 
-def _agent(name: str, entry: Signed) -> str:
+def _agent(name: str, entry: SignedMessage) -> str:
     return AGENT.format(name=name) + ("" if entry.claims["certain"] else UNCERTAIN)

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Callable, Iterable
 
 from keyrack.offline_keys import cose
-from keyrack.offline_keys.cose import Signed
-from keyrack.offline_keys.link_messages import Carry, Challenge, Fetch, Open, write
+from keyrack.offline_keys.cose import SignedMessage
+from keyrack.offline_keys.link_messages import CarryMessage, Challenge, Fetch, Open, write
 from keyrack.offline_keys.message_fields import ANSWER, KEY, KEY_SET, RECEIPT, REGISTRATION, STATUS_LIST, TIME
 from keyrack.offline_keys.public_key import PublicKey
 
@@ -25,7 +25,8 @@ def counter(last: int, milliseconds: int) -> int:
 
 
 def answer(challenge: Challenge, key: bytes, command: int, count: int, sign: Sign) -> Open:
-    """What opens (1) or closes (2), by a key that was issued to this phone. Raises `Refused` for what is none."""
+    """What opens (1) or closes (2), by a key that was issued to this phone. Raises `MessageRefused` for what is
+    none."""
     claims = {
         "aud": challenge.name,
         "nonce": challenge.nonce,
@@ -38,14 +39,15 @@ def answer(challenge: Challenge, key: bytes, command: int, count: int, sign: Sig
     return Open(key, cose.sign(ANSWER, phone.kid, claims, sign))
 
 
-def brought(challenge: Challenge, authority: str, artefacts: Iterable[bytes]) -> list[Carry]:
+def brought(challenge: Challenge, authority: str, artefacts: Iterable[bytes]) -> list[CarryMessage]:
     """What this box, which obeys this authority, does not have yet, in the order in which it has to come.
 
-    A time uses the challenge up: after one, the box is asked for another. Raises `Refused` for what is no artefact.
+    A time uses the challenge up: after one, the box is asked for another. Raises `MessageRefused` for what is no
+    artefact.
     """
     read = [cose.read(artefact, KEY_SET, STATUS_LIST, TIME, RECEIPT) for artefact in artefacts]
     wanted = [each for each in read if each.claims["iss"] == authority and _is_wanted(challenge, each)]
-    return [Carry(each.raw) for each in sorted(wanted, key=_order)]
+    return [CarryMessage(each.raw) for each in sorted(wanted, key=_order)]
 
 
 def fetch(following: int, held: int) -> Fetch | None:
@@ -56,7 +58,7 @@ def fetch(following: int, held: int) -> Fetch | None:
     return Fetch(held + 1) if held + 1 < following else None
 
 
-def _is_wanted(challenge: Challenge, artefact: Signed) -> bool:
+def _is_wanted(challenge: Challenge, artefact: SignedMessage) -> bool:
     claims = artefact.claims
     if artefact.message is KEY_SET:
         return claims["sequence"] > challenge.sequence
@@ -71,6 +73,6 @@ def _is_wanted(challenge: Challenge, artefact: Signed) -> bool:
     return claims["nonce"] == challenge.nonce
 
 
-def _order(artefact: Signed) -> tuple[int, int]:
+def _order(artefact: SignedMessage) -> tuple[int, int]:
     """The issuing keys before what they sign, the time before what may be ahead of the clock, the older list first."""
     return (KEY_SET, TIME, STATUS_LIST, RECEIPT).index(artefact.message), artefact.claims.get("generation", 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from keyrack.offline_keys.cbor import Key, Malformed, Value, encode
+from keyrack.offline_keys.cbor import CborError, Key, Value, encode
 
 KTY, CRV, X, Y = 1, -1, -2, -3  # labels of RFC 9052, section 7.1, and RFC 9053, section 7.1.1
 EC2, P256 = 2, 1
@@ -22,14 +22,14 @@ class PublicKey:
 
     @classmethod
     def from_map(cls, value: Value) -> PublicKey:
-        """The key that is said so. Raises `Malformed`."""
+        """The key that is said so. Raises `CborError`."""
         if isinstance(value, dict):
             x, y = value.get(X), value.get(Y)
             if isinstance(x, bytes) and isinstance(y, bytes) and len(x) == len(y) == COORDINATE:
                 key = cls(x, y)
                 if value == key.map:
                     return key
-        raise Malformed("this is no public key")
+        raise CborError("this is no public key")
 
     @property
     def map(self) -> dict[Key, Value]:

@@ -91,7 +91,7 @@ async def take(
     for box, assignments in boxes.items():
         place = newest[box]
         got = _free(place, taken.get(place, set[int]()), len(assignments))
-        if len(got) < len(assignments) and not any(_is_before(one, place) for one in taken):
+        if len(got) < len(assignments) and not any(_is_before(list_id, place) for list_id in taken):
             place = StatusListId(*box, place.generation + 1)
             begun[place] = await begin(connection, settings, customer, *box, place.generation)
             got += _free(place, set[int](), len(assignments) - len(got))
@@ -102,7 +102,7 @@ async def take(
 
 def _free(place: StatusListId, taken: Container[int], count: int) -> list[tuple[StatusListId, int]]:
     """As many free places of a list as are wanted, the lowest first."""
-    return [(place, one) for one in islice((one for one in range(ENTRIES) if one not in taken), count)]
+    return [(place, slot) for slot in islice((slot for slot in range(ENTRIES) if slot not in taken), count)]
 
 
 def _is_before(place: StatusListId, other: StatusListId) -> bool:

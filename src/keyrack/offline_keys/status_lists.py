@@ -82,25 +82,25 @@ async def renew(
     seconds."""
     known = {place_of(row): row for row in rows}
     due = {place: row for place, row in known.items() if is_due(row, now)}
-    found: dict[StatusListId, bytes] = {place: row["list"] for place, row in known.items() if place not in due}
+    lists_by_id: dict[StatusListId, bytes] = {place: row["list"] for place, row in known.items() if place not in due}
     if due:
         revoked = {place_of(row): row["places"] for row in await connection.fetch(REVOKED, customer, *columns(due))}
         times = [max(now, row["listed_at"] + SECOND) if row["listed_at"] else now for row in due.values()]
         lists = [
-            _signed(customer, one, row["uri"], revoked.get(one, ()), signer, at)
-            for (one, row), at in zip(due.items(), times, strict=True)
+            _signed(customer, list_id, row["uri"], revoked.get(list_id, ()), signer, at)
+            for (list_id, row), at in zip(due.items(), times, strict=True)
         ]
         await connection.execute(KEEP, customer, *columns(due), times, lists)
-        found |= zip(due, lists, strict=True)
-    return found
+        lists_by_id |= zip(due, lists, strict=True)
+    return lists_by_id
 
 
 def _signed(
     customer: int, place: StatusListId, uri: str, revoked: Iterable[int], signer: IssuingKeySigner, at: datetime
 ) -> bytes:
     bits = bytearray(status_list_bits.ENTRIES // 8)
-    for one in revoked:
-        bits[one // 8] |= 1 << one % 8
+    for index in revoked:
+        bits[index // 8] |= 1 << index % 8
     iat = int(at.timestamp())
     claims = {
         "iss": issuer(customer), "sub": uri, "aud": box_name(place.product, place.epoch), "exp": iat + LASTS,
@@ -117,4 +117,8 @@ def place_of(row: Row) -> StatusListId:
 def columns(places: Iterable[StatusListId]) -> tuple[list[int], list[int], list[int]]:
     """Products, epochs and generations, as statements take them."""
     listed = list(places)
-    return [one.product for one in listed], [one.epoch for one in listed], [one.generation for one in listed]
+    return (
+        [place.product for place in listed],
+        [place.epoch for place in listed],
+        [place.generation for place in listed],
+    )

@@ -52,9 +52,9 @@ UNFINISHED = "Not finished within {:g} seconds; it goes on in the next round."
 
 STEPS = (
     HousekeepingTask("history", partitions.maintain),
-    HousekeepingTask("months of changes", retention.tend),
+    HousekeepingTask("months of changes", retention.prune_partitions),
     HousekeepingTask("checkpoints", checkpoints.create_due_checkpoints, every=20),
-    HousekeepingTask("copies of checkpoints", checkpoint_publisher.tend, every=20),
+    HousekeepingTask("copies of checkpoints", checkpoint_publisher.publish_checkpoints, every=20),
     HousekeepingTask("old checkpoints", checkpoints.prune_checkpoints, every=3_600),
     HousekeepingTask("old changes", retention.erase, every=3_600),
     HousekeepingTask("keys of boxes", status_list_slots.recycle_slots),

@@ -157,16 +157,16 @@ def run_beside(settings: Settings, dsn: str, use: Callable[[Settings], Awaitable
 
     async def main() -> T:
         with listen("127.0.0.1", 0) as listener:
-            told = settings.model_copy(update={"public_url": f"http://127.0.0.1:{listener.getsockname()[1]}"})
-            app, stop = _application(told, dsn), asyncio.Event()
-            server = _ServerWithoutSignals(_configuration(told, app))
+            local_settings = settings.model_copy(update={"public_url": f"http://127.0.0.1:{listener.getsockname()[1]}"})
+            app, stop = _application(local_settings, dsn), asyncio.Event()
+            server = _ServerWithoutSignals(_configuration(local_settings, app))
             serving = asyncio.create_task(server.serve([listener]))
             await asyncio.wait((serving, asyncio.create_task(server.up.wait())), return_when=asyncio.FIRST_COMPLETED)
             if serving.done():
                 raise app.failure or SystemExit(1)
-            working = asyncio.create_task(_work(told, dsn, stop))
+            working = asyncio.create_task(_work(local_settings, dsn, stop))
             try:
-                return await use(told)
+                return await use(local_settings)
             finally:
                 stop.set()
                 app.stop()

@@ -107,9 +107,9 @@ class Worker:
             self._start("sequence notifier", self._numbered.run),
         ]
         if self._settings.sends_mail:
-            from keyrack.auth.mail.outbox import Postman  # with it comes an SMTP client that only workers need
+            from keyrack.auth.mail.outbox import MailDispatcher  # with it comes an SMTP client that only workers need
 
-            helpers.append(self._start("mail delivery", Postman(self._db, self._settings).run))
+            helpers.append(self._start("mail delivery", MailDispatcher(self._db, self._settings).run))
         delivering = self._start("webhook delivery", lambda: courier.run(GRACE))
         concurrency = self._settings.worker_concurrency
         loops = [self._start("operations", partial(self._loop, polls=number == 0)) for number in range(concurrency)]

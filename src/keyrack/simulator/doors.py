@@ -38,7 +38,7 @@ class Door:
         """Open or close with the phone of this user, without a network; whether the box did."""
         phone, box = self._phones.get(user), self._box
         self._met.add(user)
-        key = None if phone is None else next((one for one in phone.keys.values() if one.box == self._name), None)
+        key = None if phone is None else next((item for item in phone.keys.values() if item.box == self._name), None)
         if phone is None or key is None:
             return False
         for said in phone.brought(box.challenge(at)):
@@ -69,10 +69,10 @@ class Door:
             return {}
         query = {"$filter": f"id gt {self._last} and startswith(userAgent, 'Keyrack key, {self._name}')"}
         rows = [row async for page in self._client.pages(f"/cars/{self._car}/events", query=query) for row in page]
-        found = {row["id"]: done for row, done in zip(rows, self._done, strict=False)}
-        self._last = max(found, default=self._last)
-        del self._done[: len(found)]
-        return found
+        events = {row["id"]: done for row, done in zip(rows, self._done, strict=False)}
+        self._last = max(events, default=self._last)
+        del self._done[: len(events)]
+        return events
 
     def missing(self) -> list[str]:
         """Openings that are home, and of which there is no event."""
@@ -114,7 +114,8 @@ class Doors:
         epoch = state.get("epoch", 0)
         known = range(max(0, epoch - TRIED), epoch)
         if epoch and all(
-            self._key("box", product, one).public.thumbprint != octets(state["thumbprint"]) for one in known
+            self._key("box", product, known_epoch).public.thumbprint != octets(state["thumbprint"])
+            for known_epoch in known
         ):
             return None
         return VirtualBox(product, 0.0, Random(), at, self._key("box", product, epoch))  # noqa: S311 - it has no secret

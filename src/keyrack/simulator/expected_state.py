@@ -83,10 +83,10 @@ async def check(
     """Ask the server about everything that was sent, and write down where it disagrees."""
     at_once = asyncio.Semaphore(CHECKS_AT_ONCE)
 
-    def compare(what: str, expected: Any, found: Any) -> None:
+    def compare(what: str, expected: Any, actual: Any) -> None:
         summary.checks += 1
-        if expected != found:
-            summary.disagreements.append(f"{what}: sent {expected}, the server says {found}")
+        if expected != actual:
+            summary.disagreements.append(f"{what}: sent {expected}, the server says {actual}")
 
     async def one(account: CarLedger) -> None:
         async with at_once:
@@ -96,9 +96,9 @@ async def check(
             if account.read_at is None or _later(telemetry["carDataReadTime"], account.read_at):
                 summary.disagreements.append(f"car {account.car} tells more than was sent: others drive it, too")
             location = await client.get(f"{path}/location")
-            found = (_time(location["date"]), _number(location["latitude"]), _number(location["longitude"]))
+            actual = (_time(location["date"]), _number(location["latitude"]), _number(location["longitude"]))
             place = (_time(account.place_at), _number(account.place[0]), _number(account.place[1]))
-            compare(f"car {account.car}, position", place, found)
+            compare(f"car {account.car}, position", place, actual)
             found_odometer = (_time(location["odometerDate"]), _number(location["odometer"]))
             compare(
                 f"car {account.car}, odometer", (_time(account.odometer_at), _number(account.odometer)), found_odometer

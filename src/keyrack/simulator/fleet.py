@@ -127,9 +127,9 @@ async def _deliver_lane(client: FleetClient, lane: list[Unit], summary: Simulati
         if unit.late_events and not unit.offline_steps:
             await _deliver_events(client, unit, summary, resend)
         if unit.door is not None and not unit.offline_steps:
-            told = await unit.door.bring_home()
-            unit.account.events |= told
-            summary.events += len(told)
+            door_events = await unit.door.bring_home()
+            unit.account.events |= door_events
+            summary.events += len(door_events)
             summary.disagreements += unit.door.missing()
     for first in range(0, len(waiting), BATCH):
         part = waiting[first : first + BATCH]

@@ -25,14 +25,14 @@ returning position_since, latitude, longitude, position_times, odometer_since, o
 
 
 @dataclass(frozen=True, slots=True)
-class Discarded:
+class DiscardCounts:
     """Whether there was a newest state, and how many readings of positions and odometers are gone."""
 
     state: bool
     readings: int
 
 
-async def discard(connection: Connection, customer: int, car: int, since: datetime) -> Discarded:
+async def discard(connection: Connection, customer: int, car: int, since: datetime) -> DiscardCounts:
     """Throw the newest state of a car away, and all readings from `since` on; in the caller's transaction.
 
     Whatever is told next is the newest then. History cannot stand in for it: another unit may have told it.
@@ -51,7 +51,7 @@ async def discard(connection: Connection, customer: int, car: int, since: dateti
     await rollups.discard(connection, customer, car, newest, since)
     for history in (POSITIONS, ODOMETERS):
         readings += await history.discard(connection, customer, car, since)
-    return Discarded(row["is_told"], readings)
+    return DiscardCounts(row["is_told"], readings)
 
 
 async def _keep(

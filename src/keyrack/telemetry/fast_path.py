@@ -105,9 +105,9 @@ async def ingest_newer(
     alone = [sample for part in parts for sample in part if named[sample.unit] == 1 and sample.at <= latest]
     if not alone:
         return [list(part) for part in parts]
-    told = to_json([_told(number, sample) for number, sample in enumerate(alone)]).decode()
+    payload = to_json([_told(number, sample) for number, sample in enumerate(alone)]).decode()
     try:
-        numbers: list[int] = await db.fetchval(TAKE, customer, told, days, KEPT)
+        numbers: list[int] = await db.fetchval(TAKE, customer, payload, days, KEPT)
     except (asyncpg.CheckViolationError, asyncpg.UniqueViolationError):
         # there is no partition, or another unit's history in the way: nothing was taken
         return [list(part) for part in parts]

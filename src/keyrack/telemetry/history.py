@@ -58,8 +58,8 @@ class HistoryTable:
         if tracks:
             for row in await connection.fetch(self.last, customer, list(tracks)):
                 track = tracks[row["car_id"]]
-                found = [track.behind, *times_of(self._stretch(row))]
-                track.behind = max(at for at in found if at is not None)
+                times = [track.behind, *times_of(self._stretch(row))]
+                track.behind = max(at for at in times if at is not None)
 
     async def write(
         self, connection: Connection, customer: int, tracks: Mapping[int, NewestReading], changes: Changes
@@ -72,8 +72,8 @@ class HistoryTable:
         if not changes.late:
             return set()
         outcome = LateReadingResult()
-        found = await self._before(connection, customer, tracks, changes.late)
-        for (car, _), (stretch, late) in found.items():
+        groups = await self._before(connection, customer, tracks, changes.late)
+        for (car, _), (stretch, late) in groups.items():
             await asyncio.sleep(0)  # others want to be served too
             outcome.insert(car, tracks[car], stretch, late)
         if outcome.removed:
@@ -106,20 +106,20 @@ class HistoryTable:
         self, connection: Connection, customer: int, tracks: Mapping[int, NewestReading], late: Mapping[Moment, Value]
     ) -> dict[tuple[int, datetime | None], tuple[Run | None, list[tuple[datetime, Value]]]]:
         """The late readings, each with those that belong to the same stretch, or lie before all stretches."""
-        found: dict[Any, Any] = {}
+        groups: dict[Any, Any] = {}
         elsewhere: list[Moment] = []
         for car, at in late:
             stretch = tracks[car].open
             if stretch is None or at < stretch.at:
                 elsewhere.append((car, at))
             else:
-                found.setdefault((car, stretch.at), (stretch, []))[1].append((at, late[car, at]))
+                groups.setdefault((car, stretch.at), (stretch, []))[1].append((at, late[car, at]))
         rows = await connection.fetch(self.before, customer, *_columns(elsewhere)) if elsewhere else []
         for row in rows:
             car, at = row["car_id"], row["moment"]
             stretch = None if row["at"] is None else self._stretch(row)
-            found.setdefault((car, row["at"]), (stretch, []))[1].append((at, late[car, at]))
-        return found
+            groups.setdefault((car, row["at"]), (stretch, []))[1].append((at, late[car, at]))
+        return groups
 
     def _stretch(self, row: Row) -> Run:
         return Run(row["at"], tuple(row[column] for column in self.columns), row["times"])
@@ -154,7 +154,7 @@ class LateReadingResult:
             track.open = stretches.pop()[0]
         elif stretch is not None:
             self.removed.append((car, stretch.at))
-        self.added += [(car, found) for found, _ in stretches]
+        self.added += [(car, run) for run, _ in stretches]
 
 
 def _columns(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:

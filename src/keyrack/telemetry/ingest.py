@@ -25,7 +25,7 @@ from keyrack.db.partitions import month
 from keyrack.telemetry import fast_path
 from keyrack.telemetry.car_state import CarState, Changes, Moment, NewestReading, apply_sample, ended
 from keyrack.telemetry.history import ODOMETERS, POSITIONS
-from keyrack.telemetry.json_lines import Invalid, Report
+from keyrack.telemetry.json_lines import InvalidLine, Report
 from keyrack.telemetry.latest_values import LatestValues
 from keyrack.telemetry.rollups import Quarters, RollupSample, quarter
 from keyrack.telemetry.runs import Run, Value
@@ -94,15 +94,15 @@ class Telemetry:
         """
         report, part = Report(self._settings.ingest_max_reported_rejections), list[CheckedSample]()
         began = monotonic()
-        for line, found in readings(body, self._settings):
+        for line, reading in readings(body, self._settings):
             if monotonic() - began > AT_A_TIME:
                 await asyncio.sleep(0)  # others want to be served too
                 began = monotonic()
-            if isinstance(found, Invalid) or (only is not None and found.unit not in only):
-                report.refuse(line, str(found) if isinstance(found, Invalid) else UNKNOWN_UNIT)
+            if isinstance(reading, InvalidLine) or (only is not None and reading.unit not in only):
+                report.refuse(line, str(reading) if isinstance(reading, InvalidLine) else UNKNOWN_UNIT)
                 _count(customer, "refused", 1)
                 continue
-            part.append(found)
+            part.append(reading)
             if len(part) >= PER_BATCH:
                 report.add(await self.store(customer, part))
                 part = []
@@ -174,9 +174,9 @@ class Telemetry:
             else:
                 pending.append((report, (car, sample.at), late_position, late_odometer, late_values))
         months = await self._make(connection, quarters.months, positions, odometers)
-        places = {car: one.position for car, one in known.items()}
+        places = {car: state.position for car, state in known.items()}
         added_positions = await POSITIONS.write(connection, customer, places, positions)
-        distances = {car: one.odometer for car, one in known.items()}
+        distances = {car: state.odometer for car, state in known.items()}
         added_odometers = await ODOMETERS.write(connection, customer, distances, odometers)
         await quarters.write(connection, customer)
         if known:
@@ -246,8 +246,8 @@ def _known(row: Row, positions: Changes, odometers: Changes, quarters: Quarters)
     position = _track(place, row["position_at"], row["position_since"], row["position_times"])
     distance = None if row["odometer_at"] is None else (row["odometer"],)
     odometer = _track(distance, row["odometer_at"], row["odometer_since"], row["odometer_times"])
-    told: dict[str, str] = {} if row["told"] is None else from_json(row["told"])
-    newest = LatestValues(row["read_at"], from_json(row["telemetry"]), told)
+    value_times: dict[str, str] = {} if row["told"] is None else from_json(row["told"])
+    newest = LatestValues(row["read_at"], from_json(row["telemetry"]), value_times)
     if row["product_id"] != row["unit_id"]:
         car = row["car_id"]
         quarters.close(car, newest)
@@ -266,11 +266,11 @@ async def _look_behind(
     known: dict[int, CarState],
     taken: Sequence[tuple[CheckedSample, Row, Report]],
 ) -> None:
-    told = {row["car_id"] for sample, row, _ in taken if sample.position is not None}
-    places = {car: known[car].position for car in told if known[car].position.open is None}
+    cars = {row["car_id"] for sample, row, _ in taken if sample.position is not None}
+    places = {car: known[car].position for car in cars if known[car].position.open is None}
     await POSITIONS.look_behind(connection, customer, places)
-    told = {row["car_id"] for sample, row, _ in taken if sample.odometer is not None}
-    distances = {car: known[car].odometer for car in told if known[car].odometer.open is None}
+    cars = {row["car_id"] for sample, row, _ in taken if sample.odometer is not None}
+    distances = {car: known[car].odometer for car in cars if known[car].odometer.open is None}
     await ODOMETERS.look_behind(connection, customer, distances)
 
 

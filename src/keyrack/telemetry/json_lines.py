@@ -25,7 +25,7 @@ BLANK: Final = re.compile(rb"[ \t\r\n]*")
 DECODER: Final = json.JSONDecoder(strict=False)
 
 
-class Invalid(ValueError):
+class InvalidLine(ValueError):
     """Why a line is not what it should be: the reason that the report tells."""
 
 
@@ -90,11 +90,11 @@ def is_array(body: bytes) -> bool:
     return body.startswith(b"[", _behind_blank(body, 0))
 
 
-def texts(body: bytes, settings: Settings) -> Iterator[tuple[int, bytes | Invalid]]:
+def texts(body: bytes, settings: Settings) -> Iterator[tuple[int, bytes | InvalidLine]]:
     """The lines of a body, JSON lines or the elements of one array, with their numbers from 1 on.
 
-    `Invalid` for a line that is too long. Raises `NotALine` for an array that is not valid, and `ContentTooLarge` for
-    too many lines, before the first one is given.
+    `InvalidLine` for a line that is too long. Raises `NotALine` for an array that is not valid, and `ContentTooLarge`
+    for too many lines, before the first one is given.
     """
     if is_array(body):
         for number, (start, end) in enumerate(_elements(body, settings), 1):
@@ -104,28 +104,28 @@ def texts(body: bytes, settings: Settings) -> Iterator[tuple[int, bytes | Invali
         raise too_many(settings)
     for number, line in enumerate(BytesIO(body), 1):
         if len(line) > settings.ingest_max_line_bytes:
-            yield number, Invalid(f"The line is longer than {settings.ingest_max_line_bytes} bytes.")
+            yield number, InvalidLine(f"The line is longer than {settings.ingest_max_line_bytes} bytes.")
         elif not line.isspace():
             yield number, line
 
 
 def _elements(body: bytes, settings: Settings) -> list[tuple[int, int]]:
     """Where the elements of an array begin and end. Each is read within its bound, and forgotten."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     at = _behind_blank(body, body.index(b"[") + 1)
     is_more = not body.startswith(b"]", at)
     while is_more:
-        if len(found) == settings.ingest_max_lines:
+        if len(ranges) == settings.ingest_max_lines:
             raise too_many(settings)
-        end = _end(body, at, len(found) + 1, settings.ingest_max_line_bytes)
-        found.append((at, end))
+        end = _end(body, at, len(ranges) + 1, settings.ingest_max_line_bytes)
+        ranges.append((at, end))
         at = _behind_blank(body, end)
         is_more = body.startswith(b",", at)
         if is_more:
             at = _behind_blank(body, at + 1)
     if not body.startswith(b"]", at) or _behind_blank(body, at + 1) != len(body):
-        raise NotALine(f"The body is not valid JSON: the array does not end behind element {len(found)}.")
-    return found
+        raise NotALine(f"The body is not valid JSON: the array does not end behind element {len(ranges)}.")
+    return ranges
 
 
 def _end(body: bytes, at: int, number: int, longest: int) -> int:
@@ -145,16 +145,17 @@ def _behind_blank(body: bytes, at: int) -> int:
 
 
 def lines(body: bytes, settings: Settings) -> Iterable[tuple[int, Any]]:
-    """The values of a body, with the numbers of their lines; `Invalid` for a line that is none. Raises as `texts`."""
+    """The values of a body, with the numbers of their lines; `InvalidLine` for a line that is none. Raises as
+    `texts`."""
     for number, text in texts(body, settings):
-        yield number, text if isinstance(text, Invalid) else _value(text)
+        yield number, text if isinstance(text, InvalidLine) else _value(text)
 
 
 def _value(line: bytes) -> Any:
     try:
         return from_json(line)
     except ValueError as error:
-        return Invalid(f"The line is not valid JSON: {error}.")
+        return InvalidLine(f"The line is not valid JSON: {error}.")
 
 
 def explained(error: ValidationError) -> str:

@@ -51,7 +51,7 @@ class LatestValues:
         """The values by the times at which they were told."""
         if self.read_at is None:
             return {}
-        found = {self.read_at: {name: value for name, value in self.values.items() if name not in self.told}}
+        values_by_time = {self.read_at: {name: value for name, value in self.values.items() if name not in self.told}}
         for name, since in self.told.items():
-            found.setdefault(datetime.fromisoformat(since), {})[name] = self.values[name]
-        return found
+            values_by_time.setdefault(datetime.fromisoformat(since), {})[name] = self.values[name]
+        return values_by_time

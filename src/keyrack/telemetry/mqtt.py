@@ -28,7 +28,7 @@ from keyrack.db.connection import UNREACHABLE, Database
 from keyrack.db.group_commit import GroupCommitter
 from keyrack.db.throttled_log import ThrottledLogger
 from keyrack.telemetry.ingest import Telemetry
-from keyrack.telemetry.json_lines import Invalid, NotALine
+from keyrack.telemetry.json_lines import InvalidLine, NotALine
 from keyrack.telemetry.samples import CheckedSample, readings
 
 log = structlog.get_logger("keyrack.mqtt")
@@ -157,12 +157,12 @@ class Subscriber:
         try:
             if len(message.payload) >= self._settings.max_ingest:
                 raise NotALine(f"The message must be smaller than {self._settings.max_ingest} bytes.")
-            for _, found in readings(message.payload, self._settings, topic[2]):
-                if isinstance(found, Invalid):
-                    self._refusals.tell(message.topic.value, str(found))
+            for _, reading in readings(message.payload, self._settings, topic[2]):
+                if isinstance(reading, InvalidLine):
+                    self._refusals.tell(message.topic.value, str(reading))
                 else:
-                    found.line = number
-                    parts.setdefault(int(topic[1]), []).append(found)
+                    reading.line = number
+                    parts.setdefault(int(topic[1]), []).append(reading)
         except (NotALine, ContentTooLarge) as reason:
             self._refusals.tell(message.topic.value, str(reason))
 

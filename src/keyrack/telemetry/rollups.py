@@ -66,9 +66,9 @@ class Quarters:
         kept = {name: value for name, value in values.items() if name in KEPT}
         if not kept:
             return None
-        told = RollupSample(at, kept)
-        self.told.setdefault((car, quarter(at)), []).append(told)
-        return told
+        sample = RollupSample(at, kept)
+        self.told.setdefault((car, quarter(at)), []).append(sample)
+        return sample
 
     def close(self, car: int, newest: LatestValues, before: datetime | None = None) -> None:
         """The quarter of a newest state ends, with what was told in it, or in it and before a time."""
@@ -89,15 +89,15 @@ class Quarters:
         if not self.told:
             return
         cars, begins = zip(*((car, _begin(number)) for car, number in self.told), strict=True)
-        found = await connection.fetch(FIND, customer, list(cars), list(begins))
-        known = {(row["car_id"], row["at"]): _newest(row) for row in found}
+        stored_rows = await connection.fetch(FIND, customer, list(cars), list(begins))
+        known = {(row["car_id"], row["at"]): _newest(row) for row in stored_rows}
         rows: list[tuple[Any, ...]] = []
         for (car, number), readings in self.told.items():
             begin = _begin(number)
             newest = known.get((car, begin)) or LatestValues()
-            for told in readings:
-                told.new = newest.tell(told.at, told.values)
-            if any(told.new for told in readings):
+            for sample in readings:
+                sample.new = newest.tell(sample.at, sample.values)
+            if any(sample.new for sample in readings):
                 rows.append(
                     (car, begin, newest.read_at, to_json(newest.values).decode(), to_json(newest.told).decode())
                 )

@@ -51,30 +51,30 @@ def _number(step: int) -> bytes:
 
 def times_of(stretch: Run) -> list[datetime]:
     """The times of all its readings."""
-    found, times = [stretch.at], stretch.times
+    moments, times = [stretch.at], stretch.times
     if times is None:
-        return found
+        return moments
     unit, step, shift, total = UNITS[times[0]], 0, 0, 0
     for byte in times[1:]:
         step |= (byte & 127) << shift
         shift += 7
         if byte < 128:
             total += step
-            found.append(stretch.at + timedelta(microseconds=total * unit))
+            moments.append(stretch.at + timedelta(microseconds=total * unit))
             step = shift = 0
-    return found
+    return moments
 
 
 def packed(readings: Iterable[tuple[datetime, Value]]) -> list[tuple[Run, datetime]]:
     """Readings in the order of their times as stretches, each with its last time."""
-    found: list[tuple[Run, datetime]] = []
+    runs: list[tuple[Run, datetime]] = []
     for at, value in readings:
-        if found and found[-1][0].value == value:
-            stretch, last = found[-1]
+        if runs and runs[-1][0].value == value:
+            stretch, last = runs[-1]
             times = extend_run(stretch, last, at)
             if times is not None:
                 stretch.times = times
-                found[-1] = (stretch, at)
+                runs[-1] = (stretch, at)
                 continue
-        found.append((Run(at, value), at))
-    return found
+        runs.append((Run(at, value), at))
+    return runs

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from keyrack.api.schema.request_body import Int32, Latitude, Longitude, Moment, Text
 from keyrack.core.settings import Settings
-from keyrack.telemetry.json_lines import Invalid, explained, is_array, texts, too_many
+from keyrack.telemetry.json_lines import InvalidLine, explained, is_array, texts, too_many
 
 Json = dict[str, Any]
 
@@ -115,7 +115,7 @@ class CheckedSample:
 
 def readings(
     body: bytes, settings: Settings, named: str | None = None
-) -> Iterable[tuple[int, CheckedSample | Invalid]]:
+) -> Iterable[tuple[int, CheckedSample | InvalidLine]]:
     """The samples of a body, JSON lines or an array; `named` is the serial number of the only unit that may speak.
 
     JSON is read and checked in one step. Raises `NotALine` for an array that is not valid JSON, `ContentTooLarge` for
@@ -124,7 +124,7 @@ def readings(
     samples = _at_once(body)
     if samples is None:
         for line, text in texts(body, settings):
-            yield line, text if isinstance(text, Invalid) else _checked(line, text, named)
+            yield line, text if isinstance(text, InvalidLine) else _checked(line, text, named)
         return
     if len(samples) > settings.ingest_max_lines:
         raise too_many(settings)
@@ -142,35 +142,35 @@ def _at_once(body: bytes) -> list[Sample] | None:
         return None
 
 
-def _checked(line: int, text: bytes, named: str | None) -> CheckedSample | Invalid:
+def _checked(line: int, text: bytes, named: str | None) -> CheckedSample | InvalidLine:
     try:
         sample = ONE.validate_json(text)
     except ValidationError as error:
-        return Invalid(explained(error))
+        return InvalidLine(explained(error))
     return _reading(line, sample, named)
 
 
-def _reading(line: int, sample: Sample, named: str | None) -> CheckedSample | Invalid:
-    told: Json = {name: value for name, value in sample.items() if value is not None}
-    at = told.pop("carDataReadTime", None)
-    serial, unique = told.pop("serialNumber", None), told.pop("uniqueId", None)
+def _reading(line: int, sample: Sample, named: str | None) -> CheckedSample | InvalidLine:
+    values: Json = {name: value for name, value in sample.items() if value is not None}
+    at = values.pop("carDataReadTime", None)
+    serial, unique = values.pop("serialNumber", None), values.pop("uniqueId", None)
     if named is not None:
         if serial not in (None, named) or unique is not None:
-            return Invalid("The unit may only speak for itself.")
+            return InvalidLine("The unit may only speak for itself.")
         serial = named
     if serial is not None and unique is not None:
-        return Invalid("Either serialNumber or uniqueId is needed, not both.")
+        return InvalidLine("Either serialNumber or uniqueId is needed, not both.")
     unit: tuple[Kind, str]
     if serial is not None:
         unit = ("serialNumber", serial)
     elif unique is not None:
         unit = ("uniqueId", unique)
     else:
-        return Invalid("serialNumber or uniqueId is missing.")
+        return InvalidLine("serialNumber or uniqueId is missing.")
     if at is None:
-        return Invalid("carDataReadTime is missing.")
-    latitude, longitude = told.pop("currentLatitude", None), told.pop("currentLongitude", None)
+        return InvalidLine("carDataReadTime is missing.")
+    latitude, longitude = values.pop("currentLatitude", None), values.pop("currentLongitude", None)
     if (latitude is None) != (longitude is None):
-        return Invalid("currentLatitude and currentLongitude are needed together.")
+        return InvalidLine("currentLatitude and currentLongitude are needed together.")
     position = None if latitude is None else (latitude, longitude)
-    return CheckedSample(line, unit, at, position, told.pop("odometer", None), told)
+    return CheckedSample(line, unit, at, position, values.pop("odometer", None), values)

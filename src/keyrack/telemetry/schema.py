@@ -84,9 +84,9 @@ def _told(name: LiteralString, type: Type, cast: LiteralString) -> Field:
     return Field(type, "({t}_state.telemetry->>'" + name + "')" + cast, nullable=True)
 
 
-def _always(told: Field, otherwise: LiteralString) -> Field:
+def _always(field: Field, otherwise: LiteralString) -> Field:
     """The same where the spec wants a value: what the unit never told is 0 or false."""
-    return replace(told, sql="coalesce(" + told.sql + ", " + otherwise + ")", nullable=False)
+    return replace(field, sql="coalesce(" + field.sql + ", " + otherwise + ")", nullable=False)
 
 
 def _text(name: LiteralString) -> Field:

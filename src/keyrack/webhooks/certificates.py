@@ -57,14 +57,14 @@ async def _handshake(host: str, port: int, guard: Guard, tls: ssl.SSLContext) ->
     name = host if port == 443 else f"{host}:{port}"
     try:
         async with asyncio.timeout(SECONDS):
-            found = await _looked_up(host, port)
-            allowed = [where[0] for *_, where in found if guard.may_dial(where[0])]
+            addresses = await _looked_up(host, port)
+            allowed = [where[0] for *_, where in addresses if guard.may_dial(where[0])]
             if not allowed:
                 return Certificate(name)
             _, writer = await asyncio.open_connection(allowed[0], port, ssl=tls, server_hostname=host)
-            told = writer.get_extra_info("peercert")
+            certificate = writer.get_extra_info("peercert")
             writer.transport.abort()
-            return Certificate(name, datetime.fromtimestamp(ssl.cert_time_to_seconds(told["notAfter"]), UTC))
+            return Certificate(name, datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notAfter"]), UTC))
     except ssl.SSLCertVerificationError as error:
         return Certificate(name, wrong=CERTIFICATE.format(why=error.verify_message))
     except ssl.SSLError as error:
@@ -78,16 +78,16 @@ async def _looked_up(host: str, port: int) -> list[Any]:
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[list[Any]] = loop.create_future()
 
-    def tell(found: list[Any]) -> None:
+    def tell(addresses: list[Any]) -> None:
         if not answer.done():
-            answer.set_result(found)
+            answer.set_result(addresses)
 
     def look_up() -> None:
-        found: list[Any] = []
+        addresses: list[Any] = []
         with suppress(OSError, UnicodeError):
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(tell, found)
+            loop.call_soon_threadsafe(tell, addresses)
 
     threading.Thread(target=look_up, name="names", daemon=True).start()
     return await answer

@@ -103,14 +103,14 @@ class Publisher:
 
         Where no webhook takes such kinds, a look is all that it costs.
         """
-        told = [change for change in changes if change.kind in CHANGES]
-        if not told:
+        webhook_changes = [change for change in changes if change.kind in CHANGES]
+        if not webhook_changes:
             return set()
-        names = {name for change in told for name in _names(change)}
-        takers = await statements.fetch(TAKERS, sorted({change.customer for change in told}), sorted(names))
+        names = {name for change in webhook_changes for name in _names(change)}
+        takers = await statements.fetch(TAKERS, sorted({change.customer for change in webhook_changes}), sorted(names))
         if not takers:
             return set()
-        pairs = _pairs(told, takers)
+        pairs = _pairs(webhook_changes, takers)
         full = await self._full(statements, Counter((change.customer, webhook) for change, webhook in pairs))
         pairs = [(change, webhook) for change, webhook in pairs if (change.customer, webhook) not in full]
         if pairs:
@@ -146,10 +146,10 @@ class Publisher:
     async def _disable(self, statements: Statements, keys: Sequence[Key]) -> set[Key]:
         customers, webhooks = [key[0] for key in keys], [key[1] for key in keys]
         rows = await statements.fetch(DISABLE, customers, webhooks, DISABLED_BY_TOO_MUCH)
-        found = {(row["customer_id"], row["webhook_id"]) for row in rows}
-        for customer, webhook in found:
+        disabled_keys = {(row["customer_id"], row["webhook_id"]) for row in rows}
+        for customer, webhook in disabled_keys:
             log.warning("webhook disabled, queue limit reached", customer=customer, webhook=webhook, limit=self.most)
-        return found
+        return disabled_keys
 
 
 def _names(change: NumberedChange) -> tuple[str, ...]:

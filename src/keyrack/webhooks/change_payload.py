@@ -25,7 +25,7 @@ MESSAGE: LiteralString = (
 LANE: LiteralString = (
     "(hashtextextended(t.resource || '/' || t.resource_id, 0) & 4611686018427387903 | 4611686018427387904)"
 )
-# See `ChangeTold`
+# See `ChangePayload`
 PAYLOAD: LiteralString = (
     "json_build_object('type', t.kind, 'timestamp', " + utc("t.at") + ", 'customerId', t.customer_id, 'epoch', "
     + EPOCH + ", 'data', (select row_to_json(x) from (select " + CHANGE.shown("t") + ") x))::text"
@@ -37,10 +37,10 @@ VALUES: LiteralString = MESSAGE + ", t.kind, " + LANE + ", " + PAYLOAD + ", t.ch
 JsonObject = Annotated[dict[str, Any], WithJsonSchema({"type": "object"})]
 
 
-class ChangeTold(BaseModel):
+class ChangePayload(BaseModel):
     """What a webhook is told of a change: `data` is what `GET /changes` shows of it."""
 
-    model_config = ConfigDict(alias_generator=to_camel)
+    model_config = ConfigDict(alias_generator=to_camel, title="ChangeTold")
 
     type: Annotated[str, WithJsonSchema({"type": "string", "enum": [*CHANGES]})]
     timestamp: Moment
@@ -49,10 +49,10 @@ class ChangeTold(BaseModel):
     data: JsonObject
 
 
-class CheckpointTold(BaseModel):
+class CheckpointPayload(BaseModel):
     """What a webhook is told of a checkpoint: `data` has it."""
 
-    model_config = ConfigDict(alias_generator=to_camel)
+    model_config = ConfigDict(alias_generator=to_camel, title="CheckpointTold")
 
     type: Literal["changes.checkpoint"]
     timestamp: Moment

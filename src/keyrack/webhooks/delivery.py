@@ -35,7 +35,7 @@ from keyrack.webhooks.delivery_queue import (
     DeliveryLane,
     EndpointThrottle,
     Key,
-    Waiting,
+    PendingDelivery,
     backoff,
     columns_of,
     count,
@@ -111,7 +111,7 @@ class DeliveryWorker:
         while not self._stopping:
             self._wake.clear()
             try:
-                found = await self._claim()
+                has_rows = await self._claim()
             except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
                 seldom.warning("delivery claim interrupted, retrying", error=error)
                 await asyncio.sleep(0.5)
@@ -120,9 +120,9 @@ class DeliveryWorker:
                 log.exception("delivery claim failed")
                 await asyncio.sleep(2)
                 continue
-            if found and self._full:
+            if has_rows and self._full:
                 self._ask_for_help()
-            if found:
+            if has_rows:
                 await asyncio.sleep(SOON)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._pause()):
@@ -173,9 +173,9 @@ class DeliveryWorker:
 
     def _go_on(self, rows: Sequence[Any], *, seen_all: bool, left: int) -> None:
         """Say where the next claim begins: behind who was served last, or where this one stopped looking."""
-        found = rows[0]["lane"] is not None
-        self._looks = 0 if found or seen_all else self._looks + 1
-        if found:
+        has_lane = rows[0]["lane"] is not None
+        self._looks = 0 if has_lane or seen_all else self._looks + 1
+        if has_lane:
             self._after = (max(rows, key=lambda row: row["turn"])["customer_id"], INT32_MAX)
         if not seen_all and left > 0:
             self._after = (rows[0]["last_customer"], rows[0]["last_webhook"])
@@ -229,7 +229,7 @@ class DeliveryWorker:
             lane.wait = backoff(self._settings, lane.attempts, attempt)
             return
 
-    async def _attempt(self, lane: DeliveryLane, waiting: Waiting) -> DeliveryAttempt:
+    async def _attempt(self, lane: DeliveryLane, waiting: PendingDelivery) -> DeliveryAttempt:
         """Send one delivery, signed; what cannot be signed is not sent."""
         try:
             secrets = [

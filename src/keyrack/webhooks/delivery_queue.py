@@ -111,7 +111,7 @@ Key = tuple[int, int]  # customer, webhook
 
 
 @dataclass(slots=True)
-class Waiting:
+class PendingDelivery:
     """One delivery of a claimed lane."""
 
     id: int
@@ -133,7 +133,7 @@ class DeliveryLane:
     url: str
     secret: bytes | None  # sealed, like those below
     signing_secrets: tuple[bytes, ...]
-    waiting: list[Waiting]
+    waiting: list[PendingDelivery]
     done: list[tuple[int, str, DeliveryAttempt]] = field(default_factory=list[tuple[int, str, DeliveryAttempt]])
     wait: float | None = None  # seconds until the next try; None: go on at once
 
@@ -205,8 +205,8 @@ def lanes_of(rows: Sequence[Any], now: float) -> list[DeliveryLane]:
                 )
             )
         if row["delivery_id"] is not None:
-            told = (row["message_id"], row["payload"], row["age"], row["traceparent"])
-            lanes[-1].waiting.append(Waiting(row["delivery_id"], *told))
+            values = (row["message_id"], row["payload"], row["age"], row["traceparent"])
+            lanes[-1].waiting.append(PendingDelivery(row["delivery_id"], *values))
     return lanes
 
 
@@ -231,7 +231,7 @@ def columns_of(lanes: Sequence[DeliveryLane]) -> tuple[list[Any], ...]:
     )
 
 
-def count(lane: DeliveryLane, waiting: Waiting, attempt: DeliveryAttempt) -> None:
+def count(lane: DeliveryLane, waiting: PendingDelivery, attempt: DeliveryAttempt) -> None:
     """Count an attempt, and how long what it has delivered had waited."""
     result = "delivered" if attempt.succeeded else "unanswered" if attempt.status is None else "refused"
     ATTEMPTS.add(result)

@@ -24,10 +24,10 @@ _OF_CUSTOMER: LiteralString = "{t}.customer_id = $1"
 def _time(name: LiteralString, column: LiteralString) -> LiteralString:
     """SQL of a time of the assignment that an operation is about, null where there is none: as the outcome tells it,
     as it was asked for, or as the assignment has it. What is no time stands in no request that was checked."""
-    told: LiteralString = "coalesce({t}.result, {t}.request)"
-    text: LiteralString = "(" + told + "->>'" + name + "')"
+    document: LiteralString = "coalesce({t}.result, {t}.request)"
+    text: LiteralString = "(" + document + "->>'" + name + "')"
     return (
-        "(case when " + told + " ? '" + name + "' then case when " + text + " ~ '^[0-9T:-]{{19}}Z$' then " + text
+        "(case when " + document + " ? '" + name + "' then case when " + text + " ~ '^[0-9T:-]{{19}}Z$' then " + text
         + "::timestamptz end else (select a." + column + " from assignment a where a.customer_id = {t}.customer_id"
         " and a.assignment_id = {t}.assignment_id) end)"
     )  # fmt: skip

@@ -78,15 +78,15 @@ class _Names(AbstractResolver):
         def look_up() -> list[Any]:
             return socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)
 
-        found = await asyncio.get_running_loop().run_in_executor(self._threads, look_up)
+        addresses = await asyncio.get_running_loop().run_in_executor(self._threads, look_up)
         if len(self._public) >= REMEMBERED:
             self._public.clear()
-        self._public[host] = all(self._guard.is_public(where[0]) for *_, where in found)
+        self._public[host] = all(self._guard.is_public(where[0]) for *_, where in addresses)
         return [
             ResolveResult(
                 hostname=host, host=where[0], port=where[1], family=kind, proto=proto, flags=socket.AI_NUMERICHOST
             )
-            for kind, _, proto, _, where in found
+            for kind, _, proto, _, where in addresses
         ]
 
     def is_public(self, host: str) -> bool:
@@ -173,9 +173,9 @@ class Sender:
                     error=None if 200 <= reply.status < 300 else ANSWERED.format(status=reply.status),
                 )
         except (aiohttp.ClientError, OSError, ValueError) as error:  # a time-out is an OSError
-            told = _told(error) if self._names.is_public(urlsplit(url).hostname or "") else None
-            if told is not None:
-                return attempt(error=told)
+            reason = _told(error) if self._names.is_public(urlsplit(url).hostname or "") else None
+            if reason is not None:
+                return attempt(error=reason)
             cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
             return attempt(error=NOT_REACHED, hidden=f"{type(cause).__name__}: {cause}"[:ANSWER])
 

@@ -68,17 +68,17 @@ def _key(secret: str) -> tuple[bytes | None, str]:
 
 
 def _signatures(text: str) -> tuple[list[bytes], str]:
-    found: list[bytes] = []
+    signatures: list[bytes] = []
     for part in text.split():
         version, comma, signature = part.partition(",")
         if not comma:
             return [], f"The webhook-signature {part[:20]!r} has no version: its form is v1,<base64>."
         if version == "v1":
             try:
-                found.append(base64.b64decode(signature, validate=True))
+                signatures.append(base64.b64decode(signature, validate=True))
             except (binascii.Error, ValueError):
                 return [], "The webhook-signature is not base64 after its version: it was cut off or changed."
-    return found, "The webhook-signature holds none of version v1."
+    return signatures, "The webhook-signature holds none of version v1."
 
 
 def _fits(signatures: list[bytes], key: bytes, id: str, timestamp: str, body: bytes) -> bool:

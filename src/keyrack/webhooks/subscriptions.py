@@ -94,12 +94,12 @@ async def change(
     """Change what is named: `url`, `secret`, `kinds`, `enabled`. The webhook's version; None: there is no such one."""
     secret = changes.get("secret")
     static = secret and await vault.seal(connection, secret, STATIC_SECRET, customer, webhook)
-    told = dict(changes)
-    if "secret" in told:
-        told["secret"] = True
-    if "kinds" in told:
-        told["kinds"] = stored(told["kinds"])
-    return await connection.fetchval(UPDATE, customer, webhook, told, static)
+    values = dict(changes)
+    if "secret" in values:
+        values["secret"] = True
+    if "kinds" in values:
+        values["kinds"] = stored(values["kinds"])
+    return await connection.fetchval(UPDATE, customer, webhook, values, static)
 
 
 async def rotate(
@@ -124,10 +124,10 @@ async def replace_all(connection: Connection, vault: Encryption, reason: str) ->
 
 
 async def signing_secret(vault: Encryption, webhook: tuple[int, int], value: bytes) -> str:
-    """A signing secret, the old or the new one, of the customer's webhook. Raises `CannotOpen`."""
+    """A signing secret, the old or the new one, of the customer's webhook. Raises `CannotDecrypt`."""
     return await vault.open(value, SIGNING_SECRET, *webhook)
 
 
 async def static_secret(vault: Encryption, webhook: tuple[int, int], value: bytes) -> str:
-    """The text of the header `secret`. Raises `CannotOpen`."""
+    """The text of the header `secret`. Raises `CannotDecrypt`."""
     return await vault.open(value, STATIC_SECRET, *webhook)

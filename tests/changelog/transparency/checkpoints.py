@@ -88,7 +88,7 @@ class Signing:
         asyncio.run(run())
 
     def publish(self) -> None:
-        self.run(checkpoint_publisher.tend)
+        self.run(checkpoint_publisher.publish_checkpoints)
 
     def made(self, customer: int) -> list[CreatedCheckpoint]:
         """The checkpoints that are kept of a log."""

@@ -9,7 +9,7 @@ import pytest
 
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
-from keyrack.fleet import person_erasure, person_export
+from keyrack.fleet import global_erasure, person_erasure
 from keyrack.fleet.endpoints.users import NO_USER
 from tests.fleet.endpoints.test_users import MEMBERSHIP
 from tests.support.people import Person, Town, done, nobody_works, refused
@@ -26,7 +26,7 @@ def tidy(dsn: str, settings: Settings) -> Any:
     async def run() -> None:
         db = await Database.connect(dsn, settings)
         await person_erasure.finish(db, settings)
-        await person_export.forget_people(db, settings)
+        await global_erasure.erase_orphans(db, settings)
         await db.close()
 
     yield lambda: sql.run(run())

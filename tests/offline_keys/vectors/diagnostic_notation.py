@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keyrack.offline_keys.cbor import Tagged, Value, decode
+from keyrack.offline_keys.cbor import TaggedItem, Value, decode
 
 
 def shown(message: bytes) -> str:
@@ -14,7 +14,7 @@ def _signed(data: bytes) -> str:
     if data[:1] != b"\xd2":
         return _bytes(data)
     tagged = decode(data, tagged=True)
-    assert isinstance(tagged, Tagged) and isinstance(tagged.value, list)
+    assert isinstance(tagged, TaggedItem) and isinstance(tagged.value, list)
     protected, _, payload, signature = tagged.value
     assert isinstance(protected, bytes) and isinstance(payload, bytes) and isinstance(signature, bytes)
     inner = [f"<< {_item(decode(each))} >>" for each in (protected, payload)]

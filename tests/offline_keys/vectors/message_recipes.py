@@ -11,7 +11,7 @@ import hashlib
 from typing import Any
 
 from keyrack.offline_keys import cose, status_list_bits
-from keyrack.offline_keys.cbor import Tagged, encode
+from keyrack.offline_keys.cbor import TaggedItem, encode
 from keyrack.offline_keys.message_fields import (
     ANSWER,
     ENROLMENT,
@@ -78,7 +78,7 @@ def message(recipe: Json) -> tuple[bytes, bytes]:
     payload = spliced(encode(claims), recipe.get("payload"))
     signed = cose.to_be_signed(protected, payload)
     signature = _signature(signer(by).sign(signed), recipe.get("signature"))
-    return spliced(encode(Tagged([protected, {}, payload, signature])), recipe.get("whole")), signed
+    return spliced(encode(TaggedItem([protected, {}, payload, signature])), recipe.get("whole")), signed
 
 
 def claim(name: str, value: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.box import firmware
-from keyrack.offline_keys.link_messages import Result, TakenMessage, read
+from keyrack.offline_keys.link_messages import AcceptedMessage, Result, read
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.offline_keys.fixed_keys import NAMES, Own, public, scalar
 from tests.offline_keys.vectors import codec_items
@@ -160,7 +160,7 @@ def _test(number: int, comment: str, flags: tuple[str, ...], code: BoxRefusalCod
 def _wire(reply: bytes) -> int | None:
     """The code of a result, whether what was carried is refused, or null."""
     try:
-        said = read(reply, Result, TakenMessage)
+        said = read(reply, Result, AcceptedMessage)
     except cose.MessageRefused:
         return None
     return said.code if isinstance(said, Result) else said.refused

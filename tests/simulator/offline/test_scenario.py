@@ -18,7 +18,7 @@ from keyrack.cli.main import application
 from keyrack.core.settings import Settings
 from keyrack.offline_keys.box import carried_messages, clock, decision
 from keyrack.offline_keys.box.state import BoxMemory
-from keyrack.offline_keys.cose import PublicKey, Signed
+from keyrack.offline_keys.cose import PublicKey, SignedMessage
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from keyrack.simulator import offline
 from keyrack.simulator.offline import Garage, ScenarioSummary, pass_weeks
@@ -115,7 +115,7 @@ def test_boxes_with_a_fault_are_found_out(
         code, which = judge(state, *rest), fault(state.authority.name)
         return BoxRefusalCode.GOOD if which is not None and code in FORGIVEN[number][which] else code
 
-    def answers(link: Any, key: Signed, answer: Signed) -> bool:
+    def answers(link: Any, key: SignedMessage, answer: SignedMessage) -> bool:
         return bool(number and fault(key.claims["aud"]) == CARELESS) or is_answered(link, key, answer)
 
     def write(state: BoxMemory, tick: int) -> None:
@@ -123,7 +123,7 @@ def test_boxes_with_a_fault_are_found_out(
         if not number or authority is None or fault(authority.name) != TIMELESS or not state.kept.floor:
             write_down(state, tick)
 
-    def older(state: BoxMemory, signed: Signed) -> bool:
+    def older(state: BoxMemory, signed: SignedMessage) -> bool:
         return not (number and fault(state.authority.name) is not None) and is_older(state, signed)
 
     def verifies(box: VirtualBox, public: PublicKey, message: bytes, signature: bytes) -> bool:

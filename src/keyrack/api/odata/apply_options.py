@@ -19,14 +19,14 @@ from keyrack.api.schema.fields import Resource
 _Members = Mapping[str, ComputedProperty | Nested]
 
 
-def plan_apply(asked: QueryContext, resource: Resource, options: ast.AstOptions) -> Rows:
+def plan_apply(context: QueryContext, resource: Resource, options: ast.AstOptions) -> Rows:
     """The plan of options with `$apply` or `$compute` or both. Raises `BadRequest` and `NotImplemented`."""
-    sequence = Sequence(asked.limits, asked.aliases, resource)
+    sequence = Sequence(context.limits, context.aliases, resource)
     sequence.apply(options.apply)
     sequence.compute(options.compute)
     view = sequence.view
-    asked = asked._replace(view=view)
-    plan = _result(asked, view, resource, options) if sequence.stages else rows(asked, resource, options)
+    context = context._replace(view=view)
+    plan = _result(context, view, resource, options) if sequence.stages else rows(context, resource, options)
     where = plan.where
     if sequence.where is not None:
         where = sequence.where if where is None else both(sequence.where, where)
@@ -43,23 +43,23 @@ def _then(order: tuple[Order, ...], others: tuple[Order, ...]) -> tuple[Order, .
     return order + tuple(item for item in others if all(item.value != earlier.value for earlier in order))
 
 
-def _result(asked: QueryContext, view: View, resource: Resource, options: ast.AstOptions) -> Rows:
+def _result(context: QueryContext, view: View, resource: Resource, options: ast.AstOptions) -> Rows:
     """The plan of rows that are not the resource's own any more."""
     for name, value in (("expand", options.expand), ("search", options.search)):
         if value:
             refuse_unsupported(f"${name} {BEHIND}")
-    row = asked.root
+    row = context.root
     made: _Members = view.made
     if options.select:
-        made = _selected(asked.limits, made, options.select, view)
+        made = _selected(context.limits, made, options.select, view)
     return Rows(
         resource,
         0,
         (),
         (),
-        None if options.filter is None else asked.binder(row).condition(options.filter),
-        ordered(asked.limits, lambda node: asked.binder(row).value(node), options.orderby),
-        page(options.top, asked.limits.top),
+        None if options.filter is None else context.binder(row).condition(options.filter),
+        ordered(context.limits, lambda node: context.binder(row).value(node), options.orderby),
+        page(options.top, context.limits.top),
         options.skip,
         tuple(made.items()),
     )
@@ -80,7 +80,7 @@ def _selected(
         parts = _parts(item, rest, name)
         others = wanted.get(name, [])
         wanted[name] = None if parts is None or others is None else [*others, *parts]
-    found: dict[str, ComputedProperty | Nested] = {}
+    selection: dict[str, ComputedProperty | Nested] = {}
     for name, part in members.items():
         if name not in wanted:
             continue
@@ -89,8 +89,8 @@ def _selected(
             if isinstance(part, ComputedProperty):
                 refuse(f"'{name}' has no parts to select.")
             part = Nested(_selected(limits, part.members, tuple(inside), owner=name), part.there)
-        found[name] = part
-    return found
+        selection[name] = part
+    return selection
 
 
 def _parts(item: ast.SelectItem, rest: list[str], name: str) -> list[ast.SelectItem] | None:

@@ -36,11 +36,11 @@ class Columns:
 
     def add(self, value: Value) -> PlanColumn:
         """The value as a column for the next stage."""
-        if (found := self.values.get(value)) is None:
+        if (column := self.values.get(value)) is None:
             enum = value.enum if isinstance(value, PlanColumn) else ()
             name = NUMBERS[len(self.values)]
-            found = self.values[value] = PlanColumn(value.type, value.nullable, "{t}.c" + name, 0, enum)
-        return found
+            column = self.values[value] = PlanColumn(value.type, value.nullable, "{t}.c" + name, 0, enum)
+        return column
 
 
 class Sequence:
@@ -157,8 +157,8 @@ class Sequence:
     def _cost(self, item: ast.AggregateItem, leading: PathFollower, before: int) -> int:
         """What naming the item costs: as much as what it is made of, or a text could grow in each stage."""
         if isinstance(item.expression, ast.Path):
-            found = leading.follow(item.expression.names, grouping=False).found
-            return found.nodes if isinstance(found, ComputedProperty) else 1
+            prop = leading.follow(item.expression.names, grouping=False).found
+            return prop.nodes if isinstance(prop, ComputedProperty) else 1
         return max(1, self._binder.nodes - before)
 
     def _settle(self) -> None:

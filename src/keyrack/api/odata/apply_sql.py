@@ -77,13 +77,13 @@ def shown(writer: SqlWriter, rows: Rows) -> tuple[LiteralString, bool, LiteralSt
     own = names(rows)
     if len(own) + len(rows.made) > _MEMBERS:
         refuse(f"A row of the answer has more members than the limit of {_MEMBERS}: name fewer in $select.")
-    found, beside = parts(writer, rows)
+    select_items, beside = parts(writer, rows)
     members: list[LiteralString] = [name + ", ({r})." + column for name, column in own]
-    members += _members(writer, rows.made, found, len(found))
+    members += _members(writer, rows.made, select_items, len(select_items))
     item: LiteralString = "json_build_object(" + ", ".join(members) + ")"
     if beside:
-        return as_value(item.format(r="v"), ", ".join(found), beside), True, ""
-    return ", ".join(found), False, item
+        return as_value(item.format(r="v"), ", ".join(select_items), beside), True, ""
+    return ", ".join(select_items), False, item
 
 
 def _members(

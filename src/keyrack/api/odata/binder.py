@@ -108,26 +108,26 @@ class Binder:
     def literal(self, node: ast.Literal) -> Value:
         if node.kind is ast.LiteralKind.ENUM:
             refuse("An enumeration member can only be compared with an enumeration.")
-        found = parameter(node, self.limits.digits)
-        if self.origins is not None and isinstance(found, PlanParameter):
-            found.origin = LiteralOrigin(node.at, found.type)
-            self.origins.append(found.origin)
-        return found
+        value = parameter(node, self.limits.digits)
+        if self.origins is not None and isinstance(value, PlanParameter):
+            value.origin = LiteralOrigin(node.at, value.type)
+            self.origins.append(value.origin)
+        return value
 
     def path(self, node: ast.Path) -> Value:
         """A property of this row, or of the one row that the relations on the way lead to."""
         (resource, level), rest = self._start(node.names)
         if self.view is not None and rest and not level:
-            name, found = self.view.find(rest[0])
-            if found is not None:
-                return self._made((name, *rest[1:]), found)
+            name, prop = self.view.find(rest[0])
+            if prop is not None:
+                return self._made((name, *rest[1:]), prop)
         if not rest:
             if resource.scalar is None:
                 refuse(f"'{node.names[0]}' is an object; name one of its properties.")
             value = resource.fields[resource.scalar]
             return names.column(value, level) if isinstance(value, Field) else Null()
-        if len(rest) == 1 and isinstance(found := names.members(resource)[0].get(rest[0]), Field):
-            return names.column(found, level)
+        if len(rest) == 1 and isinstance(prop := names.members(resource)[0].get(rest[0]), Field):
+            return names.column(prop, level)
         steps, (resource, level), rest = self._walk((resource, level), rest)
         if not rest or (steps and steps[-1].relation.many):
             refuse(f"'{'/'.join(node.names)}' is no value; use any, all or /$count on rows, or name a property.")
@@ -144,21 +144,21 @@ class Binder:
             return column._replace(nullable=True, level=self.view.join(steps))
         return Related(column.type, steps, column) if steps else column
 
-    def _made(self, path: tuple[str, ...], found: ComputedProperty | Nested) -> Value:
+    def _made(self, path: tuple[str, ...], prop: ComputedProperty | Nested) -> Value:
         """A property that the request has made: it costs as much as what it was made of."""
         for owner, name in pairwise(path):
-            if isinstance(found, ComputedProperty):
+            if isinstance(prop, ComputedProperty):
                 refuse(f"'{'/'.join(path)}' goes on after a property that has none of its own.")
-            _, found = member(found.members, name, owner)
-        if isinstance(found, Nested):
+            _, prop = member(prop.members, name, owner)
+        if isinstance(prop, Nested):
             refuse(f"'{path[-1]}' is an object; name one of its properties.")
-        self._enter(found.nodes - 1, found.depth)
-        self.depth -= found.depth
+        self._enter(prop.nodes - 1, prop.depth)
+        self.depth -= prop.depth
         if self.view is not None:
-            self.view.named += found.nodes - 1
+            self.view.named += prop.nodes - 1
             if self.view.named > self.limits.nodes:
                 self._refuse_parts()
-        return found.value
+        return prop.value
 
     def _start(self, path: tuple[str, ...]) -> tuple[Row, tuple[str, ...]]:
         first = path[0]
@@ -215,13 +215,13 @@ class Binder:
 
     def alias(self, node: ast.Alias) -> Value:
         """What the alias stands for; null if nobody says (OData 4.01 Part 1, section 11.2.6.1.1)."""
-        found = self.aliases.get(node.name)
-        if found is None:
+        expression = self.aliases.get(node.name)
+        if expression is None:
             return Null()
         if node.name in self.opened:
             refuse(f"The alias '@{node.name}' contains itself.")
         self.opened.add(node.name)
-        value = self.value(found)
+        value = self.value(expression)
         self.opened.discard(node.name)
         return value
 

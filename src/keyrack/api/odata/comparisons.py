@@ -36,31 +36,31 @@ def together(operator: str, left: Value, right: Value) -> tuple[Value, Value]:
         left = _to(left, right)
     elif isinstance(right, PlanParameter):
         right = _to(right, left)
-    one, two = left.type, right.type
-    if one is Edm.OPAQUE or two is Edm.OPAQUE:
+    left_type, right_type = left.type, right.type
+    if left_type is Edm.OPAQUE or right_type is Edm.OPAQUE:
         refuse("This property can be selected, but not compared.")
-    if one is two:
+    if left_type is right_type:
         _check_members(left, right)
         _check_members(right, left)
         return left, right
     check_offset(left)
     check_offset(right)
-    if one is Edm.NULL or two is Edm.NULL:
+    if left_type is Edm.NULL or right_type is Edm.NULL:
         return left, right
-    if one in NUMERIC and two in NUMERIC:
-        return (as_double(left), as_double(right)) if Edm.DOUBLE in (one, two) else (left, right)
-    if one in DATE_TIMES and two in DATE_TIMES:
+    if left_type in NUMERIC and right_type in NUMERIC:
+        return (as_double(left), as_double(right)) if Edm.DOUBLE in (left_type, right_type) else (left, right)
+    if left_type in DATE_TIMES and right_type in DATE_TIMES:
         return left, right
-    if one is Edm.DATE and two in DATE_TIMES:
+    if left_type is Edm.DATE and right_type in DATE_TIMES:
         return _midnight(left), right
-    if one not in DATE_TIMES or two is not Edm.DATE:
-        _refuse_types(operator, one, two)
+    if left_type not in DATE_TIMES or right_type is not Edm.DATE:
+        _refuse_types(operator, left_type, right_type)
     return left, _midnight(right)
 
 
-def _refuse_types(operator: str, one: Edm, two: Edm) -> NoReturn:
-    hint = f" {NEEDS_PARENTHESES}" if Edm.BOOLEAN in (one, two) else ""
-    refuse(f"The operator '{operator}' cannot compare {one.value} with {two.value}.{hint}")
+def _refuse_types(operator: str, left_type: Edm, right_type: Edm) -> NoReturn:
+    hint = f" {NEEDS_PARENTHESES}" if Edm.BOOLEAN in (left_type, right_type) else ""
+    refuse(f"The operator '{operator}' cannot compare {left_type.value} with {right_type.value}.{hint}")
 
 
 def _to(constant: PlanParameter, other: Value) -> Value:

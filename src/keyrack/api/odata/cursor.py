@@ -41,9 +41,11 @@ class Cursor:
     def fail(self, message: str, at: int | None = None) -> NoReturn:
         """Raise `BadRequest` with the position, in characters from 0."""
         position = self.at if at is None else at
-        told = message[:LONGEST_MESSAGE]
-        fault = FieldError("syntax", f"{told[:1].upper()}{told[1:]}.", parameter=self._parameter, position=position)
-        text = f"Syntax error at position {position} of ${self.option}: {told}."
+        short_message = message[:LONGEST_MESSAGE]
+        fault = FieldError(
+            "syntax", f"{short_message[:1].upper()}{short_message[1:]}.", parameter=self._parameter, position=position
+        )
+        text = f"Syntax error at position {position} of ${self.option}: {short_message}."
         raise errors.BadRequest(INVALID.format(fault=text), errors=[fault])
 
     def refuse_later(self, what: str) -> UnsupportedNode:
@@ -102,10 +104,10 @@ class Cursor:
 
     def comma(self) -> bool:
         """A comma with blanks around it, if there is one."""
-        found = tokens.COMMA(self.text, self.at)
-        if found is None:
+        match = tokens.COMMA(self.text, self.at)
+        if match is None:
             return False
-        self.at = found.end()
+        self.at = match.end()
         return True
 
     def check_name(self, name: str, at: int) -> None:

@@ -1,8 +1,8 @@
 """In charge of filters that differ in their literals alone: they have one shape, whose statement is made once.
 
 Programs ask the same again with another id, plate or time. What has been made of one such text is kept, with the
-places of those literals whose value nobody has looked at (`plan.Origin`); of the next one only these are read. One
-that somebody did look at, such as the member of an enumeration or a divisor, is part of the shape.
+places of those literals whose value nobody has looked at (`plan.LiteralOrigin`); of the next one only these are read.
+One that somebody did look at, such as the member of an enumeration or a divisor, is part of the shape.
 """
 
 from __future__ import annotations
@@ -102,17 +102,17 @@ class Shapes:
         self._known: dict[tuple[Hashable, str], _Shape] = {}
         self._made = 0
 
-    def find(self, around: Hashable, found: LiteralSlots) -> Query | None:
+    def find(self, around: Hashable, slots: LiteralSlots) -> Query | None:
         """What was made of a text of this shape, with the literals of this one; None if there is nothing."""
-        shape = self._known.get((around, found.shape))
+        shape = self._known.get((around, slots.shape))
         if shape is None:
             return None
         try:
             read: list[tuple[Any, object]] = [
                 reader(literal) if reader is not None else (literal, None)
-                for reader, literal in zip(shape.readers, found.texts, strict=True)
+                for reader, literal in zip(shape.readers, slots.texts, strict=True)
             ]
-            made = shape.made.get(tuple([told for told, _ in read]))
+            made = shape.made.get(tuple([value for value, _ in read]))
             if made is None:
                 return None
             query, free = made
@@ -123,32 +123,32 @@ class Shapes:
             return None
         return query._replace(args=tuple(args))
 
-    def learn(self, around: Hashable, found: LiteralSlots, query: Query, origins: Sequence[LiteralOrigin]) -> None:
+    def learn(self, around: Hashable, slots: LiteralSlots, query: Query, origins: Sequence[LiteralOrigin]) -> None:
         """Keep what was made of a text."""
-        free = _free(found, query, origins)
-        readers = [_READ[kind] if place in free else None for place, kind in enumerate(found.kinds)]
+        free = _free(slots, query, origins)
+        readers = [_READ[kind] if place in free else None for place, kind in enumerate(slots.kinds)]
         if self._made >= MADE:
             self._known, self._made = {}, 0
-        shape = self._known.get((around, found.shape))
+        shape = self._known.get((around, slots.shape))
         if shape is not None:
             readers = [old and new for old, new in zip(shape.readers, readers, strict=True)]
         if shape is None or readers != shape.readers:  # what was free and is not any more, must not be taken for free
-            shape = self._known[around, found.shape] = _Shape(readers)
-        told = [
+            shape = self._known[around, slots.shape] = _Shape(readers)
+        values = [
             literal if reader is None else reader(literal)[0]
-            for reader, literal in zip(readers, found.texts, strict=True)
+            for reader, literal in zip(readers, slots.texts, strict=True)
         ]
-        shape.made[tuple(told)] = query, [free[place] for place, reader in enumerate(readers) if reader is not None]
+        shape.made[tuple(values)] = query, [free[place] for place, reader in enumerate(readers) if reader is not None]
         self._made += 1
 
 
-def _free(found: LiteralSlots, query: Query, origins: Sequence[LiteralOrigin]) -> dict[int, _Free]:
+def _free(slots: LiteralSlots, query: Query, origins: Sequence[LiteralOrigin]) -> dict[int, _Free]:
     """The literals that may have another value, by their places."""
     by_start = {origin.at: origin for origin in origins}
     free: dict[int, _Free] = {}
     start = 0
-    for place, (literal, kind) in enumerate(zip(found.texts, found.kinds, strict=True)):
-        start += len(found.pieces[2 * place])
+    for place, (literal, kind) in enumerate(zip(slots.texts, slots.kinds, strict=True)):
+        start += len(slots.pieces[2 * place])
         origin = by_start.get(start)
         start += len(literal)
         if origin is None or origin.fixed or origin.number is None:

@@ -45,16 +45,16 @@ class PathFollower:
         """Raises `BadRequest`, and `NotImplemented` for many rows where they are not grouped by."""
         if path[0] in ("$it", "$this") and path[1:]:
             path = path[1:]
-        name, found = self._view.find(path[0])
-        if found is None:
+        name, prop = self._view.find(path[0])
+        if prop is None:
             return self._own(path, grouping)
         way: list[tuple[str, Value | None]] = []
         for following in path[1:]:
-            if isinstance(found, ComputedProperty):
+            if isinstance(prop, ComputedProperty):
                 _refuse_more(path)
-            way.append((name, found.there))
-            name, found = member(found.members, following, name)
-        return GroupByPath(tuple(way), name, found, tuple(_values(found)) if isinstance(found, Nested) else ())
+            way.append((name, prop.there))
+            name, prop = member(prop.members, following, name)
+        return GroupByPath(tuple(way), name, prop, tuple(_values(prop)) if isinstance(prop, Nested) else ())
 
     def _own(self, path: tuple[str, ...], grouping: bool) -> GroupByPath:
         resource = self._view.resource
@@ -125,10 +125,10 @@ def _property(own: Field, level: int) -> ComputedProperty:
     return ComputedProperty(column, shown=None if own.json is None else PlanColumn(Edm.OPAQUE, True, own.json, level))
 
 
-def _values(found: ComputedProperty | Nested) -> list[Value]:
-    if isinstance(found, ComputedProperty):
-        return [found.value]
-    return [value for part in found.members.values() for value in _values(part)]
+def _values(prop: ComputedProperty | Nested) -> list[Value]:
+    if isinstance(prop, ComputedProperty):
+        return [prop.value]
+    return [value for part in prop.members.values() for value in _values(part)]
 
 
 def _refuse_more(path: tuple[str, ...]) -> NoReturn:

@@ -48,15 +48,15 @@ def keys(plan: Rows, alias: LiteralString, free: int) -> tuple[KeysetColumn, ...
     resource = plan.resource
     if plan.stages or not resource.key or free + NO_MORE >= len(NUMBERS):
         return ()
-    found: list[KeysetColumn] = []
+    columns: list[KeysetColumn] = []
     for item in plan.order:
         name = _name(resource, item)
-        if name is None or (found and name not in resource.key):
+        if name is None or (columns and name not in resource.key):
             return ()
-        found.append(_key(resource, name, alias, descending=item.descending))
+        columns.append(_key(resource, name, alias, descending=item.descending))
         if name in resource.key:
-            return tuple(found) if len(resource.key) == 1 else ()  # one row each: whatever follows does not matter
-    return (*found, *[_key(resource, name, alias, descending=False) for name in resource.key])
+            return tuple(columns) if len(resource.key) == 1 else ()  # one row each: whatever follows does not matter
+    return (*columns, *[_key(resource, name, alias, descending=False) for name in resource.key])
 
 
 def _name(resource: Resource, item: Order) -> str | None:

@@ -35,9 +35,9 @@ _EXPONENT = re.compile(r"[eE].*").sub
 
 def refuse(message: str, code: str = "", parameter: str | None = None, valid: Sequence[str] = ()) -> NoReturn:
     """Raise `BadRequest` with the message, which may quote a path of any length; with a fault if there is a code."""
-    told = message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "..."
-    fault = FieldError(code, told, parameter=parameter, valid=tuple(valid))
-    raise BadRequest(INVALID.format(fault=told), errors=[fault] if code else ())
+    short_message = message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "..."
+    fault = FieldError(code, short_message, parameter=parameter, valid=tuple(valid))
+    raise BadRequest(INVALID.format(fault=short_message), errors=[fault] if code else ())
 
 
 def refuse_unsupported(what: str) -> NoReturn:
@@ -107,26 +107,26 @@ def _double(text: str, digits: int) -> float:
 
 def date_time(text: str) -> datetime:
     """The instant, with the offset that it was written with. Raises `BadRequest`, also where there is none."""
-    found = _DATE_TIME(text)
-    if found is None or found[8] is None:
-        if found is None and _DATE(text):
+    match = _DATE_TIME(text)
+    if match is None or match[8] is None:
+        if match is None and _DATE(text):
             return midnight(_date(text))
         refuse(f"'{text[:50]}' is no date-time with an offset, such as 2026-01-31T08:00:00Z.")
-    return _existing(found)
+    return _existing(match)
 
 
 def _wall_clock(text: str) -> datetime:
     """What a wall clock shows as if it were UTC; an offset is not looked at. Raises `BadRequest`."""
-    found = _DATE_TIME(text)
-    if found is None:
+    match = _DATE_TIME(text)
+    if match is None:
         if _DATE(text):
             return midnight(_date(text))
         refuse(f"'{text[:50]}' is no date-time, such as 2026-01-31T08:00:00.")
-    return _existing(found).replace(tzinfo=UTC)
+    return _existing(match).replace(tzinfo=UTC)
 
 
-def _existing(found: re.Match[str]) -> datetime:
-    year, month, day, hour, minute, second, fraction, _, sign, offset_hours, offset_minutes = found.groups()
+def _existing(match: re.Match[str]) -> datetime:
+    year, month, day, hour, minute, second, fraction, _, sign, offset_hours, offset_minutes = match.groups()
     try:
         offset = timedelta(hours=int(offset_hours or 0), minutes=int(offset_minutes or 0))
         zone = timezone(-offset if sign == "-" else offset)
@@ -134,25 +134,25 @@ def _existing(found: re.Match[str]) -> datetime:
         time += timedelta(seconds=int(second or 0), microseconds=int((fraction or "0").ljust(6, "0")[:6]))
         time.astimezone(UTC)  # or it lies outside of the years 1 to 9999 there
     except (ValueError, OverflowError):
-        refuse(f"The date-time '{found[0][:50]}' does not exist or is out of range.")
+        refuse(f"The date-time '{match[0][:50]}' does not exist or is out of range.")
     return time
 
 
 def _date(text: str) -> date:
-    found = _DATE(text)
-    if found is None:
+    match = _DATE(text)
+    if match is None:
         refuse(f"'{text[:50]}' is no date, such as 2026-01-31.")
     try:
-        return date(int(found[1]), int(found[2]), int(found[3]))
+        return date(int(match[1]), int(match[2]), int(match[3]))
     except (ValueError, OverflowError):
         refuse(f"The date '{text[:50]}' does not exist or is out of range.")
 
 
 def _time(text: str) -> time:
-    found = _TIME(text)
-    if found is None or found[3] == "60":
+    match = _TIME(text)
+    if match is None or match[3] == "60":
         refuse(f"'{text[:50]}' is no time of day, such as 08:00:00.")
-    return time(int(found[1]), int(found[2]), int(found[3] or 0), int((found[4] or "0").ljust(6, "0")[:6]))
+    return time(int(match[1]), int(match[2]), int(match[3] or 0), int((match[4] or "0").ljust(6, "0")[:6]))
 
 
 def midnight(day: date) -> datetime:

@@ -29,10 +29,10 @@ TYPES = {
 
 def folded(names: Iterable[str]) -> Mapping[str, list[str]]:
     """Lower-case name -> the names that it may mean."""
-    found: dict[str, list[str]] = {}
+    by_lower_name: dict[str, list[str]] = {}
     for name in names:
-        found.setdefault(name.lower(), []).append(name)
-    return found
+        by_lower_name.setdefault(name.lower(), []).append(name)
+    return by_lower_name
 
 
 @cache
@@ -40,23 +40,23 @@ def members(resource: Resource) -> tuple[dict[str, Member], Mapping[str, list[st
     """The members of a resource by name, and by lower-case name. Resources are constants, so this stays small."""
     if resource.scalar is not None:
         return {}, {}
-    found: dict[str, Member] = {**resource.fields, **resource.relations}
-    return found, folded(found)
+    by_name: dict[str, Member] = {**resource.fields, **resource.relations}
+    return by_name, folded(by_name)
 
 
 def member(resource: Resource, name: str) -> tuple[str, Member]:
     """The member called `name`: exactly, else regardless of case if that is unambiguous. Raises `BadRequest`."""
     exact, lower = members(resource)
-    if (found := exact.get(name)) is not None:
-        return name, found
+    if (prop := exact.get(name)) is not None:
+        return name, prop
     right = only(lower.get(name.lower(), []), name, type_name(resource))
     return right, exact[right]
 
 
 def part(of: Complex, owner: str, name: str) -> tuple[str, Field]:
     """The field called `name` of the complex member `owner`. Raises `BadRequest`."""
-    if (found := of.fields.get(name)) is not None:
-        return name, found
+    if (field := of.fields.get(name)) is not None:
+        return name, field
     right = only(folded(of.fields).get(name.lower(), []), name, owner[:1].upper() + owner[1:])
     return right, of.fields[right]
 
@@ -77,17 +77,17 @@ def type_name(resource: Resource) -> str:
 
 def target(relation: Relation) -> Resource:
     """The resource whose rows the relation leads to."""
-    found = RESOURCES[relation.target]
-    return in_group_scope(found) if relation.limited else found
+    resource = RESOURCES[relation.target]
+    return in_group_scope(resource) if relation.limited else resource
 
 
 def refuse_rows(path: str, resource: Resource, rest: Sequence[str]) -> NoReturn:
     """Say why a path leads to no rows; `rest` is what is left of it at the row of the resource."""
     if rest:
-        name, found = member(resource, rest[0])
-        if isinstance(found, Complex) and len(rest) > 1:
-            part(found, name, rest[1])
-        if isinstance(found, Relation):  # and what leads to it has many rows, or the way would go on
+        name, prop = member(resource, rest[0])
+        if isinstance(prop, Complex) and len(rest) > 1:
+            part(prop, name, rest[1])
+        if isinstance(prop, Relation):  # and what leads to it has many rows, or the way would go on
             before = path.removesuffix("/".join(rest))
             refuse(f"'{path}' goes on behind many rows; ask about each of them: {before}any(x:x/{'/'.join(rest)}/...).")
     refuse(f"'{path}' is no relation with many rows.")
@@ -95,7 +95,7 @@ def refuse_rows(path: str, resource: Resource, rest: Sequence[str]) -> NoReturn:
 
 def refuse_bare(name: str, resource: Resource) -> NoReturn:
     """Refuse `any` and `all` without a path before them."""
-    many = [relation for relation, found in resource.relations.items() if found.many]
+    many = [relation for relation, definition in resource.relations.items() if definition.many]
     known = f": {', '.join(many)}" if many else f", and type '{type_name(resource)}' has none"
     refuse(NEEDS.format(name) + known + ".")
 

@@ -49,22 +49,22 @@ class Transformations(Items):
         raise NotImplementedError
 
     def apply(self) -> tuple[Transformation, ...]:
-        found = [self.transformation()]
+        transformations = [self.transformation()]
         while self.sees("/"):
             self.at += 1
-            found.append(self.transformation())
-        return tuple(found)
+            transformations.append(self.transformation())
+        return tuple(transformations)
 
     def transformation(self) -> Transformation:
         """One transformation; what stands inside of it is one level deeper."""
         at = self.at
-        found = _QUALIFIED(self.text, at)
-        if found is None:
+        match = _QUALIFIED(self.text, at)
+        if match is None:
             self.fail("the name of a transformation was expected")
-        self.at = found.end()
-        self.check_name(found[0], at)
-        if (read := _READ.get(found[0])) is None:
-            return self.unsupported_transformation(found[0], at)
+        self.at = match.end()
+        self.check_name(match[0], at)
+        if (read := _READ.get(match[0])) is None:
+            return self.unsupported_transformation(match[0], at)
         return read(self, at)
 
     def identity(self, at: int) -> Transformation:
@@ -163,8 +163,8 @@ class Transformations(Items):
             self._from(custom=False)
             return None, "count", False
         expression = self._type() or self.expression()
-        if found := _WITH(self.text, self.at):
-            self.at = found.end()
+        if match := _WITH(self.text, self.at):
+            self.at = match.end()
             method = self._method()
             self._from(custom=False)
             return expression, method, False
@@ -179,28 +179,28 @@ class Transformations(Items):
     def _type(self) -> Node | None:
         """A type in place of a path, as `Model.Special/$count`."""
         at = self.at
-        found = _QUALIFIED(self.text, at)
-        if found is None or "." not in found[0]:
+        match = _QUALIFIED(self.text, at)
+        if match is None or "." not in match[0]:
             return None
-        if self.text.startswith("/$count", found.end()):
-            self.at = found.end() + len("/$count")
+        if self.text.startswith("/$count", match.end()):
+            self.at = match.end() + len("/$count")
             self.refuse_later("A type in a path")
-            return Count(Path((found[0],), at), at)
-        method = _WITH(self.text, found.end())
+            return Count(Path((match[0],), at), at)
+        method = _WITH(self.text, match.end())
         name = method and _QUALIFIED(self.text, method.end())
         if not name or name[0] in METHODS[:-1]:  # those take values
             return None
-        self.at = found.end()
+        self.at = match.end()
         self.refuse_later("A type in a path")
-        return Path((found[0],), at)
+        return Path((match[0],), at)
 
     def _method(self) -> str:
         at = self.at
-        found = _QUALIFIED(self.text, at)
-        name = found[0] if found else ""
-        if found is None or ("." not in name and name not in METHODS):
+        match = _QUALIFIED(self.text, at)
+        name = match[0] if match else ""
+        if match is None or ("." not in name and name not in METHODS):
             self.fail(f"one of the methods {', '.join(METHODS)} was expected")
-        self.at = found.end()
+        self.at = match.end()
         self.check_name(name, at)
         if "." in name:
             self.refuse_later(f"The aggregation method '{name}'")
@@ -209,14 +209,14 @@ class Transformations(Items):
     def _from(self, *, custom: bool) -> bool:
         """`from` some paths `with` a method, as often as it comes; a custom aggregate needs no method."""
         start = self.at
-        while found := _FROM(self.text, self.at):
+        while match := _FROM(self.text, self.at):
             self.refuse_later("The keyword 'from' in $apply")
-            self.at = found.end()
+            self.at = match.end()
             self.property_path()
             while self._another_path():
                 pass
-            if found := _WITH(self.text, self.at):
-                self.at = found.end()
+            if match := _WITH(self.text, self.at):
+                self.at = match.end()
                 self._method()
             elif not custom:
                 self.fail("'with' and a method were expected")

@@ -48,15 +48,15 @@ class Parser(Paths):
         """An expression whose operators bind tighter than `minimum`."""
         left = self.operand()
         folds = 0
-        while found := self._operator():
-            operator = found[1].lower()
+        while match := self._operator():
+            operator = match[1].lower()
             binding = _BINDING.get(operator, 0)
             if binding <= minimum:
                 break
-            at = found.start(1)
+            at = match.start(1)
             if self.closed == self.at and binding > _AND:
                 self.fail("'in' and 'has' need parentheses before another operator", at)
-            self.at = found.end()
+            self.at = match.end()
             if binding <= _AND:
                 left = self._junction(operator, binding, left, at)
                 continue
@@ -82,8 +82,8 @@ class Parser(Paths):
 
     def _junction(self, operator: str, binding: int, left: Node, at: int) -> Node:
         operands = [left, self.expression(binding)]
-        while (found := self._operator()) and found[1].lower() == operator:
-            self.at = found.end()
+        while (match := self._operator()) and match[1].lower() == operator:
+            self.at = match.end()
             operands.append(self.expression(binding))
         return AstJunction(operator, tuple(operands), at)
 
@@ -98,28 +98,28 @@ class Parser(Paths):
         return AstMembership(left, None, at)
 
     def _has(self) -> Node:
-        found = self.literal()
-        if found is None or found.kind not in (LiteralKind.ENUM, LiteralKind.STRING):
+        literal = self.literal()
+        if literal is None or literal.kind not in (LiteralKind.ENUM, LiteralKind.STRING):
             self.fail("'has' takes an enumeration member")
         self.closed = self.at
         return self.refuse_later("The operator 'has'")
 
     def operand(self) -> Node:
         """What may stand before or after an operator."""
-        found = tokens.OPERAND(self.text, self.at)
-        if found is None:
+        match = tokens.OPERAND(self.text, self.at)
+        if match is None:
             self.fail("an expression was expected")
-        kind = found.lastgroup
+        kind = match.lastgroup
         if kind == "name":
-            return self._name(found[0])
-        if literal := self.value(found):
+            return self._name(match[0])
+        if literal := self.value(match):
             return literal
         at = self.at
         if kind == "at":
-            return self._alias(found[0])
+            return self._alias(match[0])
         if kind == "dollar":
-            return self.variable(found[0])
-        self.at = found.end()
+            return self.variable(match[0])
+        self.at = match.end()
         self.enter()
         self.blanks()
         if kind == "open":
@@ -139,9 +139,9 @@ class Parser(Paths):
         if following == "'" or text.lower() in _KEYWORDS:
             if literal := self.word(text):
                 return literal
-            if len(text) == 3 and (found := tokens.NOT(self.text, end)):
+            if len(text) == 3 and (match := tokens.NOT(self.text, end)):
                 self.enter()
-                self.at = found.end()
+                self.at = match.end()
                 operand = self.expression(_UNARY)
                 self.depth -= 1
                 return AstNot(operand, at)

@@ -29,17 +29,17 @@ class Items(Parser):
     def property_path(self) -> Path:
         """Names of properties, perhaps with types between them (ABNF: groupingProperty)."""
         at = self.at
-        found = tokens.SEGMENTS(self.text, at)
-        if found is None:
+        match = tokens.SEGMENTS(self.text, at)
+        if match is None:
             self.fail("the path of a property was expected")
-        self.check_name(found[0], at)
-        names = tuple(found[0].split("/"))
+        self.check_name(match[0], at)
+        names = tuple(match[0].split("/"))
         types = ["." in name for name in names]
         if any(types):
-            if types[-1] or any(one and two for one, two in pairwise(types)):
+            if types[-1] or any(first and second for first, second in pairwise(types)):
                 self.fail("the path of a property was expected")
             self.refuse_later("A type in a path")
-        self.at = found.end()
+        self.at = match.end()
         return Path(names, at)
 
     def compute_item(self, keyword: Keyword = AS_IN_ANY_CASE) -> ComputeItem:
@@ -57,10 +57,10 @@ class Items(Parser):
 
     def alias_behind(self, keyword: Keyword) -> str | None:
         """The name that stands behind the keyword; None, and the place unchanged, where the keyword does not stand."""
-        found = keyword(self.text, self.at)
-        if found is None:
+        match = keyword(self.text, self.at)
+        if match is None:
             return None
-        at = found.end()
+        at = match.end()
         name = _NAME(self.text, at)
         if name is None:
             self.fail("a name was expected", at)
@@ -78,10 +78,10 @@ class Items(Parser):
 
     def number(self) -> int:
         """A number of rows. Raises `BadRequest`; what is too large for an int is left to the limits."""
-        found = _DIGITS(self.text, self.at)
-        if found is None:
+        match = _DIGITS(self.text, self.at)
+        if match is None:
             self.fail("a number was expected")
-        if len(found[0]) > 40:
+        if len(match[0]) > 40:
             self.fail("a number has more than 40 digits")
-        self.at = found.end()
-        return int(found[0])
+        self.at = match.end()
+        return int(match[0])

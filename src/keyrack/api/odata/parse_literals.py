@@ -27,17 +27,17 @@ class LiteralParser(Cursor):
 
     def literal(self) -> Literal | None:
         """A literal and the place after it; None, and the place unchanged, if something else is there."""
-        found = tokens.OPERAND(self.text, self.at)
-        if found is None:
+        match = tokens.OPERAND(self.text, self.at)
+        if match is None:
             return None
-        if found.lastgroup == "name":
-            return self.word(found[0])
-        return self.value(found)
+        if match.lastgroup == "name":
+            return self.word(match[0])
+        return self.value(match)
 
-    def value(self, found: re.Match[str]) -> Literal | None:
-        """The literal that the operand `found` is; None if it is none."""
-        kind = _KINDS.get(found.lastgroup or "")
-        text = found[0]
+    def value(self, match: re.Match[str]) -> Literal | None:
+        """The literal that the operand `match` is; None if it is none."""
+        kind = _KINDS.get(match.lastgroup or "")
+        text = match[0]
         at = self.at
         if kind is None:
             return None
@@ -48,9 +48,9 @@ class LiteralParser(Cursor):
                 kind = LiteralKind.DECIMAL
             if text == "-INF" or "e" in text or "E" in text:
                 kind = LiteralKind.DOUBLE
-        elif kind is LiteralKind.DATE_TIME and found["offset"] is None:
+        elif kind is LiteralKind.DATE_TIME and match["offset"] is None:
             kind = LiteralKind.WALL_CLOCK
-        self.at = found.end()
+        self.at = match.end()
         return Literal(kind, text, at)
 
     def word(self, text: str) -> Literal | None:
@@ -70,16 +70,16 @@ class LiteralParser(Cursor):
 
     def _prefixed(self, prefix: str) -> Literal:
         at = self.at
-        found = tokens.QUOTED(self.text, at + len(prefix))
-        if found is None:
+        match = tokens.QUOTED(self.text, at + len(prefix))
+        if match is None:
             self.fail("the quoted value does not end", at)
-        content = found[0][1:-1].replace("''", "'")
+        content = match[0][1:-1].replace("''", "'")
         kind = tokens.prefixed(prefix, content)
         if kind is None:
             self.fail("this is no valid literal", at)
         if kind is LiteralKind.OTHER:
             self.refuse_later(f"A {prefix.lower()} literal")
-        self.at = found.end()
+        self.at = match.end()
         return Literal(kind, content, at)
 
     def literals(self) -> tuple[Literal, ...] | None:

@@ -81,9 +81,9 @@ class Paths(LiteralParser):
                     self.count_options()
                 return Count(Path(names, at), at)
             self.at += 1
-            if found := tokens.SEGMENTS(self.text, self.at):
-                text = found[0]
-                self.at = found.end()
+            if match := tokens.SEGMENTS(self.text, self.at):
+                text = match[0]
+                self.at = match.end()
                 names = (*names, *text.split("/"))
                 node = Path(names, at)
             elif self.sees("$filter("):
@@ -92,8 +92,8 @@ class Paths(LiteralParser):
                 self.expression()
                 self.close()
                 node = self.refuse_later("/$filter in a path")
-            elif found := tokens.ANNOTATION(self.text, self.at):
-                return self.annotation(found[0])
+            elif match := tokens.ANNOTATION(self.text, self.at):
+                return self.annotation(match[0])
             else:
                 self.refuse_later("A path that ends with '/'")
                 return node
@@ -115,10 +115,10 @@ class Paths(LiteralParser):
             self.at += len("/$count")
         elif self.sees("/"):
             self.at += 1
-            if found := tokens.SEGMENTS(self.text, self.at):
-                self.path(found[0], ("", ""))
-            elif found := tokens.ANNOTATION(self.text, self.at):
-                self.annotation(found[0])
+            if match := tokens.SEGMENTS(self.text, self.at):
+                self.path(match[0], ("", ""))
+            elif match := tokens.ANNOTATION(self.text, self.at):
+                self.annotation(match[0])
         return node
 
     def _called(self, names: tuple[str, ...], at: int) -> Node:
@@ -126,14 +126,14 @@ class Paths(LiteralParser):
         name = names[-1]
         lower = name.lower()
         if lower in _LAMBDAS:
-            if found := tokens.LAMBDA(self.text, self.at):
+            if match := tokens.LAMBDA(self.text, self.at):
                 if len(names) == 1:
                     self.fail(NEEDS.format(name), at)
                 self.enter()
-                self.at = found.end()
+                self.at = match.end()
                 body = self.expression()
                 self.close()
-                return Lambda(Path(names[:-1], at), lower == "all", found[1], body, at)
+                return Lambda(Path(names[:-1], at), lower == "all", match[1], body, at)
             start = self.at
             if self._empty() and (len(names) > 1 or not self.sees("/")):
                 if lower == "all" and len(names) > 1:
@@ -205,8 +205,8 @@ class Paths(LiteralParser):
             self.at = start
             return False
         self.enter()
-        while found := tokens.NAMED_ARGUMENT(self.text, self.at):
-            self.at = found.end()
+        while match := tokens.NAMED_ARGUMENT(self.text, self.at):
+            self.at = match.end()
             self.expression()
             if not self.comma():
                 break
@@ -234,15 +234,15 @@ class Paths(LiteralParser):
     def _type_function(self, name: str) -> Node:
         """`isof` and `cast`: [expression,] type (ABNF: isofExpr)."""
         self.open()
-        found = tokens.TYPE_NAME(self.text, self.at)
-        if found is None:
+        match = tokens.TYPE_NAME(self.text, self.at)
+        if match is None:
             self.expression()
             if not self.comma():
                 self.fail("',' was expected")
-            found = tokens.TYPE_NAME(self.text, self.at)
-        if found is None:
+            match = tokens.TYPE_NAME(self.text, self.at)
+        if match is None:
             self.fail("the name of a type was expected")
-        self.at = found.end()
+        self.at = match.end()
         self.close()
         return self.refuse_later(f"The function '{name}'")
 
@@ -250,10 +250,10 @@ class Paths(LiteralParser):
         self.open()
         while True:
             self.expression()
-            found = tokens.COLON(self.text, self.at)
-            if found is None:
+            match = tokens.COLON(self.text, self.at)
+            if match is None:
                 self.fail("':' was expected")
-            self.at = found.end()
+            self.at = match.end()
             self.expression()
             if not self.comma():
                 break
@@ -291,7 +291,7 @@ class Paths(LiteralParser):
         return self.refuse_later("An object")
 
     def _json_value(self) -> None:
-        if found := tokens.JSON_STRING(self.text, self.at):
-            self.at = found.end()
+        if match := tokens.JSON_STRING(self.text, self.at):
+            self.at = match.end()
         else:
             self.expression()

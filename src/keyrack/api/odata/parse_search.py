@@ -22,10 +22,10 @@ def search(cursor: Cursor, *, nested: bool = False) -> Search:
     where they cannot be operators. Raises `BadRequest` with the position.
     """
     cursor.blanks()
-    if found := _INCOMPLETE(cursor.text, cursor.at):
+    if match := _INCOMPLETE(cursor.text, cursor.at):
         # What a person has typed so far, as text
-        at, cursor.at = cursor.at, found.end()
-        return SearchWord(found[1].replace("''", "'"), at)
+        at, cursor.at = cursor.at, match.end()
+        return SearchWord(match[1].replace("''", "'"), at)
     return _or(cursor, nested)
 
 
@@ -86,13 +86,13 @@ def _term(cursor: Cursor, nested: bool) -> Search:
         inner = _or(cursor, nested)
         cursor.close()
         return inner
-    if found := _PHRASE(text, at):
-        cursor.at = found.end()
-        return SearchWord(found[1], at)
-    found = _WORD(text, at)
-    if found is None:
+    if match := _PHRASE(text, at):
+        cursor.at = match.end()
+        return SearchWord(match[1], at)
+    match = _WORD(text, at)
+    if match is None:
         cursor.fail("a word, a phrase in double quotes or '(' was expected")
-    end = found.end()
+    end = match.end()
     if nested and (option := _NEXT_OPTION(text, at, end)):
         end = option.start()
     if end == at:

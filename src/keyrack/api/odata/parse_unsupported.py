@@ -109,18 +109,18 @@ class UnsupportedParser(Transformations):
             self.number()
             if not self.comma():
                 return
-        found = _KEEP_START(self.text, self.at)
-        if found is None:
+        match = _KEEP_START(self.text, self.at)
+        if match is None:
             self.fail("'keep start' was expected")
-        self.at = found.end()
+        self.at = match.end()
 
     def traverse(self) -> None:
         self._hierarchy()
         self._comma()
-        found = _ORDER(self.text, self.at)
-        if found is None:
+        match = _ORDER(self.text, self.at)
+        if match is None:
             self.fail("'preorder' or 'postorder' was expected")
-        self.at = found.end()
+        self.at = match.end()
         if not self.comma():
             return
         if _PRESERVES(self.text, self.at):
@@ -137,17 +137,17 @@ class UnsupportedParser(Transformations):
             self.fail("$root/ was expected")
         self.operand()
         self._comma()
-        found = _NAME(self.text, self.at)
-        if found is None:
+        match = _NAME(self.text, self.at)
+        if match is None:
             self.fail("the name of a hierarchy was expected")
-        self.at = found.end()
+        self.at = match.end()
         self._comma()
         self.property_path()
 
     def _preserving(self) -> None:
         while True:
-            found = tokens.SEGMENTS(self.text, self.at)
-            name = found[0].split("/")[0] if found else ""
+            match = tokens.SEGMENTS(self.text, self.at)
+            name = match[0].split("/")[0] if match else ""
             if name not in _PRESERVING and "." not in name:
                 self.fail("a transformation that keeps rows as they are was expected")
             self.transformation()
@@ -156,11 +156,11 @@ class UnsupportedParser(Transformations):
             self.at += 1
 
     def _segments(self, expected: str) -> None:
-        found = tokens.SEGMENTS(self.text, self.at)
-        if found is None:
+        match = tokens.SEGMENTS(self.text, self.at)
+        if match is None:
             self.fail(expected)
-        self.check_name(found[0], self.at)
-        self.at = found.end()
+        self.check_name(match[0], self.at)
+        self.at = match.end()
 
     def _comma(self) -> None:
         if not self.comma():

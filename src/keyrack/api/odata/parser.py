@@ -54,11 +54,11 @@ class OptionParser(UnsupportedParser):
         return True
 
     def count(self) -> bool:
-        found = _COUNT(self.text, self.at)
-        if found is None:
+        match = _COUNT(self.text, self.at)
+        if match is None:
             self.fail("'true' or 'false' was expected")
-        self.at = found.end()
-        return found[0].lower() == "true"
+        self.at = match.end()
+        return match[0].lower() == "true"
 
     def select(self) -> tuple[SelectItem, ...]:
         items: list[SelectItem] = []
@@ -74,11 +74,11 @@ class OptionParser(UnsupportedParser):
 
     def _selected(self) -> SelectItem:
         at = self.at
-        found = _SELECTED(self.text, at)
-        if found is None:
+        match = _SELECTED(self.text, at)
+        if match is None:
             self.fail("the name of a property was expected")
-        text = found[0]
-        self.at = found.end()
+        text = match[0]
+        self.at = match.end()
         self.check_name(text, at)
         qualified = any(mark in text for mark in ".@#")
         if qualified:
@@ -109,10 +109,10 @@ class OptionParser(UnsupportedParser):
             self.at += len("$value")
             self.refuse_later("$value in $expand")
             return ExpandItem((), None, at)
-        if (found := _EXPANDED(self.text, at)) is None:
+        if (match := _EXPANDED(self.text, at)) is None:
             self.fail("the name of a relation was expected")
-        text = found[0]
-        self.at = found.end()
+        text = match[0]
+        self.at = match.end()
         self.check_name(text, at)
         if any(mark in text for mark in ".@#"):
             if "/" not in text and not text.startswith("@"):
@@ -156,13 +156,13 @@ class OptionParser(UnsupportedParser):
                 self.expression()
                 self.refuse_later("An alias in parentheses")
             else:
-                found = _OPTION(self.text, at)
-                name = found[1].lower() if found else ""
-                if found is None or name not in allowed:
+                match = _OPTION(self.text, at)
+                name = match[1].lower() if match else ""
+                if match is None or name not in allowed:
                     self.fail("one of the options " + ", ".join(f"${option}" for option in allowed) + " was expected")
                 if name in values:
                     self.fail(f"${name} is given more than once", at)
-                self.at = found.end()
+                self.at = match.end()
                 values[name] = self._option(name)
             if not self.sees(";"):
                 break
@@ -186,10 +186,10 @@ class OptionParser(UnsupportedParser):
             case "top" | "skip":
                 return self.number()
             case "levels":
-                found = _LEVELS(self.text, self.at)
-                if found is None:
+                levels = _LEVELS(self.text, self.at)
+                if levels is None:
                     self.fail("a number or 'max' was expected")
-                self.at = found.end()
+                self.at = levels.end()
             case "compute":
                 self.compute()
             case "apply":
@@ -211,11 +211,11 @@ def _text(pattern: str) -> Callable[[OptionParser], Tree]:
     match = re.compile(pattern).match
 
     def read(parser: OptionParser) -> Tree:
-        found = match(parser.text)
-        if found is None:
+        token = match(parser.text)
+        if token is None:
             parser.fail("this is no valid value")
-        parser.at = found.end()
-        return found[0]
+        parser.at = token.end()
+        return token[0]
 
     return read
 

@@ -287,8 +287,8 @@ class Rows(NamedTuple):
 
 def divisors(*values: Value) -> tuple[Value, ...]:
     """The computed divisors below the values."""
-    found: tuple[Value, ...] = ()
+    all_divisors: tuple[Value, ...] = ()
     for value in values:
         if isinstance(value, Function):
-            found += value.divisors
-    return found
+            all_divisors += value.divisors
+    return all_divisors

@@ -84,13 +84,13 @@ def _query(resource: Resource, text: bytes, shape: Shape, alias: LiteralString, 
     if "filter" not in values or aliases or not _MADE_ANEW.isdisjoint(values) or limits.digits < DIGITS:
         return _compiled(resource, values, aliases, shape, alias, first, limits)
     others = tuple([option for option in values.items() if option[0] != "filter"])
-    around, found = (resource, shape, alias, first, limits, others), literals(values["filter"])
-    known = _shapes.find(around, found)
+    around, slots = (resource, shape, alias, first, limits, others), literals(values["filter"])
+    known = _shapes.find(around, slots)
     if known is not None:
         return known
     origins: list[LiteralOrigin] = []
     made = _compiled(resource, values, aliases, shape, alias, first, limits, origins)
-    _shapes.learn(around, found, made, origins)
+    _shapes.learn(around, slots, made, origins)
     return made
 
 
@@ -111,7 +111,7 @@ def filter_cursor(text: bytes, name: str, limits: Limits) -> FilterCursor | None
     if "filter" not in values:
         return None
     whole = cast("ast.Node", parse("filter", values["filter"], nesting=limits.nesting))
-    parts, found = [whole], list[int]()
+    parts, lower_bounds = [whole], list[int]()
     while parts:
         part = parts.pop()
         if isinstance(part, ast.AstJunction) and part.operator == "and":
@@ -120,8 +120,8 @@ def filter_cursor(text: bytes, name: str, limits: Limits) -> FilterCursor | None
             path, number = (part.left, part.right) if part.operator == "gt" else (part.right, part.left)
             number = _meant(number, aliases, limits)
             if isinstance(path, ast.Path) and path.names == (name,):
-                found += _whole(number)
-    return FilterCursor(max(found), isinstance(whole, ast.AstComparison)) if found else None
+                lower_bounds += _whole(number)
+    return FilterCursor(max(lower_bounds), isinstance(whole, ast.AstComparison)) if lower_bounds else None
 
 
 def _meant(node: ast.Node, aliases: Mapping[str, str], limits: Limits) -> ast.Node:
@@ -153,8 +153,8 @@ def _compiled(
 ) -> Query:
     """What the options ask, from their texts; `origins` gets the literals of the filter."""
     options, nodes = _trees(values, aliases, shape, limits)
-    asked = QueryContext(limits, nodes, (resource, 0), origins=origins)
-    plan = (rows if _MADE_ANEW.isdisjoint(options) else plan_apply)(asked, resource, _tree(options))
+    context = QueryContext(limits, nodes, (resource, 0), origins=origins)
+    plan = (rows if _MADE_ANEW.isdisjoint(options) else plan_apply)(context, resource, _tree(options))
     return _written(plan, bool(options.get("count")), alias, first)
 
 
@@ -180,8 +180,8 @@ def _written(plan: Rows, count: bool, alias: LiteralString, first: int) -> Query
 
 
 def _tree(options: dict[str, ast.Tree]) -> ast.AstOptions:
-    found = {name: value for name, value in options.items() if name in ast.AstOptions._fields}
-    return ast.AstOptions(**cast("dict[str, Any]", found))  # each is what `parse` gives for its name
+    trees = {name: value for name, value in options.items() if name in ast.AstOptions._fields}
+    return ast.AstOptions(**cast("dict[str, Any]", trees))  # each is what `parse` gives for its name
 
 
 def _sorted(text: bytes) -> tuple[dict[str, str], dict[str, str]]:
@@ -243,8 +243,8 @@ def _sort(name: str, value: str, values: dict[str, str], aliases: dict[str, str]
 
 def _refuse_unknown(name: str) -> NoReturn:
     known = [f"${option}" for option in OPTIONS]
-    told = f"Query option '{name[:50]}' is not known. The options are {', '.join(known)}."
-    refuse(told, "unknown", name[:50], known)
+    message = f"Query option '{name[:50]}' is not known. The options are {', '.join(known)}."
+    refuse(message, "unknown", name[:50], known)
 
 
 def _decoded(part: bytes) -> str:

@@ -54,28 +54,28 @@ class QueryContext(NamedTuple):
         return Binder(self.limits, self.aliases, base, self.root, self.view, origins).condition(node)
 
 
-def rows(asked: QueryContext, resource: Resource, options: ast.AstOptions, level: int = 0) -> Rows:
+def rows(context: QueryContext, resource: Resource, options: ast.AstOptions, level: int = 0) -> Rows:
     """The plan of the options for rows of the resource. Raises `BadRequest`."""
     row = (resource, level)
-    where = None if options.filter is None else asked.condition(row, options.filter)
+    where = None if options.filter is None else context.condition(row, options.filter)
     if options.search is not None:
-        where = both(where, searched(asked.limits, row, options.search))
+        where = both(where, searched(context.limits, row, options.search))
     made: dict[str, ComputedProperty | Nested] = {}
     select = options.select
-    if asked.view is not None and not level:
-        select, made = _computed(asked.limits, asked.view, select)
-    wanted = _selected(asked.limits, resource, select) if options.select else None
+    if context.view is not None and not level:
+        select, made = _computed(context.limits, context.view, select)
+    wanted = _selected(context.limits, resource, select) if options.select else None
     expanded: list[Expansion] = []
     for item in options.expand:
         name, member = _expandable(resource, item)
         if item.alone and not (isinstance(member, Relation) and member.many):
             refuse(f"'{name}' is no relation with many rows, so it has no /$count.")
         if isinstance(member, Complex):
-            wanted = _with_complex(asked.limits, resource, wanted, name, member, item.options)
+            wanted = _with_complex(context.limits, resource, wanted, name, member, item.options)
         elif any(other.name == name for other in expanded):
             refuse(f"'{name}' is expanded more than once.")
         else:
-            expanded.append(_expanded(asked, row, name, member, item))
+            expanded.append(_expanded(context, row, name, member, item))
     expanded.sort(key=lambda expansion: list(resource.relations).index(expansion.name))
     return Rows(
         resource,
@@ -83,16 +83,16 @@ def rows(asked: QueryContext, resource: Resource, options: ast.AstOptions, level
         None if wanted is None else _shown(resource, wanted),
         tuple(expanded),
         where,
-        ordered(asked.limits, lambda node: asked.binder(row).value(node), options.orderby),
-        page(options.top, asked.limits.top),
+        ordered(context.limits, lambda node: context.binder(row).value(node), options.orderby),
+        page(options.top, context.limits.top),
         options.skip,
         tuple(made.items()),
     )
 
 
-def both(one: Value | None, two: Value) -> Value:
+def both(left: Value | None, right: Value) -> Value:
     """A condition and another one, if there is one already."""
-    return two if one is None else PlanJunction("and", (one, two), one.nullable or two.nullable)
+    return right if left is None else PlanJunction("and", (left, right), left.nullable or right.nullable)
 
 
 def page(top: int | None, most: int) -> int | None:
@@ -128,8 +128,8 @@ def _computed(
             own.append(item)
             named |= {*view.made}
             continue
-        name, found = view.find(item.path[0])
-        if found is None:
+        name, prop = view.find(item.path[0])
+        if prop is None:
             own.append(item)
         elif len(item.path) > 1 or item.options is not None:
             refuse(f"'{name}' has no parts to select.")
@@ -232,7 +232,7 @@ def _expandable(resource: Resource, item: ast.ExpandItem) -> tuple[str, Complex 
     return name, member
 
 
-def _expanded(asked: QueryContext, row: Row, name: str, relation: Relation, item: ast.ExpandItem) -> Expansion:
+def _expanded(context: QueryContext, row: Row, name: str, relation: Relation, item: ast.ExpandItem) -> Expansion:
     _, level = row
     if level == EXPANSIONS:
         refuse(f"$expand is nested deeper than the limit of {EXPANSIONS} levels.")
@@ -241,8 +241,8 @@ def _expanded(asked: QueryContext, row: Row, name: str, relation: Relation, item
         refuse(f"'{name}' is one object: only $select and $expand can stand in its parentheses.")
     target = names.target(relation)
     step = PlanJoin(relation, target, level, level + 1)
-    found = rows(asked, target, options, level + 1)
-    return Expansion(name, step, found, asked.limits.expanded, not item.alone, item.alone or bool(options.count))
+    plan = rows(context, target, options, level + 1)
+    return Expansion(name, step, plan, context.limits.expanded, not item.alone, item.alone or bool(options.count))
 
 
 def searched(limits: Limits, row: Row, search: ast.Search) -> Value:
@@ -272,7 +272,7 @@ def searched(limits: Limits, row: Row, search: ast.Search) -> Value:
 
 
 def _fields(resource: Resource) -> list[Field]:
-    found: list[Field] = []
+    fields: list[Field] = []
     for member in resource.fields.values():
-        found += member.fields.values() if isinstance(member, Complex) else [member]
-    return found
+        fields += member.fields.values() if isinstance(member, Complex) else [member]
+    return fields

@@ -32,9 +32,9 @@ def parts(writer: SqlWriter, rows: Rows) -> tuple[list[LiteralString], list[Lite
         name, count = quote_identifier(expansion.name), quote_identifier(expansion.name, COUNT)
         if _is_read_once(expansion):
             value, source = _expanded(writer, expansion)
-            one: LiteralString = "e" + NUMBERS[number]
-            beside.append("(select count(*) as total, " + value + " as listed" + source + ") " + one)
-            shown.append(one + ".total as " + count + ", " + one + ".listed as " + name)
+            alias: LiteralString = "e" + NUMBERS[number]
+            beside.append("(select count(*) as total, " + value + " as listed" + source + ") " + alias)
+            shown.append(alias + ".total as " + count + ", " + alias + ".listed as " + name)
             continue
         if expansion.counted:
             shown.append("(select count(*)" + _found(writer, expansion) + ") as " + count)
@@ -47,13 +47,13 @@ def parts(writer: SqlWriter, rows: Rows) -> tuple[list[LiteralString], list[Lite
 def names(rows: Rows) -> list[tuple[LiteralString, LiteralString]]:
     """The members of a row as texts, and the columns that they are: the resource's own, and what is expanded."""
     own = rows.resource.fields if rows.shown is None else [member.name for member in rows.shown]
-    found: list[tuple[LiteralString, LiteralString]] = [(literal(name), quote_identifier(name)) for name in own]
+    members: list[tuple[LiteralString, LiteralString]] = [(literal(name), quote_identifier(name)) for name in own]
     for expansion in rows.expanded:
         if expansion.counted:
-            found.append((literal(expansion.name, COUNT), quote_identifier(expansion.name, COUNT)))
+            members.append((literal(expansion.name, COUNT), quote_identifier(expansion.name, COUNT)))
         if expansion.listed:
-            found.append((literal(expansion.name), quote_identifier(expansion.name)))
-    return found
+            members.append((literal(expansion.name), quote_identifier(expansion.name)))
+    return members
 
 
 def is_value(rows: Rows) -> bool:

@@ -142,29 +142,29 @@ class SqlWriter:
                 return _TRUE if operator == "eq" else _FALSE
             return "(" + self.value(left) + (" is null)" if operator == "eq" else " is not null)")
         if operator == "eq" and (loose or not (left.nullable or right.nullable)):
-            for one, two in ((left, right), (right, left)):
-                if isinstance(two, PlanParameter) and two.type is Edm.BOOLEAN:
-                    return self.value(one) if two.value else "(not " + self.value(one) + ")"
-        one, two = self.value(left), self.value(right)
+            for first, second in ((left, right), (right, left)):
+                if isinstance(second, PlanParameter) and second.type is Edm.BOOLEAN:
+                    return self.value(first) if second.value else "(not " + self.value(first) + ")"
+        first, second = self.value(left), self.value(right)
         nullable = left.nullable or right.nullable
         if operator == "eq":
             if nullable and (not loose or (left.nullable and right.nullable)):
-                return "(" + one + " is not distinct from " + two + ")"
+                return "(" + first + " is not distinct from " + second + ")"
         elif operator == "ne":
             if nullable:
-                return "(" + one + " is distinct from " + two + ")"
+                return "(" + first + " is distinct from " + second + ")"
         elif nullable and not loose:
-            return "((" + one + _SIGNS[operator] + two + ") is true)"
-        return "(" + one + _SIGNS[operator] + two + ")"
+            return "((" + first + _SIGNS[operator] + second + ") is true)"
+        return "(" + first + _SIGNS[operator] + second + ")"
 
     def membership(self, membership: PlanMembership, loose: bool) -> LiteralString:
         operand, type_, items, null, divisors = membership
         if isinstance(operand, Null):
             return _TRUE if null else _FALSE
-        one = self.value(operand)
-        written: LiteralString = "(" + one + " = any(" + self.parameter(items, CASTS[type_]) + "[]))"
+        operand_sql = self.value(operand)
+        written: LiteralString = "(" + operand_sql + " = any(" + self.parameter(items, CASTS[type_]) + "[]))"
         if null and operand.nullable:
-            written = "(" + written + " or " + one + " is null)"
+            written = "(" + written + " or " + operand_sql + " is null)"
         elif operand.nullable and not loose:
             written = "(" + written + " is true)"
         return self._guarded(written, divisors) if divisors else written

@@ -27,8 +27,8 @@ class View:
 
     def find(self, name: str) -> tuple[str, ComputedProperty | Nested | None]:
         """The right name and the property; None for the resource's own. Raises `BadRequest` if there is none."""
-        if (found := self.made.get(name)) is not None:
-            return name, found
+        if (prop := self.made.get(name)) is not None:
+            return name, prop
         exact, lower = names.members(self.resource)
         if self.own and name in exact:
             return name, None
@@ -57,7 +57,7 @@ class View:
 
 def member(of: Mapping[str, ComputedProperty | Nested], name: str, owner: str) -> tuple[str, ComputedProperty | Nested]:
     """The member called `name` of an object. Raises `BadRequest`."""
-    if (found := of.get(name)) is not None:
-        return name, found
+    if (prop := of.get(name)) is not None:
+        return name, prop
     right = names.only([other for other in of if other.lower() == name.lower()], name, owner)
     return right, of[right]

@@ -220,11 +220,11 @@ def wildcards(name: str, resource: str) -> tuple[str, ...]:
 
 
 def _taken() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    names_by_wildcard: dict[str, list[str]] = {}
     for kind in _EXACT.values():
         for wildcard in wildcards(kind.name, kind.resource):
-            found.setdefault(wildcard, []).append(kind.name)
-    return found
+            names_by_wildcard.setdefault(wildcard, []).append(kind.name)
+    return names_by_wildcard
 
 
 def _meant(wildcard: str, taken: list[str]) -> EventType:
@@ -253,7 +253,7 @@ def stored(kinds: Iterable[str]) -> list[str]:
     ['assignment.created', 'assignment.deleted', 'assignment.updated', 'car.*']
     """
     every = "assignment" + ALL
-    return sorted({one for name in kinds for one in (OUTCOMES if name == every else (name,))})
+    return sorted({kind for name in kinds for kind in (OUTCOMES if name == every else (name,))})
 
 
 def check(name: str) -> str:

@@ -68,21 +68,21 @@ def _has_forms(adapter: TypeAdapter[Any]) -> bool:
 
 
 def _placed(whole: dict[str, Any], problem: Problem) -> Problem:
-    found, place = whole, list[int | str]()
+    subschema, place = whole, list[int | str]()
     for part in problem["loc"]:
-        if "discriminator" in found:
-            found = _resolved(whole, {"$ref": found["discriminator"]["mapping"][part]})
+        if "discriminator" in subschema:
+            subschema = _resolved(whole, {"$ref": subschema["discriminator"]["mapping"][part]})
             continue
         place.append(part)
-        inner: Any = found.get("items") if isinstance(part, int) else found.get("properties", {}).get(part)
-        found = _resolved(whole, inner or {})
+        inner: Any = subschema.get("items") if isinstance(part, int) else subschema.get("properties", {}).get(part)
+        subschema = _resolved(whole, inner or {})
     kind = problem["type"]
     if kind.startswith("union_tag_"):
-        told = found["discriminator"]
+        discriminator = subschema["discriminator"]
         kind = "missing" if kind == "union_tag_not_found" else "literal_error"
-        found = {"enum": list(told["mapping"])}
-        place.append(told["propertyName"])
-    valid = tuple(found.get("enum", ())) if kind == "literal_error" else ()
+        subschema = {"enum": list(discriminator["mapping"])}
+        place.append(discriminator["propertyName"])
+    valid = tuple(subschema.get("enum", ())) if kind == "literal_error" else ()
     message = "Input should be one of " + ", ".join(map(str, valid)) if valid else problem["msg"]
     return {**problem, "type": kind, "loc": tuple(place), "msg": message, "valid": valid}
 
@@ -131,13 +131,13 @@ def _sentence(message: str) -> str:
 
 def _values(whole: dict[str, Any], location: Location) -> tuple[object, ...]:
     """The values that the schema allows at a place, where it lists them."""
-    found = _resolved(whole, whole)
+    subschema = _resolved(whole, whole)
     for part in location:
-        inner: Any = found.get("items") if isinstance(part, int) else found.get("properties", {}).get(part)
+        inner: Any = subschema.get("items") if isinstance(part, int) else subschema.get("properties", {}).get(part)
         if not isinstance(inner, dict):
             return ()
-        found = _resolved(whole, cast("dict[str, Any]", inner))
-    return tuple(found.get("enum", [found["const"]] if "const" in found else []))
+        subschema = _resolved(whole, cast("dict[str, Any]", inner))
+    return tuple(subschema.get("enum", [subschema["const"]] if "const" in subschema else []))
 
 
 def _resolved(whole: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:

@@ -143,10 +143,10 @@ class Resource:
 
     def value(self, name: str, alias: LiteralString) -> LiteralString:
         """SQL of the primitive field `name`, for the row `alias`."""
-        found = self.fields[name]
-        if isinstance(found, Complex):
+        definition = self.fields[name]
+        if isinstance(definition, Complex):
             raise TypeError(f"{self.name}.{name} is no primitive field")
-        return found.sql.format(t=alias)
+        return definition.sql.format(t=alias)
 
     def version(self, alias: LiteralString) -> LiteralString:
         """SQL of 64 bits made of every value that is shown of the row, wherever it comes from, and of what is unseen:

@@ -26,7 +26,7 @@ def scoped_by(kind: LiteralString, *, user: bool = False) -> GroupScope:
     )
     scope: LiteralString = "{t}_in.customer_id = $1 and {t}_in.scope_id = $2"
     if user:
-        scope += " and ({t}.user_id is null or " + within("user", "{t}.user_id") + ")"
+        scope += " and ({t}.user_id is null or " + in_scope_sql("user", "{t}.user_id") + ")"
     return GroupScope(table, scope)
 
 
@@ -35,7 +35,7 @@ def scoped_itself(kind: LiteralString) -> GroupScope:
     return replace(scoped_by(kind), itself=kind + "_id")
 
 
-def within(kind: LiteralString, id: LiteralString) -> LiteralString:
+def in_scope_sql(kind: LiteralString, id: LiteralString) -> LiteralString:
     """SQL of whether this is in the scope."""
     return (
         "exists (select from scope_member i where i.customer_id = $1 and i.scope_id = $2 and i.kind = '" + kind + "'"
@@ -51,8 +51,8 @@ def in_group_scope(resource: Resource) -> Resource:
         raise TypeError(f"{resource.name} says of no row that it exists for who is limited to groups")
     return replace(
         resource,
-        table=later(resource.table) + resource.limit.table,
-        scope=later(resource.scope) + " and " + resource.limit.scope,
+        table=shift_parameters(resource.table) + resource.limit.table,
+        scope=shift_parameters(resource.scope) + " and " + resource.limit.scope,
         fields={name: resource.limit.fields.get(name, field) for name, field in resource.fields.items()},
         relations={name: replace(relation, limited=True) for name, relation in resource.relations.items()},
         newest=None,  # what leads to the first rows leads to others as well
@@ -64,10 +64,10 @@ def scoped_list(resource: Resource) -> Resource:
     """The same rows, for lists of them: the numbers are read from the scope, in their order, and each row by its own.
     Left to itself PostgreSQL reads the whole fleet where it takes a scope for a larger part of it than it is. Raises
     `TypeError` like `limited`."""
-    found, limit = in_group_scope(resource), resource.limit
+    scoped_resource, limit = in_group_scope(resource), resource.limit
     if limit is None or not limit.itself:
-        return found
-    main, _, rest = later(resource.table).partition(" {t}")
+        return scoped_resource
+    main, _, rest = shift_parameters(resource.table).partition(" {t}")
     row: LiteralString = (
         "(select * from " + main + " m where m.customer_id = {t}_in.customer_id and m." + limit.itself
         + " = {t}_in.member_id limit 1) {t}"
@@ -77,15 +77,15 @@ def scoped_list(resource: Resource) -> Resource:
     field = resource.fields[key]
     assert isinstance(field, Field)  # noqa: S101 - a key is a number
     return replace(
-        found,
+        scoped_resource,
         table="scope_member {t}_in cross join lateral " + row + rest,
-        scope=found.scope + " and " + kind,
-        fields={**found.fields, key: replace(field, sql="{t}_in.member_id")},
+        scope=scoped_resource.scope + " and " + kind,
+        fields={**scoped_resource.fields, key: replace(field, sql="{t}_in.member_id")},
         walks=(),  # no index leads through them in another order
     )
 
 
-def later(sql: LiteralString) -> LiteralString:
+def shift_parameters(sql: LiteralString) -> LiteralString:
     """The same constant where the scope stands before its parameters, behind the tenant.
 
     >>> later("{t}.customer_id = $1 and {t}.at <= $2")
@@ -94,5 +94,5 @@ def later(sql: LiteralString) -> LiteralString:
     return _NUMBER.sub(_next, sql)  # pyright: ignore[reportReturnType] - a constant of ours with other numbers in it
 
 
-def _next(found: re.Match[str]) -> str:
-    return found[0] if found[1] == "1" else f"${int(found[1]) + 1}"
+def _next(match: re.Match[str]) -> str:
+    return match[0] if match[1] == "1" else f"${int(match[1]) + 1}"

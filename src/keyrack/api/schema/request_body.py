@@ -236,12 +236,14 @@ def validate_body(
         if error.error_count() > ERRORS:  # to look at each would take longer than to find them
             raise BadRequest(TOO_MANY_ERRORS.format(what=what, most=ERRORS)) from None
         problems = placed(adapter, error.errors(include_url=False, include_context=False))
-        found = faults(adapter, problems)
-        if len(found) < len(problems):  # some members are unknown
-            raise unknown_members.refusal(what, unknown_members.unknown(adapter, body), found) from None
+        field_errors = faults(adapter, problems)
+        if len(field_errors) < len(problems):  # some members are unknown
+            raise unknown_members.refusal(what, unknown_members.unknown(adapter, body), field_errors) from None
         if patch:
-            found = [replace(fault, pointer=at(patch, (fault.pointer or "/").split("/")[1])) for fault in found]
-        raise BadRequest(_explained(problems, what), errors=found) from None
+            field_errors = [
+                replace(fault, pointer=at(patch, (fault.pointer or "/").split("/")[1])) for fault in field_errors
+            ]
+        raise BadRequest(_explained(problems, what), errors=field_errors) from None
     if strict and (unknown := unknown_members.unknown(adapter, body)):
         raise unknown_members.refusal(what, unknown)
     if (strict or unknown_members.is_closed(adapter)) and (name := unknown_members.repeated(body)) is not None:
@@ -274,14 +276,14 @@ TOLD = 5  # members that the text of a refusal names; its faults have all
 
 def _hints(problems: Sequence[Any], named: Sequence[str]) -> Iterator[str]:
     """What would be right, a sentence for each of the members, and one for all times: their form nobody would guess."""
-    told = set[str]()
+    seen = set[str]()
     for problem in problems:
         name, kind = _member(problem["loc"]), problem["type"]
-        if kind == "moment" and kind not in told:
+        if kind == "moment" and kind not in seen:
             yield f"{problem['msg']}."
-        elif kind in HINTED and name in named and name not in told:
+        elif kind in HINTED and name in named and name not in seen:
             yield f"{name} {_WITHOUT_SUBJECT.sub('', problem['msg'])}."
-        told |= {kind, name or ""}
+        seen |= {kind, name or ""}
 
 
 # Kinds of error whose own words help; the others say what the text says already

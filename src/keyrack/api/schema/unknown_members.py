@@ -46,7 +46,7 @@ class UnknownMember(NamedTuple):
     @property
     def told(self) -> str:
         """`There is no member ende. Did you mean end?`"""
-        lower = {one.lower(): one for one in self.known}
+        lower = {name.lower(): name for name in self.known}
         meant = get_close_matches(self.name[:LONGEST].lower(), lower, 1)
         return f"There is no member {self.name[:LONGEST]}." + (f" Did you mean {lower[meant[0]]}?" if meant else "")
 
@@ -68,11 +68,11 @@ def repeated(body: bytes) -> str | None:
     """The name of a member that an object of a valid body has more than once (RFC 8259, section 4), if there is one."""
 
     def members(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        values = dict(pairs)
+        if len(values) < len(pairs):
             names = [name for name, _ in pairs]
             raise _Repeated(next(name for name in names if names.count(name) > 1))
-        return found
+        return values
 
     try:
         json.loads(body, object_pairs_hook=members, parse_int=str, parse_float=str)
@@ -111,18 +111,20 @@ def _unknown(
                 yield UnknownMember(name, list(known), (*place, name))
 
 
-def _meant(value: object, told: Mapping[str, Any]) -> Mapping[str, Any]:
+def _meant(value: object, discriminator: Mapping[str, Any]) -> Mapping[str, Any]:
     """Of several forms the one that the value names."""
-    name = cast("dict[str, object]", value).get(told["propertyName"]) if isinstance(value, dict) else None
-    return {"$ref": told["mapping"][name]} if isinstance(name, str) and name in told["mapping"] else {}
+    name = cast("dict[str, object]", value).get(discriminator["propertyName"]) if isinstance(value, dict) else None
+    return (
+        {"$ref": discriminator["mapping"][name]} if isinstance(name, str) and name in discriminator["mapping"] else {}
+    )
 
 
 def refusal(what: str, members: Sequence[UnknownMember], others: Iterable[FieldError] = ()) -> BadRequest:
     """The refusal of a body for members that its form does not know: `Couldn't <what>. There is no member ende. Did you
     mean end?`; beside them, what else is wrong with it."""
     by_name = {member.name: member for member in members}
-    told = " ".join(member.told for member in list(by_name.values())[:NAMED])
+    sentences = " ".join(member.told for member in list(by_name.values())[:NAMED])
     faults = [
         FieldError("unknown", member.told, pointer(member.shown), tuple(member.known)) for member in members[:TOLD]
     ]
-    return BadRequest(UNKNOWN_MEMBERS.format(what=what, members=told), errors=[*faults, *others])
+    return BadRequest(UNKNOWN_MEMBERS.format(what=what, members=sentences), errors=[*faults, *others])

@@ -112,18 +112,20 @@ async def accept(
     The limit is taken in a statement of its own: together with the operations its row would stay locked until they are
     on disk, and the customer's requests would queue behind one another.
     """
-    asked = [one for part in parts for one in part]
-    taken = await asked[0].limit.take_many(db, customer, len(asked))
-    allowed = [one.wanted for one, headers in zip(asked, taken, strict=True) if not isinstance(headers, Refusal)]
-    found = iter(await submission.submit(db, customer, allowed) if allowed else ())
+    requests = [request for part in parts for request in part]
+    taken = await requests[0].limit.take_many(db, customer, len(requests))
+    allowed = [
+        request.wanted for request, headers in zip(requests, taken, strict=True) if not isinstance(headers, Refusal)
+    ]
+    references = iter(await submission.submit(db, customer, allowed) if allowed else ())
     results: list[Mapping[str, str] | Refusal] = []
     for headers in taken:
         if isinstance(headers, Refusal):
             results.append(headers)
             continue
-        results.append(absent(next(found)) or headers)
+        results.append(absent(next(references)) or headers)
     if missing := sum(isinstance(result, NotFound) for result in results):
-        await asked[0].limit.give_back(db, customer, missing)
+        await requests[0].limit.give_back(db, customer, missing)
     rest = iter(results)
     return [[next(rest) for _ in part] for part in parts]
 
@@ -155,13 +157,13 @@ def creation(request: Request, body: NewAssignment) -> OperationRequest:
     """What the body asks for. Raises `BadRequest`."""
     _check(CREATE, "/{}".format, body.start, body.end, body.lifetime, body.renewable_after)
     last = body.end and format_timestamp(body.end)
-    asked = {
+    values = {
         "start": format_timestamp(body.start),
         "end": last,
         "lifetime": body.lifetime,
         "renewableAfter": body.renewable_after,
     }
-    return OperationRequest("CreateAssignment", None, body.car_id, body.user_id, asked, *_asked(request))
+    return OperationRequest("CreateAssignment", None, body.car_id, body.user_id, values, *_asked(request))
 
 
 @endpoints.patch(
@@ -244,14 +246,14 @@ async def _ask(request: Request, wanted: OperationRequest, settings: Settings) -
 
 
 async def _write(statements: Statements, customer: int, wanted: OperationRequest) -> None:
-    (found,) = await submission.submit(statements, customer, [wanted])
-    if (refusal := absent(found)) is not None:
+    (references,) = await submission.submit(statements, customer, [wanted])
+    if (refusal := absent(references)) is not None:
         raise refusal
 
 
-def absent(found: References) -> NotFound | None:
+def absent(references: References) -> NotFound | None:
     """The refusal of what names something that is not there."""
-    for there, reason in ((found.assignment, NO_ASSIGNMENT), (found.car, NO_CAR), (found.user, NO_USER)):
+    for there, reason in ((references.assignment, NO_ASSIGNMENT), (references.car, NO_CAR), (references.user, NO_USER)):
         if not there:
             return NotFound(reason)
     return None
@@ -262,8 +264,11 @@ def _accepted(
 ) -> Response:
     """204 for what was written down."""
     request.announce(WORK)
-    told = {"Operation-Id": str(wanted.operation), "Operation-Location": operations(settings) + str(wanted.operation)}
-    return Response(204, headers={**told, **(more or {})}, made=wanted.operation)
+    headers = {
+        "Operation-Id": str(wanted.operation),
+        "Operation-Location": operations(settings) + str(wanted.operation),
+    }
+    return Response(204, headers={**headers, **(more or {})}, made=wanted.operation)
 
 
 def operations(settings: Settings) -> str:

@@ -104,7 +104,9 @@ class CheckedItem(BatchItems):
 
     @property
     def creates_assignments(self) -> bool:
-        return isinstance(self.body, AssignmentBatch) and any(isinstance(one, BatchCreation) for one in self.body.items)
+        return isinstance(self.body, AssignmentBatch) and any(
+            isinstance(item, BatchCreation) for item in self.body.items
+        )
 
 
 def _needs_hold(batch: CheckedItem) -> bool:
@@ -132,7 +134,7 @@ class BatchProgress:
     def undone(self, *, is_dry: bool) -> dict[str, Any]:
         """The report of a batch that was not carried out as a whole."""
         other = {"status": 424, "code": UNDONE.code, "detail": UNDONE.text}
-        results = [one if one["status"] >= 400 else other for one in self.results]
+        results = [result if result["status"] >= 400 else other for result in self.results]
         return _report(0, self.refused, results, is_dry=is_dry)
 
 
@@ -153,13 +155,13 @@ async def checked(request: Request, body: OneBatch, settings: Settings, access: 
         limit = RateLimit("dry-runs", settings.dry_run_rate, settings.dry_run_burst)
         await limit.borrow(request.db, request.customer, max(DRY_ITEMS, len(body.items)))
     parts = {Settings: settings, Authenticator: access}
-    found: list[BatchItem] = []
+    items: list[BatchItem] = []
     async with _bounded(settings):
         for number, (row, ids, value) in enumerate(ways(body)):
-            found.append(await batch_items.checked_item(request, row, ids, value, parts))
+            items.append(await batch_items.checked_item(request, row, ids, value, parts))
             await batch_items.yield_to_event_loop(number)
     return CheckedItem(
-        await group_scope_checks.restrict_items_to_scope(request, found), body, assignments.limit(settings)
+        await group_scope_checks.restrict_items_to_scope(request, items), body, assignments.limit(settings)
     )
 
 
@@ -242,27 +244,29 @@ async def _work(connection: Connection, request: Request, batch: CheckedItem, se
 async def _ask(
     connection: Connection, request: Request, batch: CheckedItem, body: AssignmentBatch, settings: Settings
 ) -> BatchProgress:
-    asked = await batch_assignments.ask(connection, request, body, batch.items, settings)
-    results = [_told(asked.told(place)) | asked.overlap(place) for place in range(len(batch.items))]
-    worked = BatchProgress(results, notices=[WORK] if asked.wanted else [])
-    if asked.creations and not body.dry_run and not (body.atomic and worked.refused):
+    batch_submission = await batch_assignments.ask(connection, request, body, batch.items, settings)
+    results = [
+        _told(batch_submission.told(place)) | batch_submission.overlap(place) for place in range(len(batch.items))
+    ]
+    worked = BatchProgress(results, notices=[WORK] if batch_submission.wanted else [])
+    if batch_submission.creations and not body.dry_run and not (body.atomic and worked.refused):
         # Last of all: the bucket is locked until the end
-        worked.headers = await batch.limit.borrow(connection, request.customer, asked.creations)
+        worked.headers = await batch.limit.borrow(connection, request.customer, batch_submission.creations)
     return worked
 
 
 async def _do(connection: Connection, request: Request, todo: Sequence[BatchItem], *, is_dry: bool) -> BatchProgress:
     notices: list[LiteralString] = []
     done = await batch_items.run_items(connection, todo, notices.append)
-    return BatchProgress([_told(one, is_dry=is_dry) for one in done], notices=notices)
+    return BatchProgress([_told(outcome, is_dry=is_dry) for outcome in done], notices=notices)
 
 
-def _told(one: Response | Refusal | _Result, *, is_dry: bool = False) -> _Result:
+def _told(outcome: Response | Refusal | _Result, *, is_dry: bool = False) -> _Result:
     """An item's result: what its request would have been answered. What was not made has no id."""
-    if isinstance(one, Refusal):
-        ERROR_RESPONSES.add(one.reason.code, str(one.status))
-        told: _Result = {"status": one.status, "code": one.reason.code, "detail": one.text}
-        return told | ({"errors": [fault.members() for fault in one.errors[:FAULTS]]} if one.errors else {})
-    if isinstance(one, Response):
-        return {"status": one.status} | (json.loads(one.body) if one.body and not is_dry else {})
-    return one
+    if isinstance(outcome, Refusal):
+        ERROR_RESPONSES.add(outcome.reason.code, str(outcome.status))
+        result: _Result = {"status": outcome.status, "code": outcome.reason.code, "detail": outcome.text}
+        return result | ({"errors": [fault.members() for fault in outcome.errors[:FAULTS]]} if outcome.errors else {})
+    if isinstance(outcome, Response):
+        return {"status": outcome.status} | (json.loads(outcome.body) if outcome.body and not is_dry else {})
+    return outcome

@@ -41,25 +41,28 @@ class BatchSubmission:
 
     @property
     def creations(self) -> int:
-        return sum(one.kind == "CreateAssignment" for one in self.wanted.values())
+        return sum(request.kind == "CreateAssignment" for request in self.wanted.values())
 
     def told(self, place: int) -> Refusal | dict[str, Any]:
         """The item's result beside its overlaps."""
         if place in self.refused:
             return self.refused[place]
-        one = self.wanted[place]
-        done: dict[str, Any] = {"status": 204, "checksum": one.checksum}
-        if one.operation not in self.failures:
-            return done | {"operationId": str(one.operation), "operationLocation": self.operations + str(one.operation)}
-        failure = self.failures[one.operation]
+        request = self.wanted[place]
+        done: dict[str, Any] = {"status": 204, "checksum": request.checksum}
+        if request.operation not in self.failures:
+            return done | {
+                "operationId": str(request.operation),
+                "operationLocation": self.operations + str(request.operation),
+            }
+        failure = self.failures[request.operation]
         return done if failure is None else done | {"wouldFail": failure}
 
     def overlap(self, place: int) -> dict[str, Any]:
         """With whom the item overlaps."""
-        found = self.overlaps.get(place)
-        if found is None or not (found.told or found.more):
+        report = self.overlaps.get(place)
+        if report is None or not (report.told or report.more):
             return {}
-        return {"conflicts": found.told} | ({"moreConflicts": True} if found.more else {})
+        return {"conflicts": report.told} | ({"moreConflicts": True} if report.more else {})
 
 
 async def ask(
@@ -67,26 +70,26 @@ async def ask(
 ) -> BatchSubmission:
     """Ask for what the items want, in the caller's transaction. With conflicts or a dry run it holds the customer, and
     nothing is pending."""
-    asked = BatchSubmission({}, {}, {}, {}, assignments.operations(settings))
+    batch_submission = BatchSubmission({}, {}, {}, {}, assignments.operations(settings))
     for place, item in enumerate(items):
         wanted = _wanted(item)
         if isinstance(wanted, Refusal):
-            asked.refused[place] = wanted
+            batch_submission.refused[place] = wanted
         else:
-            asked.wanted[place] = wanted
-    if not asked.wanted:
-        return asked
-    found = await submission.submit(connection, request.customer, list(asked.wanted.values()))
-    for place, there in zip(list(asked.wanted), found, strict=True):
+            batch_submission.wanted[place] = wanted
+    if not batch_submission.wanted:
+        return batch_submission
+    references = await submission.submit(connection, request.customer, list(batch_submission.wanted.values()))
+    for place, there in zip(list(batch_submission.wanted), references, strict=True):
         if (refusal := assignments.absent(there)) is not None:
-            asked.refused[place] = refusal
-            del asked.wanted[place]
+            batch_submission.refused[place] = refusal
+            del batch_submission.wanted[place]
     if batch.conflicts != "allow":
-        await _compare(connection, request, asked, settings, refuse=batch.conflicts == "refuse")
+        await _compare(connection, request, batch_submission, settings, refuse=batch.conflicts == "refuse")
     if batch.dry_run:
-        operations = [one.operation for one in asked.wanted.values()]
-        asked.failures = await simulate_pending(connection, request.customer, operations)
-    return asked
+        operations = [operation_request.operation for operation_request in batch_submission.wanted.values()]
+        batch_submission.failures = await simulate_pending(connection, request.customer, operations)
+    return batch_submission
 
 
 def _wanted(item: BatchItem) -> OperationRequest | Refusal:
@@ -105,31 +108,33 @@ def _wanted(item: BatchItem) -> OperationRequest | Refusal:
 
 
 async def _compare(
-    connection: Connection, request: Request, asked: BatchSubmission, settings: Settings, *, refuse: bool
+    connection: Connection, request: Request, batch_submission: BatchSubmission, settings: Settings, *, refuse: bool
 ) -> None:
-    found = await find(connection, request.customer, asked.wanted, settings.batch_conflicts, refuse=refuse)
-    asked.overlaps = await _of_groups(connection, request, found)
+    overlaps = await find(
+        connection, request.customer, batch_submission.wanted, settings.batch_conflicts, refuse=refuse
+    )
+    batch_submission.overlaps = await _of_groups(connection, request, overlaps)
     if not refuse:
         return
     gone: list[UUID] = []
-    for place, overlap in asked.overlaps.items():
+    for place, overlap in batch_submission.overlaps.items():
         if overlap.is_new:
-            gone.append(asked.wanted.pop(place).operation)
-            asked.refused[place] = Conflict(OVERLAP)
+            gone.append(batch_submission.wanted.pop(place).operation)
+            batch_submission.refused[place] = Conflict(OVERLAP)
     if gone:
         await submission.cancel(connection, request.customer, gone)
 
 
 async def _of_groups(
-    connection: Connection, request: Request, found: Mapping[int, OverlapReport]
+    connection: Connection, request: Request, overlaps: Mapping[int, OverlapReport]
 ) -> Mapping[int, OverlapReport]:
     """The same with whom exists for who asks: the others are told as more."""
     if request.scope is None:
-        return found
-    named = {("userId", int(told["userId"])) for overlap in found.values() for told in overlap.told}
+        return overlaps
+    named = {("userId", int(conflict["userId"])) for overlap in overlaps.values() for conflict in overlap.told}
     gone = await group_scope_checks.ids_out_of_scope(connection, request.customer, request.scope, named)
     seen: dict[int, OverlapReport] = {}
-    for place, overlap in found.items():
-        told = [one for one in overlap.told if ("userId", one["userId"]) not in gone]
-        seen[place] = replace(overlap, told=told, more=overlap.more or len(told) < len(overlap.told))
+    for place, overlap in overlaps.items():
+        conflicts = [conflict for conflict in overlap.told if ("userId", conflict["userId"]) not in gone]
+        seen[place] = replace(overlap, told=conflicts, more=overlap.more or len(conflicts) < len(overlap.told))
     return seen

@@ -174,8 +174,8 @@ async def create(request: Request, client: NewClient, settings: Settings) -> Res
         if made is None:
             raise Conflict(TOO_MANY)
         await client_registry.grant_role(connection, request.customer, made.id, client.scopes)
-    told = {"id": made.id, "clientId": str(made.subject), "clientSecret": made.secret}
-    return answer(told, 201, {"Cache-Control": "no-store"}, made=made.id)
+    body = {"id": made.id, "clientId": str(made.subject), "clientSecret": made.secret}
+    return answer(body, 201, {"Cache-Control": "no-store"}, made=made.id)
 
 
 @endpoints.patch(
@@ -216,8 +216,8 @@ async def update(request: Request, patch: list[ClientPatch]) -> Response:
 async def delete(request: Request) -> Response:
     async with request.db.transaction() as connection:
         await conditional_requests.compare(connection, request, CLIENT, NO_CLIENT)
-        found = await _locked(connection, request, own=False)
-        if found["manages"] == request.customer:
+        client = await _locked(connection, request, own=False)
+        if client["manages"] == request.customer:
             await client_registry.remove(connection, request.ids[0])
         else:
             await connection.execute(client_registry.TAKE, request.customer, request.ids[0])
@@ -258,9 +258,9 @@ async def remove_secret(request: Request) -> Response:
 
 async def _locked(connection: Statements, request: Request, *, own: bool) -> Row:
     """The client of the path, locked. Raises `NotFound`, and `Conflict` where it is to be the customer's `own`."""
-    found = await connection.fetchrow(client_registry.OF_CUSTOMER, request.customer, request.ids[0])
-    if found is None:
+    client = await connection.fetchrow(client_registry.OF_CUSTOMER, request.customer, request.ids[0])
+    if client is None:
         raise NotFound(NO_CLIENT)
-    if own and found["manages"] != request.customer:
+    if own and client["manages"] != request.customer:
         raise Conflict(MANAGED_ELSEWHERE)
-    return found
+    return client

@@ -170,8 +170,8 @@ async def invite(request: Request, wanted: NewManager, settings: Settings) -> Re
             connection, settings, request.customer, wanted.email_address, wanted.role, wanted.groups, by, mail=mails,
             language=language,
         )  # fmt: skip
-    told = {"id": made.id, "link": made.link, "expires": format_timestamp(made.expires), "mailed": mails}
-    return answer(told, 201, {"Cache-Control": "no-store"})
+    body = {"id": made.id, "link": made.link, "expires": format_timestamp(made.expires), "mailed": mails}
+    return answer(body, 201, {"Cache-Control": "no-store"})
 
 
 @endpoints.delete(

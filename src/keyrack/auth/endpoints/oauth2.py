@@ -107,13 +107,13 @@ async def _for_client(request: Request, wanted: ClientGrant, settings: Settings,
     scopes = sorted(shown.scopes) if wanted.scope is None else wanted.scope.split()
     if not shown.scopes.issuperset(scopes):
         raise GrantRefused("invalid_scope", INVALID_SCOPE)
-    told = {
+    body = {
         "access_token": await access.client_token(shown, scopes),
         "expires_in": TOKEN_SECONDS,
         "token_type": "Bearer",
         "scope": " ".join(scopes),
     }
-    return answer(told, headers=FRESH)
+    return answer(body, headers=FRESH)
 
 
 async def _shown(request: Request, given: ClientCredentials | None, settings: Settings) -> AuthenticatedClient:
@@ -144,15 +144,15 @@ async def revoke(request: Request, wanted: Revocation, settings: Settings, acces
     if shown is None and request.without_key:
         raise KeyRefused(f"{settings.brand}-API-Key", MISSING)
     try:
-        found = await access.token_of(f"Bearer {wanted.token}")
+        access_token = await access.token_of(f"Bearer {wanted.token}")
     except Unauthorized:
         return Response(200, headers=FRESH)
-    if shown is None and found.secret is not None:
+    if shown is None and access_token.secret is not None:
         raise InvalidClient(NO_CLIENT)
-    if shown is not None and found.subject != shown.subject:
+    if shown is not None and access_token.subject != shown.subject:
         raise GrantRefused("unauthorized_client", OTHERS_TOKEN)
     limit = RateLimit("revocations", settings.revocation_rate, settings.revocation_burst)
-    await limit.take(request.db, str(found.subject))
-    await access_tokens.revoke(request.db, found)
+    await limit.take(request.db, str(access_token.subject))
+    await access_tokens.revoke(request.db, access_token)
     access.forget()  # the other processes hear of it
     return Response(200, headers=FRESH)

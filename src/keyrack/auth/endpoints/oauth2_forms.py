@@ -113,10 +113,10 @@ def credentials(authorization: str | None, form: InForm) -> ClientCredentials | 
     if scheme.lower() == "basic":
         if form.client_secret is not None:
             raise GrantRefused("invalid_request", TWO_WAYS)
-        found = _basic(encoded.strip())
-        if form.client_id is not None and form.client_id != found.id:
+        client_credentials = _basic(encoded.strip())
+        if form.client_id is not None and form.client_id != client_credentials.id:
             raise GrantRefused("invalid_request", TWO_WAYS)
-        return found
+        return client_credentials
     if form.client_id is None and form.client_secret is None:
         return None
     if not form.client_id or not form.client_secret:

@@ -25,13 +25,13 @@ async def jwks(request: Request, access: Authenticator) -> Response:
 )
 async def discovery(request: Request, settings: Settings) -> Response:
     """OpenID Connect Discovery 1.0, section 3, as far as it applies."""
-    told = _server(settings) | {
+    metadata = _server(settings) | {
         "response_types_supported": ["id_token"],
         "subject_types_supported": ["pairwise"],
         "claims_supported": ["iss", "sub", "aud", "iat", "exp", "jti", "customer_id", "email"],
         "id_token_signing_alg_values_supported": ["RS256"],
     }
-    return conditional_requests.document(request, answer(told))
+    return conditional_requests.document(request, answer(metadata))
 
 
 @endpoints.write(
@@ -57,5 +57,5 @@ def _server(settings: Settings) -> dict[str, str | list[str]]:
         "revocation_endpoint_auth_methods_supported": BY_SECRET,
         "jwks_uri": f"{base}/.well-known/jwks.json",
         "grant_types_supported": ["password", "client_credentials"],
-        "scopes_supported": [str(one) for one in PROGRAMS],
+        "scopes_supported": [str(permission) for permission in PROGRAMS],
     }

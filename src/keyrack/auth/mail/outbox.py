@@ -70,7 +70,7 @@ class OutgoingMail(NamedTuple):
         return written(self.template, settings.mail_from or "", self.to, **self.places)
 
 
-class Postman:
+class MailDispatcher:
     """The mails of all customers, sent by one worker at a time."""
 
     def __init__(self, db: Database, settings: Settings) -> None:
@@ -120,18 +120,18 @@ class Postman:
 
     async def _not_taken(self, row: Row, error: Exception) -> None:
         """A refusal for good (5yz of RFC 5321) ends it; anything else is tried again."""
-        told = _described(error)
+        error_text = _described(error)
         code = getattr(error, "code", 0)
         refused = isinstance(error, aiosmtplib.SMTPRecipientsRefused) or (isinstance(code, int) and code >= 500)
         lacks_utf8 = isinstance(error, aiosmtplib.SMTPNotSupported)  # SMTPUTF8 (RFC 6531), which the address needs
         for_good = lacks_utf8 or (refused and not isinstance(error, aiosmtplib.SMTPAuthenticationError))
         MAILS.add("refused" if for_good else "failed")
         if for_good:
-            log.warning("mail delivery rejected", kind=row["kind"], error=told, attempts=row["attempts"])
+            log.warning("mail delivery rejected", kind=row["kind"], error=error_text, attempts=row["attempts"])
             await self._db.execute(DONE, row["mail_id"])
         else:
-            log.warning("mail delivery failed, retrying", kind=row["kind"], error=told, attempts=row["attempts"])
-            await self._db.execute(FAILED, row["mail_id"], told)
+            log.warning("mail delivery failed, retrying", kind=row["kind"], error=error_text, attempts=row["attempts"])
+            await self._db.execute(FAILED, row["mail_id"], error_text)
 
     async def _mail(self, row: Row) -> OutgoingMail | None:
         """The mail with a new link, None where there is nothing to tell."""

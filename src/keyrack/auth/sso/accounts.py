@@ -75,15 +75,15 @@ async def invited(
     the account from then on. An account does not make its holder the manager who has the invited address already.
     Raises `NotSignedIn`."""
     try:
-        found = await invitations.find_pending(db, invitation)
-        if found.manager is not None or await db.fetchrow(KNOWN, provider.id, account.subject):
+        pending_invitation = await invitations.find_pending(db, invitation)
+        if pending_invitation.manager is not None or await db.fetchrow(KNOWN, provider.id, account.subject):
             signed = await find_manager(db, provider, account, who)
-            if signed.manager != found.manager:
+            if signed.manager != pending_invitation.manager:
                 raise NotSignedIn("invitation", "the invitation is to another address than that of the manager")
             acting.set(who)
             async with db.transaction() as connection:
                 await invitations.accept(connection, invitation, manager=signed.manager)
-            return signed, found.customer
+            return signed, pending_invitation.customer
         acting.set(who)
         async with db.transaction() as connection:
             manager = await invitations.accept(connection, invitation, manager=None)
@@ -91,7 +91,7 @@ async def invited(
                 raise NotSignedIn("connected", "the account was connected with somebody else meanwhile")
     except (LinkExpired, AccountExists):
         raise NotSignedIn("invitation", "the invitation is not good any more") from None
-    return await find_manager(db, provider, account, who), found.customer
+    return await find_manager(db, provider, account, who), pending_invitation.customer
 
 
 async def connect(db: Database, provider: Provider, account: ProviderAccount, manager: int) -> None:
@@ -119,5 +119,5 @@ async def wants_factor(statements: Statements, signed_in: AuthenticatedManager) 
 
 async def provider_of(statements: Statements, session: bytes) -> int | None:
     """By which provider a session was begun, of which this is the digest of its secret; None for none."""
-    found: int | None = await statements.fetchval(OF_SESSION, session)
-    return found
+    provider_id: int | None = await statements.fetchval(OF_SESSION, session)
+    return provider_id

@@ -55,7 +55,7 @@ def read(document: dict[str, Any], provider: Provider, settings: Settings) -> Me
 
     methods = document.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
     if not isinstance(methods, list) or not {"client_secret_basic", "client_secret_post"}.intersection(
-        str(one) for one in cast("list[object]", methods)
+        str(method) for method in cast("list[object]", methods)
     ):
         raise ProviderTrouble("the provider takes neither client_secret_basic nor client_secret_post")
     return Metadata(
@@ -72,17 +72,17 @@ def keys_of(document: dict[str, Any]) -> list[Key]:
     """The keys of a JSON Web Key Set that may verify; what is no public key of a kind that is known is left out (RFC
     7517, section 5). Raises `ProviderTrouble` where there is none."""
     given = document.get("keys")
-    found: list[Key] = []
-    for one in cast("list[Any]", given)[:MOST_KEYS] if isinstance(given, list) else []:
+    keys: list[Key] = []
+    for jwk in cast("list[Any]", given)[:MOST_KEYS] if isinstance(given, list) else []:
         try:
-            key = KeySet.import_key_set({"keys": [one]}).keys[0]
+            key = KeySet.import_key_set({"keys": [jwk]}).keys[0]
         except (JoseError, ValueError, KeyError, TypeError, AttributeError):
             continue
-        if isinstance(key, (RSAKey, ECKey, OKPKey)) and one.get("use", "sig") == "sig":
-            found.append(key)
-    if not found:
+        if isinstance(key, (RSAKey, ECKey, OKPKey)) and jwk.get("use", "sig") == "sig":
+            keys.append(key)
+    if not keys:
         raise ProviderTrouble("the provider has no key that could verify a token")
-    return found
+    return keys
 
 
 @dataclass(slots=True)
@@ -112,12 +112,12 @@ class Directory:
     async def keys(self, provider: Provider, kid: str | None) -> list[Key]:
         """The keys of a provider that a token with this `kid` may be signed by. Raises `ProviderTrouble`."""
         known = await self._get(provider)
-        if not (found := _matching(known.keys, kid)):
+        if not (keys := _matching(known.keys, kid)):
             async with self._turn(provider):
                 if not _matching(known.keys, kid) and self._may_look(known):
                     known.keys = keys_of(await self._fetch(known.metadata.keys))
-            found = _matching(known.keys, kid)
-        return found
+            keys = _matching(known.keys, kid)
+        return keys
 
     async def _get(self, provider: Provider) -> _Known:
         async with self._turn(provider):
@@ -137,10 +137,14 @@ class Directory:
             metadata = read(await self._fetch(address), provider, self._settings)
             keys = keys_of(await self._fetch(metadata.keys))
         except ProviderTrouble as error:
-            self._failed = {one: known for one, known in self._failed.items() if one.id != provider.id}
+            self._failed = {
+                cached_provider: known
+                for cached_provider, known in self._failed.items()
+                if cached_provider.id != provider.id
+            }
             self._failed[provider] = time.monotonic() + AGAIN, error
             raise
-        for old in [one for one in self._known if one.id == provider.id]:
+        for old in [cached_provider for cached_provider in self._known if cached_provider.id == provider.id]:
             del self._known[old]
         known = self._known[provider] = _Known(metadata, keys, time.monotonic())
         return known

@@ -20,13 +20,13 @@ class NotSignedIn(Exception):
     - `invitation`: it is not good any more, or is somebody else's.
     """
 
-    def __init__(self, why: Why, told: str) -> None:
-        super().__init__(told)
+    def __init__(self, why: Why, message: str) -> None:
+        super().__init__(message)
         self.why: Why = why
 
 
 class ProviderTrouble(NotSignedIn):
-    """The provider cannot be reached, or what it says is refused: `told` says what, for the operator."""
+    """The provider cannot be reached, or what it says is refused: `message` says what, for the operator."""
 
-    def __init__(self, told: str) -> None:
-        super().__init__("provider", told)
+    def __init__(self, message: str) -> None:
+        super().__init__("provider", message)

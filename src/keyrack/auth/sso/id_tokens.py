@@ -128,5 +128,5 @@ def _account(claims: dict[str, Any], provider: Provider) -> ProviderAccount:
     is_verified = claims.get("email_verified") is True and isinstance(email, str) and "\0" not in email
     methods, acr = claims.get("amr"), claims.get("acr")
     said = [acr, *cast("list[object]", methods)] if isinstance(methods, list) else [acr]
-    has_mfa = provider.counts_mfa and any(isinstance(one, str) and one in MFA for one in said)
+    has_mfa = provider.counts_mfa and any(isinstance(method, str) and method in MFA for method in said)
     return ProviderAccount(subject, email if is_verified else None, has_mfa)

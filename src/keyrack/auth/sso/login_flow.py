@@ -56,15 +56,15 @@ class SignOn:
         if self._made is not None:
             await self._made.close()
 
-    async def begin(self, name: str, browser: str, asked: LoginStart) -> str:
+    async def begin(self, name: str, browser: str, start: LoginStart) -> str:
         """Where to send the browser with this secret in its cookie. Raises `NotSignedIn`."""
         provider = await providers.named(self._db, name)
         if provider is None:
             raise ProviderTrouble("there is no such provider")
         metadata = await self._directory.metadata(provider)
         state = new_secret()
-        await login_states.create_state(self._db, provider.id, state, browser, asked, self._settings)
-        told = {
+        await login_states.create_state(self._db, provider.id, state, browser, start, self._settings)
+        parameters = {
             "response_type": "code",
             "client_id": provider.client_id,
             "redirect_uri": self._at(CALLBACK),
@@ -74,9 +74,9 @@ class SignOn:
             "code_challenge": login_states.challenge(login_states.verifier(browser, state)),
             "code_challenge_method": "S256",
         }
-        if asked.manager is not None:  # who connects an account shows it anew
-            told["prompt"] = "login"
-        return _with(metadata.authorization, told)
+        if start.manager is not None:  # who connects an account shows it anew
+            parameters["prompt"] = "login"
+        return _with(metadata.authorization, parameters)
 
     async def finish(self, query: Mapping[str, Sequence[str]], browser: str | None) -> SignInResult:
         """Who has come back with this query of the callback's address. Raises `NotSignedIn`."""
@@ -104,14 +104,14 @@ class SignOn:
     async def end(self, provider: int) -> str | None:
         """Where a browser signs out at the provider as well (OpenID Connect RP-Initiated Logout, section 2), if it
         can."""
-        found = await providers.of_id(self._db, provider)
+        sso_provider = await providers.of_id(self._db, provider)
         try:
-            address = found and (await self._directory.metadata(found)).end_session
+            address = sso_provider and (await self._directory.metadata(sso_provider)).end_session
         except ProviderTrouble:  # who signs out here is signed out here
             return None
-        if found is None or not address:
+        if sso_provider is None or not address:
             return None
-        return _with(address, {"client_id": found.client_id, "post_logout_redirect_uri": self._at(SIGNED_OUT)})
+        return _with(address, {"client_id": sso_provider.client_id, "post_logout_redirect_uri": self._at(SIGNED_OUT)})
 
     async def examine(self, provider: Provider) -> Metadata:
         """What a provider says of itself and its keys, asked just now. Raises `ProviderTrouble`."""
@@ -141,9 +141,9 @@ class SignOn:
         return self._settings.public_url.rstrip("/") + path
 
 
-def _with(address: str, told: Mapping[str, str]) -> str:
+def _with(address: str, parameters: Mapping[str, str]) -> str:
     """An address with these parameters behind those that it has (RFC 6749, section 3.1)."""
-    return f"{address}{'&' if '?' in address else '?'}{urlencode(told)}"
+    return f"{address}{'&' if '?' in address else '?'}{urlencode(parameters)}"
 
 
 def _one(query: Mapping[str, Sequence[str]], name: str) -> str:
@@ -161,8 +161,8 @@ def _check_issuer(query: Mapping[str, Sequence[str]], provider: Provider, metada
 def _code(query: Mapping[str, Sequence[str]]) -> str:
     if "error" in query:
         error = _one(query, "error")
-        told = f"the provider answered {error[:100]!r}: {_one(query, 'error_description')[:200]!r}"
-        raise NotSignedIn("declined", told) if error in DECLINED else ProviderTrouble(told)
+        message = f"the provider answered {error[:100]!r}: {_one(query, 'error_description')[:200]!r}"
+        raise NotSignedIn("declined", message) if error in DECLINED else ProviderTrouble(message)
     if not (code := _one(query, "code")):
         raise ProviderTrouble("the provider answered without a code")
     return code

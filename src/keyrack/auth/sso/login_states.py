@@ -75,12 +75,12 @@ def _made(what: str, browser: str, state: str) -> str:
 
 
 async def create_state(
-    statements: Statements, provider: int, state: str, browser: str, asked: LoginStart, settings: Settings
+    statements: Statements, provider: int, state: str, browser: str, start: LoginStart, settings: Settings
 ) -> None:
     """Keep that it was begun. Raises `NotSignedIn` where too many are under way."""
     begun = await statements.fetchval(
-        BEGIN, digest(state), provider, digest(browser), asked.manager, asked.next, asked.time_zone,
-        asked.invitation, settings.max_pending_sso_logins,
+        BEGIN, digest(state), provider, digest(browser), start.manager, start.next, start.time_zone,
+        start.invitation, settings.max_pending_sso_logins,
     )  # fmt: skip
     if begun is None:
         raise NotSignedIn("crowded", "too many sign-ins are under way: KEYRACK_MAX_PENDING_SSO_LOGINS")

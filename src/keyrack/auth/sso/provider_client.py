@@ -90,12 +90,12 @@ async def _read(address: str, reply: aiohttp.ClientResponse) -> bytes:
 def _object(address: str, status: int, body: bytes) -> dict[str, Any]:
     """The object of a good answer; of one that is not good, what it says is wrong (RFC 6749, section 5.2)."""
     try:
-        told = json.loads(body)
+        document = json.loads(body)
     except (ValueError, RecursionError):
-        told = None
+        document = None
     if status != 200:
-        error = str(cast("dict[str, Any]", told).get("error", ""))[:100] if isinstance(told, dict) else ""
+        error = str(cast("dict[str, Any]", document).get("error", ""))[:100] if isinstance(document, dict) else ""
         raise ProviderTrouble(f"{address} answered {status} {error}".rstrip())
-    if not isinstance(told, dict):
+    if not isinstance(document, dict):
         raise ProviderTrouble(f"{address} did not answer with a JSON object")
-    return cast("dict[str, Any]", told)
+    return cast("dict[str, Any]", document)

@@ -147,14 +147,14 @@ async def _answer(request: Request, thing: Thing, missing: ErrorCode, settings: 
     events, more = await access_queries.events(*of, since, until, known.last)
     if request.scope is not None:
         rows, events = await _of_groups(request, request.scope, rows), _in_groups(request, events)
-    asked = {"at": _utc(since)} if until is None else {"from": _utc(since), "to": _utc(until)}
-    told = {
+    times = {"at": _utc(since)} if until is None else {"from": _utc(since), "to": _utc(until)}
+    document = {
         f"{thing}Id": id,
-        **asked,
+        **times,
         "asOf": {"changeId": known.last, "recordedTime": _utc(known.recorded)},
         "assigned": [{name: _shown(row[column]) for name, column in MEMBERS.items()} for row in rows],
     }
-    body = json.dumps(told)[:-1] + f', "events": [{", ".join(events)}], "moreEvents": {json.dumps(more)}}}'
+    body = json.dumps(document)[:-1] + f', "events": [{", ".join(events)}], "moreEvents": {json.dumps(more)}}}'
     return conditional_requests.created_response(request, body.encode())
 
 

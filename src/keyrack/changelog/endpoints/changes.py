@@ -119,39 +119,39 @@ async def changes(
             (await feed.load_extent(request.db, request.customer)).check(begins.number, epoch)
         return replace(answer, headers=with_vary(answer.headers, "Accept") | extent.headers()), extent
 
-    found = await listed()
-    if WAIT.name not in own or request.method == "HEAD" or not _has_nothing(found):
-        return found[0]
-    return await _awaited(request, own[WAIT.name], found, listed, following)
+    listing = await listed()
+    if WAIT.name not in own or request.method == "HEAD" or not _has_nothing(listing):
+        return listing[0]
+    return await _awaited(request, own[WAIT.name], listing, listed, following)
 
 
-def _has_nothing(found: Listed) -> bool:
+def _has_nothing(listing: Listed) -> bool:
     """Whether the list is empty, or one that the client has already."""
-    return found[0].body == b"[]" or found[0].status == 304
+    return listing[0].body == b"[]" or listing[0].status == 304
 
 
 async def _awaited(
     request: Request,
     seconds: int,
-    found: Listed,
+    listing: Listed,
     listed: Callable[[], Coroutine[Any, Any, Listed]],
     following: FeedService,
 ) -> Response:
     """What there is once something comes, or the empty list after so many seconds."""
     if request.stays is None or request.holds is None or request.caller is None:  # a page waits for nothing
-        return found[0]
+        return listing[0]
     until = asyncio.get_running_loop().time() + seconds
     waiter = LongPoll(request.customer, request.caller.id, await request.stays(), request.stays)
     following.check(waiter.customer, waiter.caller)
     request.holds(waiter)
     with following.waiting(waiter) as log:
-        while _has_nothing(found) and await waiter.awaits(log, found[1], until):
+        while _has_nothing(listing) and await waiter.awaits(log, listing[1], until):
             wanted = (request.customer, request.scope, log.extent, request.query, request.if_none_match)
-            found = await following.once(wanted, listed)
-            if found[0].parts is not None:  # which can be read once
-                found = await listed()
+            listing = await following.once(wanted, listed)
+            if listing[0].parts is not None:  # which can be read once
+                listing = await listed()
     await request.stays()  # what was read for somebody who may no longer read it is not told
-    return found[0]
+    return listing[0]
 
 
 async def _stream(

@@ -108,10 +108,10 @@ async def checkpoint(request: Request) -> Response:
             proof = await proof_service.consistency(request.db, request.customer, made.epoch, made.size, since)
         except NoTile:
             raise Conflict(ALTERED) from None
-    told = answer(_told(made, proof)) if not request.also else Response(200, made.note.encode())
-    found = conditional_requests.created_response(request, told.body or b"")
-    media_type = PLAIN_TEXT if request.also else found.media_type
-    return replace(found, headers=with_vary(found.headers, "Accept"), media_type=media_type)
+    content = answer(_told(made, proof)) if not request.also else Response(200, made.note.encode())
+    response = conditional_requests.created_response(request, content.body or b"")
+    media_type = PLAIN_TEXT if request.also else response.media_type
+    return replace(response, headers=with_vary(response.headers, "Accept"), media_type=media_type)
 
 
 @endpoints.write(
@@ -147,12 +147,12 @@ async def proof(request: Request) -> Response:
         # A month that was dropped meanwhile, or another epoch, is no alarm
         (await feed.load_extent(request.db, request.customer)).check(number - 1, extent.epoch)
         raise Conflict(ALTERED)
-    told = {
+    document = {
         "id": number, "epoch": str(made.epoch), "index": index, "record": proof_service.text(record),
         "inclusion": proof_service.texts(shown),
         "checkpoint": _told(made, None),
     }  # fmt: skip
-    return conditional_requests.created_response(request, answer(told).body or b"")
+    return conditional_requests.created_response(request, answer(document).body or b"")
 
 
 async def _newest(request: Request) -> CreatedCheckpoint:

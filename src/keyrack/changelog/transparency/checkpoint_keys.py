@@ -56,18 +56,18 @@ def read(settings: Settings) -> list[bytes]:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise CheckpointKeyError(f"The key of checkpoints in {file} cannot be read: {reason}.") from None
-    found = [_secret(line) for line in lines]
-    if not 0 < len(found) <= MOST or not all(found):
+    keys = [_secret(line) for line in lines]
+    if not 0 < len(keys) <= MOST or not all(keys):
         raise CheckpointKeyError(
             f"{file} holds no key of checkpoints: that is 32 bytes in base64, or up to {MOST} of them, one a line."
         )
-    return found
+    return keys
 
 
 def make(settings: Settings) -> list[bytes]:
     """The secrets of the file, which is made where there is none. Raises `CheckpointKeyError`."""
-    if found := read(settings):
-        return found
+    if keys := read(settings):
+        return keys
     file = path(settings)
     try:
         atomic_files.once(file, base64.b64encode(secrets.token_bytes(LENGTH)) + b"\n")
@@ -78,10 +78,10 @@ def make(settings: Settings) -> list[bytes]:
 
 def needed(settings: Settings) -> list[bytes]:
     """The secrets of a worker: its file is made where that is ours to do. Raises `CheckpointKeyError`: none."""
-    found = make(settings) if is_ours(settings) else read(settings)
-    if not found:
+    keys = make(settings) if is_ours(settings) else read(settings)
+    if not keys:
         raise CheckpointKeyError(NONE.format(where=path(settings)))
-    return found
+    return keys
 
 
 def server(settings: Settings) -> str:
@@ -90,7 +90,7 @@ def server(settings: Settings) -> str:
     return f"{parts.netloc}{parts.path}"
 
 
-def signers(found: Sequence[bytes], origin: str, name: str) -> list[NoteSigner]:
+def signers(keys: Sequence[bytes], origin: str, name: str) -> list[NoteSigner]:
     """What signs the checkpoints of a log: of each secret the log's key, and that of the time of the server `name`.
 
     Raises `CheckpointKeyError` for a server's name that no key may have.
@@ -98,7 +98,7 @@ def signers(found: Sequence[bytes], origin: str, name: str) -> list[NoteSigner]:
     try:
         return [
             signer
-            for secret in found
+            for secret in keys
             for signer in (
                 NoteSigner.make(origin, ED25519, _derived(secret, b"log")),
                 NoteSigner.make(f"{name}/time", COSIGNATURE, _derived(secret, b"time")),

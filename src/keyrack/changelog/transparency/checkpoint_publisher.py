@@ -19,7 +19,7 @@ from keyrack.changelog.transparency.export_verifier import name_of
 from keyrack.changelog.transparency.merkle_tree import EMPTY
 from keyrack.changelog.transparency.proof_service import NoTile
 from keyrack.changelog.transparency.signed_notes import BYTES, Checkpoint, NotANote, Note
-from keyrack.core.atomic_files import fresh, sync
+from keyrack.core.atomic_files import sync, write_temporary
 from keyrack.core.metrics.catalog import CHECKPOINTS_PUBLISHED
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
@@ -45,7 +45,7 @@ class NotPublished(Exception):
     """Why a copy cannot be written, in words for the operator."""
 
 
-async def tend(db: Database, settings: Settings) -> None:
+async def publish_checkpoints(db: Database, settings: Settings) -> None:
     """Write the copies that are not written yet. A step of housekeeping.
 
     A log that is not what was published of it keeps no other from its copies. Raises `NotPublished`.
@@ -64,7 +64,7 @@ async def tend(db: Database, settings: Settings) -> None:
             else:
                 troubles.append(trouble)
         await asyncio.to_thread(_sync, {place(directory, made).parent for made in written})
-        keys = [(one.customer, one.epoch, one.size) for one in written]
+        keys = [(checkpoint.customer, checkpoint.epoch, checkpoint.size) for checkpoint in written]
         await db.execute(PUBLISHED, *(map(list, zip(*keys, strict=True)) if keys else ([], [], [])))
         CHECKPOINTS_PUBLISHED.of().add(len(written))
         last = CreatedCheckpoint.of(rows[-1])
@@ -121,7 +121,7 @@ def _newest(directory: Path, made: CreatedCheckpoint) -> tuple[Path, Checkpoint 
         if not file.exists():
             days = sorted((directory / str(made.customer)).glob("*"), reverse=True)
             names = (sorted(day.glob(f"{made.epoch}-*.note"), reverse=True) for day in days)
-            file = next((found[0] for found in names if found), file)
+            file = next((paths[0] for paths in names if paths), file)
         return file, Checkpoint.read(Note.read(file.read_bytes()).text)
     except FileNotFoundError:
         return file, None
@@ -137,7 +137,7 @@ def _write(directory: Path, made: CreatedCheckpoint) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
         if not file.exists():
-            fresh(file, made.note.encode(), 0o444).rename(file)
+            write_temporary(file, made.note.encode(), 0o444).rename(file)
     except OSError as error:
         raise NotPublished(f"The checkpoint cannot be written to {file}: {error.strerror or error}.") from None
 

@@ -157,16 +157,16 @@ async def create_due_checkpoints(db: Database, settings: Settings) -> None:
 async def make(sql: Connection, settings: Settings, customer: int) -> CreatedCheckpoint | None:
     """The newest checkpoint of a log, made at once if there is something new; None where there is no log.
 
-    In the caller's transaction, one piece of the log at a time. Raises as `tend` does.
+    In the caller's transaction, one piece of the log at a time. Raises as `create_due_checkpoints` does.
     """
     secrets = checkpoint_keys.needed(settings)
     await sql.execute(IN_TURN)
     while True:
         _, dealt = await _some(sql, settings, secrets, customer - 1, 0, customer)
-        for one in dealt:
-            if one.refused is not None:
-                raise LogRefused(f"The log of customer {customer} gets no checkpoint: {one.refused}.")
-        if all(one.whole for one in dealt):
+        for pending_tree in dealt:
+            if pending_tree.refused is not None:
+                raise LogRefused(f"The log of customer {customer} gets no checkpoint: {pending_tree.refused}.")
+        if all(pending_tree.whole for pending_tree in dealt):
             return await newest(sql, customer)
 
 
@@ -183,20 +183,20 @@ async def _some(
 ) -> tuple[int | None, list[PendingTree]]:
     """Deal with the next logs: behind which customer to go on, None at the end; and what was dealt with."""
     logs = await tree_builder.trees_due(sql, behind, seconds, signs=bool(secrets), only=only)
-    for one in logs:
-        one.refused = one.refused or _forged(one, secrets, settings)
+    for item in logs:
+        item.refused = item.refused or _forged(item, secrets, settings)
     dealt = await tree_builder.extend_trees(sql, logs)
-    for one in dealt:
-        if one.refused is not None and not one.is_known:
+    for item in dealt:
+        if item.refused is not None and not item.is_known:
             log.critical(
                 "changelog does not match its checkpoint", alert=True,
-                customer=one.customer, epoch=str(one.epoch), reason=one.refused,
+                customer=item.customer, epoch=str(item.epoch), reason=item.refused,
             )  # fmt: skip
-    if made := [_signed(one, secrets, settings) for one in dealt if secrets and one.whole and one.tree.size]:
-        rows = [(one.customer, one.epoch, one.size, one.root, one.at, one.note) for one in made]
+    if made := [_signed(item, secrets, settings) for item in dealt if secrets and item.whole and item.tree.size]:
+        rows = [(item.customer, item.epoch, item.size, item.root, item.at, item.note) for item in made]
         await sql.execute(INSERT, *map(list, zip(*rows, strict=True)))
         await sql.execute(SIGNED, *map(list, zip(*[row[:3] for row in rows], strict=True)))
-        if await publish_checkpoints(sql, {(one.customer, f"{one.epoch}/{one.size}"): one.told() for one in made}):
+        if await publish_checkpoints(sql, {(item.customer, f"{item.epoch}/{item.size}"): item.told() for item in made}):
             await sql.execute(DELIVER)
         CHECKPOINTS.of().add(len(made))
     if not dealt:
@@ -205,22 +205,29 @@ async def _some(
     return (last.customer if last.refused or last.whole else last.customer - 1), dealt
 
 
-def _signed(one: PendingTree, secrets: Sequence[bytes], settings: Settings) -> CreatedCheckpoint:
+def _signed(pending_tree: PendingTree, secrets: Sequence[bytes], settings: Settings) -> CreatedCheckpoint:
     """The checkpoint of a log as it stands in its tree."""
-    server, at = checkpoint_keys.server(settings), one.now.replace(microsecond=0)
-    origin = f"{server}/{name_of(one.customer, one.epoch)}"
-    text = str(Checkpoint(origin, one.tree.size, one.tree.root))
+    server, at = checkpoint_keys.server(settings), pending_tree.now.replace(microsecond=0)
+    origin = f"{server}/{name_of(pending_tree.customer, pending_tree.epoch)}"
+    text = str(Checkpoint(origin, pending_tree.tree.size, pending_tree.tree.root))
     note = signed(text, *checkpoint_keys.signers(secrets, origin, server), at=int(at.timestamp()))
-    return CreatedCheckpoint(one.customer, one.epoch, one.tree.size, one.tree.root, at, bytes(note).decode())
+    return CreatedCheckpoint(
+        pending_tree.customer,
+        pending_tree.epoch,
+        pending_tree.tree.size,
+        pending_tree.tree.root,
+        at,
+        bytes(note).decode(),
+    )
 
 
-def _forged(one: PendingTree, secrets: Sequence[bytes], settings: Settings) -> str | None:
+def _forged(pending_tree: PendingTree, secrets: Sequence[bytes], settings: Settings) -> str | None:
     """What is wrong with the newest checkpoint as the database has it. One that was signed by another key is believed:
     there was one before this."""
-    if one.note is None or not secrets:
+    if pending_tree.note is None or not secrets:
         return None
     try:
-        note = Note.read(one.note.encode())
+        note = Note.read(pending_tree.note.encode())
         said = Checkpoint.read(note.text)
         ours = [
             signer.key for signer in checkpoint_keys.signers(secrets, said.origin, checkpoint_keys.server(settings))
@@ -228,8 +235,8 @@ def _forged(one: PendingTree, secrets: Sequence[bytes], settings: Settings) -> s
         ids = {signature.id for signature in note.signatures}
         if own := [key for key in ours if key.id in ids]:
             note.verify(own)
-        if (said.size, said.root) == (one.before, one.root):
+        if (said.size, said.root) == (pending_tree.before, pending_tree.root):
             return None
     except (NotANote, NoteNotVerified):
         pass
-    return f"its newest checkpoint, of {one.before} records, is not what was signed"
+    return f"its newest checkpoint, of {pending_tree.before} records, is not what was signed"

@@ -57,8 +57,8 @@ class Verification:
             raise Mismatch(due, f"number {change.id} stands in its place")
         record = self._record(change)
         self._chained(change.id, record)
-        for name, told, recorded in _members(change, record):
-            if told != recorded:
+        for name, value, recorded in _members(change, record):
+            if value != recorded:
                 raise Mismatch(change.id, f"its `{name}` is not what its record says")
         gone = [_is_erased(change, record, part) for part in PARTS]
         self.erased += any(gone)
@@ -103,15 +103,15 @@ class Verification:
 
 def verify(lines: Iterator[bytes], checkpoints: Collection[Checkpoint]) -> Verification:
     """Verify an export, line by line. Raises as `Verification` does; `NotAnExport` for a line that is none."""
-    found = Verification(Head.read(next(lines, b"")), checkpoints)
+    verification = Verification(Head.read(next(lines, b"")), checkpoints)
     for number, line in enumerate(lines, start=2):
         try:
             change = ExportedChange.read(line)
         except NotAnExport as error:
             raise NotAnExport(f"line {number}: {error}") from None
-        found.take(change)
-    found.end()
-    return found
+        verification.take(change)
+    verification.end()
+    return verification
 
 
 def _comparable(checkpoint: Checkpoint, head: Head) -> None:

@@ -19,16 +19,16 @@ def siblings(size: int, index: int) -> list[Range]:
     """
     if not 0 <= index < size:
         raise IndexError(f"there is no leaf {index} in a tree of {size}")
-    found, begin, end = list[Range](), 0, size
+    ranges, begin, end = list[Range](), 0, size
     while end - begin > 1:
         middle = begin + _half(end - begin)
         if index < middle:
-            found.append((middle, end))
+            ranges.append((middle, end))
             end = middle
         else:
-            found.append((begin, middle))
+            ranges.append((begin, middle))
             begin = middle
-    return found[::-1]
+    return ranges[::-1]
 
 
 def additions(size: int, first: int) -> list[Range]:
@@ -38,17 +38,17 @@ def additions(size: int, first: int) -> list[Range]:
     """
     if not 0 <= first <= size:
         raise IndexError(f"a tree of {size} leaves has no first {first}")
-    found, begin, end = list[Range](), 0, size
+    ranges, begin, end = list[Range](), 0, size
     while begin < first < end:
         middle = begin + _half(end - begin)
         if first <= middle:
-            found.append((middle, end))
+            ranges.append((middle, end))
             end = middle
         else:
-            found.append((begin, middle))
+            ranges.append((begin, middle))
             begin = middle
     # What the reader has already is left out: the root of the first tree
-    return found[::-1] if begin == 0 or first in (0, size) else [(begin, end), *found[::-1]]
+    return ranges[::-1] if begin == 0 or first in (0, size) else [(begin, end), *ranges[::-1]]
 
 
 def inclusion(leaves: Sequence[bytes], index: int) -> list[bytes]:
@@ -71,17 +71,17 @@ def verify_inclusion(root: bytes, size: int, leaf: bytes, index: int, proof: Seq
     """Whether the proof shows a leaf's hash in the tree with this root and size (RFC 9162, 2.1.3.2)."""
     if not 0 <= index < size:
         return False
-    place, last, found = index, size - 1, leaf
+    place, last, node = index, size - 1, leaf
     for other in proof:
         if last == 0:
             return False
         if place & 1 or place == last:
-            found = node_hash(other, found)
+            node = node_hash(other, node)
             place, last = _above(place, last)
         else:
-            found = node_hash(found, other)
+            node = node_hash(node, other)
         place, last = place >> 1, last >> 1
-    return last == 0 and found == root
+    return last == 0 and node == root
 
 
 def verify_consistency(root: bytes, size: int, first_root: bytes, first: int, proof: Sequence[bytes]) -> bool:

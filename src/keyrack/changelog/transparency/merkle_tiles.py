@@ -46,24 +46,26 @@ class Growth:
 
     def kept(self) -> dict[Place, bytes]:
         """The tiles that have changed since this was asked last."""
-        found = self.touched | {place: bytes(tile) for place, tile in self.open.items()}
+        tiles = self.touched | {place: bytes(tile) for place, tile in self.open.items()}
         self.touched = {}
-        return found
+        return tiles
 
 
 def unfinished(size: int) -> list[Place]:
     """The tiles of a tree that are there and will grow."""
-    found, level = list[Place](), 0
+    places, level = list[Place](), 0
     while size:
         if size % WIDTH:
-            found.append((level, size >> HEIGHT))
+            places.append((level, size >> HEIGHT))
         size, level = size >> HEIGHT, level + 1
-    return found
+    return places
 
 
 def needed(ranges: Iterable[Range]) -> set[Place]:
     """The tiles of which `root` makes the roots of these ranges."""
-    return {(height // HEIGHT, _first(height, index) >> HEIGHT) for one in ranges for height, index in _whole(one)}
+    return {
+        (height // HEIGHT, _first(height, index) >> HEIGHT) for leaves in ranges for height, index in _whole(leaves)
+    }
 
 
 def root(leaves: Range, tiles: Mapping[Place, bytes]) -> bytes:
@@ -71,10 +73,10 @@ def root(leaves: Range, tiles: Mapping[Place, bytes]) -> bytes:
 
     Raises `NoTile`.
     """
-    *others, found = [_node(height, index, tiles) for height, index in _whole(leaves)]
+    *others, node = [_node(height, index, tiles) for height, index in _whole(leaves)]
     for left in reversed(others):
-        found = node_hash(left, found)
-    return found
+        node = node_hash(left, node)
+    return node
 
 
 def rooted(tiles: Mapping[Place, bytes]) -> Callable[[Range], bytes]:
@@ -85,12 +87,12 @@ def rooted(tiles: Mapping[Place, bytes]) -> Callable[[Range], bytes]:
 def _whole(leaves: Range) -> list[tuple[int, int]]:
     """The whole subtrees that a range consists of, from the left: height, and number among those of its height."""
     begin, end = leaves
-    found = list[tuple[int, int]]()
+    subtrees = list[tuple[int, int]]()
     while begin < end:
         height = (end - begin).bit_length() - 1
-        found.append((height, begin >> height))
+        subtrees.append((height, begin >> height))
         begin += 1 << height
-    return found
+    return subtrees
 
 
 def _first(height: int, index: int) -> int:

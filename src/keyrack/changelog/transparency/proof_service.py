@@ -54,7 +54,7 @@ def text(data: bytes) -> str:
 
 def texts(hashes: Sequence[bytes]) -> list[str]:
     """The hashes of a proof as answers tell them."""
-    return [text(one) for one in hashes]
+    return [text(digest) for digest in hashes]
 
 
 async def _roots(statements: Statements, customer: int, epoch: UUID, ranges: list[Range]) -> list[bytes]:
@@ -62,4 +62,4 @@ async def _roots(statements: Statements, customer: int, epoch: UUID, ranges: lis
     levels, numbers = [level for level, _ in places], [number for _, number in places]
     rows = await statements.fetch(TILES, customer, epoch, levels, numbers)
     tiles = {(row["level"], row["place"]): row["hashes"] for row in rows}
-    return [root(one, tiles) for one in ranges]
+    return [root(leaves, tiles) for leaves in ranges]

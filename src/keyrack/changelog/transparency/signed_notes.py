@@ -147,8 +147,8 @@ class Note:
             whole = data.decode()
         except UnicodeDecodeError:
             raise NotANote("a note is UTF-8") from None
-        text, found, lines = whole.rpartition("\n\n")
-        if not found or not lines.endswith("\n") or CONTROL.search(whole):
+        text, separator, lines = whole.rpartition("\n\n")
+        if not separator or not lines.endswith("\n") or CONTROL.search(whole):
             raise NotANote("a note is a text, an empty line, and lines of signatures")
         signatures = lines.removesuffix("\n").split("\n")
         if len(signatures) > SIGNATURES:
@@ -161,17 +161,17 @@ class Note:
     def verify(self, keys: Collection[VerificationKey]) -> dict[VerificationKey, int | None]:
         """The keys whose signature holds, each with the time that its cosignature says.
 
-        Other signatures are ignored. Raises `NotVerified` when one of a known key is wrong, `NotKnown` without any.
+        Other signatures are ignored. Raises `NoteNotVerified` when one of a known key is wrong, `NotKnown` without any.
         """
         known = {(key.name, key.id): key for key in keys}
-        found = dict[VerificationKey, int | None]()
+        times = dict[VerificationKey, int | None]()
         for signature in self.signatures:
             key = known.get((signature.name, signature.id))
             if key is not None:
-                found.setdefault(key, _verified(key, self.text, signature.value))
-        if not found:
+                times.setdefault(key, _verified(key, self.text, signature.value))
+        if not times:
             raise NotKnown("no signature is of a key that is known here")
-        return found
+        return times
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ def _signed(key: VerificationKey, text: str, time: bytes) -> bytes:
 
 
 def _verified(key: VerificationKey, text: str, value: bytes) -> int | None:
-    """The time of a cosignature that holds, None of another signature. Raises `NotVerified`."""
+    """The time of a cosignature that holds, None of another signature. Raises `NoteNotVerified`."""
     time, value = (value[:8], value[8:]) if key.kind == COSIGNATURE else (b"", value)
     at = int.from_bytes(time, "big")
     try:
@@ -226,13 +226,13 @@ def _verified(key: VerificationKey, text: str, value: bytes) -> int | None:
 
 
 def _signature(line: str) -> Signature:
-    found = LINE.fullmatch(line)
-    if found is None:
+    match = LINE.fullmatch(line)
+    if match is None:
         raise NotANote("a line of a signature is an em dash, a name, and base64")
-    raw = _bytes(found[2])
+    raw = _bytes(match[2])
     if len(raw) < 5:
         raise NotANote("a signature has four bytes of its key, and others")
-    return Signature(found[1], raw[:4], raw[4:])
+    return Signature(match[1], raw[:4], raw[4:])
 
 
 def _parts(text: str) -> tuple[str, str, bytes]:

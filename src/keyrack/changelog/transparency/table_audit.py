@@ -119,7 +119,7 @@ class _Resource:
         self.is_whole = False
 
     def compare(self) -> None:
-        """Raises `Difference`."""
+        """Raises `ReplayDifference`."""
         if self.there is not None and self.there.value is not (self.row is not None):
             be = "is not there, and {} says that it is" if self.there.value else "is there, and {} says that it is not"
             raise self._differs(None, be.format(self.there))
@@ -143,39 +143,39 @@ class _Resource:
     def _differs(self, member: str | None, why: str) -> ReplayDifference:
         return ReplayDifference(self.resource, self.id, member, why if member else f"it {why}")
 
-    def count(self, found: AuditResult) -> None:
+    def count(self, result: AuditResult) -> None:
         if self.row is not None:
-            found.whole += self.is_whole
-            found.in_part += not self.is_whole and (self.there is not None or bool(self.items))
-            found.unsaid += not self.is_whole and self.there is None and not self.items
+            result.whole += self.is_whole
+            result.in_part += not self.is_whole and (self.there is not None or bool(self.items))
+            result.unsaid += not self.is_whole and self.there is None and not self.items
 
 
-async def replay(sql: Connection, customer: int, told: Callable[[int], None]) -> AuditResult:
+async def replay(sql: Connection, customer: int, report: Callable[[int], None]) -> AuditResult:
     """Compare a customer's rows with what the log says last of them; customer 0 is the installation.
 
-    In a transaction that shows one moment (`export_reader.SNAPSHOT`). `told` hears how many rows were read. Raises
-    `Difference` for the first resource that is another one.
+    In a transaction that shows one moment (`export_reader.SNAPSHOT`). `report` hears how many rows were read. Raises
+    `ReplayDifference` for the first resource that is another one.
     """
     await sql.execute(UNHURRIED)
     await sql.declare(BOTH, customer, UNNUMBERED)
-    found, current, count = AuditResult(), None, 0
+    result, current, count = AuditResult(), None, 0
     while rows := await sql.some(PIECE):
         for row in rows:
             key = (row["resource"], row["resource_id"])
             if current is None or key != (current.resource, current.id):
-                _end(current, found)
+                _end(current, result)
                 current = _Resource(*key)
             current.take(row)
         count += len(rows)
-        told(count)
-    _end(current, found)
-    return found
+        report(count)
+    _end(current, result)
+    return result
 
 
-def _end(one: _Resource | None, found: AuditResult) -> None:
-    if one is not None:
-        one.compare()
-        one.count(found)
+def _end(resource: _Resource | None, result: AuditResult) -> None:
+    if resource is not None:
+        resource.compare()
+        resource.count(result)
 
 
 def _item(members: Members) -> Item:
@@ -188,5 +188,5 @@ def _plain(value: Any) -> Any:
     """Without the members that have no value: a creation leaves them out."""
     if isinstance(value, dict):
         members = cast("Members", value)
-        return {name: _plain(one) for name, one in members.items() if one is not None}
+        return {name: _plain(member) for name, member in members.items() if member is not None}
     return value

@@ -89,9 +89,9 @@ class PendingTree:
 
     @classmethod
     def of(cls, row: Row) -> PendingTree:
-        told = Tree.read(row["told"])
+        tree = Tree.read(row["told"])
         return cls(
-            row["customer_id"], row["epoch"], row["last_id"] - told.size, told, Growth(Tree.read(row["edge"])),
+            row["customer_id"], row["epoch"], row["last_id"] - tree.size, tree, Growth(Tree.read(row["edge"])),
             row["recorded_at"] or LONG_AGO, row["before"], row["root"], row["note"], row["now"],
             row["refused"] is not None,
         )  # fmt: skip
@@ -142,54 +142,54 @@ async def trees_due(
 ) -> list[PendingTree]:
     """The next logs behind a customer that are to be looked at, judged by what they say."""
     rows = await sql.fetch(DUE, behind, seconds, LOGS, signs, only)
-    found = [PendingTree.of(row) for row in rows]
-    for log in found:
+    logs = [PendingTree.of(row) for row in rows]
+    for log in logs:
         log.judge()
-    return found
+    return logs
 
 
 async def extend_trees(sql: Connection, logs: Sequence[PendingTree]) -> list[PendingTree]:
     """Read what is new in these logs, and keep it, in the caller's transaction; those that were dealt with, of which
     the last one may be so in part. What is refused is kept as that, and nothing else of it."""
-    dealt, asked, left = list[PendingTree](), list[tuple[PendingTree, int]](), PIECE
+    dealt, reads, left = list[PendingTree](), list[tuple[PendingTree, int]](), PIECE
     for log in logs:
         dealt.append(log)
         if log.refused is None and log.lacks:
-            asked.append((log, min(log.lacks, left)))
-            left -= asked[-1][1]
+            reads.append((log, min(log.lacks, left)))
+            left -= reads[-1][1]
             if not left:
                 break
-    growing = [log for log, _ in asked]
+    growing = [log for log, _ in reads]
     await _open(sql, growing)
-    await _read(sql, asked)
+    await _read(sql, reads)
     await _compare_by_tiles(sql, [log for log in dealt if log.refused is None])
     await _keep(sql, dealt)
     return dealt
 
 
 async def _open(sql: Connection, logs: Sequence[PendingTree]) -> None:
-    found = await _tiles(sql, [(log, place) for log in logs for place in unfinished(log.tree.size)])
+    tiles = await _tiles(sql, [(log, place) for log in logs for place in unfinished(log.tree.size)])
     for log in logs:
-        log.growth.open = {place: bytearray(hashes) for place, hashes in found[log.customer].items()}
+        log.growth.open = {place: bytearray(hashes) for place, hashes in tiles[log.customer].items()}
         if missing := [place for place in unfinished(log.tree.size) if place not in log.growth.open]:
             log.refused = f"the hashes that were kept of it are gone: tile {missing[0][1]} of level {missing[0][0]}"
 
 
-async def _read(sql: Connection, asked: Sequence[tuple[PendingTree, int]]) -> None:
-    if not asked:
+async def _read(sql: Connection, reads: Sequence[tuple[PendingTree, int]]) -> None:
+    if not reads:
         return
-    ends = {log.customer: log.tree.size + count for log, count in asked}
+    ends = {log.customer: log.tree.size + count for log, count in reads}
     rows = await sql.fetch(
         RECORDS,
-        [log.customer for log, _ in asked],
-        [log.behind + log.tree.size for log, _ in asked],
-        [log.behind + ends[log.customer] for log, _ in asked],
-        [log.recorded_at for log, _ in asked],
+        [log.customer for log, _ in reads],
+        [log.behind + log.tree.size for log, _ in reads],
+        [log.behind + ends[log.customer] for log, _ in reads],
+        [log.recorded_at for log, _ in reads],
     )
-    of = {log.customer: log for log, _ in asked}
+    of = {log.customer: log for log, _ in reads}
     for row in rows:
         of[row["customer_id"]].add(row["change_id"], row["recorded_at"], row["record"])
-    for log, _ in asked:
+    for log, _ in reads:
         if log.refused is None and log.tree.size < ends[log.customer]:
             log.refused = f"number {log.behind + log.tree.size + 1} is missing"
 
@@ -197,11 +197,11 @@ async def _read(sql: Connection, asked: Sequence[tuple[PendingTree, int]]) -> No
 async def _compare_by_tiles(sql: Connection, logs: Sequence[PendingTree]) -> None:
     """Compare with their newest checkpoints those that were beyond them already."""
     beyond = [(log, log.before) for log in logs if log.before and log.before < log.tree.size and not log.compared]
-    found = await _tiles(sql, [(log, place) for log, before in beyond for place in needed([(0, before)])])
+    tiles = await _tiles(sql, [(log, place) for log, before in beyond for place in needed([(0, before)])])
     for log, before in beyond:
         grown = log.growth.touched | {place: bytes(tile) for place, tile in log.growth.open.items()}
         try:
-            same = root((0, before), found[log.customer] | grown) == log.root
+            same = root((0, before), tiles[log.customer] | grown) == log.root
         except NoTile:
             same = False
         if not same:
@@ -210,7 +210,7 @@ async def _compare_by_tiles(sql: Connection, logs: Sequence[PendingTree]) -> Non
 
 async def _tiles(sql: Statements, wanted: Sequence[tuple[PendingTree, Place]]) -> dict[int, dict[Place, bytes]]:
     """Tiles of logs, by their customers."""
-    found = defaultdict[int, dict[Place, bytes]](dict)
+    tiles = defaultdict[int, dict[Place, bytes]](dict)
     if wanted:
         rows = await sql.fetch(
             TILES,
@@ -220,8 +220,8 @@ async def _tiles(sql: Statements, wanted: Sequence[tuple[PendingTree, Place]]) -
             [place[1] for _, place in wanted],
         )
         for row in rows:
-            found[row["customer_id"]][row["level"], row["place"]] = row["hashes"]
-    return found
+            tiles[row["customer_id"]][row["level"], row["place"]] = row["hashes"]
+    return tiles
 
 
 async def _keep(sql: Connection, logs: Sequence[PendingTree]) -> None:

@@ -13,7 +13,7 @@ import typer
 
 from keyrack.cli import api_calls, profiles
 from keyrack.cli.api_calls import ForCustomer, ProfileName
-from keyrack.cli.output import Failed, as_text, visible
+from keyrack.cli.output import CommandFailed, as_text, visible
 from keyrack.core.api_client.responses import ApiResponse
 
 app = typer.Typer()
@@ -74,7 +74,7 @@ def _request(method: str, path: str | None) -> tuple[str, str]:
 
 
 def _body(data: str) -> bytes:
-    """Raises `Failed`."""
+    """Raises `CommandFailed`."""
     if data == "-":
         return sys.stdin.buffer.read()
     if not data.startswith("@"):
@@ -82,7 +82,7 @@ def _body(data: str) -> bytes:
     try:
         return Path(data[1:]).read_bytes()
     except OSError as error:
-        raise Failed(f"{data[1:]} cannot be read: {error.strerror}.") from None
+        raise CommandFailed(f"{data[1:]} cannot be read: {error.strerror}.") from None
 
 
 def _headers(given: list[str], method: str, *, has_body: bool) -> dict[str, str]:

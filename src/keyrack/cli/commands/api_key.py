@@ -9,7 +9,7 @@ import typer
 
 from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.options import which, words
-from keyrack.cli.output import CommandResult, Failed, ListResult
+from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.core import secret_hashes
 
 app = typer.Typer()
@@ -77,7 +77,7 @@ async def revoke(session: DatabaseSession, id: Annotated[int, which("api_key")])
     """Revoke an API key; it is refused at once."""
     row = await session.sql.fetchrow(REVOKE, id)
     if row is None:
-        raise Failed(f"There is no API key {id}.")
+        raise CommandFailed(f"There is no API key {id}.")
     if row["revoked_at"] is not None:
-        raise Failed(f"API key {id} is revoked already, since {row['revoked_at']:%Y-%m-%d %H:%M} UTC.")
+        raise CommandFailed(f"API key {id} is revoked already, since {row['revoked_at']:%Y-%m-%d %H:%M} UTC.")
     return CommandResult({"id": id}, f"API key {id} revoked.")

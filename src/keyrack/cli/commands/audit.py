@@ -21,13 +21,13 @@ from keyrack.changelog.transparency.export_reader import earlier, read
 from keyrack.changelog.transparency.export_verifier import Mismatch, NotComparable, Verification, name_of
 from keyrack.changelog.transparency.export_verifier import verify as verified
 from keyrack.changelog.transparency.table_audit import ReplayDifference, replay
-from keyrack.cli.audit_result import Beside, said
+from keyrack.cli.audit_result import AuditContext, format_result
 from keyrack.cli.checkpoint_options import CheckpointComparison, VerifiedCheckpoints
 from keyrack.cli.database_session import DatabaseSession, State, command, explained, open_database
 from keyrack.cli.environment import read_settings
 from keyrack.cli.name_lookup import resolved
 from keyrack.cli.options import whose
-from keyrack.cli.output import CommandResult, Failed, Json, show
+from keyrack.cli.output import CommandFailed, CommandResult, Json, show
 from keyrack.cli.progress import ProgressReporter, progress
 
 app = typer.Typer()
@@ -80,7 +80,7 @@ async def export(
     It is of one moment, and holds what is stored of people: only its owner may read the file.
     """
     if (customer is None) is not installation:
-        raise Failed("Say whose log: with --customer, or with --installation.")
+        raise CommandFailed("Say whose log: with --customer, or with --installation.")
     count = -1  # the first line is about the log
     try:
         with progress() as tell, _whole(to.absolute()) as file:
@@ -90,17 +90,17 @@ async def export(
                 if count and count % 1000 == 0:
                     tell(f"{count:,} changes written")
             if count < 0:
-                raise Failed(_none(epoch))
+                raise CommandFailed(_none(epoch))
     except OSError as error:
-        raise Failed(f"{to} cannot be written: {error.strerror or error}.") from None
+        raise CommandFailed(f"{to} cannot be written: {error.strerror or error}.") from None
     return CommandResult({"changes": count, "file": str(to)}, f"{count:,} changes written to {to}.")
 
 
 @contextmanager
 def _whole(to: Path) -> Generator[IO[bytes]]:
-    """A file beside `to` that gets its name when all of it is on disk. Raises `OSError`, `Failed`."""
+    """A file beside `to` that gets its name when all of it is on disk. Raises `OSError`, `CommandFailed`."""
     if to.exists():
-        raise Failed(f"{to} is there already. Name another file.")
+        raise CommandFailed(f"{to} is there already. Name another file.")
     partial = to.with_name(f".{to.name}.{os.getpid()}.partial")
     try:
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -134,74 +134,83 @@ def verify(
 
     def run() -> None:
         if (file is not None) + (customer is not None) + installation != 1:
-            raise Failed("Say one thing that is to be verified: an export, --customer or --installation.")
+            raise CommandFailed("Say one thing that is to be verified: an export, --customer or --installation.")
         if file is not None and epoch is not None:
-            raise Failed("An export is of one epoch: leave out --epoch.")
+            raise CommandFailed("An export is of one epoch: leave out --epoch.")
         if tables and (file is not None or epoch is not None):
-            raise Failed(
+            raise CommandFailed(
                 "--tables compares the newest log in the database with its tables: leave out FILE and --epoch."
             )
-        asked, beside = CheckpointComparison(checkpoints or [], directory, keys or []), Beside()
+        comparison, beside = CheckpointComparison(checkpoints or [], directory, keys or []), AuditContext()
         try:
             if file is None:
-                found, compared = asyncio.run(_stored(state, customer or 0, epoch, asked, tables, beside))
+                verification, compared = asyncio.run(_stored(state, customer or 0, epoch, comparison, tables, beside))
             else:
-                found, compared = _exported(file, asked)
+                verification, compared = _exported(file, comparison)
         except Mismatch as error:
-            raise Failed(str(error), value={"valid": False, "change": error.number, "why": error.why}) from None
+            raise CommandFailed(str(error), value={"valid": False, "change": error.number, "why": error.why}) from None
         except ReplayDifference as error:
-            told = {"resource": error.resource, "resourceId": error.id, "member": error.member, "why": error.why}
-            raise Failed(str(error), value={"valid": False, **told}) from None
+            details = {"resource": error.resource, "resourceId": error.id, "member": error.member, "why": error.why}
+            raise CommandFailed(str(error), value={"valid": False, **details}) from None
         except (NotAnExport, NotComparable) as error:
-            raise Failed(f"{file or 'The log'} cannot be verified: {error}.") from None
-        show(said(found, compared, beside), as_json)
+            raise CommandFailed(f"{file or 'The log'} cannot be verified: {error}.") from None
+        show(format_result(verification, compared, beside), as_json)
 
     explained(run, as_json=as_json)
 
 
 async def _stored(
-    state: Path | None, customer: Any, epoch: UUID | None, asked: CheckpointComparison, tables: bool, beside: Beside
+    state: Path | None,
+    customer: Any,
+    epoch: UUID | None,
+    comparison: CheckpointComparison,
+    tables: bool,
+    beside: AuditContext,
 ) -> tuple[Verification, VerifiedCheckpoints]:
     """A log as it stands in the database, verified; what there is beside it is noted there. Raises as `Verification`
-    does, `Difference` and `Failed`."""
-    found: Verification | None = None
+    does, `ReplayDifference` and `CommandFailed`."""
+    verification: Verification | None = None
     compared, settings = VerifiedCheckpoints(), read_settings(state)
     async with open_database(settings) as database:
         named = await resolved(database, {"customer": customer})
         with progress() as tell:
             async with database.transaction() as sql:
-                async for one in read(sql, named["customer"], epoch):
-                    if isinstance(one, Head):
-                        compared = await asked.of_database(sql, settings, one)
-                        found = Verification(one, compared.notes)
-                    elif found is not None:
-                        found.take(one)
-                        if found.last % 1000 == 0:
-                            tell(f"{found.last:,} of {found.head.last:,} changes verified", found.last, found.head.last)
-                if found is None:
-                    raise Failed(_none(epoch))
-                found.end()
+                async for item in read(sql, named["customer"], epoch):
+                    if isinstance(item, Head):
+                        compared = await comparison.of_database(sql, settings, item)
+                        verification = Verification(item, compared.notes)
+                    elif verification is not None:
+                        verification.take(item)
+                        if verification.last % 1000 == 0:
+                            tell(
+                                f"{verification.last:,} of {verification.head.last:,} changes verified",
+                                verification.last,
+                                verification.head.last,
+                            )
+                if verification is None:
+                    raise CommandFailed(_none(epoch))
+                verification.end()
                 over = await earlier(sql, named["customer"])
-                beside.epochs = [row for row in over if row["epoch"] != found.head.epoch]
+                beside.epochs = [row for row in over if row["epoch"] != verification.head.epoch]
                 if tables:
                     beside.tables = await replay(sql, named["customer"], lambda count: tell(f"{count:,} rows compared"))
-    return found, compared
+    return verification, compared
 
 
 def _none(epoch: UUID | None) -> str:
     return NO_LOG if epoch is None else f"The log has no epoch {epoch}, or nothing of it is kept."
 
 
-def _exported(file: Path, asked: CheckpointComparison) -> tuple[Verification, VerifiedCheckpoints]:
-    """An export, verified. Raises as `verify` does, and `Failed`."""
+def _exported(file: Path, comparison: CheckpointComparison) -> tuple[Verification, VerifiedCheckpoints]:
+    """An export, verified. Raises as `verify` does, and `CommandFailed`."""
     try:
         with progress() as tell, _opened(file) as opened:
             lines = _lines(opened, tell)
             first = next(lines, b"")
-            compared = asked.compared(Head.read(first))
+            compared = comparison.compared(Head.read(first))
             return verified(chain([first], lines), compared.notes), compared
     except OSError as error:
-        raise Failed(f"{file} cannot be read: {error.strerror or error}.") from None
+        raise CommandFailed(f"{file} cannot be read: {error.strerror or error}.") from None
 
 
 @command(app, "checkpoint")
@@ -210,10 +219,10 @@ async def checkpoint(
 ) -> CommandResult:
     """Make a checkpoint of a log at once, unless there is one of all that it has, and print it."""
     if (customer is None) is not installation:
-        raise Failed("Say whose log: with --customer, or with --installation.")
+        raise CommandFailed("Say whose log: with --customer, or with --installation.")
     made = await make(session.sql, session.settings, customer or 0)
     if made is None:
-        raise Failed(NO_LOG)
+        raise CommandFailed(NO_LOG)
     return CommandResult(made.told(), made.note.removesuffix("\n"))
 
 
@@ -227,13 +236,13 @@ async def keys(
     """
     secrets, settings = checkpoint_keys.make(session.settings), session.settings
     if customer is not None and installation:
-        raise Failed("Say one log: with --customer, or with --installation.")
+        raise CommandFailed("Say one log: with --customer, or with --installation.")
     logs = await session.sql.fetch(LOGS, 0 if installation else customer)
     if not logs and (installation or customer is not None):
-        raise Failed(NO_LOG)
+        raise CommandFailed(NO_LOG)
     names = [row["origin"] or f"{checkpoint_keys.server(settings)}/{name_of(row['of'], row['epoch'])}" for row in logs]
     servers = {name.rpartition("/changes/")[0]: None for name in names} or {checkpoint_keys.server(settings): None}
-    found = [
+    entries = [
         {"customerId": row["of"], "epoch": str(row["epoch"]), "use": "log", "key": str(signer.key)}
         for row, name in zip(logs, names, strict=True)
         for signer in checkpoint_keys.signers(secrets, name, name.rpartition("/changes/")[0])[::2]
@@ -242,7 +251,7 @@ async def keys(
         for server in servers
         for signer in checkpoint_keys.signers(secrets, server, server)[1::2]
     ]
-    return CommandResult({"keys": found}, "\n".join(str(one["key"]) for one in found))
+    return CommandResult({"keys": entries}, "\n".join(str(entry["key"]) for entry in entries))
 
 
 @contextmanager

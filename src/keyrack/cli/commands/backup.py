@@ -12,7 +12,7 @@ import typer
 from keyrack.cli.confirmation import ConfirmationPreview, DryRun, Yes, agree
 from keyrack.cli.database_session import Json, State, embedded_server, explained, open_address, read_settings
 from keyrack.cli.options import moment
-from keyrack.cli.output import CommandResult, Failed, ListResult, show, table
+from keyrack.cli.output import CommandFailed, CommandResult, ListResult, show, table
 from keyrack.cli.progress import progress
 from keyrack.db.embedded import locks
 from keyrack.ops.backups import (
@@ -24,8 +24,8 @@ from keyrack.ops.backups import (
     verification,
 )
 from keyrack.ops.backups.post_restore import PostRestoreResult
-from keyrack.ops.backups.recovery_plan import told
-from keyrack.ops.backups.repository import Backup, BackupContext, BackupError, house
+from keyrack.ops.backups.recovery_plan import format_time
+from keyrack.ops.backups.repository import Backup, BackupContext, BackupError, backup_context
 from keyrack.ops.backups.wal_archive import newest
 
 app = typer.Typer()
@@ -49,9 +49,9 @@ Timeline = Annotated[
 def _run(work: Callable[[BackupContext], CommandResult], state: Any, as_json: bool) -> None:
     def run() -> None:
         try:
-            show(work(house(read_settings(state))), as_json)
+            show(work(backup_context(read_settings(state))), as_json)
         except BackupError as error:
-            raise Failed(str(error)) from None
+            raise CommandFailed(str(error)) from None
 
     explained(run, as_json=as_json)
 
@@ -60,12 +60,14 @@ def _run(work: Callable[[BackupContext], CommandResult], state: Any, as_json: bo
 def create(state: State = None, as_json: Json = False) -> None:
     """Take a full backup, verify it, and remove the oldest beyond KEYRACK_BACKUP_KEEP with the log that they need."""
 
-    def work(found: BackupContext) -> CommandResult:
-        if not found.layout.data.exists():
-            raise BackupError(f"There are no data in {found.layout.data}.")
-        with progress() as tell, embedded_server(found.settings) as server:
-            backup, removed = base_backup.create(found, server.dsn, tell)
-        text = f"The backup {backup.name} is made and verified: {backup.bytes / 1e9:.2f} GB in {found.shelf.directory}."
+    def work(context: BackupContext) -> CommandResult:
+        if not context.layout.data.exists():
+            raise BackupError(f"There are no data in {context.layout.data}.")
+        with progress() as tell, embedded_server(context.settings) as server:
+            backup, removed = base_backup.create(context, server.dsn, tell)
+        text = (
+            f"The backup {backup.name} is made and verified: {backup.bytes / 1e9:.2f} GB in {context.shelf.directory}."
+        )
         if removed:
             text += f" Removed: {', '.join(removed)}."
         return CommandResult(_shown(backup) | {"removed": removed}, text)
@@ -77,17 +79,17 @@ def create(state: State = None, as_json: Json = False) -> None:
 def list_(state: State = None, as_json: Json = False) -> None:
     """List the full backups, the times that can be reached, and how the archive of the log stands."""
 
-    def work(found: BackupContext) -> CommandResult:
-        backups, reached = found.shelf.backups(), recovery_plan.covers_time(found)
-        archived, waiting = newest(found.shelf.wal), restore.waiting(found.layout)
+    def work(context: BackupContext) -> CommandResult:
+        backups, reached = context.shelf.backups(), recovery_plan.covers_time(context)
+        archived, waiting = newest(context.shelf.wal), restore.waiting(context.layout)
         age = None if archived is None else max(0.0, (datetime.now(UTC) - archived[1]).total_seconds())
         value = {
-            "directory": str(found.shelf.directory),
+            "directory": str(context.shelf.directory),
             "backups": [_shown(backup) for backup in backups],
-            "reaches": [row | {"from": told(row["from"]), "to": told(row["to"])} for row in reached],
+            "reaches": [row | {"from": format_time(row["from"]), "to": format_time(row["to"])} for row in reached],
             "archive": {
                 "segment": None if archived is None else archived[0],
-                "at": None if archived is None else told(archived[1]),
+                "at": None if archived is None else format_time(archived[1]),
                 "age": None if age is None else round(age, 1),
                 "waiting": waiting,
             },
@@ -99,13 +101,14 @@ def list_(state: State = None, as_json: Json = False) -> None:
             )
         )  # fmt: skip
         lines += [
-            f"Within reach: {told(row['from'])} to {told(row['to'])}, timeline {row['timeline']}" for row in reached
+            f"Within reach: {format_time(row['from'])} to {format_time(row['to'])}, timeline {row['timeline']}"
+            for row in reached
         ]
         if archived is None or age is None:
             lines.append("Archive: nothing yet")
         else:
             lines.append(f"Archive: {archived[0]} came {age:.0f} s ago; {waiting} segments wait")
-        if backups and found.shelf.timeline() not in {backup.timeline for backup in backups}:
+        if backups and context.shelf.timeline() not in {backup.timeline for backup in backups}:
             lines.append("There is no full backup since the last restore: keyrack backup create")
         return CommandResult(value, "\n".join(lines))
 
@@ -116,13 +119,13 @@ def list_(state: State = None, as_json: Json = False) -> None:
 def verify(name: Name = None, state: State = None, as_json: Json = False) -> None:
     """Read everything again: the full backups, or the one named, and that the log follows without a gap."""
 
-    def work(found: BackupContext) -> CommandResult:
+    def work(context: BackupContext) -> CommandResult:
         with progress() as tell:
             until = None
-            if locks.kept(found.layout):  # the archive has to reach up to now
-                with embedded_server(found.settings) as server:
-                    until = base_backup.until_archived(found, server.dsn)
-            result = verification.verify(found, name, until, tell)
+            if locks.kept(context.layout):  # the archive has to reach up to now
+                with embedded_server(context.settings) as server:
+                    until = base_backup.until_archived(context, server.dsn)
+            result = verification.verify(context, name, until, tell)
         names = [backup.name for backup in result.backups]
         value = {
             "backups": names, "timeline": result.timeline, "first": result.first, "last": result.last,
@@ -152,21 +155,21 @@ def restore_backup(
     """Restore the database from the newest backup that leads there and the archived log, up to a time or to its end."""
     until = moment(to)
 
-    def work(found: BackupContext) -> CommandResult:
-        if dry_run or (replace and not yes and found.layout.data.exists()):
-            preview = _preview(found, name, until, timeline, replace)
+    def work(context: BackupContext) -> CommandResult:
+        if dry_run or (replace and not yes and context.layout.data.exists()):
+            preview = _preview(context, name, until, timeline, replace)
             if dry_run:
                 return preview.said
             agree(preview)
         with progress() as tell:
-            done = restore.restore(found, name, until, timeline, replace=replace, tell=tell)
+            done = restore.restore(context, name, until, timeline, replace=replace, tell=tell)
         value = {
-            "backup": done.plan.backup.name, "reached": told(done.reached), "timeline": done.timeline,
+            "backup": done.plan.backup.name, "reached": format_time(done.reached), "timeline": done.timeline,
             "kept": None if done.kept is None else str(done.kept), "masterKey": done.aftermath.key is None,
             "notAdvanced": [*done.aftermath.full, *done.aftermath.full_customers],
         }  # fmt: skip
         lines = [
-            f"Restored from {done.plan.backup.name}, with everything up to {told(done.reached)}. "
+            f"Restored from {done.plan.backup.name}, with everything up to {format_time(done.reached)}. "
             f"The database goes on in timeline {done.timeline}."
         ]
         if done.kept is not None:
@@ -179,14 +182,14 @@ def restore_backup(
 
 
 def _preview(
-    found: BackupContext, name: str | None, until: datetime | None, timeline: int | None, replace: bool
+    context: BackupContext, name: str | None, until: datetime | None, timeline: int | None, replace: bool
 ) -> ConfirmationPreview:
     """What a restore would bring, and what it would take the place of. Raises `BackupError`."""
-    there = replace and found.layout.data.exists()
-    chosen = recovery_plan.plan(found, name, until, timeline, found.layout.data / "pg_wal" if there else None)
-    reaches = "the end of the log" if until is None else told(until)
+    there = replace and context.layout.data.exists()
+    chosen = recovery_plan.plan(context, name, until, timeline, context.layout.data / "pg_wal" if there else None)
+    reaches = "the end of the log" if until is None else format_time(until)
     then = "The data that are there now are kept under another name." if there else ""
-    data = {f"{found.layout.data} to be replaced": 1} if there else {}
+    data = {f"{context.layout.data} to be replaced": 1} if there else {}
     return ConfirmationPreview(f"restore {chosen.backup.name} and the log after it, up to {reaches},", data, then)
 
 
@@ -217,11 +220,11 @@ def drill(
     """Restore into a directory that is removed again, count what is in it, and say how long that took."""
     until = moment(to)
 
-    def work(found: BackupContext) -> CommandResult:
+    def work(context: BackupContext) -> CommandResult:
         with progress() as tell:
-            done = restore_test.drill(found, name, until, timeline, tell)
+            done = restore_test.drill(context, name, until, timeline, tell)
         value = {
-            "backup": done.backup, "reached": told(done.reached), "revision": done.revision,
+            "backup": done.backup, "reached": format_time(done.reached), "revision": done.revision,
             "tables": dict(done.tables),
             "seconds": {step: round(seconds, 3) for step, seconds in done.steps}, "masterKey": done.key is None,
         }  # fmt: skip
@@ -230,9 +233,9 @@ def drill(
         )
         steps = [{"step": step, "seconds": f"{seconds:.1f}"} for step, seconds in done.steps]
         rows += ["", *table(ListResult(steps, {"STEP": "step", "SECONDS": "seconds"})), ""]
-        rows.append(f"{done.backup} can be restored, with everything up to {told(done.reached)}.")
+        rows.append(f"{done.backup} can be restored, with everything up to {format_time(done.reached)}.")
         if done.key is not None:
-            raise Failed(f"The data can be restored, but not their secrets. {done.key}", rows, value)
+            raise CommandFailed(f"The data can be restored, but not their secrets. {done.key}", rows, value)
         return CommandResult(value, "\n".join(rows))
 
     _run(work, state, as_json)
@@ -256,8 +259,8 @@ def _settled(done: PostRestoreResult) -> list[str]:
 
 def _shown(backup: Backup) -> dict[str, Any]:
     return {
-        "name": backup.name, "started": told(backup.started), "finished": told(backup.finished),
-        "verified": told(backup.verified),
+        "name": backup.name, "started": format_time(backup.started), "finished": format_time(backup.finished),
+        "verified": format_time(backup.verified),
         "bytes": backup.bytes, "timeline": backup.timeline, "postgresql": backup.version, "keyrack": backup.keyrack,
         "revision": backup.revision,
     }  # fmt: skip

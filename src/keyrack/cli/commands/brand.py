@@ -10,7 +10,7 @@ import typer
 
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import Id, words
-from keyrack.cli.output import CommandResult, Failed, ListResult
+from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, on_constraint
 from keyrack.simulator.demo.drawings import KeyDrawing, draw
@@ -55,18 +55,18 @@ def image_url(value: str | None) -> str | None:
 
 
 def read_drawing(path: Path) -> str:
-    """The SVG of a file. Raises `Failed` for what is none, or does more than draw."""
+    """The SVG of a file. Raises `CommandFailed` for what is none, or does more than draw."""
     try:
         if path.stat().st_size > LARGEST:
-            raise Failed(f"{path} is larger than {LARGEST:,} bytes.")
+            raise CommandFailed(f"{path} is larger than {LARGEST:,} bytes.")
         text = path.read_text("utf-8").removeprefix("\ufeff").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise Failed(f"{path} cannot be read: {error}") from None
+        raise CommandFailed(f"{path} cannot be read: {error}") from None
     text = re.sub(r"^<\?xml[^>]*\?>\s*", "", text)
     if not re.match(r"(<!--.*?-->\s*)*<svg[\s>]", text, re.DOTALL) or not text.endswith("</svg>") or "\0" in text:
-        raise Failed(f"{path} is no SVG.")
+        raise CommandFailed(f"{path} is no SVG.")
     if re.search(r"<script|<!ENTITY|<foreignObject|\son\w+\s*=|javascript:", text, re.IGNORECASE):
-        raise Failed(f"{path} holds more than a drawing: scripts and foreign content are not taken.")
+        raise CommandFailed(f"{path} holds more than a drawing: scripts and foreign content are not taken.")
     return text
 
 
@@ -119,6 +119,6 @@ async def remove(session: DatabaseSession, id: Id) -> CommandResult:
     """Remove a key from the catalogue, and its form when no other key has it."""
     form = await session.sql.fetchval(DELETE, id)
     if form is None:
-        raise Failed(f"There is no key {id} in the catalogue.")
+        raise CommandFailed(f"There is no key {id} in the catalogue.")
     await session.sql.execute(DELETE_UNUSED, form)
     return CommandResult({"id": id}, f"Key {id} removed from the catalogue.")

@@ -12,7 +12,7 @@ from keyrack.auth import client_registry
 from keyrack.cli.commands.api_key import end_of_day, last_day
 from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.options import OfCustomer, which, whose, words
-from keyrack.cli.output import CommandResult, Failed, ListResult
+from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.errors import NotFound, on_constraint
 
@@ -77,12 +77,12 @@ async def add(
     with on_constraint(NO_SUCH_CUSTOMER):
         made = await client_registry.add(session.sql, managed_by, name, _end(expires), session.settings.client_limit)
         if made is None:
-            raise Failed(f"Customer {managed_by} manages as many clients as it may: KEYRACK_CLIENT_LIMIT.")
-        for one in customer:
-            await client_registry.grant_role(session.sql, one, made.id, scope)
+            raise CommandFailed(f"Customer {managed_by} manages as many clients as it may: KEYRACK_CLIENT_LIMIT.")
+        for customer_id in customer:
+            await client_registry.grant_role(session.sql, customer_id, made.id, scope)
     value = {"id": made.id, "clientId": str(made.subject), "clientSecret": made.secret}
-    told = f"Client {made.id} added: {name}.\nClient id: {made.subject}\nClient secret: {made.secret}\n{SHOWN_ONCE}"
-    return CommandResult(value, told)
+    text = f"Client {made.id} added: {name}.\nClient id: {made.subject}\nClient secret: {made.secret}\n{SHOWN_ONCE}"
+    return CommandResult(value, text)
 
 
 @command(app, "list")
@@ -116,16 +116,16 @@ async def change(
     if expires and never:
         raise typer.BadParameter("--expires and --never-expires exclude one another.")
     disabled = None if enable is None else not enable
-    found = await session.sql.fetchval(UPDATE, id, name, disabled, never or expires is not None, _end(expires))
-    if found is None:
+    current_name = await session.sql.fetchval(UPDATE, id, name, disabled, never or expires is not None, _end(expires))
+    if current_name is None:
         raise _no_client(id)
-    for one in remove_customer or []:
-        if not await session.sql.fetchval(client_registry.TAKE, one, id):
-            raise Failed(f"Client {id} does not act for customer {one}.")
+    for customer_id in remove_customer or []:
+        if not await session.sql.fetchval(client_registry.TAKE, customer_id, id):
+            raise CommandFailed(f"Client {id} does not act for customer {customer_id}.")
     with on_constraint(NO_SUCH_CUSTOMER):
-        for one in customer or []:
-            await client_registry.grant_role(session.sql, one, id, scope or [])
-    return CommandResult({"id": id, "name": found}, f"Client {id} changed.")
+        for customer_id in customer or []:
+            await client_registry.grant_role(session.sql, customer_id, id, scope or [])
+    return CommandResult({"id": id, "name": current_name}, f"Client {id} changed.")
 
 
 @command(app, "new-secret")
@@ -135,9 +135,9 @@ async def new_secret(session: DatabaseSession, id: Client) -> CommandResult:
         raise _no_client(id)
     added = await client_registry.add_secret(session.sql, id)
     if added is None:
-        raise Failed(f"Client {id} has two secrets already. Remove the one that is not used any more first.")
-    told = f"Client {id} has another secret, number {added.id}: {added.secret}\n{SHOWN_ONCE}"
-    return CommandResult({"id": id, "secretId": added.id, "clientSecret": added.secret}, told)
+        raise CommandFailed(f"Client {id} has two secrets already. Remove the one that is not used any more first.")
+    text = f"Client {id} has another secret, number {added.id}: {added.secret}\n{SHOWN_ONCE}"
+    return CommandResult({"id": id, "secretId": added.id, "clientSecret": added.secret}, text)
 
 
 @command(app, "remove-secret")
@@ -148,7 +148,7 @@ async def remove_secret(
 ) -> CommandResult:
     """Remove a secret of a machine client; it and the tokens that were got by it are refused at once."""
     if not await session.sql.fetchval(client_registry.WITHOUT, id, secret):
-        raise Failed(f"Client {id} has no secret {secret}.")
+        raise CommandFailed(f"Client {id} has no secret {secret}.")
     return CommandResult({"id": id, "secretId": secret}, f"Secret {secret} of client {id} removed.")
 
 
@@ -165,5 +165,5 @@ def _end(day: str | None) -> datetime | None:
     return None if day is None else end_of_day(day)
 
 
-def _no_client(id: int) -> Failed:
-    return Failed(f"There is no client {id}.")
+def _no_client(id: int) -> CommandFailed:
+    return CommandFailed(f"There is no client {id}.")

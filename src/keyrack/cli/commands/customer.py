@@ -9,7 +9,7 @@ import typer
 from keyrack.cli.confirmation import ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import which, words
-from keyrack.cli.output import CommandResult, Failed, ListResult
+from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.core.errors import NotFound
 from keyrack.db.change_notifier import TOPICS, Topics
 from keyrack.db.connection import Connection
@@ -86,9 +86,9 @@ delete from person p where user_id = any($1::integer[])
 """
 
 
-def no_customer(id: int) -> Failed:
+def no_customer(id: int) -> CommandFailed:
     """The refusal of an id that no customer has."""
-    return Failed(f"There is no customer {id}.")
+    return CommandFailed(f"There is no customer {id}.")
 
 
 @command(app, "add", topics=TOPICS_CHANGED)
@@ -124,7 +124,7 @@ Everything = Annotated[
 
 
 async def _preview(session: DatabaseSession, id: int, everything: bool) -> ConfirmationPreview | None:
-    """What would go with a customer. Raises `Failed`: there is none, or it has something left."""
+    """What would go with a customer. Raises `CommandFailed`: there is none, or it has something left."""
     name = await session.sql.fetchval(NAME, id)
     if name is None:
         raise no_customer(id)
@@ -157,7 +157,7 @@ async def _refuse_unless_empty(sql: Connection, id: int) -> None:
     row = await sql.fetchrow(HELD, id)
     held = [f"{count} {what}" for what, count in row.items() if count] if row else []
     if held:
-        raise Failed(f"Customer {id} still has {', '.join(held)}. To remove them all with it, add --everything.")
+        raise CommandFailed(f"Customer {id} still has {', '.join(held)}. To remove them all with it, add --everything.")
 
 
 async def _empty(sql: Connection, id: int) -> None:

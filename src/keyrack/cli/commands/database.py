@@ -11,7 +11,7 @@ import typer
 
 from keyrack.cli.create_database import check_beginning
 from keyrack.cli.database_session import Json, State, embedded_server, explained, read_settings
-from keyrack.cli.output import CommandResult, Failed, show
+from keyrack.cli.output import CommandFailed, CommandResult, show
 from keyrack.core.settings import Settings
 from keyrack.db.embedded.major_upgrade import upgrade as upgrade_data
 from keyrack.db.session_settings import session
@@ -38,7 +38,7 @@ def run(program: Program, state: State = None) -> None:
             try:
                 status = subprocess.run(program, env=environment, check=False).returncode
             except OSError as error:
-                raise Failed(f"Cannot run {program[0]}: {error.strerror}.") from None
+                raise CommandFailed(f"Cannot run {program[0]}: {error.strerror}.") from None
         if status:
             raise typer.Exit(status if status > 0 else 128 - status)
 
@@ -54,13 +54,13 @@ def pgbouncer(state: State = None, as_json: Json = False) -> None:
     """
 
     def work() -> None:
-        told = session(read_settings(state))
-        calls = ", ".join(f"set_config({_quoted(name)}, {_quoted(value)}, false)" for name, value in told.items())
+        parameters = session(read_settings(state))
+        calls = ", ".join(f"set_config({_quoted(name)}, {_quoted(value)}, false)" for name, value in parameters.items())
         database = f"host=127.0.0.1 port=5432 dbname=keyrack connect_query={_quoted(f'select {calls}')}"
         sections = {
             "databases": {"keyrack": database},
             "pgbouncer": {
-                "pool_mode": "transaction", "ignore_startup_parameters": ", ".join([*told, *PARAMETERS]),
+                "pool_mode": "transaction", "ignore_startup_parameters": ", ".join([*parameters, *PARAMETERS]),
             },
         }  # fmt: skip
         blocks = [
@@ -100,8 +100,8 @@ def _quoted(text: str) -> str:
 
 
 def _of_our_own(state: Path | None, instead: str) -> Settings:
-    """The settings, if they name an embedded database. Raises `Failed`."""
+    """The settings, if they name an embedded database. Raises `CommandFailed`."""
     settings = read_settings(state)
     if settings.database_url is not None:
-        raise Failed(f"KEYRACK_DATABASE_URL names a server that is not Keyrack's own: {instead}.")
+        raise CommandFailed(f"KEYRACK_DATABASE_URL names a server that is not Keyrack's own: {instead}.")
     return settings

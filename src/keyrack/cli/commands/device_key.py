@@ -11,7 +11,7 @@ from keyrack.cli.commands.customer import no_customer
 from keyrack.cli.customer_keys import Name, revocable
 from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.options import Customer, OfCustomer, which, words
-from keyrack.cli.output import CommandResult, Failed, ListResult
+from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.core import secret_hashes
 from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.errors import NotFound, on_constraint
@@ -79,7 +79,7 @@ async def change(
     _check(serial_number, gateway)
     row = await session.sql.fetchrow(FIND, id)
     if row is None or row["revoked_at"] is not None:
-        raise Failed(f"There is no device key {id}." if row is None else f"device key {id} is revoked.")
+        raise CommandFailed(f"There is no device key {id}." if row is None else f"device key {id} is revoked.")
     product = await _product(session, row["customer_id"], serial_number)
     await session.sql.execute(UPDATE, id, product, _scopes(scope))
     return CommandResult({"id": id}, f"device key {id} changed.")
@@ -107,10 +107,10 @@ def _check(serial_number: str | None, gateway: bool) -> None:
 async def _product(session: DatabaseSession, customer: int, serial_number: str | None) -> int | None:
     if serial_number is None:
         return None
-    found: int | None = await session.sql.fetchval(PRODUCT, customer, serial_number)
-    if found is None:
-        raise Failed(f"Customer {customer} has no product with the serial number {serial_number}.")
-    return found
+    product_id: int | None = await session.sql.fetchval(PRODUCT, customer, serial_number)
+    if product_id is None:
+        raise CommandFailed(f"Customer {customer} has no product with the serial number {serial_number}.")
+    return product_id
 
 
 def _scopes(scopes: list[Scope] | None) -> list[str]:

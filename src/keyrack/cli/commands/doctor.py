@@ -8,7 +8,7 @@ import typer
 
 from keyrack import __version__
 from keyrack.cli.database_session import Json, State, explained, read_settings
-from keyrack.cli.output import CommandResult, Failed, show
+from keyrack.cli.output import CommandFailed, CommandResult, show
 from keyrack.cli.screen import WORDS, Screen
 from keyrack.ops.monitoring.findings import Finding, Severity, verdict
 
@@ -28,40 +28,46 @@ def doctor(state: State = None, as_json: Json = False) -> None:
         from keyrack.ops.doctor import examined
 
         try:
-            found = asyncio.run(examined(read_settings(state)))
-        except Failed as failed:
+            findings_by_subject = asyncio.run(examined(read_settings(state)))
+        except CommandFailed as failed:
             why = Finding(Severity.CRITICAL, "settings", str(failed), "docs/settings.md says what each of them may be.")
-            found = {"Settings": [why]}
-        level = verdict([finding for findings in found.values() for finding in findings])
+            findings_by_subject = {"Settings": [why]}
+        level = verdict([finding for findings in findings_by_subject.values() for finding in findings])
         checks = [
-            {"subject": subject, "result": FAULT[one.level], "check": one.code, "text": one.text, "action": one.action}
-            for subject, findings in found.items()
-            for one in findings
+            {
+                "subject": subject,
+                "result": FAULT[check.level],
+                "check": check.code,
+                "text": check.text,
+                "action": check.action,
+            }
+            for subject, findings in findings_by_subject.items()
+            for check in findings
         ]
         value = {"verdict": FAULT[level], "keyrack": __version__, "checks": checks}
         if as_json:
             show(CommandResult(value, ""), as_json)
         else:
-            typer.echo("\n".join(_lines(found, level)))
+            typer.echo("\n".join(_lines(findings_by_subject, level)))
         raise typer.Exit(level)
 
     explained(run)
 
 
-def _lines(found: dict[str, list[Finding]], level: Severity) -> list[str]:
+def _lines(findings_by_subject: dict[str, list[Finding]], level: Severity) -> list[str]:
     screen = Screen()
-    flat = [one for findings in found.values() for one in findings]
+    flat = [finding for findings in findings_by_subject.values() for finding in findings]
     counts = [
         f"{count} {word if count == 1 else word + 's'}"
         for word, which in (("fault", Severity.CRITICAL), ("warning", Severity.WARNING))
-        if (count := sum(one.level == which for one in flat))
+        if (count := sum(finding.level == which for finding in flat))
     ]
     lines = [
         screen.verdict(level, f"{len(flat)} checks, {' and '.join(counts) or 'nothing to be done'}.", FAULT[level])
     ]
-    for subject, findings in found.items():
+    for subject, findings in findings_by_subject.items():
         if findings:
             lines += ["", screen.heading(subject)]
-        for one in sorted(findings, key=lambda one: -one.level):
-            lines += screen.finding(one.level, one.text, one.action, FAULT[one.level])
+        for finding in sorted(findings, key=lambda finding: -finding.level):
+            lines += screen.finding(finding.level, finding.text, finding.action, FAULT[finding.level])
     return lines

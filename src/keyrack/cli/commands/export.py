@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from keyrack.cli.commands.import_customer import left_by_export
-from keyrack.cli.database_session import DatabaseSession, Failed, command
+from keyrack.cli.database_session import CommandFailed, DatabaseSession, command
 from keyrack.cli.options import Customer
 from keyrack.cli.output import CommandResult
 from keyrack.cli.progress import progress
@@ -27,13 +27,13 @@ async def export(session: DatabaseSession, customer: Customer, to: To) -> Comman
     All of it is of one moment. Passwords, keys and secrets are not in it.
     """
     target = to.absolute()
-    with progress() as told:
+    with progress() as show_progress:
         try:
-            manifest = await write_out(session.sql, customer, target, told)
+            manifest = await write_out(session.sql, customer, target, show_progress)
         except NotExported as error:
-            raise Failed(str(error)) from None
+            raise CommandFailed(str(error)) from None
         except OSError as error:
-            raise Failed(f"{target} cannot be written: {error.strerror or error}.") from None
+            raise CommandFailed(f"{target} cannot be written: {error.strerror or error}.") from None
     rows = sum(file.rows for file in manifest.files if file.name.endswith(".jsonl"))
     value = manifest.model_dump(by_alias=True) | {"directory": str(target)}
     lines = [f"Customer {customer} exported to {target}: {rows:,} rows.", *left_by_export(manifest.left)]

@@ -56,10 +56,10 @@ Limit = Annotated[int, typer.Option("--limit", "--top", min=1, max=1_000_000, he
 
 def _options(**given: str | None) -> dict[str, str]:
     """The query options of those that were given; every row keeps its id."""
-    found = {f"${name}": value for name, value in given.items() if value is not None}
-    if "$select" in found and "id" not in (names := [name.strip() for name in found["$select"].split(",")]):
-        found["$select"] = ",".join(["id", *names])
-    return found
+    options = {f"${name}": value for name, value in given.items() if value is not None}
+    if "$select" in options and "id" not in (names := [name.strip() for name in options["$select"].split(",")]):
+        options["$select"] = ",".join(["id", *names])
+    return options
 
 
 def _noun(name: str, help: str) -> None:
@@ -142,8 +142,8 @@ async def _rows(
     else:
         while len(rows) <= limit:
             query = {**options, "$orderby": orderby, "$top": str(size), "$skip": str(len(rows))}
-            told = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
-            page = await client.get(f"{path}?{told}", [])
+            query_string = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
+            page = await client.get(f"{path}?{query_string}", [])
             rows += page
             if len(page) < size:
                 break
@@ -151,8 +151,10 @@ async def _rows(
 
 
 async def _show_one(client: Client, noun: str, id: str, options: Mapping[str, str], as_json: bool) -> None:
-    told = "&".join(f"{name}={quote(options[name], safe='')}" for name in ("$select", "$expand") if name in options)
-    value = await client.get(f"/{noun}/{quote(id, safe='')}" + f"?{told}" * bool(told))
+    query_string = "&".join(
+        f"{name}={quote(options[name], safe='')}" for name in ("$select", "$expand") if name in options
+    )
+    value = await client.get(f"/{noun}/{quote(id, safe='')}" + f"?{query_string}" * bool(query_string))
     width = max(map(len, value), default=0)
     show(
         CommandResult(value, "\n".join(f"{name:<{width}}  {_told(member)}" for name, member in value.items())), as_json
@@ -161,14 +163,14 @@ async def _show_one(client: Client, noun: str, id: str, options: Mapping[str, st
 
 def _columns(noun: str, options: Mapping[str, str], rows: list[Any]) -> dict[str, str]:
     """What a table shows: the members that were selected and expanded, else those that matter most."""
-    found = COLUMNS[noun]
+    columns = COLUMNS[noun]
     if "$select" in options:
-        found = {name: name for name in options["$select"].split(",")}
+        columns = {name: name for name in options["$select"].split(",")}
     if "$expand" in options and rows:
-        found = found | {
-            name: name for name in rows[0] if name not in {*found.values(), "userData"} and _nested(rows, name)
+        columns = columns | {
+            name: name for name in rows[0] if name not in {*columns.values(), "userData"} and _nested(rows, name)
         }
-    return found
+    return columns
 
 
 def _nested(rows: list[Any], name: str) -> bool:

@@ -13,7 +13,7 @@ import typer
 
 from keyrack.api.schema.request_body import INT32_MAX
 from keyrack.cli.commands.import_customer import app as app
-from keyrack.cli.database_session import Failed, Json, State, explained, open_database, read_settings, tell
+from keyrack.cli.database_session import CommandFailed, Json, State, explained, open_database, read_settings, tell
 from keyrack.cli.name_lookup import resolved
 from keyrack.cli.options import Customer
 from keyrack.cli.output import CommandResult, ListResult, show, table, visible
@@ -98,7 +98,7 @@ def api(
         try:
             result = asyncio.run(work())
         except (ApiError, DuplicateAddress, NotImportable) as error:
-            raise Failed(str(error)) from None
+            raise CommandFailed(str(error)) from None
         _say(result, user_type, as_json)
         if result.get("agrees") is False:
             raise typer.Exit(1)
@@ -107,18 +107,18 @@ def api(
 
 
 def _secret(name: str) -> str:
-    """A secret of the environment, of a file, or asked for. Raises `Failed`."""
+    """A secret of the environment, of a file, or asked for. Raises `CommandFailed`."""
     by_file = os.environ.get(f"{name}_FILE")
     if by_file:
         try:
             return Path(by_file).read_text("utf-8").strip()
         except (OSError, ValueError) as error:
-            raise Failed(f"{name}_FILE, {by_file}, cannot be read: {error}.") from None
+            raise CommandFailed(f"{name}_FILE, {by_file}, cannot be read: {error}.") from None
     if given := os.environ.get(name):
         return given
     if sys.stdin.isatty():
         return typer.prompt(SECRETS[name], hide_input=True, err=True)
-    raise Failed(f"{name} is not set, nor {name}_FILE: the source asks for it.")
+    raise CommandFailed(f"{name} is not set, nor {name}_FILE: the source asks for it.")
 
 
 async def _brought(db: Database, settings: Any, source: ApiSource, customer: int) -> dict[str, Any]:
@@ -130,15 +130,20 @@ async def _brought(db: Database, settings: Any, source: ApiSource, customer: int
     with progress() as show_progress:
         compared = await compare(db, source, customer, lambda kind, done: show_progress(f"{kind}: {done:,} compared"))
     return {
-        "kinds": [_row(one) | {"new": arrived.new[one.kind]} for one in compared],
+        "kinds": [_row(comparison) | {"new": arrived.new[comparison.kind]} for comparison in compared],
         "refused": arrived.refused,
-        "differences": [text for one in compared for text in one.told],
-        "agrees": all(one.agrees for one in compared),
+        "differences": [text for comparison in compared for text in comparison.told],
+        "agrees": all(comparison.agrees for comparison in compared),
     }
 
 
-def _row(one: RowComparison) -> dict[str, Any]:
-    return {"kind": one.kind, "source": one.source, "here": one.here, "different": one.different}
+def _row(comparison: RowComparison) -> dict[str, Any]:
+    return {
+        "kind": comparison.kind,
+        "source": comparison.source,
+        "here": comparison.here,
+        "different": comparison.different,
+    }
 
 
 async def _foretold(db: Database, source: ApiSource, customer: int) -> dict[str, Any]:

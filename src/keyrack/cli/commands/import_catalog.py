@@ -16,7 +16,7 @@ from keyrack.cli.commands.service import contract_of
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.input_files import InputRow, read_rows
 from keyrack.cli.options import whose
-from keyrack.cli.output import CommandResult, Failed
+from keyrack.cli.output import CommandFailed, CommandResult
 from keyrack.cli.progress import progress
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, on_constraint
@@ -254,7 +254,7 @@ def _owner(row: InputRow, customer: int | None) -> int | None:
 async def _fill(
     sql: Connection, rows: Any, values: Callable[[InputRow], Values], columns: tuple[str, ...], problems: LiteralString
 ) -> int:
-    """Copy the rows into the temporary table and check them there. Raises `Failed` with every line's problem."""
+    """Copy the rows into the temporary table and check them there. Raises `CommandFailed` with every line's problem."""
     wrong: list[tuple[int, str]] = []
     good: list[Values] = []
     number = 0
@@ -277,14 +277,14 @@ async def _fill(
     return number
 
 
-def _report(wrong: list[tuple[int, str]], rows: int) -> Failed:
+def _report(wrong: list[tuple[int, str]], rows: int) -> CommandFailed:
     lines = [f"line {line}: {problem}" for line, problem in wrong[:SHOWN]]
     if len(wrong) > SHOWN:
         lines.append(f"... and {len(wrong) - SHOWN:,} more")
     bad = len({line for line, _ in wrong})
-    told = [{"line": line, "problem": problem} for line, problem in wrong]
-    return Failed(
-        f"Nothing was imported: {bad:,} of {rows:,} rows are wrong.", lines, {"imported": 0, "problems": told}
+    problems = [{"line": line, "problem": problem} for line, problem in wrong]
+    return CommandFailed(
+        f"Nothing was imported: {bad:,} of {rows:,} rows are wrong.", lines, {"imported": 0, "problems": problems}
     )
 
 

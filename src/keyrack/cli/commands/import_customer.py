@@ -8,12 +8,12 @@ from typing import Annotated, LiteralString
 import typer
 
 from keyrack.cli.commands.import_catalog import app
-from keyrack.cli.database_session import DatabaseSession, Failed, command
+from keyrack.cli.database_session import CommandFailed, DatabaseSession, command
 from keyrack.cli.options import Customer, words
 from keyrack.cli.output import CommandResult, ListResult
 from keyrack.cli.progress import progress
 from keyrack.db.change_notifier import TOPICS, Topics
-from keyrack.ops.transfer.import_files import Different, import_export
+from keyrack.ops.transfer.import_files import ImportMismatch, import_export
 from keyrack.ops.transfer.manifest import ExportIncomplete
 from keyrack.ops.transfer.row_writer import DuplicateAddress
 
@@ -38,8 +38,8 @@ where customer_id = $1 and ($2::text is null or kind = $2) order by kind, old_id
 
 def left_by_export(left: dict[str, int]) -> list[str]:
     """What is in no file, in words."""
-    told = [f"- {text.format(count=left[name])}" for name, text in LEFT.items() if left.get(name)]
-    return ["Secrets are never written. What is to be done where it is imported:", *told] if told else []
+    lines = [f"- {text.format(count=left[name])}" for name, text in LEFT.items() if left.get(name)]
+    return ["Secrets are never written. What is to be done where it is imported:", *lines] if lines else []
 
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="What `keyrack export` has written.")]
@@ -53,15 +53,15 @@ async def customer(session: DatabaseSession, directory: Directory, name: NewName
     Everything gets new numbers: `keyrack import ids` lists them. Users who are there already, by their e-mail address,
     become users of the customer and stay as they are.
     """
-    with progress() as told:
+    with progress() as show_progress:
         try:
             id, manifest, counts = await import_export(
-                session.db, session.sql, await session.vault(), directory, name, told
+                session.db, session.sql, await session.vault(), directory, name, show_progress
             )
-        except (ExportIncomplete, Different, DuplicateAddress) as error:
-            raise Failed(str(error)) from None
+        except (ExportIncomplete, ImportMismatch, DuplicateAddress) as error:
+            raise CommandFailed(str(error)) from None
         except KeyError as error:
-            raise Failed(f"{directory}: a row lacks the member {error}.") from None
+            raise CommandFailed(f"{directory}: a row lacks the member {error}.") from None
     value = {"id": id, "from": manifest.customer.id, "moment": manifest.moment, "rows": counts, "left": manifest.left}
     lines = [f"Customer {id} imported: all rows of the export are there.", *left_by_export(manifest.left)]
     return CommandResult(value, "\n".join([f"{count:>9,}  {kind}" for kind, count in counts.items()] + lines))

@@ -10,9 +10,9 @@ import typer
 from keyrack.cli.confirmation import ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import whose
-from keyrack.cli.output import CommandResult, Failed, ListResult
+from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.offline_keys import issuing_keys
-from keyrack.offline_keys.issuing_keys import StillOpens, public
+from keyrack.offline_keys.issuing_keys import KeySetOverlap, public
 
 app = typer.Typer()
 
@@ -44,8 +44,8 @@ def a_limit(text: str) -> int:
     """Seconds, 0 for off. Raises a usage error."""
     if text == "off":
         return 0
-    found = WRITTEN(text)
-    seconds = int(found[1]) * UNITS[found[2] or "s"] if found else 0
+    match = WRITTEN(text)
+    seconds = int(match[1]) * UNITS[match[2] or "s"] if match else 0
     if not SHORTEST <= seconds <= LONGEST:
         raise typer.BadParameter("it is off, or a time from 300s to 28d: 48h, 2d")
     return seconds
@@ -69,24 +69,24 @@ async def show(session: DatabaseSession, customer: Whose) -> CommandResult:
     """Show a customer's authority: its root, what it wants of keys, and what is out there."""
     row = await session.sql.fetchrow(SHOW, customer)
     if row is None or row["public_key"] is None:
-        raise Failed(NONE.format(customer=customer))
+        raise CommandFailed(NONE.format(customer=customer))
     freshness = row["freshness"]
-    told = {
+    value = {
         "customer": customer, "root": public(row["public_key"]).thumbprint.hex(), "sequence": row["sequence"],
         "limit": freshness, "uncertain": "open" if row["opens_uncertain"] else "refuse", "boxes": row["boxes"],
         "devices": row["devices"], "keys": row["keys"],
     }  # fmt: skip
     limit = "off: a key's whole life" if freshness is None else f"{freshness:,} s"
     lines = (
-        f"Root                {told['root']}",
-        f"Key set             {told['sequence']}",
+        f"Root                {value['root']}",
+        f"Key set             {value['sequence']}",
         f"Limit               {limit}",
-        f"Clock uncertain     {told['uncertain']}",
-        f"Boxes enrolled      {told['boxes']}",
-        f"Phones registered   {told['devices']}",
-        f"Keys that may open  {told['keys']}",
+        f"Clock uncertain     {value['uncertain']}",
+        f"Boxes enrolled      {value['boxes']}",
+        f"Phones registered   {value['devices']}",
+        f"Keys that may open  {value['keys']}",
     )
-    return CommandResult(told, "\n".join(lines))
+    return CommandResult(value, "\n".join(lines))
 
 
 @command(app, "list")
@@ -109,23 +109,23 @@ async def policy(
         raise typer.BadParameter("Say --limit, --uncertain, or both.")
     row = await session.sql.fetchrow(SHOW, customer)
     if row is None or row["public_key"] is None:
-        raise Failed(NONE.format(customer=customer))
+        raise CommandFailed(NONE.format(customer=customer))
     freshness = row["freshness"] if limit is None else limit or None
     opens = row["opens_uncertain"] if uncertain is None else uncertain == "open"
     await issuing_keys.choose(session.sql, customer, freshness, opens_uncertain=opens)
-    told = {"customer": customer, "limit": freshness, "uncertain": "open" if opens else "refuse"}
+    value = {"customer": customer, "limit": freshness, "uncertain": "open" if opens else "refuse"}
     shown = "its whole life" if freshness is None else f"{freshness:,} seconds"
     does = "open" if opens else "refuse"
     text = f"A key is good without word from the server for {shown}; boxes {does} while their clock is uncertain."
-    return CommandResult(told, text)
+    return CommandResult(value, text)
 
 
 async def _preview(session: DatabaseSession, customer: int, revoke: bool) -> ConfirmationPreview | None:
     """How many keys would be over."""
     if not revoke:
         return None
-    told = f"revoke every issuing key of customer {customer} but a new one"
-    return ConfirmationPreview(told, {"keys": await session.sql.fetchval(GOES, customer)})
+    action = f"revoke every issuing key of customer {customer} but a new one"
+    return ConfirmationPreview(action, {"keys": await session.sql.fetchval(GOES, customer)})
 
 
 @command(app, "rotate", preview=_preview)
@@ -139,12 +139,12 @@ async def rotate(
     """Sign with a new issuing key from now on; what the one before signed stays good."""
     try:
         id = await issuing_keys.rotate(session.sql, await session.vault(), customer, revoke=revoke)
-    except StillOpens as still:
-        raise Failed(
+    except KeySetOverlap as still:
+        raise CommandFailed(
             f"Keys that the issuing key before the newest one has signed may open until {still.until:%Y-%m-%d %H:%M} "
             "UTC, and boxes hold two. Wait until then; where a key is in other hands, add --revoke."
         ) from None
     if id is None:
-        raise Failed(NONE.format(customer=customer))
+        raise CommandFailed(NONE.format(customer=customer))
     then = "What the others signed is over as soon as a box hears of it." if revoke else "The one before stays good."
     return CommandResult({"customer": customer, "issuingKey": id}, f"Issuing key {id} signs from now on. {then}")

@@ -15,7 +15,7 @@ import typer
 
 from keyrack.cli import api_calls, profiles
 from keyrack.cli.api_calls import ProfileName
-from keyrack.cli.output import CommandResult, Failed, Json, show
+from keyrack.cli.output import CommandFailed, CommandResult, Json, show
 from keyrack.core.api_client.credentials import Login, ServerAddress, StoredToken
 from keyrack.core.api_client.session import Client
 
@@ -69,14 +69,20 @@ def login(
         secret = _password(password_file, password_stdin)
         tokens: list[StoredToken] = []
         async with Client(server, Login(name, secret), kept=tokens.append, patience=api_calls.PATIENCE) as client:
-            found = await api_calls.customer_of(client, customer)
-        kept = profiles.Profile(server.url, name, server.api_key, brand, found.id)
+            chosen_customer = await api_calls.customer_of(client, customer)
+        kept = profiles.Profile(server.url, name, server.api_key, brand, chosen_customer.id)
         kept = replace(kept, token=tokens[-1], password_file=password_file and str(password_file.absolute()))
         profiles.write(profile, kept)
         ends = None if tokens[-1].ends is None else datetime.fromtimestamp(tokens[-1].ends, UTC)
-        value = {"profile": profile, "url": kept.url, "username": name, "customer": asdict(found), "expiresAt": ends}
+        value = {
+            "profile": profile,
+            "url": kept.url,
+            "username": name,
+            "customer": asdict(chosen_customer),
+            "expiresAt": ends,
+        }
         until = "" if ends is None else f" The token is good until {ends:%Y-%m-%d %H:%M} UTC."
-        whose = f"for customer {found.id}, {found.name}"
+        whose = f"for customer {chosen_customer.id}, {chosen_customer.name}"
         show(CommandResult(value, f"{name} is logged in at {kept.url}, {whose}.{until} Kept in {path}."), as_json)
 
     api_calls.run(work(), profile)
@@ -100,10 +106,11 @@ def logout(
 
 
 def _address(text: str) -> str:
-    """The server's address with its base path. Raises `Failed`; warns where everybody on the way can read along."""
+    """The server's address with its base path. Raises `CommandFailed`; warns where everybody on the way can read
+    along."""
     parts = urlsplit(text.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise Failed(f"{text!r} is no address of a server: https://keyrack.example.com/v3 would be one.")
+        raise CommandFailed(f"{text!r} is no address of a server: https://keyrack.example.com/v3 would be one.")
     if parts.scheme == "http" and parts.hostname not in LOCAL:
         typer.echo(f"keyrack: {text} is not encrypted: who is on the way reads password and token.", err=True)
     return parts._replace(path=parts.path.rstrip("/") or BASE).geturl()
@@ -118,10 +125,10 @@ def _password(file: Path | None, stdin: bool) -> str:
 
 
 def _asked(what: str, option: str, *, secret: bool = False) -> str:
-    """What the user types. Raises `Failed` where there is nobody to be asked."""
+    """What the user types. Raises `CommandFailed` where there is nobody to be asked."""
     if not sys.stdin.isatty():
-        raise Failed(f"{what} is missing: say {option}, or set it in the environment.")
+        raise CommandFailed(f"{what} is missing: say {option}, or set it in the environment.")
     given = getpass.getpass(f"{what}: ") if secret else typer.prompt(what, err=True)
     if not given.strip():
-        raise Failed(f"{what} is missing.")
+        raise CommandFailed(f"{what} is missing.")
     return given.strip() if not secret else given

@@ -9,7 +9,7 @@ import typer
 
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import words
-from keyrack.cli.output import CommandResult, Failed
+from keyrack.cli.output import CommandFailed, CommandResult
 
 app = typer.Typer()
 
@@ -27,10 +27,12 @@ async def test(
 
     settings = session.settings
     if not settings.sends_mail or settings.mail_from is None:
-        raise Failed("No mail is sent: KEYRACK_MAIL_HOST and KEYRACK_MAIL_FROM say by which server, and from whom.")
+        raise CommandFailed(
+            "No mail is sent: KEYRACK_MAIL_HOST and KEYRACK_MAIL_FROM say by which server, and from whom."
+        )
     try:
         await send(settings, written(TEST, settings.mail_from, address, host=settings.public_url))
     except (aiosmtplib.SMTPException, MessageError, OSError, ValueError) as error:
-        raise Failed(f"{settings.mail_host}:{settings.mail_port} did not take it: {error}") from None
+        raise CommandFailed(f"{settings.mail_host}:{settings.mail_port} did not take it: {error}") from None
     value = {"address": address, "host": settings.mail_host}
     return CommandResult(value, f"{settings.mail_host} has taken a mail to {address}.")

@@ -19,7 +19,7 @@ from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.membership_options import Limits, OfRole, Ownerless, Whole
 from keyrack.cli.name_lookup import reference
 from keyrack.cli.options import mailbox, which, whose, words
-from keyrack.cli.output import CommandResult, Failed, ListResult
+from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.core import secret_hashes
 from keyrack.core.addresses import address_form, domain_form
 from keyrack.core.error_codes import ErrorCode
@@ -117,9 +117,9 @@ async def add(
     await membership_options.join(
         session, id, customers, role, await membership_options.limits(session, customers, group)
     )
-    told = "" if password or not has_password else f"\nPassword: {secret}\n{SHOWN_ONCE}"
+    password_text = "" if password or not has_password else f"\nPassword: {secret}\n{SHOWN_ONCE}"
     shown = {} if password or not has_password else {"password": secret}
-    return CommandResult({"id": id, "username": username} | shown, f"Manager {id} added: {username}.{told}")
+    return CommandResult({"id": id, "username": username} | shown, f"Manager {id} added: {username}.{password_text}")
 
 
 @command(app, "list")
@@ -174,15 +174,15 @@ async def change(
     if username is None:
         raise _no_manager(id)
     if missing := await session.sql.fetch(membership_options.HELD, id, remove_customer or []):
-        raise Failed(f"Manager {id} does not act for customer {missing[0]['id']}.")
+        raise CommandFailed(f"Manager {id} does not act for customer {missing[0]['id']}.")
     await session.sql.execute(membership_options.LEAVE, id, remove_customer or [])
     if role is not None:
         groups = await membership_options.limits(session, customer or [], group)
         await membership_options.join(session, id, customer or [], role, groups, whole=whole_fleet)
     await membership_options.check_owners(session, owned, ownerless=ownerless)
-    told = f"\nPassword: {secret}\n{SHOWN_ONCE}" if new_password else ""
+    password_text = f"\nPassword: {secret}\n{SHOWN_ONCE}" if new_password else ""
     value = {"id": id, "username": username} | ({"password": secret} if new_password else {})
-    return CommandResult(value, f"Manager {id} changed.{told}")
+    return CommandResult(value, f"Manager {id} changed.{password_text}")
 
 
 @command(app, "sign-out")
@@ -192,9 +192,9 @@ async def sign_out(
     """Have every token that a manager has got until now refused at once; the manager may log in again."""
     row = await session.sql.fetchrow(SIGN_OUT, address_form(username))
     if row is None:
-        raise Failed(f"There is no manager called {username}.")
-    told = f"Manager {row['id']} is signed out: {row['username']}. Every token issued until now is refused."
-    return CommandResult(dict(row), told)
+        raise CommandFailed(f"There is no manager called {username}.")
+    text = f"Manager {row['id']} is signed out: {row['username']}. Every token issued until now is refused."
+    return CommandResult(dict(row), text)
 
 
 @command(app, "reset-factors")
@@ -205,11 +205,11 @@ async def reset_factors(
     everywhere; the password is enough again."""
     row = await session.sql.fetchrow(SIGN_OUT, address_form(username))
     if row is None:
-        raise Failed(f"There is no manager called {username}.")
+        raise CommandFailed(f"There is no manager called {username}.")
     for statement in (FORGET_PASSKEYS, FORGET_APP, FORGET_RECOVERY):
         await session.sql.execute(statement, row["id"])
-    told = f"Manager {row['id']} has no second factor any more, and is signed out: {row['username']}."
-    return CommandResult(dict(row), told)
+    text = f"Manager {row['id']} has no second factor any more, and is signed out: {row['username']}."
+    return CommandResult(dict(row), text)
 
 
 @command(app, "remove")
@@ -234,16 +234,18 @@ async def invite(
 ) -> CommandResult:
     """Invite somebody to act for a customer: prints a link that works once."""
     if mail and not session.settings.sends_mail:
-        raise Failed("No mail is sent: KEYRACK_MAIL_HOST and KEYRACK_MAIL_FROM say by which server, and from whom.")
+        raise CommandFailed(
+            "No mail is sent: KEYRACK_MAIL_HOST and KEYRACK_MAIL_FROM say by which server, and from whom."
+        )
     await owners.lock_roles(session.sql, customer)
     if await session.sql.fetch(membership_options.UNKNOWN, [customer]):
-        raise Failed(f"There is no customer {customer}.")
+        raise CommandFailed(f"There is no customer {customer}.")
     by = session.settings.brand
     try:
         groups = await membership_options.limits(session, [customer], group)
         made = await invitations.invite(session.sql, session.settings, customer, address, role, groups, by, mail=mail)
     except Conflict as refusal:
-        raise Failed(refusal.text) from None
+        raise CommandFailed(refusal.text) from None
     value = {"id": made.id, "link": made.link, "expires": format_timestamp(made.expires), "mailed": mail}
     return CommandResult(
         value, f"{address} is invited, until {made.expires:%Y-%m-%d %H:%M} UTC:\n{made.link}\n{SHOWN_ONCE}"
@@ -257,7 +259,7 @@ async def reset_password(
     """Print a link by which a manager sets a new password; it works once, and the old password stays until then."""
     made = await password_reset.create_link(session.sql, session.settings, username)
     if made is None:
-        raise Failed(f"There is no manager called {username} who may sign in.")
+        raise CommandFailed(f"There is no manager called {username} who may sign in.")
     minutes = session.settings.password_link_minutes
     return CommandResult(
         {"link": made.link}, f"For {minutes} minutes {username} sets a password at:\n{made.link}\n{SHOWN_ONCE}"
@@ -274,7 +276,7 @@ async def disconnect(
 ) -> CommandResult:
     """Disconnect a manager from an account of a provider; whoever has signed in by it is signed out."""
     if await session.sql.fetchval(DISCONNECT, id, provider) is None:
-        raise Failed(f"Manager {id} has no account of provider {provider}.")
+        raise CommandFailed(f"Manager {id} has no account of provider {provider}.")
     return CommandResult({"id": id}, f"Manager {id} is disconnected from its account of provider {provider}.")
 
 
@@ -284,5 +286,5 @@ def _unique(username: str) -> AbstractContextManager[None]:
     return on_constraint(dict.fromkeys(UNIQUE_USERNAME, (Conflict, error)))
 
 
-def _no_manager(id: int) -> Failed:
-    return Failed(f"There is no manager {id}.")
+def _no_manager(id: int) -> CommandFailed:
+    return CommandFailed(f"There is no manager {id}.")

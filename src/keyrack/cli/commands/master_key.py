@@ -12,7 +12,7 @@ import typer
 from keyrack.auth import signing_keys
 from keyrack.cli.confirmation import ConfirmationPreview, Yes, agree
 from keyrack.cli.database_session import DatabaseSession, Json, State, command, explained, open_database, read_settings
-from keyrack.cli.output import CommandResult, Failed, ListResult, show
+from keyrack.cli.output import CommandFailed, CommandResult, ListResult, show
 from keyrack.core.settings import Settings
 from keyrack.db import worker_wakeup
 from keyrack.db.connection import Database
@@ -64,10 +64,10 @@ def rotate(state: State = None, as_json: Json = False) -> None:
 
     async def work(database: Database, settings: Settings) -> CommandResult:
         rotated = await rotation.rotate(database, settings)
-        told = f"{rotated.secrets} secrets sealed anew. The master key is {rotated.master} from now on."
+        text = f"{rotated.secrets} secrets sealed anew. The master key is {rotated.master} from now on."
         if rotated.others:
-            told += f" Give it to every node, then retire what still opens the database: {', '.join(rotated.others)}."
-        return CommandResult({"secrets": rotated.secrets, "masterKey": rotated.master, "others": rotated.others}, told)
+            text += f" Give it to every node, then retire what still opens the database: {', '.join(rotated.others)}."
+        return CommandResult({"secrets": rotated.secrets, "masterKey": rotated.master, "others": rotated.others}, text)
 
     _on_database(state, as_json, work)
 
@@ -100,17 +100,17 @@ async def reset(
         await open_vault(session.db, session.settings)
     except MasterKeyError as error:
         if not lose:
-            raise Failed(
+            raise CommandFailed(
                 f"{error} If it is lost for good: --lose-secrets revokes all signing keys, gives every webhook a new "
                 "signing secret, and disables it."
             ) from None
     else:
-        raise Failed("The master key is here: nothing is lost. To change it: keyrack master-key rotate")
+        raise CommandFailed("The master key is here: nothing is lost. To change it: keyrack master-key rotate")
     vault = await rotation.replace_all_keys(session.sql, session.settings)
     kid = await signing_keys.revoke_all(session.sql, vault)
     webhooks = await subscriptions.replace_all(session.sql, vault, SECRETS_LOST)
     authorities = await issuing_keys.lose_all(session.sql)
-    told = f"Signing key {kid} signs from now on; every token of before is refused. {webhooks} webhooks are disabled."
+    text = f"Signing key {kid} signs from now on; every token of before is refused. {webhooks} webhooks are disabled."
     if authorities:
-        told += f" {authorities} customers have lost their authority for keys: their boxes are to be enrolled anew."
-    return CommandResult({"kid": kid, "webhooks": webhooks, "authorities": authorities}, told)
+        text += f" {authorities} customers have lost their authority for keys: their boxes are to be enrolled anew."
+    return CommandResult({"kid": kid, "webhooks": webhooks, "authorities": authorities}, text)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from keyrack.cli.database_session import Json
-from keyrack.cli.output import Failed
+from keyrack.cli.output import CommandFailed
 from keyrack.core.settings import Settings
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ MetricsFd = Annotated[int | None, typer.Option("--metrics-fd", hidden=True)]  # 
 def reports_of(settings: Settings, parent: int | None) -> Reports:
     """Where the process shows its metrics: to its parent, if it has one; else at the port that is set, if one is.
 
-    Raises `Failed`.
+    Raises `CommandFailed`.
     """
     from keyrack.ops.monitoring.metrics_server import NOWHERE, Reports
     from keyrack.server import process as running
@@ -36,9 +36,11 @@ def reports_of(settings: Settings, parent: int | None) -> Reports:
     try:
         return Reports(port=running.listen(host, port))
     except running.PortInUse:
-        raise Failed(f"KEYRACK_METRICS: port {port} at {host} is in use. Each command needs its own.") from None
+        raise CommandFailed(f"KEYRACK_METRICS: port {port} at {host} is in use. Each command needs its own.") from None
     except OSError as error:
-        raise Failed(f"KEYRACK_METRICS: Keyrack cannot listen at {host}, port {port}: {error.strerror}.") from None
+        raise CommandFailed(
+            f"KEYRACK_METRICS: Keyrack cannot listen at {host}, port {port}: {error.strerror}."
+        ) from None
 
 
 @app.command("metrics")

@@ -60,10 +60,10 @@ def migrate(
             show(CommandResult({"revision": revision}, f"The schema is at revision {revision}."), as_json)
             return
         warn_of_names()
-        found = look(settings)
-        show(_planned(found, sql) if plan else _found(found), as_json)
+        status = look(settings)
+        show(_planned(status, sql) if plan else _found(status), as_json)
         if check:
-            raise typer.Exit(STATUS[found.state])
+            raise typer.Exit(STATUS[status.state])
 
     explained(run)
 
@@ -84,23 +84,23 @@ def look(settings: Settings) -> SchemaStatus:
         return asyncio.run(schema_version.read_schema_state(server.dsn))
 
 
-def _found(found: SchemaStatus) -> CommandResult:
-    return CommandResult(_members(found), _sentence(found))
+def _found(status: SchemaStatus) -> CommandResult:
+    return CommandResult(_members(status), _sentence(status))
 
 
-def _members(found: SchemaStatus) -> dict[str, Any]:
+def _members(status: SchemaStatus) -> dict[str, Any]:
     return {
-        "state": found.state.value.replace(" ", "-"),
-        "revision": found.revision,
+        "state": status.state.value.replace(" ", "-"),
+        "revision": status.revision,
         "head": schema_version.head(),
-        "pending": found.pending,
-        "needsStop": found.needs_stop,
+        "pending": status.pending,
+        "needsStop": status.needs_stop,
     }
 
 
-def _sentence(found: SchemaStatus) -> str:
-    at, ours = f"The schema is at revision {found.revision}", f"this Keyrack, {__version__}"
-    match found.state:
+def _sentence(status: SchemaStatus) -> str:
+    at, ours = f"The schema is at revision {status.revision}", f"this Keyrack, {__version__}"
+    match status.state:
         case schema_version.SchemaState.CURRENT:
             return f"{at}: nothing is to be done."
         case schema_version.SchemaState.EMPTY:
@@ -108,19 +108,19 @@ def _sentence(found: SchemaStatus) -> str:
         case schema_version.SchemaState.NEWER:
             return f"{at}, that of a newer release; {ours}, works with it as long as the newer one takes over."
         case schema_version.SchemaState.TOO_NEW:
-            return schema_version.too_new(found)
+            return schema_version.too_new(status)
         case schema_version.SchemaState.OLDER:
-            stop = f"Stop every process of Keyrack first{schema_version.explain_workaround(found)}"
-            stop = stop if found.needs_stop else "Nothing has to stop for it"
+            stop = f"Stop every process of Keyrack first{schema_version.explain_workaround(status)}"
+            stop = stop if status.needs_stop else "Nothing has to stop for it"
             return f"{at}; `keyrack migrate` brings it to {schema_version.head()}. {stop}: see docs/upgrading.md."
 
 
-def _planned(found: SchemaStatus, sql: bool) -> CommandResult:
+def _planned(status: SchemaStatus, sql: bool) -> CommandResult:
     from keyrack.db import migration_plan  # with it comes Alembic
 
-    steps = migration_plan.steps(found.pending)
-    lines = [_sentence(found), *(line for step in steps for line in _lines(step, sql, fresh=found.revision is None))]
-    return CommandResult(_members(found) | {"steps": [_step(step, sql) for step in steps]}, "\n".join(lines))
+    steps = migration_plan.steps(status.pending)
+    lines = [_sentence(status), *(line for step in steps for line in _lines(step, sql, fresh=status.revision is None))]
+    return CommandResult(_members(status) | {"steps": [_step(step, sql) for step in steps]}, "\n".join(lines))
 
 
 def _lines(step: PlannedRevision, sql: bool, *, fresh: bool) -> Sequence[str]:

@@ -9,7 +9,7 @@ import typer
 
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import which
-from keyrack.cli.output import CommandResult, Failed
+from keyrack.cli.output import CommandFailed, CommandResult
 from keyrack.db.change_notifier import APPLIED, Topics
 from keyrack.db.connection import Connection
 
@@ -30,37 +30,39 @@ SET: LiteralString = "update service set product_id = $2 where service_id = $1"
 
 
 async def product_of(sql: Connection, customer: int, serial_number: str) -> int:
-    """The customer's product with this serial number. Raises `Failed`."""
+    """The customer's product with this serial number. Raises `CommandFailed`."""
     id = await sql.fetchval(BY_SERIAL_NUMBER, customer, serial_number)
     if id is None:
-        raise Failed(f"Customer {customer} has no product with the serial number {serial_number}.")
+        raise CommandFailed(f"Customer {customer} has no product with the serial number {serial_number}.")
     return id
 
 
 async def paired(session: DatabaseSession, service: int, product: int) -> None:
-    """Pair a service of a customer that is held already with a product of the same. Raises `Failed`."""
+    """Pair a service of a customer that is held already with a product of the same. Raises `CommandFailed`."""
     of_service, of_product = await session.sql.fetchrow(SERVICE, service), await session.sql.fetchrow(PRODUCT, product)
     if of_service is None or of_product is None:
-        raise Failed(f"There is no service {service}." if of_service is None else f"There is no product {product}.")
+        raise CommandFailed(
+            f"There is no service {service}." if of_service is None else f"There is no product {product}."
+        )
     if of_service["customer_id"] != of_product["customer_id"]:
-        raise Failed(f"Service {service} and product {product} belong to different customers.")
+        raise CommandFailed(f"Service {service} and product {product} belong to different customers.")
     if of_service["product_id"] is not None:
-        raise Failed(
+        raise CommandFailed(
             f"Service {service} is paired with product {of_service['product_id']} already. Unpair it first: "
             f"keyrack service unpair {service}"
         )
     if of_product["service_id"] is not None:
-        raise Failed(f"Product {product} is paired with service {of_product['service_id']} already.")
+        raise CommandFailed(f"Product {product} is paired with service {of_product['service_id']} already.")
     try:
         await session.sql.execute(SET, service, product)
     except asyncpg.UniqueViolationError:
-        raise Failed(f"Another command has paired product {product} meanwhile.") from None
+        raise CommandFailed(f"Another command has paired product {product} meanwhile.") from None
 
 
 async def _settle(session: DatabaseSession, service: int) -> None:
     customer = await session.sql.fetchval(SERVICE, service)
     if customer is None:
-        raise Failed(f"There is no service {service}.")
+        raise CommandFailed(f"There is no service {service}.")
     await session.settle(customer)
 
 
@@ -79,7 +81,7 @@ async def unpair(session: DatabaseSession, service: Service) -> CommandResult:
     row = await session.sql.fetchrow(SERVICE, service)
     product = None if row is None else row["product_id"]
     if product is None:
-        raise Failed(f"Service {service} is paired with no product.")
+        raise CommandFailed(f"Service {service} is paired with no product.")
     await session.sql.execute(SET, service, None)
     return CommandResult(
         {"id": service, "productId": product}, f"Service {service} is unlinked from product {product}."

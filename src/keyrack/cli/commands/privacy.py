@@ -13,7 +13,7 @@ from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import Customer
 from keyrack.cli.output import CommandResult
 from keyrack.db.change_notifier import APPLIED, Topics
-from keyrack.fleet import person_export
+from keyrack.fleet import privacy_settings
 
 TOPICS_CHANGED: Topics = frozenset(("users", "events", "groups")) | APPLIED
 
@@ -43,7 +43,7 @@ async def _preview(session: DatabaseSession, customer: int, keep: bool) -> Confi
 @command(app, "positions", preview=_preview, topics=TOPICS_CHANGED)
 async def positions(session: DatabaseSession, customer: Customer, keep: Keep) -> CommandResult:
     """Say whether the positions of a customer's cars and events are stored."""
-    if not await person_export.keep_positions(session.sql, customer, keep):
+    if not await privacy_settings.set_positions_stored(session.sql, customer, keep):
         raise no_customer(customer)
     text = "are stored" if keep else "are not stored any more, and those stored are deleted"
     return CommandResult({"id": customer, "keepsPositions": keep}, f"Positions of customer {customer} {text}.")
@@ -85,7 +85,7 @@ async def history(
     ] = None,
 ) -> CommandResult:
     """Say for how many days a customer's positions and odometer readings are kept."""
-    if not await person_export.keep_history(session.sql, customer, days):
+    if not await privacy_settings.set_history_days(session.sql, customer, days):
         raise no_customer(customer)
     text = f"for {days} days" if days else "as long as the setting says"
     return CommandResult({"id": customer, "historyDays": days}, f"History of customer {customer} is kept {text}.")

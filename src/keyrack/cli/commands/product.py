@@ -10,7 +10,7 @@ from keyrack.cli.commands.customer import no_customer
 from keyrack.cli.confirmation import ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import Customer, OfCustomer, moment, which, words
-from keyrack.cli.output import CommandResult, Failed, ListResult
+from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.core.error_codes import NO_CUSTOMER, ErrorCode
 from keyrack.core.errors import Conflict, NotFound, Refusal, on_constraint
 from keyrack.core.settings import Settings
@@ -126,14 +126,14 @@ async def change(
     if serial_number is None and unique_id is None and sap_number is None and ends is None:
         raise typer.BadParameter("Say what to change; --help lists it.")
     with on_constraint(_refusals()):
-        found = await session.sql.fetchval(UPDATE, id, serial_number, unique_id, sap_number, ends)
-    if found is None:
+        updated_id = await session.sql.fetchval(UPDATE, id, serial_number, unique_id, sap_number, ends)
+    if updated_id is None:
         raise _no_product(id)
     return CommandResult({"id": id}, f"Product {id} changed.")
 
 
 async def _preview(session: DatabaseSession, id: int) -> ConfirmationPreview | None:
-    """What would go with a product, or lose it. Raises `Failed`."""
+    """What would go with a product, or lose it. Raises `CommandFailed`."""
     row = await session.sql.fetchrow(GOES, id)
     if row is None:
         raise _no_product(id)
@@ -146,7 +146,7 @@ async def _preview(session: DatabaseSession, id: int) -> ConfirmationPreview | N
 
 def _refuse_installed(id: int, car: int | None) -> None:
     if car is not None:
-        raise Failed(f"Product {id} is installed in car {car}. Take it out first: DELETE /installations.")
+        raise CommandFailed(f"Product {id} is installed in car {car}. Take it out first: DELETE /installations.")
 
 
 @command(app, "remove", preview=_preview, topics=TOPICS_CHANGED)
@@ -163,5 +163,5 @@ async def remove(session: DatabaseSession, id: Product) -> CommandResult:
     return CommandResult({"id": id}, f"Product {id} removed.")
 
 
-def _no_product(id: int) -> Failed:
-    return Failed(f"There is no product {id}.")
+def _no_product(id: int) -> CommandFailed:
+    return CommandFailed(f"There is no product {id}.")

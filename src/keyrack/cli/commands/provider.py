@@ -16,7 +16,7 @@ from keyrack.auth.sso.providers import ALGORITHMS, LIST
 from keyrack.cli.confirmation import NO_WAY_BACK, ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import which, words
-from keyrack.cli.output import CommandResult, Failed, ListResult
+from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.core.addresses import domain_form
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, on_constraint
@@ -70,11 +70,11 @@ def algorithms(values: list[str] | None) -> list[str] | None:
 
 def domains(values: list[str] | None) -> list[str] | None:
     """Domains of e-mail addresses, in their normal form."""
-    found = [_domain(value.strip()) for value in values or []]
-    for one in found:
-        if not one or "@" in one or not one.isprintable() or any(letter.isspace() for letter in one):
-            raise typer.BadParameter(f"{one!r} is no domain, such as example.com")
-    return found or None
+    domain_names = [_domain(value.strip()) for value in values or []]
+    for domain in domain_names:
+        if not domain or "@" in domain or not domain.isprintable() or any(letter.isspace() for letter in domain):
+            raise typer.BadParameter(f"{domain!r} is no domain, such as example.com")
+    return domain_names or None
 
 
 def _domain(text: str) -> str:
@@ -173,7 +173,7 @@ async def change(
 ) -> CommandResult:
     """Change a provider; it holds for the next sign-in. Its issuer stays: another one is another provider."""
     given = (label, client_id, client_secret, algorithm, domain, remove_domain, mfa)
-    if all(one is None for one in given):
+    if all(value is None for value in given):
         raise typer.BadParameter("Say what to change; --help lists it.")
     name = await session.sql.fetchval(UPDATE, id, label, client_id, algorithm, mfa)
     if name is None:
@@ -212,18 +212,18 @@ async def check(session: DatabaseSession, id: Provider) -> CommandResult:
     try:
         metadata = await sign_on.examine(provider)
     except ProviderTrouble as trouble:
-        raise Failed(f"Nobody can sign in by {provider.name}: {trouble}.") from None
+        raise CommandFailed(f"Nobody can sign in by {provider.name}: {trouble}.") from None
     finally:
         await sign_on.close()
-    told = {
+    value = {
         "id": id,
         "authorizationEndpoint": metadata.authorization,
         "tokenEndpoint": metadata.token,
         "endSessionEndpoint": metadata.end_session,
         "tellsIssuer": metadata.tells_issuer,
     }
-    return CommandResult(told, f"{provider.name} answers as {provider.issuer}, and its keys can be read.")
+    return CommandResult(value, f"{provider.name} answers as {provider.issuer}, and its keys can be read.")
 
 
-def _no_provider(id: int) -> Failed:
-    return Failed(f"There is no provider {id}.")
+def _no_provider(id: int) -> CommandFailed:
+    return CommandFailed(f"There is no provider {id}.")

@@ -20,7 +20,7 @@ from keyrack.cli.commands.metrics import MetricsFd, reports_of
 from keyrack.cli.create_database import check_beginning
 from keyrack.cli.database_session import Json, State, embedded_server, explained, read_settings
 from keyrack.cli.environment import warn_of_names
-from keyrack.cli.output import Failed
+from keyrack.cli.output import CommandFailed
 from keyrack.core import log_config, systemd
 from keyrack.core.settings import Settings
 from keyrack.db import schema_version
@@ -83,26 +83,26 @@ def check_database(dsn: str, settings: Settings) -> None:
 def check_files(settings: Settings) -> None:
     """Look whether the console's files are there, and the tiles of its maps can be used, before anything is begun.
 
-    Raises `Failed`.
+    Raises `CommandFailed`.
     """
     from keyrack.console import map_tiles
-    from keyrack.console.static_files import MissingFiles, shelf
+    from keyrack.console.static_files import MissingFiles, load_static_files
 
     try:
-        shelf()
+        load_static_files()
         map_tiles.check(settings)
     except (MissingFiles, map_tiles.BadTiles) as missing:
-        raise Failed(str(missing)) from None
+        raise CommandFailed(str(missing)) from None
 
 
 def check_traces(settings: Settings) -> None:
-    """Look whether traces can be told, where they are wanted. Raises `Failed`."""
+    """Look whether traces can be told, where they are wanted. Raises `CommandFailed`."""
     try:
         if settings.traces is not None:
             import_module("opentelemetry.exporter.otlp.proto.http")
             import_module("opentelemetry.sdk")
     except ModuleNotFoundError as missing:
-        raise Failed(
+        raise CommandFailed(
             f"KEYRACK_TRACES is set, but {missing.name} is not installed: pip install 'keyrack[traces]' brings it. "
             "Nothing was started."
         ) from None
@@ -181,9 +181,9 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return running.listen(host, port)
     except running.PortInUse as error:
-        raise Failed(str(error)) from None
+        raise CommandFailed(str(error)) from None
     except OSError as error:
-        raise Failed(f"Keyrack cannot listen at {host}, port {port}: {error.strerror}.") from None
+        raise CommandFailed(f"Keyrack cannot listen at {host}, port {port}: {error.strerror}.") from None
 
 
 def _say_ready(settings: Settings, as_json: bool) -> None:

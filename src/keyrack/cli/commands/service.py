@@ -14,7 +14,7 @@ from keyrack.cli.commands.pairing import paired, product_of
 from keyrack.cli.confirmation import ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import Customer, OfCustomer, moment, which, words
-from keyrack.cli.output import CommandResult, Failed, ListResult
+from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.errors import NotFound, on_constraint
 from keyrack.db.change_notifier import APPLIED, Topics
@@ -132,11 +132,11 @@ async def add(
         id = await session.sql.fetchval(INSERT, customer, name)
     if contract is not None:
         await session.sql.execute(PUT_CONTRACT, customer, id, *contract)
-    told = f"Service {id} added{'' if contract else ', without a contract'}"
+    text = f"Service {id} added{'' if contract else ', without a contract'}"
     if product is None:
-        return CommandResult({"id": id}, f"{told}.")
+        return CommandResult({"id": id}, f"{text}.")
     await paired(session, id, product)
-    return CommandResult({"id": id, "productId": product}, f"{told}; it is paired with product {product}.")
+    return CommandResult({"id": id, "productId": product}, f"{text}; it is paired with product {product}.")
 
 
 app.registered_commands.extend(pairing.app.registered_commands)
@@ -196,7 +196,7 @@ async def change(
 
 
 async def _preview(session: DatabaseSession, id: int) -> ConfirmationPreview | None:
-    """The contract and the pairing that would go with a service. Raises `Failed`."""
+    """The contract and the pairing that would go with a service. Raises `CommandFailed`."""
     row = await session.sql.fetchrow(GOES, id)
     if row is None:
         raise _no_service(id)
@@ -207,7 +207,7 @@ async def _preview(session: DatabaseSession, id: int) -> ConfirmationPreview | N
 
 def _refuse_installed(id: int, product: int, car: int | None) -> None:
     if car is not None:
-        raise Failed(
+        raise CommandFailed(
             f"Service {id} belongs to product {product}, which is installed in car {car}. "
             "Take that out first: DELETE /installations."
         )
@@ -240,12 +240,12 @@ def _contract(
 
 
 async def _settle(session: DatabaseSession, id: int) -> None:
-    """Hold the service's customer: whether somebody may be given a car hangs on it. Raises `Failed`."""
+    """Hold the service's customer: whether somebody may be given a car hangs on it. Raises `CommandFailed`."""
     customer = await session.sql.fetchval(OF_CUSTOMER, id)
     if customer is None:
         raise _no_service(id)
     await session.settle(customer)
 
 
-def _no_service(id: int) -> Failed:
-    return Failed(f"There is no service {id}.")
+def _no_service(id: int) -> CommandFailed:
+    return CommandFailed(f"There is no service {id}.")

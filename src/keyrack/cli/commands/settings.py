@@ -10,7 +10,7 @@ import typer
 from keyrack.cli.commands.reference import Markdown
 from keyrack.cli.database_session import Json, explained, read_settings
 from keyrack.cli.environment import warn_of_names
-from keyrack.cli.output import CommandResult, Failed, ListResult, show
+from keyrack.cli.output import CommandFailed, CommandResult, ListResult, show
 from keyrack.core.settings import RENAMED, Settings, nearest, origins_of, sections, shown, variable
 
 app = typer.Typer()
@@ -92,4 +92,6 @@ def _one(rows: list[dict[str, Any]], wanted: str) -> CommandResult:
             return CommandResult(row, text)
     meant = nearest(bare, [*(row["name"] for row in rows), *RENAMED])
     meant = RENAMED.get(meant, meant) if meant else None
-    raise Failed(f"There is no setting {wanted}." + (f" Did you mean {meant}?" if meant else " See docs/settings.md."))
+    raise CommandFailed(
+        f"There is no setting {wanted}." + (f" Did you mean {meant}?" if meant else " See docs/settings.md.")
+    )

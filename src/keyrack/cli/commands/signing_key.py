@@ -9,7 +9,7 @@ import typer
 from keyrack.auth import signing_keys
 from keyrack.cli.confirmation import NO_WAY_BACK, ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
-from keyrack.cli.output import CommandResult, Failed, ListResult
+from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 
 app = typer.Typer()
 
@@ -41,9 +41,9 @@ async def _preview(session: DatabaseSession, kid: str) -> ConfirmationPreview | 
     row = await session.sql.fetchrow(GOOD, kid)
     if row is None:
         return None
-    told = f"revoke signing key {kid} and have every token refused that it has signed"
+    action = f"revoke signing key {kid} and have every token refused that it has signed"
     goes = {"managers who log in again": row["managers"]}
-    return ConfirmationPreview(told, goes if row["signs"] else {}, NO_WAY_BACK)
+    return ConfirmationPreview(action, goes if row["signs"] else {}, NO_WAY_BACK)
 
 
 @command(app, "revoke", preview=_preview)
@@ -51,7 +51,7 @@ async def revoke(session: DatabaseSession, kid: Kid) -> CommandResult:
     """Have every token that a key has signed refused at once. If it is the one that signs, a new one takes over."""
     revoked = await signing_keys.revoke(session.sql, await session.vault(), kid)
     if revoked is None:
-        raise Failed(f"There is no signing key {kid}.")
+        raise CommandFailed(f"There is no signing key {kid}.")
     since = f"was revoked at {revoked.at:%Y-%m-%d %H:%M} UTC already" if revoked.before else "is revoked"
     text = f"Signing key {kid} {since}: tokens that it signed are refused. {revoked.signs} signs."
     return CommandResult({"kid": kid, "revokedAt": revoked.at, "signs": revoked.signs}, text)

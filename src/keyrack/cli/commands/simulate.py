@@ -13,7 +13,7 @@ import typer
 
 from keyrack.cli.database_session import Json, explained
 from keyrack.cli.options import moment
-from keyrack.cli.output import Failed
+from keyrack.cli.output import CommandFailed
 from keyrack.cli.progress import progress
 
 app = typer.Typer()
@@ -87,7 +87,7 @@ def simulate(
         try:
             summary = asdict(asyncio.run(_drive(access, options)))
         except ApiError as error:
-            raise Failed(str(error)) from None
+            raise CommandFailed(str(error)) from None
         print(json.dumps(summary) if as_json else "\n".join(_text(summary)))
         if summary["disagreements"]:
             raise typer.Exit(1)
@@ -111,7 +111,7 @@ async def _drive(access: Any, options: Any) -> Any:
 
 
 def _text(summary: dict[str, Any]) -> list[str]:
-    found = [f"{summary[name]:>9}  {words}" for name, words in WORDS.items()]
+    lines = [f"{summary[name]:>9}  {words}" for name, words in WORDS.items()]
     wrong = summary["disagreements"]
     said = ["", "What was sent and what the server reports agree."] if not wrong else ["", "They do not agree:", *wrong]
-    return found + said
+    return lines + said

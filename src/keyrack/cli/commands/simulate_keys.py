@@ -14,7 +14,7 @@ import typer
 
 from keyrack.cli.commands.keys import Limit, Uncertain
 from keyrack.cli.database_session import Json, explained, read_settings
-from keyrack.cli.output import Failed
+from keyrack.cli.output import CommandFailed
 from keyrack.cli.progress import progress
 from keyrack.core import log_config
 from keyrack.core.settings import Settings
@@ -51,7 +51,7 @@ def simulate_keys(
             with _thrown_away() as (settings, dsn), progress() as show:
                 summary = pass_weeks(settings, dsn, garage, lambda done: show("Weeks pass", done, garage.seconds))
         except ApiError as error:
-            raise Failed(str(error)) from None
+            raise CommandFailed(str(error)) from None
         print(json.dumps(summary.shown()) if as_json else "\n".join(summary.lines()))
         if not summary.is_good:
             raise typer.Exit(1)

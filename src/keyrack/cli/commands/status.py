@@ -20,7 +20,7 @@ from keyrack.cli.screen import CLEAR, WORDS, Screen
 from keyrack.core.settings import Settings
 from keyrack.ops.monitoring.backlog import MOST, Backlog
 from keyrack.ops.monitoring.findings import Finding, Severity, duration, evaluate, verdict
-from keyrack.ops.monitoring.status import DatabaseUnknown, Picture, collect_status
+from keyrack.ops.monitoring.status import DatabaseUnknown, StatusSnapshot, collect_status
 
 app = typer.Typer()
 
@@ -83,7 +83,7 @@ def _say_unknown(why: str, as_json: bool, *, clear: bool) -> None:
     print((CLEAR * (clear and screen.terminal)) + screen.verdict(Severity.UNKNOWN, why), flush=True)
 
 
-def _draw(picture: Picture, findings: list[Finding], settings: Settings, *, clear: bool) -> None:
+def _draw(picture: StatusSnapshot, findings: list[Finding], settings: Settings, *, clear: bool) -> None:
     screen = Screen()
     more = f" And {len(findings) - 1} more." if len(findings) > 1 else ""
     lines = [screen.verdict(verdict(findings), (findings[0].text if findings else WELL) + more), ""]
@@ -96,42 +96,42 @@ def _draw(picture: Picture, findings: list[Finding], settings: Settings, *, clea
     print((CLEAR * (clear and screen.terminal)) + "\n".join(lines), flush=True)
 
 
-def _facts(picture: Picture, settings: Settings) -> Iterator[tuple[str, list[str]]]:
-    found = picture.backlog
-    if found is not None:
-        yield "Runs", _runs(found) or ["nothing"]
+def _facts(picture: StatusSnapshot, settings: Settings) -> Iterator[tuple[str, list[str]]]:
+    backlog = picture.backlog
+    if backlog is not None:
+        yield "Runs", _runs(backlog) or ["nothing"]
     schema = "" if picture.schema is None else f", schema {picture.schema.revision or 'none'}"
     server = "" if picture.server is None else f", PostgreSQL {picture.server.split()[0]}"
     yield "Versions", [f"Keyrack {__version__} (this command){schema}{server}"]
     where = "embedded, in " if settings.database_url is None else f"{picture.name} at "
-    size = "" if found is None else f"; {_bytes(found.database_bytes)}"
+    size = "" if backlog is None else f"; {_bytes(backlog.database_bytes)}"
     yield "Database", [f"{where}{picture.database}{size}"]
-    if found is not None:
-        yield "Connections", [_sessions(found)]
-        yield "Replicas", columns([_replica(one) for one in found.standbys]) or ["none"]
-        yield "Operations", [_waits(found.operations, found.operations_age)]
+    if backlog is not None:
+        yield "Connections", [_sessions(backlog)]
+        yield "Replicas", columns([_replica(item) for item in backlog.standbys]) or ["none"]
+        yield "Operations", [_waits(backlog.operations, backlog.operations_age)]
         yield (
             "Deliveries",
             [
-                f"{_waits(found.deliveries, found.deliveries_age)}; {_many(found.dead)} given up and kept; "
-                f"{_many(found.disabled)} webhooks disabled"
+                f"{_waits(backlog.deliveries, backlog.deliveries_age)}; {_many(backlog.dead)} given up and kept; "
+                f"{_many(backlog.disabled)} webhooks disabled"
             ],
         )
         if picture.failing:
             yield (
                 "Failing",
                 [
-                    f"{one.host}  webhook {one.webhook} of customer {one.customer}, for {duration(one.age)}, "
-                    f"{one.attempts} attempts. {one.error or ''}"
-                    for one in picture.failing
+                    f"{item.host}  webhook {item.webhook} of customer {item.customer}, for {duration(item.age)}, "
+                    f"{item.attempts} attempts. {item.error or ''}"
+                    for item in picture.failing
                 ],
             )
-        good = [one for one in picture.certificates if one.days is not None]
+        good = [item for item in picture.certificates if item.days is not None]
         if good:
-            yield "Certificates", columns([[one.host, f"good for {int(one.days or 0)} days"] for one in good])
-        steps, late = found.housekeeping, sum(step.late for step in found.housekeeping)
+            yield "Certificates", columns([[item.host, f"good for {int(item.days or 0)} days"] for item in good])
+        steps, late = backlog.housekeeping, sum(step.late for step in backlog.housekeeping)
         yield "Housekeeping", [f"{len(steps)} steps, {f'{late} of them late' if late else 'all in time'}"]
-        yield "Archive", [_archive(found)]
+        yield "Archive", [_archive(backlog)]
     if picture.backups is not None:
         newest = picture.backups.newest
         yield "Backup", ["none" if newest is None else f"{picture.backups.name}, {duration(_since(newest))} ago"]
@@ -140,38 +140,45 @@ def _facts(picture: Picture, settings: Settings) -> Iterator[tuple[str, list[str
         yield "Disk", [f"{free}, at {disk.path}"]
 
 
-def _runs(found: Backlog) -> list[str]:
+def _runs(backlog: Backlog) -> list[str]:
     """A line for processes that are alike; the longest running tells since when."""
-    alike = Counter((one.role, one.host, one.version) for one in found.processes if one.lives)
+    alike = Counter((process.role, process.host, process.version) for process in backlog.processes if process.lives)
     rows = [
         [
             f"{count} x {role}", f"on {host}", version,
-            "for " + "up to " * (count > 1) + duration(max(_since(one.started) for one in found.processes
-                if one.lives and (one.role, one.host, one.version) == (role, host, version))),
+            "for " + "up to " * (count > 1) + duration(max(_since(process.started) for process in backlog.processes
+                if process.lives and (process.role, process.host, process.version) == (role, host, version))),
         ]
         for (role, host, version), count in alike.items()
     ]  # fmt: skip
     lines = columns(rows)
-    gone = [one for one in found.processes if not one.lives and one.silent < 3600]
+    gone = [process for process in backlog.processes if not process.lives and process.silent < 3600]
     if gone:
-        last = min(one.silent for one in gone)
+        last = min(process.silent for process in gone)
         lines.append(f"{len(gone)} ended without a word within an hour, the last one {duration(last)} ago")
     return lines
 
 
-def _replica(one: Any) -> list[str]:
-    if one.state is None or one.seconds is None:
-        return [one.name, "not to be seen: grant pg_monitor to Keyrack's role" if one.state is None else one.state]
-    return [one.name, f"{one.state}, {one.sync}", f"{duration(one.seconds)} behind, {_bytes(one.bytes or 0)}"]
+def _replica(replica: Any) -> list[str]:
+    if replica.state is None or replica.seconds is None:
+        return [
+            replica.name,
+            "not to be seen: grant pg_monitor to Keyrack's role" if replica.state is None else replica.state,
+        ]
+    return [
+        replica.name,
+        f"{replica.state}, {replica.sync}",
+        f"{duration(replica.seconds)} behind, {_bytes(replica.bytes or 0)}",
+    ]
 
 
-def _sessions(found: Backlog) -> str:
-    named = ", ".join(f"{name.removeprefix('keyrack ')} {count}" for name, count in sorted(found.sessions.items()))
-    return f"{sum(found.sessions.values())} of {found.most_sessions} ({named})"
+def _sessions(backlog: Backlog) -> str:
+    named = ", ".join(f"{name.removeprefix('keyrack ')} {count}" for name, count in sorted(backlog.sessions.items()))
+    return f"{sum(backlog.sessions.values())} of {backlog.most_sessions} ({named})"
 
 
-def _archive(found: Backlog) -> str:
-    archive = found.archive
+def _archive(backlog: Backlog) -> str:
+    archive = backlog.archive
     if not archive.on:
         return "off: the log is not archived"
     if archive.age is None:
@@ -199,13 +206,13 @@ def _bytes(count: float) -> str:
     return f"{count:.1f} TB"
 
 
-def _members(picture: Picture, findings: list[Finding]) -> dict[str, Any]:
+def _members(picture: StatusSnapshot, findings: list[Finding]) -> dict[str, Any]:
     """The whole picture for machines: what is not known is null."""
-    found = picture.backlog
+    backlog = picture.backlog
     return {
         "verdict": WORDS[verdict(findings)],
         "findings": [
-            {"level": WORDS[one.level], "code": one.code, "text": one.text, "action": one.action} for one in findings
+            {"level": WORDS[row.level], "code": row.code, "text": row.text, "action": row.action} for row in findings
         ],
         "keyrack": __version__,
         "schema": None if picture.schema is None else {
@@ -214,40 +221,40 @@ def _members(picture: Picture, findings: list[Finding]) -> dict[str, Any]:
         "postgresql": picture.server,
         "database": {
             "address": picture.database, "name": picture.name, "standby": picture.standby, "running": picture.running,
-            "bytes": found and found.database_bytes, "connections": found and dict(found.sessions),
-            "connectionsMax": found and found.most_sessions,
+            "bytes": backlog and backlog.database_bytes, "connections": backlog and dict(backlog.sessions),
+            "connectionsMax": backlog and backlog.most_sessions,
         },
-        "processes": found and [
+        "processes": backlog and [
             {
-                "role": one.role, "host": one.host, "pid": one.pid, "version": one.version, "started": one.started,
-                "lives": one.lives, "silent": round(one.silent, 1),
+                "role": row.role, "host": row.host, "pid": row.pid, "version": row.version, "started": row.started,
+                "lives": row.lives, "silent": round(row.silent, 1),
             }
-            for one in found.processes
+            for row in backlog.processes
         ],
-        "replicas": found and [
-            {"name": one.name, "address": one.address, "state": one.state, "sync": one.sync, "bytes": one.bytes,
-             "seconds": one.seconds}
-            for one in found.standbys
+        "replicas": backlog and [
+            {"name": row.name, "address": row.address, "state": row.state, "sync": row.sync, "bytes": row.bytes,
+             "seconds": row.seconds}
+            for row in backlog.standbys
         ],
-        "operations": found and {"waiting": found.operations, "age": round(found.operations_age, 1)},
-        "unattended": found and found.unattended,
-        "deliveries": found and {
-            "waiting": found.deliveries, "age": round(found.deliveries_age, 1), "dead": found.dead,
+        "operations": backlog and {"waiting": backlog.operations, "age": round(backlog.operations_age, 1)},
+        "unattended": backlog and backlog.unattended,
+        "deliveries": backlog and {
+            "waiting": backlog.deliveries, "age": round(backlog.deliveries_age, 1), "dead": backlog.dead,
             "givenUp": picture.given_up,
         },
-        "webhooks": found and {"disabled": found.disabled, "failing": [
-            {"customer": one.customer, "webhook": one.webhook, "host": one.host, "attempts": one.attempts,
-             "age": round(one.age, 1), "error": one.error}
-            for one in picture.failing
+        "webhooks": backlog and {"disabled": backlog.disabled, "failing": [
+            {"customer": row.customer, "webhook": row.webhook, "host": row.host, "attempts": row.attempts,
+             "age": round(row.age, 1), "error": row.error}
+            for row in picture.failing
         ]},
-        "certificates": [{"host": one.host, "until": one.until, "wrong": one.wrong} for one in picture.certificates],
-        "housekeeping": found and [
-            {"step": one.name, "late": one.late, "lastGood": one.last_good, "failures": one.failures}
-            for one in found.housekeeping
+        "certificates": [{"host": row.host, "until": row.until, "wrong": row.wrong} for row in picture.certificates],
+        "housekeeping": backlog and [
+            {"step": row.name, "late": row.late, "lastGood": row.last_good, "failures": row.failures}
+            for row in backlog.housekeeping
         ],
-        "archive": found and {
-            "on": found.archive.on, "age": found.archive.age, "late": found.archive.late,
-            "failing": found.archive.failing,
+        "archive": backlog and {
+            "on": backlog.archive.on, "age": backlog.archive.age, "late": backlog.archive.late,
+            "failing": backlog.archive.failing,
         },
         "backup": picture.backups and {
             "name": picture.backups.name, "finished": picture.backups.newest, "wrong": picture.backups.wrong,

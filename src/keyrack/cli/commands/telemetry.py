@@ -11,7 +11,7 @@ import typer
 from keyrack.cli.confirmation import ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import Customer, moment, words
-from keyrack.cli.output import CommandResult, Failed
+from keyrack.cli.output import CommandFailed, CommandResult
 from keyrack.db.change_notifier import Topics
 from keyrack.telemetry import correction
 
@@ -36,7 +36,7 @@ class _PreviewRollback(Exception):
 async def _preview(
     session: DatabaseSession, customer: int, serial_number: str, since: str | None
 ) -> ConfirmationPreview | None:
-    """What would be discarded, found by doing it and taking it back. Raises `Failed`."""
+    """What would be discarded, found by doing it and taking it back. Raises `CommandFailed`."""
     said = None
     with suppress(_PreviewRollback):
         async with session.sql.transaction():
@@ -59,13 +59,15 @@ async def discard(
 async def _discard(session: DatabaseSession, customer: int, serial_number: str, begin: datetime) -> CommandResult:
     row = await session.sql.fetchrow(UNIT, customer, serial_number)
     if row is None or row["kind"] != "IQ":
-        raise Failed(f"Customer {customer} has no IQ unit with the serial number {serial_number}.")
+        raise CommandFailed(f"Customer {customer} has no IQ unit with the serial number {serial_number}.")
     car = row["car_id"]
     if car is None:
-        raise Failed(f"Unit {serial_number} is in no car, so it has no newest state.")
-    found = await correction.discard(session.sql, customer, car, begin)
-    text = f"The newest state of car {car} is discarded" if found.state else f"Car {car} has no newest state to discard"
-    value = {"carId": car, "discarded": found.state, "readings": found.readings}
+        raise CommandFailed(f"Unit {serial_number} is in no car, so it has no newest state.")
+    result = await correction.discard(session.sql, customer, car, begin)
+    text = (
+        f"The newest state of car {car} is discarded" if result.state else f"Car {car} has no newest state to discard"
+    )
+    value = {"carId": car, "discarded": result.state, "readings": result.readings}
     return CommandResult(
-        value, f"{text}, and {found.readings} readings of history from {begin:%Y-%m-%d %H:%M:%S} UTC on."
+        value, f"{text}, and {result.readings} readings of history from {begin:%Y-%m-%d %H:%M:%S} UTC on."
     )

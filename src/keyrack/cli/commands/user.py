@@ -10,7 +10,7 @@ import typer
 from keyrack.cli.confirmation import NO_WAY_BACK, ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import mailbox
-from keyrack.cli.output import CommandResult, Failed
+from keyrack.cli.output import CommandFailed, CommandResult
 from keyrack.core.addresses import address_form
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, on_constraint
@@ -39,7 +39,7 @@ Who = Annotated[str, typer.Argument(metavar="USER", help="The user's id or e-mai
 async def _found(session: DatabaseSession, who: str) -> int:
     id = await person_export.find(session.sql, who)
     if id is None:
-        raise Failed(f"There is no user {who}.")
+        raise CommandFailed(f"There is no user {who}.")
     return id
 
 
@@ -66,7 +66,7 @@ async def export(session: DatabaseSession, who: Who) -> CommandResult:
 
 
 async def _preview(session: DatabaseSession, who: str) -> ConfirmationPreview:
-    """What is stored about the person. Raises `Failed`."""
+    """What is stored about the person. Raises `CommandFailed`."""
     id = await _found(session, who)
     row = await session.sql.fetchrow(STORED, id)
     then = f"Events stay without the person. {NO_WAY_BACK}"
@@ -81,6 +81,6 @@ async def erase(session: DatabaseSession, who: Who) -> CommandResult:
     await session.settle(*held)
     await person_export.lock(session.sql, id)
     if await person_export.memberships(session.sql, id) != held:
-        raise Failed("The person has just been added to another customer. Nothing was erased; please try again.")
+        raise CommandFailed("The person has just been added to another customer. Nothing was erased; please try again.")
     events = await person_export.erase(session.sql, id)
     return CommandResult({"id": id, "events": events}, f"User {id} erased; {events} events stay without the person.")

@@ -13,7 +13,7 @@ from keyrack.cli.commands.customer import no_customer
 from keyrack.cli.confirmation import ConfirmationPreview
 from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.options import Customer, OfCustomer, moment, which
-from keyrack.cli.output import CommandResult, Failed, ListResult
+from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.errors import NotFound, on_constraint
 from keyrack.db.change_notifier import DELIVERED, Topics
@@ -84,9 +84,9 @@ Static = Annotated[str | None, typer.Option("--secret", callback=_static, help="
 async def _customer(session: DatabaseSession, id: int, *, enabled: bool = False) -> int:
     row = await session.sql.fetchrow(CUSTOMER, id)
     if row is None:
-        raise Failed(f"There is no webhook {id}.")
+        raise CommandFailed(f"There is no webhook {id}.")
     if enabled and not row["is_enabled"]:
-        raise Failed(f"Webhook {id} is disabled. Enable it first: keyrack webhook change {id} --enable")
+        raise CommandFailed(f"Webhook {id} is disabled. Enable it first: keyrack webhook change {id} --enable")
     return row["customer_id"]
 
 
@@ -105,7 +105,7 @@ async def add(
             session.settings.webhook_limit,
         )  # fmt: skip
     if added is None:
-        raise Failed(f"Customer {customer} has as many webhooks as it may have (KEYRACK_WEBHOOK_LIMIT).")
+        raise CommandFailed(f"Customer {customer} has as many webhooks as it may have (KEYRACK_WEBHOOK_LIMIT).")
     id, signing = added
     return CommandResult({"id": id, "signingSecret": signing}, f"Webhook {id} added: {signing}\n{SHOWN_ONCE}")
 
@@ -147,7 +147,7 @@ async def change(
 
 
 async def _preview(session: DatabaseSession, id: int) -> ConfirmationPreview | None:
-    """The deliveries that would go with a webhook. Raises `Failed`."""
+    """The deliveries that would go with a webhook. Raises `CommandFailed`."""
     customer = await _customer(session, id)
     row = await session.sql.fetchrow(GOES, customer, id)
     goes = {} if row is None else dict(row)
@@ -169,10 +169,10 @@ async def rotate_secret(session: DatabaseSession, id: Webhook) -> CommandResult:
         session.sql, vault, customer, id, session.settings.webhook_secret_overlap_hours
     )
     if rotated is None:
-        raise Failed(f"There is no webhook {id}.")
+        raise CommandFailed(f"There is no webhook {id}.")
     secret, until = rotated
-    told = f"{secret}\n{SHOWN_ONCE} The old one signs too until {until:%Y-%m-%d %H:%M} UTC."
-    return CommandResult({"id": id, "signingSecret": secret, "oldSigningSecretUntil": until}, told)
+    text = f"{secret}\n{SHOWN_ONCE} The old one signs too until {until:%Y-%m-%d %H:%M} UTC."
+    return CommandResult({"id": id, "signingSecret": secret, "oldSigningSecretUntil": until}, text)
 
 
 @command(app, "deliveries", topics=TOPICS_CHANGED)
@@ -208,12 +208,12 @@ async def replay(
     """Send again: one delivery, or the outcomes and changes of a time."""
     begin, end = moment(since), moment(until) or datetime.now(UTC)
     if (delivery is None) == (begin is None):
-        raise Failed("Say what: --delivery ID or --from TIME.")
+        raise CommandFailed("Say what: --delivery ID or --from TIME.")
     customer = await _customer(session, id, enabled=True)
     count, following = 1, None
     if delivery is not None:
         if not await outbox.replay(session.sql, customer, id, delivery):
-            raise Failed(f"There is no delivery {delivery} of webhook {id}.")
+            raise CommandFailed(f"There is no delivery {delivery} of webhook {id}.")
     elif begin is not None:
         count, following = await outbox.replay_range(session.sql, customer, id, begin, end, undelivered=undelivered)
     more = f" There are more: go on with --from {following.isoformat()}" if following else ""

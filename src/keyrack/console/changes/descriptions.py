@@ -13,7 +13,16 @@ from babel.units import format_unit
 from markupsafe import Markup, escape
 
 from keyrack.console.changes.labels import ACTORS, KINDS, MEMBERS, OTHER, PARTS, RESOURCES, VALUES
-from keyrack.console.changes.resource_names import OF_MEMBER, Change, Members, Named, Names, Thing, names_of, sides
+from keyrack.console.changes.resource_names import (
+    OF_MEMBER,
+    Change,
+    Members,
+    ResourceLabel,
+    ResourceLabels,
+    Thing,
+    names_of,
+    sides,
+)
 from keyrack.console.languages import N_, translations
 from keyrack.console.rendering import clock, gettext, tongue
 from keyrack.http.page_router import Visit
@@ -48,7 +57,7 @@ class MemberChange:
 class ChangeDescriber:
     """Tells changes to a visit."""
 
-    def __init__(self, visit: Visit, names: Names) -> None:
+    def __init__(self, visit: Visit, names: ResourceLabels) -> None:
         self._visit = visit
         self._names = names
         self._clock = clock(visit)
@@ -116,14 +125,14 @@ class ChangeDescriber:
     def differences(self, change: Change) -> list[MemberChange]:
         """The members that changed, in the order of their names for people."""
         before, after = sides(change)
-        found = [
+        differences = [
             MemberChange(
                 self._translated(MEMBERS[name].label) if name in MEMBERS else "", name,
                 self._shown(name, before), self._shown(name, after),
             )
             for name in {**before, **after}
         ]  # fmt: skip
-        return sorted(found, key=lambda one: (one.label or one.name).casefold())
+        return sorted(differences, key=lambda difference: (difference.label or difference.name).casefold())
 
     def _shown(self, name: str, side: Members) -> Markup | None:
         return None if side.get(name) is None else self.value(name, side[name])
@@ -148,7 +157,7 @@ class ChangeDescriber:
             return escape(format_decimal(value, locale=self._clock.locale))
         if isinstance(value, list):
             several = cast("list[object]", value)
-            return escape(", ".join(str(one) for one in several))
+            return escape(", ".join(str(item) for item in several))
         return escape(str(value))
 
     def _duration(self, seconds: int) -> str:
@@ -161,13 +170,13 @@ class ChangeDescriber:
         """The members that changed, as a sentence names them."""
         before, after = sides(change)
         names = sorted(before.keys() | after.keys())
-        told = [self._translated(MEMBERS[name].changed) if name in MEMBERS else name for name in names]
-        if not told:
+        labels = [self._translated(MEMBERS[name].changed) if name in MEMBERS else name for name in names]
+        if not labels:
             return self._say(N_("something"))
-        more = len(told) - NAMED
+        more = len(labels) - NAMED
         if more > 1:
-            told = [*told[:NAMED], self._say(N_("%(num)s more"), num=more)]
-        return format_list(told, "standard", self._clock.locale)
+            labels = [*labels[:NAMED], self._say(N_("%(num)s more"), num=more)]
+        return format_list(labels, "standard", self._clock.locale)
 
     def _with_values(self, said: Markup, change: Change) -> Markup:
         """The sentence, with what it was and is where that is one short value."""
@@ -177,11 +186,11 @@ class ChangeDescriber:
             return said
         (name,) = names
         values = [self.value(name, side.get(name)) for side in (before, after)]
-        if HIDDEN in (before.get(name), after.get(name)) or max(len(one.striptags()) for one in values) > LONGEST:
+        if HIDDEN in (before.get(name), after.get(name)) or max(len(value.striptags()) for value in values) > LONGEST:
             return said
         marked = [
-            Markup("<q>{}</q>").format(one) if name not in TIMES and isinstance(side.get(name), str) else one
-            for one, side in zip(values, (before, after), strict=True)
+            Markup("<q>{}</q>").format(value) if name not in TIMES and isinstance(side.get(name), str) else value
+            for value, side in zip(values, (before, after), strict=True)
         ]
         return escape(self._say(FROM_TO)) % {"what": said, "before": marked[0], "after": marked[1]}
 
@@ -215,12 +224,12 @@ def is_erased(change: Change) -> bool:
     return change["kind"] in ("user.created", "user.deleted") and "emailAddress" not in whole
 
 
-async def telling_of(visit: Visit, changes: Sequence[Change], beside: Iterable[Thing] = ()) -> ChangeDescriber:
+async def describe_changes(visit: Visit, changes: Sequence[Change], beside: Iterable[Thing] = ()) -> ChangeDescriber:
     """What tells these changes, once it is known what their things are called, and others beside them."""
     return ChangeDescriber(visit, await names_of(visit, changes, beside))
 
 
-def _link(named: Named) -> Markup:
+def _link(named: ResourceLabel) -> Markup:
     if not named.href:
         return escape(named.text)
     return Markup('<a href="{}">{}</a>').format(named.href, named.text)

@@ -50,7 +50,7 @@ UNKNOWN = {"car": N_("an unknown car"), "user": N_("an unknown user"), "product"
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class ResourceLabel:
     """What a thing is called; `href` is its page, "" where there is none any more."""
 
     text: str
@@ -58,22 +58,22 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Names:
+class ResourceLabels:
     """What the things of some changes are called, as far as it is known; `held` has each assignment's car and user, and
     each key's car."""
 
     visit: Visit
-    known: dict[Thing, Named] = field(default_factory=dict[Thing, Named])
+    known: dict[Thing, ResourceLabel] = field(default_factory=dict[Thing, ResourceLabel])
     held: dict[str, Members] = field(default_factory=dict[str, Members])
 
-    def of(self, resource: str, id: object) -> Named:
+    def of(self, resource: str, id: object) -> ResourceLabel:
         """What a thing is called, by its number where nothing else is known of it; `id` is None where that is not."""
         if id is None:
-            return Named(gettext(self.visit, UNKNOWN[resource]))
+            return ResourceLabel(gettext(self.visit, UNKNOWN[resource]))
         resource = "service" if resource == "contract" else resource
-        if found := self.known.get((resource, str(id))):
-            return found
-        return Named(gettext(self.visit, BY_NUMBER.get(resource, NUMBERED), id=id))
+        if name := self.known.get((resource, str(id))):
+            return name
+        return ResourceLabel(gettext(self.visit, BY_NUMBER.get(resource, NUMBERED), id=id))
 
     def members(self, change: Change) -> Members:
         """The members of a change as they are, and of an assignment those that did not change."""
@@ -87,12 +87,12 @@ def sides(change: Change) -> tuple[Members, Members]:
     return change["before"] or {}, change["after"] or {}
 
 
-async def names_of(visit: Visit, changes: Sequence[Change], beside: Iterable[Thing] = ()) -> Names:
+async def names_of(visit: Visit, changes: Sequence[Change], beside: Iterable[Thing] = ()) -> ResourceLabels:
     """What the things are called that these changes are about, and others beside them: a read for each resource, and
     one for each whose things are not all there."""
-    names = Names(visit)
+    names = ResourceLabels(visit)
     for resource in TOLD_BY:
-        some = {one["resourceId"] for one in changes if one["resource"] == resource and not _is_whole(one)}
+        some = {row["resourceId"] for row in changes if row["resource"] == resource and not _is_whole(row)}
         there = await _there(visit, resource, some)
         names.held.update(there | await _gone(visit, resource, some - there.keys()))
     wanted = _wanted([*(thing for change in changes for thing in _things(change, names)), *beside])
@@ -100,7 +100,7 @@ async def names_of(visit: Visit, changes: Sequence[Change], beside: Iterable[Thi
     return names
 
 
-async def _learn(names: Names, resource: str, ids: set[str]) -> None:
+async def _learn(names: ResourceLabels, resource: str, ids: set[str]) -> None:
     """What the things of a resource are called."""
     visit = names.visit
     there = await _there(visit, resource, ids)
@@ -109,7 +109,7 @@ async def _learn(names: Names, resource: str, ids: set[str]) -> None:
         return
     for id, members in (await _gone(visit, resource, ids - there.keys())).items():
         if text := _called(visit, resource, members):
-            names.known[resource, id] = Named(text)
+            names.known[resource, id] = ResourceLabel(text)
 
 
 def _is_whole(change: Change) -> bool:
@@ -126,7 +126,7 @@ def _wanted(things: Iterable[Thing]) -> dict[str, set[str]]:
     return wanted
 
 
-def _things(change: Change, names: Names) -> Iterator[Thing]:
+def _things(change: Change, names: ResourceLabels) -> Iterator[Thing]:
     resource = change["resource"]
     yield "service" if resource == "contract" else resource, change["resourceId"]
     for side in (*sides(change), names.members(change)):
@@ -159,30 +159,30 @@ async def _gone(visit: Visit, resource: str, ids: set[str]) -> Rows:
         "$filter": f"resource eq '{resource}' and kind in ({kinds})", "$select": "id,resourceId,before,after",
         "$orderby": "id desc",
     }  # fmt: skip
-    found: Rows = {}
+    rows: Rows = {}
     for some in parts_of(visit, [f"'{id}'" for id in sorted(ids)]):
         narrowed = {**query, "$filter": f"{query['$filter']} and resourceId in {some}"}
         for row in (await rows_of(visit, "/changes", narrowed, OFTEN * len(ids)))[0]:
-            found.setdefault(row["resourceId"], row["before"] or row["after"] or {})
-    return found
+            rows.setdefault(row["resourceId"], row["before"] or row["after"] or {})
+    return rows
 
 
-def _named(visit: Visit, resource: str, row: Members) -> Named:
+def _named(visit: Visit, resource: str, row: Members) -> ResourceLabel:
     """One that is there."""
     id, root = row["id"], base(visit)
     if resource == "car":
-        return Named(of_car(row).label, f"{root}/cars/{id}")
+        return ResourceLabel(of_car(row).label, f"{root}/cars/{id}")
     if resource == "user":
-        return Named(of_user(row).label, f"{root}/users/{id}")
+        return ResourceLabel(of_user(row).label, f"{root}/users/{id}")
     if resource == "product":
-        return Named(named(visit, row), f"{root}/boxes?filter=id%20eq%20{id}")
+        return ResourceLabel(named(visit, row), f"{root}/boxes?filter=id%20eq%20{id}")
     if resource == "service":
-        return Named(row["name"] or gettext(visit, NUMBERED, id=id), f"{root}/services?filter=id%20eq%20{id}")
+        return ResourceLabel(row["name"] or gettext(visit, NUMBERED, id=id), f"{root}/services?filter=id%20eq%20{id}")
     if resource == "assignment":
-        return Named(gettext(visit, NUMBERED, id=id), f"{root}/assignments/{id}")
+        return ResourceLabel(gettext(visit, NUMBERED, id=id), f"{root}/assignments/{id}")
     if resource == "webhook":
-        return Named(row["url"], f"{root}/webhooks/{id}")
-    return Named(row["name"], f"{root}/groups/{id}")
+        return ResourceLabel(row["url"], f"{root}/webhooks/{id}")
+    return ResourceLabel(row["name"], f"{root}/groups/{id}")
 
 
 def _called(visit: Visit, resource: str, members: Members) -> str:

@@ -16,19 +16,21 @@ GROUP = Thing("group", N_("Group"), "", "/groups/{groupId}", lambda row: row["na
 FORGOTTEN = ErrorCode("delivery-forgotten", N_("It is not kept any more."), "Send what was told since then again.")
 
 
-def delete(kind: str, one: str, many: str, warning: str, text: str = N_("Delete")) -> Action:
+def delete(kind: str, singular: str, many: str, warning: str, text: str = N_("Delete")) -> Action:
     """The end of rows of a kind of batches."""
     permission = Permission(f"{kind}:write")
-    return Action("delete", text, "delete", one, many, warning, permission, batch=kind, danger=True)
+    return Action("delete", text, "delete", singular, many, warning, permission, batch=kind, danger=True)
 
 
-def add_to_group(row: str, member: str, one: str, many: str) -> Action:
+def add_to_group(row: str, member: str, singular: str, many: str) -> Action:
     """Putting rows into a group, by this row of the endpoints' table with the id as this member."""
 
     async def add(visit: Visit, id: int, group: str) -> Any:
         return await visit.call("PUT", row, group, body={member: id})
 
-    return Action("group", N_("Add to group"), "groups", one, many, "", Permission.GROUPS_WRITE, each=add, choice=GROUP)
+    return Action(
+        "group", N_("Add to group"), "groups", singular, many, "", Permission.GROUPS_WRITE, each=add, choice=GROUP
+    )
 
 
 def replay() -> Action:

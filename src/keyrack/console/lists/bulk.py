@@ -17,7 +17,7 @@ from keyrack.console.lists.cells import Cells
 from keyrack.console.lists.definition import Action, List, seen
 from keyrack.console.lists.filter_errors import wrong
 from keyrack.console.lists.query import many_of, options
-from keyrack.console.lists.state import Broken, ListState, read
+from keyrack.console.lists.state import InvalidListState, ListState, read
 from keyrack.console.lists.view import address
 from keyrack.console.paged_fetch import rows_with
 from keyrack.console.pages import batch_outcomes
@@ -54,14 +54,14 @@ async def act(whole: List, visit: Visit) -> Response:
     """What a button of the bulk bar leads to: whether it is meant, and then the doing. Raises `BadRequest`,
     `NotPermitted`."""
     listing = seen(whole, visit)
-    action = next((one for one in whole.actions if one.name == visit.ids["action"]), None)
+    action = next((candidate for candidate in whole.actions if candidate.name == visit.ids["action"]), None)
     if action is None:
         raise NotFound(NOTHING_HERE)
     for permission in action.wants:
         visit.needs(permission)
     try:
         state = read(listing, visit)
-    except Broken as broken:
+    except InvalidListState as broken:
         _refuse(str(broken))
     ids = await _selected(visit, state)
     if visit.sent("meant") and (action.choice is None or visit.sent(action.choice.name)):
@@ -84,18 +84,18 @@ async def _selected(visit: Visit, state: ListState) -> list[int]:
             raise type(refusal)(NOT_UNDERSTOOD.saying(wrong(visit, state, refusal))) from None
         if total > most:
             _refuse(gettext(visit, TOO_MANY, rows=total, most=most))
-        found = [int(row[id]) for row in rows]
+        ids = [int(row[id]) for row in rows]
     else:
-        told = [*visit.form.get("id", ()), *visit.sent("ids").split(",")]
-        texts = list(dict.fromkeys(text for text in told if text))
+        raw_ids = [*visit.form.get("id", ()), *visit.sent("ids").split(",")]
+        texts = list(dict.fromkeys(text for text in raw_ids if text))
         if not all(text.isascii() and text.isdigit() and len(text) <= DIGITS for text in texts):
             _refuse(gettext(visit, BROKEN))
-        found = [int(text) for text in texts]
-    if not found:
+        ids = [int(text) for text in texts]
+    if not ids:
         _refuse(gettext(visit, NOTHING))
-    if len(found) > most:
-        _refuse(gettext(visit, TOO_MANY, rows=len(found), most=most))
-    return found
+    if len(ids) > most:
+        _refuse(gettext(visit, TOO_MANY, rows=len(ids), most=most))
+    return ids
 
 
 async def _question(visit: Visit, state: ListState, action: Action, ids: Sequence[int]) -> Response:
@@ -143,18 +143,18 @@ async def _worked(visit: Visit, state: ListState, action: Action, ids: Sequence[
     since = "" if visit.partial else await live_id(visit)
     names = await _names(visit, state.listing, piece)
     if action.batch:
-        refused, asked = await _batch(visit, action, piece)
+        refused, operation_ids = await _batch(visit, action, piece)
     else:
-        refused, asked = await _each(visit, action, piece), []
-    told = refused if action.asks else piece
+        refused, operation_ids = await _each(visit, action, piece), []
+    outcome_ids = refused if action.asks else piece
     done, failed = _number(visit, "done"), _number(visit, "failed")
     failed += len(refused)
     done += len(piece) - len(refused)
     about: dict[str, Any] = {
         "bulk": {
             **_about(visit, state, action, done + failed + len(rest)),
-            "outcomes": [RowResult(id, names.get(id, f"{id}"), refused.get(id, "")) for id in told],
-            "asked": await batch_outcomes.of(visit, asked) if asked else None,
+            "outcomes": [RowResult(id, names.get(id, f"{id}"), refused.get(id, "")) for id in outcome_ids],
+            "asked": await batch_outcomes.of(visit, operation_ids) if operation_ids else None,
             "done": done,
             "failed": failed,
             "rest": len(rest),
@@ -205,8 +205,8 @@ async def _batch(visit: Visit, action: Action, ids: Sequence[int]) -> tuple[Mapp
     except Refusal as refusal:
         return dict.fromkeys(ids, why(visit, refusal.reason)), []
     in_words = translations(tongue(visit)).gettext
-    told = zip(ids, results, strict=True)
-    refused = {id: in_words(result["detail"]) for id, result in told if result["status"] >= 400}
+    pairs = zip(ids, results, strict=True)
+    refused = {id: in_words(result["detail"]) for id, result in pairs if result["status"] >= 400}
     return refused, [result["operationId"] for result in results if "operationId" in result]
 
 

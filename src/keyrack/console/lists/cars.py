@@ -147,7 +147,7 @@ _CARS_ALONE = replace(
         for column in _ALL.columns
         if column.key not in _OF_POSITIONS
     ),
-    filters=tuple(one for one in _ALL.filters if one.name not in _OF_POSITIONS),
+    filters=tuple(list_filter for list_filter in _ALL.filters if list_filter.name not in _OF_POSITIONS),
     id="id",
 )
 CARS = replace(_ALL, otherwise=_CARS_ALONE)

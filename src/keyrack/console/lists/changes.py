@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from keyrack.api.permissions import Permission
-from keyrack.console.changes.descriptions import telling_of
+from keyrack.console.changes.descriptions import describe_changes
 from keyrack.console.changes.labels import ACTORS, KINDS, RESOURCES
 from keyrack.console.languages import N_
 from keyrack.console.lists.definition import List, ListColumn, NotForGroupScoped, Row
@@ -17,7 +17,7 @@ from keyrack.http.page_router import Visit
 
 async def _tell(visit: Visit, rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The changes with their sentences."""
-    telling = await telling_of(visit, rows)
+    telling = await describe_changes(visit, rows)
     return [{**row, "told": telling.sentence(row), "who": telling.who(row)} for row in rows]
 
 

@@ -153,8 +153,8 @@ def seen(listing: List, visit: Visit) -> List:
     return replace(
         listing,
         columns=tuple(column for column in listing.columns if may(column.permission)),
-        filters=tuple(one.within(may) for one in listing.filters if may(one.permission)),
-        words=tuple(one for one in listing.words if may(OF_RELATION.get(one.partition("/")[0]))),
+        filters=tuple(item.within(may) for item in listing.filters if may(item.permission)),
+        words=tuple(item for item in listing.words if may(OF_RELATION.get(item.partition("/")[0]))),
         actions=tuple(action for action in listing.actions if all(map(may, action.wants))),
         adds=tuple(add for add in listing.adds if may(add.permission)),
         topics=" ".join(topic for topic in listing.topics.split() if may(NEEDS[topic])),

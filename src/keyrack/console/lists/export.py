@@ -18,8 +18,8 @@ from keyrack.console.languages import N_
 from keyrack.console.lists.cells import Cells
 from keyrack.console.lists.definition import TIMES, List, ListColumn
 from keyrack.console.lists.filter_errors import wrong
-from keyrack.console.lists.query import all_of, pieces_of, told
-from keyrack.console.lists.state import Broken, ListState, read
+from keyrack.console.lists.query import all_of, complete_rows, pieces_of
+from keyrack.console.lists.state import InvalidListState, ListState, read
 from keyrack.console.rendering import clock, gettext, tongue
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import BadRequest, ConnectionAborted, NotImplemented, Refusal
@@ -45,7 +45,7 @@ async def file(listing: List, visit: Visit) -> Response:
     """The file. Raises the `Refusal` of the row, in words, and `BadRequest` for an address that is not understood."""
     try:
         state = read(listing, visit)
-    except Broken as broken:
+    except InvalidListState as broken:
         raise BadRequest(BROKEN_ADDRESS.format(text=broken)) from None
     pieces = _Pieces(visit, state)
     try:
@@ -112,7 +112,7 @@ async def _written(visit: Visit, state: ListState, pieces: _Pieces, first: Inter
     try:
         async with aclosing(pieces.rows(first)) as rows, aclosing(_together(rows)) as several:
             async for some in several:
-                for row in await told(visit, state.listing, some[: most - count]):
+                for row in await complete_rows(visit, state.listing, some[: most - count]):
                     sheet.add([cells.written(column, row) for column in columns], [column.kind for column in columns])
                 if count + len(some) > most:
                     count, end = most, CUT
@@ -178,9 +178,9 @@ async def _rows(reply: InternalResponse) -> AsyncGenerator[dict[str, Any]]:
     async with aclosing(_texts(reply.parts)) as texts:
         async for text in texts:
             waiting, at = waiting + text, 0
-            while found := _ROW.match(waiting, at):
+            while match := _ROW.match(waiting, at):
                 try:
-                    row, at = decoder.raw_decode(waiting, found.end() - 1)
+                    row, at = decoder.raw_decode(waiting, match.end() - 1)
                 except json.JSONDecodeError:
                     break  # its rest is in the next piece
                 yield row

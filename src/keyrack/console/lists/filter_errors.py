@@ -53,10 +53,10 @@ def wrong(visit: Visit, state: ListState, refusal: Refusal) -> str:
     text = _NOISE.sub("", why(visit, refusal.reason))
     if not state.own:
         return text
-    for form, told in _KNOWN:
-        if found := form.fullmatch(text):
-            values = found.groupdict()
+    for form, message in _KNOWN:
+        if match := form.fullmatch(text):
+            values = match.groupdict()
             if fault := values.pop("fault", ""):
                 values["fault"] = gettext(visit, fault)
-            return gettext(visit, told, **values)
+            return gettext(visit, message, **values)
     return text

@@ -93,7 +93,7 @@ class OneOf:
         raise ValueError(value)
 
 
-class Whole:
+class UnrestrictedFilter:
     """A filter of which everything may be chosen, or nothing."""
 
     __slots__ = ()
@@ -103,7 +103,7 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Thing(Whole):
+class Thing(UnrestrictedFilter):
     """A row of another list, by its id. `all` lists those to choose from, "" where they would be too many."""
 
     name: str
@@ -130,12 +130,12 @@ class Thing(Whole):
     async def options(self, visit: Visit) -> Sequence[tuple[str, str]]:
         if not self.all:
             return ()
-        found = await visit.call("GET", self.all, query={"$orderby": self.order, "$top": str(OFFERED)})
-        return [(str(row["id"]), self.title(row)) for row in found.json]
+        response = await visit.call("GET", self.all, query={"$orderby": self.order, "$top": str(OFFERED)})
+        return [(str(row["id"]), self.title(row)) for row in response.json]
 
 
 @dataclass(frozen=True, slots=True)
-class TextFilter(Whole):
+class TextFilter(UnrestrictedFilter):
     """A text that a field must have as it stands; `all` lists those that are often meant, and the page `choices` finds
     them by what is typed."""
 
@@ -156,12 +156,12 @@ class TextFilter(Whole):
         return value
 
     async def options(self, visit: Visit) -> Sequence[tuple[str, str]]:
-        found = await visit.call("GET", self.all, query={"$top": str(OFFERED), "$orderby": "$it"})
-        return [(text, text) for text in found.json]
+        response = await visit.call("GET", self.all, query={"$top": str(OFFERED), "$orderby": "$it"})
+        return [(text, text) for text in response.json]
 
 
 @dataclass(frozen=True, slots=True)
-class WordFilter(Whole):
+class WordFilter(UnrestrictedFilter):
     """A text that nobody can list; `condition` has a place {text}."""
 
     name: str
@@ -183,7 +183,7 @@ class WordFilter(Whole):
 
 
 @dataclass(frozen=True, slots=True)
-class DayFilter(Whole):
+class DayFilter(UnrestrictedFilter):
     """A day of the person's calendar: what is from its beginning on, or with `through` up to its end. `stored` is a
     field that is never before the other, and by which rows are stored."""
 

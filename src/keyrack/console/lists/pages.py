@@ -10,8 +10,8 @@ from keyrack.console import rendering
 from keyrack.console.lists import bulk, export
 from keyrack.console.lists.definition import List, seen, wanted
 from keyrack.console.lists.filter_errors import wrong
-from keyrack.console.lists.query import ListPage, ask
-from keyrack.console.lists.state import ROWS, Broken, ListState, is_tidy, read
+from keyrack.console.lists.query import ListPage, fetch_page
+from keyrack.console.lists.state import ROWS, InvalidListState, ListState, is_tidy, read
 from keyrack.console.lists.view import ListError, address, shown
 from keyrack.console.rendering import live_id, redirect
 from keyrack.core.errors import BadRequest, Forbidden, NotImplemented, Refusal
@@ -24,11 +24,11 @@ PART = "listing.html"
 def pages_of(*lists: List) -> ConsolePages:
     """The pages of these lists: each has its page, its file and what can be done with many of its rows."""
     pages = ConsolePages()
-    for one in lists:
-        pages.get(one.path, permission=wanted(one))(partial(_list, one))
-        pages.get(f"{one.path}.csv", permission=wanted(one))(partial(_file, one))
-        if one.actions:
-            pages.post(one.path + "/bulk/{action}", permission=wanted(one))(partial(bulk.act, one))
+    for listing in lists:
+        pages.get(listing.path, permission=wanted(listing))(partial(_list, listing))
+        pages.get(f"{listing.path}.csv", permission=wanted(listing))(partial(_file, listing))
+        if listing.actions:
+            pages.post(listing.path + "/bulk/{action}", permission=wanted(listing))(partial(bulk.act, listing))
     return pages
 
 
@@ -41,23 +41,23 @@ async def _list(whole: List, visit: Visit) -> Response:
     draw = partial(_drawn, visit, "" if visit.partial else await live_id(visit))
     try:
         state = read(listing, visit)
-    except Broken as broken:
+    except InvalidListState as broken:
         return await draw(ListState(listing), None, ListError(str(broken)), status=400)
     here = address(visit, listing) + state.here
     if not is_tidy(visit) and not visit.partial:
         return redirect(here)
     try:
-        found = await ask(visit, state)
+        list_page = await fetch_page(visit, state)
     except Forbidden:
         return await draw(state, None, status=403)
     except (BadRequest, NotImplemented) as refusal:
         return await draw(state, None, _wrong(visit, state, refusal), status=refusal.status)
-    if not found.rows and listing.walked and (state.older or state.newer):
+    if not list_page.rows and listing.walked and (state.older or state.newer):
         return redirect(address(visit, listing) + state.address())
-    if not found.rows and found.total:
-        last = -(-found.total // ROWS)
+    if not list_page.rows and list_page.total:
+        last = -(-list_page.total // ROWS)
         return redirect(address(visit, listing) + state.address(page=last))
-    answer = await draw(state, found)
+    answer = await draw(state, list_page)
     return replace(answer, headers={**answer.headers, "HX-Replace-Url": here}) if visit.partial else answer
 
 
@@ -72,13 +72,13 @@ async def _drawn(
     visit: Visit,
     since: str,
     state: ListState,
-    found: ListPage | None,
+    list_page: ListPage | None,
     amiss: ListError | None = None,
     *,
     status: int = 200,
 ) -> Response:
     """The page, or the part of it; `since` is where live updates go on."""
-    about = {"list": await shown(visit, state, found, amiss)}
+    about = {"list": await shown(visit, state, list_page, amiss)}
     if visit.partial:
         return await rendering.part(visit, PART, "listing", status=status, **about)
     section = state.listing.section

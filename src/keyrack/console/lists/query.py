@@ -32,7 +32,7 @@ class ListPage:
 
 def condition(zone: tzinfo, state: ListState, own: str = "", also: str = "") -> str:
     """$filter, with the days of the zone; `own` stands for the condition that somebody wrote, `also` is one more."""
-    by_name = {one.name: one for one in state.listing.filters}
+    by_name = {list_filter.name: list_filter for list_filter in state.listing.filters}
     parts = [by_name[name].odata(zone, value) for name, value in state.filters]
     if state.own:
         parts.insert(0, own)
@@ -61,7 +61,7 @@ def order(listing: List, by: str) -> str:
     """$orderby."""
     column = listing.column(by.removeprefix("-"))
     expressions = column.sort.split(",") if column else []
-    return ",".join(f"{one} desc" if by.startswith("-") else one for one in expressions)
+    return ",".join(f"{expression} desc" if by.startswith("-") else expression for expression in expressions)
 
 
 def _total(listing: List, by: str) -> str:
@@ -71,7 +71,7 @@ def _total(listing: List, by: str) -> str:
 
 def options(zone: tzinfo, state: ListState, columns: list[ListColumn], also: str = "") -> dict[str, str]:
     """The query options for all rows of the state, with what these columns need; `also` is a further condition."""
-    told = {
+    query_options = {
         "$filter": condition(zone, state, _NAME, also),
         _NAME: state.own,
         "$search": search(state),
@@ -79,30 +79,30 @@ def options(zone: tzinfo, state: ListState, columns: list[ListColumn], also: str
         "$select": state.listing.select,
         "$expand": ",".join(dict.fromkeys(column.expand for column in columns if column.expand)),
     }
-    return {name: text for name, text in told.items() if text}
+    return {name: text for name, text in query_options.items() if text}
 
 
 def written(visit: Visit, state: ListState) -> str:
     """The same question as somebody would ask the API."""
-    told = {
+    query_options = {
         "$filter": condition(clock(visit).zone, state, f"({state.own})"),
         "$search": search(state),
         "$orderby": order(state.listing, state.sort) if state.sort else "",
     }
-    return "&".join(f"{name}={text}" for name, text in told.items() if text)
+    return "&".join(f"{name}={text}" for name, text in query_options.items() if text)
 
 
-async def ask(visit: Visit, state: ListState) -> ListPage:
+async def fetch_page(visit: Visit, state: ListState) -> ListPage:
     """The rows of the state's page. Raises the `Refusal` of the row."""
     if state.listing.walked:
-        found = await _walk(visit, state)
+        list_page = await _walk(visit, state)
     else:
         query = options(clock(visit).zone, state, state.shown) | {"$count": "true"}
-        found = ListPage(*await rows_of(visit, state.listing.rows, query, ROWS, (state.page - 1) * ROWS))
-    return replace(found, rows=await told(visit, state.listing, found.rows))
+        list_page = ListPage(*await rows_of(visit, state.listing.rows, query, ROWS, (state.page - 1) * ROWS))
+    return replace(list_page, rows=await complete_rows(visit, state.listing, list_page.rows))
 
 
-async def told(visit: Visit, listing: List, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+async def complete_rows(visit: Visit, listing: List, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows with what they lack."""
     return await listing.tell(visit, rows) if listing.tell and rows else rows
 

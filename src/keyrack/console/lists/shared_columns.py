@@ -85,21 +85,25 @@ def service_state(service: Row | None) -> str:
 def in_force(row: Row, other: str) -> list[CellLink]:
     """Who or what the row's assignments in force are with, as many as are shown: `other` is the relation."""
     now = datetime.now(UTC)
-    links = [(_of(one[other], other), one) for one in row["assignments"] if instant(one["start"]) <= now]
-    found = [
-        CellLink(link.text, link.path, UNTIL if one["end"] else ENDLESS, one["end"] or "")
-        for link, one in links
+    links = [
+        (_of(assignment[other], other), assignment)
+        for assignment in row["assignments"]
+        if instant(assignment["start"]) <= now
+    ]
+    cells = [
+        CellLink(link.text, link.path, UNTIL if assignment["end"] else ENDLESS, assignment["end"] or "")
+        for link, assignment in links
         if link
     ]
-    return _cut(found, AT_ONCE, _page(row))
+    return _cut(cells, AT_ONCE, _page(row))
 
 
 def next_one(row: Row, other: str) -> CellLink | None:
     """The same of the next one; where too many are in force to see it, where it stands."""
     now = datetime.now(UTC)
-    for one in row["assignments"]:
-        if instant(one["start"]) > now and (link := _of(one[other], other)):
-            return CellLink(link.text, link.path, SINCE, one["start"])
+    for assignment in row["assignments"]:
+        if instant(assignment["start"]) > now and (link := _of(assignment[other], other)):
+            return CellLink(link.text, link.path, SINCE, assignment["start"])
     return CellLink(AND_MORE, _page(row), said=True) if len(row["assignments"]) > AT_ONCE else None
 
 

@@ -31,7 +31,7 @@ TOO_LONG = N_("This is too long to search for: at most %(most)s characters and %
 FILTER_TOO_LONG = N_("The filter is too long: at most %(most)s characters.")
 
 
-class Broken(ValueError):
+class InvalidListState(ValueError):
     """What the address says and a list does not understand, in the words of the visit."""
 
     def __init__(self, visit: Visit, text: str, **values: object) -> None:
@@ -69,7 +69,7 @@ class ListState:
 
     def parts(self, *without: str) -> Iterator[tuple[str, str]]:
         """What the address says, in its order, without what is usual and without these names."""
-        told = [
+        pairs = [
             ("q", self.q),
             *self.filters,
             ("filter", self.own),
@@ -77,9 +77,9 @@ class ListState:
             ("columns", ",".join(self.columns)),
             ("rows", self.rows),
         ]
-        told.append(("page", str(self.page) if self.page > 1 else ""))
-        told += [("older", str(self.older or "")), ("newer", str(self.newer or ""))]
-        yield from ((name, value) for name, value in told if value and name not in without)
+        pairs.append(("page", str(self.page) if self.page > 1 else ""))
+        pairs += [("older", str(self.older or "")), ("newer", str(self.newer or ""))]
+        yield from ((name, value) for name, value in pairs if value and name not in without)
 
     @property
     def here(self) -> str:
@@ -94,14 +94,14 @@ class ListState:
 
 
 def read(listing: List, visit: Visit) -> ListState:
-    """The state that the address tells. Raises `Broken`."""
+    """The state that the address tells. Raises `InvalidListState`."""
     given = {name: [value.strip() for value in values] for name, values in visit.query.items()}
-    known = [*(WALKED if listing.walked else OWN), *(one.name for one in listing.filters)]
+    known = [*(WALKED if listing.walked else OWN), *(list_filter.name for list_filter in listing.filters)]
     for name, values in given.items():
         if name not in (*known, "column"):
-            raise Broken(visit, UNKNOWN, name=name, known=", ".join(known))
+            raise InvalidListState(visit, UNKNOWN, name=name, known=", ".join(known))
         if len(values) > 1 and name != "column":
-            raise Broken(visit, TWICE, name=name)
+            raise InvalidListState(visit, TWICE, name=name)
     said = {name: values[0] for name, values in given.items() if values[0]}
     return ListState(
         listing,
@@ -124,50 +124,50 @@ def is_tidy(visit: Visit) -> bool:
 
 def _searched(visit: Visit, text: str) -> str:
     if len(text) > LONGEST or len(text.split()) > WORDS or "\0" in text:
-        raise Broken(visit, TOO_LONG, most=LONGEST, words=WORDS)
+        raise InvalidListState(visit, TOO_LONG, most=LONGEST, words=WORDS)
     return text
 
 
 def _own(visit: Visit, text: str) -> str:
     if len(text) > LONGEST_FILTER:
-        raise Broken(visit, FILTER_TOO_LONG, most=LONGEST_FILTER)
+        raise InvalidListState(visit, FILTER_TOO_LONG, most=LONGEST_FILTER)
     return text
 
 
 def _filters(visit: Visit, listing: List, said: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    found: list[tuple[str, str]] = []
-    for one in listing.filters:
-        if value := said.get(one.name):
+    filters: list[tuple[str, str]] = []
+    for list_filter in listing.filters:
+        if value := said.get(list_filter.name):
             try:
-                one.odata(clock(visit).zone, value)
+                list_filter.odata(clock(visit).zone, value)
             except ValueError:
-                raise Broken(visit, NO_VALUE, value=value, name=gettext(visit, one.label)) from None
-            found.append((one.name, value))
-    return tuple(found)
+                raise InvalidListState(visit, NO_VALUE, value=value, name=gettext(visit, list_filter.label)) from None
+            filters.append((list_filter.name, value))
+    return tuple(filters)
 
 
 def _sort(visit: Visit, listing: List, text: str) -> str:
     if text and not ((column := listing.column(text.removeprefix("-"))) and column.sort):
-        raise Broken(visit, NO_SORT, value=text)
+        raise InvalidListState(visit, NO_SORT, value=text)
     return "" if text == listing.order else text
 
 
 def _page(visit: Visit, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 7 and 1 <= int(text) <= LAST):
-        raise Broken(visit, NO_VALUE, value=text, name="page")
+        raise InvalidListState(visit, NO_VALUE, value=text, name="page")
     return int(text)
 
 
 def _number(visit: Visit, said: Mapping[str, str], name: str) -> int:
     text = said.get(name, "0")
     if not (text.isascii() and text.isdigit() and len(text) <= DIGITS):
-        raise Broken(visit, NO_VALUE, value=text, name=name)
+        raise InvalidListState(visit, NO_VALUE, value=text, name=name)
     return int(text)
 
 
 def _rows(visit: Visit, text: str) -> str:
     if text not in ("", COMPACT):
-        raise Broken(visit, NO_VALUE, value=text, name="rows")
+        raise InvalidListState(visit, NO_VALUE, value=text, name="rows")
     return text
 
 
@@ -175,6 +175,6 @@ def _columns(visit: Visit, listing: List, keys: list[str]) -> tuple[str, ...]:
     wanted = [key for key in keys if key]
     for key in wanted:
         if listing.column(key) is None:
-            raise Broken(visit, NO_COLUMN, value=key)
-    told = tuple(column.key for column in listing.columns if column.key in wanted)
-    return () if told == listing.usual else told
+            raise InvalidListState(visit, NO_COLUMN, value=key)
+    ordered_keys = tuple(column.key for column in listing.columns if column.key in wanted)
+    return () if ordered_keys == listing.usual else ordered_keys

@@ -40,9 +40,9 @@ def address(visit: Visit, listing: List) -> str:
 
 
 async def shown(
-    visit: Visit, state: ListState, found: ListPage | None, wrong: ListError | None = None
+    visit: Visit, state: ListState, list_page: ListPage | None, wrong: ListError | None = None
 ) -> dict[str, Any]:
-    """What the template takes as `list`. `found` is None where the rows may not be seen, or for what is `wrong`."""
+    """What the template takes as `list`. `list_page` is None where the rows may not be seen, or for what is `wrong`."""
     listing, here, say = state.listing, address(visit, state.listing), translations(tongue(visit)).gettext
     chips, inputs = await asyncio.gather(_chips(visit, state, here), _inputs(visit, state))
     return {
@@ -54,7 +54,7 @@ async def shown(
         "address": here,
         "here": here + state.here,
         "back": {"href": base(visit) + listing.back[0], "text": say(listing.back[1])} if listing.back else None,
-        "state": _standing(state, found, wrong),
+        "state": _standing(state, list_page, wrong),
         "wrong": wrong,
         "q": state.q,
         "own": state.own,
@@ -84,28 +84,28 @@ async def shown(
             for action in listing.actions
         ],
         "topics": listing.topics.split(),
-        **(_table(visit, state, found, here) if found else {}),
+        **(_table(visit, state, list_page, here) if list_page else {}),
     }
 
 
-def _standing(state: ListState, found: ListPage | None, wrong: ListError | None) -> str:
+def _standing(state: ListState, list_page: ListPage | None, wrong: ListError | None) -> str:
     if wrong:
         return "wrong"
-    if found is None:
+    if list_page is None:
         return "forbidden"
-    if found.total:
+    if list_page.total:
         return "rows"
     return "none" if state.narrowed else "never"
 
 
 def _kept(state: ListState) -> list[tuple[str, str]]:
     """What the form of filters keeps: what it has no field for."""
-    fields = ["filter", "page", *(one.name for one in state.listing.filters if one.input)]
+    fields = ["filter", "page", *(list_filter.name for list_filter in state.listing.filters if list_filter.input)]
     return list(state.parts(*fields))
 
 
 async def _chips(visit: Visit, state: ListState, here: str) -> list[dict[str, str]]:
-    by_name = {one.name: one for one in state.listing.filters}
+    by_name = {list_filter.name: list_filter for list_filter in state.listing.filters}
     say = translations(tongue(visit)).gettext
 
     async def chip(name: str, value: str) -> dict[str, str]:
@@ -119,33 +119,33 @@ async def _chips(visit: Visit, state: ListState, here: str) -> list[dict[str, st
     return chips
 
 
-async def _words(visit: Visit, one: ListFilter, value: str) -> str:
+async def _words(visit: Visit, list_filter: ListFilter, value: str) -> str:
     """The value in words; as it stands where it names what is not there."""
     try:
-        return await one.shown(visit, value)
+        return await list_filter.shown(visit, value)
     except Refusal:
         return value
 
 
 async def _inputs(visit: Visit, state: ListState) -> list[dict[str, Any]]:
     """The fields of the form of filters."""
-    say, told = translations(tongue(visit)).gettext, dict(state.filters)
-    asked = [one for one in state.listing.filters if one.input]
-    options = await asyncio.gather(*(one.options(visit) for one in asked))
-    found: list[dict[str, Any]] = []
-    for one, choices in zip(asked, options, strict=True):
-        value, offered = told.get(one.name, ""), list(choices)
-        if value and one.input in ("select", "choices") and value not in dict(offered):
-            offered.append((value, await _words(visit, one, value)))
-        source = base(visit) + one.choices if isinstance(one, TextFilter) else ""
-        found.append(
-            {"name": one.name, "label": say(one.label), "input": one.input, "value": value, "options": offered,
+    say, values = translations(tongue(visit)).gettext, dict(state.filters)
+    filters = [field for field in state.listing.filters if field.input]
+    options = await asyncio.gather(*(field.options(visit) for field in filters))
+    inputs: list[dict[str, Any]] = []
+    for field, choices in zip(filters, options, strict=True):
+        value, offered = values.get(field.name, ""), list(choices)
+        if value and field.input in ("select", "choices") and value not in dict(offered):
+            offered.append((value, await _words(visit, field, value)))
+        source = base(visit) + field.choices if isinstance(field, TextFilter) else ""
+        inputs.append(
+            {"name": field.name, "label": say(field.label), "input": field.input, "value": value, "options": offered,
              "source": source}
         )  # fmt: skip
-    return found
+    return inputs
 
 
-def _table(visit: Visit, state: ListState, found: ListPage, here: str) -> dict[str, Any]:
+def _table(visit: Visit, state: ListState, list_page: ListPage, here: str) -> dict[str, Any]:
     cells, columns, listing = Cells(visit), state.shown, state.listing
     say, root = translations(tongue(visit)).gettext, base(visit)
     rows = [
@@ -155,17 +155,17 @@ def _table(visit: Visit, state: ListState, found: ListPage, here: str) -> dict[s
             "name": cells.written(listing.columns[0], row),
             "cells": {column.key: cells.shown(column, row) for column in columns},
         }
-        for row in found.rows
+        for row in list_page.rows
     ]
     before = (state.page - 1) * ROWS
     first, last, total = (
-        format_decimal(n, locale=clock(visit).locale) for n in (before + 1, before + len(rows), found.total)
+        format_decimal(n, locale=clock(visit).locale) for n in (before + 1, before + len(rows), list_page.total)
     )
     paging: dict[str, str] = {
         "shown": gettext(visit, "%(first)s to %(last)s of %(total)s", first=first, last=last, total=total),
-        "matching": gettext(visit, "All %(total)s that match", total=total) if found.total > len(rows) else "",
+        "matching": gettext(visit, "All %(total)s that match", total=total) if list_page.total > len(rows) else "",
         "previous": here + state.address(page=state.page - 1) if state.page > 1 else "",
-        "next": here + state.address(page=state.page + 1) if before + len(rows) < found.total else "",
+        "next": here + state.address(page=state.page + 1) if before + len(rows) < list_page.total else "",
         "ends": "",
     }
     return {
@@ -180,25 +180,25 @@ def _table(visit: Visit, state: ListState, found: ListPage, here: str) -> dict[s
             for column in columns
         ],
         "rows": rows,
-        **(_walking(visit, state, found, here) if listing.walked else paging),
+        **(_walking(visit, state, list_page, here) if listing.walked else paging),
     }
 
 
-def _walking(visit: Visit, state: ListState, found: ListPage, here: str) -> dict[str, str]:
+def _walking(visit: Visit, state: ListState, list_page: ListPage, here: str) -> dict[str, str]:
     """What stands below a list that is walked through."""
-    if not found.rows:
+    if not list_page.rows:
         return {"shown": "", "matching": "", "previous": "", "next": "", "ends": ""}
-    newest, last = (found.rows[place][state.listing.id] for place in (0, -1))
+    newest, last = (list_page.rows[place][state.listing.id] for place in (0, -1))
     numbers = {"newest": format_decimal(newest, locale=clock(visit).locale)}
     numbers["last"] = format_decimal(last, locale=clock(visit).locale)
-    ends = "" if found.older else gettext(visit, BEGINS)
-    if not found.older and 1 < found.oldest <= last:
-        ends = gettext(visit, KEPT, num=format_decimal(found.oldest, locale=clock(visit).locale))
+    ends = "" if list_page.older else gettext(visit, BEGINS)
+    if not list_page.older and 1 < list_page.oldest <= last:
+        ends = gettext(visit, KEPT, num=format_decimal(list_page.oldest, locale=clock(visit).locale))
     return {
         "shown": gettext(visit, "Number %(newest)s to %(last)s", **numbers),
         "matching": "",
-        "previous": here + state.address(newer=newest) if found.newer else "",
-        "next": here + state.address(older=last) if found.older else "",
+        "previous": here + state.address(newer=newest) if list_page.newer else "",
+        "next": here + state.address(older=last) if list_page.older else "",
         "ends": ends,
     }
 

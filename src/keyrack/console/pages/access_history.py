@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
-from keyrack.console.changes.descriptions import ChangeDescriber, telling_of
+from keyrack.console.changes.descriptions import ChangeDescriber, describe_changes
 from keyrack.console.changes.resource_names import Thing
 from keyrack.console.languages import N_
 from keyrack.console.local_times import Clock, NoSuchTime, instant, utc
@@ -89,31 +89,31 @@ async def of_user(visit: Visit) -> Response:
 
 async def _history(visit: Visit, resource: str, id: str) -> Response:
     """Raises `NotFound`."""
-    since, asked, here = await live_id(visit), _asked(visit), _page(visit, resource, id)
-    if asked.local and not asked.errors:
-        return redirect(f"{here}?{urlencode(asked.times)}")
-    draw = partial(_drawn, visit, since, (resource, id), here, asked)
-    if asked.errors:
+    since, query, here = await live_id(visit), _asked(visit), _page(visit, resource, id)
+    if query.local and not query.errors:
+        return redirect(f"{here}?{urlencode(query.times)}")
+    draw = partial(_drawn, visit, since, (resource, id), here, query)
+    if query.errors:
         await _known(visit, resource, id)
         return await draw(status=422)
     try:
-        told = await _told(visit, resource, id, asked)
+        history = await _told(visit, resource, id, query)
     except (BadRequest, Gone, Unavailable) as refusal:
         return await draw(refusal=refusal, status=refusal.status)
-    return await draw(told)
+    return await draw(history)
 
 
-async def _told(visit: Visit, resource: str, id: str, asked: AccessHistoryQuery) -> Mapping[str, Any]:
+async def _told(visit: Visit, resource: str, id: str, query: AccessHistoryQuery) -> Mapping[str, Any]:
     """What is answered. Over a time that is not named, it is the last days, as far as they are known. Raises the
     row's `Refusal`."""
-    if "over" in visit.query and not asked.times:
+    if "over" in visit.query and not query.times:
         now = datetime.now(UTC)
-        asked.set(clock(visit), {"from": utc(now - LATELY), "to": utc(now)})
+        query.set(clock(visit), {"from": utc(now - LATELY), "to": utc(now)})
         try:
-            return (await visit.call("GET", ROWS[resource], id, query=asked.times)).json
+            return (await visit.call("GET", ROWS[resource], id, query=query.times)).json
         except Gone as refusal:
-            asked.set(clock(visit), {**asked.times, "from": _oldest(refusal)})
-    return (await visit.call("GET", ROWS[resource], id, query=asked.times)).json
+            query.set(clock(visit), {**query.times, "from": _oldest(refusal)})
+    return (await visit.call("GET", ROWS[resource], id, query=query.times)).json
 
 
 def _oldest(refusal: Refusal | None) -> str:
@@ -133,26 +133,26 @@ async def _known(visit: Visit, resource: str, id: str) -> None:
 
 def _asked(visit: Visit) -> AccessHistoryQuery:
     """What the address asks for: `at`, or `from` and `to`; nothing is now."""
-    asked, time = AccessHistoryQuery(), clock(visit)
+    query, time = AccessHistoryQuery(), clock(visit)
     names = ("from", "to") if "from" in visit.query or "to" in visit.query else ("at",) if visit.asked("at") else ()
     for name in names:
         text = visit.asked(name)
         try:
             if text.endswith("Z"):
-                asked.typed[name] = time.field(text)
-                asked.times[name] = text
+                query.typed[name] = time.field(text)
+                query.times[name] = text
             else:
-                asked.typed[name], asked.local = text, True
-                asked.times[name] = time.read(text)
+                query.typed[name], query.local = text, True
+                query.times[name] = time.read(text)
         except NoSuchTime:
-            asked.errors[name] = gettext(
+            query.errors[name] = gettext(
                 visit,
                 "There is no such time in %(zone)s: the clocks are put forward over it. Enter one before or after.",
                 zone=time.name,
             )
         except (ValueError, OverflowError):
-            asked.errors[name] = gettext(visit, "Enter a date and a time.")
-    return asked
+            query.errors[name] = gettext(visit, "Enter a date and a time.")
+    return query
 
 
 async def _drawn(
@@ -160,27 +160,27 @@ async def _drawn(
     since: str,
     thing: Thing,
     here: str,
-    asked: AccessHistoryQuery,
-    told: Mapping[str, Any] | None = None,
+    query: AccessHistoryQuery,
+    body: Mapping[str, Any] | None = None,
     *,
     refusal: Refusal | None = None,
     status: int = 200,
 ) -> Response:
     resource, id = thing
     now = datetime.now(UTC)
-    rows: Sequence[Mapping[str, Any]] = told["assigned"] if told else []
-    events: Sequence[Mapping[str, Any]] = told["events"] if told else []
-    telling = await telling_of(visit, events, [thing, *_things(rows)])
-    begins, ends = (instant(told[name]) for name in ("from", "to")) if told and asked.over else (now, now)
+    rows: Sequence[Mapping[str, Any]] = body["assigned"] if body else []
+    events: Sequence[Mapping[str, Any]] = body["events"] if body else []
+    telling = await describe_changes(visit, events, [thing, *_things(rows)])
+    begins, ends = (instant(body[name]) for name in ("from", "to")) if body and query.over else (now, now)
     known = _oldest(refusal)
     wrong, remedy = _wrong(visit, refusal)
     return await page(
-        visit, "access.html", status=status, section=SECTIONS[resource], since=since, here=here, asked=asked, told=told,
-        resource=resource, name=telling.named(resource, id), query=urlencode(asked.times),
+        visit, "access.html", status=status, section=SECTIONS[resource], since=since, here=here, asked=query, told=body,
+        resource=resource, name=telling.named(resource, id), query=urlencode(query.times),
         back=_back(visit, resource, id, telling), wrong=wrong, remedy=remedy,
-        known=known, oldest=known and f"{here}?{_from(asked, known)}",
+        known=known, oldest=known and f"{here}?{_from(query, known)}",
         stretches=[_stretch(telling, row, begins, ends, now) for row in rows], now=clock(visit).field(now),
-        events=[(one, telling.sentence(one)) for one in reversed(events)], marks=_marks(visit, begins, ends),
+        events=[(event, telling.sentence(event)) for event in reversed(events)], marks=_marks(visit, begins, ends),
         changes=of_thing(visit, resource, id), at_a_time=here, over_a_time=f"{here}?over=lately",
     )  # fmt: skip
 
@@ -200,9 +200,9 @@ def _wrong(visit: Visit, refusal: Refusal | None) -> tuple[str, str]:
     return why(visit, refusal.reason), gettext(visit, refusal.reason.remedy)
 
 
-def _from(asked: AccessHistoryQuery, oldest: str) -> str:
+def _from(query: AccessHistoryQuery, oldest: str) -> str:
     """The same address, from the oldest time that can be answered."""
-    return urlencode({"from": oldest, "to": asked.times["to"]} if asked.over else {"at": oldest})
+    return urlencode({"from": oldest, "to": query.times["to"]} if query.over else {"at": oldest})
 
 
 def _things(rows: Sequence[Mapping[str, Any]]) -> list[Thing]:

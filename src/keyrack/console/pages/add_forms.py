@@ -125,9 +125,9 @@ async def _drawn(visit: Visit, form: AddForm, refusal: Refusal | None = None) ->
 def _errors(visit: Visit, form: AddForm, refusal: Refusal) -> tuple[dict[str, str], str]:
     """What is wrong with which field, and what is wrong with none of them."""
     fields = {f"/{field.name}": field for field in form.fields}
-    told = ((fields[fault.pointer], fault) for fault in refusal.errors if fault.pointer in fields)
-    found = {field.name: words(visit, fault, field.longest) for field, fault in told}
+    pairs = ((fields[fault.pointer], fault) for fault in refusal.errors if fault.pointer in fields)
+    field_errors = {field.name: words(visit, fault, field.longest) for field, fault in pairs}
     text = why(visit, refusal.reason)
-    if not found and isinstance(refusal, Conflict):  # the one thing that can be taken is a name
-        found = {"name": text}
-    return found, "" if found else text
+    if not field_errors and isinstance(refusal, Conflict):  # the one thing that can be taken is a name
+        field_errors = {"name": text}
+    return field_errors, "" if field_errors else text

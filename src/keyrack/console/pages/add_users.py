@@ -102,8 +102,8 @@ async def link(visit: Visit) -> Response:
     except SHOWN as refusal:
         known = await _numbered(visit, address) if refusal.reason.code == ALREADY else None
         return await _link_form(visit, refused(visit, refusal, _link_words(visit)), refusal, known)
-    found = await _numbered(visit, address)
-    return went(visit, f"{base(visit)}/users/{found}?linked" if found else f"{base(visit)}/users")
+    user_id = await _numbered(visit, address)
+    return went(visit, f"{base(visit)}/users/{user_id}?linked" if user_id else f"{base(visit)}/users")
 
 
 async def _numbered(visit: Visit, address: str) -> int | None:

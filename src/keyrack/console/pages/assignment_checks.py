@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from keyrack.console.choices import USER, of_user
-from keyrack.console.failure_hints import FailureHint, mend, reason
+from keyrack.console.failure_hints import FailureHint, failure_hint, reason
 from keyrack.console.pages.assignment_forms import ParsedAssignmentForm, twice
 from keyrack.console.rendering import gettext, why
 from keyrack.core.errors import Refusal, TooManyRequests, Unavailable
@@ -38,7 +38,7 @@ class Check:
     @property
     def seen(self) -> str:
         """What somebody agrees to who goes on all the same: these overlaps and no others."""
-        known = sorted(f"{one.assignment}-{one.start}" for one in self.overlaps if not one.same)
+        known = sorted(f"{overlap.assignment}-{overlap.start}" for overlap in self.overlaps if not overlap.same)
         return " ".join(known) + (" more" if self.more else "")
 
     def agreed(self, sent: str) -> bool:
@@ -46,50 +46,52 @@ class Check:
         return not self.seen or self.seen == sent
 
 
-async def check(visit: Visit, told: ParsedAssignmentForm, item: Mapping[str, Any] | None) -> Check:
+async def check(visit: Visit, draft: ParsedAssignmentForm, item: Mapping[str, Any] | None) -> Check:
     """Look what would come of an item of a batch, by a dry run; None: there is nothing to look at yet.
 
     Raises the batch's `Refusal`.
     """
-    found = Check(notes=twice(visit, told.filled))
-    if item is None or told.errors:
-        return found
+    form_check = Check(notes=twice(visit, draft.filled))
+    if item is None or draft.errors:
+        return form_check
     body = {"kind": "assignments", "dryRun": True, "conflicts": "report", "items": [item]}
     (result,) = (await visit.call("POST", "/batch", body=body)).json["results"]
-    found.overlaps = await _named(visit, told, result.get("conflicts", []))
-    found.more = result.get("moreConflicts", False)
+    form_check.overlaps = await _named(visit, draft, result.get("conflicts", []))
+    form_check.more = result.get("moreConflicts", False)
     if failure := result.get("wouldFail"):
-        found.failure = reason(visit, failure)
-        found.mend = mend(visit, failure, told.car)
-    return found
+        form_check.failure = reason(visit, failure)
+        form_check.mend = failure_hint(visit, failure, draft.car)
+    return form_check
 
 
-async def foretell(visit: Visit, told: ParsedAssignmentForm, item: Mapping[str, Any] | None) -> Check:
+async def preview(visit: Visit, draft: ParsedAssignmentForm, item: Mapping[str, Any] | None) -> Check:
     """The same while a form is filled in: what cannot be looked at now is said to be so."""
     try:
-        found = await check(visit, told, item)
+        form_check = await check(visit, draft, item)
     except (TooManyRequests, Unavailable):
-        found = Check(notes=[gettext(visit, "Overlaps are looked for once you send it: the server is busy.")])
+        form_check = Check(notes=[gettext(visit, "Overlaps are looked for once you send it: the server is busy.")])
     except Refusal as refusal:
-        found = Check(notes=[why(visit, refusal.reason)])
+        form_check = Check(notes=[why(visit, refusal.reason)])
     for name in ("start", "end"):
-        if getattr(told.filled, name) and name in told.errors:
-            found.notes.append(told.errors[name])
-    return found
+        if getattr(draft.filled, name) and name in draft.errors:
+            form_check.notes.append(draft.errors[name])
+    return form_check
 
 
-async def _named(visit: Visit, told: ParsedAssignmentForm, conflicts: Sequence[Mapping[str, Any]]) -> list[OverlapView]:
+async def _named(
+    visit: Visit, draft: ParsedAssignmentForm, conflicts: Sequence[Mapping[str, Any]]
+) -> list[OverlapView]:
     if not conflicts:
         return []
     ids = sorted({conflict["userId"] for conflict in conflicts if conflict["userId"] is not None})
     query = {"$filter": f"id in ({','.join(map(str, ids))})", "$select": USER}
     users = {user["id"]: of_user(user).label for user in (await visit.call("GET", "/users", query=query)).json}
     nobody = gettext(visit, "a user who has been removed")
-    asked = tuple(told.members[name] for name in ("userId", "start", "end"))
+    form_values = tuple(draft.members[name] for name in ("userId", "start", "end"))
     return [
         OverlapView(
-            one["assignmentId"], users.get(one["userId"], nobody), one["start"], one["end"],
-            asked == (one["userId"], one["start"], one["end"]),
+            overlap["assignmentId"], users.get(overlap["userId"], nobody), overlap["start"], overlap["end"],
+            form_values == (overlap["userId"], overlap["start"], overlap["end"]),
         )
-        for one in conflicts
+        for overlap in conflicts
     ]  # fmt: skip

@@ -22,7 +22,7 @@ FIELDS = {  # members of the request, and the fields that they are filled in by
 
 
 @dataclass(frozen=True)
-class Filled:
+class FormValues:
     """A form as it was filled in: texts of its fields, times in the person's zone."""
 
     car: str = ""
@@ -38,96 +38,96 @@ class Filled:
 class ParsedAssignmentForm:
     """What a form says: the members of the request, and what is wrong with its fields."""
 
-    filled: Filled
+    filled: FormValues
     members: dict[str, Any] = field(default_factory=dict[str, Any])
     errors: dict[str, str] = field(default_factory=dict[str, str])
     car: Choice | None = None
     user: Choice | None = None
 
 
-def filled(fields: Mapping[str, list[str]]) -> Filled:
+def filled(fields: Mapping[str, list[str]]) -> FormValues:
     """The form of a request's fields."""
     texts = {name: fields.get(name, [""])[-1].strip() for name in FIELDS.values()}
-    return Filled(**texts, no_end="no_end" in fields)
+    return FormValues(**texts, no_end="no_end" in fields)
 
 
-def of_assignment(visit: Visit, assignment: Mapping[str, Any]) -> Filled:
+def of_assignment(visit: Visit, assignment: Mapping[str, Any]) -> FormValues:
     """The form of an assignment as it is."""
     time = clock(visit)
-    return Filled(
+    return FormValues(
         str(assignment["carId"]), str(assignment["userId"] or ""), time.field(assignment["start"]),
         time.field(assignment["end"]), assignment["end"] is None, days(assignment["lifetime"]),
         days(assignment["renewableAfter"]),
     )  # fmt: skip
 
 
-async def read(visit: Visit, form: Filled) -> ParsedAssignmentForm:
+async def read(visit: Visit, form: FormValues) -> ParsedAssignmentForm:
     """What the form says; car and user are looked up, so that they can be named."""
-    told = ParsedAssignmentForm(form)
-    told.car = await _chosen(visit, told, "car", "/cars/{carId}", gettext(visit, "Choose a car."), of_car)
-    told.user = await _chosen(visit, told, "user", "/users/{userId}", gettext(visit, "Choose a user."), of_user)
-    told.members["carId"] = told.car and told.car.value
-    told.members["userId"] = told.user and told.user.value
-    told.members["start"] = _time(visit, told, "start", form.start, gettext(visit, "Enter the start."))
-    told.members["end"] = (
-        None if form.no_end else _time(visit, told, "end", form.end, gettext(visit, "Enter the end, or tick No end."))
+    draft = ParsedAssignmentForm(form)
+    draft.car = await _chosen(visit, draft, "car", "/cars/{carId}", gettext(visit, "Choose a car."), of_car)
+    draft.user = await _chosen(visit, draft, "user", "/users/{userId}", gettext(visit, "Choose a user."), of_user)
+    draft.members["carId"] = draft.car and draft.car.value
+    draft.members["userId"] = draft.user and draft.user.value
+    draft.members["start"] = _time(visit, draft, "start", form.start, gettext(visit, "Enter the start."))
+    draft.members["end"] = (
+        None if form.no_end else _time(visit, draft, "end", form.end, gettext(visit, "Enter the end, or tick No end."))
     )
-    _order(visit, told)
-    _lives(visit, told)
-    return told
+    _order(visit, draft)
+    _lives(visit, draft)
+    return draft
 
 
-def _order(visit: Visit, told: ParsedAssignmentForm) -> None:
-    start, end = told.members["start"], told.members["end"]
+def _order(visit: Visit, draft: ParsedAssignmentForm) -> None:
+    start, end = draft.members["start"], draft.members["end"]
     if start and end and end <= start:
-        told.errors["end"] = gettext(visit, "The end must be after the start.")
+        draft.errors["end"] = gettext(visit, "The end must be after the start.")
 
 
-def _lives(visit: Visit, told: ParsedAssignmentForm) -> None:
+def _lives(visit: Visit, draft: ParsedAssignmentForm) -> None:
     """Lifetime and when it may be renewed; what is left out has its default."""
-    form = told.filled
-    lifetime = told.members["lifetime"] = _seconds(visit, told, "lifetime", form.lifetime)
+    form = draft.filled
+    lifetime = draft.members["lifetime"] = _seconds(visit, draft, "lifetime", form.lifetime)
     if lifetime is not None and lifetime == SHORTEST * DAY:
-        lifetime = told.members["lifetime"] = None  # what it is without one
+        lifetime = draft.members["lifetime"] = None  # what it is without one
     if lifetime is not None and not SHORTEST * DAY < lifetime < LONGEST * DAY:
-        told.errors["lifetime"] = gettext(visit, "Enter at least 7 and less than 28 days.")
-    renewable = told.members["renewableAfter"] = _seconds(visit, told, "renewable_after", form.renewable_after)
+        draft.errors["lifetime"] = gettext(visit, "Enter at least 7 and less than 28 days.")
+    renewable = draft.members["renewableAfter"] = _seconds(visit, draft, "renewable_after", form.renewable_after)
     if renewable is not None and not 0 <= renewable < (lifetime or SHORTEST * DAY):
-        told.errors["renewable_after"] = gettext(visit, "Enter less than the lifetime.")
+        draft.errors["renewable_after"] = gettext(visit, "Enter less than the lifetime.")
 
 
 async def _chosen(
-    visit: Visit, told: ParsedAssignmentForm, name: str, path: str, missing: str, named: Any
+    visit: Visit, draft: ParsedAssignmentForm, name: str, path: str, missing: str, named: Any
 ) -> Choice | None:
-    value = getattr(told.filled, name)
+    value = getattr(draft.filled, name)
     if not value:
-        told.errors[name] = missing
+        draft.errors[name] = missing
         return None
     try:
         return replace(named((await visit.call("GET", path, value)).json), detail="")
     except (BadRequest, NotFound):
-        told.errors[name] = gettext(visit, "This is not there any more. Choose another one.")
+        draft.errors[name] = gettext(visit, "This is not there any more. Choose another one.")
         return None
 
 
-def _time(visit: Visit, told: ParsedAssignmentForm, name: str, text: str, missing: str) -> str | None:
+def _time(visit: Visit, draft: ParsedAssignmentForm, name: str, text: str, missing: str) -> str | None:
     time = clock(visit)
     if not text:
-        told.errors[name] = missing
+        draft.errors[name] = missing
         return None
     try:
         return time.read(text)
     except NoSuchTime:
-        told.errors[name] = gettext(
+        draft.errors[name] = gettext(
             visit, "There is no such time in %(zone)s: the clocks are put forward over it. Enter one before or after.",
             zone=time.name,
         )  # fmt: skip
     except (ValueError, OverflowError):
-        told.errors[name] = gettext(visit, "Enter a date and a time.")
+        draft.errors[name] = gettext(visit, "Enter a date and a time.")
     return None
 
 
-def _seconds(visit: Visit, told: ParsedAssignmentForm, name: str, text: str) -> int | None:
+def _seconds(visit: Visit, draft: ParsedAssignmentForm, name: str, text: str) -> int | None:
     """Days as seconds, None for none."""
     if not text:
         return None
@@ -136,7 +136,7 @@ def _seconds(visit: Visit, told: ParsedAssignmentForm, name: str, text: str) -> 
     except ValueError:
         number = math.nan
     if not math.isfinite(number) or abs(number) > LONGEST * 2:
-        told.errors[name] = gettext(visit, "Enter a number of days, such as 10 or 7.5.")
+        draft.errors[name] = gettext(visit, "Enter a number of days, such as 10 or 7.5.")
         return None
     return round(number * DAY)
 
@@ -146,11 +146,11 @@ def days(seconds: int | None) -> str:
     return "" if seconds is None else f"{seconds / DAY:.6f}".rstrip("0").rstrip(".")
 
 
-def twice(visit: Visit, form: Filled) -> list[str]:
+def twice(visit: Visit, form: FormValues) -> list[str]:
     """What is to be said of times that come twice, as the clocks are put back."""
     time = clock(visit)
     zone = {"zone": time.name}
     start = gettext(visit, "The start comes twice in %(zone)s, as the clocks are put back: the first is meant.", **zone)
     end = gettext(visit, "The end comes twice in %(zone)s, as the clocks are put back: the first is meant.", **zone)
-    told = [(form.start, start), ("" if form.no_end else form.end, end)]
-    return [text for typed, text in told if typed and time.comes_twice(typed)]
+    pairs = [(form.start, start), ("" if form.no_end else form.end, end)]
+    return [text for typed, text in pairs if typed and time.comes_twice(typed)]

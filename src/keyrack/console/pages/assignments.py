@@ -15,8 +15,8 @@ from keyrack.api.permissions import Permission
 from keyrack.console.choices import find_cars, find_users, free, of_car, of_user
 from keyrack.console.form_errors import key
 from keyrack.console.local_times import utc
-from keyrack.console.pages.assignment_checks import Check, check, foretell
-from keyrack.console.pages.assignment_forms import FIELDS, Filled, ParsedAssignmentForm, filled, of_assignment, read
+from keyrack.console.pages.assignment_checks import Check, check, preview
+from keyrack.console.pages.assignment_forms import FIELDS, FormValues, ParsedAssignmentForm, filled, of_assignment, read
 from keyrack.console.rendering import base, clock, gettext, page, part, redirect, why
 from keyrack.core.errors import (
     BadRequest,
@@ -85,9 +85,9 @@ async def change(visit: Visit) -> Response:
     task = await _change(visit)
     assert task.present is not None  # noqa: S101 - it is a change
     form = of_assignment(visit, task.present)
-    asked: dict[str, Any] = {name: visit.asked(name) for name in FIELDS.values() if name in visit.query}
-    if asked:  # the board proposes other times, or another car
-        form = replace(form, **asked, no_end="no_end" in visit.query or (form.no_end and not asked.get("end")))
+    proposal: dict[str, Any] = {name: visit.asked(name) for name in FIELDS.values() if name in visit.query}
+    if proposal:  # the board proposes other times, or another car
+        form = replace(form, **proposal, no_end="no_end" in visit.query or (form.no_end and not proposal.get("end")))
     return await _form(visit, task, await _looked_up(visit, form))
 
 
@@ -132,11 +132,11 @@ async def _confirm(visit: Visit, refusal: Refusal | None = None) -> Response:
 
 
 def _creation(visit: Visit) -> Task:
-    def item(told: ParsedAssignmentForm) -> Mapping[str, Any]:
-        return {"op": "create", "body": told.members}
+    def item(draft: ParsedAssignmentForm) -> Mapping[str, Any]:
+        return {"op": "create", "body": draft.members}
 
-    async def ask(told: ParsedAssignmentForm) -> InternalResponse:
-        return await visit.call("PUT", "/assignments", body=told.members, key=visit.sent("key") or None)
+    async def ask(draft: ParsedAssignmentForm) -> InternalResponse:
+        return await visit.call("PUT", "/assignments", body=draft.members, key=visit.sent("key") or None)
 
     title = gettext(visit, "New assignment")
     return Task(title, gettext(visit, "Assign"), f"{base(visit)}/assignments/new", item, ask)
@@ -148,14 +148,14 @@ async def _change(visit: Visit) -> Task:
     reply = await visit.call("GET", "/assignments/{assignmentId}", id)
     present = reply.json
 
-    def item(told: ParsedAssignmentForm) -> Mapping[str, Any] | None:
-        patch = _patch(visit, present, told)
+    def item(draft: ParsedAssignmentForm) -> Mapping[str, Any] | None:
+        patch = _patch(visit, present, draft)
         return {"op": "change", "id": present["id"], "patch": patch} if patch else None
 
-    async def ask(told: ParsedAssignmentForm) -> InternalResponse:
+    async def ask(draft: ParsedAssignmentForm) -> InternalResponse:
         more = {"if_match": visit.sent("tag") or None, "key": visit.sent("key") or None}
         return await visit.call(
-            "PATCH", "/assignments/{assignmentId}", id, body=_patch(visit, present, told), **more
+            "PATCH", "/assignments/{assignmentId}", id, body=_patch(visit, present, draft), **more
         )  # fmt: skip
 
     action = f"{base(visit)}/assignments/{present['id']}/change"
@@ -164,9 +164,9 @@ async def _change(visit: Visit) -> Task:
     )  # fmt: skip
 
 
-def _patch(visit: Visit, present: Mapping[str, Any], told: ParsedAssignmentForm) -> list[dict[str, Any]]:
+def _patch(visit: Visit, present: Mapping[str, Any], draft: ParsedAssignmentForm) -> list[dict[str, Any]]:
     """What was filled in otherwise than it is: fields show less than there is, so they themselves are compared."""
-    before, after = of_assignment(visit, present), told.filled
+    before, after = of_assignment(visit, present), draft.filled
     patch: list[dict[str, Any]] = []
     for member, name in FIELDS.items():
         same = getattr(before, name) == getattr(after, name)
@@ -174,29 +174,31 @@ def _patch(visit: Visit, present: Mapping[str, Any], told: ParsedAssignmentForm)
             same = before.no_end == after.no_end and (same or after.no_end)
         if same:
             continue
-        value = told.members[member]
+        value = draft.members[member]
         change = {"op": "remove"} if value is None else {"op": "replace", "value": value}
         patch.append({**change, "path": f"/{member}"})
     return patch
 
 
-def _begun(visit: Visit) -> Filled:
+def _begun(visit: Visit) -> FormValues:
     """A new form, with what its address names; it begins with the next full hour."""
     form = filled(visit.query)
     return replace(form, start=form.start or clock(visit).next_hour())
 
 
-async def _looked_up(visit: Visit, form: Filled) -> ParsedAssignmentForm:
+async def _looked_up(visit: Visit, form: FormValues) -> ParsedAssignmentForm:
     """A form that nobody has sent yet, with the names of what it begins with; nothing of it is wrong yet."""
-    told = await read(visit, form)
-    told.errors.clear()
-    return told
+    draft = await read(visit, form)
+    draft.errors.clear()
+    return draft
 
 
 async def _foretold(visit: Visit, task: Task) -> Response:
-    told = await read(visit, filled(visit.query))
-    found = await foretell(visit, told, None if told.errors else task.item(told))
-    return await part(visit, "assignment_checks.html", "checks", check=found, told=told, agreed=visit.asked("anyway"))
+    draft = await read(visit, filled(visit.query))
+    form_check = await preview(visit, draft, None if draft.errors else task.item(draft))
+    return await part(
+        visit, "assignment_checks.html", "checks", check=form_check, told=draft, agreed=visit.asked("anyway")
+    )
 
 
 async def _sent(visit: Visit, task: Task) -> Response:
@@ -204,45 +206,45 @@ async def _sent(visit: Visit, task: Task) -> Response:
     form = filled(visit.form)
     if visit.sent("find"):  # without a script: a search for cars or users
         return await _form(visit, task, await _looked_up(visit, form))
-    told = await read(visit, form)
-    if told.errors:
-        return await _form(visit, task, told, status=422)
-    found = Check()
+    draft = await read(visit, form)
+    if draft.errors:
+        return await _form(visit, task, draft, status=422)
+    form_check = Check()
     try:
-        item = task.item(told)
+        item = task.item(draft)
         if item is None:
             return redirect(_back(visit))
-        found = await check(visit, told, item)
-        if not found.agreed(visit.sent("anyway")):
-            return await _form(visit, task, told, status=409, found=found)
-        return _to_outcome(visit, await task.ask(told))
+        form_check = await check(visit, draft, item)
+        if not form_check.agreed(visit.sent("anyway")):
+            return await _form(visit, task, draft, status=409, found=form_check)
+        return _to_outcome(visit, await task.ask(draft))
     except REFUSALS as refusal:
         for fault in refusal.errors:
             member = (fault.pointer or "").rpartition("/")[2]
             if member in FIELDS:
-                told.errors[FIELDS[member]] = gettext(visit, fault.detail)
-        return await _form(visit, task, told, status=refusal.status, found=found, refusal=refusal)
+                draft.errors[FIELDS[member]] = gettext(visit, fault.detail)
+        return await _form(visit, task, draft, status=refusal.status, found=form_check, refusal=refusal)
 
 
 async def _form(
-    visit: Visit, task: Task, told: ParsedAssignmentForm, *, status: int = 200, found: Check | None = None,
+    visit: Visit, task: Task, draft: ParsedAssignmentForm, *, status: int = 200, found: Check | None = None,
     refusal: Refusal | None = None,
 ) -> Response:  # fmt: skip
-    cars, users = await _options(visit, told)
+    cars, users = await _options(visit, draft)
     now = task.present if isinstance(refusal, PreconditionFailed) else None
     # Until the person is told of a change, the form stays one that was drawn before it
     tag = task.tag if now or not visit.sent("tag") else visit.sent("tag")
     return await page(
-        visit, "assignment_form.html", status=status, section=SECTION, back=_back(visit), task=task, told=told,
-        tag=tag, form=told.filled, cars=cars, users=users, check=found or Check(), agreed="", key=key(visit, refusal),
+        visit, "assignment_form.html", status=status, section=SECTION, back=_back(visit), task=task, told=draft,
+        tag=tag, form=draft.filled, cars=cars, users=users, check=found or Check(), agreed="", key=key(visit, refusal),
         free="free" in visit.form or "free" in visit.query, searched=visit.form, refused=status == 409,
         error=_words(visit, refusal) if refusal else "", now=now and await _present(visit, now),
     )  # fmt: skip
 
 
-async def _options(visit: Visit, told: ParsedAssignmentForm) -> tuple[list[Any], list[Any]]:
+async def _options(visit: Visit, draft: ParsedAssignmentForm) -> tuple[list[Any], list[Any]]:
     """What is chosen; and without a script what was searched for."""
-    cars, users = [told.car] if told.car else [], [told.user] if told.user else []
+    cars, users = [draft.car] if draft.car else [], [draft.user] if draft.user else []
     if visit.sent("find") == "car":
         cars += (await find_cars(visit, visit.sent("search_car"), free(visit, visit.form))).options
     if visit.sent("find") == "user":

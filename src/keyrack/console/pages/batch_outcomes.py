@@ -10,7 +10,7 @@ from uuid import UUID
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.choices import of_car, of_user
-from keyrack.console.failure_hints import FailureHint, mend, reason
+from keyrack.console.failure_hints import FailureHint, failure_hint, reason
 from keyrack.console.languages import N_
 from keyrack.console.paged_fetch import rows_with
 from keyrack.console.rendering import base, gettext, live_id, page, part, redirect
@@ -61,18 +61,18 @@ async def outcomes(visit: Visit) -> Response:
     except ValueError:
         raise NotFound(NOTHING_HERE) from None
     at = await live_id(visit)
-    if len(ids) > MOST or not (found := await of(visit, ids)).rows:
+    if len(ids) > MOST or not (batch_outcomes := await of(visit, ids)).rows:
         raise NotFound(NOTHING_HERE)
     if visit.partial:
-        return await part(visit, "outcomes.html", "outcomes", asked=found)
-    return await page(visit, "outcomes.html", section="operations", asked=found, since=at)
+        return await part(visit, "outcomes.html", "outcomes", asked=batch_outcomes)
+    return await page(visit, "outcomes.html", section="operations", asked=batch_outcomes, since=at)
 
 
 async def of(visit: Visit, ids: Sequence[str]) -> Outcomes:
     """What became of these operations, in their order, as far as they are there."""
     expand = "car,user" if visit.may(Permission.USERS_READ) else "car"
-    found = await rows_with(visit, "/operations", ids, {"$expand": expand})
-    there: dict[str, dict[str, Any]] = {row["id"]: {"user": None, **row} for row in found}
+    operations = await rows_with(visit, "/operations", ids, {"$expand": expand})
+    there: dict[str, dict[str, Any]] = {row["id"]: {"user": None, **row} for row in operations}
     rows = [_outcome(visit, there[id]) for id in ids if id in there]
     pending = any(row.state == "Pending" for row in rows)
     failed = sum(row.state == "Failed" for row in rows)
@@ -91,5 +91,5 @@ def _outcome(visit: Visit, operation: Mapping[str, Any]) -> OperationResult:
         of_user(operation["user"]).label if operation["user"] else "",
         operation["state"],
         reason(visit, failure) if failure else "",
-        mend(visit, failure, car) if failure else None,
+        failure_hint(visit, failure, car) if failure else None,
     )

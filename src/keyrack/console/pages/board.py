@@ -117,10 +117,10 @@ def _number(text: str, known: tuple[int, ...], usual: int) -> int:
 
 def _date(text: str) -> date | None:
     try:
-        found = date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError:
         return None
-    return found if FIRST <= found <= LAST else None
+    return day if FIRST <= day <= LAST else None
 
 
 async def _cars(visit: Visit, window: BoardWindow) -> tuple[list[Choice], int]:
@@ -128,10 +128,10 @@ async def _cars(visit: Visit, window: BoardWindow) -> tuple[list[Choice], int]:
     search = {"$search": " ".join(f'"{word}"' for word in words)} if words else {}
     query = {"$select": "id,name,licensePlate", "$orderby": "name,id", "$count": "true", **search}
     try:
-        found, total = await rows_of(visit, "/cars", query, window.rows, (window.page - 1) * window.rows)
+        cars, total = await rows_of(visit, "/cars", query, window.rows, (window.page - 1) * window.rows)
     except NotFound:
         return [], 0
-    return [of_car(car) for car in found], total
+    return [of_car(car) for car in cars], total
 
 
 async def _bars(visit: Visit, window: BoardWindow, cars: list[int]) -> tuple[dict[int, list[Bar]], bool]:
@@ -144,37 +144,37 @@ async def _bars(visit: Visit, window: BoardWindow, cars: list[int]) -> tuple[dic
     since = utc(datetime.now(UTC) - FAILED)
     state = f"(state eq 'Pending' or (state eq 'Failed' and kind eq 'CreateAssignment' and requested ge {since}))"
     may_know = visit.may(Permission.OPERATIONS_READ)
-    there, asked = await asyncio.gather(
+    there, operations = await asyncio.gather(
         _of_cars(visit, "/assignments", cars, within),
         _of_cars(visit, "/operations", cars if may_know else [], f"{state} and {within}"),
     )
-    changing = {one["assignmentId"] for one in asked if one["state"] == "Pending" and one["assignmentId"]}
-    told = there + [one for one in asked if one["kind"] == "CreateAssignment"]
-    told.sort(key=lambda one: instant(one["start"]))
-    found = [bar(visit, one, pending="kind" not in one and one["id"] in changing) for one in told[:BARS]]
+    changing = {item["assignmentId"] for item in operations if item["state"] == "Pending" and item["assignmentId"]}
+    entries = there + [item for item in operations if item["kind"] == "CreateAssignment"]
+    entries.sort(key=lambda item: instant(item["start"]))
+    bars = [bar(visit, item, pending="kind" not in item and item["id"] in changing) for item in entries[:BARS]]
     by_car: dict[int, list[Bar]] = {}
-    for one in found:
-        by_car.setdefault(one.car, []).append(one)
-    return by_car, len(told) > BARS or len(asked) > BARS
+    for item in bars:
+        by_car.setdefault(item.car, []).append(item)
+    return by_car, len(entries) > BARS or len(operations) > BARS
 
 
 async def _of_cars(visit: Visit, path: str, cars: list[int], condition: str) -> list[dict[str, Any]]:
     """What fulfils the condition, with its user; more than are shown, if there are more."""
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for some in parts_of(visit, cars):
         query = {"$filter": f"carId in {some} and {condition}", "$orderby": "start", "$expand": USER}
-        found += (await rows_of(visit, path, query, BARS + 1))[0]
-    return found
+        rows += (await rows_of(visit, path, query, BARS + 1))[0]
+    return rows
 
 
 def _row(car: Choice, window: BoardWindow, bars: Iterable[Bar]) -> BoardRow:
     placed, lanes, hidden = laid(bars, window.first, window.days)
     by_column: dict[int, list[Bar]] = {}
     covered: dict[int, list[str]] = {}
-    for one in placed:
-        by_column.setdefault(one.column, []).append(one)
-        for column in range(one.column, one.last + 1):
-            covered.setdefault(column, []).append(one.user)
+    for placed_bar in placed:
+        by_column.setdefault(placed_bar.column, []).append(placed_bar)
+        for column in range(placed_bar.column, placed_bar.last + 1):
+            covered.setdefault(column, []).append(placed_bar.user)
     return BoardRow(car, by_column, {column: ", ".join(users) for column, users in covered.items()}, lanes, hidden)
 
 
@@ -193,11 +193,11 @@ def _here(visit: Visit, window: BoardWindow, today: date) -> dict[str, Any]:
     step = timedelta(days=1)
     ways = {"previous": _of_day(visit, window, day - step), "next": _of_day(visit, window, day + step)}
     shown_day = _day(visit, day, today)
-    told = {
+    day_fields = {
         "column": (day - window.first).days, "date": shown_day.date, "name": shown_day.name,
         "is_today": shown_day.is_today,
     }  # fmt: skip
-    return {**told, **ways}
+    return {**day_fields, **ways}
 
 
 def _of_day(visit: Visit, window: BoardWindow, day: date) -> str:
@@ -222,9 +222,9 @@ def _address(visit: Visit, window: BoardWindow, day: str = "", **change: Any) ->
     """The board's address with something else; what is usual is left out."""
     first = change.pop("first", window.first)
     other = replace(window, **change)
-    told = {
+    parameters = {
         "from": first and first.isoformat(), "days": other.days if other.days != SPAN else "", "q": other.q,
         "page": other.page if other.page > 1 else "", "rows": other.rows if other.rows != ROWS[0] else "", "day": day,
     }  # fmt: skip
-    query = urlencode({name: value for name, value in told.items() if value})
+    query = urlencode({name: value for name, value in parameters.items() if value})
     return f"{base(visit)}/assignments/board" + (f"?{query}" if query else "")

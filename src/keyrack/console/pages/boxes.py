@@ -64,8 +64,8 @@ def _troubles(reports: Sequence[Mapping[str, Any]]) -> list[BoxLogReport]:
 
 async def boxes_of(visit: Visit, products: Sequence[Mapping[str, Any]]) -> dict[int, BoxView]:
     """How the boxes among a car's products stand: a car has one of each type."""
-    found = {product["id"]: await box(visit, product["id"]) for product in products if kind(product) == "box"}
-    return {id: one for id, one in found.items() if one is not None}
+    views = {product["id"]: await box(visit, product["id"]) for product in products if kind(product) == "box"}
+    return {id: view for id, view in views.items() if view is not None}
 
 
 async def box_of(visit: Visit, car: int) -> BoxView | None:

@@ -51,7 +51,7 @@ class CarView:
 
 
 @dataclass(frozen=True)
-class Changing:
+class FactEdit:
     """A fact that is being changed: what was typed, and what was wrong with it.
 
     `wrong` is a code: `blank`, `refused` for what `why` says, `changed` where somebody else was quicker, "" where
@@ -73,7 +73,7 @@ async def car(visit: Visit) -> Response:
     return await _page(visit)
 
 
-async def _page(visit: Visit, changing: Changing | None = None, status: int = 200) -> Response:
+async def _page(visit: Visit, changing: FactEdit | None = None, status: int = 200) -> Response:
     since = await live_id(visit)
     shown = await _car(visit)
     parts = [part for part in PARTS.values() if part.gather is not _where and visit.may(part.permission)]
@@ -129,8 +129,8 @@ async def _who(visit: Visit, shown: CarView) -> Known:
     }  # fmt: skip
     there = (await visit.call("GET", "/assignments", query=query)).json
     return {
-        "holders": [one for one in there if one["start"] <= now],
-        "next": next((one for one in there if one["start"] > now), None),
+        "holders": [assignment for assignment in there if assignment["start"] <= now],
+        "next": next((assignment for assignment in there if assignment["start"] > now), None),
         "waiting": await _waiting(visit, shown) if visit.may(Permission.OPERATIONS_READ) else 0,
         **where,
     }
@@ -143,7 +143,7 @@ async def _waiting(visit: Visit, shown: CarView) -> int:
 
 async def _facts(visit: Visit, shown: CarView) -> Known:
     edit = visit.asked("edit") if visit.may(Permission.CARS_WRITE) else ""
-    changing = Changing(edit, shown.facts[edit] or "") if edit in FACTS else None
+    changing = FactEdit(edit, shown.facts[edit] or "") if edit in FACTS else None
     return {"facts": FACTS, "changing": changing}
 
 
@@ -224,16 +224,16 @@ async def change(visit: Visit) -> Response:
     if fact not in FACTS:
         return redirect(_here(visit))
     if not value and fact == "name":
-        return await _changing(visit, Changing(fact, value, "blank"), 400)
+        return await _changing(visit, FactEdit(fact, value, "blank"), 400)
     step = {"op": "replace", "path": f"/{fact}", "value": value} if value else {"op": "remove", "path": f"/{fact}"}
     try:
         await visit.call("PATCH", "/cars/{carId}", visit.ids["carId"], body=[step], if_match=visit.sent("tag") or None)
     except PreconditionFailed as refusal:
-        return await _changing(visit, Changing(fact, value, "changed"), refusal.status)
+        return await _changing(visit, FactEdit(fact, value, "changed"), refusal.status)
     except BadRequest as refusal:
-        told = [words(visit, fault, LONGEST[fact]) for fault in refusal.errors if fault.pointer]
-        text = told[0] if told else why(visit, refusal.reason)
-        return await _changing(visit, Changing(fact, value, "refused", text), refusal.status)
+        messages = [words(visit, fault, LONGEST[fact]) for fault in refusal.errors if fault.pointer]
+        text = messages[0] if messages else why(visit, refusal.reason)
+        return await _changing(visit, FactEdit(fact, value, "refused", text), refusal.status)
     if not by_script(visit):
         return redirect(f"{_here(visit)}#fact-{fact}")
     shown = await _car(visit)
@@ -242,7 +242,7 @@ async def change(visit: Visit) -> Response:
     )
 
 
-async def _changing(visit: Visit, changing: Changing, status: int) -> Response:
+async def _changing(visit: Visit, changing: FactEdit, status: int) -> Response:
     if not by_script(visit):
         return await _page(visit, changing, status)
     shown = await _car(visit)

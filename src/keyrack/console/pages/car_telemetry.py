@@ -51,17 +51,19 @@ async def telemetry(visit: Visit, car: int) -> CarTelemetry:
     if not place["lastSeen"]:
         return CarTelemetry(place["hasUnit"], None, None, False, False, {}, [])
     try:
-        told = (await visit.call("GET", "/cars/{carId}/telemetry", car)).json
+        readings = (await visit.call("GET", "/cars/{carId}/telemetry", car)).json
         where = (await visit.call("GET", "/cars/{carId}/location", car)).json
     except NotFound:  # the unit was taken out meanwhile
         return CarTelemetry(False, None, None, False, False, {}, [])
     # Telemetry says 0 for an odometer that was never read (spec, "Telemetry"); the location says that there is none
-    values = {name: told.get(name) for name in FIGURES} | {
+    values = {name: readings.get(name) for name in FIGURES} | {
         "odometer": None if where["odometer"] is None else float(where["odometer"]),
-        "tirePressure": [told[name] for name in TIRES] if all(told[name] is not None for name in TIRES) else None,
+        "tirePressure": [readings[name] for name in TIRES]
+        if all(readings[name] is not None for name in TIRES)
+        else None,
     }
     return CarTelemetry(
-        True, place["lastSeen"], place["isDriving"], told["fuelType"] == ELECTRIC, bool(told["chargeState"]),
+        True, place["lastSeen"], place["isDriving"], readings["fuelType"] == ELECTRIC, bool(readings["chargeState"]),
         {name: value for name, value in values.items() if value is not None},
         [name for name, value in values.items() if value is None],
     )  # fmt: skip
@@ -101,16 +103,16 @@ async def chart(visit: Visit, car: int) -> Chart:
     query = {"fields": "odometer", "from": begins, "to": ends, "points": str(wanted.buckets)}
     source = f"{root(visit)}/api/v3/cars/{car}/samples?fields=odometer&from={begins}&to={ends}&points={wanted.buckets}"
     try:
-        told = (await visit.call("GET", "/cars/{carId}/samples", car, query=query)).json["series"]["odometer"]
+        buckets = (await visit.call("GET", "/cars/{carId}/samples", car, query=query)).json["series"]["odometer"]
     except BadRequest as refusal:
         return Chart(name, tuple(RANGES), "", wanted.hours, begins, ends, [], refusal.text)
-    return Chart(name, tuple(RANGES), source, wanted.hours, begins, ends, _readings(told))
+    return Chart(name, tuple(RANGES), source, wanted.hours, begins, ends, _readings(buckets))
 
 
-def _readings(told: list[dict[str, Any]]) -> list[ChartBucket]:
+def _readings(buckets: list[dict[str, Any]]) -> list[ChartBucket]:
     readings: list[ChartBucket] = []
-    last = told[0]["min"] if told else 0.0
-    for bucket in told:
+    last = buckets[0]["min"] if buckets else 0.0
+    for bucket in buckets:
         readings.append(ChartBucket(bucket["utcDateTime"], bucket["last"], max(bucket["last"] - last, 0.0)))
         last = bucket["last"]
     return readings

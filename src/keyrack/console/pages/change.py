@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
-from keyrack.console.changes.descriptions import is_erased, telling_of
+from keyrack.console.changes.descriptions import describe_changes, is_erased
 from keyrack.console.rendering import base, live_id, page
 from keyrack.core.error_codes import NOTHING_HERE
 from keyrack.core.errors import NotFound
@@ -28,16 +28,16 @@ async def change(visit: Visit) -> Response:
     rows: list[dict[str, Any]] = (
         await visit.call("GET", "/changes", query={"$filter": f"id in ({int(number) - 1},{number},{int(number) + 1})"})
     ).json
-    found = next((row for row in rows if row["id"] == int(number)), None)
-    if found is None:
+    entry = next((row for row in rows if row["id"] == int(number)), None)
+    if entry is None:
         raise NotFound(NOTHING_HERE)
-    telling = await telling_of(visit, [found], [("group", str(id)) for id in found["groups"]])
+    telling = await describe_changes(visit, [entry], [("group", str(id)) for id in entry["groups"]])
     there = {row["id"] for row in rows}
     return await page(
-        visit, "change.html", section=SECTION, since=at, change=found, kind=telling.kind(found), who=telling.who(found),
-        sentence=telling.sentence(found), thing=telling.thing(found), differences=telling.differences(found),
-        actor=telling.actor(found), groups=[telling.named("group", id) for id in found["groups"]],
-        erased=is_erased(found), others=of_thing(visit, found["resource"], found["resourceId"]),
+        visit, "change.html", section=SECTION, since=at, change=entry, kind=telling.kind(entry), who=telling.who(entry),
+        sentence=telling.sentence(entry), thing=telling.thing(entry), differences=telling.differences(entry),
+        actor=telling.actor(entry), groups=[telling.named("group", id) for id in entry["groups"]],
+        erased=is_erased(entry), others=of_thing(visit, entry["resource"], entry["resourceId"]),
         earlier=_page(visit, int(number) - 1) if int(number) - 1 in there else "",
         later=_page(visit, int(number) + 1) if int(number) + 1 in there else "",
     )  # fmt: skip

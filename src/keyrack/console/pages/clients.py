@@ -60,8 +60,8 @@ async def _form(
 def _scopes(visit: Visit) -> list[list[tuple[str, str]]]:
     """What may be given, and what it means, by subject."""
     subjects: dict[str, list[tuple[str, str]]] = {}
-    for one in PROGRAMS:
-        subjects.setdefault(one.partition(":")[0], []).append((str(one), gettext(visit, MEANINGS[one])))
+    for scope in PROGRAMS:
+        subjects.setdefault(scope.partition(":")[0], []).append((str(scope), gettext(visit, MEANINGS[scope])))
     return list(subjects.values())
 
 
@@ -122,7 +122,7 @@ async def _client(visit: Visit, wrong: FormErrors = RIGHT) -> Response:
     held = (await visit.call("GET", "/clients/{clientId}/secrets", number, query={"$orderby": "id"})).json
     return await page(
         visit, "client.html", status=wrong.status, section=SECTION, client=known, secrets=held, wrong=wrong,
-        over=bool(_over([known])), means={str(one): gettext(visit, MEANINGS[one]) for one in Permission},
+        over=bool(_over([known])), means={str(scope): gettext(visit, MEANINGS[scope]) for scope in Permission},
         done=DONE.get(visit.asked("done"), ""), key=key(visit),
     )  # fmt: skip
 

@@ -36,13 +36,13 @@ async def _invited(visit: Visit, wrong: str = "", status: int = 200) -> Response
     """What the invitation is to, and what it takes to accept it."""
     code = visit.sent("code")
     try:
-        found = await emailed_links.invitation(visit, code)
+        pending_invitation = await emailed_links.invitation(visit, code)
     except LinkExpired:
         return plain(visit, "invitation_code.html", status=404, wrong=gettext(visit, OVER))
     return plain(
-        visit, "invitation.html", status=status, invitation=found, code=code, wrong=wrong,
-        role=gettext(visit, NAMES[found.role]), providers=await sso_pages.offered(visit),
-        is_here=await emailed_links.signed_in_as(visit, found.address),
+        visit, "invitation.html", status=status, invitation=pending_invitation, code=code, wrong=wrong,
+        role=gettext(visit, NAMES[pending_invitation.role]), providers=await sso_pages.offered(visit),
+        is_here=await emailed_links.signed_in_as(visit, pending_invitation.address),
     )  # fmt: skip
 
 

@@ -73,8 +73,8 @@ async def _group(visit: Visit, wrong: FormErrors = RIGHT, refusal: Refusal | Non
 
 async def _members(visit: Visit, group: Mapping[str, Any], kind: MemberKind) -> dict[str, Any]:
     """A page of the members of a kind: which page stands in the address, under the kind's name."""
-    asked = visit.asked(kind.name)[:DIGITS]
-    number = int(asked) if asked.isascii() and asked.isdigit() and int(asked) else 1
+    page_text = visit.asked(kind.name)[:DIGITS]
+    number = int(page_text) if page_text.isascii() and page_text.isdigit() and int(page_text) else 1
     query = {"$select": kind.select, "$orderby": kind.order, "$count": "true"}
     before = (number - 1) * ROWS
     rows, total = await rows_of(visit, kind.row, query, ROWS, before, (group["id"],))

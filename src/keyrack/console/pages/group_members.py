@@ -168,8 +168,8 @@ async def _each(visit: Visit, kind: MemberKind, ids: Sequence[int], act: Callabl
     if not refused:
         return went(visit, _page(visit))
     names = await _names(visit, kind, [id for id, _ in refused])
-    told = [{"name": names.get(id, f"{id}"), "why": why} for id, why in refused]
-    return await _results(visit, kind, told, done=len(ids) - len(refused))
+    failures = [{"name": names.get(id, f"{id}"), "why": why} for id, why in refused]
+    return await _results(visit, kind, failures, done=len(ids) - len(refused))
 
 
 async def _results(
@@ -207,10 +207,10 @@ async def _asked(visit: Visit, kind: MemberKind, query: Mapping[str, str]) -> tu
 
 def _kind(visit: Visit) -> MemberKind:
     """Raises `NotFound`."""
-    found = next((kind for kind in KINDS if kind.name == visit.ids["kind"]), None)
-    if found is None:
+    member_kind = next((kind for kind in KINDS if kind.name == visit.ids["kind"]), None)
+    if member_kind is None:
         raise NotFound(NOTHING_HERE)
-    return found
+    return member_kind
 
 
 def _ticked(fields: Mapping[str, Sequence[str]]) -> list[int]:

@@ -35,8 +35,8 @@ async def _found(visit: Visit, text: str) -> tuple[list[dict[str, Any]], int]:
     if text := text.strip()[:LONGEST].lower().replace("'", "''"):
         wanted += f" and (contains(tolower(serialNumber),'{text}') or contains(tolower(uniqueId),'{text}'))"
     query = {"$filter": wanted, "$select": SHOWN, "$orderby": "serialNumber,id", "$top": str(MOST), "$count": "true"}
-    found = await visit.call("GET", "/products", query=query)
-    return [_option(visit, product) for product in found.json], found.total
+    response = await visit.call("GET", "/products", query=query)
+    return [_option(visit, product) for product in response.json], response.total
 
 
 def _option(visit: Visit, product: dict[str, Any]) -> dict[str, Any]:
@@ -81,10 +81,10 @@ async def _install(visit: Visit, refusal: Refusal | None = None, wrong: str = ""
 
 async def _in_the_way(visit: Visit, car: int, chosen: str) -> dict[str, Any]:
     """The product that was refused with the car that it is in, and what the car has of its type."""
-    found = (await visit.call("GET", "/products", query={"$filter": f"id eq {chosen}", "$expand": "car"})).json
-    if not found:
+    product_rows = (await visit.call("GET", "/products", query={"$filter": f"id eq {chosen}", "$expand": "car"})).json
+    if not product_rows:
         return {}
-    (product,) = found
+    (product,) = product_rows
     kind = product["type"].replace("'", "''")
     there = await visit.call("GET", "/products", query={"$filter": f"car/id eq {car} and type eq '{kind}'"})
     return {"product": product, "there": there.json[0] if there.json else None}

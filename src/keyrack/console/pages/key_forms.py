@@ -46,13 +46,13 @@ async def key_forms(visit: Visit) -> Response:
     """All brands, or the key forms of one, or one of these: the address says which."""
     brand, q = visit.asked("brand").strip(), visit.asked("q").strip()
     if not brand:
-        brands = [one for one in await _brands(visit) if plain(q) in plain(one["brand"])]
+        brands = [item for item in await _brands(visit) if plain(q) in plain(item["brand"])]
         only = brands[0]["brand"] if q and len(brands) == 1 else ""
         return await _page(visit, brands=brands, q=q, brand=only, forms=await _forms(visit, only) if only else [])
     forms = await _forms(visit, brand)
     if not visit.asked("form"):
         return await _page(visit, brands=[], q="", brand=brand, forms=forms)
-    form = next((one for one in forms if str(one.id) == visit.asked("form")), None)
+    form = next((item for item in forms if str(item.id) == visit.asked("form")), None)
     if form is None:
         raise NotFound(NOTHING_HERE)
     shared = f"{visit.settings.public_url.rstrip('/')}{BELOW}/{visit.customer}/key-forms"
@@ -91,19 +91,19 @@ async def _forms(visit: Visit, brand: str) -> list[KeyFormView]:
 
 
 def _gathered(visit: Visit, brand: str, rows: Iterable[Mapping[str, Any]]) -> list[KeyFormView]:
-    found: dict[int, KeyFormView] = {}
+    forms_by_id: dict[int, KeyFormView] = {}
     own = visit.settings.public_url.rstrip("/") + "/"
     for row in rows:
         key: Mapping[str, Any] = row["keyForm"]
         id, name, picture = int(key["id"]), str(key["name"]), str(key["imageUrl"])
         ours = picture.startswith(own)
         drawing = urlsplit(picture).path if ours else ""
-        form = found.setdefault(
+        form = forms_by_id.setdefault(
             id, KeyFormView(id, name, drawing, "" if ours else picture, _address(visit, brand, id))
         )  # fmt: skip
         if row["boxName"]:
             form.boxes.append(FittingBox(row["boxName"], row["boxSapNumber"] or ""))
-    return list(found.values())
+    return list(forms_by_id.values())
 
 
 def _words(visit: Visit, form: KeyFormView) -> str:

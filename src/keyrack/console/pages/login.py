@@ -32,8 +32,8 @@ async def front(visit: Visit) -> Response:
 
 def _customer(visit: Visit) -> int:
     """Raises `NotFound`."""
-    if asked := visit.asked("customer"):
-        return customer_of(visit.person, asked)
+    if customer_id := visit.asked("customer"):
+        return customer_of(visit.person, customer_id)
     if not visit.person.manager.grants:
         raise NotFound(NOBODYS)
     return first_customer(visit.person)
@@ -135,8 +135,8 @@ async def sign_out(visit: Visit) -> Response:
 def onward(visit: Visit, address: str, said: str = "") -> Response:
     """A page that goes on to a provider by itself. A redirect would not do: it counts as sent by the form, which the
     policy of the pages forbids wherever a provider leads on to (CSP 3, section 4.2.4)."""
-    told = said or gettext(visit, "You are being led on to your provider.")
-    return plain(visit, "onward.html", address=address, said=told)
+    text = said or gettext(visit, "You are being led on to your provider.")
+    return plain(visit, "onward.html", address=address, said=text)
 
 
 def zone(name: str) -> str | None:

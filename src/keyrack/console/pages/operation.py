@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.choices import of_car, of_user
-from keyrack.console.failure_hints import mend, reason
+from keyrack.console.failure_hints import failure_hint, reason
 from keyrack.console.languages import N_
 from keyrack.console.rendering import base, clock, gettext, live_id, page
 from keyrack.http.page_router import ConsolePages, Visit
@@ -34,7 +34,7 @@ async def operation(visit: Visit) -> Response:
     return await page(
         visit, "operation.html", section="operations", since=at, operation=there, car=car, user=user,
         title=gettext(visit, title), reason=reason(visit, failure) if failure else "",
-        mend=mend(visit, failure, car) if failure else None, again=_again(visit, there),
+        mend=failure_hint(visit, failure, car) if failure else None, again=_again(visit, there),
         address=f"{base(visit)}/operations/{there['id']}",
         back=f"{base(visit)}/{'assignments' if visit.may(Permission.ASSIGNMENTS_READ) else 'operations'}",
     )  # fmt: skip

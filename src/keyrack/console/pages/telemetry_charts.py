@@ -64,22 +64,26 @@ async def levels(visit: Visit, car: int) -> Levels:
         series = (await visit.call("GET", "/cars/{carId}/samples", car, query=query)).json["series"]
     except BadRequest as refusal:
         return Levels(name, tuple(RANGES), begins, ends, False, [], [], refusal.text)
-    told = {member: series[member] for member in LEVELS if series[member]}
-    found = [_level(member, buckets, since, wanted) for member, buckets in told.items()]
-    return Levels(name, tuple(RANGES), begins, ends, await _is_electric(visit, car), found, _rows(told))
+    buckets_by_member = {member: series[member] for member in LEVELS if series[member]}
+    level_series = [_level(member, buckets, since, wanted) for member, buckets in buckets_by_member.items()]
+    return Levels(
+        name, tuple(RANGES), begins, ends, await _is_electric(visit, car), level_series, _rows(buckets_by_member)
+    )
 
 
 async def _is_electric(visit: Visit, car: int) -> bool:
     try:
-        told = (await visit.call("GET", "/cars/{carId}/telemetry", car, query={"$select": "fuelType"})).json
+        readings = (await visit.call("GET", "/cars/{carId}/telemetry", car, query={"$select": "fuelType"})).json
     except NotFound:  # there is no unit any more
         return False
-    return told["fuelType"] == ELECTRIC
+    return readings["fuelType"] == ELECTRIC
 
 
-def _rows(told: dict[str, list[Bucket]]) -> list[tuple[str, list[Bucket | None]]]:
+def _rows(buckets_by_member: dict[str, list[Bucket]]) -> list[tuple[str, list[Bucket | None]]]:
     """The newest first."""
-    at = {member: {bucket["utcDateTime"]: bucket for bucket in buckets} for member, buckets in told.items()}
+    at = {
+        member: {bucket["utcDateTime"]: bucket for bucket in buckets} for member, buckets in buckets_by_member.items()
+    }
     times = sorted({time for buckets in at.values() for time in buckets}, key=datetime.fromisoformat, reverse=True)
     return [(time, [buckets.get(time) for buckets in at.values()]) for time in times]
 

@@ -117,18 +117,18 @@ async def timeline(visit: Visit, car: int) -> Timeline:
         query={"$filter": f"carId eq {car} and {within}", "$orderby": "start", "$top": str(MOST), "$count": "true",
                "$expand": USER},
     )  # fmt: skip
-    asked, all_asked = list[dict[str, Any]](), 0
+    operations, all_asked = list[dict[str, Any]](), 0
     if visit.may(Permission.OPERATIONS_READ):
         reply = await visit.call(
             "GET", "/operations",
             query={"$filter": f"carId eq {car} and (state ne 'Succeeded' or kind eq 'DeleteAssignment') and {within}",
                    "$orderby": "requested desc", "$top": str(MOST), "$count": "true", "$expand": USER},
         )  # fmt: skip
-        asked, all_asked = reply.json, reply.total
+        operations, all_asked = reply.json, reply.total
     entries = [_entry(window, _standing(row, now), row, row["end"]) for row in applied.json]
-    entries += [entry for row in asked if (entry := _asked(window, row))]
+    entries += [entry for row in operations if (entry := _asked(window, row))]
     entries.sort(key=lambda entry: (entry.start, entry.row["id"] if isinstance(entry.row["id"], int) else 0))
-    shown = len(applied.json) + len(asked)
+    shown = len(applied.json) + len(operations)
     place = window.place(now) if window.begins <= now < window.ends else None
     return Timeline(window, today, place, entries, applied.total + all_asked - shown)
 

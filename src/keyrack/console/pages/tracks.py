@@ -48,8 +48,10 @@ async def track_of(visit: Visit, car: object) -> DayTrack:
     today = datetime.now(zone).date()
     day = _day(visit) if visit.asked("day") else await _last(visit, car) or today
     begin, end = (utc(datetime.combine(day + timedelta(days=more), time(), zone)) for more in (0, 1))
-    told = await visit.call("GET", "/cars/{carId}/track", car, query={"from": begin, "to": end, "points": str(PLACES)})
-    return DayTrack(day, today, told.json["points"], told.json["count"])
+    response = await visit.call(
+        "GET", "/cars/{carId}/track", car, query={"from": begin, "to": end, "points": str(PLACES)}
+    )
+    return DayTrack(day, today, response.json["points"], response.json["count"])
 
 
 def _day(visit: Visit) -> date:
@@ -66,8 +68,8 @@ async def _last(visit: Visit, car: object) -> date | None:
     """The day on which the car's unit last told a place."""
     query = {"$filter": f"carId eq {int(str(car))}", "$select": "utcDateTime"}
     rows = (await visit.call("GET", "/positions", query=query)).json
-    told = rows[0]["utcDateTime"] if rows else None
-    return instant(told).astimezone(clock(visit).zone).date() if told else None
+    last_time = rows[0]["utcDateTime"] if rows else None
+    return instant(last_time).astimezone(clock(visit).zone).date() if last_time else None
 
 
 @pages.get("/{customer}/cars/{carId}/track", permission=Permission.POSITIONS_READ)

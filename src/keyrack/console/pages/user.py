@@ -33,7 +33,7 @@ async def person(visit: Visit) -> Response:
     since = await live_id(visit)
     user = await _user(visit, **{"$expand": "groups($select=id,name;$orderby=name)"})
     now = utc(datetime.now(UTC))
-    ahead, past, asked, events, phones = await asyncio.gather(
+    ahead, past, operations, events, phones = await asyncio.gather(
         _assignments(visit, user, f"(end eq null or end gt {now})", "start", AHEAD),
         _assignments(visit, user, f"end le {now}", "start desc", PAST),
         _asked(visit, user),
@@ -42,7 +42,7 @@ async def person(visit: Visit) -> Response:
     )
     return await page(
         visit, "user.html", section=SECTION, user=user, name=of_user(user).label, since=since, events=events.json,
-        asked=asked, assignments=[_standing(visit, row, now) for row in [*ahead.json, *past.json]],
+        asked=operations, assignments=[_standing(visit, row, now) for row in [*ahead.json, *past.json]],
         more=ahead.total + past.total - len(ahead.json) - len(past.json), more_events=events.total - len(events.json),
         phones=phones, said=next((name for name in SAID if name in visit.query), ""),
     )  # fmt: skip
@@ -175,7 +175,7 @@ def _stays(visit: Visit, stays: Iterable[Mapping[str, str]]) -> list[str]:
         ),
         "was-sent": gettext(visit, "What webhooks were sent already is with those who received it."),
     }  # fmt: skip
-    return [known.get(one["code"]) or one["text"] for one in stays]
+    return [known.get(stay["code"]) or stay["text"] for stay in stays]
 
 
 @pages.get("/{customer}/users/erased", permission=Permission.USERS_READ)

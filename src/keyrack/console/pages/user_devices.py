@@ -45,7 +45,7 @@ async def _remove_form(visit: Visit, wrong: FormErrors = RIGHT) -> Response:
     """Ask whether it is meant, and say what becomes of its keys."""
     user = await _user(visit)
     phones = await phones_of(visit, user["id"])
-    phone = next((one for one in phones if one["id"] == visit.ids["device"]), None)
+    phone = next((device for device in phones if device["id"] == visit.ids["device"]), None)
     if phone is None:
         raise NotFound(NOTHING_HERE)
     return await page(

@@ -40,7 +40,7 @@ STATES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class WebhookHealth:
     """How a webhook is getting on: its newest delivery that arrived, and its newest one that did not."""
 
     succeeded: dict[str, Any] | None
@@ -59,7 +59,7 @@ def _at(delivery: Mapping[str, Any]) -> Any:
     return instant(delivery["attempted"])
 
 
-async def course(visit: Visit, webhook: int) -> Course:
+async def course(visit: Visit, webhook: int) -> WebhookHealth:
     """How it is getting on."""
 
     async def newest(filter: str) -> dict[str, Any] | None:
@@ -68,7 +68,7 @@ async def course(visit: Visit, webhook: int) -> Course:
         return rows[0] if rows else None
 
     succeeded, failed = await asyncio.gather(newest("state eq 'Delivered'"), newest("error ne null"))
-    return Course(succeeded, failed)
+    return WebhookHealth(succeeded, failed)
 
 
 @pages.get("/{customer}/webhooks", permission=Permission.WEBHOOKS_READ)

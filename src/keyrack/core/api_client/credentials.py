@@ -23,8 +23,8 @@ class ServerAddress:
 
     def headers(self) -> dict[str, str]:
         """The headers of every request."""
-        told = {f"{self.brand}-API-Key": self.api_key}
-        return told if self.customer is None else told | {"Customer-ID": str(self.customer)}
+        headers = {f"{self.brand}-API-Key": self.api_key}
+        return headers if self.customer is None else headers | {"Customer-ID": str(self.customer)}
 
 
 @dataclass(frozen=True, slots=True)

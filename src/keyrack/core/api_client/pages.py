@@ -45,7 +45,7 @@ async def pages(get: Read, path: str, key: str, query: Mapping[str, str], size: 
 
 
 async def _read(get: Read, path: str, options: Mapping[str, str]) -> list[dict[str, Any]]:
-    found = await get(f"{path}?" + "&".join(f"{name}={quote(value, safe='')}" for name, value in options.items()))
-    if not isinstance(found, list):
+    rows = await get(f"{path}?" + "&".join(f"{name}={quote(value, safe='')}" for name, value in options.items()))
+    if not isinstance(rows, list):
         raise ApiError(f"GET {path}: the server has answered no list.")
-    return cast("list[dict[str, Any]]", found)
+    return cast("list[dict[str, Any]]", rows)

@@ -184,8 +184,8 @@ class Client:
 
 def _token(answer: ApiResponse, refresh: str | None) -> StoredToken:
     """The token of an answer (RFC 6749, section 5.1); a refresh token holds on where no new one is given."""
-    told = answer.checked()
-    members = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+    body = answer.checked()
+    members = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
     access, renewed = members.get("access_token"), members.get("refresh_token")
     if not isinstance(access, str):
         raise ApiError(f"{answer.method} {answer.path}: {answer.status}, but there is no access_token.", answer.status)

@@ -25,17 +25,17 @@ class MetricsPage:
         self._families: dict[str, Any] = {}
         self._processes: list[tuple[str, int]] = []
 
-    def add(self, found: Snapshot, process: str | None = None, pid: int | None = None) -> None:
+    def add(self, snapshot: Snapshot, process: str | None = None, pid: int | None = None) -> None:
         """Show a snapshot: that of a process, by its place and its id, or of what is told once for all of them."""
-        for one in found:
-            family = self._families.get(one["name"])
+        for metric in snapshot:
+            family = self._families.get(metric["name"])
             if family is None:
-                labels = [*([PROCESS] if process is not None else []), *one["labels"]]
-                family = self._families[one["name"]] = _family(one, labels)
-            for values, value in one["series"]:
+                labels = [*([PROCESS] if process is not None else []), *metric["labels"]]
+                family = self._families[metric["name"]] = _family(metric, labels)
+            for values, value in metric["series"]:
                 labels = [*([process] if process is not None else []), *values]
-                if one["kind"] == "histogram":
-                    family.add_metric(labels, _buckets(one["bounds"], value[0]), value[1])
+                if metric["kind"] == "histogram":
+                    family.add_metric(labels, _buckets(metric["bounds"], value[0]), value[1])
                 else:
                     family.add_metric(labels, value)
         if process is not None and pid is not None:
@@ -51,15 +51,15 @@ class MetricsPage:
         of the answer."""
         encode, media_type = choose_encoder(headers.get("accept", ""))
         page: bytes = encode(self)  # pyright: ignore[reportArgumentType] - anything that collects will do
-        told = {"content-type": media_type, "vary": "Accept, Accept-Encoding"}
+        response_headers = {"content-type": media_type, "vary": "Accept, Accept-Encoding"}
         if gzip_accepted(headers.get("accept-encoding", "")):
-            return zlib.compress(page, 1, GZIP), told | {"content-encoding": "gzip"}
-        return page, told
+            return zlib.compress(page, 1, GZIP), response_headers | {"content-encoding": "gzip"}
+        return page, response_headers
 
 
-def _family(one: dict[str, Any], labels: list[str]) -> Any:
+def _family(metric: dict[str, Any], labels: list[str]) -> Any:
     kinds = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily, "histogram": HistogramMetricFamily}
-    return kinds[one["kind"]](one["name"], one["help"], labels=labels)
+    return kinds[metric["kind"]](metric["name"], metric["help"], labels=labels)
 
 
 def _buckets(bounds: list[float], counts: list[int]) -> list[tuple[str, float]]:
@@ -72,8 +72,8 @@ def _of_system(processes: Iterable[tuple[str, int]]) -> Iterable[Metric]:
     """What the system tells of processes: processor, memory, files, when they began."""
     families: dict[str, Metric] = {}
     for place, pid in processes:
-        for found in ProcessCollector("keyrack", pid=lambda pid=pid: pid, registry=None).collect():
-            family = families.setdefault(found.name, Metric(found.name, found.documentation, found.type))
-            for sample in found.samples:
+        for metric in ProcessCollector("keyrack", pid=lambda pid=pid: pid, registry=None).collect():
+            family = families.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type))
+            for sample in metric.samples:
                 family.add_sample(sample.name, {PROCESS: place, **sample.labels}, sample.value)
     return families.values()

@@ -187,8 +187,8 @@ def snapshot(instruments: Sequence[Instrument]) -> Snapshot:
     """What these instruments have come to."""
     return [
         {
-            "name": one.name, "help": one.help, "kind": one.kind, "labels": list(one.labels),
-            "bounds": list(one.bounds) if isinstance(one, Histogram) else [], "series": one.series(),
+            "name": metric.name, "help": metric.help, "kind": metric.kind, "labels": list(metric.labels),
+            "bounds": list(metric.bounds) if isinstance(metric, Histogram) else [], "series": metric.series(),
         }
-        for one in instruments
+        for metric in instruments
     ]  # fmt: skip

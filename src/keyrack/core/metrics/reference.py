@@ -23,13 +23,20 @@ Durations are histograms in seconds, whose series end in `_bucket`, `_sum` and `
 
 def metrics_json() -> list[dict[str, Any]]:
     """The metrics as data."""
-    rows = [_row(one, ("process",)) for one in OF_PROCESS] + [_row(one) for one in OF_SERVER]
+    rows = [_row(instrument, ("process",)) for instrument in OF_PROCESS] + [
+        _row(instrument) for instrument in OF_SERVER
+    ]
     return rows + [{"name": name, "kind": kind, "labels": ["process"], "help": help} for name, kind, help in OF_SYSTEM]
 
 
-def _row(one: Instrument, labels: tuple[str, ...] = ()) -> dict[str, Any]:
-    row: dict[str, Any] = {"name": one.name, "kind": one.kind, "labels": [*labels, *one.labels], "help": one.help}
-    return row | ({"buckets": list(one.bounds)} if isinstance(one, Histogram) else {})
+def _row(instrument: Instrument, labels: tuple[str, ...] = ()) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "name": instrument.name,
+        "kind": instrument.kind,
+        "labels": [*labels, *instrument.labels],
+        "help": instrument.help,
+    }
+    return row | ({"buckets": list(instrument.bounds)} if isinstance(instrument, Histogram) else {})
 
 
 def metrics_markdown() -> str:

@@ -54,11 +54,11 @@ def named() -> Path | None:
 
 def sections(settings: type[BaseSettings]) -> dict[str, str]:
     """The section of each setting; `` for those that stand above all sections."""
-    found = dict.fromkeys(settings.model_fields, "")
+    section_by_name = dict.fromkeys(settings.model_fields, "")
     for base in settings.__mro__:
         if section := cast("str | None", vars(base).get("section")):
-            found |= dict.fromkeys(base.__annotations__.keys() & found.keys(), section)
-    return found
+            section_by_name |= dict.fromkeys(base.__annotations__.keys() & section_by_name.keys(), section)
+    return section_by_name
 
 
 def entries(path: Path, settings: type[BaseSettings]) -> dict[str, Entry]:
@@ -73,7 +73,7 @@ def entries(path: Path, settings: type[BaseSettings]) -> dict[str, Entry]:
         if is_secret(field):
             places[name + ENDING] = places[name]
     places |= {old: places[new] for old, new in RENAMED.items()}
-    found: dict[str, Entry] = {}
+    entry_by_name: dict[str, Entry] = {}
     for section, values in _by_section(whole, path, set(places.values())):
         for name, value in values.items():
             line = _line(text, name)
@@ -84,11 +84,11 @@ def entries(path: Path, settings: type[BaseSettings]) -> dict[str, Entry]:
                 right = f"[{places[name]}]" if places[name] else "no section, but above all of them"
                 raise ConfigurationError(f"{at}: {name} belongs into {right}.")
             setting = RENAMED.get(name, name)
-            if setting in found:
-                raise ConfigurationError(_twice(path, found[setting], name, line))
-            found[setting] = Entry(_plain(value, f"{at}: {name}"), line, name)
-    _check_secrets(path, found, settings.model_fields)
-    return {name: entry for name, entry in found.items() if entry.value}
+            if setting in entry_by_name:
+                raise ConfigurationError(_twice(path, entry_by_name[setting], name, line))
+            entry_by_name[setting] = Entry(_plain(value, f"{at}: {name}"), line, name)
+    _check_secrets(path, entry_by_name, settings.model_fields)
+    return {name: entry for name, entry in entry_by_name.items() if entry.value}
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
@@ -102,7 +102,7 @@ def masked(text: str) -> str:
     >>> masked("postgresql://keyrack:s3cret@db1,db2/keyrack?sslmode=require&password=s3cret")
     'postgresql://keyrack:***@db1,db2/keyrack?sslmode=require&password=***'
     """
-    return PASSWORD.sub(lambda found: f"{found[1] or found[4]}***{found[3] or ''}", text)
+    return PASSWORD.sub(lambda match: f"{match[1] or match[4]}***{match[3] or ''}", text)
 
 
 class ConfigurationFile(PydanticBaseSettingsSource):
@@ -113,13 +113,13 @@ class ConfigurationFile(PydanticBaseSettingsSource):
         path = named()
         if path is None:
             return {}
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name, entry in entries(path, self.settings_cls).items():
             setting = name.removesuffix(ENDING) if name not in self.settings_cls.model_fields else name
             if setting in self.current_state or (setting in KEYS and KEYS & self.current_state.keys()):
                 continue
-            found[setting] = entry.value if setting == name else read(setting, Path(entry.value), f"{path}: {name}")
-        return found
+            values[setting] = entry.value if setting == name else read(setting, Path(entry.value), f"{path}: {name}")
+        return values
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
         return None, field_name, False  # all of them are read at once
@@ -160,7 +160,7 @@ def _twice(path: Path, first: Entry, name: str, line: int) -> str:
 
 
 def _unknown(name: str, names: Iterable[str]) -> str:
-    bare, others = name.lower().removeprefix("keyrack_"), [one for one in names if one != ITSELF]
+    bare, others = name.lower().removeprefix("keyrack_"), [candidate for candidate in names if candidate != ITSELF]
     meant = bare if bare in others else nearest(bare, others)
     meant = RENAMED.get(meant, meant) if meant else None
     return f"there is no setting {name}." + (f" Did you mean {meant}?" if meant else " See docs/settings.md.")
@@ -175,14 +175,14 @@ def _plain(value: object, what: str) -> str:
 
 
 def _line(text: str, name: str) -> int:
-    found = re.search(rf"^[ \t]*[\"']?{re.escape(name)}[\"']?[ \t]*=", text, re.MULTILINE)
-    return text.count("\n", 0, found.start()) + 1 if found else 1
+    match = re.search(rf"^[ \t]*[\"']?{re.escape(name)}[\"']?[ \t]*=", text, re.MULTILINE)
+    return text.count("\n", 0, match.start()) + 1 if match else 1
 
 
-def _check_secrets(path: Path, found: Mapping[str, Entry], fields: Mapping[str, FieldInfo]) -> None:
+def _check_secrets(path: Path, entry_by_name: Mapping[str, Entry], fields: Mapping[str, FieldInfo]) -> None:
     """Raises `ConfigurationError` where everybody may read a secret."""
-    for name, entry in found.items():
-        if name + ENDING in found:
+    for name, entry in entry_by_name.items():
+        if name + ENDING in entry_by_name:
             raise ConfigurationError(f"{path}: {name} and {name + ENDING} are both given: which of them holds?")
         secret = name in fields and "Secret" in str(fields[name].annotation)
         if (secret or PASSWORD.search(entry.value)) and stat.S_IMODE(path.stat().st_mode) & 0o007:

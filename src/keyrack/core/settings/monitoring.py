@@ -52,7 +52,7 @@ class Monitoring(BaseSettings):
 
 def where(value: str) -> tuple[str, int]:
     """The address and the port of `metrics`. Raises `ValueError`."""
-    found = PORT.fullmatch(value)
-    if found is None or int(found[3]) > 65_535:
+    match = PORT.fullmatch(value)
+    if match is None or int(match[3]) > 65_535:
         raise ValueError(f"{value!r} is no address with a port: write 127.0.0.1:9464, or [::1]:9464")
-    return found[1] or found[2], int(found[3])
+    return match[1] or match[2], int(match[3])

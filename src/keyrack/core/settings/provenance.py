@@ -52,27 +52,29 @@ def origins_of(settings: type[BaseSettings]) -> dict[str, Origin]:
     old = old_variables()
     path = named()
     written = {} if path is None else entries(path, settings)
-    found: dict[str, Origin] = {}
+    origins: dict[str, Origin] = {}
     for name, field in settings.model_fields.items():
         by_file = variable(name, by_file=True)
         if is_secret(field) and by_file in given:
-            found[name] = Origin("file", f"{given[by_file]}, by {by_file}")
+            origins[name] = Origin("file", f"{given[by_file]}, by {by_file}")
         elif variable(name) in given:
-            found[name] = Origin("environment", variable(name))
+            origins[name] = Origin("environment", variable(name))
         elif OLD_NAMES.get(name) in old:
             by_old = variable(OLD_NAMES[name])
-            found[name] = Origin("environment", by_old, by_old)
+            origins[name] = Origin("environment", by_old, by_old)
         elif name in KEYS and any(variable(key) in given for key in KEYS):
-            found[name] = DEFAULT
+            origins[name] = DEFAULT
         elif name in written:
             entry = written[name]
-            found[name] = Origin("configuration", f"{path}:{entry.line}", entry.name if entry.name in RENAMED else None)
+            origins[name] = Origin(
+                "configuration", f"{path}:{entry.line}", entry.name if entry.name in RENAMED else None
+            )
         elif name + ENDING in written:
             entry = written[name + ENDING]
-            found[name] = Origin("file", f"{entry.value}, by {path}:{entry.line}")
+            origins[name] = Origin("file", f"{entry.value}, by {path}:{entry.line}")
         else:
-            found[name] = DEFAULT
-    return found
+            origins[name] = DEFAULT
+    return origins
 
 
 def shown(value: object) -> Any:
@@ -92,7 +94,7 @@ def unknown(settings: type[BaseSettings], environment: Mapping[str, str]) -> dic
     names = known | renamed.keys()
     strange = [name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in names | OTHERS]
     meant = {name: nearest(name.upper(), names - {VARIABLE}) for name in sorted(strange)}
-    return {name: renamed.get(one, one) if one else None for name, one in meant.items()}
+    return {name: renamed.get(suggestion, suggestion) if suggestion else None for name, suggestion in meant.items()}
 
 
 def rename_notes(settings: type[BaseSettings]) -> list[str]:

@@ -103,11 +103,11 @@ class RenamedVariables(PydanticBaseSettingsSource):
 
     def __call__(self) -> dict[str, Any]:
         """Raises `DuplicateSettingError`."""
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for old, value in old_variables().items():
             if RENAMED[old] not in self.current_state:
-                found[RENAMED[old]] = value
-        return found
+                values[RENAMED[old]] = value
+        return values
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
         return None, field_name, False  # `__call__` reads all of them
@@ -116,7 +116,7 @@ class RenamedVariables(PydanticBaseSettingsSource):
 def old_variables() -> dict[str, str]:
     """The environment's values by the old names of settings. Raises `DuplicateSettingError`."""
     given = {name.upper(): value for name, value in os.environ.items() if value}
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for old, new in RENAMED.items():
         if variable(old) in given:
             if variable(new) in given:
@@ -124,8 +124,8 @@ def old_variables() -> dict[str, str]:
                     f"{variable(old)} and {variable(new)} are both in the environment, and they are the same setting. "
                     f"Remove {variable(old)}, the old name."
                 )
-            found[old] = given[variable(old)]
-    return found
+            values[old] = given[variable(old)]
+    return values
 
 
 def rename_note(old: str, new: str) -> str:

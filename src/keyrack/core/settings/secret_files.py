@@ -38,12 +38,12 @@ class SecretFiles(PydanticBaseSettingsSource):
 
     def __call__(self) -> dict[str, Any]:
         """Raises `SecretFileError`."""
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name, field in self.settings_cls.model_fields.items():
             value, _, _ = self.get_field_value(field, name)
             if value is not None:
-                found[name] = value
-        return found
+                values[name] = value
+        return values
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
         given = os.environ.get(variable(field_name, by_file=True), "")

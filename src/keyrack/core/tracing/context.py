@@ -44,10 +44,10 @@ here: ContextVar[TraceContext | None] = ContextVar("place", default=None)
 
 def parsed(traceparent: bytes) -> TraceContext | None:
     """The place that a `traceparent` names, None where it is not valid."""
-    found = _PARENT(traceparent)
-    if found is None:
+    match = _PARENT(traceparent)
+    if match is None:
         return None
-    return TraceContext(found[1].decode(), found[2].decode(), bool(int(found[3], 16) & SAMPLED))
+    return TraceContext(match[1].decode(), match[2].decode(), bool(int(match[3], 16) & SAMPLED))
 
 
 def is_sampled(traceparent: str | None) -> TraceContext | None:

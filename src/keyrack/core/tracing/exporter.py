@@ -69,7 +69,7 @@ class Collector:
         self._queued += 1
         place = span.place
         self._ids.trace, self._ids.span = int(place.trace, 16), int(place.span, 16)
-        told = self._tracer.start_span(
+        otel_span = self._tracer.start_span(
             span.name,
             context=below(NonRecordingSpan(_context(place.above))) if place.above is not None else None,
             kind=KINDS[span.kind],
@@ -78,8 +78,8 @@ class Collector:
             start_time=span.begun,
         )
         if span.failed:
-            told.set_status(Status(StatusCode.ERROR))
-        told.end(span.ended)
+            otel_span.set_status(Status(StatusCode.ERROR))
+        otel_span.end(span.ended)
 
     def close(self) -> None:
         """Send what is left, for as long as the exporter may take."""
@@ -131,8 +131,8 @@ def _context(place: TraceContext) -> SpanContext:
     return SpanContext(int(place.trace, 16), int(place.span, 16), True, SAMPLED, _state(place.state))
 
 
-def _state(told: str) -> TraceState:
-    return TraceState.from_header([told]) if told and len(told) <= MOST_STATE else NO_STATE
+def _state(header: str) -> TraceState:
+    return TraceState.from_header([header]) if header and len(header) <= MOST_STATE else NO_STATE
 
 
 def _resource() -> Resource:

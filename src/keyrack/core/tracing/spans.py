@@ -82,15 +82,15 @@ class Traces:
         self, place: TraceContext, method: str, route: str, status: str, begun: int, id: str, customer: int, failed: str
     ) -> None:
         """Tell of a request that has come to its end; `route` is "" where it had none."""
-        told: dict[str, Any] = {
+        attributes: dict[str, Any] = {
             "http.request.method": method, "http.response.status_code": int(status), "keyrack.request_id": id,
         }  # fmt: skip
         if route:
-            told["http.route"] = route
+            attributes["http.route"] = route
         if place.statements > STATEMENTS:
-            told["keyrack.statements"] = place.statements
+            attributes["keyrack.statements"] = place.statements
         name = f"{method} {route}".rstrip()
-        self._say(SpanData(name, "server", place, begun, time.time_ns(), told, failed), customer)
+        self._say(SpanData(name, "server", place, begun, time.time_ns(), attributes, failed), customer)
 
     def statement(self, sql: str, seconds: float, error: BaseException | None) -> None:
         """Tell of a statement that has ended, if what it belongs to is traced."""
@@ -103,14 +103,14 @@ class Traces:
         ended = time.time_ns()
         operation, table = statement_name(sql)
         summary = f"{operation} {table}".rstrip()
-        told = {"db.system.name": "postgresql", "db.operation.name": operation, "db.query.summary": summary}
+        attributes = {"db.system.name": "postgresql", "db.operation.name": operation, "db.query.summary": summary}
         if table:
-            told["db.collection.name"] = table
+            attributes["db.collection.name"] = table
         failed = ""
         if error is not None:
             failed = (error.sqlstate if isinstance(error, asyncpg.PostgresError) else None) or type(error).__name__
         place = TraceContext(above.trace, new_span(), True, above)
-        self._tell(SpanData(summary, "client", place, ended - int(seconds * SECOND), ended, told, failed))
+        self._tell(SpanData(summary, "client", place, ended - int(seconds * SECOND), ended, attributes, failed))
 
     @contextmanager
     def working(self) -> Generator[None]:
@@ -140,14 +140,14 @@ class Traces:
             if at is not None and at.sampled and at.span != place.span:
                 place.beside = (at,)
             ended_badly = work["operation_id"] in failed
-            told: dict[str, Any] = {
+            attributes: dict[str, Any] = {
                 "keyrack.operation.kind": work["kind"], "keyrack.operation.cause": work["cause"],
                 "keyrack.operation.state": "Failed" if ended_badly else "Succeeded",
                 "keyrack.operation.waited": round(work["waited"], 6),
             }  # fmt: skip
             name = f"operation {work['kind']}"
             said = "refused" if ended_badly else ""
-            self._say(SpanData(name, "consumer", place, begun, now, told, said), work["customer_id"])
+            self._say(SpanData(name, "consumer", place, begun, now, attributes, said), work["customer_id"])
 
     def delivery(self, traceparent: str | None, message: str) -> TraceContext | None:
         """The place of an attempt to deliver the outcome `message`, which is the id of its operation."""
@@ -161,10 +161,10 @@ class Traces:
         """Tell of an attempt to deliver that has ended. Its address is not told, a part of which may be secret."""
         if not place.sampled:
             return
-        told: dict[str, Any] = {"http.request.method": "POST", "server.address": host, "server.port": port}
+        attributes: dict[str, Any] = {"http.request.method": "POST", "server.address": host, "server.port": port}
         if status is not None:
-            told["http.response.status_code"] = status
-        self._tell(SpanData("POST", "client", place, begun, time.time_ns(), told, failed))
+            attributes["http.response.status_code"] = status
+        self._tell(SpanData("POST", "client", place, begun, time.time_ns(), attributes, failed))
 
     def _say(self, span: SpanData, customer: int) -> None:
         if self._customers and customer:

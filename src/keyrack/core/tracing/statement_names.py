@@ -30,10 +30,10 @@ def statement_name(sql: str) -> tuple[str, str]:
 
 def _read(plain: str, own: set[str]) -> str:
     """The table that is read in the fewest brackets, the first of those."""
-    depth, found = 0, dict[int, str]()
+    depth, table_by_depth = 0, dict[int, str]()
     for bracket, table in _READS.findall(plain):
         if bracket:
             depth += 1 if bracket == "(" else -1
         elif table not in own:
-            found.setdefault(depth, table)
-    return found[min(found)] if found else ""
+            table_by_depth.setdefault(depth, table)
+    return table_by_depth[min(table_by_depth)] if table_by_depth else ""

@@ -238,10 +238,10 @@ def _installed() -> Iterator[Path]:
 
 
 def _version(answer: subprocess.CompletedProcess[str], directory: Path) -> str:
-    found = re.search(r"\(PostgreSQL\) (\d+[\w.]*)", answer.stdout)
-    if not found:
+    match = re.search(r"\(PostgreSQL\) (\d+[\w.]*)", answer.stdout)
+    if not match:
         raise EmbeddedServerError(f"{directory / 'postgres'} does not run: {answer.stderr.strip()}")
-    return found[1]
+    return match[1]
 
 
 def _copy(directory: Path, version: str, account: OsAccount, state: Path) -> Path:

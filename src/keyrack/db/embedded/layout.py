@@ -131,8 +131,8 @@ def make_sockets(layout: Layout, account: OsAccount) -> None:
 
 def check_sockets(layout: Layout, account: OsAccount) -> None:
     """In a directory that everybody may write to, another user could have put a server of their own."""
-    found = layout.sockets.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != account.uid or found.st_mode & 0o022:
+    status = layout.sockets.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != account.uid or status.st_mode & 0o022:
         raise EmbeddedServerError(
             f"{layout.sockets}, where the sockets of PostgreSQL belong, is not a directory of the OS user "
             f"{account.name} alone. Remove it, or choose a state directory with a shorter path."

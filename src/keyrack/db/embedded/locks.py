@@ -63,9 +63,9 @@ def others(layout: Layout, users: int) -> bool:
     try:
         fcntl.flock(turn, fcntl.LOCK_EX)
         # Nobody, or else users, or else the keeper, who ends
-        found = not _locked(users, fcntl.LOCK_EX) and _locked(users, fcntl.LOCK_SH)
+        has_others = not _locked(users, fcntl.LOCK_EX) and _locked(users, fcntl.LOCK_SH)
         fcntl.flock(users, fcntl.LOCK_UN)
-        return found
+        return has_others
     finally:
         os.close(turn)
 

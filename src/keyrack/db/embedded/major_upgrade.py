@@ -103,10 +103,10 @@ def _copy(layout: Layout, before: Binaries, after: Binaries, account: OsAccount)
 
 def _has_checksums(layout: Layout, before: Binaries, account: OsAccount) -> bool:
     """Whether the old pages have checksums: pg_upgrade wants the same of the new ones."""
-    told = account.run([before.directory / "pg_controldata", layout.data])
-    version = re.search(r"^Data page checksum version:\s*(\d+)$", told.stdout, re.MULTILINE)
+    result = account.run([before.directory / "pg_controldata", layout.data])
+    version = re.search(r"^Data page checksum version:\s*(\d+)$", result.stdout, re.MULTILINE)
     if version is None:
-        raise EmbeddedServerError(f"pg_controldata says nothing of checksums: {told.stderr.strip()}")
+        raise EmbeddedServerError(f"pg_controldata says nothing of checksums: {result.stderr.strip()}")
     return version[1] != "0"
 
 

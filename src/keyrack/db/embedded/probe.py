@@ -84,8 +84,8 @@ def left_behind(layout: Layout, account: OsAccount) -> tuple[bool, list[int]]:
         return False, []
     recorded, _ = read_pid_file(layout.pid_file)
     everybody = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
-    found = [pid for pid in everybody if _serves(pid, layout.data, account)]
-    return recorded in found, [pid for pid in found if pid != recorded]
+    pids = [pid for pid in everybody if _serves(pid, layout.data, account)]
+    return recorded in pids, [pid for pid in pids if pid != recorded]
 
 
 def _serves(pid: int, data: Path, account: OsAccount) -> bool:

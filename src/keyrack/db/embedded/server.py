@@ -33,7 +33,7 @@ from keyrack.db.embedded.layout import (
     write_access_files,
 )
 from keyrack.db.embedded.probe import ProbeResult, announced_ready, drop_foreign_pids, left_behind, probe
-from keyrack.db.embedded.supervisor import Keeper
+from keyrack.db.embedded.supervisor import SupervisorHandle
 
 __all__ = ["EmbeddedServer", "EmbeddedServerError", "end_with_parent"]
 
@@ -78,7 +78,7 @@ class EmbeddedServer:
         self._options = dict(options or {})
         self._log_bytes = log_bytes
         self._users: int | None = None  # the descriptor of `users.lock`, while we are one of them
-        self._keeper: Keeper | None = None  # the last one that we have started
+        self._keeper: SupervisorHandle | None = None  # the last one that we have started
         self._thread: threading.Thread | None = None
         self._settled = threading.Event()  # the first start has succeeded or failed
         self._stopping = threading.Event()
@@ -272,7 +272,7 @@ class EmbeddedServer:
         self, binaries: Binaries, account: OsAccount, options: Mapping[str, str], lock: int, *, last: bool
     ) -> bool:
         """Start the server and wait until a connection works; False: to be tried again, unless it is the last try."""
-        self._keeper = keeper = Keeper(
+        self._keeper = keeper = SupervisorHandle(
             self._layout, binaries, account, options=options, log_bytes=self._log_bytes, lock=lock
         )
         while keeper.status is None:

@@ -24,7 +24,7 @@ from keyrack.db.embedded.layout import Layout
 from keyrack.db.embedded.postmaster import Postmaster, open_log
 
 
-class Keeper:
+class SupervisorHandle:
     """A keeper that this process has started. `lock`, the descriptor of `supervisor.lock`, is locked as long as it
     lives."""
 

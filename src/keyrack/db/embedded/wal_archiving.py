@@ -143,10 +143,10 @@ def owner(directory: Path) -> str | None:
 def system(data: Path, binaries: Binaries, account: OsAccount) -> str:
     """The identifier of the database, which its copies share. Raises EmbeddedServerError."""
     said = account.run([binaries.directory / "pg_controldata", "-D", data])
-    found = re.search(r"^Database system identifier:\s+(\d+)$", said.stdout, re.MULTILINE)
-    if not found:
+    match = re.search(r"^Database system identifier:\s+(\d+)$", said.stdout, re.MULTILINE)
+    if not match:
         raise EmbeddedServerError(f"The data in {data} cannot be read: {said.stderr.strip()[-2000:]}")
-    return found[1]
+    return match[1]
 
 
 def program(layout: Layout) -> Path:

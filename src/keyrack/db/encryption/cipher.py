@@ -66,14 +66,14 @@ class Encryption:
         """The secret, sealed for its place: the name of the column, the customer or 0, the row's id.
 
         It is to be written in the connection's transaction: until that ends the data key stays the newest one.
-        Raises `CannotOpen`.
+        Raises `CannotDecrypt`.
         """
         await connection.execute(SEALING, LOCK)
         number = await connection.fetchval(NEWEST) or 0
         return encrypt(await self._key(number, connection), number, secret, place)
 
     async def open(self, value: bytes, *place: object) -> str:
-        """The secret that was sealed for this place. Raises `CannotOpen`."""
+        """The secret that was sealed for this place. Raises `CannotDecrypt`."""
         try:
             return decrypt(await self._key(number_of(value)), value, place)
         except InvalidTag:
@@ -121,11 +121,11 @@ def wrap(data_key: bytes, number: int, by: MasterKey) -> bytes:
 def unwrapped(rows: Iterable[Row], settings: Settings) -> dict[int, bytes]:
     """The data keys of these rows. Raises `MasterKeyError` unless this node's master keys open the newest."""
     rows, keys = list(rows), {key.id: key for key in master_keys.read(settings)}
-    found = {row["number"]: _unwrapped(row, keys[row["master"]]) for row in rows if row["master"] in keys}
+    data_keys = {row["number"]: _unwrapped(row, keys[row["master"]]) for row in rows if row["master"] in keys}
     newest = max((row["number"] for row in rows), default=0)
-    if newest not in found:
+    if newest not in data_keys:
         raise MasterKeyError(_stranger({row["master"] for row in rows if row["number"] == newest}, keys, settings))
-    return found
+    return data_keys
 
 
 def _unwrapped(row: Row, by: MasterKey) -> bytes:

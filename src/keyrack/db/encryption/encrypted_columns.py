@@ -14,7 +14,7 @@ from keyrack.db.connection import Connection
 from keyrack.db.encryption.cipher import decrypt, encrypt, number_of
 from keyrack.db.encryption.master_keys import MasterKeyError
 
-# The columns by which sealed values are bound to their place; see `Vault.seal`
+# The columns by which sealed values are bound to their place; see `Encryption.seal`
 PRIVATE_KEY = "signing_key.private_key"
 SIGNING_SECRET = "webhook.signing_secret"  # noqa: S105 - a name; the old one too: a rotation only moves it
 STATIC_SECRET = "webhook.secret"  # noqa: S105 - a name

@@ -115,7 +115,7 @@ def replace(settings: Settings, keys: Sequence[MasterKey]) -> None:
     """Write the file anew, whole or not at all. The caller keeps others from doing so at the same time."""
     with _writing(settings) as file:
         file.parent.mkdir(parents=True, exist_ok=True)
-        atomic_files.fresh(file, _lines(keys), 0o600).replace(file)
+        atomic_files.write_temporary(file, _lines(keys), 0o600).replace(file)
         atomic_files.sync(file.parent)
 
 

@@ -73,7 +73,7 @@ class StatementEffect:
 
 
 @dataclass
-class Judge:
+class SafetyChecker:
     """Reads revisions in their order: what one may do depends on what was there before."""
 
     not_null: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])  # constraint -> column
@@ -82,30 +82,34 @@ class Judge:
     def effects(self, script: Sequence[str]) -> list[StatementEffect]:
         """What a revision of these statements does."""
         plain = [_plain(statement) for statement in script]
-        made = {found[1] for one in plain if (found := re.match(rf"create (?:\w+ )?table {NAME}", one))}
+        made = {
+            result[1]
+            for plain_statement in plain
+            if (result := re.match(rf"create (?:\w+ )?table {NAME}", plain_statement))
+        }
         added: set[str] = set()
-        found = [
+        result = [
             StatementEffect(breaks, short(statement), why)
-            for statement, one in zip(script, plain, strict=True)
-            for breaks, why in self._statement(one, made, added)
+            for statement, plain_statement in zip(script, plain, strict=True)
+            for breaks, why in self._statement(plain_statement, made, added)
         ]
         validated = re.findall(r"validate constraint (\w+)", "; ".join(plain))
         self.proven |= {self.not_null[name] for name in validated if name in self.not_null}
-        return found
+        return result
 
-    def _statement(self, one: str, made: set[str], added: set[str]) -> Iterator[tuple[bool, str]]:
-        if table := re.match(rf"alter table {NAME} (.*)", one):
+    def _statement(self, statement: str, made: set[str], added: set[str]) -> Iterator[tuple[bool, str]]:
+        if table := re.match(rf"alter table {NAME} (.*)", statement):
             if table[1] not in made:
                 for action in _parts(table[2]):
                     yield from self._action(table[1], action, added)
-        elif index := re.match(r"create (?:unique )?index (concurrently )?.*?\bon (?:only )?([a-z_0-9.]+)", one):
+        elif index := re.match(r"create (?:unique )?index (concurrently )?.*?\bon (?:only )?([a-z_0-9.]+)", statement):
             if not index[1] and index[2] not in made:
                 yield False, "who writes waits until it is made: make it by `concurrent_index.index`"
-        elif changed := re.match(rf"(?:update|delete from) {NAME}", one):
+        elif changed := re.match(rf"(?:update|delete from) {NAME}", statement):
             if changed[1] not in made:
-                yield False, _reasons(HOLDING, one)[0]
+                yield False, _reasons(HOLDING, statement)[0]
         else:
-            yield from _judged(one, BREAKING, HOLDING, HARMLESS)
+            yield from _judged(statement, BREAKING, HOLDING, HARMLESS)
 
     def _action(self, table: str, action: str, added: set[str]) -> Iterator[tuple[bool, str]]:
         if constraint := re.match(r"add constraint (\w+) (.*)", action):
@@ -143,10 +147,10 @@ def _column(definition: str) -> Iterator[tuple[bool, str]]:
 def _judged(
     text: str, breaking: Mapping[str, str], holding: Mapping[str, str], harmless: Iterable[str]
 ) -> Iterator[tuple[bool, str]]:
-    found = [(True, why) for why in _reasons(breaking, text)] or [(False, why) for why in _reasons(holding, text)]
-    if not found and not any(re.match(pattern, text) for pattern in harmless):
+    judgements = [(True, why) for why in _reasons(breaking, text)] or [(False, why) for why in _reasons(holding, text)]
+    if not judgements and not any(re.match(pattern, text) for pattern in harmless):
         yield True, "cannot be judged"
-    yield from found
+    yield from judgements
 
 
 def _reasons(rules: Mapping[str, str], text: str) -> list[str]:

@@ -64,17 +64,17 @@ def hosts_of(dsn: str) -> tuple[Host, ...]:
     (Host(name='/run/one', port=5433), Host(name='/run/two', port=5434))
     """
     parts = urlsplit(dsn)
-    told = parse_qs(parts.query)
-    ports = told.get("port", [""])[-1].split(",")
+    query = parse_qs(parts.query)
+    ports = query.get("port", [""])[-1].split(",")
     named = parts.netloc.rpartition("@")[2]
-    names = [unquote(host) for host in named.split(",")] if named else told.get("host", [""])[-1].split(",")
-    found: list[Host] = []
+    names = [unquote(host) for host in named.split(",")] if named else query.get("host", [""])[-1].split(",")
+    hosts: list[Host] = []
     for place, name in enumerate(name for name in names if name):
         given = ports[place] if len(ports) > 1 and place < len(ports) else ports[0]
         has_port = ":" in name and not name.startswith("/") and name[-1] != "]"
         host, port = name.rsplit(":", 1) if has_port else (name, "")
-        found.append(Host(host.strip("[]"), int(port or given or PORT)))
-    return tuple(found)
+        hosts.append(Host(host.strip("[]"), int(port or given or PORT)))
+    return tuple(hosts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class PrimaryConnector:
         return await self.connect(**options)
 
     async def connect(self, **options: Any) -> asyncpg.Connection:
-        """A connection to the leader; the `options` are asyncpg's. Raises `NoLeader`, and what asyncpg raises."""
+        """A connection to the leader; the `options` are asyncpg's. Raises `NoPrimary`, and what asyncpg raises."""
         options.setdefault("connection_class", KeepAliveConnection)
         if not self.leadership.fails_over or not self._hosts:
             options.setdefault("timeout", ALONE)
@@ -137,19 +137,19 @@ class PrimaryConnector:
         After a doubt the highest timeline is taken: an old leader that does not know yet may answer first.
         """
         rest = [host for host in self._hosts if host != leader]
-        asked: dict[asyncio.Task[_ServerReply], Host] = {}
+        host_by_task: dict[asyncio.Task[_ServerReply], Host] = {}
         best: _ServerReply | None = None
         failed: dict[Host, BaseException | str] = {}
-        self._ask(asked, [leader] if leader else [], options)
+        self._ask(host_by_task, [leader] if leader else [], options)
         try:
-            while asked or rest:
-                if not asked:
-                    self._ask(asked, rest, options)
+            while host_by_task or rest:
+                if not host_by_task:
+                    self._ask(host_by_task, rest, options)
                 done, _ = await asyncio.wait(
-                    asked, timeout=HEAD_START if rest else None, return_when=asyncio.FIRST_COMPLETED
+                    host_by_task, timeout=HEAD_START if rest else None, return_when=asyncio.FIRST_COMPLETED
                 )
                 for task in done:
-                    host = asked.pop(task)
+                    host = host_by_task.pop(task)
                     if (error := task.exception()) is not None:
                         failed[host] = error
                         continue
@@ -161,7 +161,7 @@ class PrimaryConnector:
                 if best is not None and (best.host == leader or self.leadership.is_new(best.system, best.timeline)):
                     break
                 if not done:  # the last leader is silent
-                    self._ask(asked, rest, options)
+                    self._ask(host_by_task, rest, options)
             if best is not None:
                 return self._taken(best)
         except BaseException:
@@ -169,16 +169,16 @@ class PrimaryConnector:
                 best.raw.terminate()
             raise
         finally:
-            for task in asked:
+            for task in host_by_task:
                 task.add_done_callback(_drop)
                 task.cancel()
         raise self._failure(failed)
 
     def _ask(
-        self, asked: dict[asyncio.Task[_ServerReply], Host], hosts: list[Host], options: Mapping[str, Any]
+        self, host_by_task: dict[asyncio.Task[_ServerReply], Host], hosts: list[Host], options: Mapping[str, Any]
     ) -> None:
         for host in hosts:
-            asked[asyncio.create_task(self._answer(host, options))] = host
+            host_by_task[asyncio.create_task(self._answer(host, options))] = host
         hosts.clear()
 
     async def _answer(self, host: Host, options: Mapping[str, Any]) -> _ServerReply:
@@ -211,8 +211,8 @@ class PrimaryConnector:
 
     def _failure(self, failed: Mapping[Host, BaseException | str]) -> BaseException:
         self._leader = None
-        told = [f"{host}: {why if isinstance(why, str) else _said(why)}" for host, why in failed.items()]
-        self._why = NoPrimary(f"no server leads ({'; '.join(told)})")
+        reasons = [f"{host}: {why if isinstance(why, str) else _said(why)}" for host, why in failed.items()]
+        self._why = NoPrimary(f"no server leads ({'; '.join(reasons)})")
         for error in failed.values():  # what is no matter of who leads, such as a wrong password
             if isinstance(error, asyncpg.PostgresError) and not is_shutting_down(error):
                 self._why = error

@@ -248,7 +248,7 @@ class ReadRouter:
 
     async def run(self) -> None:
         """Look how far they are until cancelled."""
-        tasks = [asyncio.create_task(supervise(f"replica {one.name}", one.run)) for one in self._replicas]
+        tasks = [asyncio.create_task(supervise(f"replica {replica.name}", replica.run)) for replica in self._replicas]
         identify_at = 0.0
         try:
             while True:
@@ -257,7 +257,7 @@ class ReadRouter:
                     with suppress(*UNREACHABLE, asyncpg.PostgresError, TimeoutError, Unavailable):
                         await self._leader.identify()
                 await self.seen()
-                READ_LAG.replace({(one.name,): one.lag for one in self._replicas if isfinite(one.lag)})
+                READ_LAG.replace({(replica.name,): replica.lag for replica in self._replicas if isfinite(replica.lag)})
                 await asyncio.sleep(PACE)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(EVERY - PACE):

@@ -23,7 +23,7 @@ from keyrack.db.connection import UNREACHABLE, Database, is_interruption
 from keyrack.db.replication.primary import PrimaryTracker
 from keyrack.db.replication.primary_connector import Host, KeepAliveConnection, PrimaryConnector
 from keyrack.db.replication.primary_heartbeat import Heartbeat
-from keyrack.db.replication.wal_positions import EVERY, Position, PrimaryPosition, Shared, WalHistory
+from keyrack.db.replication.wal_positions import EVERY, Position, PrimaryPosition, SharedQuery, WalHistory
 
 log = RateLimitedLogger("keyrack.replicas", MINUTE)
 
@@ -47,7 +47,7 @@ LOOK: LiteralString = (
 )
 
 
-class NotThere(ConnectionError):
+class ReplicaUnusable(ConnectionError):
     """The replica cannot be used: it is another server than the one that was asked, or has not come far enough."""
 
 
@@ -69,12 +69,12 @@ class _ReplicaConnector(PrimaryConnector):
         self.replayed = 0  # as it has said last: whoever has less has begun anew
 
     async def connect(self, **options: Any) -> asyncpg.Connection:
-        """A connection to the server. Raises `NotThere` where it is another one, and what asyncpg raises."""
+        """A connection to the server. Raises `ReplicaUnusable` where it is another one, and what asyncpg raises."""
         least = self.replayed
         raw, begun, replayed = await self._opened(options)
         if begun != self.begun or replayed < least:
             raw.terminate()
-            raise NotThere("the replica is another server now")
+            raise ReplicaUnusable("the replica is another server now")
         return raw
 
     async def first(self, **options: Any) -> asyncpg.Connection:
@@ -107,7 +107,7 @@ class Replica:
         self._way = _ReplicaConnector(dsn, host, settings)
         self._raw: asyncpg.Connection | None = None
         self._turn = asyncio.Lock()  # of asking on that connection
-        self._ask = Shared(self._asked)
+        self._ask = SharedQuery(self._asked)
         self._replayed = -1  # as it has said last; nothing where it cannot be asked, or follows nobody
         self._since = -inf  # when the leader was no further than that
         self._history: WalHistory | None = None  # that it has: it has shown a commit of ours
@@ -129,12 +129,12 @@ class Replica:
         return time.monotonic() - self._since
 
     async def position(self, history: WalHistory, floor: int, generation: int) -> Position:
-        """How far the story goes, at most, that was read just now. Raises `NotThere` where it may have been a server
-        that was not at the floor, and what asking raises."""
+        """How far the story goes, at most, that was read just now. Raises `ReplicaUnusable` where it may have been a
+        server that was not at the floor, and what asking raises."""
         async with asyncio.timeout(PATIENCE):
             said = await self._ask()
         if generation != self.generation or said["replayed_"] < floor:
-            raise NotThere("the replica has changed meanwhile")
+            raise ReplicaUnusable("the replica has changed meanwhile")
         return Position(history, is_reachable(said))
 
     async def looked(self) -> bool:
@@ -183,10 +183,11 @@ class Replica:
         return await self._said(ASK)
 
     async def _said(self, sql: LiteralString, *args: object) -> asyncpg.Record:
-        """What the server says, on the connection on which it is looked at. Raises what that says, and `NotThere`."""
+        """What the server says, on the connection on which it is looked at. Raises what that says, and
+        `ReplicaUnusable`."""
         async with self._turn:
             if self._raw is None:
-                raise NotThere("the replica is away")
+                raise ReplicaUnusable("the replica is away")
             generation = self.generation
             said = await self._raw.fetchrow(sql, *args)
             assert said is not None  # noqa: S101 - a row by its form
@@ -218,9 +219,10 @@ class Replica:
 
 
 def is_reachable(said: asyncpg.Record) -> int:
-    """How far a story goes that was seen before this was said. Raises `NotThere` where the server leads meanwhile."""
+    """How far a story goes that was seen before this was said. Raises `ReplicaUnusable` where the server leads
+    meanwhile."""
     if not said["follows_"]:
-        raise NotThere("the replica follows nobody any more")
+        raise ReplicaUnusable("the replica follows nobody any more")
     return said["replayed_"] + (said["received_"] != said["replayed_"])
 
 

@@ -63,13 +63,13 @@ def position(text: str) -> Position:
     >>> str(position("7300000000000000001-2-1A/B00C4D8"))
     '7300000000000000001-2-1A/B00C4D8'
     """
-    found = _TEXT.fullmatch(text)
-    if found is None:
+    match = _TEXT.fullmatch(text)
+    if match is None:
         raise ValueError("no position")
-    return Position(WalHistory(int(found[1]), int(found[2])), int(found[3], 16) << 32 | int(found[4], 16))
+    return Position(WalHistory(int(match[1]), int(match[2])), int(match[3], 16) << 32 | int(match[4], 16))
 
 
-class Shared(Generic[T]):
+class SharedQuery(Generic[T]):
     """A question that is asked once for all who want to know at the same time. Who comes while it is under way waits
     for the next: an answer is never older than the wish for it."""
 
@@ -101,7 +101,7 @@ class PrimaryPosition:
         self._system = 0
         self._times = deque[float](maxlen=SAMPLES)
         self._kept = deque[int](maxlen=SAMPLES)
-        self.position = Shared(self._ask)  # of now, after everything that can be seen now
+        self.position = SharedQuery(self._ask)  # of now, after everything that can be seen now
 
     async def identify(self) -> None:
         """Ask which system it is: at its address another one may stand now."""

@@ -103,7 +103,7 @@ async def preview(request: Request, settings: Settings) -> Response:
     if counts is None:
         raise NotFound(NO_USER)
     others = await request.db.fetch(OTHERS, request.customer, user, request.where(Permission.USERS_READ))
-    told: dict[str, Any] = {
+    body: dict[str, Any] = {
         "userId": user,
         "goes": [
             {"kind": "membership", "how": "removed", "count": 1},
@@ -116,7 +116,7 @@ async def preview(request: Request, settings: Settings) -> Response:
         ],
         "customers": [{"id": str(row["customer_id"]), "name": row["name"]} for row in others],
     }
-    return conditional_requests.document(request, answer(told, headers=conditional_requests.FRESH))
+    return conditional_requests.document(request, answer(body, headers=conditional_requests.FRESH))
 
 
 def _stays(kind: str, code: str, text: str) -> dict[str, str]:

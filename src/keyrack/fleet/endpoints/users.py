@@ -214,7 +214,11 @@ async def _found(statements: Statements, request: Request, user: UserReference, 
 def _where(request: Request) -> list[int]:
     """The customers in which whoever asks may see every user; and the one that is asked for."""
     caller, customers = request.caller, request.where(Permission.USERS_READ)
-    return [one for one in customers if caller and (one == request.customer or caller.grant(one).scope is None)]
+    return [
+        customer
+        for customer in customers
+        if caller and (customer == request.customer or caller.grant(customer).scope is None)
+    ]
 
 
 def _is_address(text: str) -> bool:

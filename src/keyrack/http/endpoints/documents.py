@@ -29,7 +29,7 @@ class Documents:
 @endpoints.write("GET", "/", "What this server is", headers=TAGGED, **PUBLIC)
 async def about(request: Request, settings: Settings) -> Response:
     base = settings.public_url
-    told = answer(
+    response = answer(
         {
             "name": "Keyrack",
             "version": __version__,
@@ -40,7 +40,7 @@ async def about(request: Request, settings: Settings) -> Response:
         },
         headers={"Cache-Control": "no-cache"},  # whoever asks whether the process lives is not to hear it from a cache
     )
-    return conditional_requests.document(request, told)
+    return conditional_requests.document(request, response)
 
 
 @endpoints.write("GET", "/openapi.json", "This interface as OpenAPI 3.1", headers=TAGGED, **PUBLIC)

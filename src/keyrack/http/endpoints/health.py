@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, LiteralString
 
 import structlog
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from keyrack.api.endpoint import PUBLIC, Endpoints
 from keyrack.api.exchange import Request, Response, answer
@@ -72,15 +72,19 @@ SPILL: LiteralString = "select count(*) from generate_series(1, 10000)"
 FRESH = {"Cache-Control": "no-store"}
 
 
-class Why(BaseModel):
+class ReadinessReason(BaseModel):
+    model_config = ConfigDict(title="Why")
+
     code: str
     detail: str
 
 
-class Unready(BaseModel):
+class NotReadyBody(BaseModel):
+    model_config = ConfigDict(title="Unready")
+
     status: Literal["unavailable"]
-    reasons: Annotated[list[Why], Field(description="Each reason for it, by a code of docs/errors.md.")]
-    warnings: Annotated[list[Why], Field(description="What is wrong beside that.")] = []
+    reasons: Annotated[list[ReadinessReason], Field(description="Each reason for it, by a code of docs/errors.md.")]
+    warnings: Annotated[list[ReadinessReason], Field(description="What is wrong beside that.")] = []
 
 
 class NotReady(Unavailable):
@@ -155,9 +159,9 @@ class Readiness:
             await asyncio.sleep(self.ROUND)
 
     async def _wrong(self, db: Database) -> tuple[ErrorCode, ...]:
-        found: list[ErrorCode] = []
+        errors: list[ErrorCode] = []
         if (waited := await seconds_without_worker(db)) is not None:
-            found.append(NO_WORKER.format(seconds=int(waited)))
+            errors.append(NO_WORKER.format(seconds=int(waited)))
             if time.monotonic() - self._told_at >= MINUTE or not self._told_at:
                 self._told_at = time.monotonic()
                 log.critical("no worker running", alert=True, seconds=int(waited))
@@ -165,8 +169,8 @@ class Readiness:
             self._told_at = 0.0
         archive = await archive_status.standing(db)
         if archive.late:
-            found.append(NEVER_ARCHIVED if archive.age is None else ARCHIVE_LATE.format(seconds=int(archive.age)))
-        return tuple(found)
+            errors.append(NEVER_ARCHIVED if archive.age is None else ARCHIVE_LATE.format(seconds=int(archive.age)))
+        return tuple(errors)
 
     def _unproven(self) -> tuple[ErrorCode, ...]:
         try:
@@ -247,7 +251,7 @@ async def live(request: Request) -> Response:
     "Whether the server is ready; if not, all reasons why; and what is wrong beside that",
     refuses={503: (NOT_READY,)},
     in_part={200: (NO_WORKER, ARCHIVE_LATE)},
-    reports={503: Unready},
+    reports={503: NotReadyBody},
     **PUBLIC,
 )
 async def ready(request: Request, readiness: Readiness) -> Response:

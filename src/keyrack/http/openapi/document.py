@@ -84,8 +84,14 @@ def _schemes(settings: Settings) -> Json:
             " the customer may: no scope is asked for. A client's is had by its id and secret, for all of its scopes or"
             " for some. There is no refresh token: ask again.",
             "flows": {
-                "password": {"tokenUrl": token_url, "scopes": {str(one): MEANINGS[one] for one in Permission}},
-                "clientCredentials": {"tokenUrl": token_url, "scopes": {str(one): MEANINGS[one] for one in PROGRAMS}},
+                "password": {
+                    "tokenUrl": token_url,
+                    "scopes": {str(permission): MEANINGS[permission] for permission in Permission},
+                },
+                "clientCredentials": {
+                    "tokenUrl": token_url,
+                    "scopes": {str(permission): MEANINGS[permission] for permission in PROGRAMS},
+                },
             },
         },
         "device": {

@@ -154,12 +154,12 @@ ELSEWHERE: ByStatus = {404: (error_codes.NOTHING_HERE,), 405: (error_codes.NOT_A
 
 def refusals(endpoint: Endpoint) -> dict[int, list[ErrorCode]]:
     """Everything that the endpoint can be refused with, by status: its own reasons, and those it shares."""
-    found: dict[int, list[ErrorCode]] = {}
+    errors_by_status: dict[int, list[ErrorCode]] = {}
     for _, is_one, shared in SHARED:
         if is_one(endpoint):
-            _add(found, shared)
-    _add(found, endpoint.refuses)
-    return dict(sorted(found.items()))
+            _add(errors_by_status, shared)
+    _add(errors_by_status, endpoint.refuses)
+    return dict(sorted(errors_by_status.items()))
 
 
 def special(several: Iterable[ErrorCode]) -> list[ErrorCode]:
@@ -169,9 +169,9 @@ def special(several: Iterable[ErrorCode]) -> list[ErrorCode]:
     return [reason for reason in several if reason not in common]
 
 
-def _add(found: dict[int, list[ErrorCode]], more: ByStatus) -> None:
+def _add(errors_by_status: dict[int, list[ErrorCode]], more: ByStatus) -> None:
     for status, several in more.items():
-        found.setdefault(status, []).extend(several)
+        errors_by_status.setdefault(status, []).extend(several)
 
 
 @dataclass
@@ -190,20 +190,24 @@ class ErrorCatalogEntry:
 def codes(endpoints: Iterable[Endpoint]) -> list[ErrorCatalogEntry]:
     """The table of all codes, by status and name."""
     table = list(endpoints)
-    found: dict[str, ErrorCatalogEntry] = {}
+    entries_by_code: dict[str, ErrorCatalogEntry] = {}
     for endpoint in table:
         for status, several in (*refusals(endpoint).items(), *endpoint.in_part.items()):
             for reason in several:
-                row = found.setdefault(reason.code, ErrorCatalogEntry(status, reason.code, reason.title, reason.remedy))
+                row = entries_by_code.setdefault(
+                    reason.code, ErrorCatalogEntry(status, reason.code, reason.title, reason.remedy)
+                )
                 row.texts.append(reason.text)
                 row.endpoints.append(endpoint)
     for status, several in ELSEWHERE.items():
         for reason in several:
-            found[reason.code] = ErrorCatalogEntry(status, reason.code, reason.title, reason.remedy, [reason.text])
-    for row in found.values():
+            entries_by_code[reason.code] = ErrorCatalogEntry(
+                status, reason.code, reason.title, reason.remedy, [reason.text]
+            )
+    for row in entries_by_code.values():
         row.texts = _told(row.texts)
         row.where = _where(row.endpoints, table)
-    return sorted(found.values(), key=lambda row: (row.status, row.code))
+    return sorted(entries_by_code.values(), key=lambda row: (row.status, row.code))
 
 
 def _told(texts: list[str]) -> list[str]:

@@ -99,9 +99,9 @@ def add(operation: Json, schemas: Mapping[str, Json]) -> None:
 
 def refusal(status: int, reasons: Iterable[ErrorCode], public_url: str) -> dict[str, Any]:
     """Examples of a refusal, as text and as a problem; of what has no place to be filled, where there is such a one."""
-    several = [(one, set(PLACE.findall(one.text))) for one in reasons]
-    reason = next((one for one, places in several if not places), None)
-    reason = reason or next((one.format(**FILLED) for one, places in several if places <= set(FILLED)), None)
+    several = [(error, set(PLACE.findall(error.text))) for error in reasons]
+    reason = next((error for error, places in several if not places), None)
+    reason = reason or next((error.format(**FILLED) for error, places in several if places <= set(FILLED)), None)
     if reason is None:
         return {}
     problem = {
@@ -130,9 +130,9 @@ def schemas_example(name: str, schemas: Mapping[str, Json], *, whole: bool = Fal
 
 def _member(name: str, member: str, schema: Json, schemas: Mapping[str, Json], *, whole: bool) -> Any:
     """The member's own example; of what has none, or is none of its fixed values, one that its schema gives."""
-    found = meaning(subject(name), member)
-    if found is not None and (found.example is not None or _is_nullable(schema)):
-        return found.example
+    description = meaning(subject(name), member)
+    if description is not None and (description.example is not None or _is_nullable(schema)):
+        return description.example
     return example(schema, schemas, whole=whole)
 
 

@@ -26,9 +26,9 @@ _POSITION: Json = {
 
 def parameters(endpoint: Endpoint) -> list[Json]:
     """The headers that a request to the endpoint may have, but for those that say who calls."""
-    found: list[Json] = []
+    headers: list[Json] = []
     if endpoint.customer:
-        found.append(
+        headers.append(
             {
                 "name": "Customer-ID",
                 "in": "header",
@@ -39,7 +39,7 @@ def parameters(endpoint: Endpoint) -> list[Json]:
             }
         )
     if endpoint.replicated:
-        found.append(_POSITION)
+        headers.append(_POSITION)
     preferences: list[str] = []
     if endpoint.body is not None and endpoint.form is None:
         preferences.append("`handling=strict` refuses members of the body that are not known.")
@@ -49,7 +49,7 @@ def parameters(endpoint: Endpoint) -> list[Json]:
             f" {endpoint.shown_status}; `$select` and `$expand` shape it."
         )
     if preferences:
-        found.append(
+        headers.append(
             {
                 "name": "Prefer",
                 "in": "header",
@@ -58,7 +58,7 @@ def parameters(endpoint: Endpoint) -> list[Json]:
             }
         )
     if endpoint.tagged:
-        found.append(
+        headers.append(
             {
                 "name": "If-None-Match",
                 "in": "header",
@@ -67,7 +67,7 @@ def parameters(endpoint: Endpoint) -> list[Json]:
             }
         )
     if endpoint.compares is not None or endpoint.tagged:
-        found.append(
+        headers.append(
             {
                 "name": "If-Match",
                 "in": "header",
@@ -76,9 +76,9 @@ def parameters(endpoint: Endpoint) -> list[Json]:
             }
         )
     if endpoint.media_type == EVENTS or endpoint.follows:
-        found.append(_LAST_EVENT_ID)
+        headers.append(_LAST_EVENT_ID)
     if endpoint.repeatable:
-        found.append(
+        headers.append(
             {
                 "name": "Idempotency-Key",
                 "in": "header",
@@ -86,4 +86,4 @@ def parameters(endpoint: Endpoint) -> list[Json]:
                 "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST},
             }
         )
-    return found
+    return headers

@@ -63,8 +63,10 @@ def roles_markdown() -> str:
     has = (*[GRANTED[role] for role in Role], WITHIN_GROUPS)
     head = "| Permission | What it lets one do | " + " | ".join(columns) + " |\n|---|---|" + ":-:|" * len(columns)
     rows = [
-        f"| `{one}` | {MEANINGS[one]} | " + " | ".join("x" if one in column else "" for column in has) + " |"
-        for one in Permission
+        f"| `{permission}` | {MEANINGS[permission]} | "
+        + " | ".join("x" if permission in column else "" for column in has)
+        + " |"
+        for permission in Permission
     ]
     return "\n".join([head, *rows]) + "\n"
 
@@ -76,8 +78,8 @@ def roles_json() -> list[dict[str, object]]:
         {
             "role": str(role),
             "meaning": meaning,
-            "permissions": [str(one) for one in Permission if one in GRANTED[role]],
-            "inGroups": [str(one) for one in Permission if one in GRANTED[role] & limits[role]],
+            "permissions": [str(permission) for permission in Permission if permission in GRANTED[role]],
+            "inGroups": [str(permission) for permission in Permission if permission in GRANTED[role] & limits[role]],
         }
         for role, meaning in ROLES.items()
     ]

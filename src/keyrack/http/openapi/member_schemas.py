@@ -160,8 +160,8 @@ def describe(name: str, member: str, schema: Json, schemas: dict[str, Json]) -> 
         schema = schema | {"items": {"$ref": f"#/components/schemas/{listed}"}}
     shown = {key: value for key, value in schema.items() if key not in ("default", "title", "description")}
     shown = _simple(_named(subject(name), member, shown, schemas))
-    found = meaning(subject(name), member)
-    words = schema.get("description") or (found.text if found else None)
+    description = meaning(subject(name), member)
+    words = schema.get("description") or (description.text if description else None)
     return shown | ({"description": words} if words else {})
 
 

@@ -54,14 +54,14 @@ LIST = (
 
 def responses(endpoint: Endpoint, schemas: dict[str, Json], public_url: str) -> dict[str, Json]:
     """The answers of an endpoint, by status."""
-    found: dict[str, Json] = {str(endpoint.status): _success(endpoint, schemas)}
+    responses_by_status: dict[str, Json] = {str(endpoint.status): _success(endpoint, schemas)}
     if endpoint.tagged:
-        found["304"] = {"description": REASONS[304], "headers": _headers(TAGGED)}
+        responses_by_status["304"] = {"description": REASONS[304], "headers": _headers(TAGGED)}
     if endpoint.shows is not None and endpoint.shows.read is not None:
-        _add_shown(endpoint, endpoint.shows.read, found, schemas)
+        _add_shown(endpoint, endpoint.shows.read, responses_by_status, schemas)
     for status, reasons in refusals(endpoint).items():
-        found[str(status)] = _error(endpoint, status, reasons, schemas, public_url)
-    return found
+        responses_by_status[str(status)] = _error(endpoint, status, reasons, schemas, public_url)
+    return responses_by_status
 
 
 def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
@@ -105,29 +105,34 @@ def _headers(meanings: Mapping[str, str]) -> Json:
     return {name: {"description": meaning, "schema": {"type": "string"}} for name, meaning in meanings.items()}
 
 
-def _add_shown(endpoint: Endpoint, read: ReadEndpoint, found: dict[str, Json], schemas: dict[str, Json]) -> None:
+def _add_shown(
+    endpoint: Endpoint, read: ReadEndpoint, responses_by_status: dict[str, Json], schemas: dict[str, Json]
+) -> None:
     """What `Prefer: return=representation` gives: an answer of its own, or another form of the one that is there."""
     status = str(endpoint.shown_status)
     shown = rows(read, schemas)
-    if status not in found:
-        found[status] = {"description": REASONS[endpoint.shown_status], "content": {JSON: {"schema": shown}}}
+    if status not in responses_by_status:
+        responses_by_status[status] = {
+            "description": REASONS[endpoint.shown_status],
+            "content": {JSON: {"schema": shown}},
+        }
         if endpoint.headers:
-            found[status]["headers"] = dict(found[str(endpoint.status)]["headers"])
+            responses_by_status[status]["headers"] = dict(responses_by_status[str(endpoint.status)]["headers"])
     else:
-        content = found[status]["content"][JSON]
+        content = responses_by_status[status]["content"][JSON]
         shown = _with_more(content["schema"], shown, schemas)
         content["schema"] = {"anyOf": [content["schema"], shown]}
-    told = {"Preference-Applied": "The preference that was followed."}
+    descriptions = {"Preference-Applied": "The preference that was followed."}
     if endpoint.status == 201:
-        told["Location"] = "With `return=representation`: where it can be read."
+        descriptions["Location"] = "With `return=representation`: where it can be read."
     for each in {status, str(endpoint.status)}:
-        headers = found[each].setdefault("headers", {})
-        headers |= _headers(told)
+        headers = responses_by_status[each].setdefault("headers", {})
+        headers |= _headers(descriptions)
 
 
-def _with_more(told: Json, shown: Json, schemas: dict[str, Json]) -> Json:
+def _with_more(write_schema: Json, shown: Json, schemas: dict[str, Json]) -> Json:
     """What is shown, with the members that only the write tells."""
-    written, row = _name(told), _name(shown)
+    written, row = _name(write_schema), _name(shown)
     more = {name: schema for name, schema in schemas[written]["properties"].items() if name != "id"}
     if not more:
         return shown
@@ -205,12 +210,12 @@ _GRANTS: Mapping[int, Json] = {
 }
 
 
-def _add_examples(endpoint: Endpoint, content: dict[str, Json], status: int, told: Mapping[str, Any]) -> None:
+def _add_examples(endpoint: Endpoint, content: dict[str, Json], status: int, example_values: Mapping[str, Any]) -> None:
     """The examples of a refusal, as the spec's body and as a problem."""
     forms = {**_FORMS, **_GRANTS} if endpoint.form else _FORMS
     if status in forms and JSON in content:
         other = ("detail",) if endpoint.form or endpoint.raw else ()  # they take other media types
         content[JSON]["example"] = {key: value for key, value in forms[status].items() if key not in other}
-    for media_type, value in told.items():
+    for media_type, value in example_values.items():
         if media_type in content:
             content[media_type]["example"] = value

@@ -16,7 +16,7 @@ from keyrack.changelog.schema import CHANGE
 from keyrack.fleet.schema import PRODUCT_LISTED
 from keyrack.http.openapi.member_schemas import Json, describe, subject
 from keyrack.telemetry.samples import TroubleCode
-from keyrack.webhooks.change_payload import ChangeTold, CheckpointTold
+from keyrack.webhooks.change_payload import ChangePayload, CheckpointPayload
 from keyrack.webhooks.outcome_payload import OutcomePayload
 
 _TYPES: dict[Type, Json] = {
@@ -39,7 +39,7 @@ _HELD: Mapping[tuple[str, str], TypeAdapter[Any]] = {
     ("Telemetry", "dtc"): TypeAdapter(list[TroubleCode]),
     ("Webhook", "kinds"): TypeAdapter(list[Kind]),
     ("Client", "scopes"): TypeAdapter(list[Annotated[str, SCOPE]]),
-    ("Delivery", "payload"): TypeAdapter(OutcomePayload | ChangeTold | CheckpointTold),
+    ("Delivery", "payload"): TypeAdapter(OutcomePayload | ChangePayload | CheckpointPayload),
 }
 # Members of models that are rows
 _ROWS: Mapping[tuple[str, str], Resource] = {("ChangeTold", "data"): CHANGE}
@@ -64,8 +64,8 @@ def _row(resource: Resource, schemas: dict[str, Json]) -> Json:
         # Before its relations, which lead back to it
         schemas[name] = {"type": "object", "required": list(resource.fields), "properties": properties}
         properties |= {member: _member(name, member, f, schemas) for member, f in resource.fields.items()}
-        for relation, found in resource.relations.items():
-            properties |= _expandable(relation, found, schemas)
+        for relation, target in resource.relations.items():
+            properties |= _expandable(relation, target, schemas)
     return _reference(name)
 
 

@@ -48,13 +48,13 @@ def share(document: Json) -> None:
     _put(
         document,
         "parameters",
-        ((one["name"].strip("$"), place, key) for place in parameters for key, one in enumerate(place)),
+        ((parameter["name"].strip("$"), place, key) for place in parameters for key, parameter in enumerate(place)),
     )
 
 
-def _put(document: Json, kind: str, found: Iterable[Place]) -> None:
+def _put(document: Json, kind: str, candidates: Iterable[Place]) -> None:
     """Of things of one kind, each by its name and with the place where it stands: once what is there several times."""
-    places = list(found)
+    places = list(candidates)
     forms: dict[str, Counter[str]] = {}
     for name, place, key in places:
         forms.setdefault(name, Counter())[json.dumps(place[key])] += 1

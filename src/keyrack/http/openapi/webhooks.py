@@ -16,7 +16,7 @@ from keyrack.http.openapi.descriptions.fleet import OPERATION_ID, meaning
 from keyrack.http.openapi.examples import schemas_example
 from keyrack.http.openapi.member_schemas import Json
 from keyrack.http.openapi.schemas import model
-from keyrack.webhooks.change_payload import ChangeTold, CheckpointTold
+from keyrack.webhooks.change_payload import ChangePayload, CheckpointPayload
 from keyrack.webhooks.outcome_payload import OutcomePayload
 
 SENT_HEADERS = {
@@ -39,7 +39,7 @@ SENT_AT = "1777622400"
 
 
 # What a webhook may be told, by name: the type of its body, or of each of them, and when it is sent
-OUTCOME, CHANGE, LOG_PROVEN = TypeAdapter(OutcomePayload), TypeAdapter(ChangeTold), TypeAdapter(CheckpointTold)
+OUTCOME, CHANGE, LOG_PROVEN = TypeAdapter(OutcomePayload), TypeAdapter(ChangePayload), TypeAdapter(CheckpointPayload)
 SENT: dict[str, tuple[TypeAdapter[Any], str]] = {
     **{name: (OUTCOME, TAKEN[name].meaning.removesuffix(".")) for name in OUTCOMES},
     "change": (CHANGE, "Something else has changed: `type` says what"),
@@ -79,10 +79,12 @@ def _example(name: str, schemas: dict[str, Json]) -> Json:
         return schemas_example("ChangeTold", schemas) | {"data": schemas_example("Change", schemas)}
     if name == CHECKPOINT:
         return schemas_example("CheckpointTold", schemas) | {"type": name, "data": {}}
-    told: Json = schemas_example("Outcome", schemas) | {"type": name}
+    outcome: Json = schemas_example("Outcome", schemas) | {"type": name}
     if name != TEST:
-        return told
-    return {key: value if key in ("type", "customerId", "operationSucceeded") else None for key, value in told.items()}
+        return outcome
+    return {
+        key: value if key in ("type", "customerId", "operationSucceeded") else None for key, value in outcome.items()
+    }
 
 
 def _headers(body: Any) -> list[Json]:

@@ -11,15 +11,16 @@ from keyrack.offline_keys.box import clock, links, log, verification_budget
 from keyrack.offline_keys.box.crypto import Crypto
 from keyrack.offline_keys.box.log import Event
 from keyrack.offline_keys.box.state import Authority, BoxMemory, StatusList
-from keyrack.offline_keys.cose import MessageRefused, Signed
-from keyrack.offline_keys.link_messages import Carry
+from keyrack.offline_keys.cose import MessageRefused, SignedMessage
+from keyrack.offline_keys.link_messages import CarryMessage
 from keyrack.offline_keys.message_fields import KEY_SET, RECEIPT, STATUS_LIST, TIME
 from keyrack.offline_keys.public_key import PublicKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 
-def take(state: BoxMemory, link: int, said: Carry, tick: int, crypto: Crypto) -> None:
-    """What is signed is the box's from now on. Raises `Refused`, and has used up no more than a nonce and a token."""
+def take(state: BoxMemory, link: int, said: CarryMessage, tick: int, crypto: Crypto) -> None:
+    """What is signed is the box's from now on. Raises `MessageRefused`, and has used up no more than a nonce and a
+    token."""
     signed = cose.read(said.artefact, KEY_SET, STATUS_LIST, TIME, RECEIPT)
     message, claims, authority = signed.message, signed.claims, state.authority
     signer = _signer(authority, signed)
@@ -53,7 +54,7 @@ def take(state: BoxMemory, link: int, said: Carry, tick: int, crypto: Crypto) ->
 
 
 def unpacked(claims: Mapping[str, Any]) -> StatusList:
-    """The list of a message. Raises `Refused` where it does not inflate to one."""
+    """The list of a message. Raises `MessageRefused` where it does not inflate to one."""
     try:
         bits = status_list_bits.unpack(claims["status_list"])
     except status_list_bits.NotAList:
@@ -73,7 +74,7 @@ def renewed(held: tuple[StatusList, ...], new: StatusList) -> tuple[StatusList, 
     return tuple(sorted((new, *others), key=lambda each: -each.generation)[:2])
 
 
-def _signer(authority: Authority, signed: Signed) -> PublicKey:
+def _signer(authority: Authority, signed: SignedMessage) -> PublicKey:
     if signed.message is KEY_SET:
         signer = authority.root if signed.kid == authority.root.kid else None
     else:
@@ -83,7 +84,7 @@ def _signer(authority: Authority, signed: Signed) -> PublicKey:
     return signer
 
 
-def _is_older(state: BoxMemory, signed: Signed) -> bool:
+def _is_older(state: BoxMemory, signed: SignedMessage) -> bool:
     """Whether the box has heard this already, or something newer."""
     claims, authority = signed.claims, state.authority
     if signed.message is KEY_SET:

@@ -7,7 +7,7 @@ import hashlib
 from keyrack.offline_keys import status_list_bits
 from keyrack.offline_keys.box import clock
 from keyrack.offline_keys.box.state import BoxMemory, LinkState, StatusList
-from keyrack.offline_keys.cose import Signed
+from keyrack.offline_keys.cose import SignedMessage
 from keyrack.offline_keys.message_fields import UNCERTAIN
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
@@ -16,7 +16,7 @@ TOLERANCE = 300  # seconds
 NO_LIST = StatusList("", 0, 0, bytes(status_list_bits.BYTES))  # so that all is worked out where there is none
 
 
-def decide(state: BoxMemory, link: LinkState, key: Signed, answer: Signed, tick: int) -> BoxRefusalCode:
+def decide(state: BoxMemory, link: LinkState, key: SignedMessage, answer: SignedMessage, tick: int) -> BoxRefusalCode:
     """The first code of docs/keys.md, "Judging", that applies; `link` has the nonce that was live."""
     authority, claims, answered = state.authority, key.claims, answer.claims
     now = max(clock.now(state, tick), claims["iat"])
@@ -43,12 +43,12 @@ def decide(state: BoxMemory, link: LinkState, key: Signed, answer: Signed, tick:
     return next((code for holds, code in must_hold if not holds), BoxRefusalCode.GOOD)
 
 
-def is_answered(link: LinkState, key: Signed, answer: Signed) -> bool:
+def is_answered(link: LinkState, key: SignedMessage, answer: SignedMessage) -> bool:
     """Whether this answers the challenge with this key. An answer to another one proves nothing, though well signed."""
     return all(holds for holds, _ in _bindings(link, key, answer))
 
 
-def _bindings(link: LinkState, key: Signed, answer: Signed) -> tuple[tuple[bool, BoxRefusalCode], ...]:
+def _bindings(link: LinkState, key: SignedMessage, answer: SignedMessage) -> tuple[tuple[bool, BoxRefusalCode], ...]:
     said = answer.claims
     is_by_key = answer.kid == key.claims["cnf"].kid and said["key"] == hashlib.sha256(key.raw).digest()
     return (

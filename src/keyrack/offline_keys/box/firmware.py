@@ -22,7 +22,8 @@ from keyrack.offline_keys.box.log import Event
 from keyrack.offline_keys.box.state import BoxMemory, LinkState, PersistentState, VolatileState
 from keyrack.offline_keys.cose import MessageRefused
 from keyrack.offline_keys.link_messages import (
-    Carry,
+    AcceptedMessage,
+    CarryMessage,
     Enrol,
     Fetch,
     Hello,
@@ -30,7 +31,6 @@ from keyrack.offline_keys.link_messages import (
     Provision,
     Result,
     Said,
-    TakenMessage,
     read,
     write,
 )
@@ -72,9 +72,9 @@ def receive(state: BoxMemory, link: int, message: bytes, tick: int, random: byte
     effect, code = LockAction.NONE, BoxRefusalCode.GOOD
     reply: Said = Result(BoxRefusalCode.REFUSED)
     try:
-        said = read(message, Hello, Carry, Open, Fetch, Enrol, Provision)
-        if isinstance(said, Carry | Provision):
-            reply = TakenMessage(1)
+        said = read(message, Hello, CarryMessage, Open, Fetch, Enrol, Provision)
+        if isinstance(said, CarryMessage | Provision):
+            reply = AcceptedMessage(1)
         reply, effect = _reply(after, link, said, tick, random, crypto)
     except MessageRefused as refused:
         code = refused.code
@@ -106,18 +106,18 @@ def _running(time: int, tick: int) -> VolatileState:
 def _reply(
     state: BoxMemory,
     link: int,
-    said: Hello | Carry | Open | Fetch | Enrol | Provision,
+    said: Hello | CarryMessage | Open | Fetch | Enrol | Provision,
     tick: int,
     random: bytes,
     crypto: Crypto,
 ) -> tuple[Said, LockAction]:
-    """What the box says and does. Raises `Refused`."""
+    """What the box says and does. Raises `MessageRefused`."""
     match said:
         case Hello():
             return links.challenge(state, link, tick, random), LockAction.NONE
-        case Carry():
+        case CarryMessage():
             carried_messages.take(state, link, said, tick, crypto)
-            return TakenMessage(0), LockAction.NONE
+            return AcceptedMessage(0), LockAction.NONE
         case Open():
             return lock_operation.operate(state, link, said, tick, crypto)
         case Fetch():
@@ -128,4 +128,4 @@ def _reply(
             return provisioning.enrol(state, said, crypto), LockAction.NONE
         case Provision():
             provisioning.take(state, link, said, tick, crypto)
-            return TakenMessage(0), LockAction.NONE
+            return AcceptedMessage(0), LockAction.NONE

@@ -37,7 +37,7 @@ def challenge(state: BoxMemory, link: int, tick: int, random: bytes) -> Challeng
 
 
 def take(state: BoxMemory, link: int, tick: int) -> LinkState:
-    """The link with its live nonce, which is dead from now on. Raises `Refused` where there is none."""
+    """The link with its live nonce, which is dead from now on. Raises `MessageRefused` where there is none."""
     was = state.running.links[link]
     put(state, link, LinkState(is_proven=was.is_proven))
     if not was.nonce or tick - was.made >= LIFE:

@@ -10,7 +10,7 @@ from keyrack.offline_keys.box import clock, decision, links, log, verification_b
 from keyrack.offline_keys.box.crypto import Crypto
 from keyrack.offline_keys.box.log import Event, OpenRequest
 from keyrack.offline_keys.box.state import Authority, BoxMemory
-from keyrack.offline_keys.cose import MessageRefused, Signed
+from keyrack.offline_keys.cose import MessageRefused, SignedMessage
 from keyrack.offline_keys.link_messages import Open, Result
 from keyrack.offline_keys.message_fields import ANSWER, KEY
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
@@ -28,7 +28,7 @@ class LockAction(IntEnum):
 
 
 def operate(state: BoxMemory, link: int, said: Open, tick: int, crypto: Crypto) -> tuple[Result, LockAction]:
-    """What the box says and does. Raises `Refused` where possession of a good key is not proven."""
+    """What the box says and does. Raises `MessageRefused` where possession of a good key is not proven."""
     live = links.take(state, link, tick)
     key, answer = cose.read(said.key, KEY), cose.read(said.answer, ANSWER)
     phone = key.claims["cnf"]
@@ -44,17 +44,17 @@ def operate(state: BoxMemory, link: int, said: Open, tick: int, crypto: Crypto) 
         raise MessageRefused(code or BoxRefusalCode.ANSWER_SIGNATURE)
     links.prove(state, link)
     effect, counter = LockAction(answer.claims["command"]), answer.claims["counter"]
-    asked = OpenRequest(key.claims["cti"], effect, counter, phone.thumbprint)
+    request = OpenRequest(key.claims["cti"], effect, counter, phone.thumbprint)
     if code is not BoxRefusalCode.GOOD:
         is_written = log.has_place_for_refusals(state.kept.log)
-        entry = log.append(state, crypto, tick, Event.REFUSED, asked, code) if is_written else b""
+        entry = log.append(state, crypto, tick, Event.REFUSED, request, code) if is_written else b""
         return Result(code, entry), LockAction.NONE
     _remember(state, phone.thumbprint, counter)
     event = Event.OPENED if effect is LockAction.OPEN else Event.CLOSED
-    return Result(code, log.append(state, crypto, tick, event, asked)), effect
+    return Result(code, log.append(state, crypto, tick, event, request)), effect
 
 
-def _is_good(state: BoxMemory, authority: Authority, crypto: Crypto, key: Signed) -> bool:
+def _is_good(state: BoxMemory, authority: Authority, crypto: Crypto, key: SignedMessage) -> bool:
     """Whether an issuing key has signed this. It takes as long where none is named."""
     named = hashlib.sha256(key.raw).digest()
     if named in state.running.good:

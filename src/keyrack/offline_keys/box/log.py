@@ -44,13 +44,13 @@ def append(
     crypto: Crypto,
     tick: int,
     event: Event,
-    asked: OpenRequest = NOBODY,
+    request: OpenRequest = NOBODY,
     code: BoxRefusalCode = BoxRefusalCode.GOOD,
 ) -> bytes:
     """The entry, which is in the log from now on. Where there is no place, the oldest one goes."""
     authority, log = state.authority, state.kept.log
     held = log.entries if len(log.entries) < PLACES else log.entries[1:]
-    claims = asked._asdict() | {
+    claims = request._asdict() | {
         "aud": authority.name,
         "iat": clock.now(state, tick),
         "number": log.next,

@@ -17,7 +17,8 @@ from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 
 def enrol(state: BoxMemory, said: Enrol, crypto: Crypto) -> EnrolledMessage:
-    """The box's public key, with the proof that it has the private one. Raises `Refused` where it has an authority."""
+    """The box's public key, with the proof that it has the private one. Raises `MessageRefused` where it has an
+    authority."""
     if state.kept.authority is not None:
         raise MessageRefused(BoxRefusalCode.NOT_NOW)
     key = state.kept.key
@@ -25,7 +26,8 @@ def enrol(state: BoxMemory, said: Enrol, crypto: Crypto) -> EnrolledMessage:
 
 
 def take(state: BoxMemory, link: int, said: Provision, tick: int, crypto: Crypto) -> None:
-    """All three are the box's from now on. Raises `Refused`, and has used up no more than a nonce and a token."""
+    """All three are the box's from now on. Raises `MessageRefused`, and has used up no more than a nonce and a
+    token."""
     provisioning = cose.read(said.provisioning, PROVISIONING)
     key_set, listed = cose.read(said.key_set, KEY_SET), cose.read(said.status_list, STATUS_LIST)
     claims, known = provisioning.claims, state.kept.authority

@@ -107,7 +107,7 @@ class BoxMemory:
 
     @property
     def authority(self) -> Authority:
-        """Raises `Refused`, as most of what a box does has no place before it has one."""
+        """Raises `MessageRefused`, as most of what a box does has no place before it has one."""
         if self.kept.authority is None:
             raise MessageRefused(BoxRefusalCode.NOT_NOW)
         return self.kept.authority

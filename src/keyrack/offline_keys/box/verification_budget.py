@@ -10,7 +10,7 @@ MOST = 16  # tokens; one a second comes
 
 
 def take(state: BoxMemory, tick: int) -> None:
-    """One token. Raises `Refused` where there is none."""
+    """One token. Raises `MessageRefused` where there is none."""
     running = state.running
     running.tokens = min(MOST, running.tokens + tick - running.refilled)
     running.refilled = tick

@@ -145,8 +145,8 @@ def _no_registration(hint: str) -> BadRequest:
 )
 async def devices(request: Request) -> Response:
     app = app_of(request)
-    told = [_shown(row) for row in await request.db.fetch(OF_USER, app.customer, app.subject)]
-    return conditional_requests.created_response(request, answer(told).body or b"")
+    items = [_shown(row) for row in await request.db.fetch(OF_USER, app.customer, app.subject)]
+    return conditional_requests.created_response(request, answer(items).body or b"")
 
 
 def _shown(row: Row) -> dict[str, Any]:

@@ -117,13 +117,17 @@ class RefusedEntry(Body):
     reason: str
 
 
-class TakenEntries(Body):
+class EntriesAccepted(Body):
+    model_config = ConfigDict(title="TakenEntries")
+
     receipts: list[BoxReceipt]
     refused: list[RefusedEntry]
 
 
-class TimeWanted(Body):
+class TimeRequest(Body):
     """What the box's challenge says: its name and its nonce."""
+
+    model_config = ConfigDict(title="TimeWanted")
 
     box: Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[ -~]*$")]
     nonce: Octets
@@ -192,16 +196,16 @@ def _shown(held: IssuedKeys) -> dict[str, object]:
 
 
 def _carried(held: IssuedKeys) -> list[dict[str, object]]:
-    found: dict[tuple[int, int], list[dict[str, object]]] = {}
+    lists_by_box: dict[tuple[int, int], list[dict[str, object]]] = {}
     for place in sorted(held.lists):
-        told: dict[str, object] = {"generation": place.generation, "statusList": base64url(held.lists[place])}
-        found.setdefault((place.product, place.epoch), []).append(told)
+        entry: dict[str, object] = {"generation": place.generation, "statusList": base64url(held.lists[place])}
+        lists_by_box.setdefault((place.product, place.epoch), []).append(entry)
     return [
         {
-            "box": box_name(*box), "productId": box[0], "statusLists": told,
+            "box": box_name(*box), "productId": box[0], "statusLists": entry,
             "receipt": base64url(held.receipts[box]) if box in held.receipts else None,
         }
-        for box, told in found.items()
+        for box, entry in lists_by_box.items()
     ]  # fmt: skip
 
 
@@ -216,7 +220,7 @@ def most_of_a_log(settings: Settings) -> int:
     body=LogEntriesBody,
     what=DELIVER,
     status=200,
-    answers=TakenEntries,
+    answers=EntriesAccepted,
     most=most_of_a_log,
     once=False,
     refuses={400: (invalid_member(DELIVER, "entries"),)},
@@ -241,7 +245,7 @@ async def deliver(request: Request, wanted: LogEntriesBody, settings: Settings, 
 @endpoints.post(
     "/sdk/time",
     "What o'clock it is, signed for a box and its nonce",
-    body=TimeWanted,
+    body=TimeRequest,
     what=TIME,
     status=200,
     answers=SignedTime,
@@ -249,7 +253,7 @@ async def deliver(request: Request, wanted: LogEntriesBody, settings: Settings, 
     refuses={400: (invalid_member(TIME, "box"), invalid_member(TIME, "nonce")), 404: (NO_KEYS,)},
     **FROM_APPS,
 )
-async def time(request: Request, wanted: TimeWanted, signers: IssuingKeySigners) -> Response:
+async def time(request: Request, wanted: TimeRequest, signers: IssuingKeySigners) -> Response:
     app = app_of(request)
     if len(wanted.nonce) != NONCE:
         hint = f"It has {NONCE} bytes."

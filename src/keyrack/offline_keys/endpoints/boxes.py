@@ -199,12 +199,12 @@ async def state(request: Request) -> Response:
     row = await request.db.fetchrow(STATE, request.customer, product)
     if row is None:
         raise NotFound(NOT_ENROLLED)
-    told = {
+    body = {
         "productId": product, "epoch": row["epoch"], "name": box_name(product, row["epoch"]),
         "thumbprint": base64url(public(row["public_key"]).thumbprint), "enrolled": format_timestamp(row["enrolled_at"]),
         "log": {"upTo": row["up_to"], "newest": row["newest"], "givenUp": row["given_up"], "reports": row["reports"]},
     }  # fmt: skip
-    return conditional_requests.created_response(request, answer(told).body or b"")
+    return conditional_requests.created_response(request, answer(body).body or b"")
 
 
 @endpoints.write(
@@ -225,8 +225,8 @@ async def provisioning(request: Request, signers: IssuingKeySigners) -> Response
     try:
         async with request.db.transaction() as connection:
             await check_box(connection, request.customer, product)
-            told = await enrolment.provision(connection, signers, request.customer, product, nonce)
+            result = await enrolment.provision(connection, signers, request.customer, product, nonce)
     except NotEnrolled:
         raise NotFound(NOT_ENROLLED) from None
-    messages = {"provisioning": told.provisioning, "keySet": told.key_set, "statusList": told.status_list}
+    messages = {"provisioning": result.provisioning, "keySet": result.key_set, "statusList": result.status_list}
     return answer({name: base64url(data) for name, data in messages.items()}, headers=UNCOPIED)

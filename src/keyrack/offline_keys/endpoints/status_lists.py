@@ -70,20 +70,20 @@ GENERATION = QueryParameter(
 )
 async def status(request: Request, signers: IssuingKeySigners) -> Response:
     (product,) = request.ids
-    asked = given(request.query, (EPOCH, GENERATION))
+    parameters = given(request.query, (EPOCH, GENERATION))
     await check_box(request.db, request.customer, product)
-    epoch, generation = asked.get(EPOCH.name), asked.get(GENERATION.name)
+    epoch, generation = parameters.get(EPOCH.name), parameters.get(GENERATION.name)
     row = await request.db.fetchrow(LIST, request.customer, product, epoch, generation)
     if row is None or not row["is_signed"]:
-        raise NotFound(NO_LIST if asked else NOT_ENROLLED)
+        raise NotFound(NO_LIST if parameters else NOT_ENROLLED)
     signed = row["list"] if not status_lists.is_due(row, now()) else await _signed(request, signers, product, row)
-    told = {
+    fields = {
         "uri": row["uri"], "epoch": row["epoch"], "generation": row["generation"], "statusList": base64url(signed),
     }  # fmt: skip
-    body = signed if request.also else answer(told).body or b""
-    found = conditional_requests.created_response(request, body)
-    media_type = LIST_TYPE if request.also else found.media_type
-    return replace(found, headers=with_vary(found.headers, "Accept"), media_type=media_type)
+    body = signed if request.also else answer(fields).body or b""
+    response = conditional_requests.created_response(request, body)
+    media_type = LIST_TYPE if request.also else response.media_type
+    return replace(response, headers=with_vary(response.headers, "Accept"), media_type=media_type)
 
 
 async def _signed(request: Request, signers: IssuingKeySigners, product: int, row: Row) -> bytes:
@@ -92,7 +92,7 @@ async def _signed(request: Request, signers: IssuingKeySigners, product: int, ro
     async with request.db.transaction() as connection:
         signer = await signers.newest(connection, request.customer)
         rows = await status_lists.lock(connection, request.customer, [(product, row["epoch"])])
-        own = [one for one in rows if place_of(one) == place]
+        own = [candidate for candidate in rows if place_of(candidate) == place]
         if signer is None or not own:
             raise NotFound(NO_LIST)
         return (await status_lists.renew(connection, request.customer, own, signer, now()))[place]

@@ -56,11 +56,11 @@ def create(house: BackupContext, dsn: str, tell: Tell) -> tuple[Backup, list[str
         return backup, shelf.forget(house.settings.backup_keep, house.binaries)
 
 
-def check_archiving(house: BackupContext, found: ArchiveStatus) -> None:
+def check_archiving(house: BackupContext, archive: ArchiveStatus) -> None:
     """Raises `BackupError` unless the running server archives to where its backups are."""
-    if found.on and str(house.shelf.wal) in (found.command or ""):
+    if archive.on and str(house.shelf.wal) in (archive.command or ""):
         return
-    to = "elsewhere" if found.on else "nowhere"
+    to = "elsewhere" if archive.on else "nowhere"
     raise BackupError(
         f"The database archives its log {to}: it was started before {house.shelf.directory} was its directory for "
         "backups. Stop everything that uses it, start it with KEYRACK_BACKUP_DIRECTORY, and try again."
@@ -96,8 +96,8 @@ def _copy(house: BackupContext, name: str, tell: Tell) -> None:
         try:
             assert running.stderr is not None  # noqa: S101 - it is a pipe
             for line in running.stderr:
-                if found := PROGRESS.search(line):
-                    tell(f"copying: {found[3]} % of {int(found[2]) / 1e6:.2f} GB")
+                if match := PROGRESS.search(line):
+                    tell(f"copying: {match[3]} % of {int(match[2]) / 1e6:.2f} GB")
                 elif line.strip():
                     said = [*said[-20:], line.strip()]
         except BaseException:
@@ -141,8 +141,12 @@ async def _until_archived(house: BackupContext, dsn: str, name: str | None = Non
         deadline = time.monotonic() + PATIENCE
         while not (house.shelf.wal / f"{segment}.gz").exists():
             if time.monotonic() > deadline:
-                found = await standing(database)
-                why = f"PostgreSQL's last try, of {found.failed}, has failed" if found.failing else "nothing has failed"
+                archive = await standing(database)
+                why = (
+                    f"PostgreSQL's last try, of {archive.failed}, has failed"
+                    if archive.failing
+                    else "nothing has failed"
+                )
                 kept = f"The backup {name} is whole, but the archive" if name else "The archive"
                 raise BackupError(
                     f"{kept} does not follow: {segment} did not come within {PATIENCE:.0f} seconds ({why}; the reason "

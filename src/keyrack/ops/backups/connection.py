@@ -21,8 +21,8 @@ async def warn(settings: Settings, dsn: str) -> None:
     if settings.backup_directory in (None, OFF):
         return
     async with connected(settings, dsn) as database:
-        found = await standing(database)
-    if not found.on or settings.backup_directory not in (found.command or ""):
+        archive = await standing(database)
+    if not archive.on or settings.backup_directory not in (archive.command or ""):
         log.warning("wal archiving inactive, database restart required", directory=settings.backup_directory)
 
 

@@ -42,7 +42,7 @@ def plan(house: BackupContext, name: str | None, to: datetime | None, timeline: 
         raise BackupError(f"There is no backup from which timeline {wanted} can be reached. {_reaches(house)}")
     early_enough = [backup for backup in usable if to is None or backup.finished <= to]
     if not early_enough:
-        raise BackupError(f"{told(to)} lies before the first moment that can be reached. {_reaches(house)}")
+        raise BackupError(f"{format_time(to)} lies before the first moment that can be reached. {_reaches(house)}")
     backup = early_enough[-1]
     if backup.major != house.binaries.major:
         raise BackupError(
@@ -59,12 +59,13 @@ def plan(house: BackupContext, name: str | None, to: datetime | None, timeline: 
     if missing is not None and (to is None or to > ended):
         raise BackupError(
             f"The archived log has a gap: {way.name(missing)} is missing. From the backup {backup.name} it leads up to "
-            f"{told(ended)}, and no further: name a time up to that (--to), or a backup that was made after the gap."
+            f"{format_time(ended)}, and no further: name a time up to that (--to), or a "
+            "backup that was made after the gap."
         )
     if to is not None and to > ended:
         archived = way.archived(end)
         if archived is None or to > archived:
-            raise BackupError(f"{told(to)} lies after the last moment that can be reached. {_reaches(house)}")
+            raise BackupError(f"{format_time(to)} lies after the last moment that can be reached. {_reaches(house)}")
         to = None  # nothing was written between the last transaction and that time
     return Plan(backup, wanted, to, end - first + 1)
 
@@ -72,7 +73,7 @@ def plan(house: BackupContext, name: str | None, to: datetime | None, timeline: 
 def covers_time(house: BackupContext) -> list[dict[str, object]]:
     """Which times can be reached, by timeline: from its first full backup to the last archived transaction."""
     backups = house.shelf.backups()
-    found: list[dict[str, object]] = []
+    periods: list[dict[str, object]] = []
     for timeline in range(1, newest_timeline(house.shelf.wal, backups) + 1) if backups else ():
         with suppress(BackupError):  # a timeline whose beginning is not known any more
             size = backups[-1].segment_size
@@ -83,17 +84,20 @@ def covers_time(house: BackupContext) -> list[dict[str, object]]:
                 missing = way.missing(first)
                 ended = way.ended(first, last if missing is None else missing - 1, house.binaries)
                 end = max(ended or usable[-1].finished, usable[-1].finished)
-                found.append({"timeline": timeline, "from": usable[0].finished, "to": end})
-    return found
+                periods.append({"timeline": timeline, "from": usable[0].finished, "to": end})
+    return periods
 
 
 def _reaches(house: BackupContext) -> str:
     """Which times can be reached, in words."""
-    found = [f"{told(row['from'])} to {told(row['to'])} (timeline {row['timeline']})" for row in covers_time(house)]
-    return f"Within reach: {'; '.join(found)}." if found else "Nothing is within reach."
+    texts = [
+        f"{format_time(row['from'])} to {format_time(row['to'])} (timeline {row['timeline']})"
+        for row in covers_time(house)
+    ]
+    return f"Within reach: {'; '.join(texts)}." if texts else "Nothing is within reach."
 
 
-def told(moment: object) -> str:
+def format_time(moment: object) -> str:
     """A time, as an option takes it again."""
     assert isinstance(moment, datetime)  # noqa: S101 - it was compared with one
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -77,23 +77,23 @@ class BackupRepository:
     def backups(self) -> list[Backup]:
         """Those that are whole, the oldest first. Raises `BackupError`."""
         try:
-            found = [_read(path) for path in self.base.glob("*.json") if NAME.fullmatch(path.stem)]
-            return sorted(found, key=lambda backup: (backup.started, backup.name))
+            backups = [_read(path) for path in self.base.glob("*.json") if NAME.fullmatch(path.stem)]
+            return sorted(backups, key=lambda backup: (backup.started, backup.name))
         except OSError as error:
             raise BackupError(f"The backups in {self.directory} cannot be read: {error.strerror}.") from None
 
     def one(self, name: str) -> Backup:
         """The backup of this name. Raises `BackupError`."""
-        found = {backup.name: backup for backup in self.backups()}
-        if name not in found:
+        by_name = {backup.name: backup for backup in self.backups()}
+        if name not in by_name:
             raise BackupError(f"There is no backup {name} in {self.directory}: `keyrack backup list` names them.")
-        return found[name]
+        return by_name[name]
 
     def newest(self) -> Backup:
         """Raises `BackupError` where there is none."""
-        if not (found := self.backups()):
+        if not (backups := self.backups()):
             raise BackupError(f"There is no backup in {self.directory}: `keyrack backup create` makes one.")
-        return found[-1]
+        return backups[-1]
 
     def timeline(self) -> int:
         """The one that the database writes: of the last restore that went well, or of a later full backup.
@@ -196,7 +196,7 @@ class BackupContext:
     shelf: BackupRepository
 
 
-def house(settings: Settings) -> BackupContext:
+def backup_context(settings: Settings) -> BackupContext:
     """Where the backups of the embedded database are. Raises `BackupError` where it has none, `EmbeddedServerError`."""
     if settings.database_url is not None:
         raise BackupError(
@@ -228,9 +228,9 @@ def segment_name(timeline: int, number: int, size: int) -> str:
 
 def _read(path: Path) -> Backup:
     try:
-        found: dict[str, Any] = json.loads(path.read_text())
+        fields: dict[str, Any] = json.loads(path.read_text())
         for name in ("started", "finished", "verified"):
-            found[name] = datetime.fromisoformat(found[name])
-        return Backup(**found)
+            fields[name] = datetime.fromisoformat(fields[name])
+        return Backup(**fields)
     except (ValueError, TypeError, KeyError):
         raise BackupError(f"{path} is not what Keyrack has written: the backup {path.stem} cannot be used.") from None

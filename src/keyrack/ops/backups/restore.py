@@ -37,7 +37,7 @@ ROOM = 1.1  # of what is restored: for the log that is fetched, and what recover
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoreResult:
     """What came of it. `reached` is when the last transaction ended that is in the data."""
 
     plan: Plan
@@ -49,7 +49,7 @@ class Restored:
 
 def restore(
     house: BackupContext, name: str | None, to: datetime | None, timeline: int | None, *, replace: bool, tell: Tell
-) -> Restored:
+) -> RestoreResult:
     """Restore in the place of the data that are there, which are kept under another name if `replace` allows that.
 
     What their log has beyond the archive is used too. Raises `BackupError` or `EmbeddedServerError`: refused, or it did
@@ -82,7 +82,7 @@ def restore(
             kept = _put_in_place(layout, scratch)
             house.shelf.begin(begun)
             wal_archiving.remember(layout, house.shelf.directory)
-    return Restored(chosen, begun, last, kept, done)
+    return RestoreResult(chosen, begun, last, kept, done)
 
 
 @contextmanager
@@ -202,8 +202,8 @@ def _telling(scratch: Layout, chosen: Plan, tell: Tell) -> Generator[None]:
 def recovery_target(scratch: Layout, chosen: Plan) -> datetime:
     """The time of the last transaction that was recovered."""
     texts = [path.read_text(errors="replace") for path in (scratch.log,) if path.exists()]
-    found = [time for text in texts for time in REACHED.findall(text)]
-    return datetime.fromisoformat(found[-1]).replace(tzinfo=UTC) if found else chosen.backup.finished
+    times = [time for text in texts for time in REACHED.findall(text)]
+    return datetime.fromisoformat(times[-1]).replace(tzinfo=UTC) if times else chosen.backup.finished
 
 
 def waiting(layout: Layout) -> int:

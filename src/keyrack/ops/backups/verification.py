@@ -12,7 +12,7 @@ from keyrack.ops.backups.wal_archive import WalPath
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class VerifiedBackups:
     """What was found whole: the backups, and the log from the oldest of them on."""
 
     backups: Sequence[Backup]
@@ -22,7 +22,7 @@ class Verified:
     segments: int
 
 
-def verify(house: BackupContext, name: str | None, until: str | None, tell: Tell) -> Verified:
+def verify(house: BackupContext, name: str | None, until: str | None, tell: Tell) -> VerifiedBackups:
     """Verify all backups, or the one of this name, and the log that follows, at least to the segment `until`.
 
     Raises `BackupError` with the first fault.
@@ -47,7 +47,7 @@ def verify(house: BackupContext, name: str | None, until: str | None, tell: Tell
         if until is not None and way.name(last) < until:
             raise BackupError(f"The archive ends with {way.name(last)}, and the log of the database with {until}.")
         _check_segments(house, way, first, last, tell)
-        return Verified(backups, timeline, way.name(first), way.name(last), last - first + 1)
+        return VerifiedBackups(backups, timeline, way.name(first), way.name(last), last - first + 1)
 
 
 def _check_segments(house: BackupContext, way: WalPath, first: int, last: int, tell: Tell) -> None:

@@ -71,9 +71,9 @@ class WalPath:
         """The file of this number that PostgreSQL would take: of the newest timeline that has it."""
         for stretch in reversed(self._stretches):
             if stretch.first <= number <= stretch.last:
-                found = self._there.get(segment_name(stretch.timeline, number, self.size))
-                if found is not None:
-                    return found
+                path = self._there.get(segment_name(stretch.timeline, number, self.size))
+                if path is not None:
+                    return path
         return None
 
     def last(self) -> int:
@@ -151,15 +151,15 @@ class WalPath:
 
 def newest_timeline(wal: Path, backups: Sequence[Backup]) -> int:
     """The newest one of which anything is known, also by a restore that did not go well."""
-    begun = [int(found[1], 16) for path in _all(wal) if (found := HISTORY.fullmatch(path.name))]
+    begun = [int(match[1], 16) for path in _all(wal) if (match := HISTORY.fullmatch(path.name))]
     seen = [int(path.name[:8], 16) for path in _files(wal)]
     return max([*begun, *seen, *(backup.timeline for backup in backups)], default=1)
 
 
 def newest(wal: Path) -> tuple[str, datetime] | None:
     """The segment that was archived last, and when; None where there is none."""
-    found = max(((path.stat().st_mtime, path.name) for path in _files(wal)), default=None)
-    return None if found is None else (found[1].removesuffix(".gz"), datetime.fromtimestamp(found[0], UTC))
+    file = max(((path.stat().st_mtime, path.name) for path in _files(wal)), default=None)
+    return None if file is None else (file[1].removesuffix(".gz"), datetime.fromtimestamp(file[0], UTC))
 
 
 def branches(wal: Path, timeline: int) -> list[tuple[int, int]]:

@@ -23,7 +23,7 @@ from keyrack.ops.doctor import servers
 from keyrack.ops.doctor.result import failure, ok, warning
 from keyrack.ops.monitoring import status
 from keyrack.ops.monitoring.findings import Finding, duration, evaluate
-from keyrack.ops.monitoring.status import DatabaseUnknown, Picture
+from keyrack.ops.monitoring.status import DatabaseUnknown, StatusSnapshot
 
 CONFLICTS = 20  # pairs of one address that are listed, at most
 RENAME_MANAGER = "`keyrack manager change {0} --username NAME --enable`, or `keyrack manager remove {0}`"
@@ -54,33 +54,33 @@ SEALED: LiteralString = "select exists (select from data_key)"
 async def examined(settings: Settings) -> list[Finding]:
     """What the database tells, each of its servers first."""
     try:
-        found = await status.collect_status(settings)
+        picture = await status.collect_status(settings)
     except DatabaseUnknown as error:
         lines = [] if settings.database_url is None else await servers.examined(settings.database_url, settings)
         return [*lines, failure("database", str(error), "Look whether it runs, and whether this machine may reach it.")]
-    if not found.running:
-        text = f"The embedded database in {found.database} does not run: nothing of it was looked at."
+    if not picture.running:
+        text = f"The embedded database in {picture.database} does not run: nothing of it was looked at."
         return [warning("database", text, "Start it (`keyrack serve`), and ask again.")]
     lines: list[Finding] = []
     if (dsn := settings.database_url) is not None:
         lines += [*await servers.examined(dsn, settings), *await servers.pooled(dsn, settings)]
     try:
         async with asyncio.timeout(status.LONGEST), status.opened(settings) as raw:
-            lines += await _inside(Connection(raw), settings, found)
+            lines += await _inside(Connection(raw), settings, picture)
     except (TimeoutError, *UNREACHABLE, asyncpg.PostgresError) as error:
         lines.append(failure("database", f"The database was lost on the way: {cause(error)}", "Ask again."))
     return lines
 
 
-async def _inside(connection: Connection, settings: Settings, found: Picture) -> list[Finding]:
+async def _inside(connection: Connection, settings: Settings, picture: StatusSnapshot) -> list[Finding]:
     before = datetime.now(UTC)
     facts: Any = await connection.fetchrow(FACTS)
     after = datetime.now(UTC)
     broken: Any = await connection.fetchrow(INVALID)
     lines = [*clock(before, facts["now"], after), *_version(facts), *_safety(facts), *_role(facts, settings)]
-    lines += [finding for finding in evaluate(found) if finding.code.startswith(("schema", "database-read-only"))]
-    if found.schema is not None and found.schema.state is schema_version.SchemaState.CURRENT:
-        lines.append(ok("schema", f"the schema is at revision {found.schema.revision}"))
+    lines += [finding for finding in evaluate(picture) if finding.code.startswith(("schema", "database-read-only"))]
+    if picture.schema is not None and picture.schema.state is schema_version.SchemaState.CURRENT:
+        lines.append(ok("schema", f"the schema is at revision {picture.schema.revision}"))
         try:
             await schema_version.read_schema_state(status.address(settings), settings)
             lines.append(ok("rights", f"the role {facts['role']} owns what it has to"))
@@ -97,7 +97,7 @@ async def _inside(connection: Connection, settings: Settings, found: Picture) ->
     if not broken["indexes"] and not broken["triggers"]:
         lines.append(ok("indexes", "every index is valid, and every trigger on"))
     lines += _standbys(await standbys.standbys(connection), facts, settings)
-    return [*lines, *_archive(await archive_status.standing(connection)), *_backups(found)]
+    return [*lines, *_archive(await archive_status.standing(connection)), *_backups(picture)]
 
 
 def clock(before: datetime, there: datetime, after: datetime) -> Iterator[Finding]:
@@ -114,16 +114,16 @@ def clock(before: datetime, there: datetime, after: datetime) -> Iterator[Findin
 
 def _version(facts: Any) -> Iterator[Finding]:
     major, minor = divmod(facts["version"], 10_000)
-    told = facts["version_text"].split()[0]
+    version = facts["version_text"].split()[0]
     if major < min(MINOR):
-        yield failure("version", f"PostgreSQL {told} is too old.", f"Use {min(MINOR)} or newer.")
+        yield failure("version", f"PostgreSQL {version} is too old.", f"Use {min(MINOR)} or newer.")
     elif minor < MINOR.get(major, 0):
         yield warning(
-            "version", f"PostgreSQL {told} has weaknesses that are known.",
+            "version", f"PostgreSQL {version} has weaknesses that are known.",
             f"Install the newest {major}; {major}.{MINOR[major]} is the least.",
         )  # fmt: skip
     else:
-        yield ok("version", f"PostgreSQL {told}")
+        yield ok("version", f"PostgreSQL {version}")
 
 
 def _safety(facts: Any) -> Iterator[Finding]:
@@ -186,21 +186,21 @@ def _pair(noun: str, row: Row) -> str:
 
 
 def _connections(processes: tuple[process_registry.Presence, ...], facts: Any, settings: Settings) -> Iterator[Finding]:
-    count = len({(one.host, one.pid) for one in processes if one.lives}) or 1
+    count = len({(process.host, process.pid) for process in processes if process.lives}) or 1
     needed = count * (settings.pool_size + OF_PROCESS)
     many = f"{count} {'process' if count == 1 else 'processes'}"
-    told = f"{many} with KEYRACK_POOL_SIZE {settings.pool_size} may take {needed} of {facts['room']} connections"
+    text = f"{many} with KEYRACK_POOL_SIZE {settings.pool_size} may take {needed} of {facts['room']} connections"
     if needed > facts["room"]:
         yield warning(
-            "connections", f"{told}.", "Raise the server's max_connections, lower KEYRACK_POOL_SIZE, or use PgBouncer."
+            "connections", f"{text}.", "Raise the server's max_connections, lower KEYRACK_POOL_SIZE, or use PgBouncer."
         )
     else:
-        yield ok("connections", told)
+        yield ok("connections", text)
 
 
-def _standbys(found: tuple[standbys.Standby, ...], facts: Any, settings: Settings) -> Iterator[Finding]:
+def _standbys(replicas: tuple[standbys.Standby, ...], facts: Any, settings: Settings) -> Iterator[Finding]:
     several = settings.database_url is not None and len(hosts_of(settings.database_url)) > 1
-    if any(one.state is None for one in found):
+    if any(replica.state is None for replica in replicas):
         yield warning(
             "replicas", "How far replicas are behind is not to be seen.",
             f"`grant pg_monitor to {facts['role']}`: then status and metrics tell it.",
@@ -214,20 +214,20 @@ def _standbys(found: tuple[standbys.Standby, ...], facts: Any, settings: Setting
         yield ok("synchronous", f"commits wait for {facts['synchronous_standby_names']}")
 
 
-def _archive(found: archive_status.ArchiveStatus) -> Iterator[Finding]:
-    if not found.on:
+def _archive(archive: archive_status.ArchiveStatus) -> Iterator[Finding]:
+    if not archive.on:
         yield warning(
             "archive", "The database's log is not archived: what came after the last backup cannot be restored.",
             "KEYRACK_BACKUP_DIRECTORY for the embedded database; for others see docs/operating.md, Backups.",
         )  # fmt: skip
-    elif found.late or found.failing:
+    elif archive.late or archive.failing:
         yield failure("archive", "The archiving fails, or stands still.", "The database's log says why.")
     else:
         yield ok("archive", "the log is archived")
 
 
-def _backups(found: Picture) -> Iterator[Finding]:
-    wrong = [finding for finding in evaluate(found) if finding.code == "backups"]
+def _backups(picture: StatusSnapshot) -> Iterator[Finding]:
+    wrong = [finding for finding in evaluate(picture) if finding.code == "backups"]
     yield from wrong
-    if found.backups is not None and not wrong:
-        yield ok("backups", f"the last full backup is {found.backups.name}")
+    if picture.backups is not None and not wrong:
+        yield ok("backups", f"the last full backup is {picture.backups.name}")

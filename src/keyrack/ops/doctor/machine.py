@@ -27,10 +27,10 @@ def examined(settings: Settings) -> list[Finding]:
 
 def _secrets(settings: Settings) -> Iterator[Finding]:
     """Files that others may read."""
-    found = [checkpoint_keys.path(settings)] + ([master_keys.path(settings)] if settings.master_key is None else [])
-    found += [Path(origin.where.rpartition(", by ")[0]) for origin in origins_of(Settings).values()
+    paths = [checkpoint_keys.path(settings)] + ([master_keys.path(settings)] if settings.master_key is None else [])
+    paths += [Path(origin.where.rpartition(", by ")[0]) for origin in origins_of(Settings).values()
               if origin.kind == "file" and origin.where]  # fmt: skip
-    open_ones = [path for path in found if _mode(path) & 0o007]
+    open_ones = [path for path in paths if _mode(path) & 0o007]
     for path in open_ones:
         yield failure("secret-files", f"Everybody on this machine may read {path}.", f"chmod o= {path}")
     if not open_ones:
@@ -57,8 +57,8 @@ def _disk(settings: Settings) -> Iterator[Finding]:
     for path in {settings.state if settings.database_url is None else None, settings.spool_directory}:
         if path is None or not Path(path).exists():
             continue
-        found = shutil.disk_usage(path)
-        share = found.free / found.total
+        usage = shutil.disk_usage(path)
+        share = usage.free / usage.total
         if share < thresholds.DISK_LOW:
             say = failure if share < thresholds.DISK_FULL else warning
             yield say("disk", f"The disk of {path} has {share:.1%} left.", "Make room, or take a larger disk.")

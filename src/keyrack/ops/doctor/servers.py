@@ -33,10 +33,10 @@ class ServerReply:
 
 async def examined(dsn: str, settings: Settings) -> list[Finding]:
     """The servers of the database's address, those that reads go to, and who stands between."""
-    found = await _asked(dsn)
-    lines = [*_leading(found)]
+    replies = await _asked(dsn)
+    lines = [*_leading(replies)]
     if settings.read_database_url is not None:
-        system = next((answer.system for answer in found.values() if answer.leads), None)
+        system = next((answer.system for answer in replies.values() if answer.leads), None)
         lines += _reading(await _asked(settings.read_database_url), system)
     return lines
 
@@ -59,10 +59,10 @@ async def _ask(dsn: str, host: Host) -> ServerReply:
         return ServerReply(None, why="it says nothing" if isinstance(error, TimeoutError) else cause(error))
 
 
-def _leading(found: dict[Host, ServerReply]) -> Iterator[Finding]:
+def _leading(replies: dict[Host, ServerReply]) -> Iterator[Finding]:
     """One of them has to lead; one that is away is no fault where another one leads."""
-    leaders = sum(bool(answer.leads) for answer in found.values())
-    for host, answer in found.items():
+    leaders = sum(bool(answer.leads) for answer in replies.values())
+    for host, answer in replies.items():
         if answer.leads is None:
             say = warning if leaders else failure
             yield say(
@@ -70,14 +70,14 @@ def _leading(found: dict[Host, ServerReply]) -> Iterator[Finding]:
             )
         else:
             yield ok("servers", f"{host} {'leads' if answer.leads else 'follows'}")
-    if found and leaders != 1:
+    if replies and leaders != 1:
         text = f"{leaders or 'None'} of the servers {'lead' if leaders else 'leads'}."
         yield failure("servers", text, "One has to: `patronictl list` shows who should (docs/high-availability.md).")
 
 
-def _reading(found: dict[Host, ServerReply], system: int | None) -> Iterator[Finding]:
+def _reading(replies: dict[Host, ServerReply], system: int | None) -> Iterator[Finding]:
     """None has to follow: the leader answers what nobody else may."""
-    for host, answer in found.items():
+    for host, answer in replies.items():
         if answer.leads is None:
             yield warning(
                 "read-servers", f"{host}, which reads go to, cannot be reached: {answer.why}",
@@ -90,7 +90,7 @@ def _reading(found: dict[Host, ServerReply], system: int | None) -> Iterator[Fin
             )  # fmt: skip
         else:
             yield ok("read-servers", f"{host} {'leads: it answers' if answer.leads else 'follows: it takes'} reads")
-    if found and not any(answer.leads is False for answer in found.values()):
+    if replies and not any(answer.leads is False for answer in replies.values()):
         yield warning(
             "read-servers", "No server of KEYRACK_READ_DATABASE_URL follows: the leader answers all reads.",
             "See docs/replicas.md.",

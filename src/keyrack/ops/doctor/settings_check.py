@@ -85,11 +85,11 @@ def _master_key(settings: Settings) -> Iterator[Finding]:
 
 def _checkpoint_key(settings: Settings) -> Iterator[Finding]:
     try:
-        found = checkpoint_keys.read(settings)
+        key = checkpoint_keys.read(settings)
     except CheckpointKeyError as error:
         yield failure("checkpoint-key", str(error), "Give this node the key of the other workers: docs/changes.md.")
         return
-    if found:
+    if key:
         yield ok("checkpoint-key", f"the key of checkpoints is in {checkpoint_keys.path(settings)}")
     elif checkpoint_keys.is_ours(settings):
         yield ok("checkpoint-key", f"the key of checkpoints will be made in {checkpoint_keys.path(settings)}")

@@ -58,10 +58,10 @@ class Child:
             return None
         try:
             async with asyncio.timeout(PATIENCE):
-                found = await self._line.ask()
+                metrics = await self._line.ask()
         except (OSError, ValueError):  # a time-out among them
             return None
-        return None if found is None else ChildReport(self.pid, found)
+        return None if metrics is None else ChildReport(self.pid, metrics)
 
 
 class _Line:
@@ -113,6 +113,6 @@ async def answering(parent: socket.socket) -> AsyncGenerator[None]:
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with suppress(ConnectionError):  # the parent has gone, and this process goes, too
         while await reader.readline():
-            told = {"at": time.monotonic(), "found": snapshot(OF_PROCESS)}
-            writer.write(json.dumps(told).encode() + b"\n")
+            reply = {"at": time.monotonic(), "found": snapshot(OF_PROCESS)}
+            writer.write(json.dumps(reply).encode() + b"\n")
             await writer.drain()

@@ -29,7 +29,7 @@ STATEMENT = 2.0  # seconds that a statement may take
 PARAMETERS = {"statement_timeout": str(int(STATEMENT * 1000)), "enable_seqscan": "off"}
 
 
-class Looks:
+class GaugeCollector:
     """The looks of one process."""
 
     def __init__(self, dsn: str, settings: Settings) -> None:
@@ -81,31 +81,33 @@ def _unknown() -> None:
         gauge.replace({})
 
 
-def _tell(found: Backlog) -> None:
+def _tell(current_backlog: Backlog) -> None:
     catalog.DATABASE_UP.of().set(1)
     for gauge, value in (
-        (catalog.PENDING, found.operations),
-        (catalog.PENDING_AGE, found.operations_age),
-        (catalog.WAITING, found.deliveries),
-        (catalog.WAITING_AGE, found.deliveries_age),
-        (catalog.UNSEQUENCED_AGE, found.changes_age),
-        (catalog.CHECKPOINT_FAILED_LOGS, found.refused),
-        (catalog.DEAD, found.dead),
-        (catalog.DISABLED, found.disabled),
-        (catalog.DATABASE_BYTES, found.database_bytes),
-        (catalog.MOST_SESSIONS, found.most_sessions),
-        (catalog.PENDING_WITHOUT_WORKER, found.unattended or 0),
-        (catalog.ARCHIVE_LATE, found.archive.late),
+        (catalog.PENDING, current_backlog.operations),
+        (catalog.PENDING_AGE, current_backlog.operations_age),
+        (catalog.WAITING, current_backlog.deliveries),
+        (catalog.WAITING_AGE, current_backlog.deliveries_age),
+        (catalog.UNSEQUENCED_AGE, current_backlog.changes_age),
+        (catalog.CHECKPOINT_FAILED_LOGS, current_backlog.refused),
+        (catalog.DEAD, current_backlog.dead),
+        (catalog.DISABLED, current_backlog.disabled),
+        (catalog.DATABASE_BYTES, current_backlog.database_bytes),
+        (catalog.MOST_SESSIONS, current_backlog.most_sessions),
+        (catalog.PENDING_WITHOUT_WORKER, current_backlog.unattended or 0),
+        (catalog.ARCHIVE_LATE, current_backlog.archive.late),
     ):
         gauge.replace({(): float(value)})
-    steps = found.housekeeping
+    steps = current_backlog.housekeeping
     catalog.LAST_SUCCESS.replace({(step.name,): step.last_good.timestamp() for step in steps if step.last_good})
     catalog.FAILURES.replace({(step.name,): float(step.failures) for step in steps})
     catalog.LATE.replace({(step.name,): float(step.late) for step in steps})
-    catalog.SESSIONS.replace({(name,): float(count) for name, count in found.sessions.items()})
-    catalog.LIVING.replace({(role,): float(found.living(role)) for role in ("serve", "work")})
-    known = [standby for standby in found.standbys if standby.seconds is not None and standby.bytes is not None]
+    catalog.SESSIONS.replace({(name,): float(count) for name, count in current_backlog.sessions.items()})
+    catalog.LIVING.replace({(role,): float(current_backlog.living(role)) for role in ("serve", "work")})
+    known = [
+        standby for standby in current_backlog.standbys if standby.seconds is not None and standby.bytes is not None
+    ]
     catalog.REPLICA_LAG.replace({(standby.name,): float(standby.seconds or 0) for standby in known})
     catalog.REPLICA_BYTES.replace({(standby.name,): float(standby.bytes or 0) for standby in known})
-    archived = found.archive.on and found.archive.age is not None
-    catalog.ARCHIVE_AGE.replace({(): found.archive.age or 0.0} if archived else {})
+    archived = current_backlog.archive.on and current_backlog.archive.age is not None
+    catalog.ARCHIVE_AGE.replace({(): current_backlog.archive.age or 0.0} if archived else {})

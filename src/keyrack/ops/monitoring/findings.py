@@ -14,7 +14,7 @@ from keyrack import __version__
 from keyrack.db import schema_version
 from keyrack.ops.monitoring import thresholds
 from keyrack.ops.monitoring.backlog import Backlog
-from keyrack.ops.monitoring.status import Picture
+from keyrack.ops.monitoring.status import StatusSnapshot
 
 
 class Severity(IntEnum):
@@ -58,16 +58,16 @@ def verdict(findings: list[Finding]) -> Severity:
     return max((finding.level for finding in findings), default=Severity.OK)
 
 
-def evaluate(picture: Picture) -> list[Finding]:
+def evaluate(picture: StatusSnapshot) -> list[Finding]:
     """What is wrong, the worst first."""
-    found = [*_of_database(picture), *_of_machine(picture)]
+    findings = [*_of_database(picture), *_of_machine(picture)]
     if picture.backlog is not None:
-        found += [*_of_work(picture, picture.backlog), *_of_server(picture.backlog)]
-    found += _of_certificates(picture)
-    return sorted(found, key=lambda finding: -finding.level)
+        findings += [*_of_work(picture, picture.backlog), *_of_server(picture.backlog)]
+    findings += _of_certificates(picture)
+    return sorted(findings, key=lambda finding: -finding.level)
 
 
-def _of_database(picture: Picture) -> Iterator[Finding]:
+def _of_database(picture: StatusSnapshot) -> Iterator[Finding]:
     if not picture.running:
         yield Finding(
             Severity.CRITICAL,
@@ -111,49 +111,49 @@ def _of_database(picture: Picture) -> Iterator[Finding]:
             pass
 
 
-def _of_work(picture: Picture, found: Backlog) -> Iterator[Finding]:
-    if not found.living("serve"):
+def _of_work(picture: StatusSnapshot, backlog: Backlog) -> Iterator[Finding]:
+    if not backlog.living("serve"):
         yield Finding(
             Severity.CRITICAL,
             "no-api",
             "No process serves the API.",
             "Start one: `keyrack serve`. The end of its log says why.",
         )
-    if found.unattended is not None:
+    if backlog.unattended is not None:
         yield Finding(
             Severity.CRITICAL, "no-worker",
-            f"No worker runs anywhere, and work has waited for {duration(found.unattended)}.",
+            f"No worker runs anywhere, and work has waited for {duration(backlog.unattended)}.",
             "Start one: `keyrack work`, or `keyrack serve` without --no-worker.",
         )  # fmt: skip
-    elif not found.living("work"):
+    elif not backlog.living("work"):
         yield Finding(
             Severity.WARNING, "no-worker-yet", "No worker runs anywhere; nothing has waited for long yet.",
             "Start one: `keyrack work`, or `keyrack serve` without --no-worker.",
         )  # fmt: skip
-    elif found.operations_age > thresholds.OPERATION_AGE:
+    elif backlog.operations_age > thresholds.OPERATION_AGE:
         yield Finding(
             Severity.CRITICAL, "operations-old",
-            f"Assignments have waited for {duration(found.operations_age)}, though workers run.",
+            f"Assignments have waited for {duration(backlog.operations_age)}, though workers run.",
             "The workers' log says what keeps them: a slow database, a customer that is held, too many at once.",
         )  # fmt: skip
-    if found.deliveries_age > thresholds.DELIVERY_AGE:
-        hosts = ", ".join(dict.fromkeys(one.host for one in picture.failing)) or "see `keyrack webhook list`"
+    if backlog.deliveries_age > thresholds.DELIVERY_AGE:
+        hosts = ", ".join(dict.fromkeys(webhook.host for webhook in picture.failing)) or "see `keyrack webhook list`"
         yield Finding(
-            Severity.WARNING, "deliveries-old", f"A delivery has waited for {duration(found.deliveries_age)}.",
+            Severity.WARNING, "deliveries-old", f"A delivery has waited for {duration(backlog.deliveries_age)}.",
             f"Mostly a receiver that fails: {hosts}. It is tried on; tell who runs it.",
         )  # fmt: skip
-    if found.changes_age > thresholds.CHANGE_AGE:
-        held = f" It waits for {found.writers[0]}." if found.writers else ""
+    if backlog.changes_age > thresholds.CHANGE_AGE:
+        held = f" It waits for {backlog.writers[0]}." if backlog.writers else ""
         yield Finding(
             Severity.WARNING, "changes-late",
-            f"A change has waited for its number in the log for {duration(found.changes_age)}.{held}",
+            f"A change has waited for its number in the log for {duration(backlog.changes_age)}.{held}",
             "End that transaction (`pg_terminate_backend`, `rollback prepared`)." if held
             else "The workers' log says why: none runs, or the database is slow.",
         )  # fmt: skip
-    if found.refused:
+    if backlog.refused:
         yield Finding(
             Severity.CRITICAL, "log-refused",
-            f"{_count(found.refused, 'log of changes is', 'logs of changes are')} not what was signed of it before.",
+            f"{_count(backlog.refused, 'log of changes is', 'logs of changes are')} not what was signed of it before.",
             "Somebody has written in the database past Keyrack. `keyrack housekeeping list` names the log; keep the "
             "database as it is, and compare it with published checkpoints: `keyrack audit verify`.",
         )  # fmt: skip
@@ -164,7 +164,7 @@ def _of_work(picture: Picture, found: Backlog) -> Iterator[Finding]:
             f"{_count(picture.given_up, 'delivery was', 'deliveries were')} given up within an hour.",
             "Their customers miss outcomes. When the receiver is well, `keyrack webhook replay`.",
         )
-    if late := [step.name for step in found.housekeeping if step.late]:
+    if late := [step.name for step in backlog.housekeeping if step.late]:
         shown = ", ".join(late[:3]) + (f" and {len(late) - 3} more" if len(late) > 3 else "")
         yield Finding(
             Severity.WARNING, "housekeeping-late", f"Housekeeping is late: {shown}.",
@@ -172,21 +172,21 @@ def _of_work(picture: Picture, found: Backlog) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _of_server(found: Backlog) -> Iterator[Finding]:
-    used = sum(found.sessions.values())
-    if used > thresholds.CONNECTIONS_USED * found.most_sessions:
+def _of_server(backlog: Backlog) -> Iterator[Finding]:
+    used = sum(backlog.sessions.values())
+    if used > thresholds.CONNECTIONS_USED * backlog.most_sessions:
         yield Finding(
-            Severity.WARNING, "connections", f"{used} of the server's {found.most_sessions} connections are taken.",
+            Severity.WARNING, "connections", f"{used} of the server's {backlog.most_sessions} connections are taken.",
             "Raise its max_connections, or lower KEYRACK_POOL_SIZE; `keyrack doctor` counts what is needed.",
         )  # fmt: skip
-    for one in found.standbys:
-        if one.seconds is not None and one.seconds > thresholds.REPLICA_LAG:
+    for standby in backlog.standbys:
+        if standby.seconds is not None and standby.seconds > thresholds.REPLICA_LAG:
             yield Finding(
-                Severity.WARNING, "replica-lag", f"The replica {one.name} is {duration(one.seconds)} behind.",
+                Severity.WARNING, "replica-lag", f"The replica {standby.name} is {duration(standby.seconds)} behind.",
                 "Look at its disk and its log, and for a long query on it.",
             )  # fmt: skip
-    if found.archive.late:
-        age = found.archive.age
+    if backlog.archive.late:
+        age = backlog.archive.age
         since = "fails" if age is None else f"has stood still for {duration(age)}"
         yield Finding(
             Severity.WARNING, "archive-late", f"The archiving of the database's log {since}.",
@@ -194,7 +194,7 @@ def _of_server(found: Backlog) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _of_machine(picture: Picture) -> Iterator[Finding]:
+def _of_machine(picture: StatusSnapshot) -> Iterator[Finding]:
     if picture.disk is not None and (free := picture.disk.free / picture.disk.bytes) < thresholds.DISK_LOW:
         level = Severity.CRITICAL if free < thresholds.DISK_FULL else Severity.WARNING
         yield Finding(
@@ -214,7 +214,7 @@ def _of_machine(picture: Picture) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _of_certificates(picture: Picture) -> Iterator[Finding]:
+def _of_certificates(picture: StatusSnapshot) -> Iterator[Finding]:
     for one in picture.certificates:
         if one.wrong is not None:
             yield Finding(
@@ -227,5 +227,5 @@ def _of_certificates(picture: Picture) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
+def _count(number: int, singular: str, many: str) -> str:
+    return f"{number:,} {singular if number == 1 else many}"

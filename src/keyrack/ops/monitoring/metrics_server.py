@@ -23,7 +23,7 @@ from keyrack.core.metrics import catalog
 from keyrack.core.metrics.instruments import snapshot
 from keyrack.core.settings import Settings
 from keyrack.ops.monitoring.child_metrics import Child, ChildReport, answering
-from keyrack.ops.monitoring.database_gauges import Looks
+from keyrack.ops.monitoring.database_gauges import GaugeCollector
 
 log = structlog.get_logger("keyrack.metrics")
 
@@ -66,8 +66,8 @@ async def of_children(
     """Show within the block what these children measure, if there is a port; the place of each is its number."""
 
     async def ask() -> dict[str, ChildReport | None]:
-        told = await asyncio.gather(*(child.ask() for child in children))
-        return {str(place): one for place, one in enumerate(told)}
+        reports = await asyncio.gather(*(child.ask() for child in children))
+        return {str(place): report for place, report in enumerate(reports)}
 
     if port is None:
         yield
@@ -90,7 +90,7 @@ async def _measure_lag() -> None:
 
 @asynccontextmanager
 async def _serving(port: socket.socket, dsn: str, settings: Settings, tell: Tell) -> AsyncGenerator[None]:
-    looks = Looks(dsn, settings)
+    looks = GaugeCollector(dsn, settings)
     server = _MetricsUvicorn(
         uvicorn.Config(
             MetricsPages(looks, tell), http="h11", ws="none", lifespan="off", log_config=None, access_log=False,
@@ -120,7 +120,7 @@ class _MetricsUvicorn(uvicorn.Server):
 class MetricsPages:
     """The pages of the port: `/metrics`, and nothing else. Those who ask at the same time get the same one."""
 
-    def __init__(self, looks: Looks, tell: Tell) -> None:
+    def __init__(self, looks: GaugeCollector, tell: Tell) -> None:
         self._looks = looks
         self._tell = tell
         self._task: asyncio.Task[Any] | None = None
@@ -135,8 +135,8 @@ class MetricsPages:
             body, headers = await asyncio.to_thread(page.text, sent)
             status = 200
         headers["content-length"] = str(len(body))
-        told = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": status, "headers": told})
+        raw_headers = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": status, "headers": raw_headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
     async def _page(self) -> Any:
@@ -152,11 +152,11 @@ class MetricsPages:
     async def _make(self) -> Any:
         from keyrack.core.metrics.exposition import MetricsPage
 
-        told, _ = await asyncio.gather(self._tell(), self._looks.look())
-        catalog.UP.replace({(place,): float(one is not None) for place, one in told.items()})
+        reports, _ = await asyncio.gather(self._tell(), self._looks.look())
+        catalog.UP.replace({(place,): float(report is not None) for place, report in reports.items()})
         page = MetricsPage()
-        for place, one in told.items():
-            if one is not None:
-                page.add(one.found, place, one.pid)
+        for place, report in reports.items():
+            if report is not None:
+                page.add(report.found, place, report.pid)
         page.add(snapshot(catalog.OF_SERVER))
         return page

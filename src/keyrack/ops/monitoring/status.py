@@ -67,7 +67,7 @@ class Backups:
 
 
 @dataclass(slots=True)
-class Picture:
+class StatusSnapshot:
     """What there is to be seen; None or empty: it is not known, or is not there."""
 
     database: str  # where it is, without what is secret
@@ -84,11 +84,11 @@ class Picture:
     backups: Backups | None = None
 
 
-async def collect_status(settings: Settings, *, all_certificates: bool = False) -> Picture:
-    """What there is to be seen now. Raises `Unknown`."""
+async def collect_status(settings: Settings, *, all_certificates: bool = False) -> StatusSnapshot:
+    """What there is to be seen now. Raises `DatabaseUnknown`."""
     embedded = settings.database_url is None
     where = str(settings.state) if embedded else told(address(settings))
-    picture = Picture(where)
+    picture = StatusSnapshot(where)
     if embedded:
         _on_this_machine(settings, picture)
         if not picture.running:
@@ -138,16 +138,16 @@ async def opened(settings: Settings) -> AsyncGenerator[asyncpg.Connection]:
         raw.terminate()
 
 
-def _on_this_machine(settings: Settings, picture: Picture) -> None:
-    """Raises `Unknown`."""
+def _on_this_machine(settings: Settings, picture: StatusSnapshot) -> None:
+    """Raises `DatabaseUnknown`."""
     layout = Layout(settings.state.resolve())
     if not EmbeddedServer(settings.state).made:
         raise DatabaseUnknown(
             f"There is no database in {settings.state}, and KEYRACK_DATABASE_URL names none. `--state DIR` or "
             "KEYRACK_STATE say where it is."
         )
-    found = shutil.disk_usage(layout.data)
-    picture.disk = Disk(layout.state, found.free, found.total)
+    usage = shutil.disk_usage(layout.data)
+    picture.disk = Disk(layout.state, usage.free, usage.total)
     picture.backups = _backups(settings, layout)
     try:
         picture.running = locks.kept(layout)
@@ -160,14 +160,14 @@ def _backups(settings: Settings, layout: Layout) -> Backups | None:
     if directory is None:
         return None
     try:
-        newest = max(BackupRepository(directory).backups(), key=lambda one: one.finished, default=None)
+        newest = max(BackupRepository(directory).backups(), key=lambda backup: backup.finished, default=None)
     except BackupError as error:
         return Backups(wrong=str(error))
     return Backups() if newest is None else Backups(newest.finished, newest.name)
 
 
 async def _in_the_database(
-    connection: Connection, picture: Picture, settings: Settings, all_certificates: bool
+    connection: Connection, picture: StatusSnapshot, settings: Settings, all_certificates: bool
 ) -> None:
     server: Any = await connection.fetchrow(SERVER)
     picture.server, picture.name, picture.standby = server["version"], server["name"], server["standby"]
@@ -178,7 +178,7 @@ async def _in_the_database(
         picture.backlog = await backlog(connection)
         picture.failing = await failing(connection)
         picture.given_up = await given_up(connection)
-        urls = [one.url for one in picture.failing]
+        urls = [webhook.url for webhook in picture.failing]
         if all_certificates:
             urls += await addresses(connection, ALL_CERTIFICATES)
     except asyncpg.PostgresError as error:

@@ -98,36 +98,38 @@ class ApiSource:
 
     async def _listed(self, path: str, row_of: Callable[[Json], Json | None]) -> Pages:
         async for page in self._client.pages(path):
-            yield [row for told in page if (row := row_of(told)) is not None]
+            yield [row for item in page if (row := row_of(item)) is not None]
 
     async def _each(self, path: str, rows_of: Callable[[Json], Awaitable[list[Json]]]) -> Pages:
         """What has to be asked for row by row of a list."""
 
-        async def one(told: Json) -> list[Json]:
+        async def one(item: Json) -> list[Json]:
             async with self._gate:
-                return await rows_of(told)
+                return await rows_of(item)
 
         async for page in self._client.pages(path, size=PIECE):
-            yield [row for rows in await asyncio.gather(*(one(told) for told in page)) for row in rows]
+            yield [row for rows in await asyncio.gather(*(one(item) for item in page)) for row in rows]
 
-    async def _product(self, told: Json) -> list[Json]:
-        whole = await self._client.get(f"/products/{told['id']}", missing={})
+    async def _product(self, product: Json) -> list[Json]:
+        whole = await self._client.get(f"/products/{product['id']}", missing={})
         if not whole:
             return []  # it has gone meanwhile
         kind = str(whole["type"]).rpartition(" ")[2]
         if kind not in ("Box", "IQ"):
-            raise ApiError(f"Product {told['id']} is of the type {whole['type']!r}, which is neither a Box nor an IQ.")
+            raise ApiError(
+                f"Product {product['id']} is of the type {whole['type']!r}, which is neither a Box nor an IQ."
+            )
         row = {name: whole[name] for name in ("id", "uniqueId", "serialNumber", "sapNumber")}
         return [row | {"kind": kind, "dongleTerminationTimeStamp": whole.get("dongleTerminationTimeStamp")}]
 
     async def _contract(self, service: Json) -> list[Json]:
-        told = await self._client.get(f"/services/{service['id']}/contracts", missing={})
-        return [{"serviceId": service["id"]} | {name: told.get(name) for name in CONTRACT}] if told else []
+        contract = await self._client.get(f"/services/{service['id']}/contracts", missing={})
+        return [{"serviceId": service["id"]} | {name: contract.get(name) for name in CONTRACT}] if contract else []
 
-    def _user(self, told: Json) -> Json:
-        data: Json = told.get("userData") or {}
+    def _user(self, user: Json) -> Json:
+        data: Json = user.get("userData") or {}
         names = {"firstName": data.get("firstName"), "lastName": data.get("lastName")}
-        row = {"id": told["id"], "emailAddress": told["emailAddress"], **names}
+        row = {"id": user["id"], "emailAddress": user["emailAddress"], **names}
         return row | {"type": self._user_type, "createdAt": None}
 
     async def _installed(self, car: Json) -> list[Json]:
@@ -144,26 +146,26 @@ class ApiSource:
         """Those in force and to come."""
         if await self._offers("/assignments"):
             async for page in self._client.pages("/assignments"):
-                yield [_assignment(told) for told in page if _is_ahead(told)]
+                yield [_assignment(assignment) for assignment in page if _is_ahead(assignment)]
             return
         async for page in self._each("/cars", self._assignments_of):
             yield page
 
     async def _assignments_of(self, car: Json) -> list[Json]:
         listed = await self._client.get(f"/cars/{car['id']}/assignments", missing=[])
-        ahead = [told["id"] for told in listed if _is_ahead(told)]
+        ahead = [assignment["id"] for assignment in listed if _is_ahead(assignment)]
         whole = [await self._client.get(f"/assignments/{id}", missing={}) for id in ahead]
-        return [_assignment(told) for told in whole if told]  # others have ended meanwhile
+        return [_assignment(assignment) for assignment in whole if assignment]  # others have ended meanwhile
 
     async def _events(self) -> Pages:
         if await self._offers("/events"):
             async for page in self._client.pages("/events"):
-                yield [_event(told) for told in page]
+                yield [_event(event) for event in page]
             return
         async for cars in self._client.pages("/cars"):
             for car in cars:
                 async for page in self._client.pages(f"/cars/{car['id']}/events"):
-                    yield [_event(told) for told in page]
+                    yield [_event(event) for event in page]
 
     async def _offers(self, path: str) -> bool:
         """Whether the server has this list, which the spec does not know."""
@@ -172,7 +174,7 @@ class ApiSource:
 
 
 def _members(names: Sequence[str]) -> Callable[[Json], Json]:
-    return lambda told: {name: told.get(name) for name in names}
+    return lambda item: {name: item.get(name) for name in names}
 
 
 def _pairing(service: Json) -> Json | None:
@@ -180,20 +182,20 @@ def _pairing(service: Json) -> Json | None:
     return None if product is None else {"serviceId": service["id"], "productId": product}
 
 
-def _is_ahead(told: Json) -> bool:
-    return told["end"] is None or _moment(told["end"]) > datetime.now(UTC)
+def _is_ahead(assignment: Json) -> bool:
+    return assignment["end"] is None or _moment(assignment["end"]) > datetime.now(UTC)
 
 
-def _assignment(told: Json) -> Json:
-    row = {name: told.get(name) for name in ("id", "carId", "userId", "lifetime", "renewableAfter")}
-    return row | {name: told[name] and format_timestamp(_moment(told[name])) for name in ("start", "end")}
+def _assignment(assignment: Json) -> Json:
+    row = {name: assignment.get(name) for name in ("id", "carId", "userId", "lifetime", "renewableAfter")}
+    return row | {name: assignment[name] and format_timestamp(_moment(assignment[name])) for name in ("start", "end")}
 
 
-def _event(told: Json) -> Json:
-    row = {name: told.get(name) for name in EVENT}
-    local, utc = wall_clock(told["dateTime"]), _moment(told["utcDateTime"])
+def _event(event: Json) -> Json:
+    row = {name: event.get(name) for name in EVENT}
+    local, utc = wall_clock(event["dateTime"]), _moment(event["utcDateTime"])
     times = {"localTime": local.isoformat(), "utcDateTime": utc.isoformat()}
-    return row | times | {"userId": told.get("userId") or 0, "clientId": None}
+    return row | times | {"userId": event.get("userId") or 0, "clientId": None}
 
 
 def _moment(text: str) -> datetime:

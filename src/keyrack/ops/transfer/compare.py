@@ -42,15 +42,15 @@ class RowComparison:
 async def compare(db: Database, source: ApiSource, customer: int, progress: Progress) -> list[RowComparison]:
     """Read everything again and compare it. Raises `ApiError`."""
     places = bool(await db.fetchval(KEEPS_POSITIONS, customer))
-    found: list[RowComparison] = []
+    comparisons: list[RowComparison] = []
     for kind in TOLD:
         compared = RowComparison(kind.name)
         async for page in source.pages(kind):
             for first in range(0, len(page), PIECE):
                 await _compare(db, customer, kind, page[first : first + PIECE], compared, places)
             progress(kind.name, compared.source)
-        found.append(compared)
-    return found
+        comparisons.append(compared)
+    return comparisons
 
 
 async def _compare(
@@ -89,8 +89,10 @@ def _named(kind: RecordType, row: Json) -> str:
     return " ".join(f"{name} {row[name]}" for name in (["id"] if "id" in kind.members else kind.of or ()))
 
 
-def _differing(wanted: Json, found: Json, left_out: set[str]) -> list[str]:
-    return [name for name, value in wanted.items() if name not in left_out and _plain(value) != _plain(found.get(name))]
+def _differing(wanted: Json, candidate: Json, left_out: set[str]) -> list[str]:
+    return [
+        name for name, value in wanted.items() if name not in left_out and _plain(value) != _plain(candidate.get(name))
+    ]
 
 
 def _plain(value: object) -> object:

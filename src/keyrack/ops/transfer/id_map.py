@@ -38,10 +38,10 @@ async def all_of(sql: Statements, customer: int, kind: RecordType, old: Iterable
     """The new numbers of these old ones. What is not there any more gets one too, which nobody else has: so that what
     is told of it still belongs together. Zero and less stand for nobody, and stay."""
     wanted = set(old)
-    found = {number: number for number in wanted if number <= 0}
-    found |= await known(sql, customer, kind, wanted - found.keys())
-    if gone := sorted(wanted - found.keys()):
+    new_ids = {number: number for number in wanted if number <= 0}
+    new_ids |= await known(sql, customer, kind, wanted - new_ids.keys())
+    if gone := sorted(wanted - new_ids.keys()):
         given = await allocate_ids(sql, kind, gone)
         await remember_ids(sql, customer, kind, given)
-        found |= given
-    return found
+        new_ids |= given
+    return new_ids

@@ -79,7 +79,7 @@ class ImportProgress:
 
 
 async def begin(db: Database, customer: int, source: str) -> None:
-    """Say where the customer's rows come from. Raises `NotThis`: there is no such customer, or another source."""
+    """Say where the customer's rows come from. Raises `NotImportable`: there is no such customer, or another source."""
     await db.execute(BEGIN, customer, source)
     begun = await db.fetchval(BEGUN, customer)
     if begun is None:
@@ -156,11 +156,11 @@ async def _standing(sql: Connection, customer: int, kind: RecordType, rows: Sequ
 async def _without_namesakes(sql: Connection, customer: int, kind: RecordType, rows: Sequence[Json]) -> list[Json]:
     """Those that nothing here has the name of; the others are what is here."""
     member, there = THERE[kind.name]
-    found = {row["name"]: row["id"] for row in await sql.fetch(there, customer, [row[member] for row in rows])}
+    ids_by_name = {row["name"]: row["id"] for row in await sql.fetch(there, customer, [row[member] for row in rows])}
     await id_map.remember_ids(
-        sql, customer, kind, {row["id"]: found[row[member]] for row in rows if row[member] in found}
+        sql, customer, kind, {row["id"]: ids_by_name[row[member]] for row in rows if row[member] in ids_by_name}
     )
-    return [row for row in rows if row[member] not in found]
+    return [row for row in rows if row[member] not in ids_by_name]
 
 
 async def _numbered(sql: Connection, customer: int, rows: Sequence[Json]) -> list[Json]:
@@ -178,11 +178,11 @@ async def _assign(sql: Connection, customer: int, rows: Sequence[Json], arrived:
     users = await id_map.known(sql, customer, USERS, (row["userId"] for row in rows))
     wanted = [_wanted(row, cars[row["carId"]], users[row["userId"]]) for row in rows]
     await submit(sql, customer, wanted)
-    await apply_at_once(sql, customer, *(one.operation for one in wanted))
+    await apply_at_once(sql, customer, *(request.operation for request in wanted))
     outcomes = {row["operation_id"]: row for row in await sql.fetch(OUTCOMES, customer, [w.operation for w in wanted])}
     given: dict[int, int] = {}
-    for row, one in zip(rows, wanted, strict=True):
-        outcome = outcomes.get(one.operation)
+    for row, request in zip(rows, wanted, strict=True):
+        outcome = outcomes.get(request.operation)
         if outcome is not None and outcome["state"] == "Succeeded":
             given[row["id"]] = outcome["id"]
         else:

@@ -40,7 +40,7 @@ values ($1, $2, $3, $4, false, $5, $6, $7::text::timestamptz)
 """
 
 
-class Different(Exception):
+class ImportMismatch(Exception):
     """What was taken in is not what the files say; nothing of it stays."""
 
 
@@ -49,8 +49,8 @@ async def import_export(
 ) -> tuple[int, Manifest, dict[str, int]]:
     """Take an export in, in the transaction of `sql`: the new customer, the manifest, and the rows of each kind.
 
-    Raises `NotWhole` before anything is written: the files are not whole, or this database has taken them in before.
-    Raises `Different` where rows are missing in the end.
+    Raises `ExportIncomplete` before anything is written: the files are not whole, or this database has taken them in
+    before. Raises `ImportMismatch` where rows are missing in the end.
     """
     manifest = manifests.read(directory)
     source = f"sha256:{manifests.digest(directory / NAME)}"
@@ -78,11 +78,11 @@ async def import_export(
                 await _write_webhooks(sql, vault, customer, written)
             done += len(rows)
             progress(kind.name, done, there)
-        found: int = done if kind.has_months else await sql.fetchval(kind.count, customer)
-        if found != there:
-            told = f"The export has {there:,} {kind.name}, the customer would have {found:,}. Nothing was imported."
-            raise Different(told)
-        counts[kind.name] = found
+        count: int = done if kind.has_months else await sql.fetchval(kind.count, customer)
+        if count != there:
+            message = f"The export has {there:,} {kind.name}, the customer would have {count:,}. Nothing was imported."
+            raise ImportMismatch(message)
+        counts[kind.name] = count
     return customer, manifest, counts
 
 
@@ -95,5 +95,5 @@ async def _write_webhooks(sql: Connection, vault: Encryption, customer: int, row
     """Webhooks with new signing secrets. They are disabled until their receivers know these: an export has none."""
     for row in rows:
         sealed = await vault.seal(sql, new_signing_secret(), SIGNING_SECRET, customer, row["id"])
-        told = (row["url"], row["kinds"], DISABLED, sealed, row["createdAt"])
-        await sql.execute(WEBHOOK, customer, row["id"], *told)
+        values = (row["url"], row["kinds"], DISABLED, sealed, row["createdAt"])
+        await sql.execute(WEBHOOK, customer, row["id"], *values)

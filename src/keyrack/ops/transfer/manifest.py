@@ -75,7 +75,7 @@ def digest(path: Path) -> str:
 
 
 def read(directory: Path) -> Manifest:
-    """The manifest of a directory, all of whose files are as it says. Raises `NotWhole`."""
+    """The manifest of a directory, all of whose files are as it says. Raises `ExportIncomplete`."""
     path = directory / NAME
     try:
         value: Any = json.loads(path.read_text("utf-8"))

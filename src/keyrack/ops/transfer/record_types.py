@@ -40,8 +40,8 @@ class RecordType:
         columns = ", ".join([sql.rpartition(".")[2] for sql, _ in self.members.values()])
         given = ", ".join([f'r."{name}"' for name in self.members])
         again: LiteralString = "" if self.numbered else " on conflict do nothing"
-        told: LiteralString = ") select $1, " + given + " " + self.told + again
-        return "insert into " + self.into + " (customer_id, " + columns + told
+        tail: LiteralString = ") select $1, " + given + " " + self.told + again
+        return "insert into " + self.into + " (customer_id, " + columns + tail
 
     @property
     def key(self) -> str:

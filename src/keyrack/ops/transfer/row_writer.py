@@ -132,10 +132,10 @@ async def _install(sql: Connection, customer: int, rows: Sequence[Json]) -> None
 def _history(history: HistoryTable, *members: str) -> Write:
     async def add(sql: Connection, customer: int, rows: Sequence[Json]) -> None:
         for car, readings in groupby(rows, key=lambda row: row["carId"]):
-            told = [
+            samples = [
                 (datetime.fromisoformat(row["at"]), tuple(float(row[name]) for name in members)) for row in readings
             ]
-            await history.add(sql, customer, [(car, stretch) for stretch, _ in packed(told)])
+            await history.add(sql, customer, [(car, stretch) for stretch, _ in packed(samples)])
 
     return add
 

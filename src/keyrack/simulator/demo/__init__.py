@@ -193,5 +193,5 @@ def read_env(path: Path) -> dict[str, str]:
         lines = path.read_text().splitlines()
     except (OSError, ValueError):
         return {}
-    found = (re.fullmatch(r"export (KEYRACK_\w+)=(.*)", line) for line in lines)
-    return {match[1]: "".join(shlex.split(match[2])) for match in found if match}
+    matches = (re.fullmatch(r"export (KEYRACK_\w+)=(.*)", line) for line in lines)
+    return {match[1]: "".join(shlex.split(match[2])) for match in matches if match}

@@ -112,14 +112,14 @@ async def write_telemetry(connection: Connection, written: WrittenFleet, now: da
             INSERT_POSITIONS, written.customer, ids, times, [at[0] for at in track], [at[1] for at in track]
         )
         await connection.execute(INSERT_ODOMETERS, written.customer, ids, times, odometers)
-        told = _telemetry(track[-1], odometers[-1], random)
+        state = _telemetry(track[-1], odometers[-1], random)
         if number % WEAK == 0:
-            told["batteryVoltage"] = 11.7
-        levels = _levels(told, times[-1], Random(f"levels/{car}"))  # noqa: S311 - to come again
+            state["batteryVoltage"] = 11.7
+        levels = _levels(state, times[-1], Random(f"levels/{car}"))  # noqa: S311 - to come again
         await connection.execute(
             INSERT_TELEMETRY, written.customer, car, list(levels), [json.dumps(values) for values in levels.values()]
         )
-        await connection.execute(INSERT_STATE, written.customer, car, *track[-1], times[-1], odometers[-1], told)
+        await connection.execute(INSERT_STATE, written.customer, car, *track[-1], times[-1], odometers[-1], state)
 
 
 def _telemetry(place: tuple[float, float], odometer: float, random: Random) -> dict[str, Any]:
@@ -152,11 +152,11 @@ def _telemetry(place: tuple[float, float], odometer: float, random: Random) -> d
     }
 
 
-def _levels(told: dict[str, Any], end: datetime, random: Random) -> dict[datetime, dict[str, float]]:
+def _levels(state: dict[str, Any], end: datetime, random: Random) -> dict[datetime, dict[str, float]]:
     """What the car read in each hour of a week before its newest state, told backwards from that."""
-    fuel, voltage, outside = told["fuelLevelPercent"], told["batteryVoltage"], told["outsideTemperature"]
+    fuel, voltage, outside = state["fuelLevelPercent"], state["batteryVoltage"], state["outsideTemperature"]
     weak = voltage < 12
-    found: dict[datetime, dict[str, float]] = {}
+    levels: dict[datetime, dict[str, float]] = {}
     for hour in range(1, LEVELS):
         at = end - timedelta(hours=hour)
         is_day = 7 <= at.hour < 19
@@ -167,13 +167,13 @@ def _levels(told: dict[str, Any], end: datetime, random: Random) -> dict[datetim
         if weak:
             voltage = min(12.7, voltage + 0.012)
         warmth = outside + 4 * math.cos((at.hour - 14) / 24 * math.tau) - 4 * math.cos((end.hour - 14) / 24 * math.tau)
-        found[at] = {
+        levels[at] = {
             "fuelLevelPercent": round(fuel, 1),
             "batteryVoltage": round(voltage + random.uniform(-0.05, 0.05), 2),
             "engineCoolantTemperature": round(random.uniform(70, 92) if driven else warmth + 5, 0),
             "outsideTemperature": round(warmth, 1),
         }
-    return found
+    return levels
 
 
 def _near(town: tuple[float, float], random: Random) -> tuple[float, float]:

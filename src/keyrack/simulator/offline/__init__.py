@@ -52,11 +52,11 @@ def pass_weeks(
     """
     settings = settings.model_copy(update={"assignment_rate": MANY, "assignment_burst": MANY})
 
-    async def use(told: Settings) -> ScenarioSummary:
+    async def use(server_settings: Settings) -> ScenarioSummary:
         acting.set(operator())
-        database = await Database.connect(dsn, told, application="keyrack simulation")
+        database = await Database.connect(dsn, server_settings, application="keyrack simulation")
         try:
-            return await _pass(told, database, garage, progress)
+            return await _pass(server_settings, database, garage, progress)
         finally:
             await database.close()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from keyrack.core.api_client.responses import ApiError
 from keyrack.offline_keys import cose
-from keyrack.offline_keys.link_messages import Carry, Open
+from keyrack.offline_keys.link_messages import CarryMessage, Open
 from keyrack.offline_keys.message_fields import ENTRY, OPEN, STATUS_LIST
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.simulator.offline.phone import HeldPhoneKey, VirtualPhone
@@ -101,9 +101,9 @@ class Thieves:
         """A good answer to a challenge that was altered on its way, or an answer that was."""
         world, random = self._world, self._world.random
         challenge = world.challenge(key.product)
-        told = challenge._replace(time=challenge.time - 3_600) if random.random() < 0.5 else challenge
-        said = loot.phone.answer(told, key.raw, OPEN, world.at * 1_000)
-        if told is challenge:
+        sent_challenge = challenge._replace(time=challenge.time - 3_600) if random.random() < 0.5 else challenge
+        said = loot.phone.answer(sent_challenge, key.raw, OPEN, world.at * 1_000)
+        if sent_challenge is challenge:
             said = _with_a_flaw(said, random.randrange(8 * len(said.answer)))
         world.say(key.product, said, loot.phone, OPEN, ALTERED, is_answer=False)
 
@@ -139,7 +139,7 @@ class Thieves:
                 listed = world.ledger.boxes[product].listed
                 if of != product or cose.read(old, STATUS_LIST).claims["iat"] <= listed:
                     world.challenge(product)
-                    world.carry(product, Carry(old))
+                    world.carry(product, CarryMessage(old))
                     world.happens("old lists and those of other boxes offered")
 
     async def forge(self, loot: Loot, product: int) -> None:

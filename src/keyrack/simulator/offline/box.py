@@ -12,7 +12,8 @@ from keyrack.offline_keys.box import firmware
 from keyrack.offline_keys.box.firmware import MessageResult
 from keyrack.offline_keys.box.state import BoxMemory, PersistentState
 from keyrack.offline_keys.link_messages import (
-    Carry,
+    AcceptedMessage,
+    CarryMessage,
     Challenge,
     Enrol,
     EnrolledMessage,
@@ -23,7 +24,6 @@ from keyrack.offline_keys.link_messages import (
     Open,
     Provision,
     Result,
-    TakenMessage,
 )
 from keyrack.offline_keys.p256 import PrivateKey, verify
 from keyrack.offline_keys.public_key import PublicKey
@@ -102,9 +102,9 @@ class VirtualBox:
     def challenge(self, at: int) -> Challenge:
         return self._ask(Hello(), at, Challenge)
 
-    def carry(self, said: Carry, at: int) -> bool:
+    def carry(self, said: CarryMessage, at: int) -> bool:
         """Whether it was taken."""
-        return not self._ask(said, at, TakenMessage).refused
+        return not self._ask(said, at, AcceptedMessage).refused
 
     def open(self, said: Open, at: int) -> Result:
         return self._ask(said, at, Result)
@@ -117,7 +117,7 @@ class VirtualBox:
 
     def provision(self, said: Provision, at: int) -> bool:
         """Whether all of it was taken."""
-        return not self._ask(said, at, TakenMessage).refused
+        return not self._ask(said, at, AcceptedMessage).refused
 
     def leave(self) -> None:
         """The phone has gone, and its link."""

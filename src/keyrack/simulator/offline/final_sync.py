@@ -41,24 +41,27 @@ async def check(world: World, manager: Manager) -> None:
             world.ledger.books.serve(product, world.at, is_served=True)
         await bring_home(world, manager, product)
         world.at += 60
-    told: dict[str, list[BoxAction]] = {}
+    reported_actions: dict[str, list[BoxAction]] = {}
     rows = await world.client.rows("/events")
     for row in rows:
-        told.setdefault(_box(row), []).append(_done(row))
+        reported_actions.setdefault(_box(row), []).append(_done(row))
     world.summary.events = len(rows)
-    for name in sorted({*told, *world.ledger.done}):
-        _compare(world, name, world.ledger.done.get(name, []), told.get(name, []))
+    for name in sorted({*reported_actions, *world.ledger.done}):
+        _compare(world, name, world.ledger.done.get(name, []), reported_actions.get(name, []))
     if world.summary.reports != world.expected:
-        forged, found = dict(world.expected), dict(world.summary.reports)
-        world.summary.disagreements.append(f"{forged} in logs were forged, {found} were reported")
+        forged, reports = dict(world.expected), dict(world.summary.reports)
+        world.summary.disagreements.append(f"{forged} in logs were forged, {reports} were reported")
 
 
-def _compare(world: World, name: str, done: list[BoxAction], told: list[BoxAction]) -> None:
-    place = next((place for place, (one, other) in enumerate(zip(done, told, strict=False)) if one != other), None)
+def _compare(world: World, name: str, done: list[BoxAction], reported_actions: list[BoxAction]) -> None:
+    place = next(
+        (place for place, (action, other) in enumerate(zip(done, reported_actions, strict=False)) if action != other),
+        None,
+    )
     if place is not None:
-        where = f"number {place + 1} was {done[place]}, the server says {told[place]}"
-    elif len(done) != len(told):
-        where = f"{len(done)} times it did something, {len(told)} events"
+        where = f"number {place + 1} was {done[place]}, the server says {reported_actions[place]}"
+    elif len(done) != len(reported_actions):
+        where = f"{len(done)} times it did something, {len(reported_actions)} events"
     else:
         return
     world.summary.disagreements.append(f"{name}: {where}")

@@ -61,13 +61,13 @@ class Manager:
         answer = await client.call(method, path, body, {"Content-Type": "application/json"})
         answer.checked()
         operation = f"/operations/{answer.headers['Operation-Id']}"
-        found = await client.get(operation)
-        while found["state"] == "Pending":
+        operation_row = await client.get(operation)
+        while operation_row["state"] == "Pending":
             await asyncio.sleep(0.01)
-            found = await client.get(operation)
-        if found["state"] != "Succeeded":
-            raise NotDone(found["errorMessage"])
-        return found["assignmentId"]
+            operation_row = await client.get(operation)
+        if operation_row["state"] != "Succeeded":
+            raise NotDone(operation_row["errorMessage"])
+        return operation_row["assignmentId"]
 
     async def change(self, grant: AcceptedAssignment, **changes: int | None) -> None:
         """Change an assignment: `car`, `user`, `start` or `end`. Raises `ApiError`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from keyrack.offline_keys.cose import Signed
+from keyrack.offline_keys.cose import SignedMessage
 from keyrack.offline_keys.message_fields import KEY_SET, STATUS_LIST, TIME
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from keyrack.simulator.offline.box_knowledge import Knowledge
@@ -127,7 +127,7 @@ class Ledger:
         if not (box := self.boxes[product]).agrees(time, at):
             self.summary.disagreements.append(f"{box.name}: its clock is {at - time} s slow, beyond what is documented")
 
-    def carried(self, product: int, artefact: Signed, at: int, *, taken: bool) -> None:
+    def carried(self, product: int, artefact: SignedMessage, at: int, *, taken: bool) -> None:
         """Something was carried to a box."""
         box, claims = self.boxes[product], artefact.claims
         if taken and not self._is_new(box, artefact):
@@ -146,7 +146,7 @@ class Ledger:
         if artefact.message is STATUS_LIST:
             box.listed = claims["iat"]
 
-    def _is_new(self, box: Knowledge, artefact: Signed) -> bool:
+    def _is_new(self, box: Knowledge, artefact: SignedMessage) -> bool:
         claims = artefact.claims
         if artefact.message is KEY_SET:
             return claims["sequence"] > box.sequence

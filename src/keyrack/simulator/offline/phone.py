@@ -9,7 +9,7 @@ from typing import Any
 
 from keyrack.core.api_client.session import Client
 from keyrack.offline_keys import phone
-from keyrack.offline_keys.link_messages import Carry, Challenge, Open, Result
+from keyrack.offline_keys.link_messages import CarryMessage, Challenge, Open, Result
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.simulator.offline.box import VirtualBox
 from keyrack.simulator.offline.provisioning_tool import octets, text
@@ -68,24 +68,24 @@ class VirtualPhone:
 
     async def fetch(self) -> dict[str, Any]:
         """Have the keys that there are now, and what is to be carried; what the server says. Raises `ApiError`."""
-        told = await self._call("GET", f"/sdk/keys?device={self.id}")
+        response = await self._call("GET", f"/sdk/keys?device={self.id}")
         self.keys = {
             key["assignmentId"]: HeldPhoneKey(key["assignmentId"], key["productId"], key["box"], octets(key["key"]))
-            for key in told["keys"]
+            for key in response["keys"]
         }
-        self.key_set = octets(told["keySet"])
-        for box in told["boxes"]:
+        self.key_set = octets(response["keySet"])
+        for box in response["boxes"]:
             lists = [octets(each["statusList"]) for each in box["statusLists"]]
             self.carried[box["box"]] = [*lists, *([octets(box["receipt"])] if box["receipt"] else [])]
-        return told
+        return response
 
     async def bring_home(self, entries: list[bytes]) -> None:
         """Deliver entries of logs. Raises `ApiError`."""
         for first in range(0, len(entries), MOST):
             part = [text(entry) for entry in entries[first : first + MOST]]
-            told = await self._call("PUT", "/sdk/boxlog", {"entries": part})
-            for one in told["receipts"]:
-                self.carried.setdefault(one["box"], []).append(octets(one["receipt"]))
+            response = await self._call("PUT", "/sdk/boxlog", {"entries": part})
+            for receipt in response["receipts"]:
+                self.carried.setdefault(receipt["box"], []).append(octets(receipt["receipt"]))
 
     async def empty_pocket(self, random: Random) -> None:
         """Deliver all that it has, in whatever order. Raises `ApiError`."""
@@ -93,10 +93,10 @@ class VirtualPhone:
         entries, self.pocket = self.pocket, []
         await self.bring_home(entries)
 
-    async def time_for(self, challenge: Challenge) -> Carry:
+    async def time_for(self, challenge: Challenge) -> CarryMessage:
         """What o'clock it is, for the box with this challenge. Raises `ApiError`."""
-        told = await self._call("POST", "/sdk/time", {"box": challenge.name, "nonce": text(challenge.nonce)})
-        return Carry(octets(told["time"]))
+        response = await self._call("POST", "/sdk/time", {"box": challenge.name, "nonce": text(challenge.nonce)})
+        return CarryMessage(octets(response["time"]))
 
     async def _call(self, method: str, path: str, value: Any = None) -> Any:
         """What the server answers; the app signs in again where its token has ended. Raises `ApiError`."""
@@ -111,7 +111,7 @@ class VirtualPhone:
 
     # At a box
 
-    def brought(self, challenge: Challenge) -> list[Carry]:
+    def brought(self, challenge: Challenge) -> list[CarryMessage]:
         """What this box does not have yet."""
         own = self.carried.get(challenge.name, [])
         return phone.brought(challenge, self.authority, [self.key_set, *own] if self.key_set else own)
@@ -127,9 +127,9 @@ class VirtualPhone:
         held = max(self.seen.get(challenge.name, 0), challenge.first - 1)
         following = challenge.next + bool(result.entry)
         while (wanted := phone.fetch(following, held)) is not None:
-            told = box.fetch(wanted, at)
-            if not told.entries:
+            message = box.fetch(wanted, at)
+            if not message.entries:
                 break
-            self.pocket += told.entries
-            held, following = held + len(told.entries), told.next
+            self.pocket += message.entries
+            held, following = held + len(message.entries), message.next
         self.seen[challenge.name] = held

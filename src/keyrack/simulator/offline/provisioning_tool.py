@@ -34,7 +34,7 @@ async def enrol(client: Client, box: VirtualBox, at: int) -> str:
 async def provision(client: Client, box: VirtualBox, at: int) -> None:
     """Tell a box whom it obeys, and what o'clock it is. Raises `ApiError`."""
     nonce = text(box.challenge(at).nonce)
-    told = await client.get(f"/boxes/{box.product}/provisioning?nonce={nonce}")
-    messages = Provision(*(octets(told[name]) for name in ("provisioning", "keySet", "statusList")))
+    response = await client.get(f"/boxes/{box.product}/provisioning?nonce={nonce}")
+    messages = Provision(*(octets(response[name]) for name in ("provisioning", "keySet", "statusList")))
     if not box.provision(messages, at):
         raise ApiError(f"The box {box.product} does not take what the server tells it: {box.code.text}.")

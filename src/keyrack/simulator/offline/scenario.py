@@ -192,8 +192,8 @@ class Weeks:
     async def _reset_box(self) -> None:
         """A box is enrolled anew, after its log was brought home."""
         world = self._world
-        found = [product for product, fitting in world.ledger.books.boxes.items() if fitting.is_served]
-        product = next((one for one in found if world.boxes[one].is_on), None)
+        products = [product for product, fitting in world.ledger.books.boxes.items() if fitting.is_served]
+        product = next((candidate for candidate in products if world.boxes[candidate].is_on), None)
         if product is None:
             return
         await final_sync.bring_home(world, self._manager, product)

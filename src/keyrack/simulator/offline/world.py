@@ -11,7 +11,7 @@ from typing import Any
 from keyrack.core.api_client.session import Client
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.box.lock_operation import LockAction
-from keyrack.offline_keys.link_messages import Carry, Challenge, Open, Result
+from keyrack.offline_keys.link_messages import CarryMessage, Challenge, Open, Result
 from keyrack.offline_keys.message_fields import ENTRY, KEY_SET, RECEIPT, STATUS_LIST, TIME
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from keyrack.simulator.offline.box import VirtualBox
@@ -62,14 +62,14 @@ class World:
 
     async def meet(self, phone: VirtualPhone) -> None:
         """The phone fetches its keys, which have to be those of the books. Raises `ApiError`."""
-        told = await phone.fetch()
+        response = await phone.fetch()
         meeting = self.ledger.books.fetch(phone.id, self.at)
-        found = {key["assignmentId"]: _shown(key) for key in told["keys"]}
+        phone_keys = {key["assignmentId"]: _shown(key) for key in response["keys"]}
         wanted = {grant: (key.box, key.issued, key.begins, key.expires) for grant, (key, _) in meeting.keys.items()}
-        if found != wanted:
-            self.summary.disagreements.append(f"a phone got {found}, the books have {wanted}")
-        self.issued |= {one.raw: meeting.keys[id][0] for id, one in phone.keys.items() if id in meeting.keys}
-        for box in told["boxes"]:
+        if phone_keys != wanted:
+            self.summary.disagreements.append(f"a phone got {phone_keys}, the books have {wanted}")
+        self.issued |= {held_key.raw: meeting.keys[id][0] for id, held_key in phone.keys.items() if id in meeting.keys}
+        for box in response["boxes"]:
             self.lists += [(box["productId"], each) for each in phone.carried[box["box"]][:1]]
 
     # A phone at a box
@@ -79,7 +79,7 @@ class World:
         self.ledger.told(product, challenge.time, self.at)
         return challenge
 
-    def carry(self, product: int, said: Carry) -> bool:
+    def carry(self, product: int, said: CarryMessage) -> bool:
         """Bring something to a box; whether it was taken."""
         taken = self.boxes[product].carry(said, self.at)
         artefact = cose.read(said.artefact, KEY_SET, STATUS_LIST, TIME, RECEIPT)

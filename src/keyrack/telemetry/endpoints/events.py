@@ -34,8 +34,8 @@ from keyrack.db.connection import Database
 from keyrack.fleet.endpoints.cars import NO_CAR
 from keyrack.fleet.endpoints.users import NO_USER
 from keyrack.fleet.schema import EVENT
-from keyrack.telemetry.endpoints.ingest import Delivered, shown
-from keyrack.telemetry.json_lines import INVALID_LINES, Invalid, NotALine, Report, explained, lines
+from keyrack.telemetry.endpoints.ingest import IngestResult, shown
+from keyrack.telemetry.json_lines import INVALID_LINES, InvalidLine, NotALine, Report, explained, lines
 
 endpoints = Endpoints("Events", "events")
 
@@ -110,7 +110,7 @@ class EventIdBody(BaseModel):
     id: int
 
 
-class DeliveredEvents(Delivered):
+class DeliveredEvents(IngestResult):
     events: list[EventIdBody]
 
 
@@ -140,8 +140,8 @@ async def record(
     places: list[list[tuple[int, bool]]] = []
     for part in parts:
         places.append([])
-        for told in part:
-            event, client = told.event, told.client_id
+        for reported_event in part:
+            event, client = reported_event.event, reported_event.client_id
             place = len(rows) if client is None else first.setdefault(client, len(rows))
             places[-1].append((place, place < len(rows)))
             if place == len(rows):
@@ -149,19 +149,19 @@ async def record(
                     (
                         event.car_id, event.user_id, wall_clock(event.date_time), event.date_time,
                         event.utc_date_time, event.type, event.user_agent, event.latitude, event.longitude, client,
-                        told.unit,
+                        reported_event.unit,
                     )
                 )  # fmt: skip
     columns = [list(column) for column in zip(*rows, strict=True)]
     if first:
         async with db.transaction() as connection:
             await connection.execute(ALONE, customer)
-            found = await connection.fetch(RECORD, customer, *columns)
+            stored_rows = await connection.fetch(RECORD, customer, *columns)
     else:
-        found = await db.fetch(RECORD, customer, *columns)
+        stored_rows = await db.fetch(RECORD, customer, *columns)
 
     def result(place: int, again: bool) -> RecordedEventBody | Refusal:
-        row = found[place]
+        row = stored_rows[place]
         if row["known"] is not None:
             return RecordedEventBody(row["known"], known=True)
         if not row["car"]:
@@ -211,7 +211,7 @@ async def deliver(request: Request, settings: Settings) -> Response:
             if not part:
                 await asyncio.sleep(0)  # others want to be served too
                 continue
-            results = await request.batches.put(record, request.customer, [told for _, told in part])
+            results = await request.batches.put(record, request.customer, [event for _, event in part])
             for (line, _), result in zip(part, results, strict=True):
                 if isinstance(result, Refusal):
                     report.refuse(line, result.text)
@@ -239,7 +239,7 @@ def _parts(
             part.append((line, ReportedEvent(event, _named(event.client_id, unit), unit)))
         except ValidationError as error:
             report.refuse(line, explained(error))
-        except Invalid as reason:
+        except InvalidLine as reason:
             report.refuse(line, str(reason))
         if count % PER_BATCH == 0:
             yield part
@@ -249,17 +249,17 @@ def _parts(
 
 
 def _event(value: Any, settings: Settings) -> OfflineEvent:
-    """The event of a line. Raises `Invalid` and `ValidationError`."""
-    if isinstance(value, Invalid):
+    """The event of a line. Raises `InvalidLine` and `ValidationError`."""
+    if isinstance(value, InvalidLine):
         raise value
     event = OfflineEvent.model_validate(value)
     if is_blank(event.user_agent):
-        raise Invalid("No valid userAgent: it is empty.")
+        raise InvalidLine("No valid userAgent: it is empty.")
     now = datetime.now(UTC)
     if event.utc_date_time > now + timedelta(seconds=settings.max_clock_skew_seconds):
-        raise Invalid(TOO_LATE)
+        raise InvalidLine(TOO_LATE)
     if event.utc_date_time < now - timedelta(days=settings.event_days):
-        raise Invalid(TOO_EARLY.format(days=settings.event_days))
+        raise InvalidLine(TOO_EARLY.format(days=settings.event_days))
     return event
 
 

@@ -24,7 +24,9 @@ class RejectedLine(BaseModel):
     reason: str
 
 
-class Delivered(BaseModel):
+class IngestResult(BaseModel):
+    model_config = ConfigDict(title="Delivered")
+
     accepted: int
     duplicates: int
     refused: list[RejectedLine]
@@ -45,7 +47,7 @@ def shown(report: Report) -> dict[str, Any]:
     "/ingest/telemetry",
     "Deliver samples of units",
     item=ONE,
-    answers=Delivered,
+    answers=IngestResult,
     device=Scope.TELEMETRY,
     **FROM_DEVICES,
 )

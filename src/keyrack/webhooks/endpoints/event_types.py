@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import ConfigDict
+
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import TAGGED, Endpoints
 from keyrack.api.exchange import Request, Response, answer
@@ -11,8 +13,10 @@ from keyrack.api.schema.request_body import Body
 endpoints = Endpoints("Webhooks", "webhooks")
 
 
-class KindListed(Body):
+class EventTypeBody(Body):
     """What a webhook may take; a wildcard stands for others."""
+
+    model_config = ConfigDict(title="KindListed")
 
     kind: str
     resource: str
@@ -26,12 +30,12 @@ class KindListed(Body):
     "/webhooks/kinds",
     "The kinds that a webhook may take, and the wildcards",
     status=200,
-    answers=list[KindListed],
+    answers=list[EventTypeBody],
     headers=TAGGED,
     ours=True,
 )
 async def kinds(request: Request) -> Response:
-    told = [
+    rows = [
         {
             "kind": kind.name,
             "resource": kind.resource,
@@ -41,4 +45,4 @@ async def kinds(request: Request) -> Response:
         }
         for kind in TAKEN.values()
     ]
-    return conditional_requests.document(request, answer(told))
+    return conditional_requests.document(request, answer(rows))

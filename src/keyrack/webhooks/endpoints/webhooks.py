@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, LiteralString
 
-from pydantic import AfterValidator, Field, TypeAdapter
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import Endpoints, Parent
@@ -123,7 +123,9 @@ class TimeRange(Body):
     undelivered: bool = False
 
 
-class Replayed(Body):
+class ReplayResult(Body):
+    model_config = ConfigDict(title="Replayed")
+
     count: Int32
     next: Moment | None
 
@@ -225,8 +227,8 @@ async def rotate_secret(request: Request, settings: Settings, vault: Encryption)
     if rotated is None:
         raise NotFound(NO_WEBHOOK)
     secret, until = rotated
-    told = {"signingSecret": secret, "oldSigningSecretUntil": format_timestamp(until)}
-    return answer(told, headers={"Cache-Control": "no-store"})
+    body = {"signingSecret": secret, "oldSigningSecretUntil": format_timestamp(until)}
+    return answer(body, headers={"Cache-Control": "no-store"})
 
 
 @endpoints.post(
@@ -267,7 +269,7 @@ async def replay(request: Request, settings: Settings) -> Response:
     body=TimeRange,
     what=REPLAY,
     status=200,
-    answers=Replayed,
+    answers=ReplayResult,
     refuses={
         400: (invalid_member(REPLAY, "from"), EMPTY_RANGE),
         404: (NO_WEBHOOK,),

@@ -203,5 +203,5 @@ OF: Mapping[str, Members] = {
 def meaning(subject: str, member: str) -> Meaning | None:
     """What a member means in what is said of a subject."""
     about = {**OF["Car"], **OF["Position"]} if subject == "Position" else OF.get(subject, {})  # a car, and where it is
-    found = about.get(member) or EVERYWHERE.get(member)
-    return None if found is None else Meaning(*found)
+    entry = about.get(member) or EVERYWHERE.get(member)
+    return None if entry is None else Meaning(*entry)

@@ -1,0 +1,136 @@
+"""Erasure of a person from all customers, by the operator or some time after the last customer let the person go.
+
+Until then the e-mail address alone finds the person.
+"""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+import structlog
+
+from keyrack.api.request_origin import RequestOrigin, checksum
+from keyrack.assignments.submission import end_all_of_user
+from keyrack.changelog import erasure as changes
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database, Statements
+from keyrack.db.row_batches import run_in_batches
+
+log = structlog.get_logger("keyrack.privacy")
+
+ERASED = 0  # in the place of a user's id: an event stays countable, and nobody has this id
+ERASED_AGENT = "erased"
+
+MEMBERSHIPS: LiteralString = """
+select customer_id from customer_user where user_id = $1 union select customer_id from assignment where user_id = $1
+order by customer_id
+"""
+LEAVE: LiteralString = "delete from customer_user where user_id = $1"
+LOCK: LiteralString = "select true from person where user_id = $1 for update"
+# An index finds them, and only customer by customer
+CUSTOMERS_OF_EVENTS: LiteralString = """
+select c.customer_id from customer c cross join lateral (
+  select from event e where e.customer_id = c.customer_id and e.user_id = $1 limit 1) e
+"""
+ERASE_EVENTS: LiteralString = """
+with gone as (
+  update event set user_id = $3, user_agent = $4, latitude = null, longitude = null, client_id = null
+  where customer_id = $1 and event_id = any(array(
+    select event_id from event where customer_id = $1 and user_id = $2 limit $5)) returning 1)
+select count(*)::integer from gone
+"""
+# What was issued stays, so that boxes can be told of it, and what they tell finds its car
+ERASE_KEYS: LiteralString = """
+update box_key set user_id = $2, token = ''
+where user_id = $1 and customer_id = any(array(select customer_id from customer))
+"""
+# What has not been done yet needs to know whose assignment it ends; it is forgotten with the log of operations
+ERASE_OPERATIONS: LiteralString = """
+update operation set user_id = null, request = request - 'userId', result = result - 'userId'
+where user_id = $1 and state <> 'Pending'
+"""
+ERASE_DELIVERIES: LiteralString = """
+update delivery set payload = (payload::jsonb || '{"userId": null}')::text, answer = null
+where state <> 'Waiting' and (payload::jsonb->>'userId')::integer = $1
+"""
+BATCH = 5_000  # events that one statement changes
+ERASE_PERSON: LiteralString = "delete from person where user_id = $1"
+
+# Who left one customer and is in another, or is there again
+STAY: LiteralString = """
+with stays as (
+  update person set left_at = null where user_id = any(array(
+    select user_id from person p where left_at < now() - make_interval(days => $1)
+    and exists (select from customer_user u where u.user_id = p.user_id) limit $2
+    for no key update skip locked)) returning true)
+select count(*) from stays
+"""
+LEFT: LiteralString = """
+select user_id from person p where left_at < now() - make_interval(days => $1)
+and not exists (select from customer_user u where u.user_id = p.user_id) order by left_at limit $2
+"""
+# Whoever links the person now has a lock of it already, or waits for this one and then finds nobody
+LOCK_LEFT: LiteralString = """
+select true from person where user_id = $1 and left_at < now() - make_interval(days => $2) for update skip locked
+"""
+
+
+async def memberships(statements: Statements, user: int) -> list[int]:
+    """The customers that the person belongs to."""
+    return [row["customer_id"] for row in await statements.fetch(MEMBERSHIPS, user)]
+
+
+async def lock_person(statements: Statements, user: int) -> None:
+    """Keep everybody from linking the person to a customer, until the transaction ends. Holds come before it."""
+    await statements.fetchval(LOCK, user)
+
+
+async def erase(statements: Statements, user: int) -> int:
+    """Erase a person, in the caller's transaction, which holds the person's customers and then has the lock of the
+    person; the number of events that stay, without the person.
+
+    Assignments end by webhook as they always do, so that boxes learn of it: those operations, and the deliveries that
+    still wait, carry the person's bare number until the logs are tidied.
+    """
+    fingerprint = checksum(b"", "ERASE", f"/users/{user}")
+    for customer in await memberships(statements, user):
+        await end_all_of_user(statements, customer, user, fingerprint, RequestOrigin())
+    await statements.execute(LEAVE, user)
+    await statements.execute(ERASE_OPERATIONS, user)
+    await statements.execute(ERASE_DELIVERIES, user)
+    return await _erase_orphan(statements, user)
+
+
+async def _erase_orphan(statements: Statements, user: int) -> int:
+    """Erase a person who is in no customer, in batches; the number of events."""
+    events = 0
+    for row in await statements.fetch(CUSTOMERS_OF_EVENTS, user):
+        batch = BATCH
+        while batch >= BATCH:
+            batch = await statements.fetchval(ERASE_EVENTS, row["customer_id"], user, ERASED, ERASED_AGENT, BATCH)
+            events += batch
+    await statements.execute(ERASE_KEYS, user, ERASED)
+    await statements.execute(ERASE_PERSON, user)
+    await changes.erase(statements, user)
+    return events
+
+
+async def erase_orphans(db: Database, settings: Settings) -> None:
+    """Erase those who have been in no customer for as long as the settings keep them, each in its own transaction.
+    A step of housekeeping.
+
+    Logs of operations and deliveries go on to say their bare numbers until they are forgotten themselves: to look
+    through all of them takes too long for something that happens every day.
+    """
+    await run_in_batches(db, settings.housekeeping_rows, STAY, settings.orphaned_person_retention_days)
+    erased = 0
+    for row in await db.fetch(LEFT, settings.orphaned_person_retention_days, settings.housekeeping_rows):
+        user: int = row["user_id"]
+        async with db.transaction() as connection:
+            locked = await connection.fetchval(LOCK_LEFT, user, settings.orphaned_person_retention_days)
+            # Lock first, read in the next statement: who was linked before the lock was ours is seen
+            if locked and not await memberships(connection, user):
+                await _erase_orphan(connection, user)
+                erased += 1
+    if erased:
+        log.info("people without a customer erased", count=erased)
