@@ -36,6 +36,7 @@ LIBRARIES = {
     "falcon": {"http"},
     "fastapi": set[str](),
     "httptools": set[str](),
+    "idna": {"core"},
     "jinja2": {"console"},
     "joserfc": {"auth"},
     "opentelemetry": {"core.tracing"},

@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from keyrack.api.permissions import Role
-from tests.support.people import NO_TLS, Person, Town, web
+from keyrack.auth.invitations import ALREADY, SIMILAR
+from tests.support.people import NO_TLS, Person, Town, refused, web
 from tests.support.servers import DEADLINE, Sql, eventually
 
 PASSWORD = "a pass phrase of mine"
@@ -70,6 +71,39 @@ def test_somebody_new_accepts_once(owner: Person) -> None:
     assert owner.get("/invitations").json() == []
     found = next(row for row in owner.get("/managers").json() if row["username"] == kim)
     assert (found["role"], found["enabled"], found["isLimited"]) == ("Dispatcher", True, False)
+
+
+def test_an_invitation_of_a_similar_address_is_another_one(owner: Person, town: Town) -> None:
+    """Another spelling of the same address replaces an invitation. A letter that is only folded does not."""
+    kim = address(owner, "biss")
+    first = invited(owner, kim)
+    invited(owner, kim.replace("example", "ｅｘａｍｐｌｅ"))
+    second = invited(owner, kim.upper())
+    assert [row["id"] for row in owner.get("/invitations").json()] == [second["id"]]
+    similar = owner.put("/managers", {"emailAddress": kim.replace("i", "\u0130"), "role": "Viewer"})
+    refused(similar, 409, SIMILAR)
+    wide = invited(owner, kim.replace("biss", "ｂiss"))
+    assert {row["id"] for row in owner.get("/invitations").json()} == {second["id"], wide["id"]}
+    assert posted(owner, "/invitation", code=code_of(first)).status_code == 404
+    other = town.person("biss")
+    owner.sql.execute("update manager set username = $2 where username = $1", other.username, kim)
+    shown = posted(owner, "/invitation", code=code_of(wide))
+    assert "There is an account" not in shown.text, "the invitation is to somebody else"
+    other.client.close()
+
+
+def test_the_spellings_of_an_address_are_one_invitation(owner: Person) -> None:
+    """An accepted one has the account, whatever its spelling."""
+    composed, decomposed = (f"{text}{owner.customer}@bücher.example" for text in ("jürgen", "ju\u0308rgen"))
+    invited(owner, composed)
+    made = invited(owner, decomposed)
+    assert [row["id"] for row in owner.get("/invitations").json()] == [made["id"]]
+    accepted = posted(owner, "/invitation/accept", code=code_of(made), new="yes", new_password=PASSWORD)
+    assert accepted.status_code == 303
+    for spelling in (composed, decomposed.replace("bücher", "xn--bcher-kva"), composed.upper().replace("Ü", "ü")):
+        assert token(owner, spelling).status_code == 200
+        refused(owner.put("/managers", {"emailAddress": spelling, "role": "Viewer"}), 409, ALREADY)
+    assert token(owner, composed.replace("ü", "Ü", 1)).status_code == 401
 
 
 def test_two_at_once_accept_once(owner: Person, sql: Sql) -> None:

@@ -245,6 +245,7 @@ UNTOLD = {
     "mailed_hash": "the link of a mail, made anew with each",
     "used_at": "a use is no change", "last_step": "as above", "sign_count": "as above",
     "scope_id": "what its groups are kept as",
+    "address_form": "how its address is compared", "has_address_conflict": "another row has the same one",
     "credential_id": "what the device calls it", "public_key": "as above", "transports": "as above",
     "aaguid": "as above", "is_backed_up": "what the device does",
 }  # fmt: skip

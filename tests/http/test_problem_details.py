@@ -563,7 +563,8 @@ BELOW = {
 # shown where it is brought about, and the other one comes from the same function
 IN_TROUBLE = {
     "limited-to-groups", "no-stream-for-limited",
-    "too-many-invitations", "too-many-clients", "for-people-only", "token-of-another", "client-must-show-itself",
+    "similar-address-invited", "too-many-invitations", "too-many-clients", "for-people-only", "token-of-another",
+    "client-must-show-itself",
     "internal-error", "database-unreachable", "database-interrupted", "database-too-slow", "database-read-only",
     "query-too-slow", "answer-too-slow", "answer-too-long", "too-many-long-answers", "too-many-waiting",
     "waited-too-long", "customer-busy", "operation-retried", "secrets-closed", "too-many-connections",

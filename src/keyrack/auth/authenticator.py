@@ -23,6 +23,8 @@ from keyrack.auth.api_keys import EXPIRED, MISSING, KeyRefused, good_until
 from keyrack.auth.cache import SingleFlightCache
 from keyrack.auth.password_hashing import Passwords
 from keyrack.auth.signing_keys import SigningKeys
+from keyrack.auth.usernames import manager_id_by_form
+from keyrack.core.addresses import address_form
 from keyrack.core.error_codes import INVALID_DEVICE_KEY, INVALID_TOKEN, NO_MANAGER, NO_SCOPE
 from keyrack.core.errors import Forbidden, NotFound, Unauthorized
 from keyrack.core.secret_hashes import digest
@@ -45,8 +47,8 @@ select manager_id, subject, password_hash, sign_outs,
     or exists (select from totp t where t.manager_id = m.manager_id and t.confirmed_at is not null) as has_factor,
   exists (select from manager_role r join factor_rule using (customer_id, role) where r.manager_id = m.manager_id)
     as needs_factor
-from manager m where lower(username) = lower($1) and not is_disabled
-"""
+from manager m where manager_id = {id} and not is_disabled
+""".replace("{id}", manager_id_by_form("$1"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +185,7 @@ class Authenticator:
         Raises `Unavailable` where too many log-ins from the address wait already.
         """
         proven = self.check()
-        row = await self._db.fetchrow(CREDENTIALS, username)
+        row = await self._db.fetchrow(CREDENTIALS, address_form(username))
         known = None if row is None else row["password_hash"]
         if not await self.passwords.verify(password, known, ("address", address)) or row is None:
             return None

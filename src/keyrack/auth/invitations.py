@@ -10,8 +10,10 @@ from keyrack.api.permissions import Role
 from keyrack.auth import address_proofs
 from keyrack.auth.address_proofs import AddressUnproven, ProofSource
 from keyrack.auth.owners import OWNER_LIMITED
+from keyrack.auth.usernames import manager_id_by_form
+from keyrack.core.addresses import address_form
 from keyrack.core.error_codes import ErrorCode
-from keyrack.core.errors import Conflict
+from keyrack.core.errors import Conflict, on_constraint
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Statements
@@ -27,18 +29,25 @@ ALREADY = ErrorCode(
     "Whoever has this address acts for the customer already.",
     "Change the role instead: PATCH /managers/{managerId}.",
 )
+# The index `invitation_address`, on which the release before relies, folds letters such as U+0130
+SIMILAR = ErrorCode(
+    "similar-address-invited",
+    "The address is too similar to that of an open invitation.",
+    "Withdraw that invitation first: GET /invitations lists it.",
+)
 
-HELD: LiteralString = """
-select count(*) from invitation where customer_id = $1 and lower(address) <> lower($2) and expires_at > now()
-"""
+HELD: LiteralString = "select count(*) from invitation where customer_id = $1 and expires_at > now()"
 ACTS: LiteralString = """
-select exists (select from manager_customer join manager using (manager_id)
-  where customer_id = $1 and lower(username) = lower($2))
+select exists (select from manager_customer where customer_id = $1 and manager_id = {id})
+""".replace("{id}", manager_id_by_form("$2"))
+# The release before leaves `address_form` null
+OPEN: LiteralString = """
+select invitation_id, address from invitation where customer_id = $1 and (address_form = $2 or address_form is null)
 """
-REPLACED: LiteralString = "delete from invitation where customer_id = $1 and lower(address) = lower($2)"
+REPLACED: LiteralString = "delete from invitation where customer_id = $1 and invitation_id = any($2)"
 INSERT: LiteralString = """
-insert into invitation (customer_id, address, role, groups, invited_by, hash, expires_at)
-values ($1, $2, $3, $4, $5, $6, now() + make_interval(hours => $7)) returning invitation_id, expires_at
+insert into invitation (customer_id, address, role, groups, invited_by, hash, expires_at, address_form)
+values ($1, $2, $3, $4, $5, $6, now() + make_interval(hours => $7), $8) returning invitation_id, expires_at
 """
 MAIL: LiteralString = """
 insert into mail (kind, address, invited_to, invitation, language) values ('invitation', $1, $2, $3, $4)
@@ -52,15 +61,17 @@ where (select count(*) from (select from mail limit $5) m) < $5
 """
 FIND: LiteralString = """
 select i.customer_id, i.invitation_id, i.address, i.role, i.groups, i.invited_by, c.name as customer,
-  m.manager_id as manager, m.proven_at is not null as is_proven, m.is_disabled is true as is_disabled,
   i.mailed_hash is not distinct from $1 as is_mailed
-from invitation i join customer c using (customer_id) left join manager m on lower(m.username) = lower(i.address)
+from invitation i join customer c using (customer_id)
 where (i.hash = $1 or i.mailed_hash = $1) and i.expires_at > now()
 """
+MANAGER: LiteralString = """
+select manager_id, proven_at is not null as is_proven, is_disabled from manager where manager_id = {id}
+""".replace("{id}", manager_id_by_form("$1"))
 TAKEN: LiteralString = "delete from invitation where customer_id = $1 and invitation_id = $2 returning true"
 MAKE: LiteralString = """
-insert into manager (username, password_hash, proven_at, proven_by)
-values ($1, $2, case when $3::text is not null then now() end, $3) on conflict do nothing returning manager_id
+insert into manager (username, address_form, password_hash, proven_at, proven_by)
+values ($1, $4, $2, case when $3::text is not null then now() end, $3) on conflict do nothing returning manager_id
 """
 JOIN: LiteralString = """
 insert into manager_customer (customer_id, manager_id, accepted_provider, accepted_address) values ($1, $2, $3, $4)
@@ -137,15 +148,19 @@ async def invite(
     link of its own is sent as well. Raises `Conflict`."""
     if role is Role.OWNER and groups is not None:
         raise Conflict(OWNER_LIMITED)
-    if await connection.fetchval(ACTS, customer, address):
+    form = address_form(address)
+    if await connection.fetchval(ACTS, customer, form):
         raise Conflict(ALREADY)
-    await connection.execute(REPLACED, customer, address)
-    if await connection.fetchval(HELD, customer, address) >= settings.invitation_limit:
+    invited = await connection.fetch(OPEN, customer, form)
+    same = [row["invitation_id"] for row in invited if address_form(row["address"]) == form]
+    await connection.execute(REPLACED, customer, same)
+    if await connection.fetchval(HELD, customer) >= settings.invitation_limit:
         raise Conflict(TOO_MANY)
     secret = new_secret()
-    row = await connection.fetchrow(
-        INSERT, customer, address, str(role), groups, by, digest(secret), settings.invitation_hours
-    )
+    with on_constraint({"invitation_address": (Conflict, SIMILAR)}):
+        row = await connection.fetchrow(
+            INSERT, customer, address, str(role), groups, by, digest(secret), settings.invitation_hours, form
+        )
     assert row is not None  # noqa: S101 - an insert without a condition
     if mail:
         await connection.execute(MAIL, address, customer, row["invitation_id"], language)
@@ -163,10 +178,12 @@ async def find_pending(statements: Statements, hash: bytes) -> InvitationPreview
     row = await statements.fetchrow(FIND, hash)
     if row is None:
         raise LinkExpired
+    manager = await statements.fetchrow(MANAGER, address_form(row["address"]))
     return InvitationPreview(
         row["customer_id"], row["invitation_id"], row["address"], Role(row["role"]),
         None if row["groups"] is None else tuple(row["groups"]), row["invited_by"], row["customer"],
-        row["manager"], row["is_proven"], row["is_disabled"], row["is_mailed"],
+        manager and manager["manager_id"], bool(manager and manager["is_proven"]),
+        bool(manager and manager["is_disabled"]), row["is_mailed"],
     )  # fmt: skip
 
 
@@ -203,7 +220,8 @@ async def accept(
         raise LinkExpired
     source = ProofSource.MAIL if invitation.is_mailed else proof
     if invitation.manager is None:
-        accepted = await connection.fetchval(MAKE, invitation.address, password_hash, source)
+        form = address_form(invitation.address)
+        accepted = await connection.fetchval(MAKE, invitation.address, password_hash, source, form)
     else:
         accepted = await _existing(connection, invitation, manager, source, password_hash)
     if accepted is None:

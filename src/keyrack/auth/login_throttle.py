@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import LiteralString
 
 import structlog
 
 from keyrack.api.rate_limits import RateLimit, Taken, give_back_each, per_network, shown, take_each
+from keyrack.core.addresses import address_form
 from keyrack.core.errors import InvalidClient, TooManyRequests, WrongCredentials
 from keyrack.core.metrics.catalog import LOGINS
 from keyrack.core.secret_hashes import digest
@@ -17,8 +17,6 @@ from keyrack.db.connection import Statements
 
 log = structlog.get_logger("keyrack.logins")
 
-COMPARED: LiteralString = "select lower($1)"  # a name as the database compares it; Python's `lower` differs
-
 
 @asynccontextmanager
 async def raise_if_throttled(
@@ -26,7 +24,7 @@ async def raise_if_throttled(
 ) -> AsyncGenerator[None]:
     """A try from this address, of somebody who says to have this name: taken from each bucket, and given back unless
     the block says that it was wrong. Raises `TooManyRequests`."""
-    tried = await _tries(statements, settings, address, name)
+    tried = _tries(settings, address, name)
     try:
         await take_each(statements, *tried)
     except TooManyRequests:
@@ -46,7 +44,7 @@ async def raise_if_throttled(
     await give_back_each(statements, *tried)
 
 
-async def _tries(statements: Statements, settings: Settings, address: str, name: str | None) -> tuple[Taken, ...]:
+def _tries(settings: Settings, address: str, name: str | None) -> tuple[Taken, ...]:
     """The limits that a try counts for: of the address, of the name at the address, and of the name.
 
     Those of an IPv6 address include its /56 and /48. The last one is far larger than the others, and a try that these
@@ -57,7 +55,7 @@ async def _tries(statements: Statements, settings: Settings, address: str, name:
     of_address = per_network(per_address, address)
     if name is None:
         return of_address
-    named = digest(await statements.fetchval(COMPARED, name)).hex()
+    named = digest(address_form(name)).hex()
     per_name_there = RateLimit(
         "login", settings.login_rate_per_username_and_address, settings.login_burst_per_username_and_address
     )

@@ -9,6 +9,8 @@ from keyrack.auth import address_proofs, sign_in_methods
 from keyrack.auth.address_proofs import ProofSource
 from keyrack.auth.invitations import LinkExpired
 from keyrack.auth.sign_in_methods import SignInMethod
+from keyrack.auth.usernames import manager_id_by_form
+from keyrack.core.addresses import address_form
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Statements
@@ -16,12 +18,15 @@ from keyrack.db.row_batches import run_in_batches
 
 PLACE = "/console/password#"  # behind the public address; what follows it reaches no server and no log
 
-# Nobody's address is looked up where it is asked for: how long that takes tells nothing
+# Nobody's address is looked up where it is asked for: how long that takes tells nothing. Until then the address of a
+# mail is the normal form of what was typed; no mail goes there
 ASK: LiteralString = """
 insert into mail (kind, address) select 'password', $1 where (select count(*) from (select from mail limit $2) m) < $2
-  and not exists (select from mail where kind = 'password' and lower(address) = lower($1)) returning true
+  and not exists (select from mail where kind = 'password' and address = $1) returning true
 """
-WHOSE: LiteralString = "select manager_id, language from manager where lower(username) = lower($1) and not is_disabled"
+WHOSE: LiteralString = """
+select manager_id, username, language from manager where manager_id = {id} and not is_disabled
+""".replace("{id}", manager_id_by_form("$1"))
 LINK: LiteralString = """
 insert into password_link (manager_id, hash, expires_at, mailed_hash)
 values ($1, $2, now() + make_interval(mins => $3), case when $4::boolean then $2::bytea end)
@@ -49,10 +54,11 @@ select (select count(*) from gone) + (select count(*) from old)
 
 
 class PasswordReset(NamedTuple):
-    """A link by which a password is set."""
+    """A link that sets a password, and the address for it."""
 
     link: str
     manager: int
+    address: str  # the stored one of the account
     language: str | None
 
 
@@ -72,7 +78,7 @@ class PasswordLink(NamedTuple):
 
 async def request_link(statements: Statements, settings: Settings, address: str) -> None:
     """Have a link sent to the address, if it is somebody's. It says nothing of whether it is."""
-    await statements.execute(ASK, address, settings.mail_waiting)
+    await statements.execute(ASK, address_form(address), settings.mail_waiting)
 
 
 async def create_link(
@@ -82,12 +88,12 @@ async def create_link(
 
     Returns None if no manager of this name may sign in. `is_mailed` means that the link goes to that address alone.
     """
-    row = await connection.fetchrow(WHOSE, name)
+    row = await connection.fetchrow(WHOSE, address_form(name))
     if row is None:
         return None
     secret = new_secret()
     await connection.execute(LINK, row["manager_id"], digest(secret), settings.password_link_minutes, is_mailed)
-    return PasswordReset(settings.public_url + PLACE + secret, row["manager_id"], row["language"])
+    return PasswordReset(settings.public_url + PLACE + secret, row["manager_id"], row["username"], row["language"])
 
 
 async def find_link(statements: Statements, secret: str) -> PasswordLink:

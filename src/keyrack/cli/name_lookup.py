@@ -13,7 +13,9 @@ from typing import Any, LiteralString, cast
 import typer
 
 from keyrack.api.schema.request_body import INT32_MAX
+from keyrack.auth.usernames import manager_id_by_form
 from keyrack.cli.output import CommandFailed
+from keyrack.core.addresses import address_form
 from keyrack.core.text import trimmed
 from keyrack.db.connection import Statements
 
@@ -28,6 +30,8 @@ class Noun:
     word: str
     called: str
     rows: LiteralString
+    match: LiteralString = "lower(name) = lower($1)"
+    is_address: bool = False  # the names are addresses: `$1` is a normal form
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,13 @@ class Name:
 
 NOUNS = {
     "customer": Noun("customer", "called", "select customer_id as id, name, null::integer as of from customer"),
-    "manager": Noun("manager", "called", "select manager_id as id, username as name, null::integer as of from manager"),
+    "manager": Noun(
+        "manager",
+        "called",
+        "select manager_id as id, username as name, null::integer as of from manager",
+        "id = " + manager_id_by_form("$1"),
+        is_address=True,
+    ),
     "provider": Noun("provider", "called", "select provider_id as id, name, null::integer as of from provider"),
     "client": Noun("client", "called", "select client_id as id, name, null::integer as of from client"),
     "api_key": Noun("API key", "called", "select api_key_id as id, name, null::integer as of from api_key"),
@@ -56,7 +66,7 @@ NOUNS = {
         "webhook", "with the address", "select webhook_id as id, url as name, customer_id as of from webhook"
     ),
 }
-MATCHING: LiteralString = "select * from ({rows}) r where lower(name) = lower($1) order by id limit $2"
+MATCHING: LiteralString = "select * from ({rows}) r where {match} order by id limit $2"
 KNOWN: LiteralString = "select id, name from ({rows}) r order by id limit $1"
 
 
@@ -89,8 +99,9 @@ async def _resolved(sql: Statements, value: Any) -> Any:
 
 async def _id(sql: Statements, wanted: Name) -> int:
     noun = NOUNS[wanted.noun]
-    matching: LiteralString = MATCHING.replace("{rows}", noun.rows)
-    rows = await sql.fetch(matching, wanted.text, MOST)
+    matching: LiteralString = MATCHING.replace("{rows}", noun.rows).replace("{match}", noun.match)
+    sought = address_form(wanted.text) if noun.is_address else wanted.text
+    rows = await sql.fetch(matching, sought, MOST)
     exact = [row for row in rows if row["name"] == wanted.text]
     matches = exact if len(exact) == 1 else rows
     if len(matches) == 1:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, LiteralString
 
+from keyrack.core.addresses import address_form
 from keyrack.db.connection import Statements
+from keyrack.fleet.person_lookup import user_id_by_form
 
 EXPORT: LiteralString = """
 select json_build_object(
@@ -51,13 +53,13 @@ select json_build_object(
 )
 """
 FIND: LiteralString = """
-select user_id from person where user_id::text = $1 or lower(email_address) = lower($1)
-"""
+select coalesce((select user_id from person where user_id::text = $1), {by_form})
+""".replace("{by_form}", user_id_by_form("$2"))
 
 
 async def find(statements: Statements, who: str) -> int | None:
     """The id of the person with this id or e-mail address."""
-    return await statements.fetchval(FIND, who)
+    return await statements.fetchval(FIND, who, address_form(who))
 
 
 async def export(statements: Statements, user: int) -> dict[str, Any]:

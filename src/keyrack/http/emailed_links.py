@@ -12,6 +12,7 @@ from keyrack.auth.invitations import AccountExists, InvitationPreview, LinkExpir
 from keyrack.auth.login import check_code
 from keyrack.auth.password_reset import PasswordLink
 from keyrack.auth.sign_in_methods import SECOND_FACTORS, SESSION, SignInMethod
+from keyrack.core.addresses import address_form
 from keyrack.core.secret_hashes import digest
 from keyrack.db.audit_context import Actor, acting
 from keyrack.http.page_router import Visit
@@ -44,7 +45,7 @@ async def signed_in_as(visit: Visit, name: str) -> bool:
     """Whether the browser is signed in as the manager of this name."""
     process = visit.server.process
     session = await sessions.find(process.own, visit.secret, visit.settings) if visit.secret else None
-    return session is not None and session.username.lower() == name.lower()
+    return session is not None and address_form(session.username) == address_form(name)
 
 
 async def accept(visit: Visit, code: str, password: str) -> int:
@@ -97,7 +98,7 @@ async def _take(visit: Visit, address: str) -> None:
         "forgot", settings.login_rate_per_username_and_address, settings.login_burst_per_username_and_address
     )
     rate, burst = settings.password_mails_per_hour_per_address, settings.password_mail_burst_per_address
-    of_address = RateLimit("forgot", rate, burst, timedelta(hours=1)), digest(address.lower()).hex()
+    of_address = RateLimit("forgot", rate, burst, timedelta(hours=1)), digest(address_form(address)).hex()
     await take_each(visit.server.process.own, *per_network(limit, visit.address), of_address)
 
 

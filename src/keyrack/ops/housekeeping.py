@@ -16,7 +16,16 @@ from typing import LiteralString
 import structlog
 
 from keyrack.api import idempotency, rate_limits
-from keyrack.auth import access_tokens, browser_state, cache_invalidation, login_challenges, password_reset, sessions
+from keyrack.auth import (
+    access_tokens,
+    browser_state,
+    cache_invalidation,
+    login_challenges,
+    password_reset,
+    sessions,
+    usernames,
+)
+from keyrack.auth.sso import providers
 from keyrack.changelog import retention
 from keyrack.changelog.transparency import checkpoint_publisher, checkpoints
 from keyrack.core.settings import Settings
@@ -25,7 +34,7 @@ from keyrack.db.audit_context import acting, system
 from keyrack.db.connection import Database, Row, Statements, is_interruption
 from keyrack.db.replication import primary_heartbeat
 from keyrack.db.throttled_log import ThrottledLogger
-from keyrack.fleet import global_erasure, person_erasure
+from keyrack.fleet import global_erasure, person_erasure, person_lookup
 from keyrack.offline_keys import box_logs, status_list_slots
 from keyrack.webhooks import cleanup
 
@@ -60,6 +69,9 @@ STEPS = (
     HousekeepingTask("logs of boxes", box_logs.forget),
     HousekeepingTask("rate limits", rate_limits.forget),
     HousekeepingTask("changes of access", cache_invalidation.forget_changes),
+    HousekeepingTask("normal forms of user names", usernames.fill),
+    HousekeepingTask("normal forms of persons", person_lookup.fill),
+    HousekeepingTask("normal forms of domains", providers.normalise_domains),
     HousekeepingTask("sessions", sessions.forget),
     HousekeepingTask("revocations", access_tokens.forget),
     HousekeepingTask("links of people", password_reset.forget),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import closing, contextmanager
 from email import message_from_bytes
 from email.header import decode_header, make_header
@@ -16,6 +16,7 @@ import httpx
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
+from structlog.testing import capture_logs
 
 from keyrack.core.settings import Settings
 from tests.auth.test_invitations import PASSWORD, address, code_of, posted, token
@@ -23,7 +24,7 @@ from tests.auth.test_mfa import Browser
 from tests.cli.test_operator_commands import Operator
 from tests.docs.code_blocks import block
 from tests.support.people import NO_TLS, Person, Town
-from tests.support.servers import DEADLINE, RunningServer, Sql, eventually, free_port, migrated_database
+from tests.support.servers import DEADLINE, NUMBERS, RunningServer, Sql, eventually, free_port, migrated_database
 from tests.support.tls import certificate
 
 USER, SECRET = "keyrack", "the password of the mailbox"
@@ -34,12 +35,14 @@ class Inbox:
 
     def __init__(self) -> None:
         self.taken: list[Message] = []
+        self.recipients: list[str] = []
         self.answers: list[str] = []
 
     async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:
         if self.answers and (answer := self.answers.pop(0)):
             return answer
         assert isinstance(envelope.content, bytes)
+        self.recipients += envelope.rcpt_tos
         self.taken.append(message_from_bytes(envelope.content))
         return "250 OK"
 
@@ -168,6 +171,49 @@ def test_many_wrong_codes_are_mailed_once_a_day(
     assert mailbox in inbox.text(mail) and f"{mailing.url}/console" in inbox.text(mail)
 
 
+def renamed(town: Town, username: str) -> Person:
+    """A manager whose user name is an address."""
+    person = town.person("boss")
+    person.sql.execute("update manager set username = $2 where username = $1", person.username, username)
+    person.client.close()
+    return person
+
+
+@pytest.mark.parametrize(
+    ("typed", "stored"),
+    [
+        ("boss{}@ma\u0130l.example", "boss{}@mail.example"),
+        ("b\u0130ss{}@mail.example", "biss{}@mail.example"),
+        ("\u212aim{}@mail.example", "kim{}@mail.example"),
+        ("ｂoss{}@mail.example", "boss{}@mail.example"),
+    ],
+)
+def test_another_address_that_folds_into_a_stored_one_finds_nobody(
+    town: Town, mailing: RunningServer, inbox: Inbox, sql: Sql, typed: str, stored: str
+) -> None:
+    number = next(NUMBERS)
+    renamed(town, stored.format(number))
+    before = len(inbox.taken)
+    assert ask(mailing, "/forgot", address=typed.format(number)).status_code == 200
+    eventually(lambda: sql.value("select count(*) from mail") == 0, "the look at the address")
+    assert len(inbox.taken) == before
+    link = "select count(*) from password_link join manager using (manager_id) where username = $1"
+    assert sql.value(link, stored.format(number)) == 0
+
+
+@pytest.mark.parametrize("typed", ["BOSS{}@Mail.Example", "boss{}@ｍａｉｌ.example", "boss{}@mail。example"])
+def test_the_mail_goes_to_the_stored_address(
+    town: Town, mailing: RunningServer, inbox: Inbox, sql: Sql, typed: str
+) -> None:
+    number = next(NUMBERS)
+    stored = f"Boss{number}@mail.example"
+    renamed(town, stored)
+    assert ask(mailing, "/forgot", address=typed.format(number)).status_code == 200
+    (mail,) = eventually(lambda: inbox.to(stored), "the mail")
+    assert f"account {stored} in" in inbox.text(mail)
+    eventually(lambda: sql.value("select count(*) from mail") == 0, "what is sent is forgotten")
+
+
 def test_who_asks_too_often_waits(town: Town, mailing: RunningServer) -> None:
     statuses = [ask(mailing, "/forgot", address="often@example.com").status_code for _ in range(12)]
     assert statuses[0] == 200 and statuses[-1] == 429
@@ -201,6 +247,79 @@ def test_what_is_not_taken_is_tried_again_and_what_is_refused_is_not(
         client.put("/managers", json={"emailAddress": never, "role": "Viewer"})
         eventually(lambda: sql.value("select count(*) from mail where address = $1", never) == 0, "the end of it")
     assert not inbox.answers and not inbox.to(never)
+
+
+@contextmanager
+def mailing_alone(database_server: str, settings: Settings, inbox: Inbox, **options: Any) -> Iterator[Town]:
+    """A server with a database and an SMTP server of its own."""
+    with (
+        smtp(inbox, **options) as port,
+        migrated_database(database_server) as dsn,
+        RunningServer(settings.model_copy(update=mail_at(port)), dsn) as running,
+        closing(Sql(dsn)) as sql,
+    ):
+        yield Town(sql, running)
+
+
+def logged(logs: Sequence[MutableMapping[str, Any]], event: str) -> list[MutableMapping[str, Any]]:
+    return [line for line in logs if line["event"] == event]
+
+
+def test_an_address_beyond_ascii_gets_its_mail(database_server: str, settings: Settings) -> None:
+    """By SMTPUTF8 (RFC 6531). The domain is in A-labels, which every server knows."""
+    inbox = Inbox()
+    with mailing_alone(database_server, settings, inbox, enable_SMTPUTF8=True) as town:
+        owner = town.person("writer")
+        made = owner.put("/managers", {"emailAddress": "Jürgen@Bücher.example", "role": "Viewer"})
+        assert made.status_code == 201
+        (mail,) = eventually(lambda: inbox.taken, "the mail")
+        assert inbox.recipients == ["Jürgen@xn--bcher-kva.example"]
+        assert "Keyrack" in mail["Subject"] and code_of(made.json()) != link_in(inbox.text(mail))
+        owner.client.close()
+
+
+def test_a_mail_that_the_server_cannot_take_ends_alone(database_server: str, settings: Settings) -> None:
+    """Its server knows no SMTPUTF8. The next mail is sent at once."""
+    inbox = Inbox()
+    with capture_logs() as logs, mailing_alone(database_server, settings, inbox, enable_SMTPUTF8=False) as town:
+        owner = town.person("writer")
+        for address in ("ÄÖ@b.example", "kim@b.example"):
+            assert owner.put("/managers", {"emailAddress": address, "role": "Viewer"}).status_code == 201
+        eventually(lambda: inbox.to("kim@b.example"), "the other mail")
+        eventually(lambda: owner.sql.value("select count(*) from mail") == 0, "the end of both")
+        owner.client.close()
+    (line,) = logged(logs, "mail delivery rejected")
+    assert "SMTPUTF8" in line["error"] and not logged(logs, "background task exited, restarting")
+
+
+def test_a_mail_that_cannot_be_written_ends_alone(database_server: str, settings: Settings) -> None:
+    """Its address is a user name without a domain, or of an older release."""
+    inbox = Inbox()
+    with capture_logs() as logs, mailing_alone(database_server, settings, inbox) as town:
+        owner, names = town.person("writer"), ("demo", "a b@☃.example", "<@b.example")
+        for name in names:
+            owner.sql.execute("insert into manager (username) values ($1)", name)
+            owner.sql.execute("insert into mail (kind, address) values ('password', $1)", name)
+        owner.put("/managers", {"emailAddress": "kim@b.example", "role": "Viewer"})
+        eventually(lambda: inbox.to("kim@b.example"), "the other mail")
+        eventually(lambda: owner.sql.value("select count(*) from mail") == 0, "the end of all")
+        owner.client.close()
+    assert len(logged(logs, "mail delivery abandoned")) == len(names)
+    assert not logged(logs, "background task exited, restarting")
+    assert len(inbox.taken) == 1
+
+
+def test_a_mail_of_a_stranger_keeps_no_reset_waiting(
+    town: Town, mailing: RunningServer, inbox: Inbox, sql: Sql
+) -> None:
+    number = next(NUMBERS)
+    stored = f"mike{number}@mail.example"
+    renamed(town, stored)
+    typed = stored.replace("i", "\u0130", 1)
+    sql.execute("insert into mail (kind, address, due_at) values ('password', $1, now() + interval '1 day')", typed)
+    assert ask(mailing, "/forgot", address=stored.upper()).status_code == 200
+    eventually(lambda: inbox.to(stored), "the mail")
+    sql.execute("delete from mail where address = $1", typed)
 
 
 def test_what_is_too_old_is_given_up(owner: Person, mailing: RunningServer, inbox: Inbox, sql: Sql) -> None:

@@ -362,6 +362,34 @@ def test_no_other_address_finds_anybody(
     assert identities(sql, person) == 0
 
 
+@pytest.mark.parametrize(
+    ("letter", "image"), [("\u0130", "i"), ("\u212a", "k"), ("\u017f", "s"), ("ｖ", "v"), ("\u1fef", "`")]
+)
+def test_a_verified_address_that_folds_into_a_stored_one_finds_nobody(
+    visitor: Visitor, oidc: Oidc, town: Town, sql: Sql, letter: str, image: str
+) -> None:
+    email = address(f"vict{image}")
+    person = named(town, sql, email)
+    oidc.says(fresh(), account={"email": email.replace(f"vict{image}", f"vict{letter}"), "email_verified": True})
+    is_refused(visitor, "unknown")
+    assert identities(sql, person) == 0
+
+
+def test_a_domain_that_folds_into_a_listed_one_is_not_listed(
+    visitor: Visitor, oidc: Oidc, town: Town, sql: Sql
+) -> None:
+    domain = f"mail{next(NUMBERS)}.example"
+    sql.execute("insert into provider_domain (domain, provider_id) select $1, provider_id from provider", domain)
+    email = address(domain=domain)
+    person = named(town, sql, email)
+    oidc.says(fresh(), account={"email": email.replace("mail", "ma\u0130l"), "email_verified": True})
+    is_refused(visitor, "unknown")
+    assert identities(sql, person) == 0
+    oidc.says(fresh(), account={"email": email.replace("mail", "ｍａｉｌ"), "email_verified": True})
+    assert Visitor(visitor.url).come().status_code == 303, "the same domain (UTS 46)"
+    assert identities(sql, person) == 1
+
+
 def test_who_is_disabled_or_unknown_is_told_the_same(visitor: Visitor, oidc: Oidc, town: Town, sql: Sql) -> None:
     email = address()
     person = named(town, email)

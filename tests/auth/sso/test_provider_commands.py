@@ -63,6 +63,10 @@ def test_a_provider_comes_and_goes(operator: Operator) -> None:
     status, _, errors = operator.quick("provider", "add", "one", *GIVEN, stdin="x\n")
     assert (status, "already a provider called one" in errors) == (1, True)
     assert "was not reached" in operator.refused("provider", "check", "one")
+    operator.value("provider", "change", "one", "--domain", "Bücher.Example")
+    assert operator.value("provider", "list")[0]["domains"] == ["two.example", "xn--bcher-kva.example"]
+    operator.value("provider", "change", "one", "--remove-domain", "bu\u0308cher.example")
+    assert "is no domain" in operator.refused("provider", "change", "one", "--domain", "☃.example", status=2)
     sql = Sql(operator.dsn)
     operator.value("customer", "add", "Harbour")
     alone = ("--role", "viewer", "--no-password")

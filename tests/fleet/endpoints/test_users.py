@@ -11,6 +11,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from keyrack.core.settings import Settings
+from tests.core.test_addresses import FOLDED
 from tests.support.people import Person, Town, done, refused, web
 from tests.support.servers import RunningServer, Sql, eventually
 
@@ -130,8 +131,41 @@ def test_an_address_is_trimmed_and_otherwise_kept(alice: Person, bob: Person) ->
     id = answer.json()["id"]
     assert alice.get(f"/users/{id}").json()["emailAddress"] == email
     refused(bob.put("/users", {"emailAddress": f"{email}\t", "userData": DATA}), 409, SAME)
-    done(bob.put(MEMBERSHIP, {"emailAddress": f"\ufeff{email.upper()} "}))
+    capitals = email.upper().replace("Ö", "ö")
+    done(bob.put(MEMBERSHIP, {"emailAddress": f"\ufeff{capitals} "}))
     done(bob.delete(MEMBERSHIP, {"emailAddress": f" {email}"}))
+
+
+def test_the_spellings_of_an_address_are_one_address(alice: Person, bob: Person) -> None:
+    number = next(_numbers)
+    user = alice.user(f"jürgen{number}@bücher.example")
+    spellings = [
+        f"ju\u0308rgen{number}@bu\u0308cher.example", f"JüRGEN{number}@BÜCHER.example",
+        f"jürgen{number}@xn--bcher-kva.example", f"jürgen{number}@ｂücher。example",
+    ]  # fmt: skip
+    for spelling in spellings:
+        refused(bob.put("/users", {"emailAddress": spelling, "userData": DATA}), 409, SAME)
+        done(bob.put(MEMBERSHIP, {"emailAddress": spelling}))
+        done(bob.delete(MEMBERSHIP, {"emailAddress": spelling}))
+    other = bob.put("/users", {"emailAddress": f"ｊürgen{number}@bücher.example", "userData": DATA})
+    assert other.status_code == 201 and other.json()["id"] != user
+    for domain in ("☃.example", "xn--zz.example", "bücher＠.example"):
+        answer = bob.put("/users", {"emailAddress": f"kim@{domain}", "userData": DATA})
+        assert (answer.status_code, "No valid emailAddress provided." in answer.text) == (400, True)
+
+
+def test_no_other_address_finds_a_user(alice: Person, bob: Person) -> None:
+    """No character of a local part becomes an ASCII character."""
+    alphabet = "abcdefghijklmnopqrstuvwxyz0123456789"
+    name = f"{alphabet}{next(_numbers)}"
+    user = alice.user(f"{name}@example.com")
+    folded = [(character, text) for character, text in FOLDED if text in alphabet]
+    assert {"\u0130", "\u212a", "ｋ"} <= {character for character, _ in folded}
+    for character, text in folded:
+        answer = bob.put(MEMBERSHIP, {"emailAddress": f"{name.replace(text, character, 1)}@example.com"})
+        assert (answer.status_code, answer.text) in ((404, NOBODY), (400, NEITHER)), f"U+{ord(character):04X}"
+    done(bob.put(MEMBERSHIP, {"emailAddress": f"{name.upper()}@ｅｘａｍｐｌｅ.com"}))
+    assert bob.get(f"/users/{user}").status_code == 200
 
 
 @pytest.mark.parametrize(

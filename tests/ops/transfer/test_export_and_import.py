@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from keyrack.ops.transfer.record_types import BY_NAME, KINDS
 from tests.cli.test_operator_commands import Operator
 from tests.support.people import Person, Town
-from tests.support.servers import RunningServer, Sql, eventually
+from tests.support.servers import RunningServer, Sql, eventually, migrated_database
 from tests.telemetry.endpoints.test_ingest import device_key, unit_of
 
 pytestmark = pytest.mark.cluster
@@ -189,6 +190,42 @@ def test_the_customer_goes_on_where_it_was(carla: Person, operator: Operator, to
     assert heir.get(f"/cars/{there}/telemetry").json() == carla.get(f"/cars/{old}/telemetry").json()
     driven_again = heir.get(f"/cars/{there}/location").json()
     assert driven_again["date"] == read_at(3, 38)
+
+
+def test_a_user_with_the_same_address_is_the_person_that_there_is(
+    operator: Operator, town: Town, database_server: str, tmp_path: Path
+) -> None:
+    source = town.person("moving")
+    source.user("Kim@Bücher.Example")
+    operator.value("export", "--customer", source.customer, "--to", tmp_path / "export")
+    with migrated_database(database_server) as dsn, closing(Sql(dsn)) as sql:
+        there = sql.value(
+            "insert into person (email_address, address_form, type) values ($1, $1, 'Normal') returning user_id",
+            "kim@xn--bcher-kva.example",
+        )
+        sql.execute("insert into person (email_address, type) values ('kim@ｂücher.example.net', 'Normal')")
+        Operator(dsn).value("import", "customer", tmp_path / "export")
+        assert sql.value("select user_id from customer_user") == there
+    source.client.close()
+
+
+def test_two_users_of_a_source_with_one_address_are_not_merged(
+    operator: Operator, town: Town, database_server: str, tmp_path: Path
+) -> None:
+    """The source is an older release. Its message names both."""
+    source, texts = town.person("moving"), ("Lee@Bücher.Example", "lee@xn--bcher-kva.example")
+    for number, text in enumerate(texts):
+        user = source.user(f"kim{number}.{source.customer}@example.org")
+        source.sql.execute("update person set email_address = $2 where user_id = $1", user, text)
+    operator.value("export", "--customer", source.customer, "--to", tmp_path / "export")
+    source.sql.execute(
+        "update person set email_address = user_id || '@example.org' where email_address = any($1)", texts
+    )
+    with migrated_database(database_server) as dsn, closing(Sql(dsn)) as sql:
+        told = Operator(dsn).refused("import", "customer", tmp_path / "export")
+        assert all(text in told for text in (*texts, "have the same address"))
+        assert sql.value("select count(*) from person") == 0
+    source.client.close()
 
 
 def test_no_cell_is_a_formula(carla: Person, operator: Operator, tmp_path: Path) -> None:

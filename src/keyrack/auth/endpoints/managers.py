@@ -24,7 +24,7 @@ from keyrack.api.schema.request_body import (
     invalid_member,
 )
 from keyrack.auth import invitation_throttle, invitations, owners
-from keyrack.auth.invitations import ALREADY, TOO_MANY
+from keyrack.auth.invitations import ALREADY, SIMILAR, TOO_MANY
 from keyrack.auth.owners import LAST_OWNER, OWNER_LIMITED
 from keyrack.core.error_codes import RATE_LIMITED, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound, on_constraint
@@ -156,7 +156,7 @@ CHANGED = TypeAdapter(PatchedManager)
     refuses={
         400: tuple(invalid_member(INVITE, name) for name in ("emailAddress", "role", "groups")),
         404: (NO_GROUP,),
-        409: (TOO_MANY, ALREADY, OWNER_LIMITED),
+        409: (TOO_MANY, ALREADY, SIMILAR, OWNER_LIMITED),
         429: (RATE_LIMITED,),
     },
     ours=True,

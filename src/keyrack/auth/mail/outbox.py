@@ -7,8 +7,9 @@ server is spoken to: only the newest mail's link is good, and what is in the dat
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from email.message import EmailMessage
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
 
 import aiosmtplib
 import asyncpg
@@ -16,7 +17,7 @@ import structlog
 
 from keyrack.auth import password_reset
 from keyrack.auth.invitations import link
-from keyrack.auth.mail.templates import CODES, INVITATION, PASSWORD, ROLES_DE, language_of, written
+from keyrack.auth.mail.templates import CODES, INVITATION, PASSWORD, ROLES_DE, MailTemplate, language_of, written
 from keyrack.core.metrics.catalog import MAILS
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
@@ -57,6 +58,18 @@ async def send(settings: Settings, message: EmailMessage) -> None:
     )
 
 
+class OutgoingMail(NamedTuple):
+    """A template, the stored address of the recipient, and its places."""
+
+    template: MailTemplate
+    to: str
+    places: Mapping[str, object]
+
+    def message(self, settings: Settings) -> EmailMessage:
+        """The mail. Raises what `written` raises."""
+        return written(self.template, settings.mail_from or "", self.to, **self.places)
+
+
 class MailDispatcher:
     """The mails of all customers, sent by one worker at a time."""
 
@@ -85,13 +98,20 @@ class MailDispatcher:
             log.error("mail delivery abandoned", kind=row["kind"], error=row["last_error"])
             await self._db.execute(DONE, row["mail_id"])
             return True
-        message = await self._written(row)
-        if message is None:  # there is nothing to tell any more, or nobody to tell it
+        mail = await self._mail(row)
+        if mail is None:  # the account or the invitation is gone
+            await self._db.execute(DONE, row["mail_id"])
+            return True
+        try:
+            message = mail.message(settings)
+        except Exception as error:  # Python's `email` raises many; none of them goes away by another try
+            MAILS.add("given up")
+            log.error("mail delivery abandoned", kind=row["kind"], error=_described(error))
             await self._db.execute(DONE, row["mail_id"])
             return True
         try:
             await send(settings, message)
-        except (aiosmtplib.SMTPException, OSError, ValueError) as error:
+        except Exception as error:  # the mail fails alone
             await self._not_taken(row, error)
         else:
             MAILS.add("sent")
@@ -100,10 +120,11 @@ class MailDispatcher:
 
     async def _not_taken(self, row: Row, error: Exception) -> None:
         """A refusal for good (5yz of RFC 5321) ends it; anything else is tried again."""
-        error_text = f"{type(error).__name__}: {error}"[:500]
+        error_text = _described(error)
         code = getattr(error, "code", 0)
         refused = isinstance(error, aiosmtplib.SMTPRecipientsRefused) or (isinstance(code, int) and code >= 500)
-        for_good = refused and not isinstance(error, aiosmtplib.SMTPAuthenticationError)
+        lacks_utf8 = isinstance(error, aiosmtplib.SMTPNotSupported)  # SMTPUTF8 (RFC 6531), which the address needs
+        for_good = lacks_utf8 or (refused and not isinstance(error, aiosmtplib.SMTPAuthenticationError))
         MAILS.add("refused" if for_good else "failed")
         if for_good:
             log.warning("mail delivery rejected", kind=row["kind"], error=error_text, attempts=row["attempts"])
@@ -112,28 +133,30 @@ class MailDispatcher:
             log.warning("mail delivery failed, retrying", kind=row["kind"], error=error_text, attempts=row["attempts"])
             await self._db.execute(FAILED, row["mail_id"], error_text)
 
-    async def _written(self, row: Row) -> EmailMessage | None:
+    async def _mail(self, row: Row) -> OutgoingMail | None:
         """The mail with a new link, None where there is nothing to tell."""
         settings, secret = self._settings, new_secret()
         language = language_of(row["language"])
-        sender = settings.mail_from or ""
         if row["notice"] is not None:
-            where = f"{settings.public_url}/console"
-            return written(CODES[language], sender, row["address"], address=row["address"], link=where)
+            places = {"address": row["address"], "link": f"{settings.public_url}/console"}
+            return OutgoingMail(CODES[language], row["address"], places)
         async with self._db.transaction() as connection:
             if row["kind"] == "password":
                 anew = await password_reset.create_link(connection, settings, row["address"], is_mailed=True)
                 if anew is None:
                     return None
-                return written(
-                    PASSWORD[language_of(anew.language)], sender, row["address"], address=row["address"],
-                    link=anew.link, minutes=settings.password_link_minutes,
-                )  # fmt: skip
+                places = {"address": anew.address, "link": anew.link, "minutes": settings.password_link_minutes}
+                return OutgoingMail(PASSWORD[language_of(anew.language)], anew.address, places)
             details = await connection.fetchrow(OF_INVITATION, row["invited_to"], row["invitation"], digest(secret))
         if details is None:
             return None
-        role = ROLES_DE[details["role"]] if language == "de" else details["role"]
-        return written(
-            INVITATION[language], sender, row["address"], customer=details["name"], by=details["invited_by"], role=role,
-            until=details["until"], link=link(settings, secret),
-        )  # fmt: skip
+        role = ROLES_DE.get(details["role"], details["role"]) if language == "de" else details["role"]
+        places = {
+            "customer": details["name"], "by": details["invited_by"], "role": role, "until": details["until"],
+            "link": link(settings, secret),
+        }  # fmt: skip
+        return OutgoingMail(INVITATION[language], row["address"], places)
+
+
+def _described(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:500]

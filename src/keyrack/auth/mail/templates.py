@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from email.headerregistry import Address
 from email.message import EmailMessage
+from email.policy import SMTPUTF8
 from email.utils import formatdate, make_msgid, parseaddr
+
+from keyrack.core.addresses import mail_recipient
 
 DEFAULT = "en"
 
@@ -109,15 +112,27 @@ def language_of(wanted: str | None) -> str:
 
 
 def written(text: MailTemplate, sender: str, to: str, **places: object) -> EmailMessage:
-    """A mail in plain text (RFC 5322). What is filled in cannot end a header: a subject is one line. Raises
-    `ValueError` for an address that is none."""
+    """A mail in plain text (RFC 5322, RFC 6532), which can be serialized.
+
+    The subject is one line, so no place ends a header. Raises errors of `email`, and `ValueError` for a recipient that
+    is no e-mail address.
+    """
     name, address = parseaddr(sender)
     message = EmailMessage()
     message["From"] = Address(name, addr_spec=address)
-    message["To"] = Address(addr_spec=to)
+    message["To"] = _recipient(to)
     message["Subject"] = " ".join(text.subject.format(**places).split())
     message["Date"] = formatdate()
     message["Message-ID"] = make_msgid(domain=address.rpartition("@")[2])
     message["Auto-Submitted"] = "auto-generated"  # RFC 3834: nobody's absence note answers it
     message.set_content(text.body.format(**places))
+    message.as_bytes(policy=SMTPUTF8)
     return message
+
+
+def _recipient(to: str) -> Address:
+    address = mail_recipient(to)
+    if address.isascii():
+        return Address(addr_spec=address)
+    local_part, _, domain = address.rpartition("@")
+    return Address(username=local_part, domain=domain)  # `addr_spec` takes ASCII alone

@@ -15,6 +15,8 @@ from keyrack.auth.invitations import AccountExists, LinkExpired, OtherAddress
 from keyrack.auth.sso.errors import NotSignedIn
 from keyrack.auth.sso.id_tokens import ProviderAccount
 from keyrack.auth.sso.providers import Provider
+from keyrack.auth.usernames import manager_id_by_form
+from keyrack.core.addresses import address_form
 from keyrack.db.audit_context import Actor, acting
 from keyrack.db.connection import Connection, Database, Row, Statements
 
@@ -26,12 +28,14 @@ from manager_identity i join manager m using (manager_id) where i.provider_id = 
 BY_ADDRESS: LiteralString = """
 select m.manager_id, m.is_disabled, m.proven_at is not null as is_proven,
   exists (select from manager_identity i where i.manager_id = m.manager_id and i.provider_id = $1
-    and (i.address is null or lower(i.address) = lower(m.username))) as is_connected
+    and i.address is null) as is_connected_by_subject,
+  array(select i.address from manager_identity i where i.manager_id = m.manager_id and i.provider_id = $1
+    and i.address is not null) as connected_addresses
 from manager m
-where lower(m.username) = lower($2)
-  and exists (select from provider_domain where provider_id = $1 and domain = lower($3))
+where m.manager_id = {id}
+  and exists (select from provider_domain where provider_id = $1 and domain = $3)
 for update
-"""
+""".replace("{id}", manager_id_by_form("$2"))
 BY_ID: LiteralString = """
 select manager_id, subject, sign_outs, username, is_disabled from manager where manager_id = $1 for update
 """
@@ -67,11 +71,13 @@ async def _by_address(connection: Connection, provider: Provider, account: Provi
     only way in. Raises `NotSignedIn`."""
     if account.email is None:
         raise NotSignedIn("unknown", "nobody is connected with the account, and it has no verified address")
-    row = await connection.fetchrow(BY_ADDRESS, provider.id, account.email, _domain(account.email))
+    form = address_form(account.email)
+    row = await connection.fetchrow(BY_ADDRESS, provider.id, form, form.rpartition("@")[2])
     if row is None or row["is_disabled"]:
         raise NotSignedIn("unknown", "nobody is connected with the account, or known by its address")
     # A colleague who had the address before stays connected. An account of another address does not
-    if not row["is_proven"] and not row["is_connected"]:
+    is_connected = row["is_connected_by_subject"] or form in map(address_form, row["connected_addresses"])
+    if not row["is_proven"] and not is_connected:
         await address_proofs.prove(connection, row["manager_id"], ProofSource.PROVIDER)
     if not await _connected(connection, provider, account, row["manager_id"]):
         raise NotSignedIn("unknown", "whoever has the address is connected with another account")

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import LiteralString
 
-from keyrack.db.connection import Connection, Row, Statements
+from keyrack.core.addresses import address_form
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Connection, Database, Row, Statements
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import CLIENT_SECRET
 
@@ -29,6 +31,20 @@ select provider_id as id, name, label, issuer, client_id as "clientId", algorith
   array(select domain from provider_domain d where d.provider_id = p.provider_id order by 1) as domains,
   (select count(*) from manager_identity i where i.provider_id = p.provider_id) as people, created_at as "createdAt"
 from provider p order by name
+"""
+# The release before stored a domain in its own notation
+DOMAINS: LiteralString = "select domain from provider_domain order by 1"
+# The audit trigger refuses another key. A domain whose normal form is listed already stays, and matches no address
+NORMALISE: LiteralString = """
+with old as (delete from provider_domain where domain = $1
+  and not exists (select from provider_domain where domain = $2) returning provider_id)
+insert into provider_domain (domain, provider_id) select $2, provider_id from old
+"""
+CONFLICTS: LiteralString = """
+select o.domain, p.name, h.domain as form, q.name as holder
+from unnest($1::text[], $2::text[]) f (domain, form) join provider_domain o on o.domain = f.domain
+join provider p using (provider_id) join provider_domain h on h.domain = f.form
+join provider q on q.provider_id = h.provider_id
 """
 MOST = 50  # of which buttons are shown
 
@@ -96,3 +112,22 @@ async def add(
     id: int = await connection.fetchval(INSERT, name, label, issuer, client[0], list(algorithms), counts_mfa)
     await seal(connection, vault, id, client[1])
     return id
+
+
+async def normalise_domains(db: Database, _settings: Settings) -> None:
+    """Replace domains of an older notation by their normal form. A housekeeping step."""
+    for domain, form in await _other_notations(db):
+        await db.execute(NORMALISE, domain, form)
+
+
+async def domain_conflicts(statements: Statements) -> list[Row]:
+    """Domains of an older notation whose normal form is listed too: domain, name of the provider, form, holder."""
+    notations = await _other_notations(statements)
+    return await statements.fetch(CONFLICTS, [domain for domain, _ in notations], [form for _, form in notations])
+
+
+async def _other_notations(statements: Statements) -> list[tuple[str, str]]:
+    """Each domain in another notation, with its normal form. A domain without one stays, and matches no address."""
+    domains = [row["domain"] for row in await statements.fetch(DOMAINS)]
+    forms = [(domain, address_form(f"@{domain}").removeprefix("@")) for domain in domains]
+    return [(domain, form) for domain, form in forms if domain != form]

@@ -27,6 +27,7 @@ from keyrack.db.connection import Database
 from keyrack.ops.transfer.api_source import TOLD, ApiSource
 from keyrack.ops.transfer.compare import RowComparison, compare
 from keyrack.ops.transfer.import_api import NotImportable, begin, import_rows, missing_references
+from keyrack.ops.transfer.row_writer import DuplicateAddress
 
 TRIES, LONGEST, TOLD_WAIT = 30, 30.0, 900.0  # of a request: how often, and seconds that are waited for the source
 NOT_TOLD = (
@@ -96,7 +97,7 @@ def api(
 
         try:
             result = asyncio.run(work())
-        except (ApiError, NotImportable) as error:
+        except (ApiError, DuplicateAddress, NotImportable) as error:
             raise CommandFailed(str(error)) from None
         _say(result, user_type, as_json)
         if result.get("agrees") is False:

@@ -15,6 +15,7 @@ from keyrack.cli.progress import progress
 from keyrack.db.change_notifier import TOPICS, Topics
 from keyrack.ops.transfer.import_files import ImportMismatch, import_export
 from keyrack.ops.transfer.manifest import ExportIncomplete
+from keyrack.ops.transfer.row_writer import DuplicateAddress
 
 TOPICS_CHANGED: Topics = frozenset(TOPICS)
 
@@ -57,7 +58,7 @@ async def customer(session: DatabaseSession, directory: Directory, name: NewName
             id, manifest, counts = await import_export(
                 session.db, session.sql, await session.vault(), directory, name, show_progress
             )
-        except (ExportIncomplete, ImportMismatch) as error:
+        except (ExportIncomplete, ImportMismatch, DuplicateAddress) as error:
             raise CommandFailed(str(error)) from None
         except KeyError as error:
             raise CommandFailed(f"{directory}: a row lacks the member {error}.") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from email.errors import MessageError
 from typing import Annotated
 
 import typer
@@ -31,7 +32,7 @@ async def test(
         )
     try:
         await send(settings, written(TEST, settings.mail_from, address, host=settings.public_url))
-    except (aiosmtplib.SMTPException, OSError, ValueError) as error:
+    except (aiosmtplib.SMTPException, MessageError, OSError, ValueError) as error:
         raise CommandFailed(f"{settings.mail_host}:{settings.mail_port} did not take it: {error}") from None
     value = {"address": address, "host": settings.mail_host}
     return CommandResult(value, f"{settings.mail_host} has taken a mail to {address}.")

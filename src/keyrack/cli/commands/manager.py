@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Annotated, LiteralString
 
 import typer
@@ -23,31 +24,35 @@ from keyrack.auth.sign_in_methods import (
     SignInMethod,
     sign_in_methods,
 )
+from keyrack.auth.usernames import UNIQUE_USERNAME, manager_id_by_form
 from keyrack.cli import membership_options
 from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.membership_options import Limits, OfRole, Ownerless, Whole
 from keyrack.cli.name_lookup import reference
-from keyrack.cli.options import which, whose, words
+from keyrack.cli.options import mailbox, which, whose, words
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.core import secret_hashes
+from keyrack.core.addresses import address_form, domain_form
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, on_constraint
-from keyrack.core.text import email_address
 
 app = typer.Typer()
 
 # The operator who runs this command knows the person
 INSERT: LiteralString = """
-insert into manager (username, password_hash, proven_at, proven_by) values ($1, $2, now(), 'operator')
+insert into manager (username, address_form, password_hash, proven_at, proven_by) values ($1, $2, $3, now(), 'operator')
 returning manager_id
 """
 UPDATE: LiteralString = """
 update manager set password_hash = coalesce($2, password_hash), is_disabled = coalesce($3, is_disabled)
 where manager_id = $1 returning username
 """
-SIGN_OUT: LiteralString = """
-update manager set sign_outs = sign_outs + 1 where lower(username) = lower($1) returning manager_id as id, username
+RENAME: LiteralString = """
+update manager set username = $2, address_form = $3, has_address_conflict = false where manager_id = $1
 """
+SIGN_OUT: LiteralString = """
+update manager set sign_outs = sign_outs + 1 where manager_id = {id} returning manager_id as id, username
+""".replace("{id}", manager_id_by_form("$1"))
 FORGET_PASSKEYS: LiteralString = "delete from passkey where manager_id = $1"
 FORGET_APP: LiteralString = "delete from totp where manager_id = $1"
 FORGET_RECOVERY: LiteralString = "delete from recovery where manager_id = $1"
@@ -66,7 +71,7 @@ select manager_id as id, username, is_disabled as "isDisabled", created_at as "c
     where c.manager_id = m.manager_id order by customer_id) as groups
 from manager m order by manager_id
 """
-FIND: LiteralString = "select manager_id from manager where lower(username) = lower($1)"
+FIND: LiteralString = "select " + manager_id_by_form("$1")
 PROOF: LiteralString = """
 select manager_id as id, username, proven_at as "provenAt", proven_by as "provenBy" from manager where manager_id = $1
 """
@@ -79,12 +84,15 @@ NAMES = {
 }
 
 
-def mailbox(value: str) -> str:
-    """An e-mail address."""
-    try:
-        return email_address(value)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+def user_name(value: str | None) -> str | None:
+    """A user name; if it is an address, its domain is valid."""
+    name = words(value)
+    if name is not None and "@" in name:
+        try:
+            domain_form(name.rpartition("@")[2])
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    return name
 
 
 def password(value: str | None) -> str | None:
@@ -113,7 +121,7 @@ Manager = Annotated[int, which("manager")]
 @command(app, "add")
 async def add(
     session: DatabaseSession,
-    username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)],
+    username: Annotated[str, typer.Argument(metavar="USERNAME", callback=user_name)],
     customer: Annotated[list[int], whose("A customer to act for: its id or its name; may be given several times.")],
     role: Annotated[Role, OfRole],
     more: Annotated[list[int] | None, typer.Argument(parser=reference("customer"), hidden=True)] = None,
@@ -127,16 +135,9 @@ async def add(
     if password and not has_password:
         raise typer.BadParameter("A password is given, and none is wanted.")
     secret = password or secret_hashes.new_secret()
-    with on_constraint(
-        {
-            "manager_username_key": (
-                Conflict,
-                ErrorCode("manager-exists", f"There is already a manager called {username}."),
-            )
-        }
-    ):
-        hash = await Passwords().hash(secret) if has_password else None
-        id = await session.sql.fetchval(INSERT, username, hash)
+    hash = await Passwords().hash(secret) if has_password else None
+    with _unique(username):
+        id = await session.sql.fetchval(INSERT, username, address_form(username), hash)
     customers = [*customer, *(more or [])]
     await membership_options.join(
         session, id, customers, role, await membership_options.limits(session, customers, group)
@@ -166,6 +167,9 @@ async def list_(session: DatabaseSession) -> ListResult:
 async def change(
     session: DatabaseSession,
     id: Manager,
+    username: Annotated[
+        str | None, typer.Option("--username", callback=user_name, help="Another user name to log in with.")
+    ] = None,
     password: Password = None,
     new_password: Annotated[bool, typer.Option("--new-password", help="Generate a new password.")] = False,
     customer: Annotated[list[int] | None, whose("A customer to act for from now on, in the role of --role.")] = None,
@@ -178,10 +182,10 @@ async def change(
     ] = None,
     ownerless: Ownerless = False,
 ) -> CommandResult:
-    """Change a manager's password, customers, roles or permission to act; it holds at once. A new password, and
-    disabling, also end what the manager is signed in to."""
+    """Change a manager's user name, password, customers, roles or permission to act; it holds at once. A new
+    password, and disabling, also end what the manager is signed in to."""
     secret = secret_hashes.new_secret() if new_password else password
-    if secret is None and enable is None and not customer and not remove_customer and role is None:
+    if not (username or secret or customer or remove_customer) and enable is None and role is None:
         raise typer.BadParameter("Say what to change; --help lists it.")
     if bool(customer) != (role is not None):
         raise typer.BadParameter("A role is one in a customer: name both, with --role and --customer.")
@@ -189,6 +193,9 @@ async def change(
         raise typer.BadParameter("A role is limited to groups, or is for the whole fleet: name it, and one of both.")
     hash = None if secret is None else await Passwords().hash(secret)
     owned = await membership_options.owned(session, id)
+    if username is not None:
+        with _unique(username):
+            await session.sql.execute(RENAME, id, username, address_form(username))
     username = await session.sql.fetchval(UPDATE, id, hash, None if enable is None else not enable)
     if username is None:
         raise _no_manager(id)
@@ -209,7 +216,7 @@ async def sign_out(
     session: DatabaseSession, username: Annotated[str, typer.Argument(metavar="USERNAME", callback=words)]
 ) -> CommandResult:
     """Have every token that a manager has got until now refused at once; the manager may log in again."""
-    row = await session.sql.fetchrow(SIGN_OUT, username)
+    row = await session.sql.fetchrow(SIGN_OUT, address_form(username))
     if row is None:
         raise CommandFailed(f"There is no manager called {username}.")
     text = f"Manager {row['id']} is signed out: {row['username']}. Every token issued until now is refused."
@@ -222,7 +229,7 @@ async def reset_factors(
 ) -> CommandResult:
     """Take away every passkey, app and recovery code of a manager who has lost them, and sign the manager out
     everywhere; the password is enough again."""
-    row = await session.sql.fetchrow(SIGN_OUT, username)
+    row = await session.sql.fetchrow(SIGN_OUT, address_form(username))
     if row is None:
         raise CommandFailed(f"There is no manager called {username}.")
     for statement in (FORGET_PASSKEYS, FORGET_APP, FORGET_RECOVERY):
@@ -301,7 +308,7 @@ async def prove(
     removes every way in that was set before: the password, passkeys, the app for codes, recovery codes, connected
     accounts, sessions and tokens. It changes nothing if the address is proven already.
     """
-    id = await session.sql.fetchval(FIND, username)
+    id = await session.sql.fetchval(FIND, address_form(username))
     if id is None:
         raise CommandFailed(f"There is no manager called {username}.")
     before = await sign_in_methods(session.sql, id)
@@ -348,6 +355,12 @@ def _described(methods: Sequence[SignInMethod]) -> str:
     """A line for each method."""
     lines = (f"{NAMES[method.kind]} {method.label} {method.address or ''}".rstrip() for method in methods)
     return "".join(f"\n  {line}" for line in lines)
+
+
+def _unique(username: str) -> AbstractContextManager[None]:
+    """Within it, a statement that gives another manager's user name raises `Conflict`."""
+    error = ErrorCode("manager-exists", f"There is already a manager called {username}.")
+    return on_constraint(dict.fromkeys(UNIQUE_USERNAME, (Conflict, error)))
 
 
 def _no_manager(id: int) -> CommandFailed:

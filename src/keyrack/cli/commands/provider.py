@@ -17,6 +17,7 @@ from keyrack.cli.confirmation import NO_WAY_BACK, ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import which, words
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult
+from keyrack.core.addresses import domain_form
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, on_constraint
 
@@ -68,12 +69,19 @@ def algorithms(values: list[str] | None) -> list[str] | None:
 
 
 def domains(values: list[str] | None) -> list[str] | None:
-    """Domains of e-mail addresses, in lower case."""
-    domain_names = [value.strip().lower() for value in values or []]
+    """Domains of e-mail addresses, in their normal form."""
+    domain_names = [_domain(value.strip()) for value in values or []]
     for domain in domain_names:
         if not domain or "@" in domain or not domain.isprintable() or any(letter.isspace() for letter in domain):
             raise typer.BadParameter(f"{domain!r} is no domain, such as example.com")
     return domain_names or None
+
+
+def _domain(text: str) -> str:
+    try:
+        return domain_form(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no domain: {error}") from None
 
 
 Provider = Annotated[int, which("provider")]

@@ -1,4 +1,4 @@
-"""Users: what is stored about a person, and how it is erased."""
+"""Users: the address of a person, what is stored about a person, and how it is erased."""
 
 from __future__ import annotations
 
@@ -9,14 +9,23 @@ import typer
 
 from keyrack.cli.confirmation import NO_WAY_BACK, ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
+from keyrack.cli.options import mailbox
 from keyrack.cli.output import CommandFailed, CommandResult
+from keyrack.core.addresses import address_form
+from keyrack.core.error_codes import ErrorCode
+from keyrack.core.errors import Conflict, on_constraint
 from keyrack.db.change_notifier import APPLIED, Topics
 from keyrack.fleet import global_erasure, person_export
+from keyrack.fleet.person_lookup import UNIQUE_ADDRESS
 
 TOPICS_CHANGED: Topics = frozenset(("users", "groups")) | APPLIED
 
 app = typer.Typer()
 
+SAME_ADDRESS = ErrorCode("email-address-taken", "A user with the same address already exists.")
+CHANGE: LiteralString = """
+update person set email_address = $2, address_form = $3, has_address_conflict = false where user_id = $1
+"""
 STORED: LiteralString = """
 select (select count(*) from customer_user where user_id = $1) as "memberships of customers",
   (select count(*) from group_user where user_id = $1) as "memberships of groups",
@@ -32,6 +41,21 @@ async def _found(session: DatabaseSession, who: str) -> int:
     if id is None:
         raise CommandFailed(f"There is no user {who}.")
     return id
+
+
+@command(app, "change", topics=TOPICS_CHANGED)
+async def change(
+    session: DatabaseSession,
+    who: Who,
+    address: Annotated[
+        str, typer.Option("--address", metavar="ADDRESS", callback=mailbox, help="Another e-mail address.")
+    ],
+) -> CommandResult:
+    """Change the e-mail address of a person, for all customers."""
+    id = await _found(session, who)
+    with on_constraint(dict.fromkeys(UNIQUE_ADDRESS, (Conflict, SAME_ADDRESS))):
+        await session.sql.execute(CHANGE, id, address, address_form(address))
+    return CommandResult({"id": id, "emailAddress": address}, f"User {id} has the address {address}.")
 
 
 @command(app, "export", topics=TOPICS_CHANGED)

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.form_errors import RIGHT, SHOWN, FormErrors, invalid, key, refused, went
+from keyrack.console.lists.filters import quoted
 from keyrack.console.rendering import base, gettext, page
+from keyrack.core.addresses import address_form
 from keyrack.core.errors import Refusal
 from keyrack.http.page_router import ConsolePages, Visit
 
@@ -106,10 +108,10 @@ async def link(visit: Visit) -> Response:
 
 async def _numbered(visit: Visit, address: str) -> int | None:
     """The customer's user with this address."""
-    text = address.lower().replace("'", "''")
-    query = {"$filter": f"tolower(emailAddress) eq '{text}'", "$select": "id", "$top": "1"}
-    users = (await visit.call("GET", "/users", query=query)).json
-    return users[0]["id"] if users else None
+    query = {"$search": quoted(address), "$select": "id,emailAddress", "$top": "10"}
+    rows = (await visit.call("GET", "/users", query=query)).json
+    form = address_form(address)
+    return next((row["id"] for row in rows if address_form(row["emailAddress"]) == form), None)
 
 
 def _link_words(visit: Visit) -> dict[str, tuple[str, str]]:

@@ -14,6 +14,7 @@ from keyrack.console.form_errors import RIGHT, SHOWN, FormErrors, invalid, key, 
 from keyrack.console.local_times import instant, utc
 from keyrack.console.pages.user_devices import phones_of
 from keyrack.console.rendering import base, gettext, live_id, page
+from keyrack.core.addresses import address_form
 from keyrack.core.errors import Refusal
 from keyrack.http.page_router import ConsolePages, Visit
 
@@ -128,7 +129,9 @@ async def erase_form(visit: Visit) -> Response:
 async def erase(visit: Visit) -> Response:
     """Erase the person, once the name or the address was typed."""
     user = await _user(visit)
-    if _plain(visit.sent("name")) not in {_plain(of_user(user).label), _plain(user["emailAddress"])}:
+    typed = visit.sent("name")
+    is_address = address_form(typed.strip()) == address_form(user["emailAddress"])
+    if not is_address and _plain(typed) != _plain(of_user(user).label):
         text = gettext(visit, "This is neither the name nor the e-mail address. Nothing was erased.")
         return await _erase_form(visit, invalid([("name", text)]))
     try:

@@ -17,12 +17,14 @@ from keyrack.api.schema.request_body import AnyText, Body, EmailAddress, Int32, 
 from keyrack.assignments.customer_lock import lock_and_flush
 from keyrack.assignments.submission import end_all_of_user
 from keyrack.auth.authenticator import Authenticator
+from keyrack.core.addresses import address_form
 from keyrack.core.error_codes import RATE_LIMITED, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound, on_constraint
 from keyrack.core.settings import Settings
 from keyrack.core.text import email_address, is_blank, trimmed
 from keyrack.db.connection import Statements
 from keyrack.fleet import group_scope_checks
+from keyrack.fleet.person_lookup import UNIQUE_ADDRESS, user_id_by_form
 from keyrack.fleet.schema import ASSIGNMENT_OF_USER, USER
 
 endpoints = Endpoints("Users", "users")
@@ -76,7 +78,8 @@ endpoints.get(
 
 INSERT: LiteralString = """
 with p as (
-  insert into person (email_address, first_name, last_name, type, password_hash) values ($2, $3, $4, $5, $6)
+  insert into person (email_address, first_name, last_name, type, password_hash, address_form)
+  values ($2, $3, $4, $5, $6, $7)
   returning user_id
 )
 insert into customer_user (customer_id, user_id) select $1, user_id from p returning user_id
@@ -84,10 +87,7 @@ insert into customer_user (customer_id, user_id) select $1, user_id from p retur
 # By number only people of customers are found whose users the caller may see: whoever counts finds nobody else
 BY_ID: LiteralString = "select user_id from customer_user where user_id = $1 and customer_id = any($2) limit 1"
 # As it was sent first: an address that is stored may be one that is not taken any more
-BY_ADDRESS: LiteralString = """
-select user_id from person where lower(email_address) in (lower($1), lower($2))
-order by lower(email_address) = lower($1) desc limit 1
-"""
+BY_ADDRESS: LiteralString = "select coalesce(" + user_id_by_form("$1") + ", " + user_id_by_form("$2") + ")"
 JOIN: LiteralString = "insert into customer_user (customer_id, user_id) values ($1, $2)"
 MEMBER: LiteralString = "select exists (select from customer_user where customer_id = $1 and user_id = $2)"
 # Whether it was the last customer is asked when the person would be erased (fleet/global_erasure.py)
@@ -159,7 +159,7 @@ async def hashed(request: Request, user: NewUser, access: Authenticator) -> User
 )
 async def create(request: Request, new: UserWithHash) -> Response:
     user = new.user
-    with on_constraint({"person_email_address_key": (Conflict, SAME_ADDRESS)}):
+    with on_constraint(dict.fromkeys(UNIQUE_ADDRESS, (Conflict, SAME_ADDRESS))):
         id = await request.db.fetchval(
             INSERT,
             request.customer,
@@ -168,6 +168,7 @@ async def create(request: Request, new: UserWithHash) -> Response:
             user.user_data.last_name,
             user.type or "Anonymous",
             new.hash,
+            address_form(user.email_address),
         )
     return answer({"id": id, "password": new.generated}, 201, made=id)
 
@@ -200,7 +201,7 @@ async def _found(statements: Statements, request: Request, user: UserReference, 
     if (user.user_id is None) == (not address):
         raise BadRequest(NEITHER, errors=[ONE_NEEDED])
     if address:
-        id = await statements.fetchval(BY_ADDRESS, user.email_address, address)
+        id = await statements.fetchval(BY_ADDRESS, address_form(user.email_address or ""), address_form(address))
         valid = id is not None or _is_address(address)
     else:
         id = await statements.fetchval(BY_ID, user.user_id, _where(request))

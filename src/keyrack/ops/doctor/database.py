@@ -9,19 +9,24 @@ from typing import Any, LiteralString
 
 import asyncpg
 
+from keyrack.auth import usernames
+from keyrack.auth.sso import providers
 from keyrack.core.log_config import cause
 from keyrack.core.settings import Settings
 from keyrack.db import archive_status, process_registry, schema_version, standbys
-from keyrack.db.connection import UNREACHABLE, Connection
+from keyrack.db.connection import UNREACHABLE, Connection, Row
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.master_keys import MasterKeyError
 from keyrack.db.replication.primary_connector import hosts_of
+from keyrack.fleet import person_lookup
 from keyrack.ops.doctor import accounts, servers
 from keyrack.ops.doctor.result import failure, ok, warning
 from keyrack.ops.monitoring import status
 from keyrack.ops.monitoring.findings import Finding, duration, evaluate
 from keyrack.ops.monitoring.status import DatabaseUnknown, StatusSnapshot
 
+CONFLICTS = 20  # pairs of one address that are listed, at most
+RENAME_MANAGER = "`keyrack manager change {0} --username NAME --enable`, or `keyrack manager remove {0}`"
 OF_PROCESS = 4  # connections of a process beside its pool
 CLOCK = 2.0  # seconds by which two clocks may differ
 # Releases before these have weaknesses that are known (CVE-2025-12817, CVE-2025-12818)
@@ -83,6 +88,7 @@ async def _inside(connection: Connection, settings: Settings, picture: StatusSna
             lines.append(failure("rights", str(error), "`alter database ... owner to ...`, or `reassign owned`."))
         lines += await _secrets(connection, settings)
         lines += await accounts.examined(connection)
+        lines += await _addresses(connection)
         lines += _connections(await process_registry.processes(connection), facts, settings)
     for name in broken["indexes"]:
         lines.append(warning("indexes", f"The index {name} is not valid.", f"`reindex index concurrently {name}`"))
@@ -158,6 +164,26 @@ async def _secrets(connection: Connection, settings: Settings) -> list[Finding]:
     except MasterKeyError as error:
         return [failure("secrets", str(error), "See docs/operating.md, The master key.")]
     return [ok("secrets", "this node's master key opens the database's secrets")]
+
+
+async def _addresses(connection: Connection) -> list[Finding]:
+    """Rows that share an address with an earlier row, and how to resolve that."""
+    lines: list[Finding] = []
+    for row in await usernames.conflicts(connection, CONFLICTS):
+        text = f"{_pair('manager', row)} Manager {row['id']} is disabled and cannot sign in."
+        lines.append(failure("addresses", text, RENAME_MANAGER.format(row["id"])))
+    for row in await person_lookup.conflicts(connection, CONFLICTS):
+        text = f"{_pair('user', row)} The address finds user {row['holder']} alone."
+        lines.append(failure("addresses", text, f"`keyrack user change {row['id']} --address ADDRESS`"))
+    for row in await providers.domain_conflicts(connection):
+        text = f"{row['domain']} of provider {row['name']} is the domain {row['form']} of provider {row['holder']}."
+        remedy = f"`keyrack provider change {row['name']} --remove-domain {row['domain']}`"
+        lines.append(failure("addresses", text, remedy))
+    return lines or [ok("addresses", "every address belongs to one manager and one user")]
+
+
+def _pair(noun: str, row: Row) -> str:
+    return f"The {noun}s {row['holder']} ({row['holder_address']}) and {row['id']} ({row['address']}) have one address."
 
 
 def _connections(processes: tuple[process_registry.Presence, ...], facts: Any, settings: Settings) -> Iterator[Finding]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any, LiteralString, cast
 
+from keyrack.core.addresses import address_form
 from keyrack.db.connection import Connection
+from keyrack.fleet.person_lookup import user_id_by_form
 from keyrack.ops.transfer import id_map
 from keyrack.ops.transfer.record_types import (
     BY_NAME,
@@ -29,12 +31,16 @@ Write = Callable[[Connection, int, Sequence[Json]], Awaitable[None]]
 
 # A person is one, whatever customers have them; whoever is there already stays as they are
 PEOPLE: LiteralString = """
-select a as address, user_id from unnest($1::text[]) a join person on lower(email_address) = lower(a)
+select form, user_id from (select form, {id} as user_id from unnest($1::text[]) form) p where user_id is not null
+""".replace("{id}", user_id_by_form("form"))
+NEW_PEOPLE: LiteralString = (
+    """
+insert into person (user_id, email_address, address_form, first_name, last_name, type, created_at)
+select r."id", "emailAddress", f.form, "firstName", "lastName", "type", coalesce("createdAt", now())
 """
-NEW_PEOPLE: LiteralString = """
-insert into person (user_id, email_address, first_name, last_name, type, created_at)
-select "id", "emailAddress", "firstName", "lastName", "type", coalesce("createdAt", now())
-""" + USERS.told.replace("$2", "$1")
+    + USERS.told.replace("$2", "$1")
+    + ' join unnest($2::integer[], $3::text[]) f (id, form) on f.id = r."id"'
+)
 MEMBERS: LiteralString = """
 insert into customer_user (customer_id, user_id) select $1, user_id from unnest($2::integer[]) u (user_id)
 on conflict do nothing
@@ -48,6 +54,10 @@ INSTALL: LiteralString = 'update product p set car_id = r."carId" ' + INSTALLATI
     ' and not exists (select from product o where o.customer_id = $1 and o.car_id = r."carId" and o.kind = p.kind)'
 )  # fmt: skip
 INSIDE = {"carId": "cars", "userId": "users", "assignmentId": "assignments"}  # of an operation's request and result
+
+
+class DuplicateAddress(Exception):
+    """Two users of the source have the same address."""
 
 
 async def write(sql: Connection, customer: int, kind: RecordType, rows: Sequence[Json]) -> list[Json]:
@@ -84,12 +94,27 @@ def _points(value: object, member: str) -> bool:
 
 async def _write_users(sql: Connection, rows: Sequence[Json]) -> dict[int, int]:
     """Write those whom nobody has yet; everybody's number here."""
-    people = {row["address"]: row["user_id"] for row in await sql.fetch(PEOPLE, [row["emailAddress"] for row in rows])}
-    given = {row["id"]: people[name] for row in rows if (name := row["emailAddress"]) in people}
+    forms = {row["id"]: address_form(row["emailAddress"]) for row in rows}
+    people = {row["form"]: row["user_id"] for row in await sql.fetch(PEOPLE, list(forms.values()))}
+    given = {id: people[form] for id, form in forms.items() if form in people}
     new = [row for row in rows if row["id"] not in given]
+    _check_duplicates(new, forms)
     given |= await id_map.allocate_ids(sql, USERS, [row["id"] for row in new])
-    await sql.execute(NEW_PEOPLE, [row | {"id": given[row["id"]]} for row in new])
+    ids, new_forms = [given[row["id"]] for row in new], [forms[row["id"]] for row in new]
+    await sql.execute(NEW_PEOPLE, [row | {"id": given[row["id"]]} for row in new], ids, new_forms)
     return given
+
+
+def _check_duplicates(rows: Sequence[Json], forms: Mapping[int, str]) -> None:
+    """Raises `DuplicateAddress` if two rows have the same address."""
+    seen: dict[str, Json] = {}
+    for row in rows:
+        other = seen.setdefault(forms[row["id"]], row)
+        if other is not row:
+            raise DuplicateAddress(
+                f"The users {other['id']} ({other['emailAddress']}) and {row['id']} ({row['emailAddress']}) of the "
+                "source have the same address. Give one of them another address there, and import again."
+            )
 
 
 async def _join(sql: Connection, customer: int, rows: Sequence[Json]) -> None:

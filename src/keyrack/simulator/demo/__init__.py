@@ -13,6 +13,7 @@ from random import Random
 from typing import LiteralString
 
 from keyrack.auth.password_hashing import Passwords
+from keyrack.auth.usernames import manager_id_by_form
 from keyrack.core import secret_hashes
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict
@@ -46,16 +47,16 @@ NAMES = (
 LOCK: LiteralString = "select pg_advisory_xact_lock(7260920)"  # any constant: one load at a time
 LOADED: LiteralString = """
 select m.manager_id, (select min(customer_id) from manager_customer c where c.manager_id = m.manager_id) as customer_id
-from manager m where lower(username) = $1
-"""
+from manager m where manager_id = {id}
+""".replace("{id}", manager_id_by_form("$1"))
 KNOWN: LiteralString = """
 select exists (select from api_key where hash = $1 and revoked_at is null)
   and exists (select from device_key where hash = $2 and revoked_at is null and is_gateway)
 """
 IN_USE: LiteralString = "select exists (select from customer)"
 INSERT_MANAGER: LiteralString = """
-with m as (insert into manager (username, password_hash, proven_at, proven_by)
-  values ($1, $2, now(), 'operator') returning manager_id)
+with m as (insert into manager (username, address_form, password_hash, proven_at, proven_by)
+  values ($1, $1, $2, now(), 'operator') returning manager_id)
 insert into manager_customer (customer_id, manager_id) select unnest($3::integer[]), manager_id from m
 returning manager_id
 """
@@ -67,7 +68,7 @@ INSERT_SDK_KEY: LiteralString = "insert into sdk_key (customer_id, name, hash) v
 INSERT_DEVICE_KEY: LiteralString = """
 insert into device_key (customer_id, name, hash, is_gateway, scopes) values ($1, $2, $3, true, '{telemetry,events}')
 """
-SET_PASSWORD: LiteralString = "update manager set password_hash = $2 where lower(username) = $1"  # noqa: S105 - SQL
+SET_PASSWORD: LiteralString = "update manager set password_hash = $2 where manager_id = " + manager_id_by_form("$1")
 REVOKE: LiteralString = """
 with a as (update api_key set revoked_at = now() where name = $1 and revoked_at is null),
 d as (update device_key set revoked_at = now() where name = $1 and customer_id = $2 and revoked_at is null)

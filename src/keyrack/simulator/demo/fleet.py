@@ -8,6 +8,7 @@ from random import Random
 from typing import LiteralString
 
 from keyrack.db.connection import Connection
+from keyrack.fleet.person_lookup import user_id_by_form
 from keyrack.simulator.demo.people import DemoCar, DemoFleet, address
 
 VIN_CHARACTERS = "ABCDEFGHJKLMNPRSTUVWXYZ0123456789"
@@ -24,17 +25,17 @@ from unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text
 returning name, car_id
 """
 INSERT_PEOPLE: LiteralString = """
-insert into person (email_address, first_name, last_name, type)
-select email, first_name, last_name, 'Normal'
+insert into person (email_address, address_form, first_name, last_name, type)
+select email, email, first_name, last_name, 'Normal'
 from unnest($1::text[], $2::text[], $3::text[]) with ordinality as p (email, first_name, last_name, position)
 order by position on conflict do nothing
 """
 INSERT_MEMBERS: LiteralString = """
 with m as (
-  select user_id, lower(email_address) as email from person where lower(email_address) = any($2::text[])
+  select {id} as user_id, email from unnest($2::text[]) email
 ), written as (insert into customer_user (customer_id, user_id) select $1, user_id from m)
 select email, user_id from m
-"""
+""".replace("{id}", user_id_by_form("email"))
 INSERT_PRODUCTS: LiteralString = """
 insert into product (customer_id, unique_id, serial_number, sap_number, kind, car_id)
 select $1, unique_id, serial_number, sap_number, kind, car_id

@@ -112,6 +112,6 @@ FLEETS = (HARBOUR, ALPINE)
 
 
 def address(person: tuple[str, str]) -> str:
-    """The e-mail address of a person, at a domain that can have no owner."""
+    """The address of a person, at a domain without an owner."""
     first, last = (name.lower().replace("é", "e") for name in person)
     return f"{first}.{last}@example.org"

@@ -18,8 +18,8 @@ USERNAME = "garage"
 
 CUSTOMER: LiteralString = "insert into customer (name) values ('Garage without a network') returning customer_id"
 MANAGER: LiteralString = """
-with m as (insert into manager (username, password_hash, proven_at, proven_by)
-  values ($1, $2, now(), 'operator') returning manager_id),
+with m as (insert into manager (username, address_form, password_hash, proven_at, proven_by)
+  values ($1, $1, $2, now(), 'operator') returning manager_id),
 c as (insert into manager_customer (customer_id, manager_id) select $3, manager_id from m
   returning customer_id, manager_id)
 insert into manager_role (customer_id, manager_id, role) select customer_id, manager_id, 'Owner' from c

@@ -14,8 +14,8 @@ def index(name: str, definition: str) -> None:
 
     A run that was cut off has left the index invalid, and it is made again; or whole, and it stays.
     """
-    unique, _, rest = definition.rpartition("unique ")
-    create = f"create {unique and 'unique '}index concurrently {name} {rest}"
+    rest = definition.removeprefix("unique ")
+    create = f"create {'unique ' if rest != definition else ''}index concurrently {name} {rest}"
     context = op.get_context()
     with context.autocommit_block():
         if not context.as_sql:

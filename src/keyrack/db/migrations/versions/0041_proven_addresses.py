@@ -40,7 +40,7 @@ IDENTITY = "alter table manager_identity add column address text"
 # The account at a provider that accepted the invitation, if its verified address is not the invited one
 ACCEPTED = "alter table manager_customer add column accepted_provider text, add column accepted_address text"
 
-BEFORE = {table.table: table for table in module("0038").tables()}
+BEFORE = {table.table: table for table in module("0039").tables()}
 MANAGER = replace(BEFORE["manager"], members=BEFORE["manager"].members | {"provenBy": "{r}.proven_by"})
 MEMBERSHIP = replace(
     BEFORE["manager_customer"],
@@ -55,7 +55,7 @@ CONNECTED = replace(
 def tables() -> list[AuditedTable]:
     """The audited tables, as the view `recorded_state` compares them with the change log."""
     changed = {table.table: table for table in (MANAGER, MEMBERSHIP, CONNECTED)}
-    return [changed.get(table.table, table) for table in module("0038").tables()]
+    return [changed.get(table.table, table) for table in module("0039").tables()]
 
 
 def upgrade() -> None:

@@ -1,0 +1,129 @@
+"""No code compares addresses but by their normal form: nothing in `src` folds the case of an address."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.core.test_addresses import FOLDED
+from tests.support.servers import Sql
+
+SOURCE = Path(__file__).parent.parent / "src" / "keyrack"
+FROZEN = {f"{number:04}" for number in range(1, 39)}  # revisions of before the normal form
+FOLDING = {"lower", "upper", "casefold", "title", "swapcase", "capitalize"}
+ADDRESS = re.compile(r"e_?mail|address|user_?name|mailbox|domain|login|recipient", re.IGNORECASE)
+SQL_FOLDING = re.compile(r"\b(?:to)?(?:lower|upper)\s*\(|\bilike\b|~\*|citext|casefold|nondeterministic", re.IGNORECASE)
+# Modules whose SQL or OData folds case, and what
+MAY_FOLD = {
+    "api/odata/functions.py": "what a client's filter asks for",
+    "api/odata/row_options.py": "`$search`: a part of a text",
+    "cli/commands/brand.py": "names of brands",
+    "cli/commands/import_catalog.py": "names of brands",
+    "cli/name_lookup.py": "names of rows; of managers the normal form",
+    "console/choices.py": "a part of a text that is typed",
+    "console/lists/query.py": "a part of a text that is typed",
+    "console/pages/installations.py": "numbers of products",
+    "console/pages/key_forms.py": "names of brands",
+    "db/address_forms.py": "A to Z alone, of rows that have no normal form yet",
+    "fleet/endpoints/brands.py": "names of brands",
+}
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        if path.parent.name != "versions" or path.name[:4] not in FROZEN:
+            yield str(path.relative_to(SOURCE)), ast.parse(path.read_text())
+
+
+def docstrings(tree: ast.Module) -> set[int]:
+    """The nodes that are docstrings."""
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, owners) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+
+
+def offences(tree: ast.Module, *, may_fold: bool) -> list[str]:
+    """Folded addresses in Python, and SQL or OData that folds case."""
+    prose = docstrings(tree)
+    found: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in FOLDING:
+            if ADDRESS.search(ast.unparse(node.func.value)):
+                found.append(ast.unparse(node))
+        elif isinstance(node, ast.Attribute) and node.attr in FOLDING and ast.unparse(node.value) == "str":
+            found.append(ast.unparse(node))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            folds = SQL_FOLDING.search(node.value)
+            if folds and not may_fold:
+                found.append(node.value[max(0, folds.start() - 20) : folds.end() + 30])
+    return found
+
+
+def test_nothing_folds_an_address() -> None:
+    found = {name: wrong for name, tree in modules() if (wrong := offences(tree, may_fold=name in MAY_FOLD))}
+    assert found == {}, "compare by keyrack.core.addresses.address_form and the column address_form"
+
+
+def test_each_exception_is_needed() -> None:
+    trees = dict(modules())
+    assert [name for name in MAY_FOLD if not offences(trees[name], may_fold=False)] == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "SQL = 'select from manager where lower(username) = lower($1)'",
+        "SQL = 'select from person where ' + 'email_address ilike $1'",
+        "def f(row): return row['address'].lower()",
+        "def f(email): return email.strip().casefold()",
+        "def f(names): return map(str.lower, names)",
+        "query = {'$filter': f\"tolower(emailAddress) eq '{text}'\"}",
+    ],
+)
+def test_a_folded_address_is_found(code: str) -> None:
+    assert offences(ast.parse(code), may_fold=False)
+
+
+def test_only_the_indexes_of_the_release_before_fold(sql: Sql) -> None:
+    rows = sql.rows("select indexname from pg_indexes where schemaname = 'public' and indexdef ~ 'lower|upper'")
+    assert {row[0] for row in rows} == {
+        "brand_key_lower_idx", "invitation_address", "manager_username_key", "person_email_address_key",
+    }  # fmt: skip
+
+
+def test_the_tests_know_each_character_that_the_database_folds(sql: Sql) -> None:
+    rows = sql.rows(
+        "select chr(n) as character from generate_series(128, 1114111) n where n not between 55296 and 57343"
+        " and octet_length(lower(chr(n))) = length(lower(chr(n)))"
+    )
+    folded = {row["character"] for row in rows}
+    assert {"\u0130", "\u212a"} <= folded <= {character for character, _ in FOLDED}
+
+
+def test_normal_forms_are_unique(sql: Sql) -> None:
+    rows = sql.rows(
+        "select indexname, indexdef ~ 'UNIQUE' as is_unique from pg_indexes where indexdef ~ 'address_form,? ?'"
+    )
+    unique = {row["indexname"] for row in rows if row["is_unique"]}
+    assert unique == {"invitation_address_form", "manager_address_form", "person_address_form"}
+
+
+def test_every_insert_gives_the_normal_form() -> None:
+    """A row without it is not found in each spelling until housekeeping fills it."""
+    insert = re.compile(r"insert into (?:manager|person|invitation) ?\(([^)]*)\)")
+    columns = [
+        (name, found[1])
+        for name, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for found in insert.finditer(node.value)
+    ]
+    assert len(columns) >= 6
+    assert [each for each in columns if "address_form" not in each[1]] == []
