@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from keyrack.api.rate_limits import RateLimit, take_each
+from keyrack.core.addresses import address_form
 from keyrack.core.secret_hashes import digest
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Statements
@@ -24,6 +25,6 @@ async def take(statements: Statements, settings: Settings, customer: int, manage
     rate, burst = settings.invitations_per_hour_per_manager, settings.invitation_burst_per_manager
     of_manager = RateLimit("invitations", rate, burst, HOUR), f"manager {manager}"
     rate, burst = settings.invitations_per_day_per_address, settings.invitation_burst_per_address
-    form = digest(address.lower()).hex()
+    form = digest(address_form(address)).hex()
     of_address = RateLimit("invitations", rate, burst, DAY), f"customer {customer} address {form}"
     await take_each(statements, of_customer, of_manager, of_address)

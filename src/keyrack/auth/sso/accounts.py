@@ -44,11 +44,7 @@ insert into manager_identity (provider_id, subject, manager_id, address) values 
 on conflict do nothing returning identity_id
 """
 OWN: LiteralString = "select true from manager_identity where provider_id = $1 and subject = $2 and manager_id = $3"
-# How the verified address of an account, with its domain, compares with the invited one
-COMPARED: LiteralString = """
-select coalesce(lower($2) = lower($4), false) as is_invited,
-  exists (select from provider_domain where provider_id = $1 and domain = lower($3)) as is_listed
-"""
+IS_LISTED: LiteralString = "select exists (select from provider_domain where provider_id = $1 and domain = $2)"
 OF_SESSION: LiteralString = "select provider_id from session where hash = $1"
 
 
@@ -139,11 +135,11 @@ async def _compare(
     connection: Connection, provider: Provider, account: ProviderAccount, address: str
 ) -> tuple[ProofSource | None, OtherAddress | None]:
     """The proof of the invited address, or the note about another address."""
-    row = await connection.fetchrow(COMPARED, provider.id, account.email, _domain(account.email or ""), address)
-    assert row is not None  # noqa: S101 - a row without a condition
-    if not row["is_invited"]:
+    form = address_form(address)
+    if account.email is None or address_form(account.email) != form:
         return None, OtherAddress(provider.name, account.email)
-    return (ProofSource.PROVIDER if row["is_listed"] else None), None
+    is_listed = await connection.fetchval(IS_LISTED, provider.id, form.rpartition("@")[2])
+    return (ProofSource.PROVIDER if is_listed else None), None
 
 
 async def connect(db: Database, provider: Provider, account: ProviderAccount, manager: int, sign_outs: int) -> None:
@@ -155,10 +151,6 @@ async def connect(db: Database, provider: Provider, account: ProviderAccount, ma
             raise NotSignedIn("other", "the manager is not there any more, or is signed out")
         if not await _connected(connection, provider, account, manager):
             raise NotSignedIn("connected", "the account is somebody else's, or the manager has another one")
-
-
-def _domain(address: str) -> str:
-    return address.rpartition("@")[2]
 
 
 async def _connected(connection: Connection, provider: Provider, account: ProviderAccount, manager: int) -> bool:
