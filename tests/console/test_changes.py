@@ -11,12 +11,14 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
+from keyrack.api.permissions import Role
 from keyrack.console.changes.labels import ACTORS, KINDS, MEMBERS, PARTS, RESOURCES
 from keyrack.db.audit_context import Type
+from tests.auth.group_scope import limited
 from tests.changelog.audited_tables import recorded
 from tests.changelog.transparency.checkpoints import settled
 from tests.console.conftest import Desk
-from tests.support.people import Person, Town
+from tests.support.people import Person, Town, done
 from tests.support.servers import eventually
 
 TABLES = [one for one in recorded() if one.customer != "0"]
@@ -385,3 +387,21 @@ def test_filtering_by_the_form(desk: Desk, fleet: Person) -> None:
     page.get_by_role("button", name="Apply filters").click()
     expect(page.locator("tbody tr")).to_have_count(1)
     expect(page).to_have_url(re.compile(f"resource=car&thing={car}"))
+
+
+def test_a_group_limited_auditor_reads_of_no_hidden_car(fleet: Person, town: Town) -> None:
+    box, car = fleet.product(), fleet.car("Hidden estate")
+    fleet.service(box)
+    group = fleet.group()
+    done(fleet.put(f"/groups/{group}/products", {"productId": box}))
+    auditor = limited(town, fleet, "an auditor", [group], Role.AUDITOR)
+    done(fleet.put("/installations", {"carId": car, "productId": box}))
+    number = numbered(fleet, "box.installed", box)
+    browser = auditor.browser()
+    path = f"/{fleet.customer}/changes"
+    (said,) = [sentence for sentence in sentences(browser.get(path)) if "installed" in sentence]
+    assert said.endswith("in an unknown car")
+    for page in (browser.get(path), browser.get(f"{path}/{number}")):
+        assert page.status_code == 200 and "Hidden estate" not in page.text
+        assert f"/cars/{car}" not in page.text
+    assert any("Hidden estate" in sentence for sentence in sentences(fleet.browser().get(path)))
