@@ -18,7 +18,7 @@ from passkey where manager_id = $1
 union all select 'app', 0, '', null, confirmed_at from totp
 where manager_id = $1 and confirmed_at is not null
 union all select 'recovery', 0, cardinality(hashes)::text, null, created_at from recovery where manager_id = $1
-union all select 'identity', i.identity_id, p.label, i.address, i.created_at
+union all select 'identity', i.identity_id, p.label, nullif(i.address, ''), i.created_at
 from manager_identity i join provider p using (provider_id) where i.manager_id = $1
 union all select 'session', s.session_id, s.agent, s.address, s.created_at
 from session s join manager m using (manager_id) where s.manager_id = $1 and s.sign_outs = m.sign_outs

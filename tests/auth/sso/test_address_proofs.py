@@ -107,6 +107,17 @@ def test_the_account_of_somebody_else_is_shown_to_the_inviter_and_opens_nothing_
     assert (shown["acceptedProvider"], shown["acceptedAddress"]) == (None, None), "it is nobody's way in any more"
 
 
+def test_an_account_without_a_verified_address_keeps_nobody_out(
+    visitor: Visitor, oidc: Oidc, evil: Person, sql: Sql
+) -> None:
+    email, trojan = address("victim"), fresh()
+    oidc.says(trojan)
+    assert visitor.come(path=ACCEPT, code=invited(evil, email)).status_code == 303
+    oidc.says(fresh(), account={"email": email, "email_verified": True})
+    assert Visitor(visitor.url).come().status_code == 303
+    assert sql.value("select count(*) from manager_identity where subject = $1", trojan) == 0
+
+
 def test_the_invited_address_itself_is_no_other_address(
     visitor: Visitor, oidc: Oidc, bank: Person, operator: Operator
 ) -> None:

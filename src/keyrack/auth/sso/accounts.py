@@ -155,7 +155,7 @@ async def connect(db: Database, provider: Provider, account: ProviderAccount, ma
 
 async def _connected(connection: Connection, provider: Provider, account: ProviderAccount, manager: int) -> bool:
     """Whether the account is the manager's, now or since before."""
-    if await connection.fetchval(CONNECT, provider.id, account.subject, manager, account.email) is not None:
+    if await connection.fetchval(CONNECT, provider.id, account.subject, manager, account.email or "") is not None:
         return True
     return bool(await connection.fetchval(OWN, provider.id, account.subject, manager))
 

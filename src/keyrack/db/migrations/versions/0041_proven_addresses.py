@@ -35,7 +35,7 @@ end $$
 # The hash of a link that was mailed. The link of a command proves nothing, nor does that of an older release, which
 # replaces `hash` alone
 LINK = "alter table password_link add column mailed_hash bytea"
-# The address that the provider had verified when the identity was connected; null for none, and for older identities
+# The address that the provider had verified when the identity was connected, '' for none; null for older identities
 IDENTITY = "alter table manager_identity add column address text"
 # The account at a provider that accepted the invitation, if its verified address is not the invited one
 ACCEPTED = "alter table manager_customer add column accepted_provider text, add column accepted_address text"
@@ -48,7 +48,7 @@ MEMBERSHIP = replace(
     | {"acceptedProvider": "{r}.accepted_provider", "acceptedAddress": "{r}.accepted_address"},
 )
 CONNECTED = replace(
-    BEFORE["manager_identity"], members=BEFORE["manager_identity"].members | {"emailAddress": "{r}.address"}
+    BEFORE["manager_identity"], members=BEFORE["manager_identity"].members | {"emailAddress": "nullif({r}.address, '')"}
 )
 
 
