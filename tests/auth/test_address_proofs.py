@@ -267,6 +267,9 @@ def test_an_unproven_account_is_refused_at_a_further_customer(
     with attacker.browser() as browser:
         shown = browser.post("/console/invitation", data={"code": code})
         assert shown.status_code == 200 and f"keyrack manager prove {address}" in shown.text  # no mail here
+        unsent = browser.post("/console/invitation/mail", data={"code": code})
+        assert "on its way" not in unsent.text and f"keyrack manager prove {address}" in unsent.text
+        assert evil.sql.value("select count(*) from mail where address = $1", address) == 0
         refused = browser.post("/console/invitation/accept", data={"code": code})
         assert refused.status_code == 409 and "no further customer until its address is proven" in refused.text
     new = posted(bank, "/invitation/accept", code=code, new="yes", new_password=OWN)

@@ -68,18 +68,18 @@ async def accept(visit: Visit, code: str, password: str) -> int:
     return invited.customer
 
 
-async def mail_proof(visit: Visit, code: str) -> InvitationPreview:
-    """Mail a link of the invitation to the address of the signed-in manager.
+async def mail_proof(visit: Visit, code: str) -> bool:
+    """Mail a link of the invitation to the address of the signed-in manager; False if the server sends no mail.
 
     Raises `LinkExpired`, `AccountExists` if the browser is not signed in with the address, and `TooManyRequests`.
     """
     invited = await invitation(visit, code)
     if not await signed_in_as(visit, invited.address):
         raise AccountExists
-    own = visit.server.process.own
     await _take(visit, invited.address)
-    await invitations.request_mail(own, visit.settings, invited)
-    return invited
+    if visit.settings.sends_mail:
+        await invitations.request_mail(visit.server.process.own, visit.settings, invited)
+    return visit.settings.sends_mail
 
 
 async def forgot(visit: Visit, address: str) -> None:

@@ -92,14 +92,14 @@ async def accept(visit: Visit) -> Response:
 async def mail(visit: Visit) -> Response:
     """Mail the link that proves the address of the signed-in manager."""
     try:
-        await emailed_links.mail_proof(visit, visit.sent("code"))
+        is_mailed = await emailed_links.mail_proof(visit, visit.sent("code"))
     except LinkExpired:
         return await _invited(visit)
     except AccountExists:
         return await _invited(visit, gettext(visit, SIGN_IN), 409)
     except TooManyRequests as refusal:
         return await _invited(visit, why(visit, refusal.reason), refusal.status)
-    return await _invited(visit, is_mailed=True)
+    return await _invited(visit, is_mailed=is_mailed)
 
 
 @pages.get("/forgot", open=True)
