@@ -62,6 +62,7 @@ class AuthenticatedManager:
     has_factor: bool = False  # a password alone is not enough
     needs_factor: bool = False  # a role, in whichever customer, wants one
     provider: int | None = None  # which has said who it is, of single sign-on
+    is_first_proof: bool = False  # the sign-in has proven the address, and removed every other way in
 
 
 class Authenticator:

@@ -30,6 +30,7 @@ class SsoResult:
     connected: bool = False  # an account, in place of signing in
     customer: int | None = None  # of an invitation that was accepted
     waits: bool = False  # for a second factor
+    is_first_proof: bool = False  # of the address: every other way in was removed
 
 
 async def offered(visit: Visit) -> list[tuple[str, str]]:
@@ -62,7 +63,7 @@ async def begin(
 async def finish(visit: Visit) -> SsoResult:
     """Sign in who has come back from a provider, or connect the account. Raises `Unavailable`."""
     process = visit.server.process
-    proven, customer, waits = process.access.check(), None, False
+    proven, customer, waits, is_first_proof = process.access.check(), None, False, False
     try:
         came = await process.sign_on.finish(visit.query, _cookie(visit))
         if came.asked.manager is not None:
@@ -76,13 +77,17 @@ async def finish(visit: Visit) -> SsoResult:
                     process.own, came.provider, came.account, who, came.asked.invitation
                 )
             process.access.hold(proven)
+            is_first_proof = signed_in.is_first_proof
             waits = await accounts.wants_factor(process.own, signed_in)
             await (visit.wait if waits else visit.begin)(signed_in, came.asked.time_zone)
     except NotSignedIn as trouble:
         return _failed(visit, trouble)
     await give_back_each(process.own, *_limits(visit))
     LOGINS.add("accepted")
-    return SsoResult(came.asked.next, connected=came.asked.manager is not None, customer=customer, waits=waits)
+    return SsoResult(
+        came.asked.next, connected=came.asked.manager is not None, customer=customer, waits=waits,
+        is_first_proof=is_first_proof,
+    )  # fmt: skip
 
 
 async def _connect(visit: Visit, came: SignInResult, manager: int) -> None:

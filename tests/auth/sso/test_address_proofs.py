@@ -41,6 +41,13 @@ def operator(dsn: str) -> Operator:
     return Operator(dsn)
 
 
+def comes_first(visitor: Visitor, **form: str) -> None:
+    """The whole way proves the address, and the page says what is removed."""
+    answer = visitor.come(**form)
+    assert (answer.status_code, "Other ways to sign in are removed" in answer.text) == (200, True), answer.text
+    assert visitor.session is not None
+
+
 def is_over(attacker: Account, customer: int, federated: RunningServer) -> None:
     """Neither its password nor its token opens anything, in whichever process."""
     assert token(attacker.owner, attacker.address, attacker.password).status_code == 401
@@ -55,7 +62,7 @@ def test_a_prepared_password_is_worth_nothing_when_a_provider_proves_the_address
     attacker = prepared(evil, email)
     code = invited(bank, email, "Owner")
     oidc.says(fresh(), account={"email": email, "email_verified": True})
-    assert visitor.come(path=ACCEPT, code=code).status_code == 303
+    comes_first(visitor, path=ACCEPT, code=code)
     assert row(bank, email) == ["Owner"] and proof_of(operator, email) == "provider"
     is_over(attacker, bank.customer, federated)
     home = f"/console/{bank.customer}/settings/managers"
@@ -69,7 +76,7 @@ def test_signing_in_by_a_provider_is_a_first_proof_too(
     email = address("victim")
     attacker = prepared(evil, email)
     oidc.says(fresh(), account={"email": email, "email_verified": True})
-    assert visitor.come().status_code == 303
+    comes_first(visitor)
     is_over(attacker, evil.customer, federated)
     assert proof_of(operator, email) == "provider"
 
@@ -98,7 +105,7 @@ def test_the_account_of_somebody_else_is_shown_to_the_inviter_and_opens_nothing_
     # The person comes by an account of the same provider, and accepts
     oidc.says(fresh(), account={"email": email, "email_verified": True})
     person = Visitor(visitor.url)
-    assert person.come(path=ACCEPT, code=code).status_code == 303
+    comes_first(person, path=ACCEPT, code=code)
     assert row(bank, email) == ["Owner"]
     assert visitor.go(f"/console/{bank.customer}/settings").status_code == 303, "its session is over"
     oidc.says(trojan, account={"email": other, "email_verified": True})
@@ -114,7 +121,7 @@ def test_an_account_without_a_verified_address_keeps_nobody_out(
     oidc.says(trojan)
     assert visitor.come(path=ACCEPT, code=invited(evil, email)).status_code == 303
     oidc.says(fresh(), account={"email": email, "email_verified": True})
-    assert Visitor(visitor.url).come().status_code == 303
+    comes_first(Visitor(visitor.url))
     assert sql.value("select count(*) from manager_identity where subject = $1", trojan) == 0
 
 
@@ -149,7 +156,7 @@ def test_an_account_that_was_connected_while_unproven_proves_it_by_accepting(
     oidc.says(subject, account={"email": email, "email_verified": True})
     assert visitor.come().status_code == 303
     assert proof_of(operator, email) is None and token(person, email, person.password).status_code == 200
-    assert Visitor(visitor.url).come(path=ACCEPT, code=invited(bank, email)).status_code == 303
+    comes_first(Visitor(visitor.url), path=ACCEPT, code=invited(bank, email))
     assert proof_of(operator, email) == "provider" and row(bank, email) == ["Dispatcher"]
     assert token(person, email, person.password).status_code == 401
     assert identities(sql, person) == 1
@@ -188,7 +195,7 @@ def test_a_mailed_link_proves_the_address_whatever_account_accepts(
     code = new_secret()  # as the worker makes it when it writes the mail
     sql.execute("update invitation set mailed_hash = $2 where address = $1", email, digest(code))
     oidc.says(fresh(), account={"email": other, "email_verified": True})
-    assert visitor.come(path=ACCEPT, code=code).status_code == 303
+    comes_first(visitor, path=ACCEPT, code=code)
     assert row(bank, email) == ["Dispatcher"] and proof_of(operator, email) == "mail"
     is_over(attacker, bank.customer, federated)
     (shown,) = [one for one in bank.get("/managers").json() if one["username"] == email]

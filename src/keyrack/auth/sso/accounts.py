@@ -6,6 +6,7 @@ while signed in, and accepting an invitation by it. An address alone never does.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import LiteralString
 
 from keyrack.auth import address_proofs, invitations, login_challenges
@@ -52,19 +53,22 @@ async def find_manager(db: Database, provider: Provider, account: ProviderAccoun
     """The manager whose account it is, who may be connected with it by that: `who` acts then, in its name. Raises
     `NotSignedIn`."""
     row = await db.fetchrow(KNOWN, provider.id, account.subject)
+    is_first_proof = False
     if row is None:
         acting.set(who)
         async with db.transaction() as connection:
-            row = await _by_address(connection, provider, account)
+            row, is_first_proof = await _by_address(connection, provider, account)
     if row["is_disabled"]:
         raise NotSignedIn("unknown", "the manager is disabled")
     amr = ("fed", "mfa") if account.has_mfa else ("fed",)
-    return AuthenticatedManager(row["manager_id"], row["subject"], row["sign_outs"], amr, provider=provider.id)
+    return AuthenticatedManager(
+        row["manager_id"], row["subject"], row["sign_outs"], amr, provider=provider.id, is_first_proof=is_first_proof
+    )
 
 
-async def _by_address(connection: Connection, provider: Provider, account: ProviderAccount) -> Row:
-    """The manager of the account's verified address, connected with it. If that proves the address, the account is the
-    only way in. Raises `NotSignedIn`."""
+async def _by_address(connection: Connection, provider: Provider, account: ProviderAccount) -> tuple[Row, bool]:
+    """The manager of the account's verified address, connected with it; whether that was the first proof of the
+    address, after which the account is the only way in. Raises `NotSignedIn`."""
     if account.email is None:
         raise NotSignedIn("unknown", "nobody is connected with the account, and it has no verified address")
     form = address_form(account.email)
@@ -73,13 +77,14 @@ async def _by_address(connection: Connection, provider: Provider, account: Provi
         raise NotSignedIn("unknown", "nobody is connected with the account, or known by its address")
     # A colleague who had the address before stays connected. An account of another address does not
     is_connected = row["is_connected_by_subject"] or form in map(address_form, row["connected_addresses"])
-    if not row["is_proven"] and not is_connected:
+    is_first_proof = not row["is_proven"] and not is_connected
+    if is_first_proof:
         await address_proofs.prove(connection, row["manager_id"], ProofSource.PROVIDER)
     if not await _connected(connection, provider, account, row["manager_id"]):
         raise NotSignedIn("unknown", "whoever has the address is connected with another account")
     connected = await connection.fetchrow(BY_ID, row["manager_id"])
     assert connected is not None  # noqa: S101 - it is locked
-    return connected
+    return connected, is_first_proof
 
 
 async def invited(
@@ -97,7 +102,7 @@ async def invited(
             pending_invitation = await invitations.find_pending(connection, invitation)
             known = await _locked(connection, provider, account)
             if known is None and not pending_invitation.sets_way_in:
-                known = await _by_address(connection, provider, account)
+                known, _ = await _by_address(connection, provider, account)
             if known is not None and known["manager_id"] != pending_invitation.manager:
                 raise NotSignedIn("invitation", "the invitation is to another address than that of the manager")
             proof, other = await _compare(connection, provider, account, pending_invitation.address)
@@ -116,7 +121,9 @@ async def invited(
         raise NotSignedIn("unknown", "an account of the invited address was made meanwhile, or is disabled") from None
     except AddressUnproven:
         raise NotSignedIn("unproven", "the address of the invited manager is not proven") from None
-    return await find_manager(db, provider, account, who), pending_invitation.customer
+    signed_in = await find_manager(db, provider, account, who)
+    is_first_proof = pending_invitation.manager is not None and not pending_invitation.is_proven
+    return replace(signed_in, is_first_proof=is_first_proof), pending_invitation.customer
 
 
 async def _locked(connection: Connection, provider: Provider, account: ProviderAccount) -> Row | None:

@@ -57,6 +57,9 @@ async def callback(visit: Visit) -> Response:
     if outcome.waits:  # from a page of ours: the cookie comes back from nowhere else
         second = f"{root(visit)}/sign-in/second?next={quote(next, safe='')}"
         return onward(visit, second, gettext(visit, "Your account here has a second factor as well."))
+    if outcome.is_first_proof:
+        target = next if outcome.customer is not None else offer(visit, outcome.next)
+        return plain(visit, "proven.html", status=200, next=target, mails=visit.settings.sends_mail)
     if outcome.customer is not None:
         return redirect(next)
     return redirect(offer(visit, outcome.next) + ("?saved=connected" if outcome.connected else ""))
