@@ -182,7 +182,7 @@ async def find_pending(statements: Statements, hash: bytes) -> InvitationPreview
     return InvitationPreview(
         row["customer_id"], row["invitation_id"], row["address"], Role(row["role"]),
         None if row["groups"] is None else tuple(row["groups"]), row["invited_by"], row["customer"],
-        manager and manager["manager_id"], bool(manager and manager["is_proven"]),
+        manager["manager_id"] if manager else None, bool(manager and manager["is_proven"]),
         bool(manager and manager["is_disabled"]), row["is_mailed"],
     )  # fmt: skip
 

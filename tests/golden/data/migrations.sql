@@ -1,4 +1,4 @@
--- 43 revisions, 578 statements
+-- 46 revisions, 599 statements
 
 -- revision 0001: 61 statements
 
@@ -4053,7 +4053,267 @@ create trigger "RECORD_truncate" before truncate on box_report for each statemen
 
 create or replace view recorded_state as select 'customer'::text as resource, ''::text as part, r.customer_id as customer_id, r.customer_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'historyDays', r.history_days, 'keepsPositions', r.keeps_positions, 'changesDays', r.changes_days)) as members from customer r  union all select 'car'::text as resource, ''::text as part, r.customer_id as customer_id, r.car_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'description', r.description, 'vin', r.vin, 'licensePlate', r.license_plate, 'brand', r.brand, 'model', r.model)) as members from car r  union all select 'user'::text as resource, ''::text as part, r.customer_id as customer_id, r.user_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('emailAddress', p.email_address, 'firstName', p.first_name, 'lastName', p.last_name, 'type', p.type)) as members from customer_user r left join person p on p.user_id = r.user_id union all select 'product'::text as resource, ''::text as part, r.customer_id as customer_id, r.product_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('uniqueId', r.unique_id, 'serialNumber', r.serial_number, 'sapNumber', r.sap_number, 'type', r.kind, 'dongleTerminated', to_char(r.dongle_terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'carId', r.car_id)) as members from product r  union all select 'service'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'productId', r.product_id, 'isTerminated', r.is_terminated, 'terminated', to_char(r.terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'terminationCause', r.termination_cause)) as members from service r  union all select 'contract'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('orderNumber', r.order_number, 'documentNumber', r.document_number, 'orderPosition', r.order_position, 'start', to_char(r.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(r.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'termOfContract', r.term_of_contract, 'termOfNotice', r.term_of_notice, 'unitOfNotice', r.unit_of_notice)) as members from contract r  union all select 'assignment'::text as resource, ''::text as part, r.customer_id as customer_id, r.assignment_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('carId', r.car_id, 'userId', r.user_id, 'start', to_char(r.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(r.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', r.lifetime, 'renewableAfter', r.renewable_after)) as members from assignment r  union all select 'group'::text as resource, ''::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name)) as members from fleet_group r  union all select 'group'::text as resource, 'car'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('carId', r.car_id)) as members from group_car r  union all select 'group'::text as resource, 'product'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id)) as members from group_product r  union all select 'group'::text as resource, 'service'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('serviceId', r.service_id)) as members from group_service r  union all select 'group'::text as resource, 'user'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('userId', r.user_id)) as members from group_user r  union all select 'webhook'::text as resource, ''::text as part, r.customer_id as customer_id, r.webhook_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('url', r.url, 'kinds', r.kinds, 'isEnabled', r.is_enabled, 'disabledReason', r.disabled_reason, 'oldSigningSecretUntil', to_char(r.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'secret', case when r.secret is not null then '***' end, 'signingSecret', case when r.signing_secret is not null then '***' end)) as members from webhook r  union all select 'deviceKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.device_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'productId', r.product_id, 'isGateway', r.is_gateway, 'scopes', r.scopes, 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from device_key r  union all select 'sdkKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.sdk_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from sdk_key r  union all select 'manager'::text as resource, ''::text as part, r.customer_id as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('username', p.username)) as members from manager_customer r left join manager p on p.manager_id = r.manager_id union all select 'manager'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('username', r.username, 'isDisabled', r.is_disabled, 'signOuts', r.sign_outs, 'password', case when r.password_hash is not null then '***' end)) as members from manager r  union all select 'apiKey'::text as resource, ''::text as part, 0 as customer_id, r.api_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from api_key r  union all select 'signingKey'::text as resource, ''::text as part, 0 as customer_id, r.kid as resource_id, jsonb_strip_nulls(jsonb_build_object('revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from signing_key r  union all select 'brandKey'::text as resource, ''::text as part, 0 as customer_id, r.brand_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('brand', r.brand, 'boxName', r.box_name, 'boxSapNumber', r.box_sap_number, 'keyFormId', r.key_form_id)) as members from brand_key r  union all select 'keyForm'::text as resource, ''::text as part, 0 as customer_id, r.key_form_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'imageUrl', r.image_url, 'drawing', r.drawing)) as members from key_form r  union all select 'role'::text as resource, ''::text as part, r.customer_id as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'role', r.role, 'isLimited', r.is_limited, 'groups', to_jsonb(r.groups))) as members from manager_role r  union all select 'client'::text as resource, ''::text as part, coalesce(r.managed_by, 0) as customer_id, r.client_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'isDisabled', r.is_disabled, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))) as members from client r  union all select 'scopes'::text as resource, ''::text as part, r.customer_id as customer_id, r.client_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('clientId', r.client_id, 'scopes', r.scopes)) as members from client_customer r  union all select 'clientSecret'::text as resource, ''::text as part, coalesce(r.managed_by, 0) as customer_id, r.client_secret_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('clientId', r.client_id, 'secret', case when r.hash is not null then '***' end)) as members from client_secret r  union all select 'invitation'::text as resource, ''::text as part, r.customer_id as customer_id, r.invitation_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('emailAddress', r.address, 'role', r.role, 'invitedBy', r.invited_by, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'groups', to_jsonb(r.groups), 'link', case when r.hash is not null then '***' end)) as members from invitation r  union all select 'passkey'::text as resource, ''::text as part, 0 as customer_id, r.passkey_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'name', r.name, 'isRefused', r.is_refused)) as members from passkey r  union all select 'totp'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'isConfirmed', (r.confirmed_at is not null), 'secret', case when r.secret is not null then '***' end)) as members from totp r  union all select 'recovery'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'left', cardinality(r.hashes), 'codes', case when r.hashes is not null then '***' end)) as members from recovery r  union all select 'factorRule'::text as resource, ''::text as part, r.customer_id as customer_id, r.role as resource_id, jsonb_strip_nulls(jsonb_build_object('role', r.role)) as members from factor_rule r  union all select 'provider'::text as resource, ''::text as part, 0 as customer_id, r.provider_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'label', r.label, 'issuer', r.issuer, 'clientId', r.client_id, 'algorithms', to_jsonb(r.algorithms), 'countsMfa', r.counts_mfa, 'clientSecret', case when r.client_secret is not null then '***' end)) as members from provider r  union all select 'provider'::text as resource, 'domain'::text as part, 0 as customer_id, r.provider_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('domain', r.domain)) as members from provider_domain r  union all select 'identity'::text as resource, ''::text as part, 0 as customer_id, r.identity_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('providerId', r.provider_id, 'subject', r.subject, 'managerId', r.manager_id)) as members from manager_identity r  union all select 'keyAuthority'::text as resource, ''::text as part, r.customer_id as customer_id, r.customer_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'sequence', r.sequence, 'freshness', r.freshness, 'opensUncertain', r.opens_uncertain, 'privateKey', case when r.private_key is not null then '***' end)) as members from key_authority r  union all select 'issuingKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.issuing_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from issuing_key r  union all select 'enrolment'::text as resource, ''::text as part, r.customer_id as customer_id, r.product_id || '.' || r.epoch as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'publicKey', encode(r.public_key, 'hex'))) as members from box_epoch r  union all select 'device'::text as resource, ''::text as part, r.customer_id as customer_id, translate(encode(r.device_id, 'base64'), '+/=', '-_') as resource_id, jsonb_strip_nulls(jsonb_build_object('protection', r.protection)) as members from app_device r  union all select 'key'::text as resource, ''::text as part, r.customer_id as customer_id, r.key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'assignmentId', r.assignment_id, 'carId', r.car_id, 'deviceId', translate(encode(r.device_id, 'base64'), '+/=', '-_'), 'issuingKeyId', r.issuing_key_id, 'begins', to_char(r.begins_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))) as members from box_key r  union all select 'boxReport'::text as resource, ''::text as part, r.customer_id as customer_id, r.report_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'kind', r.kind, 'number', r.number)) as members from box_report r;
 
--- revision 0039: 9 statements
+-- revision 0039: 5 statements
+
+alter table change_inbox add column group_sets jsonb;
+
+alter table change add column group_sets jsonb;
+
+create trigger note_access after insert or update or delete on sdk_key for each statement execute function note_access();
+
+create or replace function record_assignment() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, group_sets, before, after)
+    select n.customer_id, 'assignment.created', 'assignment', n.assignment_id::text, acting_on(n.customer_id, n.assignment_id), array(select group_id from group_car where customer_id = n.customer_id and car_id = n.car_id union select group_id from group_user where customer_id = n.customer_id and user_id = n.user_id order by 1), jsonb_build_array(to_jsonb(array(select g.group_id::text from group_car g where g.customer_id = n.customer_id and g.car_id = n.car_id)), to_jsonb(array(select g.group_id::text from group_user g where g.customer_id = n.customer_id and g.user_id = n.user_id))), null, jsonb_strip_nulls(jsonb_build_object('carId', n.car_id, 'userId', n.user_id, 'start', to_char(n.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(n.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', n.lifetime, 'renewableAfter', n.renewable_after))
+    from new_rows n 
+    order by n.customer_id, n.assignment_id;
+  elsif tg_op = 'DELETE' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, group_sets, before, after)
+    select o.customer_id, 'assignment.deleted', 'assignment', o.assignment_id::text, acting_on(o.customer_id, o.assignment_id), array(select group_id from group_car where customer_id = o.customer_id and car_id = o.car_id union select group_id from group_user where customer_id = o.customer_id and user_id = o.user_id order by 1), jsonb_build_array(to_jsonb(array(select g.group_id::text from group_car g where g.customer_id = o.customer_id and g.car_id = o.car_id)), to_jsonb(array(select g.group_id::text from group_user g where g.customer_id = o.customer_id and g.user_id = o.user_id))), jsonb_strip_nulls(jsonb_build_object('carId', o.car_id, 'userId', o.user_id, 'start', to_char(o.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(o.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', o.lifetime, 'renewableAfter', o.renewable_after)), null
+    from (select old.*) o 
+    order by o.customer_id, o.assignment_id;
+  else
+    if (select count(*) from old_rows) <>
+      (select count(*) from old_rows join new_rows using (customer_id, assignment_id))
+    then
+      raise exception 'The key of a row of assignment does not change.' using errcode = 'KR002';
+    end if;
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, group_sets, before, after)
+    select n.customer_id, 'assignment.updated', 'assignment', n.assignment_id::text, acting_on(n.customer_id, n.assignment_id), array(select group_id from group_car where customer_id = n.customer_id and car_id = n.car_id union select group_id from group_user where customer_id = n.customer_id and user_id = n.user_id order by 1), jsonb_build_array(to_jsonb(array(select g.group_id::text from group_car g where g.customer_id = n.customer_id and g.car_id = n.car_id)), to_jsonb(array(select g.group_id::text from group_user g where g.customer_id = n.customer_id and g.user_id = n.user_id)))
+      || case when o.car_id <> n.car_id then jsonb_build_array(to_jsonb(array(select g.group_id::text from group_car g where g.customer_id = o.customer_id and g.car_id = o.car_id))) else '[]' end
+      || case when o.user_id <> n.user_id then jsonb_build_array(to_jsonb(array(select g.group_id::text from group_user g where g.customer_id = o.customer_id and g.user_id = o.user_id))) else '[]' end, d.before, d.after
+    from old_rows o join new_rows n using (customer_id, assignment_id) 
+    cross join lateral (
+      select jsonb_object_agg(m.name, m.old) as before, jsonb_object_agg(m.name, m.new) as after
+      from (values
+        ('carId', to_jsonb(o.car_id), to_jsonb(n.car_id), o.car_id is distinct from n.car_id),
+        ('userId', to_jsonb(o.user_id), to_jsonb(n.user_id), o.user_id is distinct from n.user_id),
+        ('start', to_jsonb(to_char(o.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_jsonb(to_char(n.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_char(o.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') is distinct from to_char(n.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+        ('end', to_jsonb(to_char(o.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_jsonb(to_char(n.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_char(o.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') is distinct from to_char(n.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+        ('lifetime', to_jsonb(o.lifetime), to_jsonb(n.lifetime), o.lifetime is distinct from n.lifetime),
+        ('renewableAfter', to_jsonb(o.renewable_after), to_jsonb(n.renewable_after), o.renewable_after is distinct from n.renewable_after)
+      ) m (name, old, new, differs) where m.differs) d
+    where d.before is not null
+    order by n.customer_id, n.assignment_id;
+  end if;
+  return null;
+end $$;
+
+create or replace function record_box_key() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, group_sets, before, after)
+    select n.customer_id, 'key.issued', 'key', n.key_id::text, acting_on(n.customer_id, n.assignment_id), array(select group_id from group_car where customer_id = n.customer_id and car_id = n.car_id union select group_id from group_user where customer_id = n.customer_id and user_id = n.user_id order by 1), jsonb_build_array(to_jsonb(array(select g.group_id::text from group_car g where g.customer_id = n.customer_id and g.car_id = n.car_id)), to_jsonb(array(select g.group_id::text from group_user g where g.customer_id = n.customer_id and g.user_id = n.user_id))), null, jsonb_strip_nulls(jsonb_build_object('productId', n.product_id, 'epoch', n.epoch, 'assignmentId', n.assignment_id, 'carId', n.car_id, 'deviceId', translate(encode(n.device_id, 'base64'), '+/=', '-_'), 'issuingKeyId', n.issuing_key_id, 'begins', to_char(n.begins_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'expires', to_char(n.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(n.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')))
+    from new_rows n 
+    order by n.customer_id, n.key_id;
+  elsif tg_op = 'DELETE' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, group_sets, before, after)
+    select o.customer_id, 'key.deleted', 'key', o.key_id::text, acting_on(o.customer_id, o.assignment_id), array(select group_id from group_car where customer_id = o.customer_id and car_id = o.car_id union select group_id from group_user where customer_id = o.customer_id and user_id = o.user_id order by 1), jsonb_build_array(to_jsonb(array(select g.group_id::text from group_car g where g.customer_id = o.customer_id and g.car_id = o.car_id)), to_jsonb(array(select g.group_id::text from group_user g where g.customer_id = o.customer_id and g.user_id = o.user_id))), jsonb_strip_nulls(jsonb_build_object('productId', o.product_id, 'epoch', o.epoch, 'assignmentId', o.assignment_id, 'carId', o.car_id, 'deviceId', translate(encode(o.device_id, 'base64'), '+/=', '-_'), 'issuingKeyId', o.issuing_key_id, 'begins', to_char(o.begins_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'expires', to_char(o.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(o.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))), null
+    from (select old.*) o 
+    order by o.customer_id, o.key_id;
+  else
+    if (select count(*) from old_rows) <>
+      (select count(*) from old_rows join new_rows using (customer_id, key_id))
+    then
+      raise exception 'The key of a row of box_key does not change.' using errcode = 'KR002';
+    end if;
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, group_sets, before, after)
+    select n.customer_id, case when o.revoked_at is null and n.revoked_at is not null then 'key.revoked' else 'key.updated' end, 'key', n.key_id::text, acting_on(n.customer_id, n.assignment_id), array(select group_id from group_car where customer_id = n.customer_id and car_id = n.car_id union select group_id from group_user where customer_id = n.customer_id and user_id = n.user_id order by 1), jsonb_build_array(to_jsonb(array(select g.group_id::text from group_car g where g.customer_id = n.customer_id and g.car_id = n.car_id)), to_jsonb(array(select g.group_id::text from group_user g where g.customer_id = n.customer_id and g.user_id = n.user_id)))
+      || case when o.car_id <> n.car_id then jsonb_build_array(to_jsonb(array(select g.group_id::text from group_car g where g.customer_id = o.customer_id and g.car_id = o.car_id))) else '[]' end
+      || case when o.user_id <> n.user_id then jsonb_build_array(to_jsonb(array(select g.group_id::text from group_user g where g.customer_id = o.customer_id and g.user_id = o.user_id))) else '[]' end, d.before, d.after
+    from old_rows o join new_rows n using (customer_id, key_id) 
+    cross join lateral (
+      select jsonb_object_agg(m.name, m.old) as before, jsonb_object_agg(m.name, m.new) as after
+      from (values
+        ('productId', to_jsonb(o.product_id), to_jsonb(n.product_id), o.product_id is distinct from n.product_id),
+        ('epoch', to_jsonb(o.epoch), to_jsonb(n.epoch), o.epoch is distinct from n.epoch),
+        ('assignmentId', to_jsonb(o.assignment_id), to_jsonb(n.assignment_id), o.assignment_id is distinct from n.assignment_id),
+        ('carId', to_jsonb(o.car_id), to_jsonb(n.car_id), o.car_id is distinct from n.car_id),
+        ('deviceId', to_jsonb(translate(encode(o.device_id, 'base64'), '+/=', '-_')), to_jsonb(translate(encode(n.device_id, 'base64'), '+/=', '-_')), translate(encode(o.device_id, 'base64'), '+/=', '-_') is distinct from translate(encode(n.device_id, 'base64'), '+/=', '-_')),
+        ('issuingKeyId', to_jsonb(o.issuing_key_id), to_jsonb(n.issuing_key_id), o.issuing_key_id is distinct from n.issuing_key_id),
+        ('begins', to_jsonb(to_char(o.begins_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_jsonb(to_char(n.begins_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_char(o.begins_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') is distinct from to_char(n.begins_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+        ('expires', to_jsonb(to_char(o.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_jsonb(to_char(n.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_char(o.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') is distinct from to_char(n.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+        ('revoked', to_jsonb(to_char(o.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_jsonb(to_char(n.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_char(o.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') is distinct from to_char(n.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
+      ) m (name, old, new, differs) where m.differs) d
+    where d.before is not null
+    order by n.customer_id, n.key_id;
+  end if;
+  return null;
+end $$;
+
+-- revision 0040: 5 statements
+
+create function take(bucket text, step interval, burst integer, wanted integer, beyond boolean default false,
+                     out allowed integer, out remaining integer, out wait double precision,
+                     out reset double precision)
+language plpgsql as $$
+declare
+  t timestamptz;
+  stored timestamptz;
+  debt integer;
+  was timestamptz;
+begin
+  loop
+    select full_at, owed into stored, debt from rate_limit where key = bucket for update;
+    exit when found;
+    insert into rate_limit (key, full_at) values (bucket, clock_timestamp()) on conflict (key) do nothing;
+  end loop;
+  t := clock_timestamp();
+  was := case when stored > t + step * (burst + debt) + interval '1 second' then t + step * (burst - 1)
+              else greatest(stored, t) end;
+  remaining := greatest(
+    floor(extract(epoch from step * burst - (was - t)) / extract(epoch from step) + 1e-6), 0);
+  allowed := case when beyond and remaining > 0 then wanted else least(wanted, remaining) end;
+  was := was + step * allowed;
+  update rate_limit set full_at = was, owed = greatest(allowed - remaining, 0) where key = bucket and allowed > 0;
+  remaining := greatest(remaining - allowed, 0);
+  wait := case when allowed = wanted then 0 else extract(epoch from was + step - step * burst - t) end;
+  reset := extract(epoch from was - t);
+end $$;
+
+create function give_back(bucket text, step interval) returns void language sql as $$
+  update rate_limit set full_at = full_at - step where key = bucket
+$$;
+
+create table used_login_state (
+  hash bytea constraint used_login_state_pkey primary key,
+  expires_at timestamptz not null
+);
+
+create index used_login_state_expires_at on used_login_state (expires_at);
+
+alter table mail add column notice text;
+
+-- revision 0041: 11 statements
+
+alter table manager add column proven_at timestamptz, add column proven_by text;
+
+alter table manager add constraint manager_proof check (case when proven_at is null then proven_by is null else proven_by is not null and proven_by in ('mail', 'provider', 'operator') end) not valid;
+
+create function end_address_proof() returns trigger language plpgsql as $$
+begin
+  new.proven_at := null;
+  new.proven_by := null;
+  return new;
+end $$;
+
+create trigger end_address_proof before update of username on manager for each row when (new.username is distinct from old.username and new.proven_at is not distinct from old.proven_at) execute function end_address_proof();
+
+alter table password_link add column mailed_hash bytea;
+
+alter table manager_identity add column address text;
+
+alter table manager_customer add column accepted_provider text, add column accepted_address text;
+
+create or replace function record_manager() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select 0, 'manager.created', 'manager', n.manager_id::text, acting(), '{}'::integer[], null, jsonb_strip_nulls(jsonb_build_object('username', n.username, 'isDisabled', n.is_disabled, 'signOuts', n.sign_outs, 'provenBy', n.proven_by, 'password', case when n.password_hash is not null then '***' end))
+    from new_rows n 
+    order by n.manager_id;
+  elsif tg_op = 'DELETE' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select 0, 'manager.deleted', 'manager', o.manager_id::text, acting(), '{}'::integer[], jsonb_strip_nulls(jsonb_build_object('username', o.username, 'isDisabled', o.is_disabled, 'signOuts', o.sign_outs, 'provenBy', o.proven_by, 'password', case when o.password_hash is not null then '***' end)), null
+    from (select old.*) o 
+    order by o.manager_id;
+  else
+    if (select count(*) from old_rows) <>
+      (select count(*) from old_rows join new_rows using (manager_id))
+    then
+      raise exception 'The key of a row of manager does not change.' using errcode = 'KR002';
+    end if;
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select 0, 'manager.updated', 'manager', n.manager_id::text, acting(), '{}'::integer[], d.before, d.after
+    from old_rows o join new_rows n using (manager_id) 
+    cross join lateral (
+      select jsonb_object_agg(m.name, m.old) as before, jsonb_object_agg(m.name, m.new) as after
+      from (values
+        ('username', to_jsonb(o.username), to_jsonb(n.username), o.username is distinct from n.username),
+        ('isDisabled', to_jsonb(o.is_disabled), to_jsonb(n.is_disabled), o.is_disabled is distinct from n.is_disabled),
+        ('signOuts', to_jsonb(o.sign_outs), to_jsonb(n.sign_outs), o.sign_outs is distinct from n.sign_outs),
+        ('provenBy', to_jsonb(o.proven_by), to_jsonb(n.proven_by), o.proven_by is distinct from n.proven_by),
+        ('password', case when o.password_hash is not null then '"***"'::jsonb end, case when n.password_hash is not null then '"***"'::jsonb end, o.password_hash is distinct from n.password_hash)
+      ) m (name, old, new, differs) where m.differs) d
+    where d.before is not null
+    order by n.manager_id;
+  end if;
+  return null;
+end $$;
+
+create or replace function record_manager_customer() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'manager.granted', 'manager', n.manager_id::text, acting(), '{}'::integer[], null, jsonb_strip_nulls(jsonb_build_object('username', p.username, 'acceptedProvider', n.accepted_provider, 'acceptedAddress', n.accepted_address))
+    from new_rows n left join manager p on p.manager_id = n.manager_id
+    order by n.customer_id, n.manager_id;
+  elsif tg_op = 'DELETE' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select o.customer_id, 'manager.withdrawn', 'manager', o.manager_id::text, acting(), '{}'::integer[], jsonb_strip_nulls(jsonb_build_object('username', p.username, 'acceptedProvider', o.accepted_provider, 'acceptedAddress', o.accepted_address)), null
+    from (select old.*) o left join manager p on p.manager_id = o.manager_id
+    order by o.customer_id, o.manager_id;
+  else
+    if (select count(*) from old_rows) <>
+      (select count(*) from old_rows join new_rows using (customer_id, manager_id))
+    then
+      raise exception 'The key of a row of manager_customer does not change.' using errcode = 'KR002';
+    end if;
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'manager.updated', 'manager', n.manager_id::text, acting(), '{}'::integer[], d.before, d.after
+    from old_rows o join new_rows n using (customer_id, manager_id) left join manager p on p.manager_id = n.manager_id
+    cross join lateral (
+      select jsonb_object_agg(m.name, m.old) as before, jsonb_object_agg(m.name, m.new) as after
+      from (values
+        ('username', to_jsonb(p.username), to_jsonb(p.username), p.username is distinct from p.username),
+        ('acceptedProvider', to_jsonb(o.accepted_provider), to_jsonb(n.accepted_provider), o.accepted_provider is distinct from n.accepted_provider),
+        ('acceptedAddress', to_jsonb(o.accepted_address), to_jsonb(n.accepted_address), o.accepted_address is distinct from n.accepted_address)
+      ) m (name, old, new, differs) where m.differs) d
+    where d.before is not null
+    order by n.customer_id, n.manager_id;
+  end if;
+  return null;
+end $$;
+
+create or replace function record_manager_identity() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select 0, 'identity.created', 'identity', n.identity_id::text, acting(), '{}'::integer[], null, jsonb_strip_nulls(jsonb_build_object('providerId', n.provider_id, 'subject', n.subject, 'managerId', n.manager_id, 'emailAddress', nullif(n.address, '')))
+    from new_rows n 
+    order by n.identity_id;
+  elsif tg_op = 'DELETE' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select 0, 'identity.deleted', 'identity', o.identity_id::text, acting(), '{}'::integer[], jsonb_strip_nulls(jsonb_build_object('providerId', o.provider_id, 'subject', o.subject, 'managerId', o.manager_id, 'emailAddress', nullif(o.address, ''))), null
+    from (select old.*) o 
+    order by o.identity_id;
+  else
+    if (select count(*) from old_rows) <>
+      (select count(*) from old_rows join new_rows using (identity_id))
+    then
+      raise exception 'The key of a row of manager_identity does not change.' using errcode = 'KR002';
+    end if;
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select 0, 'identity.updated', 'identity', n.identity_id::text, acting(), '{}'::integer[], d.before, d.after
+    from old_rows o join new_rows n using (identity_id) 
+    cross join lateral (
+      select jsonb_object_agg(m.name, m.old) as before, jsonb_object_agg(m.name, m.new) as after
+      from (values
+        ('providerId', to_jsonb(o.provider_id), to_jsonb(n.provider_id), o.provider_id is distinct from n.provider_id),
+        ('subject', to_jsonb(o.subject), to_jsonb(n.subject), o.subject is distinct from n.subject),
+        ('managerId', to_jsonb(o.manager_id), to_jsonb(n.manager_id), o.manager_id is distinct from n.manager_id),
+        ('emailAddress', to_jsonb(nullif(o.address, '')), to_jsonb(nullif(n.address, '')), nullif(o.address, '') is distinct from nullif(n.address, ''))
+      ) m (name, old, new, differs) where m.differs) d
+    where d.before is not null
+    order by n.identity_id;
+  end if;
+  return null;
+end $$;
+
+create or replace view recorded_state as select 'customer'::text as resource, ''::text as part, r.customer_id as customer_id, r.customer_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'historyDays', r.history_days, 'keepsPositions', r.keeps_positions, 'changesDays', r.changes_days)) as members from customer r  union all select 'car'::text as resource, ''::text as part, r.customer_id as customer_id, r.car_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'description', r.description, 'vin', r.vin, 'licensePlate', r.license_plate, 'brand', r.brand, 'model', r.model)) as members from car r  union all select 'user'::text as resource, ''::text as part, r.customer_id as customer_id, r.user_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('emailAddress', p.email_address, 'firstName', p.first_name, 'lastName', p.last_name, 'type', p.type)) as members from customer_user r left join person p on p.user_id = r.user_id union all select 'product'::text as resource, ''::text as part, r.customer_id as customer_id, r.product_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('uniqueId', r.unique_id, 'serialNumber', r.serial_number, 'sapNumber', r.sap_number, 'type', r.kind, 'dongleTerminated', to_char(r.dongle_terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'carId', r.car_id)) as members from product r  union all select 'service'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'productId', r.product_id, 'isTerminated', r.is_terminated, 'terminated', to_char(r.terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'terminationCause', r.termination_cause)) as members from service r  union all select 'contract'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('orderNumber', r.order_number, 'documentNumber', r.document_number, 'orderPosition', r.order_position, 'start', to_char(r.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(r.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'termOfContract', r.term_of_contract, 'termOfNotice', r.term_of_notice, 'unitOfNotice', r.unit_of_notice)) as members from contract r  union all select 'assignment'::text as resource, ''::text as part, r.customer_id as customer_id, r.assignment_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('carId', r.car_id, 'userId', r.user_id, 'start', to_char(r.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(r.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', r.lifetime, 'renewableAfter', r.renewable_after)) as members from assignment r  union all select 'group'::text as resource, ''::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name)) as members from fleet_group r  union all select 'group'::text as resource, 'car'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('carId', r.car_id)) as members from group_car r  union all select 'group'::text as resource, 'product'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id)) as members from group_product r  union all select 'group'::text as resource, 'service'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('serviceId', r.service_id)) as members from group_service r  union all select 'group'::text as resource, 'user'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('userId', r.user_id)) as members from group_user r  union all select 'webhook'::text as resource, ''::text as part, r.customer_id as customer_id, r.webhook_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('url', r.url, 'kinds', r.kinds, 'isEnabled', r.is_enabled, 'disabledReason', r.disabled_reason, 'oldSigningSecretUntil', to_char(r.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'secret', case when r.secret is not null then '***' end, 'signingSecret', case when r.signing_secret is not null then '***' end)) as members from webhook r  union all select 'deviceKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.device_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'productId', r.product_id, 'isGateway', r.is_gateway, 'scopes', r.scopes, 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from device_key r  union all select 'sdkKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.sdk_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from sdk_key r  union all select 'manager'::text as resource, ''::text as part, r.customer_id as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('username', p.username, 'acceptedProvider', r.accepted_provider, 'acceptedAddress', r.accepted_address)) as members from manager_customer r left join manager p on p.manager_id = r.manager_id union all select 'manager'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('username', r.username, 'isDisabled', r.is_disabled, 'signOuts', r.sign_outs, 'provenBy', r.proven_by, 'password', case when r.password_hash is not null then '***' end)) as members from manager r  union all select 'apiKey'::text as resource, ''::text as part, 0 as customer_id, r.api_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from api_key r  union all select 'signingKey'::text as resource, ''::text as part, 0 as customer_id, r.kid as resource_id, jsonb_strip_nulls(jsonb_build_object('revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from signing_key r  union all select 'brandKey'::text as resource, ''::text as part, 0 as customer_id, r.brand_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('brand', r.brand, 'boxName', r.box_name, 'boxSapNumber', r.box_sap_number, 'keyFormId', r.key_form_id)) as members from brand_key r  union all select 'keyForm'::text as resource, ''::text as part, 0 as customer_id, r.key_form_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'imageUrl', r.image_url, 'drawing', r.drawing)) as members from key_form r  union all select 'role'::text as resource, ''::text as part, r.customer_id as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'role', r.role, 'isLimited', r.is_limited, 'groups', to_jsonb(r.groups))) as members from manager_role r  union all select 'client'::text as resource, ''::text as part, coalesce(r.managed_by, 0) as customer_id, r.client_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'isDisabled', r.is_disabled, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))) as members from client r  union all select 'scopes'::text as resource, ''::text as part, r.customer_id as customer_id, r.client_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('clientId', r.client_id, 'scopes', r.scopes)) as members from client_customer r  union all select 'clientSecret'::text as resource, ''::text as part, coalesce(r.managed_by, 0) as customer_id, r.client_secret_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('clientId', r.client_id, 'secret', case when r.hash is not null then '***' end)) as members from client_secret r  union all select 'invitation'::text as resource, ''::text as part, r.customer_id as customer_id, r.invitation_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('emailAddress', r.address, 'role', r.role, 'invitedBy', r.invited_by, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'groups', to_jsonb(r.groups), 'link', case when r.hash is not null then '***' end)) as members from invitation r  union all select 'passkey'::text as resource, ''::text as part, 0 as customer_id, r.passkey_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'name', r.name, 'isRefused', r.is_refused)) as members from passkey r  union all select 'totp'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'isConfirmed', (r.confirmed_at is not null), 'secret', case when r.secret is not null then '***' end)) as members from totp r  union all select 'recovery'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'left', cardinality(r.hashes), 'codes', case when r.hashes is not null then '***' end)) as members from recovery r  union all select 'factorRule'::text as resource, ''::text as part, r.customer_id as customer_id, r.role as resource_id, jsonb_strip_nulls(jsonb_build_object('role', r.role)) as members from factor_rule r  union all select 'provider'::text as resource, ''::text as part, 0 as customer_id, r.provider_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'label', r.label, 'issuer', r.issuer, 'clientId', r.client_id, 'algorithms', to_jsonb(r.algorithms), 'countsMfa', r.counts_mfa, 'clientSecret', case when r.client_secret is not null then '***' end)) as members from provider r  union all select 'provider'::text as resource, 'domain'::text as part, 0 as customer_id, r.provider_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('domain', r.domain)) as members from provider_domain r  union all select 'identity'::text as resource, ''::text as part, 0 as customer_id, r.identity_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('providerId', r.provider_id, 'subject', r.subject, 'managerId', r.manager_id, 'emailAddress', nullif(r.address, ''))) as members from manager_identity r  union all select 'keyAuthority'::text as resource, ''::text as part, r.customer_id as customer_id, r.customer_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'sequence', r.sequence, 'freshness', r.freshness, 'opensUncertain', r.opens_uncertain, 'privateKey', case when r.private_key is not null then '***' end)) as members from key_authority r  union all select 'issuingKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.issuing_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from issuing_key r  union all select 'enrolment'::text as resource, ''::text as part, r.customer_id as customer_id, r.product_id || '.' || r.epoch as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'publicKey', encode(r.public_key, 'hex'))) as members from box_epoch r  union all select 'device'::text as resource, ''::text as part, r.customer_id as customer_id, translate(encode(r.device_id, 'base64'), '+/=', '-_') as resource_id, jsonb_strip_nulls(jsonb_build_object('protection', r.protection)) as members from app_device r  union all select 'key'::text as resource, ''::text as part, r.customer_id as customer_id, r.key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'assignmentId', r.assignment_id, 'carId', r.car_id, 'deviceId', translate(encode(r.device_id, 'base64'), '+/=', '-_'), 'issuingKeyId', r.issuing_key_id, 'begins', to_char(r.begins_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))) as members from box_key r  union all select 'boxReport'::text as resource, ''::text as part, r.customer_id as customer_id, r.report_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'kind', r.kind, 'number', r.number)) as members from box_report r;
+
+-- revision 0042: 9 statements
 
 alter table manager add column address_form text;
 
@@ -4079,18 +4339,18 @@ create trigger reset_address_form before update of email_address on person for e
 
 create trigger reset_address_form before update of address on invitation for each row when (new.address is distinct from old.address) execute function reset_address_form();
 
--- revision 0041: 1 statements
+-- revision 0043: 1 statements
 
 create unique index concurrently manager_address_form on manager (address_form) where not has_address_conflict;
 
--- revision 0042: 1 statements
+-- revision 0044: 1 statements
 
 create unique index concurrently person_address_form on person (address_form) where not has_address_conflict;
 
--- revision 0043: 1 statements
+-- revision 0045: 1 statements
 
 create unique index concurrently invitation_address_form on invitation (customer_id, address_form);
 
--- revision 0044: 1 statements
+-- revision 0046: 1 statements
 
 create index concurrently person_address_pending on person (user_id) where address_form is null or has_address_conflict;

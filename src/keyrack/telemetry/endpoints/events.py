@@ -111,6 +111,8 @@ class EventIdBody(BaseModel):
 
 
 class DeliveredEvents(IngestResult):
+    model_config = ConfigDict(title="DeliveredEvents")
+
     events: list[EventIdBody]
 
 
