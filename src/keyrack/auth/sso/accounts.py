@@ -27,15 +27,12 @@ from manager_identity i join manager m using (manager_id) where i.provider_id = 
 """
 # Locked, so that two who come at once are not both connected
 BY_ADDRESS: LiteralString = """
-select m.manager_id, m.is_disabled, m.proven_at is not null as is_proven,
-  exists (select from manager_identity i where i.manager_id = m.manager_id and i.provider_id = $1
-    and i.address is null) as is_connected_by_subject,
-  array(select i.address from manager_identity i where i.manager_id = m.manager_id and i.provider_id = $1
-    and i.address is not null) as connected_addresses
-from manager m
+select m.manager_id, m.username, m.is_disabled, m.proven_at is not null as is_proven,
+  i.identity_id is not null as has_identity, i.address as identity_address
+from manager m left join manager_identity i on i.manager_id = m.manager_id and i.provider_id = $1
 where m.manager_id = {id}
   and exists (select from provider_domain where provider_id = $1 and domain = $3)
-for update
+for update of m
 """.replace("{id}", manager_id_by_form("$2"))
 BY_ID: LiteralString = """
 select manager_id, subject, sign_outs, username, is_disabled from manager where manager_id = $1 for update
@@ -76,8 +73,7 @@ async def _by_address(connection: Connection, provider: Provider, account: Provi
     if row is None or row["is_disabled"]:
         raise NotSignedIn("unknown", "nobody is connected with the account, or known by its address")
     # A colleague who had the address before stays connected. An account of another address does not
-    is_connected = row["is_connected_by_subject"] or form in map(address_form, row["connected_addresses"])
-    is_first_proof = not row["is_proven"] and not is_connected
+    is_first_proof = not row["is_proven"] and not _has_own_identity(row)
     if is_first_proof:
         await address_proofs.prove(connection, row["manager_id"], ProofSource.PROVIDER)
     if not await _connected(connection, provider, account, row["manager_id"]):
@@ -85,6 +81,13 @@ async def _by_address(connection: Connection, provider: Provider, account: Provi
     connected = await connection.fetchrow(BY_ID, row["manager_id"])
     assert connected is not None  # noqa: S101 - it is locked
     return connected, is_first_proof
+
+
+def _has_own_identity(row: Row) -> bool:
+    """Whether an identity of the provider is connected whose address was the manager's, or is not known."""
+    address = row["identity_address"]
+    is_own = address is None or address_form(address) == address_form(row["username"])
+    return row["has_identity"] and is_own
 
 
 async def invited(
