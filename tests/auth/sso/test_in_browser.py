@@ -9,17 +9,18 @@ from playwright.sync_api import expect
 from tests.auth.sso.conftest import DOMAIN, NAME
 from tests.auth.sso.oidc_provider import Oidc
 from tests.auth.sso.test_login_flow import fresh
+from tests.console import axe
 from tests.support.browser import launched, needed
 from tests.support.people import Town
-from tests.support.servers import DEADLINE, RunningServer, Sql
+from tests.support.servers import DEADLINE, RunningServer
 
 pytestmark = needed
 
 
-def test_in_and_out_by_a_provider(federated: RunningServer, oidc: Oidc, town: Town, sql: Sql) -> None:
+def test_in_and_out_by_a_provider(federated: RunningServer, oidc: Oidc, town: Town) -> None:
     """With a script and without; the provider is another site, so its answer comes with `Lax` cookies alone."""
     person, email = town.person("olga"), f"olga.{fresh()}@{DOMAIN}"
-    sql.execute("update manager set username = $2 where username = $1", person.username, email)
+    person.rename(email)
     oidc.says(fresh(), account={"email": email, "email_verified": True})
     wrong: list[str] = []
     with launched() as browser:
@@ -44,3 +45,19 @@ def test_in_and_out_by_a_provider(federated: RunningServer, oidc: Oidc, town: To
             expect(page.get_by_role("heading", level=1)).to_have_text("Sign in to Keyrack")
             context.close()
     assert wrong == []
+
+
+def test_the_first_proof_says_what_it_has_removed(federated: RunningServer, oidc: Oidc, town: Town) -> None:
+    person, email = town.person("oscar"), f"oscar.{fresh()}@{DOMAIN}"
+    person.rename(email, is_proven=False)
+    oidc.says(fresh(), account={"email": email, "email_verified": True})
+    with launched() as browser:
+        page = browser.new_page(base_url=federated.url, locale="en-GB", viewport={"width": 320, "height": 640})
+        page.set_default_timeout(DEADLINE * 1000)
+        page.goto(f"/console/{person.customer}/settings/accounts")
+        page.get_by_role("button", name=f"Sign in with {NAME.capitalize()}").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Your address is proven")
+        assert axe.faults(page) == []
+        page.get_by_role("link", name="Go on").click()
+        page.wait_for_url(f"**/console/{person.customer}/settings/accounts")
+        expect(page.get_by_role("row", name=NAME.capitalize())).to_be_visible()
