@@ -507,6 +507,7 @@ SIGNED = (
 NUMBER = "the number of one"
 KEPT = {
     "api_key.hash": "hash", "invitation.hash": "hash", "invitation.mailed_hash": "hash", "password_link.hash": "hash",
+    "password_link.mailed_hash": "hash",
     "client_secret.hash": "hash", "client_secret.client_secret_id": NUMBER,
     "sdk_key.hash": "hash", "device_key.hash": "hash",
     "manager.password_hash": "hash", "person.password_hash": "hash", "session.hash": "hash",
