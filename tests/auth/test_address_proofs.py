@@ -414,8 +414,10 @@ def test_a_shown_link_reveals_no_account(town: Town, evil: Person, bank: Person)
     for address in (proven.username, unproven, fresh_address()):
         made = invited(bank, address, "Viewer")
         page = posted(bank, "/invitation", code=code_of(made))
-        assert page.status_code == 200
-        pages.add(page.text.replace(code_of(made), "CODE").replace(address, "ADDRESS"))
+        short = posted(bank, "/invitation/accept", code=code_of(made), new_password="short")
+        assert (page.status_code, short.status_code) == (200, 422)
+        shown = page.text + short.text
+        pages.add(shown.replace(code_of(made), "CODE").replace(address, "ADDRESS"))
         assert bank.delete(f"/invitations/{made['id']}").status_code == 204
     assert len(pages) == 1
     proven.client.close()

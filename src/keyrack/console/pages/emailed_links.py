@@ -56,7 +56,7 @@ async def _invited(visit: Visit, wrong: str = "", status: int = 200, *, is_maile
         return plain(visit, "invitation_code.html", status=404, wrong=gettext(visit, OVER))
     is_here = await emailed_links.signed_in_as(visit, pending_invitation.address)
     return plain(
-        visit, "invitation.html", status=status, invitation=pending_invitation, code=code, wrong=wrong, is_here=is_here,
+        visit, "invitation.html", status=status, invitation=pending_invitation, code=code, wrong=wrong,
         step=_step(pending_invitation, is_here=is_here), role=gettext(visit, NAMES[pending_invitation.role]),
         providers=await sso_pages.offered(visit), mails=visit.settings.sends_mail, is_mailed=is_mailed,
     )  # fmt: skip
@@ -76,7 +76,8 @@ async def accept(visit: Visit) -> Response:
     password = visit.form.get("new_password", [""])[-1]
     try:
         found = await emailed_links.invitation(visit, visit.sent("code"))
-        if found.sets_way_in and not SHORTEST <= len(password) <= LONGEST:
+        step = _step(found, is_here=await emailed_links.signed_in_as(visit, found.address))
+        if step in ("set", "either") and not SHORTEST <= len(password) <= LONGEST:
             return await _invited(visit, gettext(visit, WRONG_LENGTH), 422)
         customer = await emailed_links.accept(visit, visit.sent("code"), password)
     except LinkExpired:
