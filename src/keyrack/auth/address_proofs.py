@@ -21,11 +21,6 @@ PROVE: LiteralString = """
 update manager set proven_at = now(), proven_by = $2, password_hash = $3, sign_outs = sign_outs + 1
 where manager_id = $1 and proven_at is null returning true
 """
-# Whose address was compared with another one's, which is not proven by it
-FORGET_ACCEPTED: LiteralString = """
-update manager_customer set accepted_provider = null, accepted_address = null
-where manager_id = $1 and (accepted_provider is not null or accepted_address is not null)
-"""
 
 
 class ProofSource(StrEnum):
@@ -53,5 +48,4 @@ async def prove(connection: Connection, manager: int, source: ProofSource, passw
     if not await connection.fetchval(PROVE, manager, source, password_hash):
         return False
     await sign_in_methods.remove_all(connection, manager)
-    await connection.execute(FORGET_ACCEPTED, manager)
     return True

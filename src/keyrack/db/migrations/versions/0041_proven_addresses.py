@@ -46,6 +46,7 @@ MEMBERSHIP = replace(
     BEFORE["manager_customer"],
     members=BEFORE["manager_customer"].members
     | {"acceptedProvider": "{r}.accepted_provider", "acceptedAddress": "{r}.accepted_address"},
+    events=("insert", "delete"),  # written once: how the invitation was accepted
 )
 CONNECTED = replace(
     BEFORE["manager_identity"], members=BEFORE["manager_identity"].members | {"emailAddress": "nullif({r}.address, '')"}
