@@ -172,6 +172,7 @@ def settings() -> Settings:
     return Settings(
         login_rate_per_address=100_000,
         login_burst_per_address=10_000,
+        user_lookup_burst=1_000_000,
         db_queue_timeout_seconds=60,
         load_shedding_lag_seconds=60,
         health_check_timeout_seconds=60,

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import LiteralString
 
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.settings import Settings
 from keyrack.db import address_forms
 from keyrack.db.address_forms import AddressTable
 from keyrack.db.connection import Database, Row, Statements
 
+SAME_ADDRESS = ErrorCode(
+    "email-address-taken",
+    "A user with the same emailAddress already exists.",
+    "Assign the user that there is to the customer: PUT /users/assignments/customers.",
+)
 # The second index is that of the release before: it folds letters such as U+0130
 UNIQUE_ADDRESS = ("person_address_form", "person_email_address_key")
 PERSONS = AddressTable("person", "user_id", "email_address")

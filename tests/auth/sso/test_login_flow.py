@@ -369,7 +369,7 @@ def test_a_verified_address_that_folds_into_a_stored_one_finds_nobody(
     visitor: Visitor, oidc: Oidc, town: Town, sql: Sql, letter: str, image: str
 ) -> None:
     email = address(f"vict{image}")
-    person = named(town, sql, email)
+    person = named(town, email)
     oidc.says(fresh(), account={"email": email.replace(f"vict{image}", f"vict{letter}"), "email_verified": True})
     is_refused(visitor, "unknown")
     assert identities(sql, person) == 0
@@ -381,7 +381,7 @@ def test_a_domain_that_folds_into_a_listed_one_is_not_listed(
     domain = f"mail{next(NUMBERS)}.example"
     sql.execute("insert into provider_domain (domain, provider_id) select $1, provider_id from provider", domain)
     email = address(domain=domain)
-    person = named(town, sql, email)
+    person = named(town, email)
     oidc.says(fresh(), account={"email": email.replace("mail", "ma\u0130l"), "email_verified": True})
     is_refused(visitor, "unknown")
     assert identities(sql, person) == 0

@@ -88,7 +88,7 @@ def scoped_list(resource: Resource) -> Resource:
 def shift_parameters(sql: LiteralString) -> LiteralString:
     """The same constant where the scope stands before its parameters, behind the tenant.
 
-    >>> later("{t}.customer_id = $1 and {t}.at <= $2")
+    >>> shift_parameters("{t}.customer_id = $1 and {t}.at <= $2")
     '{t}.customer_id = $1 and {t}.at <= $3'
     """
     return _NUMBER.sub(_next, sql)  # pyright: ignore[reportReturnType] - a constant of ours with other numbers in it

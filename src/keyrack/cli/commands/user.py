@@ -12,17 +12,15 @@ from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import mailbox
 from keyrack.cli.output import CommandFailed, CommandResult
 from keyrack.core.addresses import address_form
-from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, on_constraint
 from keyrack.db.change_notifier import APPLIED, Topics
 from keyrack.fleet import global_erasure, person_export
-from keyrack.fleet.person_lookup import UNIQUE_ADDRESS
+from keyrack.fleet.person_lookup import SAME_ADDRESS, UNIQUE_ADDRESS
 
 TOPICS_CHANGED: Topics = frozenset(("users", "groups")) | APPLIED
 
 app = typer.Typer()
 
-SAME_ADDRESS = ErrorCode("email-address-taken", "A user with the same address already exists.")
 CHANGE: LiteralString = """
 update person set email_address = $2, address_form = $3, has_address_conflict = false where user_id = $1
 """

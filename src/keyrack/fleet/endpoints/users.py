@@ -24,7 +24,7 @@ from keyrack.core.settings import Settings
 from keyrack.core.text import email_address, is_blank, trimmed
 from keyrack.db.connection import Statements
 from keyrack.fleet import group_scope_checks
-from keyrack.fleet.person_lookup import UNIQUE_ADDRESS, user_id_by_form
+from keyrack.fleet.person_lookup import SAME_ADDRESS, UNIQUE_ADDRESS, user_id_by_form
 from keyrack.fleet.schema import ASSIGNMENT_OF_USER, USER
 
 endpoints = Endpoints("Users", "users")
@@ -33,11 +33,6 @@ NO_USER = ErrorCode(
     "user-not-found",
     "Unable to find a user for the given userId which is assigned to the given customerId.",
     "Use an id that GET /users returns for this customer.",
-)
-SAME_ADDRESS = ErrorCode(
-    "email-address-taken",
-    "A user with the same emailAddress already exists.",
-    "Assign the user that there is to the customer: PUT /users/assignments/customers.",
 )
 NEITHER = ErrorCode(
     "invalid-user-parameters",
