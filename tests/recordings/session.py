@@ -85,6 +85,10 @@ class Session:
             raise RuntimeError(f"{method} {path} as {caller.name}: {response.status} {response.body!r}")
         return json.loads(response.body) if response.body else None
 
+    def accepts(self, caller: Caller) -> bool:
+        """Whether the server knows the caller."""
+        return self.send(caller, Call("GET", "/me")).status != 401
+
     def wait_until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait for a condition."""
         end = time.monotonic() + DEADLINE
