@@ -139,7 +139,9 @@ def test_a_step_that_is_blocked_or_fails_stops_no_other(own: str) -> None:
                     assert await keep.round() == len(STEPS) + 1
             await other.close()
             assert await keep.sql.fetchval(OTHERS) == len(STEPS) - 1
-            told = [line for line in logs if line["event"] == "housekeeping task failed"]
+            # The server of other tests, whose logs are altered on purpose, does its housekeeping in this process, too
+            steps = ("broken", "disabled webhooks", "deliveries")
+            told = [line for line in logs if line["event"] == "housekeeping task failed" and line["step"] in steps]
             assert [(line["failures"], line["alert"]) for line in told if line["step"] == "broken"] == [
                 (1, False), (2, False), (3, True),
             ]  # fmt: skip
@@ -153,9 +155,8 @@ def test_a_step_that_is_blocked_or_fails_stops_no_other(own: str) -> None:
             await keep.due()
             with structlog.testing.capture_logs() as logs:
                 await keep.round()
-            assert [line["step"] for line in logs if line["event"] == "housekeeping task recovered"] == [
-                "disabled webhooks"
-            ]
+            recovered = [line["step"] for line in logs if line["event"] == "housekeeping task recovered"]
+            assert [step for step in recovered if step in steps] == ["disabled webhooks"]
 
     asyncio.run(main())
 
