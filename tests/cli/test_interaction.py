@@ -16,6 +16,8 @@ from tests.support.people import Town
 from tests.support.servers import DEADLINE
 from tests.support.terminal import ESCAPE, seen
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture(scope="module")
 def operator(dsn: str) -> Operator:

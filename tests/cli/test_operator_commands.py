@@ -20,6 +20,8 @@ from tests.support.invalid_timestamps import NO_MOMENTS
 from tests.support.people import Town
 from tests.support.servers import DEADLINE, Process, Sql, eventually, reachable_directory
 
+pytestmark = pytest.mark.cluster
+
 ROOT = Path(__file__).parents[2]
 
 

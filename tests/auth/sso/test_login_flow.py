@@ -379,7 +379,8 @@ def test_a_domain_that_folds_into_a_listed_one_is_not_listed(
     visitor: Visitor, oidc: Oidc, town: Town, sql: Sql
 ) -> None:
     domain = f"mail{next(NUMBERS)}.example"
-    sql.execute("insert into provider_domain (domain, provider_id) select $1, provider_id from provider", domain)
+    of_provider = "select $1, provider_id from provider_domain where domain = $2"
+    sql.execute(f"insert into provider_domain (domain, provider_id) {of_provider}", domain, DOMAIN)
     email = address(domain=domain)
     person = named(town, email)
     oidc.says(fresh(), account={"email": email.replace("mail", "ma\u0130l"), "email_verified": True})

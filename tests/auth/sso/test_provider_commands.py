@@ -16,6 +16,8 @@ from tests.cli.test_operator_commands import Operator
 from tests.docs.code_blocks import block
 from tests.support.servers import Sql, migrated_database
 
+pytestmark = pytest.mark.cluster
+
 PAGE = "docs/access.md"
 
 

@@ -31,6 +31,8 @@ from tests.ops.monitoring.backlog_rows import CUSTOMER, DELIVERY, OPERATION, WEB
 from tests.support.servers import Process, Sql, fresh_database, migrated_database, reachable_directory
 from tests.support.terminal import ESCAPE, seen
 
+pytestmark = pytest.mark.cluster
+
 DONE = "insert into housekeeping (step, last_good) select unnest($1::text[]), now() on conflict (step) do nothing"
 SERVER = WORKER.replace("'work'", "'serve'")
 
