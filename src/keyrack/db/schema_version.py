@@ -94,7 +94,9 @@ async def migrate(dsn: str, settings: Settings | None = None) -> str:
         settings.migration_lock_seconds, settings.migration_lock_retry_timeout_seconds
     )
     async with _opened(dsn, settings) as raw:
-        await raw.execute("select pg_advisory_lock($1)", MIGRATION_LOCK)
+        # A statement that waited for the lock would have a snapshot, and `create index concurrently` waits for its end
+        while not await raw.fetchval("select pg_try_advisory_lock($1)", MIGRATION_LOCK):  # noqa: ASYNC110 - of others
+            await asyncio.sleep(0.2)
         await _check_rights(raw)
         status = await standing(raw)
         if status.state is SchemaState.TOO_NEW:

@@ -1,4 +1,4 @@
--- 46 revisions, 599 statements
+-- 47 revisions, 600 statements
 
 -- revision 0001: 61 statements
 
@@ -4354,3 +4354,7 @@ create unique index concurrently invitation_address_form on invitation (customer
 -- revision 0046: 1 statements
 
 create index concurrently person_address_pending on person (user_id) where address_form is null or has_address_conflict;
+
+-- revision 0047: 1 statements
+
+alter table manager validate constraint manager_proof;
