@@ -14,9 +14,9 @@ from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
 from keyrack.db.row_batches import run_in_batches
 
-GIVE_BACK: LiteralString = "select give_back($1, $2::interval) from generate_series(1, $3::integer)"
-TAKE: LiteralString = "select allowed, remaining, wait, reset from take($1, $2::interval, $3, $4)"
-BORROW: LiteralString = "select allowed, remaining, wait, reset from take($1, $2::interval, $3, $4, true)"
+GIVE_BACK: LiteralString = "select give_back_token($1, $2::interval) from generate_series(1, $3::integer)"
+TAKE: LiteralString = "select allowed, remaining, wait, reset from take_token($1, $2::interval, $3, $4)"
+BORROW: LiteralString = "select allowed, remaining, wait, reset from take_token($1, $2::interval, $3, $4, true)"
 # Seconds until one may be taken. What lies further ahead than the bucket and what is owed comes of a clock that was set
 # back, and `take` puts it right
 WAIT: LiteralString = """

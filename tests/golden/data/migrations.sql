@@ -4144,7 +4144,7 @@ end $$;
 
 -- revision 0040: 5 statements
 
-create function take(bucket text, step interval, burst integer, wanted integer, beyond boolean default false,
+create function take_token(bucket text, step interval, burst integer, wanted integer, beyond boolean default false,
                      out allowed integer, out remaining integer, out wait double precision,
                      out reset double precision)
 language plpgsql as $$
@@ -4172,7 +4172,7 @@ begin
   reset := extract(epoch from was - t);
 end $$;
 
-create function give_back(bucket text, step interval) returns void language sql as $$
+create function give_back_token(bucket text, step interval) returns void language sql as $$
   update rate_limit set full_at = full_at - step where key = bucket
 $$;
 

@@ -10,8 +10,9 @@ revision = "0040"
 down_revision = "0039"
 
 # As `take` and `give_back` of 0013 and 0001 do, for the time in which one token is refilled
+# Names of their own: with a second function of the old name, calls of an older process would be ambiguous
 TAKE = """
-create function take(bucket text, step interval, burst integer, wanted integer, beyond boolean default false,
+create function take_token(bucket text, step interval, burst integer, wanted integer, beyond boolean default false,
                      out allowed integer, out remaining integer, out wait double precision,
                      out reset double precision)
 language plpgsql as $$
@@ -40,7 +41,7 @@ begin
 end $$
 """
 GIVE_BACK = """
-create function give_back(bucket text, step interval) returns void language sql as $$
+create function give_back_token(bucket text, step interval) returns void language sql as $$
   update rate_limit set full_at = full_at - step where key = bucket
 $$
 """
