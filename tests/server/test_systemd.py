@@ -282,8 +282,8 @@ def test_the_first_process_of_a_container_ends_when_it_has_just_begun(database_s
             ["unshare", "--pid", "--fork", sys.executable, "-m", "keyrack", "serve", "--port", "0"],
             env=os.environ | {"KEYRACK_DATABASE_URL": empty}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        waits = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
-        eventually(lambda: holding.value(waits), "the migration at the lock")
+        connected = "select count(*) from pg_stat_activity where application_name = $1 and datname = current_database()"
+        eventually(lambda: holding.value(connected, "keyrack migration"), "the connection of the migration")
         (inside,) = children(first.pid)
         os.kill(inside, signal.SIGTERM)
         assert first.wait(DEADLINE) == 128 + signal.SIGTERM
