@@ -114,6 +114,11 @@ async def add(
     return id
 
 
+def comparable_domain(domain: str) -> str:
+    """The normal form of a domain, or the domain itself where it has none."""
+    return address_form(f"@{domain}").removeprefix("@")
+
+
 async def normalise_domains(db: Database, _settings: Settings) -> None:
     """Replace domains of an older notation by their normal form. A housekeeping step."""
     for domain, form in await _other_notations(db):
@@ -129,5 +134,5 @@ async def domain_conflicts(statements: Statements) -> list[Row]:
 async def _other_notations(statements: Statements) -> list[tuple[str, str]]:
     """Each domain in another notation, with its normal form. A domain without one stays, and matches no address."""
     domains = [row["domain"] for row in await statements.fetch(DOMAINS)]
-    forms = [(domain, address_form(f"@{domain}").removeprefix("@")) for domain in domains]
+    forms = [(domain, comparable_domain(domain)) for domain in domains]
     return [(domain, form) for domain, form in forms if domain != form]

@@ -77,6 +77,12 @@ def domains(values: list[str] | None) -> list[str] | None:
     return domain_names or None
 
 
+def listed_domains(values: list[str] | None) -> list[str] | None:
+    """Domains as they may be listed: as given, and in their normal form. A release before stored them as given."""
+    texts = [value.strip() for value in values or []]
+    return [*texts, *map(providers.comparable_domain, texts)] or None
+
+
 def _domain(text: str) -> str:
     try:
         return domain_form(text)
@@ -167,7 +173,7 @@ async def change(
     domain: Domains = None,
     remove_domain: Annotated[
         list[str] | None,
-        typer.Option(callback=domains, help="A domain whose addresses it may verify no longer."),
+        typer.Option(callback=listed_domains, help="A domain whose addresses it may verify no longer."),
     ] = None,
     mfa: Mfa = None,
 ) -> CommandResult:
