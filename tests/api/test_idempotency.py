@@ -333,7 +333,7 @@ def test_an_answer_of_a_release_without_owners_comes_again(alice: Person, monkey
         dumps = json.dumps
         patch.setattr(
             "keyrack.api.idempotency.json.dumps",
-            lambda value: dumps({name: one for name, one in value.items() if name != "owner"}),
+            lambda value: dumps({name: member for name, member in value.items() if name != "owner"}),
         )
         first = alice.put("/groups", {"name": "Of before"}, **options)
     assert alice.put("/groups", {"name": "Of before"}, **options).content == first.content

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import keyrack
+from keyrack.api import exchange
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.permissions import PROGRAMS, Free
 from keyrack.api.principals import FOR_PEOPLE, AppUser, ClientCaller, Device, ManagerCaller
@@ -40,14 +41,14 @@ def functions(endpoint: Endpoint) -> Iterator[Callable[..., Any]]:
 
 
 def reads_manager(function: Callable[..., Any], seen: set[Any]) -> bool:
-    """Whether the function, or a function of its module that it calls, reads `request.manager`."""
+    """Whether the function, or one that it calls of its module or of `exchange`, reads `request.manager`."""
     if function in seen or not inspect.isfunction(function):
         return False
     seen.add(function)
     names = [*function.__code__.co_names, *function.__code__.co_freevars]
     called = [function.__globals__[name] for name in names if inspect.isfunction(function.__globals__.get(name))]
-    own = [other for other in called if other.__module__ == function.__module__]
-    return "manager" in names or any(reads_manager(other, seen) for other in own)
+    followed = [other for other in called if other.__module__ in (function.__module__, exchange.__name__)]
+    return "manager" in names or any(reads_manager(other, seen) for other in followed)
 
 
 READING = [row for row in ALL if any(reads_manager(function, set()) for function in functions(row))]

@@ -108,17 +108,20 @@ class Endpoint:
 
     def permit(self, caller: Caller | None, customer: int) -> None:
         """Raises `NotPermitted` unless the caller has every permission of the row."""
-        permit(caller, self.permission, customer)
-        for wanted in self.permissions:
+        for wanted in self._checked:
             permit(caller, wanted, customer)
         if customer and not self.honours_limits and caller is not None and caller.grant(customer).scope is not None:
             raise LimitedToGroups(self.permission, customer)
 
     @cached_property
+    def _checked(self) -> tuple[Permission | Free, ...]:
+        return tuple(dict.fromkeys((self.permission, *self.permissions)))
+
+    @cached_property
     def permissions(self) -> tuple[Permission, ...]:
         """The permissions that every request needs: the row's own first, then those of its resource and its parent."""
         wanted = (self.permission, *(self.read.permissions if self.read else ()))
-        return tuple(dict.fromkeys(one for one in wanted if isinstance(one, Permission)))
+        return tuple(dict.fromkeys(permission for permission in wanted if isinstance(permission, Permission)))
 
     @cached_property
     def conditional_permissions(self) -> Mapping[str, Permission]:
@@ -132,9 +135,9 @@ class Endpoint:
             needs["`return=representation`"] = shows.select.resource.permission
         for read in (self.read, shows):
             if read is not None:
-                needs |= {f"the relation `{name}`": one for name, one in read.relations.items()}
+                needs |= {f"the relation `{name}`": wanted for name, wanted in read.relations.items()}
         has = closed(self.permissions)
-        return {part: one for part, one in needs.items() if isinstance(one, Permission) and one not in has}
+        return {part: wanted for part, wanted in needs.items() if isinstance(wanted, Permission) and wanted not in has}
 
     @property
     def principals(self) -> Principals:

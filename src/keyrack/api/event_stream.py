@@ -70,8 +70,7 @@ class EventHub:
         self._keepalive = settings.live_keepalive
         self._remembered = settings.live_tracked_customers
         self._process = secrets.token_hex(4)
-        # One block with a key of this process: nothing outlives it, and no two ids have the same number and customer
-        self._cipher = Cipher(AES(secrets.token_bytes(32)), ECB())  # noqa: S305
+        self._cipher = Cipher(AES(secrets.token_bytes(32)), ECB())  # noqa: S305 - it encrypts single, distinct blocks
         self._number = 0  # of the newest change
         self._floor = 0  # what was missed since an older number nobody knows
         self._changed: dict[int, dict[Topic, int]] = {}  # customer -> topic -> its newest number; the oldest first
@@ -92,7 +91,7 @@ class EventHub:
         return f"{self._process}-{self._cipher.encryptor().update(block).hex()}"
 
     def _number_of(self, customer: int, id: str) -> int | None:
-        """The number in an id that this process has made for the customer, else None."""
+        """The number in the customer's id; None for any other text."""
         process, _, digits = id.partition("-")
         if process != self._process or not BLOCK(digits):
             return None

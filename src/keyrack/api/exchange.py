@@ -11,7 +11,7 @@ from uuid import UUID
 from keyrack.api.caller import permit
 from keyrack.api.grants import NOTHING, Grant
 from keyrack.api.permissions import Free, Permission
-from keyrack.api.principals import FOR_PEOPLE, AppUser, Caller, Device, ManagerCaller
+from keyrack.api.principals import FOR_PEOPLE, AppUser, Caller, Device, ManagerCaller, ManagerId
 from keyrack.api.request_origin import RequestOrigin, checksum
 from keyrack.api.subscriptions import Subscription
 from keyrack.core.errors import JSON, Forbidden, Refusal
@@ -105,6 +105,11 @@ class Request:
     def checksum(self) -> str:
         """The fingerprint by which an outcome names its request."""
         return checksum(self.body, self.method, self.path)
+
+
+def manager_id(request: Request) -> ManagerId:
+    """The id of the manager who calls. Raises `Forbidden` for every other principal."""
+    return request.manager.id
 
 
 @dataclass(frozen=True, slots=True)

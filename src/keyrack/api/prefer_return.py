@@ -33,12 +33,15 @@ def check(request: Request, endpoint: Endpoint, limits: Limits) -> None:
     The edge checks before anything is done, and before it looks for a stored answer. Raises what the read raises:
     `BadRequest`, `NotImplemented`, `NotPermitted`.
     """
-    _read(endpoint).query(request, limits)
+    _, read = _shown(endpoint)
+    read.query(request, limits)
 
 
-def _read(endpoint: Endpoint) -> ReadEndpoint:
-    assert endpoint.shows is not None and isinstance(endpoint.shows.run, ReadEndpoint)  # noqa: S101 - the edge has looked
-    return endpoint.shows.run
+def _shown(endpoint: Endpoint) -> tuple[Endpoint, ReadEndpoint]:
+    """The read whose answer is the representation, and what runs it."""
+    shows = endpoint.shows
+    assert shows is not None and isinstance(shows.run, ReadEndpoint)  # noqa: S101 - only such a row takes the preference
+    return shows, shows.run
 
 
 async def representation(
@@ -48,8 +51,7 @@ async def representation(
 
     Raises what `run` raises.
     """
-    shows = endpoint.shows
-    assert shows is not None  # noqa: S101 - the edge has looked
+    shows, run_read = _shown(endpoint)
     announced: list[LiteralString] = []
     async with request.db.transaction() as connection:
         inner = request.within(InTransaction(connection), announced.append)
@@ -57,7 +59,7 @@ async def representation(
         ids = request.ids if done.made is None else (done.made,)
         # The conditions were those of the write
         read = replace(inner, method="GET", ids=ids, if_match=None, if_none_match=None)
-        shown = await _read(endpoint)(read, None, limits, spool, settings)
+        shown = await run_read(read, None, limits, spool, settings)
     for notice in announced:
         request.announce(notice)
     headers = _applied({**shown.headers, **done.headers}, "representation")

@@ -11,7 +11,7 @@ from typing import LiteralString
 from keyrack.core.errors import TooManyRequests
 from keyrack.core.metrics.catalog import LIMITS
 from keyrack.core.settings import Settings
-from keyrack.db.connection import Database, Statements
+from keyrack.db.connection import Database, Row, Statements
 from keyrack.db.row_batches import run_in_batches
 
 GIVE_BACK: LiteralString = "select give_back_token($1, $2::interval) from generate_series(1, $3::integer)"
@@ -60,8 +60,7 @@ class RateLimit:
         self, statements: Statements, who: object, wanted: int
     ) -> list[dict[str, str] | TooManyRequests]:
         """The same for several that come at once: the first ones get what there is."""
-        row = await statements.fetchrow(TAKE, self._bucket(who), self._step, self.burst, wanted)
-        assert row is not None  # noqa: S101 - a function of one row
+        row = await self._row(statements, TAKE, who, wanted)
         allowed = row["allowed"]
         results: list[dict[str, str] | TooManyRequests] = []
         for number in range(1, wanted + 1):
@@ -73,8 +72,7 @@ class RateLimit:
         """Take all of `wanted` if one is left: what that is beyond the bucket is owed, and has to be paid before the
         next one is taken. So the average stays what it is. Raises `TooManyRequests`.
         """
-        row = await statements.fetchrow(BORROW, self._bucket(who), self._step, self.burst, wanted)
-        assert row is not None  # noqa: S101 - a function of one row
+        row = await self._row(statements, BORROW, who, wanted)
         headers = self._headers(row["remaining"], row["reset"])
         if row["allowed"] < wanted:
             raise self._refused(row["wait"], headers)
@@ -82,15 +80,18 @@ class RateLimit:
 
     async def count(self, statements: Statements, who: object) -> bool:
         """Take one if one is left: whether it was. It counts events, so a metric of refused requests has none of it."""
-        row = await statements.fetchrow(TAKE, self._bucket(who), self._step, self.burst, 1)
-        assert row is not None  # noqa: S101 - a function of one row
-        return row["allowed"] == 1
+        return (await self._row(statements, TAKE, who, 1))["allowed"] == 1
 
     async def look(self, statements: Statements, who: object) -> None:
         """Whether one is left, without taking it or locking the bucket. Raises `TooManyRequests`."""
         wait = await statements.fetchval(WAIT, self._bucket(who), self._step, self.burst)
         if wait is not None and wait > 0:
             raise self._refused(wait, self._headers(0, wait))
+
+    async def _row(self, statements: Statements, sql: LiteralString, who: object, wanted: int) -> Row:
+        row = await statements.fetchrow(sql, self._bucket(who), self._step, self.burst, wanted)
+        assert row is not None  # noqa: S101 - a function of one row
+        return row
 
     def _headers(self, left: int, reset: float) -> dict[str, str]:
         policy = f'"{self.name}";q={self.burst};w={math.ceil(self.burst * self._step.total_seconds())}'

@@ -35,8 +35,8 @@ class AddressUnproven(ValueError):
     """The account acts for no further customer until its address is proven."""
 
 
-async def is_proven(connection: Connection, manager: int) -> bool:
-    """Whether the address of the manager is proven. The row is locked until the caller's transaction ends."""
+async def lock(connection: Connection, manager: int) -> bool:
+    """Lock the manager until the caller's transaction ends: whether its address is proven."""
     return bool(await connection.fetchval(IS_PROVEN, manager))
 
 

@@ -23,7 +23,7 @@ from keyrack.auth.api_keys import EXPIRED, MISSING, KeyRefused, good_until
 from keyrack.auth.cache import SingleFlightCache
 from keyrack.auth.password_hashing import Passwords
 from keyrack.auth.signing_keys import SigningKeys
-from keyrack.auth.usernames import manager_id_by_form
+from keyrack.auth.usernames import MANAGERS
 from keyrack.core.addresses import address_form
 from keyrack.core.error_codes import INVALID_DEVICE_KEY, INVALID_TOKEN, NO_MANAGER, NO_SCOPE
 from keyrack.core.errors import Forbidden, NotFound, Unauthorized
@@ -48,7 +48,7 @@ select manager_id, subject, password_hash, sign_outs,
   exists (select from manager_role r join factor_rule using (customer_id, role) where r.manager_id = m.manager_id)
     as needs_factor
 from manager m where manager_id = {id} and not is_disabled
-""".replace("{id}", manager_id_by_form("$1"))
+""".replace("{id}", MANAGERS.key_by_form("$1"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from typing import LiteralString
 import structlog
 
 from keyrack.api.rate_limits import RateLimit, shown
-from keyrack.core.errors import TooManyRequests, Unprocessable, WrongCredentials
-from keyrack.core.metrics.catalog import LOGINS
+from keyrack.auth.login_throttle import take_limits
+from keyrack.core.errors import Unprocessable, WrongCredentials
 from keyrack.core.settings import Settings
 from keyrack.db.audit_context import Actor
 from keyrack.db.connection import Statements
@@ -49,11 +49,7 @@ async def raise_if_throttled(
     Raises `TooManyRequests`.
     """
     limit = RateLimit("codes", settings.mfa_codes_per_hour, settings.mfa_code_burst, timedelta(hours=1))
-    try:
-        await limit.take(statements, manager)
-    except TooManyRequests:
-        LOGINS.add("limited")
-        raise
+    await take_limits(statements, (limit, manager))
     try:
         yield
     except (WrongCredentials, Unprocessable):

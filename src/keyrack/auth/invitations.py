@@ -10,7 +10,7 @@ from keyrack.api.permissions import Role
 from keyrack.auth import address_proofs
 from keyrack.auth.address_proofs import AddressUnproven, ProofSource
 from keyrack.auth.owners import OWNER_LIMITED
-from keyrack.auth.usernames import manager_id_by_form
+from keyrack.auth.usernames import MANAGERS
 from keyrack.core.addresses import address_form
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, on_constraint
@@ -39,7 +39,7 @@ SIMILAR = ErrorCode(
 HELD: LiteralString = "select count(*) from invitation where customer_id = $1 and expires_at > now()"
 ACTS: LiteralString = """
 select exists (select from manager_customer where customer_id = $1 and manager_id = {id})
-""".replace("{id}", manager_id_by_form("$2"))
+""".replace("{id}", MANAGERS.key_by_form("$2"))
 # The release before leaves `address_form` null
 OPEN: LiteralString = """
 select invitation_id, address from invitation where customer_id = $1 and (address_form = $2 or address_form is null)
@@ -67,7 +67,7 @@ where (i.hash = $1 or i.mailed_hash = $1) and i.expires_at > now()
 """
 MANAGER: LiteralString = """
 select manager_id, proven_at is not null as is_proven, is_disabled from manager where manager_id = {id}
-""".replace("{id}", manager_id_by_form("$1"))
+""".replace("{id}", MANAGERS.key_by_form("$1"))
 TAKEN: LiteralString = "delete from invitation where customer_id = $1 and invitation_id = $2 returning true"
 MAKE: LiteralString = """
 insert into manager (username, address_form, password_hash, proven_at, proven_by)
@@ -173,8 +173,7 @@ def link(settings: Settings, secret: str) -> str:
 
 
 async def find_pending(statements: Statements, hash: bytes) -> InvitationPreview:
-    """What the link is good for of whose secret this is the digest. Raises `LinkExpired` where it is not, or never was
-    good."""
+    """The invitation whose secret has this digest. Raises `LinkExpired` if it has expired or never existed."""
     row = await statements.fetchrow(FIND, hash)
     if row is None:
         raise LinkExpired
@@ -214,8 +213,7 @@ async def accept(
     sign-on.
     """
     invitation = await find_pending(connection, hash)
-    if invitation.manager is not None:
-        await address_proofs.is_proven(connection, invitation.manager)
+    is_proven = invitation.manager is not None and await address_proofs.lock(connection, invitation.manager)
     if not await connection.fetchval(TAKEN, invitation.customer, invitation.id):
         raise LinkExpired
     source = ProofSource.MAIL if invitation.is_mailed else proof
@@ -223,7 +221,8 @@ async def accept(
         form = address_form(invitation.address)
         accepted = await connection.fetchval(MAKE, invitation.address, password_hash, source, form)
     else:
-        accepted = await _existing(connection, invitation, manager, source, password_hash)
+        is_here = manager == invitation.manager
+        accepted = await _existing(connection, invitation, source, password_hash, is_proven=is_proven, is_here=is_here)
     if accepted is None:
         raise AccountExists
     await connection.execute(JOIN, invitation.customer, accepted, *(other or (None, None)))
@@ -234,19 +233,21 @@ async def accept(
 async def _existing(
     connection: Connection,
     invitation: InvitationPreview,
-    signed_in: int | None,
     source: ProofSource | None,
     password_hash: str | None,
+    *,
+    is_proven: bool,
+    is_here: bool,
 ) -> int | None:
-    """The manager who has the invited address, if it may accept; None if it has to sign in first. Raises
-    `AddressUnproven`."""
+    """The manager who has the invited address, if it may accept; None if it has to sign in first.
+
+    `is_here` means that the browser is signed in as this manager. Raises `AddressUnproven`.
+    """
     if invitation.manager is None or invitation.is_disabled:
         return None
-    if await address_proofs.is_proven(connection, invitation.manager):
-        return invitation.manager if signed_in == invitation.manager else None
-    if source is not None:
+    if source is not None and not is_proven:
         await address_proofs.prove(connection, invitation.manager, source, password_hash)
         return invitation.manager
-    if signed_in == invitation.manager:
+    if is_here and not is_proven:
         raise AddressUnproven
-    return None
+    return invitation.manager if is_here else None

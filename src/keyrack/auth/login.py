@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from keyrack.api.rate_limits import RateLimit, Taken, give_back_each, network, per_network, take_each
+from keyrack.api.rate_limits import give_back_each, network, take_each
 from keyrack.auth import code_throttle, login_challenges, passkeys, totp
 from keyrack.auth.authenticator import AuthenticatedManager, Authenticator
-from keyrack.auth.login_throttle import raise_if_throttled
+from keyrack.auth.login_throttle import address_limits, raise_if_throttled
 from keyrack.core.errors import WrongCredentials
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
 from keyrack.db.encryption.cipher import Encryption
+
+CHALLENGES = "challenge"  # the name of the limits on challenges for passkeys
 
 
 async def sign_in(
@@ -66,7 +68,7 @@ async def challenge_passkey(
 
     Raises `TooManyRequests`, `CannotDecrypt`.
     """
-    await take_each(statements, *_challenges(settings, address))
+    await take_each(statements, *address_limits(settings, address, CHALLENGES))
     return await passkeys.registration_options(vault, settings, cookie)
 
 
@@ -78,11 +80,5 @@ async def show_passkey(
         signed_in = await passkeys.verify_authentication(db, vault, settings, cookie, credential)
         if signed_in is None:
             raise WrongCredentials
-    await give_back_each(db, *_challenges(settings, address))
+    await give_back_each(db, *address_limits(settings, address, CHALLENGES))
     return signed_in
-
-
-def _challenges(settings: Settings, address: str) -> tuple[Taken, ...]:
-    """The limits on challenges from an address: as large as those on failed log-ins, but apart from them."""
-    limit = RateLimit("challenge", settings.login_rate_per_address, settings.login_burst_per_address)
-    return per_network(limit, address)

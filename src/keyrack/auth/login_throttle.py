@@ -25,11 +25,7 @@ async def raise_if_throttled(
     """A try from this address, of somebody who says to have this name: taken from each bucket, and given back unless
     the block says that it was wrong. Raises `TooManyRequests`."""
     tried = _tries(settings, address, name)
-    try:
-        await take_each(statements, *tried)
-    except TooManyRequests:
-        LOGINS.add("limited")
-        raise
+    await take_limits(statements, *tried)
     try:
         yield
     except (WrongCredentials, InvalidClient):
@@ -44,6 +40,20 @@ async def raise_if_throttled(
     await give_back_each(statements, *tried)
 
 
+async def take_limits(statements: Statements, *limits: Taken) -> None:
+    """Take one from each limit on signing in, or none. Raises `TooManyRequests`."""
+    try:
+        await take_each(statements, *limits)
+    except TooManyRequests:
+        LOGINS.add("limited")
+        raise
+
+
+def address_limits(settings: Settings, address: str, name: str = "address") -> tuple[Taken, ...]:
+    """The limits of an address by the settings of failed log-ins; limits of another `name` count apart."""
+    return per_network(RateLimit(name, settings.login_rate_per_address, settings.login_burst_per_address), address)
+
+
 def _tries(settings: Settings, address: str, name: str | None) -> tuple[Taken, ...]:
     """The limits that a try counts for: of the address, of the name at the address, and of the name.
 
@@ -51,8 +61,7 @@ def _tries(settings: Settings, address: str, name: str | None) -> tuple[Taken, .
     refuse takes nothing from it. So no address, and no /48, locks a name for others. It bounds what many networks guess
     together.
     """
-    per_address = RateLimit("address", settings.login_rate_per_address, settings.login_burst_per_address)
-    of_address = per_network(per_address, address)
+    of_address = address_limits(settings, address)
     if name is None:
         return of_address
     named = digest(address_form(name)).hex()

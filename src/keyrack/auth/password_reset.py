@@ -9,7 +9,7 @@ from keyrack.auth import address_proofs, sign_in_methods
 from keyrack.auth.address_proofs import ProofSource
 from keyrack.auth.invitations import LinkExpired
 from keyrack.auth.sign_in_methods import SignInMethod
-from keyrack.auth.usernames import manager_id_by_form
+from keyrack.auth.usernames import MANAGERS
 from keyrack.core.addresses import address_form
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
@@ -26,7 +26,7 @@ insert into mail (kind, address) select 'password', $1 where (select count(*) fr
 """
 WHOSE: LiteralString = """
 select manager_id, username, language from manager where manager_id = {id} and not is_disabled
-""".replace("{id}", manager_id_by_form("$1"))
+""".replace("{id}", MANAGERS.key_by_form("$1"))
 LINK: LiteralString = """
 insert into password_link (manager_id, hash, expires_at, mailed_hash)
 values ($1, $2, now() + make_interval(mins => $3), case when $4::boolean then $2::bytea end)
@@ -113,7 +113,7 @@ async def reset_with_link(
     chosen.
     """
     link = await find_link(connection, secret)
-    await address_proofs.is_proven(connection, link.manager)  # locks the manager before the link, as every proof does
+    await address_proofs.lock(connection, link.manager)  # locks the manager before the link, as every proof does
     if not await connection.fetchval(TAKEN, digest(secret)):
         raise LinkExpired
     if link.is_mailed and await address_proofs.prove(connection, link.manager, ProofSource.MAIL, password_hash):

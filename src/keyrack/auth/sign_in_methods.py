@@ -40,16 +40,22 @@ END_RECOVERY: LiteralString = """
 delete from recovery r where manager_id = $1 and not exists (select from passkey p where p.manager_id = r.manager_id)
   and not exists (select from totp t where t.manager_id = r.manager_id)
 """
-REMOVE_ALL: LiteralString = """
+_FACTORS: LiteralString = """
 with passkeys as (delete from passkey where manager_id = $1 returning true),
 apps as (delete from totp where manager_id = $1 returning true),
-codes as (delete from recovery where manager_id = $1 returning true),
+codes as (delete from recovery where manager_id = $1 returning true)
+"""
+REMOVE_FACTORS: LiteralString = _FACTORS + "select"
+REMOVE_ALL: LiteralString = (
+    _FACTORS
+    + """,
 identities as (delete from manager_identity where manager_id = $1 returning true),
 sessions as (delete from session where manager_id = $1 returning true),
 steps as (delete from sign_in_step where manager_id = $1 returning true),
 links as (delete from password_link where manager_id = $1 returning true)
 select
 """
+)
 
 
 class SignInMethod(NamedTuple):
@@ -81,6 +87,11 @@ async def remove_chosen(statements: Statements, manager: int, methods: Collectio
     kinds = [method.kind for method in methods]
     await statements.execute(REMOVE, manager, kinds, [method.id for method in methods])
     await statements.execute(END_RECOVERY, manager)
+
+
+async def remove_factors(statements: Statements, manager: int) -> None:
+    """Remove every second factor: passkeys, the app and recovery codes."""
+    await statements.execute(REMOVE_FACTORS, manager)
 
 
 async def remove_all(statements: Statements, manager: int) -> None:

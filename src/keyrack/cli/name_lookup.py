@@ -13,7 +13,7 @@ from typing import Any, LiteralString, cast
 import typer
 
 from keyrack.api.schema.request_body import INT32_MAX
-from keyrack.auth.usernames import manager_id_by_form
+from keyrack.auth.usernames import MANAGERS
 from keyrack.cli.output import CommandFailed
 from keyrack.core.addresses import address_form
 from keyrack.core.text import trimmed
@@ -48,7 +48,7 @@ NOUNS = {
         "manager",
         "called",
         "select manager_id as id, username as name, null::integer as of from manager",
-        "id = " + manager_id_by_form("$1"),
+        "id = " + MANAGERS.key_by_form("$1"),
         is_address=True,
     ),
     "provider": Noun("provider", "called", "select provider_id as id, name, null::integer as of from provider"),

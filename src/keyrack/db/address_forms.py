@@ -1,7 +1,7 @@
 """The column `address_form`: the normal form of a row's address (`core.addresses`), found by SQL and filled in batches.
 
-A row without a form was written by a release before 0039. If two rows have one form, the row with the lower key
-has the address. The other row is marked by `has_address_conflict`, and no address finds it.
+A row without a form was written by the release before this column. If two rows have one form, the row with the lower
+key has the address. The other row is marked by `has_address_conflict`, and no address finds it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import LiteralString
 import structlog
 
 from keyrack.core.addresses import address_form
+from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row, Statements
 
 log = structlog.get_logger("keyrack.addresses")
@@ -69,10 +70,9 @@ class AddressTable:
 
     def key_by_form(self, form: LiteralString) -> LiteralString:
         """SQL of the key of the row whose address has the normal form `form`; null if there is none."""
-        return self.sql(ROW.strip()).replace("{form}", form)
+        return self._sql(ROW.strip()).replace("{form}", form)
 
-    def sql(self, statement: LiteralString) -> LiteralString:
-        """The statement about this table."""
+    def _sql(self, statement: LiteralString) -> LiteralString:
         mark: LiteralString = ", is_disabled = true" if self.is_disabled_by_conflict else ""
         fill_mark: LiteralString = (
             ", is_disabled = r.is_disabled or given.is_later" if self.is_disabled_by_conflict else ""
@@ -85,32 +85,27 @@ class AddressTable:
             .replace("{fill_mark}", fill_mark)
         )
 
+    async def fill(self, db: Database, settings: Settings) -> None:
+        """Fill the forms of all rows that have none, in batches, and end resolved conflicts. A housekeeping step."""
+        rows = settings.housekeeping_rows
+        batches, filled = 0, rows
+        while filled >= rows:
+            async with db.transaction() as connection:
+                filled = await self._fill_batch(connection, rows)
+            batches += 1
+            if batches == 1 and filled == rows:  # the planner does not know yet that most rows have no form
+                await db.execute(self._sql("analyze {table} (address_form)"))
+        await db.execute(self._sql(RESOLVE))
 
-async def fill(db: Database, table: AddressTable, rows: int) -> None:
-    """Fill the forms of all rows that have none, and end resolved conflicts.
+    async def conflicts(self, statements: Statements, limit: int) -> list[Row]:
+        """The marked rows, each with the row that has the address: id, address, holder, holder_address."""
+        return await statements.fetch(self._sql(CONFLICTS), limit)
 
-    A transaction fills `rows` rows.
-    """
-    batches, filled = 0, rows
-    while filled >= rows:
-        async with db.transaction() as connection:
-            filled = await _fill_batch(connection, table, rows)
-        batches += 1
-        if batches == 1 and filled == rows:  # the planner does not know yet that most rows have no form
-            await db.execute(table.sql("analyze {table} (address_form)"))
-    await db.execute(table.sql(RESOLVE))
-
-
-async def conflicts(statements: Statements, table: AddressTable, limit: int) -> list[Row]:
-    """The marked rows, each with the row that has the address: id, address, holder, holder_address."""
-    return await statements.fetch(table.sql(CONFLICTS), limit)
-
-
-async def _fill_batch(connection: Connection, table: AddressTable, rows: int) -> int:
-    pending = await connection.fetch(table.sql(PENDING), rows)
-    ids, forms = [row["id"] for row in pending], [address_form(row["text"]) for row in pending]
-    marked = [row["id"] for row in await connection.fetch(table.sql(GIVE_WAY), ids, forms)]
-    marked += [row["id"] for row in await connection.fetch(table.sql(FILL), ids, forms) if row["is_later"]]
-    if marked:
-        log.error("address conflict", alert=True, table=table.table, ids=sorted(marked))
-    return len(pending)
+    async def _fill_batch(self, connection: Connection, rows: int) -> int:
+        pending = await connection.fetch(self._sql(PENDING), rows)
+        ids, forms = [row["id"] for row in pending], [address_form(row["text"]) for row in pending]
+        marked = [row["id"] for row in await connection.fetch(self._sql(GIVE_WAY), ids, forms)]
+        marked += [row["id"] for row in await connection.fetch(self._sql(FILL), ids, forms) if row["is_later"]]
+        if marked:
+            log.error("address conflict", alert=True, table=self.table, ids=sorted(marked))
+        return len(pending)

@@ -94,9 +94,7 @@ async def migrate(dsn: str, settings: Settings | None = None) -> str:
         settings.migration_lock_seconds, settings.migration_lock_retry_timeout_seconds
     )
     async with _opened(dsn, settings) as raw:
-        # A statement that waited for the lock would have a snapshot, and `create index concurrently` waits for its end
-        while not await raw.fetchval("select pg_try_advisory_lock($1)", MIGRATION_LOCK):  # noqa: ASYNC110 - of others
-            await asyncio.sleep(0.2)
+        await _lock(raw)
         await _check_rights(raw)
         status = await standing(raw)
         if status.state is SchemaState.TOO_NEW:
@@ -183,6 +181,17 @@ async def _wait_for_stop(raw: asyncpg.Connection, status: SchemaStatus) -> None:
                 "Keyrack on this database, and run `keyrack migrate` again"
                 f"{explain_workaround(status)} (docs/upgrading.md)."
             )
+        await asyncio.sleep(0.2)
+
+
+async def _lock(raw: asyncpg.Connection) -> None:
+    """Take the lock of migrations as soon as no other process has it.
+
+    It polls: a statement that waits for a lock has a snapshot, and `create index concurrently` waits for older ones.
+    """
+    while True:
+        if await raw.fetchval("select pg_try_advisory_lock($1)", MIGRATION_LOCK):
+            return
         await asyncio.sleep(0.2)
 
 

@@ -39,12 +39,12 @@ with gone as (
     select event_id from event where customer_id = $1 and user_id = $2 limit $5)) returning 1)
 select count(*)::integer from gone
 """
-# What was issued stays, so that boxes can be told of it, and what they tell finds its car
+# Rows of issued keys stay: boxes still get their revocations, and events of the box still find their car
 ERASE_KEYS: LiteralString = """
 update box_key set user_id = $2, token = ''
 where user_id = $1 and customer_id = any(array(select customer_id from customer))
 """
-# What has not been done yet needs to know whose assignment it ends; it is forgotten with the log of operations
+# A pending operation needs the user of the assignment that it ends; its row is deleted with the log of operations
 ERASE_OPERATIONS: LiteralString = """
 update operation set user_id = null, request = request - 'userId', result = result - 'userId'
 where user_id = $1 and state <> 'Pending'
@@ -56,7 +56,7 @@ where state <> 'Waiting' and (payload::jsonb->>'userId')::integer = $1
 BATCH = 5_000  # events that one statement changes
 ERASE_PERSON: LiteralString = "delete from person where user_id = $1"
 
-# Who left one customer and is in another, or is there again
+# People who left one customer and are in another, or in the same one again
 STAY: LiteralString = """
 with stays as (
   update person set left_at = null where user_id = any(array(
@@ -69,7 +69,7 @@ LEFT: LiteralString = """
 select user_id from person p where left_at < now() - make_interval(days => $1)
 and not exists (select from customer_user u where u.user_id = p.user_id) order by left_at limit $2
 """
-# Whoever links the person now has a lock of it already, or waits for this one and then finds nobody
+# A transaction that links the person has a lock of it already, or waits for this one and then finds no person
 LOCK_LEFT: LiteralString = """
 select true from person where user_id = $1 and left_at < now() - make_interval(days => $2) for update skip locked
 """
@@ -86,8 +86,9 @@ async def lock_person(statements: Statements, user: int) -> None:
 
 
 async def erase(statements: Statements, user: int) -> int:
-    """Erase a person, in the caller's transaction, which holds the person's customers and then has the lock of the
-    person; the number of events that stay, without the person.
+    """Erase a person, and return the number of events that stay, without the person.
+
+    The caller's transaction has the locks of the person's customers, and then that of the person.
 
     Assignments end by webhook as they always do, so that boxes learn of it: those operations, and the deliveries that
     still wait, carry the person's bare number until the logs are tidied.
@@ -116,11 +117,10 @@ async def _erase_orphan(statements: Statements, user: int) -> int:
 
 
 async def erase_orphans(db: Database, settings: Settings) -> None:
-    """Erase those who have been in no customer for as long as the settings keep them, each in its own transaction.
-    A step of housekeeping.
+    """Erase people who have been in no customer for longer than the settings allow, each in its own transaction.
 
-    Logs of operations and deliveries go on to say their bare numbers until they are forgotten themselves: to look
-    through all of them takes too long for something that happens every day.
+    A step of housekeeping. Logs of operations and deliveries keep the bare ids until their own rows are deleted: a
+    search through all of them every day would take too long.
     """
     await run_in_batches(db, settings.housekeeping_rows, STAY, settings.orphaned_person_retention_days)
     erased = 0

@@ -7,7 +7,7 @@ from typing import Any, LiteralString
 
 from keyrack.core.addresses import address_form
 from keyrack.db.connection import Statements
-from keyrack.fleet.person_lookup import user_id_by_form
+from keyrack.fleet.person_lookup import PERSONS
 
 EXPORT: LiteralString = """
 select json_build_object(
@@ -54,7 +54,7 @@ select json_build_object(
 """
 FIND: LiteralString = """
 select coalesce((select user_id from person where user_id::text = $1), {by_form})
-""".replace("{by_form}", user_id_by_form("$2"))
+""".replace("{by_form}", PERSONS.key_by_form("$2"))
 
 
 async def find(statements: Statements, who: str) -> int | None:

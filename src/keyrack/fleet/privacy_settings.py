@@ -1,4 +1,4 @@
-"""What a customer lets Keyrack store: positions, and for how long its history."""
+"""Privacy settings of a customer: whether positions are stored, and how long its history is kept."""
 
 from __future__ import annotations
 

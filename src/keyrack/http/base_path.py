@@ -129,7 +129,7 @@ def _at_once(receive: Any) -> Any:
 
 
 def _in_base(path: str) -> str:
-    """The path below the base, which a request of a console page may leave out."""
+    """The path with the base, which console pages may leave out."""
     return path if path.startswith(BASE + "/") else BASE + path
 
 

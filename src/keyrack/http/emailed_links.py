@@ -37,7 +37,7 @@ __all__ = [
 
 
 async def invitation(visit: Visit, code: str) -> InvitationPreview:
-    """What the link is good for. Raises `LinkExpired`."""
+    """The invitation of the link. Raises `LinkExpired`."""
     return await invitations.find_pending(visit.server.process.own, digest(code))
 
 

@@ -203,10 +203,10 @@ class RequestPipeline:
         endpoint, access = handler.endpoint, self.process.access
         proven = access.check() if _asks_who(endpoint) else None
         handler.check(request)
-        asked = request
+        original = request
         request, value = await group_scope_checks.restrict_to_scope(request, endpoint, value)
         # A thing that has left the caller's scope is answered as one that does not exist, not with a stored answer
-        key = key if endpoint.repeatable and request is asked else None
+        key = key if endpoint.repeatable and request is original else None
         value = await handler.before(request, value)
         ground = endpoint.ground or (endpoint.settled if request.compares else None)
         for _ in range(DEADLOCKS):

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import structlog
 
-from keyrack.api.rate_limits import RateLimit, Taken, give_back_each, per_network, shown, take_each
+from keyrack.api.rate_limits import give_back_each, shown
 from keyrack.auth import browser_state, sessions
+from keyrack.auth.login_throttle import address_limits, take_limits
 from keyrack.auth.sso import accounts, providers
 from keyrack.auth.sso.errors import NotSignedIn
 from keyrack.auth.sso.login_flow import SignInResult
 from keyrack.auth.sso.login_states import LoginStart
-from keyrack.core.errors import TooManyRequests
 from keyrack.core.metrics.catalog import LOGINS
 from keyrack.core.secret_hashes import digest
 from keyrack.db.audit_context import Actor, acting
@@ -45,11 +45,8 @@ async def begin(
     for accepting the invitation with this code by it. Raises `TooManyRequests`, `Unavailable`."""
     process = visit.server.process
     process.access.check()
-    try:
-        await take_each(process.own, *_limits(visit))
-    except TooManyRequests:
-        LOGINS.add("limited")
-        raise
+    # As failed log-ins count: a success returns them
+    await take_limits(process.own, *address_limits(visit.settings, visit.address))
     invitation = None if code is None else digest(code)
     login_start = LoginStart(next, time_zone, visit.person.manager.id if connect else None, invitation)
     try:
@@ -65,32 +62,32 @@ async def finish(visit: Visit) -> SsoResult:
     process = visit.server.process
     proven, customer, waits, is_first_proof = process.access.check(), None, False, False
     try:
-        came = await process.sign_on.finish(visit.query, _cookie(visit))
-        if came.asked.manager is not None:
-            await _connect(visit, came, came.asked.manager)
+        result = await process.sign_on.finish(visit.query, _cookie(visit))
+        if result.asked.manager is not None:
+            await _connect(visit, result, result.asked.manager)
         else:
-            who = Actor("client", came.provider.name, None, visit.address, visit.id)
-            if came.asked.invitation is None:
-                signed_in = await accounts.find_manager(process.own, came.provider, came.account, who)
+            who = Actor("client", result.provider.name, None, visit.address, visit.id)
+            if result.asked.invitation is None:
+                signed_in = await accounts.find_manager(process.own, result.provider, result.account, who)
             else:
                 signed_in, customer = await accounts.invited(
-                    process.own, came.provider, came.account, who, came.asked.invitation
+                    process.own, result.provider, result.account, who, result.asked.invitation
                 )
             process.access.hold(proven)
             is_first_proof = signed_in.is_first_proof
             waits = await accounts.wants_factor(process.own, signed_in)
-            await (visit.wait if waits else visit.begin)(signed_in, came.asked.time_zone)
+            await (visit.wait if waits else visit.begin)(signed_in, result.asked.time_zone)
     except NotSignedIn as trouble:
         return _failed(visit, trouble)
-    await give_back_each(process.own, *_limits(visit))
+    await give_back_each(process.own, *address_limits(visit.settings, visit.address))
     LOGINS.add("accepted")
     return SsoResult(
-        came.asked.next, connected=came.asked.manager is not None, customer=customer, waits=waits,
+        result.asked.next, connected=result.asked.manager is not None, customer=customer, waits=waits,
         is_first_proof=is_first_proof,
     )  # fmt: skip
 
 
-async def _connect(visit: Visit, came: SignInResult, manager: int) -> None:
+async def _connect(visit: Visit, result: SignInResult, manager: int) -> None:
     """Only for who has begun it, and is still signed in. Raises `NotSignedIn`."""
     process = visit.server.process
     session = await sessions.find(process.own, visit.secret, visit.settings) if visit.secret else None
@@ -100,7 +97,7 @@ async def _connect(visit: Visit, came: SignInResult, manager: int) -> None:
     if who is None or who.id != manager:
         raise NotSignedIn("other", "whoever has begun to connect the account is not signed in any more")
     acting.set(Actor("manager", who.name, who.id, visit.address, visit.id))
-    await accounts.connect(process.own, came.provider, came.account, manager, who.sign_outs)
+    await accounts.connect(process.own, result.provider, result.account, manager, who.sign_outs)
 
 
 async def sign_out(visit: Visit) -> str | None:
@@ -116,13 +113,6 @@ def _failed(visit: Visit, trouble: NotSignedIn) -> SsoResult:
     LOGINS.add("wrong")
     log.warning("single sign-on failed", address=shown(visit.address), code=trouble.why, reason=str(trouble))
     return SsoResult(why=trouble.why)
-
-
-def _limits(visit: Visit) -> tuple[Taken, ...]:
-    """The limits on sign-ins that are begun from an address: those of failed log-ins, given back after a success."""
-    settings = visit.settings
-    limit = RateLimit("address", settings.login_rate_per_address, settings.login_burst_per_address)
-    return per_network(limit, visit.address)
 
 
 def _name(visit: Visit) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import LiteralString
 
 from keyrack.api.endpoint import Endpoints
-from keyrack.api.exchange import NO_CONTENT, Request, Response
+from keyrack.api.exchange import NO_CONTENT, Request, Response, manager_id
 from keyrack.api.path_ids import path_number
 from keyrack.api.permissions import Free
-from keyrack.api.principals import ManagerId
 from keyrack.api.schema.fields import Resource, date_time, int32, string
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, NotFound
@@ -46,15 +45,11 @@ OTHERS: LiteralString = "select count(*) from manager_identity where manager_id 
 DELETE: LiteralString = "delete from manager_identity where manager_id = $1 and identity_id = $2"
 
 
-def _manager(request: Request) -> ManagerId:
-    return request.manager.id
-
-
 endpoints.get(
     "/me/identities",
     IDENTITY,
     "The accounts by which the manager may sign in",
-    tenant=_manager,
+    tenant=manager_id,
     customer=False,
     ours=True,
 )
@@ -70,7 +65,7 @@ endpoints.get(
     refuses={404: (NO_IDENTITY,), 409: (LAST_WAY_IN,)},
 )
 async def disconnect(request: Request) -> Response:
-    manager = _manager(request)
+    manager = manager_id(request)
     async with request.db.transaction() as connection:
         password = await connection.fetchval(OF_MANAGER, manager)
         if not await connection.fetchval(FOUND, manager, *request.ids):

@@ -9,10 +9,9 @@ from zoneinfo import available_timezones
 from pydantic import AfterValidator, ConfigDict, Field
 
 from keyrack.api.endpoint import Endpoints
-from keyrack.api.exchange import NO_CONTENT, Request, Response
+from keyrack.api.exchange import NO_CONTENT, Request, Response, manager_id
 from keyrack.api.path_ids import path_number
 from keyrack.api.permissions import Free
-from keyrack.api.principals import ManagerId
 from keyrack.api.schema.fields import Resource, date_time, int32, int64, string
 from keyrack.api.schema.request_body import AnyText, Body, Text
 from keyrack.auth.authenticator import Authenticator
@@ -73,10 +72,6 @@ END_ONE: LiteralString = "delete from session where manager_id = $1 and session_
 END_ALL: LiteralString = "delete from session where manager_id = $1"
 
 
-def _manager(request: Request) -> ManagerId:
-    return request.manager.id
-
-
 @cache
 def _zones() -> frozenset[str]:
     """The names of the IANA database, which lie in hundreds of files."""
@@ -104,9 +99,11 @@ class NewPassword(Body):
     new_password: Annotated[AnyText, Field(min_length=SHORTEST, max_length=1_000)]
 
 
-endpoints.get("/me", ME, "The manager who calls", one=True, by=_OF_MANAGER, tenant=_manager, customer=False, ours=True)
 endpoints.get(
-    "/sessions", SESSION, "Where the manager is signed in with a browser", tenant=_manager, customer=False, ours=True
+    "/me", ME, "The manager who calls", one=True, by=_OF_MANAGER, tenant=manager_id, customer=False, ours=True
+)
+endpoints.get(
+    "/sessions", SESSION, "Where the manager is signed in with a browser", tenant=manager_id, customer=False, ours=True
 )
 
 
@@ -120,7 +117,7 @@ endpoints.get(
     ours=True,
 )
 async def prefer(request: Request, wanted: PreferencesBody) -> Response:
-    await request.db.execute(PREFER, _manager(request), wanted.language, wanted.time_zone, wanted.theme)
+    await request.db.execute(PREFER, manager_id(request), wanted.language, wanted.time_zone, wanted.theme)
     return NO_CONTENT
 
 
@@ -134,12 +131,12 @@ class PasswordChange(NamedTuple):
 async def hashed(request: Request, wanted: NewPassword, access: Authenticator, settings: Settings) -> PasswordChange:
     """The hash of the new password, if the current one is right: asked slowly, as whoever has found a browser open may
     be guessing. Raises `Forbidden`, `TooManyRequests`."""
-    username = await request.db.fetchval(USERNAME, _manager(request))
+    username = await request.db.fetchval(USERNAME, manager_id(request))
     try:
         shown = await sign_in(request.db, access, settings, username or "", wanted.current_password, request.address)
     except WrongCredentials:
         raise Forbidden(WRONG_PASSWORD) from None
-    hash = await access.passwords.hash(wanted.new_password, ("manager", _manager(request)))
+    hash = await access.passwords.hash(wanted.new_password, ("manager", manager_id(request)))
     return PasswordChange(hash, shown.sign_outs)
 
 
@@ -155,14 +152,14 @@ async def hashed(request: Request, wanted: NewPassword, access: Authenticator, s
     refuses={403: (WRONG_PASSWORD,), 429: (RATE_LIMITED,)},
 )
 async def change_password(request: Request, change: PasswordChange) -> Response:
-    if not await request.db.fetchval(CHANGE, _manager(request), change.hash, change.sign_outs):
+    if not await request.db.fetchval(CHANGE, manager_id(request), change.hash, change.sign_outs):
         raise Forbidden(WRONG_PASSWORD)
     return NO_CONTENT
 
 
 @endpoints.delete("/sessions", "Sign out everywhere: end every session", customer=False, once=False, ours=True)
 async def end_all(request: Request) -> Response:
-    await request.db.execute(END_ALL, _manager(request))
+    await request.db.execute(END_ALL, manager_id(request))
     return NO_CONTENT
 
 
@@ -176,6 +173,6 @@ async def end_all(request: Request) -> Response:
     refuses={404: (NO_SESSION,)},
 )
 async def end_one(request: Request) -> Response:
-    if await request.db.fetchval(END_ONE, _manager(request), *request.ids) is None:
+    if await request.db.fetchval(END_ONE, manager_id(request), *request.ids) is None:
         raise NotFound(NO_SESSION)
     return NO_CONTENT

@@ -8,7 +8,7 @@ from typing import Annotated, Any, LiteralString
 from pydantic import ConfigDict, Field
 
 from keyrack.api.endpoint import Endpoints
-from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
+from keyrack.api.exchange import NO_CONTENT, Request, Response, answer, manager_id
 from keyrack.api.path_ids import path_number
 from keyrack.api.permissions import Free
 from keyrack.api.principals import ManagerId
@@ -131,10 +131,6 @@ class RecoveryCodes(Body):
     codes: list[str]
 
 
-def _manager(request: Request) -> ManagerId:
-    return request.manager.id
-
-
 async def _fresh(connection: Connection, request: Request, settings: Settings) -> ManagerId:
     """The manager, locked, who has signed in just now with all that it has. Raises `Forbidden`: a browser that was left
     open, or a password that was found, is not enough to add a way in. Nor is a session that has ended since the request
@@ -159,10 +155,10 @@ async def _removed(connection: Connection, manager: int) -> None:
 ABOUT: dict[str, Any] = {"customer": False, "once": False, "ours": True}
 
 endpoints.get(
-    "/me/factors", FACTORS, "The second factors of the manager who calls", one=True, by=_OF_MANAGER, tenant=_manager,
+    "/me/factors", FACTORS, "The second factors of the manager who calls", one=True, by=_OF_MANAGER, tenant=manager_id,
     customer=False, ours=True,
 )  # fmt: skip
-endpoints.get("/me/passkeys", PASSKEY, "The manager's passkeys", tenant=_manager, customer=False, ours=True)
+endpoints.get("/me/passkeys", PASSKEY, "The manager's passkeys", tenant=manager_id, customer=False, ours=True)
 
 
 @endpoints.post(
@@ -195,7 +191,7 @@ async def options(request: Request, settings: Settings) -> Response:
     **ABOUT,
 )
 async def add_passkey(request: Request, wanted: NewPasskey, settings: Settings) -> Response:
-    challenge = await passkeys.authentication_options(request.db, _manager(request), wanted.credential)
+    challenge = await passkeys.authentication_options(request.db, manager_id(request), wanted.credential)
     async with request.db.transaction() as connection:
         manager = await _fresh(connection, request, settings)
         id, amr = await passkeys.register(connection, settings, manager, wanted.name, wanted.credential, challenge)
@@ -210,7 +206,7 @@ async def add_passkey(request: Request, wanted: NewPasskey, settings: Settings) 
     **ABOUT,
 )
 async def remove_passkey(request: Request, settings: Settings) -> Response:
-    if not await request.db.fetchval(HAS_PASSKEY, _manager(request), *request.ids):
+    if not await request.db.fetchval(HAS_PASSKEY, manager_id(request), *request.ids):
         raise NotFound(NO_PASSKEY)
     async with request.db.transaction() as connection:
         manager = await _fresh(connection, request, settings)
@@ -248,7 +244,7 @@ async def begin_app(request: Request, settings: Settings, vault: Encryption) -> 
     **ABOUT,
 )
 async def confirm_app(request: Request, wanted: CodeBody, settings: Settings, vault: Encryption) -> Response:
-    async with code_throttle.raise_if_throttled(request.db, settings, _manager(request), request.address):
+    async with code_throttle.raise_if_throttled(request.db, settings, manager_id(request), request.address):
         async with request.db.transaction() as connection:
             manager = await _fresh(connection, request, settings)
             confirmed = await totp.confirm(connection, vault, manager, wanted.code)

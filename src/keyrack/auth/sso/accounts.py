@@ -16,7 +16,7 @@ from keyrack.auth.invitations import AccountExists, LinkExpired, OtherAddress
 from keyrack.auth.sso.errors import NotSignedIn
 from keyrack.auth.sso.id_tokens import ProviderAccount
 from keyrack.auth.sso.providers import Provider
-from keyrack.auth.usernames import manager_id_by_form
+from keyrack.auth.usernames import MANAGERS
 from keyrack.core.addresses import address_form
 from keyrack.db.audit_context import Actor, acting
 from keyrack.db.connection import Connection, Database, Row, Statements
@@ -33,7 +33,7 @@ from manager m left join manager_identity i on i.manager_id = m.manager_id and i
 where m.manager_id = {id}
   and exists (select from provider_domain where provider_id = $1 and domain = $3)
 for update of m
-""".replace("{id}", manager_id_by_form("$2"))
+""".replace("{id}", MANAGERS.key_by_form("$2"))
 BY_ID: LiteralString = """
 select manager_id, subject, sign_outs, username, is_disabled from manager where manager_id = $1 for update
 """
@@ -84,7 +84,7 @@ async def _by_address(connection: Connection, provider: Provider, account: Provi
 
 
 def _has_own_identity(row: Row) -> bool:
-    """Whether an identity of the provider is connected whose address was the manager's, or is not known."""
+    """Whether the manager's identity of the provider had the manager's address, or an unknown one."""
     address = row["identity_address"]
     is_own = address is None or address_form(address) == address_form(row["username"])
     return row["has_identity"] and is_own
@@ -135,7 +135,7 @@ async def _locked(connection: Connection, provider: Provider, account: ProviderA
     known = await connection.fetchrow(KNOWN, provider.id, account.subject)
     if known is None:
         return None
-    await address_proofs.is_proven(connection, known["manager_id"])
+    await address_proofs.lock(connection, known["manager_id"])
     if not await connection.fetchval(OWN, provider.id, account.subject, known["manager_id"]):
         raise NotSignedIn("unknown", "the account is connected with nobody any more")
     return known

@@ -22,9 +22,10 @@ from keyrack.auth.sign_in_methods import (
     RECOVERY,
     SESSION,
     SignInMethod,
+    remove_factors,
     sign_in_methods,
 )
-from keyrack.auth.usernames import UNIQUE_USERNAME, manager_id_by_form
+from keyrack.auth.usernames import MANAGERS, UNIQUE_USERNAME
 from keyrack.cli import membership_options
 from keyrack.cli.database_session import SHOWN_ONCE, DatabaseSession, command
 from keyrack.cli.membership_options import Limits, OfRole, Ownerless, Whole
@@ -52,10 +53,7 @@ update manager set username = $2, address_form = $3, has_address_conflict = fals
 """
 SIGN_OUT: LiteralString = """
 update manager set sign_outs = sign_outs + 1 where manager_id = {id} returning manager_id as id, username
-""".replace("{id}", manager_id_by_form("$1"))
-FORGET_PASSKEYS: LiteralString = "delete from passkey where manager_id = $1"
-FORGET_APP: LiteralString = "delete from totp where manager_id = $1"
-FORGET_RECOVERY: LiteralString = "delete from recovery where manager_id = $1"
+""".replace("{id}", MANAGERS.key_by_form("$1"))
 DELETE: LiteralString = "delete from manager where manager_id = $1 returning username"
 DISCONNECT: LiteralString = """
 delete from manager_identity where manager_id = $1 and provider_id = $2 returning identity_id
@@ -71,7 +69,7 @@ select manager_id as id, username, is_disabled as "isDisabled", created_at as "c
     where c.manager_id = m.manager_id order by customer_id) as groups
 from manager m order by manager_id
 """
-FIND: LiteralString = "select " + manager_id_by_form("$1")
+FIND: LiteralString = "select " + MANAGERS.key_by_form("$1")
 PROOF: LiteralString = """
 select manager_id as id, username, proven_at as "provenAt", proven_by as "provenBy" from manager where manager_id = $1
 """
@@ -232,8 +230,7 @@ async def reset_factors(
     row = await session.sql.fetchrow(SIGN_OUT, address_form(username))
     if row is None:
         raise CommandFailed(f"There is no manager called {username}.")
-    for statement in (FORGET_PASSKEYS, FORGET_APP, FORGET_RECOVERY):
-        await session.sql.execute(statement, row["id"])
+    await remove_factors(session.sql, row["id"])
     text = f"Manager {row['id']} has no second factor any more, and is signed out: {row['username']}."
     return CommandResult(dict(row), text)
 

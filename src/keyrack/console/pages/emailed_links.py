@@ -62,21 +62,21 @@ async def _invited(visit: Visit, wrong: str = "", status: int = 200, *, is_maile
     )  # fmt: skip
 
 
-def _step(found: InvitationPreview, *, is_here: bool) -> str:
+def _step(pending_invitation: InvitationPreview, *, is_here: bool) -> str:
     """How an invitation is accepted: "set" a password, "sign-in" first, "either", "accept", or "prove" the address."""
-    if found.is_mailed:
-        return "set" if found.sets_way_in else "accept" if is_here else "sign-in"
+    if pending_invitation.is_mailed:
+        return "set" if pending_invitation.sets_way_in else "accept" if is_here else "sign-in"
     if not is_here:
         return "either"
-    return "accept" if found.is_proven else "prove"
+    return "accept" if pending_invitation.is_proven else "prove"
 
 
 @pages.post("/invitation/accept", open=True)
 async def accept(visit: Visit) -> Response:
     password = visit.form.get("new_password", [""])[-1]
     try:
-        found = await emailed_links.invitation(visit, visit.sent("code"))
-        step = _step(found, is_here=await emailed_links.signed_in_as(visit, found.address))
+        pending_invitation = await emailed_links.invitation(visit, visit.sent("code"))
+        step = _step(pending_invitation, is_here=await emailed_links.signed_in_as(visit, pending_invitation.address))
         if step in ("set", "either") and not SHORTEST <= len(password) <= LONGEST:
             return await _invited(visit, gettext(visit, WRONG_LENGTH), 422)
         customer = await emailed_links.accept(visit, visit.sent("code"), password)

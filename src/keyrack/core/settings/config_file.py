@@ -166,10 +166,8 @@ def _twice(path: Path, first: Entry, name: str, line: int) -> str:
 
 
 def _unknown(name: str, names: Iterable[str]) -> str:
-    bare, others = (
-        name.lower().removeprefix("keyrack_"),
-        [candidate for candidate in names if candidate not in (ITSELF, *REMOVED)],
-    )
+    bare = name.lower().removeprefix("keyrack_")
+    others = [candidate for candidate in names if candidate not in (ITSELF, *REMOVED)]
     meant = bare if bare in others else nearest(bare, others)
     meant = RENAMED.get(meant, meant) if meant else None
     return f"there is no setting {name}." + (f" Did you mean {meant}?" if meant else " See docs/settings.md.")

@@ -24,7 +24,7 @@ from keyrack.core.settings import Settings
 from keyrack.core.text import email_address, is_blank, trimmed
 from keyrack.db.connection import Statements
 from keyrack.fleet import group_scope_checks
-from keyrack.fleet.person_lookup import SAME_ADDRESS, UNIQUE_ADDRESS, user_id_by_form
+from keyrack.fleet.person_lookup import PERSONS, SAME_ADDRESS, UNIQUE_ADDRESS
 from keyrack.fleet.schema import ASSIGNMENT_OF_USER, USER
 
 endpoints = Endpoints("Users", "users")
@@ -82,7 +82,7 @@ insert into customer_user (customer_id, user_id) select $1, user_id from p retur
 # By number only people of customers are found whose users the caller may see: whoever counts finds nobody else
 BY_ID: LiteralString = "select user_id from customer_user where user_id = $1 and customer_id = any($2) limit 1"
 # As it was sent first: an address that is stored may be one that is not taken any more
-BY_ADDRESS: LiteralString = "select coalesce(" + user_id_by_form("$1") + ", " + user_id_by_form("$2") + ")"
+BY_ADDRESS: LiteralString = "select coalesce(" + PERSONS.key_by_form("$1") + ", " + PERSONS.key_by_form("$2") + ")"
 JOIN: LiteralString = "insert into customer_user (customer_id, user_id) values ($1, $2)"
 MEMBER: LiteralString = "select exists (select from customer_user where customer_id = $1 and user_id = $2)"
 # Whether it was the last customer is asked when the person would be erased (fleet/global_erasure.py)

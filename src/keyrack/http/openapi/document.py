@@ -163,7 +163,7 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Json], public_url: str) ->
 
 def _parts(endpoint: Endpoint) -> str:
     """A sentence about the permissions that parts of a request or an answer need. Empty if none does."""
-    needs = [f"{part} needs `{one}`" for part, one in endpoint.conditional_permissions.items()]
+    needs = [f"{part} needs `{permission}`" for part, permission in endpoint.conditional_permissions.items()]
     return f" Beside the scopes of the operation, {', '.join(needs)}." if needs else ""
 
 

@@ -90,8 +90,8 @@ def roles_json() -> list[dict[str, object]]:
 
 def _needs(endpoint: Endpoint) -> str:
     """The permissions of every request, and in parentheses those that parts of it need."""
-    always = ", ".join([f"`{one}`" for one in endpoint.permissions]) or str(endpoint.permission)
-    parts = ", ".join([f"`{one}`" for one in dict.fromkeys(endpoint.conditional_permissions.values())])
+    always = ", ".join([f"`{permission}`" for permission in endpoint.permissions]) or str(endpoint.permission)
+    parts = ", ".join([f"`{permission}`" for permission in dict.fromkeys(endpoint.conditional_permissions.values())])
     return f"{always} ({parts})" if parts else always
 
 
@@ -159,7 +159,9 @@ def endpoints_json(endpoints: Iterable[Endpoint]) -> list[dict[str, object]]:
             "needs": str(endpoint.permission),
             "principals": [str(principal.kind) for principal in endpoint.principals],
             "permissions": list(map(str, endpoint.permissions)),
-            "conditionalPermissions": {part: str(one) for part, one in endpoint.conditional_permissions.items()},
+            "conditionalPermissions": {
+                part: str(permission) for part, permission in endpoint.conditional_permissions.items()
+            },
             "status": endpoint.status,
             "refuses": {
                 str(status): [{"code": reason.code, "text": reason.text} for reason in reasons]

@@ -169,10 +169,10 @@ async def _secrets(connection: Connection, settings: Settings) -> list[Finding]:
 async def _addresses(connection: Connection) -> list[Finding]:
     """Rows that share an address with an earlier row, and how to resolve that."""
     lines: list[Finding] = []
-    for row in await usernames.conflicts(connection, CONFLICTS):
+    for row in await usernames.MANAGERS.conflicts(connection, CONFLICTS):
         text = f"{_pair('manager', row)} Manager {row['id']} is disabled and cannot sign in."
         lines.append(failure("addresses", text, RENAME_MANAGER.format(row["id"])))
-    for row in await person_lookup.conflicts(connection, CONFLICTS):
+    for row in await person_lookup.PERSONS.conflicts(connection, CONFLICTS):
         text = f"{_pair('user', row)} The address finds user {row['holder']} alone."
         lines.append(failure("addresses", text, f"`keyrack user change {row['id']} --address ADDRESS`"))
     for row in await providers.domain_conflicts(connection):

@@ -9,7 +9,7 @@ from typing import Any, LiteralString, cast
 
 from keyrack.core.addresses import address_form
 from keyrack.db.connection import Connection
-from keyrack.fleet.person_lookup import user_id_by_form
+from keyrack.fleet.person_lookup import PERSONS
 from keyrack.ops.transfer import id_map
 from keyrack.ops.transfer.record_types import (
     BY_NAME,
@@ -32,7 +32,7 @@ Write = Callable[[Connection, int, Sequence[Json]], Awaitable[None]]
 # A person is one, whatever customers have them; whoever is there already stays as they are
 PEOPLE: LiteralString = """
 select form, user_id from (select form, {id} as user_id from unnest($1::text[]) form) p where user_id is not null
-""".replace("{id}", user_id_by_form("form"))
+""".replace("{id}", PERSONS.key_by_form("form"))
 NEW_PEOPLE: LiteralString = (
     """
 insert into person (user_id, email_address, address_form, first_name, last_name, type, created_at)

@@ -13,7 +13,7 @@ from random import Random
 from typing import LiteralString
 
 from keyrack.auth.password_hashing import Passwords
-from keyrack.auth.usernames import manager_id_by_form
+from keyrack.auth.usernames import MANAGERS
 from keyrack.core import secret_hashes
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict
@@ -48,7 +48,7 @@ LOCK: LiteralString = "select pg_advisory_xact_lock(7260920)"  # any constant: o
 LOADED: LiteralString = """
 select m.manager_id, (select min(customer_id) from manager_customer c where c.manager_id = m.manager_id) as customer_id
 from manager m where manager_id = {id}
-""".replace("{id}", manager_id_by_form("$1"))
+""".replace("{id}", MANAGERS.key_by_form("$1"))
 KNOWN: LiteralString = """
 select exists (select from api_key where hash = $1 and revoked_at is null)
   and exists (select from device_key where hash = $2 and revoked_at is null and is_gateway)
@@ -68,7 +68,7 @@ INSERT_SDK_KEY: LiteralString = "insert into sdk_key (customer_id, name, hash) v
 INSERT_DEVICE_KEY: LiteralString = """
 insert into device_key (customer_id, name, hash, is_gateway, scopes) values ($1, $2, $3, true, '{telemetry,events}')
 """
-SET_PASSWORD: LiteralString = "update manager set password_hash = $2 where manager_id = " + manager_id_by_form("$1")
+SET_PASSWORD: LiteralString = "update manager set password_hash = $2 where manager_id = " + MANAGERS.key_by_form("$1")
 REVOKE: LiteralString = """
 with a as (update api_key set revoked_at = now() where name = $1 and revoked_at is null),
 d as (update device_key set revoked_at = now() where name = $1 and customer_id = $2 and revoked_at is null)

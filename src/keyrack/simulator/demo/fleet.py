@@ -8,7 +8,7 @@ from random import Random
 from typing import LiteralString
 
 from keyrack.db.connection import Connection
-from keyrack.fleet.person_lookup import user_id_by_form
+from keyrack.fleet.person_lookup import PERSONS
 from keyrack.simulator.demo.people import DemoCar, DemoFleet, address
 
 VIN_CHARACTERS = "ABCDEFGHJKLMNPRSTUVWXYZ0123456789"
@@ -35,7 +35,7 @@ with m as (
   select {id} as user_id, email from unnest($2::text[]) email
 ), written as (insert into customer_user (customer_id, user_id) select $1, user_id from m)
 select email, user_id from m
-""".replace("{id}", user_id_by_form("email"))
+""".replace("{id}", PERSONS.key_by_form("email"))
 INSERT_PRODUCTS: LiteralString = """
 insert into product (customer_id, unique_id, serial_number, sap_number, kind, car_id)
 select $1, unique_id, serial_number, sap_number, kind, car_id
