@@ -52,23 +52,23 @@ def docstrings(tree: ast.Module) -> set[int]:
 def offences(tree: ast.Module, *, may_fold: bool) -> list[str]:
     """Folded addresses in Python, and SQL or OData that folds case."""
     prose = docstrings(tree)
-    found: list[str] = []
+    problems: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in FOLDING:
             if ADDRESS.search(ast.unparse(node.func.value)):
-                found.append(ast.unparse(node))
+                problems.append(ast.unparse(node))
         elif isinstance(node, ast.Attribute) and node.attr in FOLDING and ast.unparse(node.value) == "str":
-            found.append(ast.unparse(node))
+            problems.append(ast.unparse(node))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
             folds = SQL_FOLDING.search(node.value)
             if folds and not may_fold:
-                found.append(node.value[max(0, folds.start() - 20) : folds.end() + 30])
-    return found
+                problems.append(node.value[max(0, folds.start() - 20) : folds.end() + 30])
+    return problems
 
 
 def test_nothing_folds_an_address() -> None:
-    found = {name: wrong for name, tree in modules() if (wrong := offences(tree, may_fold=name in MAY_FOLD))}
-    assert found == {}, "compare by keyrack.core.addresses.address_form and the column address_form"
+    problems = {name: wrong for name, tree in modules() if (wrong := offences(tree, may_fold=name in MAY_FOLD))}
+    assert problems == {}, "compare by keyrack.core.addresses.address_form and the column address_form"
 
 
 def test_each_exception_is_needed() -> None:
@@ -119,11 +119,11 @@ def test_every_insert_gives_the_normal_form() -> None:
     """A row without it is not found in each spelling until housekeeping fills it."""
     insert = re.compile(r"insert into (?:manager|person|invitation) ?\(([^)]*)\)")
     columns = [
-        (name, found[1])
+        (name, match[1])
         for name, tree in modules()
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        for found in insert.finditer(node.value)
+        for match in insert.finditer(node.value)
     ]
     assert len(columns) >= 6
     assert [each for each in columns if "address_form" not in each[1]] == []

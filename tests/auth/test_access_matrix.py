@@ -158,11 +158,11 @@ def test_each_principal_is_refused_what_is_not_for_it(cast: Cast, endpoint: Endp
             assert (answer.status_code if wanted else answer.status_code // 100) == (wanted[0] if wanted else 2), title
             continue
         problem = answer.json() if "problem" in answer.headers.get("content-type", "") else {}
-        told = (answer.status_code, problem.get("code"), problem.get("permission"))
+        outcome = (answer.status_code, problem.get("code"), problem.get("permission"))
         if wanted is None:
-            assert answer.status_code < 500 and problem.get("code") not in REFUSALS, (title, told)
+            assert answer.status_code < 500 and problem.get("code") not in REFUSALS, (title, outcome)
         else:
-            assert told == wanted, title
+            assert outcome == wanted, title
 
 
 def test_a_row_is_open_to_some_principal_of_each_kind(cast: Cast) -> None:
@@ -225,40 +225,40 @@ class Seen:
 
     def add(self, path: str, answer: httpx.Response) -> None:
         is_json = "json" in answer.headers.get("content-type", "") and answer.content
-        headers = {one: value for one, value in answer.headers.items() if one not in COUNTING_HEADERS}
+        headers = {name: text for name, text in answer.headers.items() if name not in COUNTING_HEADERS}
         value = answer.json() if is_json else answer.text
         if isinstance(value, dict) and COUNTING_MEMBERS & value.keys():
-            value = {member: one for member, one in value.items() if member not in COUNTING_MEMBERS}
+            value = {member: item for member, item in value.items() if member not in COUNTING_MEMBERS}
             headers.pop("etag", None)
         self.answers[path] = (answer.status_code, value, headers)
 
 
 def seen(cast: Cast, person: Person) -> Seen:
     """Every read of the table for the things in the groups, with each relation."""
-    found = Seen()
+    reads = Seen()
     for row in READS:
         ids = {"searchDate": "2026-01-01T00:00:00Z", **cast.near}
         path = row.path.format(**ids) + query_of(row)
-        found.add(path, person.call("HEAD" if row in ENDLESS else "GET", path))
+        reads.add(path, person.call("HEAD" if row in ENDLESS else "GET", path))
         for relation in row.read.relations if row.read else ():
             expanded = f"{path}?$expand={relation}"
-            found.add(expanded, person.get(expanded))
-    return found
+            reads.add(expanded, person.get(expanded))
+    return reads
 
 
 def numbers(value: Any, names: set[str]) -> Iterator[tuple[str, int]]:
     """The numbers of things in an answer, by the member that names them."""
     if isinstance(value, list):
-        for one in value:
-            yield from numbers(one, names)
+        for item in value:
+            yield from numbers(item, names)
     elif isinstance(value, dict):
         if value.get("resource", "") + "Id" in names:
             yield value["resource"] + "Id", int(value["resourceId"])
-        yield from (("groupId", one) for one in value.get("groups") or () if isinstance(one, int))
-        for member, one in value.items():
-            if member in names and isinstance(one, int):
-                yield member, one
-            yield from numbers(one, names)
+        yield from (("groupId", item) for item in value.get("groups") or () if isinstance(item, int))
+        for member, item in value.items():
+            if member in names and isinstance(item, int):
+                yield member, item
+            yield from numbers(item, names)
 
 
 def test_a_limited_caller_sees_no_marker_of_hidden_things(cast: Cast) -> None:

@@ -492,9 +492,9 @@ def test_an_identity_is_removed_without_a_code_and_nothing_without_a_choice(
     count = "select count(*) from manager_identity join manager using (manager_id) where username = $1"
     assert sql.value(count, person.username) == 1
     code = reset_code(person.username, mailing, inbox)
-    found = re.search(r'value="(identity-\d+)"', ask(mailing, "/password", code=code).text)
-    assert found is not None
-    assert posted_with(mailing, code=code, new_password=OWN, remove=[found[1], "identity-1"]).status_code == 303
+    identity = re.search(r'value="(identity-\d+)"', ask(mailing, "/password", code=code).text)
+    assert identity is not None
+    assert posted_with(mailing, code=code, new_password=OWN, remove=[identity[1], "identity-1"]).status_code == 303
     assert sql.value(count, person.username) == 0
     person.client.close()
 

@@ -37,10 +37,10 @@ select (select count(*) from sign_in_step where kind = 'passkey') + (select coun
 @pytest.fixture(scope="module")
 def servers(dsn: str, settings: Settings) -> Iterator[tuple[RunningServer, RunningServer]]:
     """Two processes of one installation, at the address of the first one."""
-    one = RunningServer(settings, dsn, worker=False, public_url=PUBLIC)
-    two = RunningServer(settings, dsn, worker=False, public_url=one.settings.public_url)
-    with one, two:
-        yield one, two
+    server = RunningServer(settings, dsn, worker=False, public_url=PUBLIC)
+    two = RunningServer(settings, dsn, worker=False, public_url=server.settings.public_url)
+    with server, two:
+        yield server, two
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_a_challenge_signs_in_once_over_all_processes(
 def test_each_tab_of_a_browser_has_its_challenge(named: RunningServer, passkey: SoftwarePasskey) -> None:
     browser = PasskeyBrowser(named)
     first, second = challenge_of(browser.challenge()), challenge_of(browser.challenge())
-    assert [is_in(browser.show(passkey.sign(one))) for one in (first, second)] == [True, True]
+    assert [is_in(browser.show(passkey.sign(code))) for code in (first, second)] == [True, True]
     oldest = challenge_of(browser.challenge())
     for _ in range(browser_state.MOST):
         browser.challenge()

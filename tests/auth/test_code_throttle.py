@@ -25,10 +25,10 @@ def servers(dsn: str, settings: Settings) -> Iterator[tuple[RunningServer, Runni
     """Two processes of one installation, with the limits as they come."""
     limits = {name: Settings.model_fields[name].default for name in ("mfa_codes_per_hour", "mfa_code_burst")}
     own = settings.model_copy(update=limits)
-    one = RunningServer(own, dsn, worker=False, public_url=PUBLIC)
-    two = RunningServer(own, dsn, worker=False, public_url=one.settings.public_url)
-    with one, two:
-        yield one, two
+    server = RunningServer(own, dsn, worker=False, public_url=PUBLIC)
+    two = RunningServer(own, dsn, worker=False, public_url=server.settings.public_url)
+    with server, two:
+        yield server, two
 
 
 class Guesser(Browser):

@@ -171,16 +171,16 @@ def test_the_log_tells_of_what_was_in_the_groups(twins: Twins) -> None:
     done(whole.delete(f"/groups/{twins.group}/cars/{before}"))
     done(whole.patch(f"/cars/{before}", [{"op": "replace", "path": "/name", "value": "Not told any more"}]))
     settled(whole)
-    told = gina.get("/changes").json()
-    text = json.dumps(told)
+    changes = gina.get("/changes").json()
+    text = json.dumps(changes)
     assert "Told while it was here" in text and "Not told any more" not in text and "Hidden" not in text
-    assert not any(change["kind"] == "car.created" and change["resourceId"] == str(before) for change in told)
-    assert all(change["groups"] == [twins.group] for change in told)
-    every = [one for one in whole.get("/changes").json() if twins.group in one["groups"]]
-    alone = [one["id"] for one in every if one["resource"] != "assignment"]
-    assert [one["id"] for one in told if one["resource"] != "assignment"] == alone
+    assert not any(change["kind"] == "car.created" and change["resourceId"] == str(before) for change in changes)
+    assert all(change["groups"] == [twins.group] for change in changes)
+    every = [change for change in whole.get("/changes").json() if twins.group in change["groups"]]
+    alone = [change["id"] for change in every if change["resource"] != "assignment"]
+    assert [change["id"] for change in changes if change["resource"] != "assignment"] == alone
     refused(gina.get("/changes", headers={"Accept": "text/event-stream"}), 403, NOT_FOR_LIMITED)
-    for path in ("/changes/checkpoint", f"/changes/{told[0]['id']}/proof", "/operations", "/webhooks"):
+    for path in ("/changes/checkpoint", f"/changes/{changes[0]['id']}/proof", "/operations", "/webhooks"):
         assert gina.get(path).status_code == 403
 
 
@@ -212,28 +212,32 @@ def test_a_change_of_an_assignment_is_told_if_car_and_user_are_in_scope(twins: T
         whole.assignment(far, kim),
         whole.assignment(near, lee),
     )
-    for one in (ours, with_far_car, with_far_user):
-        moved(whole, one, end="2998-01-01T00:00:00Z")
+    for assignment in (ours, with_far_car, with_far_user):
+        moved(whole, assignment, end="2998-01-01T00:00:00Z")
     moved(whole, ours, carId=far)
     moved(whole, ours, carId=near)
     moved(whole, with_far_user, userId=kim)
-    for one in (ours, with_far_car, with_far_user):
-        done(whole.delete(f"/assignments/{one}"))
-        eventually(lambda one=one: whole.get(f"/assignments/{one}").status_code == 404, "the end")
+    for assignment in (ours, with_far_car, with_far_user):
+        path = f"/assignments/{assignment}"
+        done(whole.delete(path))
+        eventually(lambda path=path: whole.get(path).status_code == 404, "the end")
     settled(whole)
-    told = gina.get("/changes?$filter=resource eq 'assignment'").json()
-    of = {one: [change["kind"] for change in told if change["resourceId"] == str(one)] for one in (ours, with_far_user)}
+    changes = gina.get("/changes?$filter=resource eq 'assignment'").json()
+    kinds = {
+        assignment: [change["kind"] for change in changes if change["resourceId"] == str(assignment)]
+        for assignment in (ours, with_far_user)
+    }
     # A move between a car of the groups and a hidden one names both, so it is hidden
-    assert of[ours] == ["assignment.created", "assignment.updated", "assignment.deleted"]
-    assert of[with_far_user] == ["assignment.deleted"]
-    assert not any(change["resourceId"] == str(with_far_car) for change in told)
+    assert kinds[ours] == ["assignment.created", "assignment.updated", "assignment.deleted"]
+    assert kinds[with_far_user] == ["assignment.deleted"]
+    assert not any(change["resourceId"] == str(with_far_car) for change in changes)
     every = gina.get("/changes").json()
     assert {group for change in every for group in change["groups"]} == {twins.group}
     assert numbers(every).isdisjoint({("carId", far), ("userId", lee), ("assignmentId", with_far_car)})
     for path in (f"/cars/{near}/access", f"/users/{kim}/access"):
-        found = gina.get(path).json()["events"]
-        assert numbers(found) <= numbers(every) and found
-        assert {group for change in found for group in change["groups"]} == {twins.group}
+        events = gina.get(path).json()["events"]
+        assert numbers(events) <= numbers(every) and events
+        assert {group for change in events for group in change["groups"]} == {twins.group}
 
 
 def moved(whole: Person, assignment: int, **members: Any) -> None:
@@ -254,8 +258,8 @@ def test_a_change_names_no_car_or_box_out_of_scope(twins: Twins) -> None:
     whole.service(box)
     done(whole.put("/installations", {"carId": car, "productId": box}))
     settled(whole)
-    told = gina.get("/changes?$filter=kind eq 'box.installed' or kind eq 'service.paired'").json()
-    mine = [change for change in told if change["resourceId"] in (str(box), str(service))]
+    changes = gina.get("/changes?$filter=kind eq 'box.installed' or kind eq 'service.paired'").json()
+    mine = [change for change in changes if change["resourceId"] in (str(box), str(service))]
     assert [change["after"] for change in mine] == [{"productId": None}, {"carId": None}]
     assert numbers(gina.get("/changes").json()).isdisjoint({("carId", car), ("productId", other)})
     shown = whole.get("/changes?$filter=kind eq 'box.installed' or kind eq 'service.paired'").json()
@@ -304,7 +308,7 @@ def test_who_could_open_a_car_is_told_of_users_of_the_groups(twins: Twins) -> No
     assert len(whole["assigned"]) == 2 and len(mine["assigned"]) == 1
     assert {row["userId"] for row in mine["assigned"]} <= users
     every = {change["id"]: change for change in twins.gina.get("/changes").json()}
-    assert mine["events"] == [every[one["id"]] for one in whole["events"] if one["id"] in every] != []
+    assert mine["events"] == [every[event["id"]] for event in whole["events"] if event["id"] in every] != []
     assert len(mine["events"]) < len(whole["events"])
     hidden = next(row["id"] for row in twins.whole.get("/cars").json() if row["name"] == "Hidden car 0")
     assert twins.gina.get(f"/cars/{hidden}/access").content == twins.gina.get(f"/cars/{NOBODY}/access").content

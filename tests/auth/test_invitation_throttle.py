@@ -50,8 +50,8 @@ def invite(server: RunningServer, owner: Person, address: str, **headers: str) -
 
 def withdraw(server: RunningServer, owner: Person, answer: httpx.Response) -> None:
     with httpx.Client(base_url=server.url + "/v3", verify=NO_TLS, timeout=DEADLINE) as client:
-        gone = client.delete(f"/invitations/{answer.json()['id']}", headers=owner.headers)
-    assert gone.status_code == 204
+        removed = client.delete(f"/invitations/{answer.json()['id']}", headers=owner.headers)
+    assert removed.status_code == 204
 
 
 def fresh() -> str:

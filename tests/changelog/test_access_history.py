@@ -108,11 +108,11 @@ def test_events_need_the_permission_to_read_changes(carol: Person, town: Town) -
     for role, has_events in ((Role.VIEWER, False), (Role.DISPATCHER, False), (Role.AUDITOR, True)):
         reader = town.colleague(carol, f"the {role}", role)
         for path in (f"/cars/{car}", f"/users/{user}"):
-            found = access(reader, path)
-            assert len(found["assigned"]) == 1
-            assert bool(found["events"]) == has_events
-            assert (carol.username in json.dumps(found)) == has_events
-            assert has_events or (found["events"], found["moreEvents"]) == ([], False)
+            history = access(reader, path)
+            assert len(history["assigned"]) == 1
+            assert bool(history["events"]) == has_events
+            assert (carol.username in json.dumps(history)) == has_events
+            assert has_events or (history["events"], history["moreEvents"]) == ([], False)
         assert (reader.get("/changes").status_code == 200) == has_events
 
 

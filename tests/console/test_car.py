@@ -330,7 +330,7 @@ def test_the_chart_has_a_table_and_goes_by_keyboard(carol: Person, unit: Unit, d
     expect(chart.get_by_text("odometer 1,041.5 km, driven 31.5 km")).to_be_visible()
     page.keyboard.press("Home")
     expect(chart.get_by_text("odometer 1,000 km, driven 0 km")).to_be_visible()
-    # A reading that arrives draws the chart anew; the time that the reader had chosen stays
+    # A new reading redraws the chart, and the chosen time stays
     drawn = picture.locator("canvas").first.element_handle()
     with page.expect_response("**/samples**"):
         chart.get_by_role("figure").dispatch_event("refresh")

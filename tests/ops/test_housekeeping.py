@@ -141,11 +141,11 @@ def test_a_step_that_is_blocked_or_fails_stops_no_other(own: str) -> None:
             assert await keep.sql.fetchval(OTHERS) == len(STEPS) - 1
             # The server of other tests, whose logs are altered on purpose, does its housekeeping in this process, too
             steps = ("broken", "disabled webhooks", "deliveries")
-            told = [line for line in logs if line["event"] == "housekeeping task failed" and line["step"] in steps]
-            assert [(line["failures"], line["alert"]) for line in told if line["step"] == "broken"] == [
+            failures = [line for line in logs if line["event"] == "housekeeping task failed" and line["step"] in steps]
+            assert [(line["failures"], line["alert"]) for line in failures if line["step"] == "broken"] == [
                 (1, False), (2, False), (3, True),
             ]  # fmt: skip
-            assert {line["step"]: line["error"] for line in told} == {
+            assert {line["step"]: line["error"] for line in failures} == {
                 "broken": "KeyError('no such thing')",
                 "disabled webhooks": NOT_FINISHED,
             }

@@ -24,7 +24,7 @@ SECRET_MEMBERS = (
 SHORTEST = 8  # characters of such a value
 MEMBER = re.compile(rf'("(?:{SECRET_MEMBERS})" ?: ?)"((?:[^"\\]|\\.)*)"')
 ASSETS = re.compile(r"(?<=/console/assets/)[0-9a-f]{16}(?=/)")  # changes with every file of the console
-# What a stream or a page goes on from, how long to wait, and a form's entity tag
+# Positions in a stream or a list, retry delays, and entity tags of forms
 PLACE = re.compile(r'(data-since="|^id: |^retry: |name="tag" value=")[^"\n]*', re.MULTILINE)
 SECONDS = re.compile(r"(?<=Retry in )\d+(?= seconds)")
 MILLISECONDS = re.compile(r"\b\d+(?=(?:\s|&nbsp;)ms\b)")

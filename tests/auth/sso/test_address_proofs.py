@@ -88,13 +88,13 @@ def test_the_account_of_somebody_else_is_shown_to_the_inviter_and_opens_nothing_
     email, trojan, other = address("victim"), fresh(), address("attacker", "other.example")
     oidc.says(trojan, account={"email": other, "email_verified": True})
     assert visitor.come(path=ACCEPT, code=invited(evil, email)).status_code == 303
-    (shown,) = [one for one in evil.get("/managers").json() if one["username"] == email]
+    (shown,) = [manager for manager in evil.get("/managers").json() if manager["username"] == email]
     assert (shown["acceptedProvider"], shown["acceptedAddress"]) == (NAME, other)
     with evil.browser() as browser:
         page = browser.get(f"/{evil.customer}/settings/managers").text
         assert "Other address" in page and other in page
     query = "/changes?$filter=kind eq 'manager.granted'"
-    recorded = eventually(lambda: [one for one in evil.get(query).json() if other in str(one)], "the change")
+    recorded = eventually(lambda: [change for change in evil.get(query).json() if other in str(change)], "the change")
     assert recorded[0]["after"]["acceptedProvider"] == NAME and recorded[0]["after"]["username"] == email
     # Signed in by it, and by accepting with it
     code = invited(bank, email, "Owner")
@@ -110,7 +110,7 @@ def test_the_account_of_somebody_else_is_shown_to_the_inviter_and_opens_nothing_
     assert visitor.go(f"/console/{bank.customer}/settings").status_code == 303, "its session is over"
     oidc.says(trojan, account={"email": other, "email_verified": True})
     is_refused(Visitor(visitor.url), "unknown")
-    (after,) = [one for one in evil.get("/managers").json() if one["username"] == email]
+    (after,) = [manager for manager in evil.get("/managers").json() if manager["username"] == email]
     assert after == shown, "the proof at another customer shows nowhere"
 
 
@@ -132,13 +132,13 @@ def test_the_invited_address_itself_is_no_other_address(
     for invited_to, proof in ((email, "provider"), (elsewhere, None)):  # the domain of the second is not the provider's
         oidc.says(fresh(), account={"email": invited_to.upper(), "email_verified": True})
         assert Visitor(visitor.url).come(path=ACCEPT, code=invited(bank, invited_to)).status_code == 303
-        (shown,) = [one for one in bank.get("/managers").json() if one["username"] == invited_to]
+        (shown,) = [manager for manager in bank.get("/managers").json() if manager["username"] == invited_to]
         assert (shown["acceptedProvider"], shown["acceptedAddress"]) == (None, None)
         assert proof_of(operator, invited_to) == proof
     nobody = address("silent")
     oidc.says(fresh())  # of which the provider has verified no address
     assert Visitor(visitor.url).come(path=ACCEPT, code=invited(bank, nobody)).status_code == 303
-    (shown,) = [one for one in bank.get("/managers").json() if one["username"] == nobody]
+    (shown,) = [manager for manager in bank.get("/managers").json() if manager["username"] == nobody]
     assert (shown["acceptedProvider"], shown["acceptedAddress"]) == (NAME, None)
 
 
@@ -198,7 +198,7 @@ def test_a_mailed_link_proves_the_address_whatever_account_accepts(
     comes_first(visitor, path=ACCEPT, code=code)
     assert row(bank, email) == ["Dispatcher"] and proof_of(operator, email) == "mail"
     is_over(attacker, bank.customer, federated)
-    (shown,) = [one for one in bank.get("/managers").json() if one["username"] == email]
+    (shown,) = [manager for manager in bank.get("/managers").json() if manager["username"] == email]
     assert shown["acceptedAddress"] == other
     assert Visitor(visitor.url).come().status_code == 303
 

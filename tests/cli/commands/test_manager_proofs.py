@@ -68,7 +68,7 @@ def test_add_proves_also_for_several_customers(operator: Operator, alice: Person
     assert made.keys() == {"id", "username", "password"} and proof_of(operator, address) == "operator"
     person = Account(address, made["password"], alice)
     person.sign_in()
-    assert [person.get("/cars", one.customer).status_code for one in (alice, bob)] == [200, 200]
+    assert [person.get("/cars", member.customer).status_code for member in (alice, bob)] == [200, 200]
 
 
 def test_an_unproven_manager_gets_no_further_customer(operator: Operator, alice: Person, bob: Person) -> None:

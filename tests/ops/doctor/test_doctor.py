@@ -165,10 +165,10 @@ def test_accounts_that_somebody_else_may_have_prepared(house: House) -> None:
         " insert into manager_customer (customer_id, manager_id) select min(customer_id), manager_id from customer, m"
         " group by manager_id"
     )
-    found = house.checks()
-    (unproven,) = found["unproven-managers"]
+    checks = house.checks()
+    (unproven,) = checks["unproven-managers"]
     assert unproven[0] == "warning" and unproven[1].endswith("with an unproven address: legacy@corp.example.")
-    assert "older-ways-in" not in found and "managers" not in found
+    assert "older-ways-in" not in checks and "managers" not in checks
     for statement in (
         "insert into passkey (manager_id, credential_id, public_key, sign_count, transports, aaguid, name,"
         " is_backed_up, created_at) select manager_id, 'c', 'k', 0, '{}', '', 'x', false, $2 from m",

@@ -222,8 +222,8 @@ def test_two_users_of_a_source_with_one_address_are_not_merged(
         "update person set email_address = user_id || '@example.org' where email_address = any($1)", texts
     )
     with migrated_database(database_server) as dsn, closing(Sql(dsn)) as sql:
-        told = Operator(dsn).refused("import", "customer", tmp_path / "export")
-        assert all(text in told for text in (*texts, "have the same address"))
+        message = Operator(dsn).refused("import", "customer", tmp_path / "export")
+        assert all(text in message for text in (*texts, "have the same address"))
         assert sql.value("select count(*) from person") == 0
     source.client.close()
 
