@@ -142,6 +142,7 @@ def test_a_cookie_is_of_its_time_its_purpose_and_its_installation(
 
     async def made(vault: Encryption) -> bytes:
         if lie == "installation":
+            # Two installations have no key in common; the process has no way to be given the keys of another one
             vault._keys = dict.fromkeys(vault._keys, secrets.token_bytes(32))  # pyright: ignore[reportPrivateUsage]
         return await vault.seal_message(purpose, text)
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,11 +18,12 @@ from keyrack.http.openapi.markdown_tables import roles_markdown
 from keyrack.http.routes import ALL
 from tests.cli.test_operator_commands import Operator
 from tests.docs.code_blocks import ROOT, block
+from tests.docs.page_commands import CUSTOMER, run_block
 from tests.http.test_contract import ENDLESS, over, path_of
 from tests.http.test_hostile_input import Line, head
 from tests.support.event_stream import watching
 from tests.support.people import Person, Town
-from tests.support.servers import RunningServer, Sql, eventually, migrated_database
+from tests.support.servers import RunningServer, Sql, eventually
 
 PAGE = "docs/access.md"
 RIGHTS = [endpoint for endpoint in ALL if isinstance(endpoint.permission, Permission)]
@@ -265,14 +263,8 @@ def test_a_role_is_named_with_its_customer(operator: Operator) -> None:
 
 
 def test_the_page_gives_roles_as_it_stands(database_server: str) -> None:
-    keyrack = f'keyrack() {{ {sys.executable} -m keyrack "$@"; }}\nkeyrack customer add Harbour >&2\n'
-    with migrated_database(database_server) as dsn:
-        ran = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", keyrack + block(PAGE, "give").text],
-            env=os.environ | {"KEYRACK_DATABASE_URL": dsn}, capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    assert "Manager 1 added: kim@example.com." in ran.stdout and "Viewer" in ran.stdout.splitlines()[-1]
+    output = run_block(database_server, PAGE, "give", before=CUSTOMER)
+    assert "Manager 1 added: kim@example.com." in output and "Viewer" in output.splitlines()[-1]
 
 
 def test_the_page_shows_the_refusal(people: dict[Role, Person]) -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from tests.auth.test_invitations import PASSWORD, address, code_of, invited, posted, token
 from tests.cli.test_operator_commands import Operator
-from tests.docs.code_blocks import block
+from tests.docs.page_commands import CUSTOMER, VIEWER, run_block
 from tests.support.people import Person, Town
-from tests.support.servers import eventually, migrated_database
+from tests.support.servers import eventually
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +70,5 @@ def test_no_customer_is_left_without_an_owner_unsaid(operator: Operator, town: T
 
 def test_the_page_invites_as_it_stands(database_server: str) -> None:
     """The block invite of docs/access.md."""
-    keyrack = (
-        f'keyrack() {{ {sys.executable} -m keyrack "$@"; }}\nkeyrack customer add Harbour >&2\n'
-        "keyrack manager add kim@example.com --customer 1 --role viewer >&2\n"
-    )
-    with migrated_database(database_server) as dsn:
-        ran = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", keyrack + block("docs/access.md", "invite").text],
-            env=os.environ | {"KEYRACK_DATABASE_URL": dsn}, capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.count("#") == 2 and "lee@example.com is invited" in ran.stdout
+    output = run_block(database_server, "docs/access.md", "invite", before=CUSTOMER + VIEWER)
+    assert output.count("#") == 2 and "lee@example.com is invited" in output

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from tests.auth.test_address_proofs import EVIL, OWN, Account, fresh_address, prepared, proof_of
 from tests.auth.test_invitations import code_of, posted, token
 from tests.cli.test_operator_commands import Operator
-from tests.docs.code_blocks import block
+from tests.docs.page_commands import CUSTOMER, VIEWER, run_block
 from tests.support.people import Person, Town
-from tests.support.servers import eventually, migrated_database
+from tests.support.servers import eventually
 
 
 @pytest.fixture(scope="module")
@@ -101,14 +97,5 @@ def test_the_list_names_the_proof(operator: Operator, town: Town, alice: Person)
 
 def test_the_page_proves_as_it_stands(database_server: str) -> None:
     """The block prove of docs/access.md."""
-    keyrack = (
-        f'keyrack() {{ {sys.executable} -m keyrack "$@"; }}\nkeyrack customer add Harbour >&2\n'
-        "keyrack manager add kim@example.com --customer 1 --role viewer >&2\n"
-    )
-    with migrated_database(database_server) as dsn:
-        ran = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", keyrack + block("docs/access.md", "prove").text],
-            env=os.environ | {"KEYRACK_DATABASE_URL": dsn}, capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    assert "is proven already" in ran.stdout
+    output = run_block(database_server, "docs/access.md", "prove", before=CUSTOMER + VIEWER)
+    assert "is proven already" in output
