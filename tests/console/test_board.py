@@ -104,6 +104,7 @@ def test_an_assignment_by_keyboard(carol: Person, kim: int, desk: Desk) -> None:
     page.keyboard.press("Enter")
     page.get_by_role("dialog").get_by_role("button", name="Assign").press("Enter")
     expect(page.get_by_role("dialog").get_by_text("Succeeded")).to_be_visible()
+    expect(page.get_by_role("link", name="Done")).to_be_focused()
     page.keyboard.press("Enter")
     expect(cell(page, "Beta", 0).get_by_role("button", name=re.compile("Kim Lee, Coming"))).to_be_visible()
     expect(cell(page, "Beta", 0)).to_be_focused()

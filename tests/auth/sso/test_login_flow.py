@@ -113,54 +113,57 @@ def test_who_has_a_second_factor_here_is_asked_for_it(
     assert again.go("/console/sign-in/second", {"code": now(secret)}).status_code == 303 and again.session is None
 
 
-NOW = int(time.time())
-# What is wrong -> what the operator is told first, and the lie
-WRONG: dict[str, tuple[str, dict[str, Any] | None]] = {
-    "nonce of another": ("nonce", {"claims": {"nonce": "another"}}),
-    "no nonce": ("nonce", {"without": ["nonce"]}),
-    "audience": ("aud", {"claims": {"aud": "another client"}}),
-    "no audience": ("aud", {"without": ["aud"]}),
-    "several audiences without azp": ("azp", {"claims": {"aud": [CLIENT, "another client"]}, "without": ["azp"]}),
-    "azp of another": ("azp", {"claims": {"azp": "another client"}}),
-    "expiry": ("exp", {"claims": {"exp": NOW - 3_600}}),
-    "expiry that is a text": ("exp", {"claims": {"exp": str(NOW + 3_600)}}),
-    "no expiry": ("exp", {"without": ["exp"]}),
-    "issued in the future": ("iat", {"claims": {"iat": NOW + 3_600}}),
-    "issued long ago": ("iat", {"claims": {"iat": NOW - 86_400}}),
-    "not issued": ("iat", {"without": ["iat"]}),
-    "not yet valid": ("nbf", {"claims": {"nbf": NOW + 3_600}}),
-    "issuer": ("iss", {"claims": {"iss": "https://elsewhere.example"}}),
-    "issuer with a slash": ("iss", {"claims": {"iss": "ISSUER/"}}),
-    "no issuer": ("iss", {"without": ["iss"]}),
-    "no subject": ("sub", {"without": ["sub"]}),
-    "a subject that is a number": ("sub", {"claims": {"sub": 7}}),
-    "a subject without end": ("sub", {"claims": {"sub": "s" * 256}}),
-    "alg none": ("alg", {"header": {"alg": "none"}, "signer": "none"}),
-    "alg that is not pinned": ("alg", {"header": {"alg": "RS384"}}),
-    "HS256 with the client's secret": ("alg", {"header": {"alg": "HS256"}, "signer": "secret"}),
-    "HS256 with the public key": ("alg", {"header": {"alg": "HS256"}, "signer": "public"}),
-    "a strange key under a known name": ("signature", {"signer": "strange"}),
-    "a key that nobody knows": ("kid", {"signer": "second"}),
-    "crit": ("crit", {"header": {"crit": ["exp"]}}),
-    "an access token": ("typ", {"header": {"typ": "at+jwt"}}),
-    "no identity token": ("id_token", None),
-}
+def wrong_tokens(now: int) -> dict[str, tuple[str, dict[str, Any] | None]]:
+    """The name of each fault -> the first word of the logged reason, and what the provider changes in its token."""
+    return {
+        "nonce of another": ("nonce", {"claims": {"nonce": "another"}}),
+        "no nonce": ("nonce", {"without": ["nonce"]}),
+        "audience": ("aud", {"claims": {"aud": "another client"}}),
+        "no audience": ("aud", {"without": ["aud"]}),
+        "several audiences without azp": ("azp", {"claims": {"aud": [CLIENT, "another client"]}, "without": ["azp"]}),
+        "azp of another": ("azp", {"claims": {"azp": "another client"}}),
+        "expiry": ("exp", {"claims": {"exp": now - 3_600}}),
+        "expiry that is a text": ("exp", {"claims": {"exp": str(now + 3_600)}}),
+        "no expiry": ("exp", {"without": ["exp"]}),
+        "issued in the future": ("iat", {"claims": {"iat": now + 3_600}}),
+        "issued long ago": ("iat", {"claims": {"iat": now - 86_400}}),
+        "not issued": ("iat", {"without": ["iat"]}),
+        "not yet valid": ("nbf", {"claims": {"nbf": now + 3_600}}),
+        "issuer": ("iss", {"claims": {"iss": "https://elsewhere.example"}}),
+        "issuer with a slash": ("iss", {"claims": {"iss": "ISSUER/"}}),
+        "no issuer": ("iss", {"without": ["iss"]}),
+        "no subject": ("sub", {"without": ["sub"]}),
+        "a subject that is a number": ("sub", {"claims": {"sub": 7}}),
+        "a subject without end": ("sub", {"claims": {"sub": "s" * 256}}),
+        "alg none": ("alg", {"header": {"alg": "none"}, "signer": "none"}),
+        "alg that is not pinned": ("alg", {"header": {"alg": "RS384"}}),
+        "HS256 with the client's secret": ("alg", {"header": {"alg": "HS256"}, "signer": "secret"}),
+        "HS256 with the public key": ("alg", {"header": {"alg": "HS256"}, "signer": "public"}),
+        "a strange key under a known name": ("signature", {"signer": "strange"}),
+        "a key that nobody knows": ("kid", {"signer": "second"}),
+        "crit": ("crit", {"header": {"crit": ["exp"]}}),
+        "an access token": ("typ", {"header": {"typ": "at+jwt"}}),
+        "no identity token": ("id_token", None),
+    }
 
 
-@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("wrong", wrong_tokens(0))
 def test_one_thing_is_wrong(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str], wrong: str) -> None:
-    told, lie = WRONG[wrong]
+    reason, lie = wrong_tokens(int(time.time()))[wrong]
     if lie and lie.get("claims", {}).get("iss") == "ISSUER/":
         lie = {"claims": {"iss": f"{oidc.issuer}/"}}
     oidc.says(dora[1], token=lie)
     with capture_logs() as logs:
         is_refused(visitor, "provider")
-    assert [line["reason"].partition(":")[0] for line in logs if line["event"] == REFUSED] == [told]
+    assert [line["reason"].partition(":")[0] for line in logs if line["event"] == REFUSED] == [reason]
 
 
 def test_the_same_with_nothing_wrong(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:
     """What is forged for the cases is taken where it is true, so that it is the lie that is refused."""
-    oidc.says(dora[1], token={"claims": {"aud": [CLIENT, "another client"], "azp": CLIENT, "iat": NOW}, "header": {}})
+    oidc.says(
+        dora[1],
+        token={"claims": {"aud": [CLIENT, "another client"], "azp": CLIENT, "iat": int(time.time())}, "header": {}},
+    )
     assert visitor.come().status_code == 303
 
 

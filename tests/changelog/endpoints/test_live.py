@@ -239,7 +239,7 @@ def test_who_comes_back_hears_what_was_missed(carol: Person) -> None:
 def test_an_id_that_nobody_knows_is_a_gap(carol: Person, last: str) -> None:
     with watching(carol) as watcher:
         process = watcher.last_id.partition("-")[0]
-    with watching(carol, **{"Last-Event-ID": last.format(process=process)}) as watcher:
+    with watching(carol, AT_ONCE, **{"Last-Event-ID": last.format(process=process)}) as watcher:
         watcher.hears(GAP)
         assert watcher.events == [GAP]
 
@@ -258,7 +258,7 @@ def test_an_id_says_nothing_about_other_customers(carol: Person, bob: Person) ->
         hers.hears("cars")
         assert position(carol) == hers.last_id != before
         foreign = his.last_id
-    with watching(carol, **{"Last-Event-ID": foreign}) as watcher:
+    with watching(carol, AT_ONCE, **{"Last-Event-ID": foreign}) as watcher:
         watcher.hears(GAP)
         assert watcher.events == [GAP]
 
@@ -339,14 +339,14 @@ def test_a_stream_holds_no_connection_of_the_database(carol: Person, dsn: str, s
 def test_signs_of_life_carry_an_id_that_is_still_known(
     alice: Person, bob: Person, carol: Person, strict: RunningServer
 ) -> None:
-    with watching(carol, url=strict.url) as watcher:
+    with watching(carol, AT_ONCE, url=strict.url) as watcher:
         begin = watcher.last_id
         bob.car()
         alice.car()  # the server tracks the newest changes of one customer, and discards those of the other
         eventually(lambda: watcher.last_id != begin, "a newer id")
         eventually(lambda: watcher.lines.count(":") > 2, "signs of life")
         assert watcher.events == []
-    with watching(carol, url=strict.url, **{"Last-Event-ID": watcher.last_id}) as again:
+    with watching(carol, AT_ONCE, url=strict.url, **{"Last-Event-ID": watcher.last_id}) as again:
         carol.car()
         again.hears("cars")
         assert again.events == ["cars"]
