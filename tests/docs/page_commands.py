@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from tests.docs.code_blocks import block
-from tests.support.servers import migrated_database
+from tests.support.servers import SCRIPT_DEADLINE, migrated_database
 
 CUSTOMER = "keyrack customer add Harbour >&2\n"
 VIEWER = "keyrack manager add kim@example.com --customer 1 --role viewer >&2\n"
@@ -19,7 +19,7 @@ def run_block(database_server: str, document: str, name: str, before: str) -> st
     with migrated_database(database_server) as dsn:
         result = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", keyrack + before + block(document, name).text],
-            env=os.environ | {"KEYRACK_DATABASE_URL": dsn}, capture_output=True, text=True, timeout=60,
+            env=os.environ | {"KEYRACK_DATABASE_URL": dsn}, capture_output=True, text=True, timeout=SCRIPT_DEADLINE,
         )  # fmt: skip
     assert result.returncode == 0, result.stderr
     return result.stdout

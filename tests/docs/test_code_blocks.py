@@ -20,6 +20,7 @@ from keyrack.core.settings import Settings, live_updates
 from keyrack.fleet import schema
 from keyrack.fleet.endpoints import cars
 from tests.docs.code_blocks import OWN, PREAMBLE, ROOT, SHELL, SHOWN, WALKS, Block, block, blocks, documents
+from tests.support.servers import SCRIPT_DEADLINE
 
 ALL = [one for document in documents() for one in blocks(document)]
 
@@ -89,7 +90,7 @@ def test_what_make_does_is_there(commands: Block) -> None:
     """What it does takes minutes, and other targets' tests do it."""
     script = f'make() {{ command make --dry-run "$@" > "{os.devnull}"; }}\n{commands.text}'
     ran = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60
+        ["bash", "-euo", "pipefail", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=SCRIPT_DEADLINE
     )
     assert (ran.returncode, ran.stderr) == (0, "")
 
@@ -136,7 +137,11 @@ def test_the_units_are_installed(tmp_path: Path) -> None:
     (tmp_path / "opt/keyrack/bin/keyrack").symlink_to(keyrack)
     said = "".join(f'{name}() {{ echo "{name} $*"; }}\n' for name in ("systemctl", "systemd-sysusers"))
     ran = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", said + commands], cwd=ROOT, capture_output=True, text=True, timeout=60
+        ["bash", "-euo", "pipefail", "-c", said + commands],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=SCRIPT_DEADLINE,
     )
     assert ran.returncode == 0, ran.stderr
     units = {path.name for path in (tmp_path / "etc/systemd/system").iterdir()}

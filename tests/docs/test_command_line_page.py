@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.people import Person
-from tests.support.servers import DEADLINE, RunningServer
+from tests.support.servers import SCRIPT_DEADLINE, RunningServer
 
 pytestmark = pytest.mark.cluster
 
@@ -36,7 +36,7 @@ def test_every_block_of_the_page_works(alice: Person, server: RunningServer, dsn
     }
     alice.user()
     ran = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, env=env, timeout=DEADLINE
+        ["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, env=env, timeout=SCRIPT_DEADLINE
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     for told in ("Customers and people:", "it is paired with product", "This would remove customer", '"vin":"VIN8"'):

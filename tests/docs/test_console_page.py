@@ -12,7 +12,7 @@ import pytest
 
 from keyrack.console import PAGES
 from tests.docs.code_blocks import ROOT
-from tests.support.servers import migrated_database
+from tests.support.servers import SCRIPT_DEADLINE, migrated_database
 
 pytestmark = pytest.mark.cluster
 
@@ -27,7 +27,7 @@ def test_the_commands_do_what_is_said(database_server: str) -> None:
         customer = KEYRACK + 'keyrack customer add "Harbour Car Sharing" >&2\n'  # the first, so its number is 1
         ran = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", customer + script],
-            env=os.environ | {"KEYRACK_DATABASE_URL": dsn}, capture_output=True, text=True, timeout=60,
+            env=os.environ | {"KEYRACK_DATABASE_URL": dsn}, capture_output=True, text=True, timeout=SCRIPT_DEADLINE,
         )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     said = [

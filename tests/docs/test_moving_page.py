@@ -13,7 +13,7 @@ from keyrack.core.settings import Settings
 from keyrack.ops.transfer.record_types import KINDS
 from tests.docs.code_blocks import ROOT, blocks
 from tests.support.people import PASSWORD, Town
-from tests.support.servers import RunningServer, Sql, migrated_database
+from tests.support.servers import SCRIPT_DEADLINE, RunningServer, Sql, migrated_database
 
 pytestmark = pytest.mark.cluster
 
@@ -40,7 +40,7 @@ def test_the_commands_do_what_is_said(database_server: str, settings: Settings, 
             }
             ran = subprocess.run(
                 ["bash", "-euo", "pipefail", "-c", "\n".join(one.text for one in blocks(PAGE))],
-                env=os.environ | env, cwd=tmp_path, capture_output=True, text=True, timeout=60,
+                env=os.environ | env, cwd=tmp_path, capture_output=True, text=True, timeout=SCRIPT_DEADLINE,
             )  # fmt: skip
         sql.close()
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.docs.code_blocks import OUTPUT, PREAMBLE, ROOT, SHELL, Block, blocks, preamble
+from tests.support.servers import SCRIPT_DEADLINE
 
 BREAK = "@@@"  # between what two blocks print
 COUNTS = ("status", "done", "refused", "accepted", "duplicates", "line", "item", "seconds")  # numbers that stay
@@ -70,7 +71,7 @@ def shell(script: str, env: dict[str, str], directory: Path) -> str:
         cwd=directory, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     ) as ran:  # fmt: skip
         try:
-            output, errors = ran.communicate(timeout=60)
+            output, errors = ran.communicate(timeout=SCRIPT_DEADLINE)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(ran.pid, signal.SIGKILL)

@@ -32,6 +32,8 @@ from keyrack.server.worker import Worker, connect
 
 # Seconds that a condition may take to come true, however busy the machine is: whoever waits for one goes on at once
 DEADLINE = 60.0
+# The same for a script of many commands, each of which starts an interpreter
+SCRIPT_DEADLINE = 600.0
 
 
 def eventually(condition: Callable[[], Any], what: str = "the condition") -> Any:

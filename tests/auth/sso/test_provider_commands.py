@@ -14,7 +14,7 @@ import pytest
 from tests.auth.sso.oidc_provider import Oidc
 from tests.cli.test_operator_commands import Operator
 from tests.docs.code_blocks import block
-from tests.support.servers import Sql, migrated_database
+from tests.support.servers import SCRIPT_DEADLINE, Sql, migrated_database
 
 pytestmark = pytest.mark.cluster
 
@@ -35,7 +35,8 @@ def test_what_the_page_shows(database_server: str, oidc: Oidc, tmp_path: Path) -
         keyrack = f'keyrack() {{ {sys.executable} -m keyrack "$@"; }}\n'
         ran = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", keyrack + shown], cwd=tmp_path, capture_output=True, text=True,
-            env=os.environ | {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_PROVIDER_LOOPBACK": "true"}, timeout=60,
+            env=os.environ | {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_PROVIDER_LOOPBACK": "true"},
+            timeout=SCRIPT_DEADLINE,
         )  # fmt: skip
         assert ran.returncode == 0, ran.stderr
         assert "/console/sign-in/callback" in ran.stdout and "its keys can be read" in ran.stdout

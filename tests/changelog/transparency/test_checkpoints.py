@@ -30,7 +30,7 @@ from keyrack.ops.monitoring.findings import Severity
 from tests.changelog.outbox import IDS
 from tests.changelog.transparency.checkpoints import Signing, secret
 from tests.docs.code_blocks import block
-from tests.support.servers import Sql, migrated_database
+from tests.support.servers import SCRIPT_DEADLINE, Sql, migrated_database
 
 
 @pytest.fixture(scope="module")
@@ -517,7 +517,7 @@ def test_the_commands_of_the_page(signing: Signing, customer: int, tmp_path: Pat
     script = "\n".join(block("docs/changes.md", name).text for name in ("keys", "published"))
     ran = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, env=os.environ | told | {"PATH": path},
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=SCRIPT_DEADLINE,
     )  # fmt: skip
     assert ran.stderr == ""
     assert "Up to number 2 they are what the newest checkpoint says" in ran.stdout

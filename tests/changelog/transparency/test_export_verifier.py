@@ -29,7 +29,7 @@ from keyrack.cli.main import application
 from tests.changelog.outbox import IDS, house
 from tests.changelog.transparency.vectors import BEGIN, LOG, ORIGIN, TIME, checkpoint, erased, head, log, salt, tree
 from tests.docs.code_blocks import block
-from tests.support.servers import Sql, migrated_database
+from tests.support.servers import SCRIPT_DEADLINE, Sql, migrated_database
 
 WHOLE = log()
 KEY = ["--key", str(LOG.key)]
@@ -102,7 +102,9 @@ def test_the_command_of_the_page(tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     keys = {"PATH": path, "LOG_KEY": str(LOG.key), "TIME_KEY": str(TIME.key)}
     command = ["bash", "-euo", "pipefail", "-c", block("docs/changes.md", "verify").text]
-    ran = subprocess.run(command, cwd=tmp_path, env=os.environ | keys, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | keys, capture_output=True, text=True, timeout=SCRIPT_DEADLINE
+    )
     assert (ran.stderr, ran.stdout) == ("", block("docs/changes.md", "verified").text)
 
 

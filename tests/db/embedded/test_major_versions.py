@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.servers import reachable_directory
+from tests.support.servers import SCRIPT_DEADLINE, reachable_directory
 
 pytestmark = pytest.mark.cluster
 
@@ -35,7 +35,7 @@ def shell(script: str, *, cwd: Path, **env: str) -> subprocess.CompletedProcess[
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=SCRIPT_DEADLINE,
     )
 
 

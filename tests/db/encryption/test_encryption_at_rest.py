@@ -34,6 +34,7 @@ from tests.db.test_migrations import upgrade
 from tests.support.people import Person, Town, done, web
 from tests.support.servers import (
     DEADLINE,
+    SCRIPT_DEADLINE,
     Process,
     RunningServer,
     Sql,
@@ -307,7 +308,7 @@ def test_the_key_is_changed_while_all_nodes_go_on(house: House, settings: Settin
     at = script.index("# 3.")
     env = {"KEYRACK_DATABASE_URL": house.dsn, "PATH": "/usr/bin:/bin"}
     first = prelude + script[:at] + '\necho "NEW $NEW"'
-    ran = subprocess.run(["bash", "-c", first], env=env, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(["bash", "-c", first], env=env, capture_output=True, text=True, timeout=SCRIPT_DEADLINE)
     assert ran.returncode == 0, ran.stderr
     assert f"retire what still opens the database: {old.id}." in ran.stdout
     new = ran.stdout.split("NEW ")[1].strip()
@@ -324,7 +325,7 @@ def test_the_key_is_changed_while_all_nodes_go_on(house: House, settings: Settin
     house.open(settings)  # a node that starts with the old one still may
 
     third = prelude + f"NEW={new}\n" + re.sub(r"retire --yes \w+", f"retire --yes {old.id}", script[at:])
-    ran = subprocess.run(["bash", "-c", third], env=env, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(["bash", "-c", third], env=env, capture_output=True, text=True, timeout=SCRIPT_DEADLINE)
     assert ran.returncode == 0, ran.stderr
     house.goes_on()
     house.open(fresh)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.ops.backups.instance import House, written
+from tests.support.servers import SCRIPT_DEADLINE
 
 pytestmark = pytest.mark.cluster
 
@@ -33,7 +34,7 @@ def shell(script: str, house: House) -> str:
         env=os.environ | house.env,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=SCRIPT_DEADLINE,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -19,7 +19,7 @@ from keyrack.db import schema_version
 from keyrack.ops.backups.post_restore import JUMP, LONG_JUMP
 from tests.ops.backups.instance import House, new_house
 from tests.ops.backups.test_docs import block
-from tests.support.servers import eventually
+from tests.support.servers import SCRIPT_DEADLINE, eventually
 
 BIN = Path("/usr/lib/postgresql/15/bin")
 HEAD = "BIN=/usr/lib/postgresql/15/bin DATA=/var/lib/postgresql/15/main SOCKETS=/var/run/postgresql\n"
@@ -60,7 +60,7 @@ class Cluster:
             env={"PATH": os.environ["PATH"], "TMPDIR": str(self.base), "LC_ALL": "C"},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=SCRIPT_DEADLINE,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
