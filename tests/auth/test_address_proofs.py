@@ -385,6 +385,38 @@ def test_another_address_is_proven_by_nobody(town: Town, operator: Operator) -> 
     person.client.close()
 
 
+def test_a_link_to_the_old_address_proves_no_new_one(
+    evil: Person, mailing: RunningServer, inbox: Inbox, operator: Operator
+) -> None:
+    """Neither a link that is open when the manager gets another address, nor one that is shown."""
+    old, new = fresh_address(), fresh_address()
+    prepared(evil, old)
+    mailed = reset_code(old, mailing, inbox)
+    operator.value("manager", "change", old, "--username", new)
+    assert ask(mailing, "/password", code=mailed).status_code == 404
+    assert ask(mailing, "/password/set", code=mailed, new_password=OWN).status_code == 404
+    assert (proof_of(operator, new), token(evil, new, OWN).status_code) == (None, 401)
+
+
+def test_a_link_that_is_made_meanwhile_is_for_no_other_address(
+    evil: Person, mailing: RunningServer, inbox: Inbox, sql: Sql, dsn: str
+) -> None:
+    """The worker has found the manager of the old address, and waits for the change of the address."""
+    old, new = fresh_address(), fresh_address()
+    prepared(evil, old)
+    other = Sql(dsn)
+    other.execute("begin")
+    other.execute("update manager set username = $2 where username = $1", old, new)
+    assert ask(mailing, "/forgot", address=old).status_code == 200
+    eventually(lambda: sql.value(WAITING, "%not is_disabled for no key update%") > 0, "the wait for the change")
+    other.execute("commit")
+    other.close()
+    eventually(lambda: sql.value("select count(*) from mail where address = $1", old) == 0, "the end of the mail")
+    assert inbox.to(old) == inbox.to(new) == []
+    open_links = "select count(*) from password_link join manager using (manager_id) where username = $1"
+    assert sql.value(open_links, new) == 0
+
+
 def test_a_link_of_an_older_release_is_no_proof(
     evil: Person, mailing: RunningServer, inbox: Inbox, operator: Operator, sql: Sql
 ) -> None:

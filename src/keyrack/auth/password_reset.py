@@ -24,8 +24,9 @@ ASK: LiteralString = """
 insert into mail (kind, address) select 'password', $1 where (select count(*) from (select from mail limit $2) m) < $2
   and not exists (select from mail where kind = 'password' and address = $1) returning true
 """
+# Locked, so that no link for the old address is made while the manager gets another one
 WHOSE: LiteralString = """
-select manager_id, username, language from manager where manager_id = {id} and not is_disabled
+select manager_id, username, language from manager where manager_id = {id} and not is_disabled for no key update
 """.replace("{id}", MANAGERS.key_by_form("$1"))
 LINK: LiteralString = """
 insert into password_link (manager_id, hash, expires_at, mailed_hash)
@@ -44,6 +45,7 @@ TAKEN: LiteralString = "delete from password_link where hash = $1 and expires_at
 SET: LiteralString = (
     "update manager set password_hash = $2 where manager_id = $1 and not is_disabled returning username"
 )
+END: LiteralString = "delete from password_link where manager_id = $1"
 FORGET: LiteralString = """
 with gone as (delete from password_link where manager_id = any(array(
   select manager_id from password_link where expires_at < now() limit $1)) returning true),
@@ -88,12 +90,18 @@ async def create_link(
 
     Returns None if no manager of this name may sign in. `is_mailed` means that the link goes to that address alone.
     """
-    row = await connection.fetchrow(WHOSE, address_form(name))
-    if row is None:
+    form = address_form(name)
+    row = await connection.fetchrow(WHOSE, form)
+    if row is None or address_form(row["username"]) != form:
         return None
     secret = new_secret()
     await connection.execute(LINK, row["manager_id"], digest(secret), settings.password_link_minutes, is_mailed)
     return PasswordReset(settings.public_url + PLACE + secret, row["manager_id"], row["username"], row["language"])
+
+
+async def end_link(connection: Statements, manager: int) -> None:
+    """End the open link of a manager, in the caller's transaction, which has the manager locked."""
+    await connection.execute(END, manager)
 
 
 async def find_link(statements: Statements, secret: str) -> PasswordLink:

@@ -194,6 +194,7 @@ async def change(
     if username is not None:
         with _unique(username):
             await session.sql.execute(RENAME, id, username, address_form(username))
+        await password_reset.end_link(session.sql, id)  # mailed to the old address, it would prove the new one
     username = await session.sql.fetchval(UPDATE, id, hash, None if enable is None else not enable)
     if username is None:
         raise _no_manager(id)
