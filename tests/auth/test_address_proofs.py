@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from keyrack.core.addresses import mail_recipient
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
 from tests.auth.mail.test_mail import Inbox, ask, link_in, mail_at, smtp
@@ -332,6 +333,33 @@ def test_a_mailed_link_makes_a_proven_account(
     assert "Sign in" in page.text and "new_password" not in page.text
     assert ask(mailing, "/invitation/accept", code=third, new="yes", new_password=EVIL).status_code == 409
     assert token(bank, address, EVIL).status_code == 401
+
+
+SPELLINGS = (
+    ("kim.{}@corp.example", "KIM.{}@corp.example"),  # two mailboxes, if the mail server compares bytes
+    ("kim.{}@b\u00fccher.example", "kim.{}@xn--bcher-kva.example"),
+)
+
+
+@pytest.mark.parametrize(("stored", "typed"), SPELLINGS)
+def test_another_spelling_of_an_address_gets_no_link_that_proves_it(
+    stored: str, typed: str, evil: Person, bank: Person, mailing: RunningServer, inbox: Inbox, operator: Operator
+) -> None:
+    """The inviter may have the mailbox of the other spelling. The link goes to the spelling of the account."""
+    number = next(NUMBERS)
+    stored, typed = stored.format(number), typed.format(number)
+    early = invited_by_mail(evil, typed, "Viewer", mailing, inbox)  # nobody has the address yet
+    prepared(bank, stored, OWN)
+    assert ask(mailing, "/invitation/accept", code=early, new="yes", new_password=EVIL).status_code == 409
+    assert (proof_of(operator, stored), token(bank, stored, OWN).status_code) == (None, 200)
+    sent = len(inbox.taken)
+    with httpx.Client(base_url=mailing.url + "/v3", headers=evil.headers, timeout=DEADLINE) as client:
+        assert client.put("/managers", json={"emailAddress": typed, "role": "Viewer"}).status_code == 201
+    mail = eventually(lambda: len(inbox.taken) > sent and inbox.taken[-1], "the mail")
+    assert inbox.recipients[-1] == mail_recipient(stored)
+    code = link_in(inbox.text(mail))
+    assert ask(mailing, "/invitation/accept", code=code, new="yes", new_password="a new pass phrase").status_code == 303
+    assert proof_of(operator, stored) == "mail" and stored in members(evil)
 
 
 def evil_of(bank: Person) -> Person:

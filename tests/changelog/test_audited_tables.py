@@ -242,7 +242,7 @@ UNTOLD = {
     "drawing": "", "seed": "what pseudonyms are made of", "left_at": "as above", "subject": "what tokens say",
     "language": "how somebody likes the console", "time_zone": "as above", "theme": "as above",
     "old_signing_secret": "the one of before", "managed_by": "whose log it is in",
-    "mailed_hash": "the link of a mail, made anew with each",
+    "mailed_hash": "the link of a mail, made anew with each", "mailed_to": "as above",
     "used_at": "a use is no change", "last_step": "as above", "sign_count": "as above",
     "scope_id": "what its groups are kept as",
     "address_form": "how its address is compared", "has_address_conflict": "another row has the same one",

@@ -61,12 +61,12 @@ where (select count(*) from (select from mail limit $5) m) < $5
 """
 FIND: LiteralString = """
 select i.customer_id, i.invitation_id, i.address, i.role, i.groups, i.invited_by, c.name as customer,
-  i.mailed_hash is not distinct from $1 as is_mailed
+  i.mailed_hash is not distinct from $1 as is_mailed, coalesce(i.mailed_to, i.address) as mailed_to
 from invitation i join customer c using (customer_id)
 where (i.hash = $1 or i.mailed_hash = $1) and i.expires_at > now()
 """
 MANAGER: LiteralString = """
-select manager_id, proven_at is not null as is_proven, is_disabled from manager where manager_id = {id}
+select manager_id, username, proven_at is not null as is_proven, is_disabled from manager where manager_id = {id}
 """.replace("{id}", MANAGERS.key_by_form("$1"))
 TAKEN: LiteralString = "delete from invitation where customer_id = $1 and invitation_id = $2 returning true"
 MAKE: LiteralString = """
@@ -123,7 +123,7 @@ class InvitationPreview(NamedTuple):
     manager: int | None  # who has the address already
     is_proven: bool  # whether the address of that account is proven
     is_disabled: bool  # whether that account is disabled
-    is_mailed: bool  # whether the link was mailed to the address, which proves it
+    is_mailed: bool  # whether the link was mailed to the stored address of the account, which proves it
 
     @property
     def sets_way_in(self) -> bool:
@@ -178,11 +178,12 @@ async def find_pending(statements: Statements, hash: bytes) -> InvitationPreview
     if row is None:
         raise LinkExpired
     manager = await statements.fetchrow(MANAGER, address_form(row["address"]))
+    stored = manager["username"] if manager else row["address"]
     return InvitationPreview(
         row["customer_id"], row["invitation_id"], row["address"], Role(row["role"]),
         None if row["groups"] is None else tuple(row["groups"]), row["invited_by"], row["customer"],
         manager["manager_id"] if manager else None, bool(manager and manager["is_proven"]),
-        bool(manager and manager["is_disabled"]), row["is_mailed"],
+        bool(manager and manager["is_disabled"]), row["is_mailed"] and row["mailed_to"] == stored,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
--- 47 revisions, 600 statements
+-- 48 revisions, 601 statements
 
 -- revision 0001: 61 statements
 
@@ -4358,3 +4358,7 @@ create index concurrently person_address_pending on person (user_id) where addre
 -- revision 0047: 1 statements
 
 alter table manager validate constraint manager_proof;
+
+-- revision 0048: 1 statements
+
+alter table invitation add column mailed_to text;

@@ -18,6 +18,8 @@ import structlog
 from keyrack.auth import password_reset
 from keyrack.auth.invitations import link
 from keyrack.auth.mail.templates import CODES, INVITATION, PASSWORD, ROLES_DE, MailTemplate, language_of, written
+from keyrack.auth.usernames import MANAGERS
+from keyrack.core.addresses import address_form
 from keyrack.core.metrics.catalog import MAILS
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
@@ -37,11 +39,14 @@ returning *, created_at < now() - make_interval(hours => $3) as is_old
 """
 DONE: LiteralString = "delete from mail where mail_id = $1"
 FAILED: LiteralString = "update mail set last_error = $2 where mail_id = $1"
+# The link proves an address, so it goes to the stored one. Two spellings of one normal form may be two mailboxes
 OF_INVITATION: LiteralString = """
-update invitation i set mailed_hash = $3 from customer c
+update invitation i set mailed_hash = $3, mailed_to = (select username from manager where manager_id = {id})
+from customer c
 where i.customer_id = $1 and i.invitation_id = $2 and i.expires_at > now() and c.customer_id = i.customer_id
-returning i.role, i.invited_by, c.name, to_char(i.expires_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI "UTC"') as until
-"""
+returning i.role, i.invited_by, c.name, to_char(i.expires_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI "UTC"') as until,
+  coalesce(i.mailed_to, i.address) as address
+""".replace("{id}", MANAGERS.key_by_form("$4"))
 
 
 async def send(settings: Settings, message: EmailMessage) -> None:
@@ -147,7 +152,9 @@ class MailDispatcher:
                     return None
                 places = {"address": anew.address, "link": anew.link, "minutes": settings.password_link_minutes}
                 return OutgoingMail(PASSWORD[language_of(anew.language)], anew.address, places)
-            details = await connection.fetchrow(OF_INVITATION, row["invited_to"], row["invitation"], digest(secret))
+            details = await connection.fetchrow(
+                OF_INVITATION, row["invited_to"], row["invitation"], digest(secret), address_form(row["address"])
+            )
         if details is None:
             return None
         role = ROLES_DE.get(details["role"], details["role"]) if language == "de" else details["role"]
@@ -155,7 +162,7 @@ class MailDispatcher:
             "customer": details["name"], "by": details["invited_by"], "role": role, "until": details["until"],
             "link": link(settings, secret),
         }  # fmt: skip
-        return OutgoingMail(INVITATION[language], row["address"], places)
+        return OutgoingMail(INVITATION[language], details["address"], places)
 
 
 def _described(error: Exception) -> str:
