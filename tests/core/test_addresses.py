@@ -52,12 +52,22 @@ FOLDED = [(character, text) for character in characters() for text in ascii_imag
         ("v\u0130ctim@mail.example", "v\u0130ctim@mail.example"),
         ("a@b@Mail.example", "a@b@mail.example"),
         ("kim@☃.example", "kim@☃.example"),
+        ("J\u030c@mail.example", "\u01f0@mail.example"),  # no capital J has the mark in one character
+        ("j\u030c@mail.example", "\u01f0@mail.example"),
         ("", ""),
         ("@", "@"),
     ],
 )
 def test_normal_form(text: str, form: str) -> None:
     assert address_form(text) == form
+
+
+def test_a_normal_form_is_its_own_normal_form() -> None:
+    """A mail that waits has the normal form of what was typed, and is compared by its normal form again."""
+    marks = [character for character in characters() if unicodedata.combining(character)]
+    letters = [*map(chr, range(0x41, 0x5B)), "\u212a", "\u00c5"]
+    texts = (f"a{letter}{mark}@mail.example" for letter in letters for mark in marks)
+    assert [text for text in texts if address_form(address_form(text)) != address_form(text)] == []
 
 
 def test_no_character_of_a_local_part_becomes_ascii() -> None:

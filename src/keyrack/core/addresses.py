@@ -23,7 +23,7 @@ def address_form(text: str) -> str:
     case. Nothing else is folded: full-width letters in a local part stay different. A text without `@` follows the rule
     of a local part. So does a domain that has no A-labels, which no valid address has.
     """
-    form = _nfc(text).translate(_LOWER)
+    form = _nfc(_nfc(text).translate(_LOWER))  # a small letter may compose with a mark that its capital does not
     local_part, at, domain = form.rpartition("@")
     if domain.isascii() or not at:
         return form
