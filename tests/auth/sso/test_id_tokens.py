@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
-from joserfc import jwt
+from joserfc import jws, jwt
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from keyrack.auth.sso import id_tokens
@@ -30,7 +31,8 @@ def made(algorithm: str, kid: str = "one") -> Key:
 
 def token(key: Key, algorithm: str, header: dict[str, Any] | None = None, **claims: Any) -> str:
     whole = {"iss": ISSUER, "aud": CLIENT, "sub": "s", "nonce": "n", "iat": NOW, "exp": NOW + 300} | claims
-    return jwt.encode({"alg": algorithm, "kid": "one", **(header or {})}, whole, key, algorithms=[algorithm])
+    head = {"alg": algorithm, "kid": "one", **(header or {})}
+    return jws.serialize_compact(head, json.dumps(whole), key, algorithms=[algorithm])  # lone surrogates as well
 
 
 def account(text: str, keys: list[Key], algorithms: tuple[str, ...], *, counts_mfa: bool = False) -> ProviderAccount:
@@ -81,6 +83,7 @@ def test_a_token_that_names_no_key_is_of_the_only_one() -> None:
         ({"aud": [[CLIENT]]}, False),
         ({"aud": {CLIENT: 1}}, False),
         ({"nonce": ["n"]}, False),
+        ({"nonce": "\ud800"}, False),
     ],
 )
 def test_the_edges_of_claims(claims: dict[str, Any], good: bool) -> None:
@@ -91,6 +94,14 @@ def test_the_edges_of_claims(claims: dict[str, Any], good: bool) -> None:
         return
     with pytest.raises(ProviderTrouble):
         account(text, [key], ("ES256",))
+
+
+@pytest.mark.parametrize("email", ["\ud800@corp.example", "a\n@corp.example", "a" * 250 + "@x.example", "", 1, None])
+def test_an_address_that_cannot_be_stored_is_no_verified_address(email: object) -> None:
+    """A person of the provider may choose it. Neither a page nor a list of managers shows it."""
+    key = made("ES256")
+    given = account(token(key, "ES256", email=email, email_verified=True), [key], ("ES256",))
+    assert not given.email
 
 
 def test_a_key_for_something_else_verifies_nothing() -> None:

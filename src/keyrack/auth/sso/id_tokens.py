@@ -18,6 +18,7 @@ from joserfc.jwk import ECKey, OKPKey, RSAKey
 from keyrack.auth.sso.discovery import Key
 from keyrack.auth.sso.errors import ProviderTrouble
 from keyrack.auth.sso.providers import Provider
+from keyrack.core.text import LONGEST_ADDRESS
 
 Find = Callable[[str | None], Awaitable[list[Key]]]  # the keys of a `kid`
 LONGEST = 32_768  # characters of a token
@@ -54,7 +55,7 @@ async def verified(
     claims = _claims(token, algorithm, [key for key in await keys(kid) if _suits(key, algorithm)])
     _check_parties(claims, provider)
     _check_times(claims, now, skew)
-    if not hmac.compare_digest(str(claims.get("nonce", "")).encode(), nonce.encode()):
+    if not hmac.compare_digest(str(claims.get("nonce", "")).encode(errors="replace"), nonce.encode()):
         raise ProviderTrouble("nonce: the identity token was not asked for by this browser")
     return _account(claims, provider)
 
@@ -125,7 +126,8 @@ def _account(claims: dict[str, Any], provider: Provider) -> ProviderAccount:
     subject, email = claims.get("sub"), claims.get("email")
     if not isinstance(subject, str) or not 1 <= len(subject) <= LONGEST_SUBJECT or not subject.isprintable():
         raise ProviderTrouble("sub: the identity token is about nobody")
-    is_verified = claims.get("email_verified") is True and isinstance(email, str) and "\0" not in email
+    is_address = isinstance(email, str) and email.isprintable() and len(email) <= LONGEST_ADDRESS
+    is_verified = claims.get("email_verified") is True and is_address
     methods, acr = claims.get("amr"), claims.get("acr")
     said = [acr, *cast("list[object]", methods)] if isinstance(methods, list) else [acr]
     has_mfa = provider.counts_mfa and any(isinstance(method, str) and method in MFA for method in said)
