@@ -29,11 +29,13 @@ where s.hash = $1 and s.sign_outs = m.sign_outs and not m.is_disabled
 SEEN: LiteralString = """
 update session set seen_at = now() where session_id = $1 and seen_at < now() - interval '1 minute'
 """
-# Those that were seen last stay; the new one is among them
+# Those that were seen last stay; the new one is among them. The identity is locked: its removal finds the session, or
+# no session begins
 BEGIN: LiteralString = """
-with begun as (
+with way_in as (select from manager_identity where manager_id = $1 and provider_id = $9 for key share),
+begun as (
   insert into session (manager_id, hash, sign_outs, address, agent, time_zone, amr, provider_id)
-  values ($1, $2, $3, $4, $5, $6, $8, $9)),
+  select $1, $2, $3, $4, $5, $6, $8, $9 where $9 is null or exists (select from way_in)),
 gone as (
   delete from session where session_id = any(array(
     select session_id from session where manager_id = $1 order by seen_at desc, session_id desc offset $7)))
@@ -75,7 +77,7 @@ async def create_session(
     db: Database, signed_in: AuthenticatedManager, address: str, agent: str, time_zone: str | None, settings: Settings
 ) -> str:
     """Begin a session: the secret for the browser. Of more than `sessions_per_manager` the ones unseen for longest
-    end."""
+    end. No session begins by an identity that was removed meanwhile, so the secret opens nothing."""
     secret = new_secret()
     await db.execute(
         BEGIN, signed_in.manager, digest(secret), signed_in.sign_outs, address, agent[:LONGEST_AGENT], time_zone,
@@ -84,7 +86,7 @@ async def create_session(
     return secret
 
 
-async def find(db: Database, secret: str, settings: Settings, *, used: bool = True) -> BrowserSession | None:
+async def find(db: Statements, secret: str, settings: Settings, *, used: bool = True) -> BrowserSession | None:
     """The session of a secret, unless it is over. Where it is `used`, that is written down once a minute."""
     row = await db.fetchrow(FIND, digest(secret), settings.session_minutes, settings.session_hours)
     if row is None:

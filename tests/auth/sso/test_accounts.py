@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -22,7 +23,7 @@ from tests.auth.sso.oidc_provider import Oidc
 from tests.auth.sso.test_login_flow import fresh
 from tests.cli.test_operator_commands import Operator
 from tests.support.people import NO_TLS, Person, Town, done, refused
-from tests.support.servers import RunningServer, Sql, eventually
+from tests.support.servers import DEADLINE, RunningServer, Sql, eventually
 
 CONNECT = "/console/{}/settings/accounts/connect"
 
@@ -62,6 +63,34 @@ def test_an_account_is_connected_and_disconnected(
     assert by_it.go(accounts).status_code != 200  # what was begun by it has ended
     assert visitor.go(accounts).status_code == 200
     assert Visitor(federated.url).come().status_code == 403
+
+
+def test_a_sign_in_by_an_account_that_is_disconnected_meanwhile_begins_no_session(
+    visitor: Visitor, oidc: Oidc, town: Town, sql: Sql, dsn: str
+) -> None:
+    person, subject = town.person("fritz"), fresh()
+    sql.execute(
+        "insert into manager_identity (provider_id, subject, manager_id)"
+        " select provider_id, $1, manager_id from provider, manager where name = $2 and username = $3",
+        subject, NAME, person.username,
+    )  # fmt: skip
+    oidc.says(subject)
+    back = visitor.answered(visitor.begin())
+    other, answers = Sql(dsn), list[httpx.Response]()
+    other.execute("begin")
+    other.execute("delete from manager_identity where subject = $1", subject)
+    request = threading.Thread(target=lambda: answers.append(visitor.go(back)))
+    request.start()
+    waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%into session%'"
+    eventually(lambda: sql.value(waiting) > 0, "the wait for the end of the account")
+    other.execute("commit")
+    request.join(DEADLINE)
+    other.close()
+    assert [answer.status_code for answer in answers] == [303]
+    assert "/sign-in" in visitor.go(f"/console/{person.customer}/settings").headers["location"]
+    sessions = "select count(*) from session join manager using (manager_id) where username = $1"
+    assert sql.value(sessions, person.username) == 0
+    person.client.close()
 
 
 def test_an_account_is_connected_once(visitor: Visitor, oidc: Oidc, town: Town) -> None:
