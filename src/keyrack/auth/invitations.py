@@ -16,7 +16,7 @@ from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, on_constraint
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
-from keyrack.db.connection import Connection, Statements
+from keyrack.db.connection import Connection, Database, Statements
 
 PLACE = "/console/invitation#"  # behind the public address; what follows it reaches no server and no log
 TOO_MANY = ErrorCode(
@@ -52,7 +52,8 @@ values ($1, $2, $3, $4, $5, $6, now() + make_interval(hours => $7), $8) returnin
 MAIL: LiteralString = """
 insert into mail (kind, address, invited_to, invitation, language) values ('invitation', $1, $2, $3, $4)
 """
-# One waits for each invitation, and all of them together are bounded
+# Requests for one invitation take turns: one mail waits for each, and all of them together are bounded
+IN_TURN: LiteralString = "select from invitation where customer_id = $1 and invitation_id = $2 for update"
 MAIL_AGAIN: LiteralString = """
 insert into mail (kind, address, invited_to, invitation, language)
 select 'invitation', $3, $1, $2, (select language from manager where manager_id = $4)
@@ -187,11 +188,13 @@ async def find_pending(statements: Statements, hash: bytes) -> InvitationPreview
     )  # fmt: skip
 
 
-async def request_mail(statements: Statements, settings: Settings, invited: InvitationPreview) -> None:
+async def request_mail(db: Database, settings: Settings, invited: InvitationPreview) -> None:
     """Have a link of the invitation mailed to its address; opening it proves the address."""
-    await statements.execute(
-        MAIL_AGAIN, invited.customer, invited.id, invited.address, invited.manager, settings.mail_waiting
-    )
+    async with db.transaction() as connection:
+        await connection.execute(IN_TURN, invited.customer, invited.id)
+        await connection.execute(
+            MAIL_AGAIN, invited.customer, invited.id, invited.address, invited.manager, settings.mail_waiting
+        )
 
 
 async def accept(

@@ -20,6 +20,7 @@ PLACE = "/console/password#"  # behind the public address; what follows it reach
 
 # Nobody's address is looked up where it is asked for: how long that takes tells nothing. Until then the address of a
 # mail is the normal form of what was typed; no mail goes there
+ONE_AT_A_TIME: LiteralString = "select pg_advisory_xact_lock(hashtext('mail'), hashtext($1))"
 ASK: LiteralString = """
 insert into mail (kind, address) select 'password', $1 where (select count(*) from (select from mail limit $2) m) < $2
   and not exists (select from mail where kind = 'password' and address = $1) returning true
@@ -78,9 +79,15 @@ class PasswordLink(NamedTuple):
         return self.is_mailed and not self.is_proven
 
 
-async def request_link(statements: Statements, settings: Settings, address: str) -> None:
-    """Have a link sent to the address, if it is somebody's. It says nothing of whether it is."""
-    await statements.execute(ASK, address_form(address), settings.mail_waiting)
+async def request_link(db: Database, settings: Settings, address: str) -> None:
+    """Have a link sent to the address, if it is somebody's. It says nothing of whether it is.
+
+    Nothing is added while a mail to the address waits. So requests for one address take turns.
+    """
+    form = address_form(address)
+    async with db.transaction() as connection:
+        await connection.execute(ONE_AT_A_TIME, form)
+        await connection.execute(ASK, form, settings.mail_waiting)
 
 
 async def create_link(

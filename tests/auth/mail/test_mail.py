@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
+import threading
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import closing, contextmanager
 from email import message_from_bytes
@@ -18,6 +19,7 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 from structlog.testing import capture_logs
 
+from keyrack.auth import password_reset
 from keyrack.core.settings import Settings
 from tests.auth.test_invitations import PASSWORD, address, code_of, posted, token
 from tests.auth.test_mfa import Browser
@@ -212,6 +214,26 @@ def test_the_mail_goes_to_the_stored_address(
     (mail,) = eventually(lambda: inbox.to(stored), "the mail")
     assert f"account {stored} in" in inbox.text(mail)
     eventually(lambda: sql.value("select count(*) from mail") == 0, "what is sent is forgotten")
+
+
+def test_one_mail_waits_for_each_person(settings: Settings, own: str) -> None:
+    """Also if two are asked for at once, whatever the spelling."""
+    address = f"many.{next(NUMBERS)}@mail.example"
+    first, observer = Sql(own), Sql(own)
+    with RunningServer(settings.model_copy(update=mail_at(free_port())), own, worker=False) as server:
+        first.execute("begin")  # as another process does it
+        first.rows(password_reset.ONE_AT_A_TIME, address)
+        first.rows(password_reset.ASK, address, settings.mail_waiting)
+        second = threading.Thread(target=ask, args=(server, "/forgot"), kwargs={"address": address.upper()})
+        second.start()
+        waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+        eventually(lambda: observer.value(waiting) == 1, "the wait of the second request")
+        first.execute("commit")
+        second.join(DEADLINE)
+    assert observer.value("select count(*) from mail where address = $1", address) == 1
+    observer.execute("delete from mail")
+    first.close()
+    observer.close()
 
 
 def test_who_asks_too_often_waits(town: Town, mailing: RunningServer) -> None:
