@@ -618,3 +618,28 @@ def test_a_request_of_before_sets_no_way_in(
     other.close()
     assert [answer.status_code for answer in answers] == [403], [answer.text for answer in answers]
     assert sql.value("select password_hash from manager where username = $1", address) == "none"
+
+
+def test_accepting_that_is_under_way_ends_with_the_session(evil: Person, bank: Person, sql: Sql, dsn: str) -> None:
+    """The proof ends the session whose owner accepts the invitation of another customer."""
+    address = fresh_address()
+    attacker = prepared(evil, address)
+    code = code_of(invited(bank, address, "Owner"))
+    answers: list[httpx.Response] = []
+    other = Sql(dsn)
+    with attacker.browser() as browser:
+        other.execute("begin")
+        other.execute(
+            "update manager set proven_at = now(), proven_by = 'mail', sign_outs = sign_outs + 1 where username = $1",
+            address,
+        )
+        request = threading.Thread(
+            target=lambda: answers.append(browser.post("/console/invitation/accept", data={"code": code}))
+        )
+        request.start()
+        eventually(lambda: sql.value(WAITING, "%for no key update%") > 0, "the wait for the proof")
+        other.execute("commit")
+        request.join(DEADLINE)
+    other.close()
+    assert [answer.status_code for answer in answers] == [409]
+    assert address not in members(bank)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import timedelta
 
 from keyrack.api.rate_limits import RateLimit, network, per_network, take_each
-from keyrack.auth import invitations, password_reset, sessions, sign_in_methods
+from keyrack.auth import address_proofs, invitations, password_reset, sessions, sign_in_methods
 from keyrack.auth.address_proofs import AddressUnproven
 from keyrack.auth.invitations import AccountExists, InvitationPreview, LinkExpired
 from keyrack.auth.login import check_code
@@ -15,6 +15,7 @@ from keyrack.auth.sign_in_methods import SECOND_FACTORS, SESSION, SignInMethod
 from keyrack.core.addresses import address_form
 from keyrack.core.secret_hashes import digest
 from keyrack.db.audit_context import Actor, acting
+from keyrack.db.connection import Statements
 from keyrack.http.page_router import Visit
 
 __all__ = [
@@ -41,10 +42,10 @@ async def invitation(visit: Visit, code: str) -> InvitationPreview:
     return await invitations.find_pending(visit.server.process.own, digest(code))
 
 
-async def signed_in_as(visit: Visit, name: str) -> bool:
-    """Whether the browser is signed in as the manager of this name."""
-    process = visit.server.process
-    session = await sessions.find(process.own, visit.secret, visit.settings) if visit.secret else None
+async def signed_in_as(visit: Visit, name: str, statements: Statements | None = None) -> bool:
+    """Whether the browser is signed in as the manager of this name, as `statements` sees it."""
+    statements = statements or visit.server.process.own
+    session = await sessions.find(statements, visit.secret, visit.settings) if visit.secret else None
     return session is not None and address_form(session.username) == address_form(name)
 
 
@@ -62,6 +63,9 @@ async def accept(visit: Visit, code: str, password: str) -> int:
         hash = await process.access.passwords.hash(password, ("address", network(visit.address)))
     acting.set(Actor("manager", invited.address, invited.manager, visit.address, visit.id))
     async with process.own.transaction() as connection:
+        if signed_in is not None:  # a proof ends the session meanwhile
+            await address_proofs.lock(connection, signed_in)
+            signed_in = signed_in if await signed_in_as(visit, invited.address, connection) else None
         await invitations.accept(connection, digest(code), manager=signed_in, password_hash=hash)
     if invited.sets_way_in:
         await visit.begin(await visit.sign_in(invited.address, password), None)
