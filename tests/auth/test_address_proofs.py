@@ -348,7 +348,7 @@ def test_another_spelling_of_an_address_gets_no_link_that_proves_it(
     """The inviter may have the mailbox of the other spelling. The link goes to the spelling of the account."""
     number = next(NUMBERS)
     stored, typed = stored.format(number), typed.format(number)
-    early = invited_by_mail(evil, typed, "Viewer", mailing, inbox)  # nobody has the address yet
+    early = invited_by_mail(evil, typed, "Viewer", mailing, inbox)  # no manager has the address yet
     prepared(bank, stored, OWN)
     assert ask(mailing, "/invitation/accept", code=early, new="yes", new_password=EVIL).status_code == 409
     assert (proof_of(operator, stored), token(bank, stored, OWN).status_code) == (None, 200)
@@ -416,7 +416,7 @@ def test_another_address_is_proven_by_nobody(town: Town, operator: Operator) -> 
 def test_a_link_to_the_old_address_proves_no_new_one(
     evil: Person, mailing: RunningServer, inbox: Inbox, operator: Operator
 ) -> None:
-    """Neither a link that is open when the manager gets another address, nor one that is shown."""
+    """A link was mailed before the manager got another address."""
     old, new = fresh_address(), fresh_address()
     prepared(evil, old)
     mailed = reset_code(old, mailing, inbox)
@@ -429,7 +429,7 @@ def test_a_link_to_the_old_address_proves_no_new_one(
 def test_a_link_that_is_made_meanwhile_is_for_no_other_address(
     evil: Person, mailing: RunningServer, inbox: Inbox, sql: Sql, dsn: str
 ) -> None:
-    """The worker has found the manager of the old address, and waits for the change of the address."""
+    """The worker waits for the change of the address."""
     old, new = fresh_address(), fresh_address()
     prepared(evil, old)
     other = Sql(dsn)

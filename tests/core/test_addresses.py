@@ -63,7 +63,7 @@ def test_normal_form(text: str, form: str) -> None:
 
 
 def test_a_normal_form_is_its_own_normal_form() -> None:
-    """A mail that waits has the normal form of what was typed, and is compared by its normal form again."""
+    """A mail that waits has a normal form, which is compared again."""
     marks = [character for character in characters() if unicodedata.combining(character)]
     letters = [*map(chr, range(0x41, 0x5B)), "\u212a", "\u00c5"]
     texts = (f"a{letter}{mark}@mail.example" for letter in letters for mark in marks)

@@ -80,7 +80,7 @@ class PasswordLink(NamedTuple):
 
 
 async def request_link(db: Database, settings: Settings, address: str) -> None:
-    """Have a link sent to the address, if it is somebody's. It says nothing of whether it is.
+    """Have a link sent to the address, if a manager has it. It reveals nothing of that.
 
     Nothing is added while a mail to the address waits. So requests for one address take turns.
     """
@@ -107,7 +107,10 @@ async def create_link(
 
 
 async def end_link(connection: Statements, manager: int) -> None:
-    """End the open link of a manager, in the caller's transaction, which has the manager locked."""
+    """End the open link of a manager.
+
+    In the caller's transaction, which has the manager locked.
+    """
     await connection.execute(END, manager)
 
 

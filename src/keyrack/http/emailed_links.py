@@ -43,7 +43,10 @@ async def invitation(visit: Visit, code: str) -> InvitationPreview:
 
 
 async def signed_in_as(visit: Visit, name: str, statements: Statements | None = None) -> bool:
-    """Whether the browser is signed in as the manager of this name, as `statements` sees it."""
+    """Whether the browser is signed in as the manager of this name.
+
+    `statements` is the caller's transaction, if it has one.
+    """
     statements = statements or visit.server.process.own
     session = await sessions.find(statements, visit.secret, visit.settings) if visit.secret else None
     return session is not None and address_form(session.username) == address_form(name)

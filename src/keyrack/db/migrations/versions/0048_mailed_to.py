@@ -1,6 +1,6 @@
 """The address to which the newest link of an invitation was mailed.
 
-Null means the invited address: nobody had that address when the mail was written.
+Null means the invited address: no manager had it when the mail was written.
 """
 
 from alembic import op
