@@ -31,7 +31,7 @@ from tests.http.test_contract import ENDLESS, name, over, query_of
 from tests.http.test_tenant_isolation import world
 from tests.support.people import Person, Town, done
 from tests.support.servers import eventually
-from tests.telemetry.endpoints.test_ingest import device_key
+from tests.telemetry.endpoints.test_ingest import Unit, device_key
 
 PROBLEM = {"Accept": "application/problem+json"}
 REFUSALS = {reason.code for reason in (NOT_PERMITTED, LIMITED, FOR_PEOPLE, INVALID_TOKEN, INVALID_DEVICE_KEY)}
@@ -97,6 +97,11 @@ def cast(town: Town) -> Iterator[Cast]:
     for car, user in ((near["carId"], hidden["userId"]), (hidden["carId"], near["userId"])):
         whole.assignment(car, user)
         whole.event(car, user)
+    serial = f"Hidden unit {whole.customer}"
+    unit = whole.product("IQ", serial_number=serial, unique_id=f"Hidden unit U{whole.customer}")
+    whole.service(unit, "Hidden service of a unit")
+    done(whole.put("/installations", {"carId": near["carId"], "productId": unit}))
+    Unit(whole, near["carId"], serial, device_key(whole)).tell(1, currentLatitude=50.1, currentLongitude=8.6)
     some: dict[str, Principal] = {}
     for role in Role:
         mine = GRANTED[role]

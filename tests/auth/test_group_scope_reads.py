@@ -25,6 +25,7 @@ from tests.offline_keys.offline_world import driver, garage
 from tests.support.event_stream import watching
 from tests.support.people import Person, Town, done, nobody_works, refused
 from tests.support.servers import RunningServer, Sql, eventually
+from tests.telemetry.endpoints.test_ingest import unit_of
 
 
 class Twins(NamedTuple):
@@ -264,6 +265,21 @@ def test_a_change_names_no_car_or_box_out_of_scope(twins: Twins) -> None:
     assert numbers(gina.get("/changes").json()).isdisjoint({("carId", car), ("productId", other)})
     shown = whole.get("/changes?$filter=kind eq 'box.installed' or kind eq 'service.paired'").json()
     assert {"carId": car} in [change["after"] for change in shown]
+
+
+def test_telemetry_names_no_unit_out_of_scope(twins: Twins) -> None:
+    whole, gina = twins.whole, twins.gina
+    unit = unit_of(whole)
+    unit.tell(1)
+    put(whole, twins.group, "carId", unit.car)
+    path = f"/cars/{unit.car}/telemetry"
+    shown = gina.get(path)
+    assert shown.json() == {**whole.get(path).json(), "deviceSerialNumber": None}
+    (product,) = whole.get(f"/cars/{unit.car}/products").json()
+    put(whole, twins.group, "productId", product["id"])
+    assert gina.get(path).json()["deviceSerialNumber"] == unit.serial
+    assert gina.get(path, headers={"If-None-Match": shown.headers["etag"]}).status_code == 200
+    done(whole.delete(f"/groups/{twins.group}/products/{product['id']}"))
 
 
 def test_an_offline_key_is_told_if_car_and_user_are_in_scope(twins: Twins) -> None:

@@ -40,10 +40,10 @@ _OF_GROUP = GroupScope(
     " join scope_group {t}_in on {t}_in.customer_id = {t}.customer_id and {t}_in.group_id = {t}.group_id",
     "{t}_in.customer_id = $1 and {t}_in.scope_id = $2",
 )
-# For a group-limited caller the number of a product out of scope is null
-PRODUCT_IN_SCOPE = int32(
-    "case when " + in_scope_sql("product", "{t}.product_id") + " then {t}.product_id end", nullable=True
-)
+# For a group-limited caller the number and the names of a product out of scope are null
+_OF_PRODUCT_IN_SCOPE: LiteralString = "case when " + in_scope_sql("product", "{t}.product_id") + " then "
+PRODUCT_IN_SCOPE = int32(_OF_PRODUCT_IN_SCOPE + "{t}.product_id end", nullable=True)
+SERIAL_NUMBER_IN_SCOPE = string(_OF_PRODUCT_IN_SCOPE + "{t}.serial_number end", nullable=True)
 
 CUSTOMER = Resource(
     "Customer",

@@ -21,7 +21,7 @@ from keyrack.api.schema.fields import (
     string,
 )
 from keyrack.api.schema.group_scope import scoped_by
-from keyrack.fleet.schema import CAR
+from keyrack.fleet.schema import CAR, SERIAL_NUMBER_IN_SCOPE
 
 # What another unit told, before this one was in the car, is not its own
 _STATE: LiteralString = "product {t} left join car_state {t}_state using (customer_id, car_id, product_id)"
@@ -137,7 +137,7 @@ TELEMETRY = Resource(
         **{name: _amount(name) for name in _DOUBLES},
     },
     key=(),
-    limit=scoped_by("car"),
+    limit=replace(scoped_by("car"), fields={"deviceSerialNumber": SERIAL_NUMBER_IN_SCOPE}),
     permission=Permission.POSITIONS_READ,
 )
 
