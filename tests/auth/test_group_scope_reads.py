@@ -282,6 +282,31 @@ def test_telemetry_names_no_unit_out_of_scope(twins: Twins) -> None:
     done(whole.delete(f"/groups/{twins.group}/products/{product['id']}"))
 
 
+def test_a_change_names_no_app_of_a_user_out_of_scope(twins: Twins) -> None:
+    """A hidden user's phone brings home the log of a box in the groups, and one of its entries is forged."""
+    whole, gina = twins.whole, twins.gina
+    car, box = garage(whole)
+    lee = driver(whole)
+    put(whole, twins.group, "productId", box.product)
+    whole.assignment(car, lee.user)
+    lee.fetch()
+    lee.visit(box)
+    *_, last = lee.entries
+    lee.entries.append(last[:-1] + bytes([last[-1] ^ 1]))
+    lee.home()
+    settled(whole)
+    query = "/changes?$filter=kind eq 'boxReport.created'"
+    (everything,) = [row for row in whole.get(query).json() if row["after"]["productId"] == box.product]
+    assert (everything["actor"]["name"], everything["address"]) == (lee.subject, "127.0.0.1")
+    hidden = {**everything, "actor": {"type": "user", "id": None, "name": None}, "address": None}
+    assert gina.get(query).json() == [{**hidden, "groups": [twins.group]}]
+    assert gina.get(f"{query} and actor/name eq '{lee.subject}'").json() == []
+    put(whole, twins.group, "userId", lee.user)
+    assert gina.get(query).json() == [{**everything, "groups": [twins.group]}]
+    done(whole.delete(f"/groups/{twins.group}/products/{box.product}"))
+    done(whole.delete(f"/groups/{twins.group}/users/{lee.user}"))
+
+
 def test_an_offline_key_is_told_if_car_and_user_are_in_scope(twins: Twins) -> None:
     whole, gina = twins.whole, twins.gina
     car, box = garage(whole)

@@ -49,6 +49,18 @@ def _scoped_content(side: LiteralString) -> LiteralString:
     )  # fmt: skip
 
 
+def _scoped_actor(member: LiteralString) -> Field:
+    """The same member for a group-limited caller: null if a user's app acted, and the user is out of scope now."""
+    user: LiteralString = (
+        "(select s.user_id from app_subject s where s.customer_id = $1 and s.subject = ({t}.who->>'name')::uuid)"
+    )
+    return string(
+        "case when {t}.who->>'type' is distinct from 'user' then {t}.who->>'" + member + "'"
+        " when " + in_scope_sql("user", user) + " then {t}.who->>'" + member + "' end",
+        nullable=True,
+    )  # fmt: skip
+
+
 CHANGE = Resource(
     "Change",
     "change {t}",
@@ -76,6 +88,8 @@ CHANGE = Resource(
         "",
         _IN_SCOPE,
         {
+            "actor": Complex({"type": _told("type"), "id": _scoped_actor("id"), "name": _scoped_actor("name")}),
+            "address": _scoped_actor("address"),
             "groups": opaque(_OWN_GROUPS),
             "before": opaque(_scoped_content("before")),
             "after": opaque(_scoped_content("after")),

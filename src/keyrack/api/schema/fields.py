@@ -108,7 +108,8 @@ class GroupScope:
 
     table: LiteralString
     scope: LiteralString
-    fields: Mapping[str, Field] = field(default_factory=dict[str, Field])  # that show less to them
+    # Members that show less to them
+    fields: Mapping[str, Field | Complex] = field(default_factory=dict[str, Field | Complex])
     itself: LiteralString = ""  # the column of the row's number, where each row is what is in the scope
 
 
