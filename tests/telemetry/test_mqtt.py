@@ -143,12 +143,16 @@ def test_a_message_is_what_the_reads_then_show(broker: Broker, unit: Unit, dsn: 
 def test_what_is_refused_is_told_and_does_not_come_again(broker: Broker, unit: Unit, bob: Person, dsn: str) -> None:
     listening = Listening(dsn, broker)
     publish(broker, topic(unit), b"{broken", sample(1, colour="red"), sample(1, serialNumber="other"))
+    publish(broker, topic(unit), json.dumps(sample(1, odometer=1))[:-1].encode() + b', "odometer": 2}')
     publish(broker, f"keyrack/{bob.customer}/{unit.serial}/telemetry", sample(1, odometer=1))
     publish(broker, f"keyrack/99999999999/{unit.serial}/telemetry", sample(1, odometer=1))
     publish(broker, topic(unit), sample(1, odometer=9))
     eventually(lambda: odometers(unit) == [9], "the reading")
     told = listening.stop()
-    reasons = ("not valid JSON", "Unknown field colour", "only speak for itself", "no IQ product", "another form")
+    reasons = (
+        "not valid JSON", "Unknown field colour", "only speak for itself", "no IQ product", "another form",
+        "given more than once",
+    )  # fmt: skip
     assert [reason for reason in reasons if reason not in told] == []
     again = Listening(dsn, broker)
     publish(broker, topic(unit), sample(0, odometer=10))  # it comes behind whatever would come again

@@ -16,6 +16,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from keyrack.api.schema.unknown_members import repeated
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import ContentTooLarge
 from keyrack.core.settings import Settings
@@ -153,9 +154,16 @@ def lines(body: bytes, settings: Settings) -> Iterable[tuple[int, Any]]:
 
 def _value(line: bytes) -> Any:
     try:
-        return from_json(line)
+        value = from_json(line)
     except ValueError as error:
         return InvalidLine(f"The line is not valid JSON: {error}.")
+    return repeated_member(line) or value
+
+
+def repeated_member(line: bytes) -> InvalidLine | None:
+    """Why a line of valid JSON is refused that gives a member twice (RFC 8259, section 4), if it does."""
+    name = repeated(line)
+    return None if name is None else InvalidLine(f"The member {_shown_name(name)} is given more than once.")
 
 
 def explained(error: ValidationError) -> str:
@@ -166,7 +174,11 @@ def explained(error: ValidationError) -> str:
         return f"The line is not valid JSON: {problem['msg'].removeprefix('Invalid JSON: ')}."
     if name is None:
         return "The line must be a JSON object."
-    name = name if name.isprintable() and len(name) <= 60 else name[:60].encode("ascii", "replace").decode()
     if problem["type"] == "extra_forbidden":
-        return f"Unknown field {name}."
-    return f"No valid {name}: {problem['msg'][:1].lower()}{problem['msg'][1:]}."
+        return f"Unknown field {_shown_name(name)}."
+    return f"No valid {_shown_name(name)}: {problem['msg'][:1].lower()}{problem['msg'][1:]}."
+
+
+def _shown_name(name: str) -> str:
+    """The name of a member as a reason shows it: it may be of any length, with any characters."""
+    return name if name.isprintable() and len(name) <= 60 else name[:60].encode("ascii", "replace").decode()

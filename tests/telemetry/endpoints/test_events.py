@@ -205,6 +205,17 @@ def test_each_line_of_a_batch_has_its_own_refusal(carol: Person, key: str) -> No
     ]
 
 
+@pytest.mark.parametrize("form", ["%s\n%s", "[%s, %s]"], ids=["lines", "array"])
+def test_a_repeated_member_is_refused(carol: Person, key: str, form: str) -> None:
+    car, user = carol.car(), carol.user()
+    good = json.dumps(EVENT | {"carId": car, "userId": user, "clientId": "once"})
+    body = form % (f'{good[:-1]}, "carId": {car}}}', good)
+    headers = {"Device-Key": key, "Content-Type": "application/x-ndjson"}
+    report = carol.client.post("/ingest/events", content=body, headers=headers).json()
+    assert (report["accepted"], [row["line"] for row in report["events"]]) == (1, [2])
+    assert report["refused"] == [{"line": 1, "reason": "The member carId is given more than once."}]
+
+
 def test_client_ids_are_each_customers_own(carol: Person, bob: Person, key: str) -> None:
     event = EVENT | {"carId": carol.car(), "userId": carol.user(), "clientId": "same"}
     assert deliver(carol, key, event).json()["accepted"] == 1

@@ -301,6 +301,31 @@ def test_a_line_that_is_not_valid_is_refused_alone(unit: Unit, values: dict[str,
     assert unit.get("telemetry")["rpm"] == 5
 
 
+@pytest.mark.parametrize(
+    ("members", "repeated"),
+    [
+        ('"rpm": 1, "rpm": 2', "rpm"),
+        ('"rpm": null, "rpm": 2', "rpm"),
+        ('"rpm" :1,"rpm" :1', "rpm"),
+        ('"vin": null, "vin": "V"', "vin"),
+        ('"vin": "V", "vin": null', "vin"),
+        ('"rpm": 1, "\\u0072pm": 2', "rpm"),
+        ('"vin": "\\"", "vin": "\\""', "vin"),
+        ('"dtc": [], "dtc": [{"key": "P0", "value": "x"}]', "dtc"),
+        ('"dtc": [{"key": "P0", "value": "x"}, {"key": "P1", "value": "x", "key": "P2"}]', "key"),
+    ],
+)
+@pytest.mark.parametrize("form", ["%s\n%s", "[%s, %s]"], ids=["lines", "array"])
+def test_a_repeated_member_is_refused(unit: Unit, form: str, members: str, repeated: str) -> None:
+    """RFC 8259, section 4: programs disagree about which of the values counts."""
+    line = json.dumps(unit.sample(1))[:-1] + f", {members}}}"
+    good = json.dumps(unit.sample(2, rpm=5, vin='a "quoted" text', dtc=[{"key": "P0", "value": '"'}], fuelType=None))
+    report = unit.deliver(content=(form % (line, good)).encode()).json()
+    reason = f"The member {repeated} is given more than once."
+    assert report == {"accepted": 1, "duplicates": 0, "refused": [{"line": 1, "reason": reason}]}
+    assert unit.get("telemetry")["vin"] == 'a "quoted" text'
+
+
 def test_every_time_of_rfc_3339_is_taken_and_nothing_else(unit: Unit) -> None:
     """A4: as docs/telemetry.md says."""
     day = ago(60 * 24 * 3)[:10]
