@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import asyncpg
@@ -258,6 +260,32 @@ def test_every_response_has_the_security_headers(
     assert answer.status_code in (status, 401)
     assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
     assert answer.headers.get_list("cross-origin-resource-policy") == ["same-origin"]
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"no HTTP\r\n\r\n", b"GET / HTTP/2.0\r\n\r\n", b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+        b"NONE / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nX: " + b"x" * 40_000 + b"\r\n\r\n",
+    ],
+)  # fmt: skip
+def test_what_the_parser_refuses_has_them_too(server: RunningServer, request_bytes: bytes) -> None:
+    head = sent_as_it_is(server, request_bytes)
+    assert head[0].split()[1] in ("400", "431")
+    assert head.count("x-content-type-options: nosniff") == 1
+    assert head.count("cross-origin-resource-policy: same-origin") == 1
+
+
+def sent_as_it_is(server: RunningServer, request_bytes: bytes) -> list[str]:
+    """The lines of the answer's head."""
+    address = httpx.URL(server.url)
+    assert address.port is not None
+    received = b""
+    with socket.create_connection((address.host, address.port), 10) as line, suppress(ConnectionResetError):
+        line.sendall(request_bytes)
+        while b"\r\n\r\n" not in received and (more := line.recv(65_536)):
+            received += more
+    return received.partition(b"\r\n\r\n")[0].decode().split("\r\n")
 
 
 @pytest.mark.parametrize("prefix", ["/v3", "/v3/v3", "/console/api", "/console/api/v3", "/console/api/v3/v3"])

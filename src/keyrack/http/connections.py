@@ -20,7 +20,7 @@ from keyrack.core.error_codes import HEAD_TOO_LARGE, HEAD_TOO_SLOW, NO_HTTP, OVE
 from keyrack.core.errors import BadRequest, HeadTooLarge, Refusal, RequestTimeout, Unavailable
 from keyrack.core.settings import Settings
 from keyrack.http.access_log import SHED_RETRY_AFTER, SUBSCRIPTION, aborted_by_client
-from keyrack.http.base_path import CLIENT_DISCONNECTED
+from keyrack.http.base_path import CLIENT_DISCONNECTED, SECURITY_HEADERS
 from keyrack.http.connection_limits import ConnectionLimiter, max_connections
 from keyrack.http.load_shedding import DeferredConnections, Overload
 from keyrack.http.problem_details import accepted, shown
@@ -248,6 +248,7 @@ class GuardedProtocol(HttpToolsProtocol):
         }  # fmt: skip
         lines = [f"HTTP/1.1 {refusal.status} {HTTPStatus(refusal.status).phrase}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
+        lines += [f"{name.decode()}: {value.decode()}" for name, value in SECURITY_HEADERS]
         self.transport.write("\r\n".join([*lines, "", ""]).encode("ascii") + (b"" if bare else body))
         if close:
             self.transport.close()
