@@ -288,6 +288,24 @@ def sent_as_it_is(server: RunningServer, request_bytes: bytes) -> list[str]:
     return received.partition(b"\r\n\r\n")[0].decode().split("\r\n")
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "//console", "//console/sign-in", "///console/sign-in", "/%63onsole/sign-in", "/%2Fconsole/sign-in",
+        "/v3//console/sign-in", "/console/api//console/sign-in", "/v3/%63onsole/sign-in", "//console/api/v3/cars",
+        "/%63onsole/api/v3/cars", "//console/assets/console.css",
+    ],
+)  # fmt: skip
+def test_no_spelling_of_its_path_is_the_console(alice: Person, server: RunningServer, path: str) -> None:
+    """A proxy may compare the bytes of the path with its rule for `/console`."""
+    with alice.browser() as browser:
+        cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
+    request = f"GET {path} HTTP/1.1\r\nHost: x\r\nCookie: {cookies}\r\nConnection: close\r\n\r\n"
+    head = sent_as_it_is(server, request.encode())
+    assert head[0].split()[1] in ("401", "404")
+    assert not [line for line in head if line.startswith(("content-type: text/html", "location:"))]
+
+
 @pytest.mark.parametrize("prefix", ["/v3", "/v3/v3", "/console/api", "/console/api/v3", "/console/api/v3/v3"])
 @pytest.mark.parametrize("page", ["", "/", "/sign-in", "/assets/nothing", "/api/cars", "//sign-in", "%2Fsign-in"])
 def test_the_console_has_one_address(alice: Person, server: RunningServer, prefix: str, page: str) -> None:

@@ -67,11 +67,11 @@ class BasePathMiddleware:
             observed.end(method, path, logged=self._logged)
 
     async def _answer(self, scope: Scope, receive: Any, send: Any) -> None:
-        path = _path(scope)
-        if path.startswith(API_OF_PAGES + "/"):
+        path, raw = _path(scope), scope["raw_path"]
+        if path.startswith(API_OF_PAGES + "/") and raw.startswith(BELOW.encode()):
             path = _in_base(path[len(API_OF_PAGES) :])
             scope[CONSOLE_CALL] = True
-        scope["path"] = _without_base(path)
+        scope["path"] = _without_base(path, raw)
         if scope["method"] not in METHODS:
             scope["method"] = UNKNOWN
         query: bytes = scope["query_string"]
@@ -133,13 +133,19 @@ def _in_base(path: str) -> str:
     return path if path.startswith(BASE + "/") else BASE + path
 
 
-def _without_base(path: str) -> str:
-    """The path as the router knows it. Pages of the console have no address below the base: a proxy's rule for
-    `/console` covers them all."""
-    if path != BASE and not path.startswith(BASE + "/"):
-        return path
-    below = path[len(BASE) :] or "/"
-    return path if below == BELOW or below.startswith(BELOW + "/") else below
+def _without_base(path: str, raw: bytes) -> str:
+    """The path as the router knows it, which takes several leading slashes for one.
+
+    Pages of the console have one address, whose bytes are sent as they are: a proxy's rule for `/console` covers them
+    all. Below the base, where another address of a page stays, there is no page.
+    """
+    is_in_base = path == BASE or path.startswith(BASE + "/")
+    below = (path[len(BASE) :] or "/") if is_in_base else path
+    page = "/" + below.lstrip("/")
+    is_page = page == BELOW or page.startswith(BELOW + "/")
+    if is_page and (is_in_base or not raw.startswith(BELOW.encode())):
+        return BASE + page
+    return below
 
 
 def _path(scope: Scope) -> str:
