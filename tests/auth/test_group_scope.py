@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from keyrack.api.grants import LIMITED
 from keyrack.api.permissions import GRANTED, WITHIN_GROUPS, Role
 from keyrack.http.routes import ALL
 from tests.auth.group_scope import as_meant, into, limit, limited, number, put
@@ -154,6 +155,23 @@ def test_a_key_of_somebody_else_is_another_one(house: House) -> None:
     assert first.json()["id"] != mine.json()["id"]
     assert house.gina.put("/cars", {"name": "Kept"}, headers=key).json() == mine.json()
     assert house.gina.put("/cars", {"name": "Other"}, headers=key).status_code == 422
+
+
+def test_parts_of_requests_reach_no_further_than_the_groups(house: House) -> None:
+    """What a row's own permission does not decide."""
+    gina = house.gina
+    assignment = {"carId": gina.car(), "userId": gina.user(), "start": "2026-01-01T00:00:00Z"}
+    group = {"kind": "groups", "items": [{"op": "create", "body": {"name": "Another"}}]}
+    problem = {"Accept": "application/problem+json"}
+    answers = {
+        "operations:read": gina.put("/assignments", assignment, headers={"Prefer": "return=representation"} | problem),
+        "groups:write": gina.post("/batch", group, headers=problem),
+        "webhooks:read": gina.call("HEAD", "/live?topics=webhooks"),
+    }
+    assert [answer.status_code for answer in answers.values()] == [403] * 3
+    for permission, answer in answers.items():
+        problem_of = answer.json() if answer.content else {"code": LIMITED.code, "permission": permission}
+        assert (problem_of["code"], problem_of["permission"]) == (LIMITED.code, permission)
 
 
 def test_an_owner_is_not_limited(house: House) -> None:

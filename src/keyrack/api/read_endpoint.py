@@ -90,11 +90,13 @@ class ReadEndpoint:
     def query(self, request: Request, limits: Limits) -> Query:
         """What the query options ask for. Raises `BadRequest`, `NotImplemented`, and `NotPermitted` where they reach
         what the caller may not read."""
+        for permission in self.permissions:  # first of all: what has no scope has no plan either
+            request.permit(permission)
         select = self._selected(request)
         first = len(self._before(request)) + len(request.ids) + 1
         query = odata.query(select.resource, request.query, select.shape, alias="t", first=first, limits=limits)
-        for permission in (*self.permissions, *(resource.permission for resource in query.beside)):
-            request.permit(permission)
+        for resource in query.beside:
+            request.permit(resource.permission)
         return query
 
     @cached_property
