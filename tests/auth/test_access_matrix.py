@@ -97,6 +97,8 @@ def cast(town: Town) -> Iterator[Cast]:
     for car, user in ((near["carId"], hidden["userId"]), (hidden["carId"], near["userId"])):
         whole.assignment(car, user)
         whole.event(car, user)
+    put(whole, hidden["groupId"], "carId", near["carId"])
+    done(whole.patch(f"/cars/{near['carId']}", [{"op": "replace", "path": "/model", "value": "In two groups"}]))
     serial = f"Hidden unit {whole.customer}"
     unit = whole.product("IQ", serial_number=serial, unique_id=f"Hidden unit U{whole.customer}")
     whole.service(unit, "Hidden service of a unit")
@@ -266,6 +268,12 @@ def numbers(value: Any, names: set[str]) -> Iterator[tuple[str, int]]:
             yield from numbers(item, names)
 
 
+def changes(value: Any) -> Iterator[dict[str, Any]]:
+    """The changes in an answer: of the log, or the events of an access history."""
+    rows = value.get("events", ()) if isinstance(value, dict) else value if isinstance(value, list) else ()
+    yield from (row for row in rows if isinstance(row, dict) and {"kind", "groups", "resourceId"} <= row.keys())
+
+
 def test_a_limited_caller_sees_no_marker_of_hidden_things(cast: Cast) -> None:
     settled(cast.whole)
     hidden = {(slot, id) for slot, id in cast.hidden.items()}
@@ -277,6 +285,7 @@ def test_a_limited_caller_sees_no_marker_of_hidden_things(cast: Cast) -> None:
         for path, (_, value, headers) in answers.items():
             assert "hidden" not in json.dumps([value, headers]).lower(), (role, path)
             assert set(numbers(value, set(cast.hidden))).isdisjoint(hidden), (role, path)
+            assert {tuple(change["groups"]) for change in changes(value)} <= {(cast.group,)}, (role, path)
 
 
 def test_hidden_activity_changes_no_answer(cast: Cast) -> None:

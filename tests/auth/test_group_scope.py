@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
 
 from keyrack.api.grants import LIMITED
 from keyrack.api.permissions import GRANTED, WITHIN_GROUPS, Role
+from keyrack.fleet.group_scope_checks import NOBODY
 from keyrack.http.routes import ALL
 from tests.auth.group_scope import as_meant, into, limit, limited, number, put
 from tests.auth.test_invitations import code_of, posted
 from tests.cli.test_operator_commands import Operator
 from tests.docs.code_blocks import block
 from tests.http.test_contract import ENDLESS, name, over, path_of
-from tests.http.test_tenant_isolation import BY, NOWHERE, ask, member, slots, world
+from tests.http.test_tenant_isolation import BY, NOWHERE, ask, member, sdk_user, slots, world
 from tests.support.people import PASSWORD, Person, Town
 from tests.support.servers import Sql
 
@@ -155,6 +157,68 @@ def test_a_key_of_somebody_else_is_another_one(house: House) -> None:
     assert first.json()["id"] != mine.json()["id"]
     assert house.gina.put("/cars", {"name": "Kept"}, headers=key).json() == mine.json()
     assert house.gina.put("/cars", {"name": "Other"}, headers=key).status_code == 422
+
+
+def test_an_id_token_is_for_users_of_the_groups_alone(house: House) -> None:
+    ids = sdk_user(house.whole)
+    hidden, known = ids["userId"], house.whole.user()
+    put(house.whole, house.mine, "userId", known)
+    limit(house.whole, house.gina, [house.mine])
+    answers = [house.gina.post("/sdk/token", ids | {"userId": user}) for user in (hidden, NOBODY, known)]
+    assert [answer.status_code for answer in answers] == [400, 400, 200]
+    assert answers[0].content == answers[1].content
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+@pytest.mark.parametrize("path", ["/installations", "/pairings"])
+@pytest.mark.parametrize("slot", ["serialNumber", "uniqueId"])
+def test_one_name_finds_no_product_out_of_the_groups(house: House, method: str, path: str, slot: str) -> None:
+    """With `productId` beside it the request would name two products, which are nobody's."""
+    whole = house.whole
+    limit(whole, house.gina, [house.mine])
+    hidden = whole.get(f"/products/{whole.box_in(whole.car())}").json()
+    other = {"carId": house.gina.car()}
+    if path == "/pairings":
+        other = {"serviceId": whole.service()}
+        put(whole, house.mine, "serviceId", other["serviceId"])
+    answers = [house.gina.call(method, path, other | {slot: name}) for name in (hidden[slot], "nobody's")]
+    assert [answer.status_code for answer in answers] == [404, 404]
+    assert answers[0].content == answers[1].content
+
+
+def test_a_batch_reaches_no_further_than_the_groups(house: House) -> None:
+    whole, gina = house.whole, house.gina
+    limit(whole, gina, [house.mine])
+    car, user = whole.car_with_box("Out of reach"), whole.user()
+    ids = {"car": car, "user": user, "assignment": whole.assignment(car, user)}
+    patch = [{"op": "replace", "path": "/name", "value": "Reached"}]
+    own = {"carId": gina.car(), "userId": gina.user(), "start": "2026-01-01T00:00:00Z"}
+    items: list[tuple[str, str, Any]] = [
+        ("cars", "car", lambda id: {"op": "change", "id": id, "patch": patch}),
+        ("cars", "car", lambda id: {"op": "end", "id": id}),
+        ("users", "user", lambda id: {"op": "end", "id": id}),
+        ("assignments", "assignment", lambda id: {"op": "end", "id": id}),
+        ("assignments", "car", lambda id: {"op": "create", "body": own | {"carId": id}}),
+        ("assignments", "user", lambda id: {"op": "create", "body": own | {"userId": id}}),
+    ]
+    for kind, thing, item in items:
+        for more in ({}, {"dryRun": True}, {"atomic": True}):
+            batches = [{"kind": kind, "items": [item(id)], **more} for id in (ids[thing], NOBODY)]
+            answers = [gina.post("/batch", batch) for batch in batches]
+            assert [answer.json()["results"][0]["status"] for answer in answers] == [404, 404], (kind, more)
+            assert answers[0].content == answers[1].content
+    assert whole.get(f"/cars/{car}").json()["name"] == "Out of reach"
+    assert [whole.get(f"/{thing}s/{id}").status_code for thing, id in ids.items()] == [200] * 3
+
+
+def test_a_number_finds_no_hidden_user_from_another_customer(house: House) -> None:
+    """Everybody here is the owner of a customer of their own."""
+    own = [row["id"] for row in house.gina.get("/customers").json() if row["id"] != str(house.whole.customer)]
+    elsewhere = replace(house.gina, customer=int(own[0]), headers=house.gina.headers | {"Customer-ID": own[0]})
+    answers = [elsewhere.put("/users/assignments/customers", {"userId": user}) for user in (house.whole.user(), NOBODY)]
+    assert [answer.status_code for answer in answers] == [404, 404]
+    assert answers[0].content == answers[1].content
+    assert elsewhere.get("/users").json() == []
 
 
 def test_parts_of_requests_reach_no_further_than_the_groups(house: House) -> None:

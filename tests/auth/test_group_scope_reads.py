@@ -20,6 +20,7 @@ from keyrack.fleet.schema import CAR
 from keyrack.webhooks.outcome_payload import OPERATION
 from tests.auth.group_scope import as_meant, limit, limited, put
 from tests.auth.group_scope import number as id_of
+from tests.changelog.test_access_history import FUTURE, access, between
 from tests.changelog.transparency.checkpoints import settled
 from tests.offline_keys.offline_world import driver, garage
 from tests.support.event_stream import watching
@@ -282,8 +283,35 @@ def test_telemetry_names_no_unit_out_of_scope(twins: Twins) -> None:
     done(whole.delete(f"/groups/{twins.group}/products/{product['id']}"))
 
 
+def test_an_access_history_names_no_box_or_service_out_of_scope(twins: Twins) -> None:
+    """A change between hidden services ends no period either."""
+    whole, gina = twins.whole, twins.gina
+    car, user = whole.car(), whole.user()
+    for slot, id in (("carId", car), ("userId", user)):
+        put(whole, twins.group, slot, id)
+    box = whole.box_in(car)
+    first = whole.get(f"/products/{box}/services").json()
+    whole.assignment(car, user)
+    settled(whole)
+    begins = access(whole, f"/cars/{car}")["asOf"]["recordedTime"]
+    done(whole.delete("/pairings", {"productId": box, "serviceId": first["id"]}))
+    settled(whole)
+    second = whole.service()
+    done(whole.put("/pairings", {"productId": box, "serviceId": second}))
+    settled(whole)
+    for path in (f"/cars/{car}", f"/users/{user}"):
+        shown = between(whole, path, begins, FUTURE)["assigned"]
+        assert [(row["boxId"], row["serviceId"]) for row in shown] == [(box, first["id"]), (box, None), (box, second)]
+        hidden = {**shown[0], "boxId": None, "serviceId": None, "until": None}
+        assert between(gina, path, begins, FUTURE)["assigned"] == [hidden]
+        (now,) = access(gina, path)["assigned"]
+        assert (now["boxId"], now["serviceId"]) == (None, None)
+    put(whole, twins.group, "productId", box)
+    assert [row["boxId"] for row in between(gina, f"/cars/{car}", begins, FUTURE)["assigned"]] == [box]
+
+
 def test_a_change_names_no_app_of_a_user_out_of_scope(twins: Twins) -> None:
-    """A hidden user's phone brings home the log of a box in the groups, and one of its entries is forged."""
+    """The phone of a hidden user delivers a forged entry of a box in the groups."""
     whole, gina = twins.whole, twins.gina
     car, box = garage(whole)
     lee = driver(whole)

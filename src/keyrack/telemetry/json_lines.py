@@ -161,7 +161,10 @@ def _value(line: bytes) -> Any:
 
 
 def repeated_member(line: bytes) -> InvalidLine | None:
-    """Why a line of valid JSON is refused that gives a member twice (RFC 8259, section 4), if it does."""
+    """The reason to refuse a line with a repeated member.
+
+    None if no member is repeated (RFC 8259, section 4).
+    """
     name = repeated(line)
     return None if name is None else InvalidLine(f"The member {_shown_name(name)} is given more than once.")
 

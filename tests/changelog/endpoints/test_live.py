@@ -28,6 +28,7 @@ from keyrack.cli.main import application
 from keyrack.core.settings import Settings
 from keyrack.db.change_notifier import EVERYBODY, MOST, TOPICS, ChangeNotifier, encode_notifications, parse_notification
 from keyrack.http.routes import ALL
+from tests.auth.test_clients import Program
 from tests.http.test_hostile_input import Line, head
 from tests.support.event_stream import watching
 from tests.support.people import Person, Town
@@ -133,6 +134,16 @@ def test_neighbours_hear_nothing(alice: Person, bob: Person) -> None:
         assert his.events == ["groups"]
         form = re.compile(rf"|:|retry: \d{{4}}|id: [0-9a-f]{{8}}-[0-9a-f]{{32}}|(event|data): ({'|'.join(TOPICS)})")
         assert [line for line in hers.lines if not form.fullmatch(line)] == []
+
+
+def test_a_stream_names_no_topic_that_the_caller_may_not_read(alice: Person) -> None:
+    narrow = replace(alice, headers=alice.headers | Program(alice, "live:read", "groups:read").headers())
+    with watching(narrow) as watcher, watching(alice) as witness:
+        alice.assignment(alice.car_with_box(), alice.user())
+        witness.hears("cars", "users", "products", "operations", "assignments")
+        alice.group()
+        watcher.hears("groups")
+        assert watcher.events == ["groups"]
 
 
 def test_another_customer_of_the_same_manager_is_another_stream(town: Town, carol: Person) -> None:
