@@ -144,7 +144,7 @@ WITHIN_GROUPS = frozenset(
         Permission.CUSTOMER_READ, Permission.CARS_READ, Permission.CARS_WRITE, Permission.USERS_READ,
         Permission.USERS_WRITE, Permission.ASSIGNMENTS_READ, Permission.ASSIGNMENTS_WRITE, Permission.GROUPS_READ,
         Permission.PRODUCTS_READ, Permission.SERVICES_READ, Permission.INSTALLATIONS_WRITE,
-        Permission.PAIRINGS_WRITE, Permission.KEYS_READ, Permission.SDK_WRITE, Permission.EVENTS_READ,
+        Permission.PAIRINGS_WRITE, Permission.KEYS_READ, Permission.EVENTS_READ,
         Permission.EVENTS_WRITE, Permission.POSITIONS_READ, Permission.BOXES_READ, Permission.BOXES_WRITE,
         Permission.ACCESS_READ, Permission.CHANGES_READ, Permission.BATCH_WRITE, Permission.LIVE_READ,
     ]

@@ -21,7 +21,6 @@ from keyrack.auth.authenticator import Authenticator
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import BadRequest
 from keyrack.core.secret_hashes import digest
-from keyrack.fleet import group_scope_checks
 
 endpoints = Endpoints("App SDK", "sdk")
 
@@ -64,13 +63,7 @@ async def token(request: Request, wanted: SdkTokenRequest, access: Authenticator
     row = None
     if request.caller and wanted.customer_id in request.caller.grants:
         permit(request.caller, Permission.SDK_WRITE, wanted.customer_id)
-        scope = request.caller.grant(wanted.customer_id).scope
-        user = wanted.user_id
-        if scope is not None and await group_scope_checks.ids_out_of_scope(
-            request.db, wanted.customer_id, scope, [("userId", user)]
-        ):
-            raise BadRequest(INVALID_COMBINATION)
-        row = await request.db.fetchrow(SUBJECT, wanted.customer_id, digest(wanted.sdk_key), user)
+        row = await request.db.fetchrow(SUBJECT, wanted.customer_id, digest(wanted.sdk_key), wanted.user_id)
     if row is None:
         raise BadRequest(INVALID_COMBINATION)
     customer, subject = wanted.customer_id, row["subject"]
