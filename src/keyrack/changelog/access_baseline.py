@@ -11,7 +11,6 @@ from typing import LiteralString
 
 from keyrack.changelog.visibility_watermark import IF_ALONE
 from keyrack.db.connection import Connection, Database
-from keyrack.db.session_settings import UNHURRIED
 
 CUSTOMERS = 100  # of one transaction
 ROWS = 10_000  # of one statement
@@ -123,7 +122,7 @@ async def begin_some(db: Database) -> bool:
         return True
     async with db.transaction() as connection:
         if await connection.fetchval(IF_ALONE):
-            await connection.execute(UNHURRIED)  # much may wait for a number beside a release that gives none
+            await connection.lift_timeouts()  # much may wait for a number beside a release that gives none
             rows = await connection.fetch(NOT_BEGUN, CUSTOMERS)
             await begin(connection, [row["customer_id"] for row in rows])
     return False

@@ -31,7 +31,6 @@ from keyrack.core.settings import Settings
 from keyrack.db.change_notifier import DELIVERED, NUMBERED, Tell
 from keyrack.db.connection import Connection, Database, Row, is_interruption
 from keyrack.db.partitions import month
-from keyrack.db.session_settings import UNHURRIED
 from keyrack.db.throttled_log import ThrottledLogger
 from keyrack.db.worker_wakeup import DELIVER
 from keyrack.webhooks.change_deliveries import NumberedChange, Publisher
@@ -195,7 +194,7 @@ class Sequencer:
         async with self.db.transaction() as connection:
             if not await connection.fetchval(IF_ALONE):
                 return None
-            await connection.execute(UNHURRIED)  # a batch that is slow is slow the next time, too
+            await connection.lift_timeouts()  # a batch that is slow is slow the next time, too
             if await epochs.look(connection):
                 self._done = epochs.BEFORE
             rows = await connection.fetch(READ, self._done, last, self.settings.sequencer_batch_rows)

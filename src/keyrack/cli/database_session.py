@@ -37,7 +37,6 @@ from keyrack.db.embedded.server import EmbeddedServer, EmbeddedServerError
 from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.master_keys import MasterKeyError
-from keyrack.db.session_settings import UNHURRIED
 
 P = ParamSpec("P")
 
@@ -214,7 +213,7 @@ async def tell(database: Database, customer: int, topics: Topics) -> None:
 @asynccontextmanager
 async def _transaction(database: Database, settings: Settings) -> AsyncGenerator[DatabaseSession]:
     async with database.transaction() as connection:
-        await connection.execute(UNHURRIED)  # an import may take longer than a request
+        await connection.lift_timeouts()  # an import may take longer than a request
         await connection.execute(PATIENCE)
         yield DatabaseSession(connection, settings, database)
 

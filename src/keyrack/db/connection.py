@@ -22,7 +22,7 @@ from keyrack.db.fair_semaphore import PROCESS, TenantShares
 from keyrack.db.pool import NEVER, ROLLBACK, OutcomeUnknown, Pool, acquire_timeout, timed
 from keyrack.db.replication.primary import GOING, is_shutting_down
 from keyrack.db.replication.primary_connector import KeepAliveConnection, PrimaryConnector
-from keyrack.db.session_settings import LACKING, NOT_TOLD, prepare, session
+from keyrack.db.session_settings import LACKING, NO_STATEMENT_TIMEOUT, NOT_TOLD, prepare, session
 
 __all__ = ["Connection", "Database", "OutcomeUnknown", "Row", "Statements"]
 
@@ -84,26 +84,32 @@ class Connection:
     def __init__(self, raw: asyncpg.Connection, pool: str = "keyrack") -> None:
         self.raw = raw
         self._seconds = STATEMENT_SECONDS.of(pool)
+        self._timeout: float | None = None  # seconds of one statement; None: those of the connection
+
+    async def lift_timeouts(self) -> None:
+        """Let each further statement of the transaction take as long as it needs, at the server and at this end."""
+        await self.execute(NO_STATEMENT_TIMEOUT)
+        self._timeout = NEVER
 
     async def fetch(self, sql: LiteralString, *args: object) -> list[Row]:
-        return await timed(self._seconds, sql, self.raw.fetch(sql, *args))
+        return await timed(self._seconds, sql, self.raw.fetch(sql, *args, timeout=self._timeout))
 
     async def fetchrow(self, sql: LiteralString, *args: object) -> Row | None:
-        return await timed(self._seconds, sql, self.raw.fetchrow(sql, *args))
+        return await timed(self._seconds, sql, self.raw.fetchrow(sql, *args, timeout=self._timeout))
 
     async def fetchval(self, sql: LiteralString, *args: object) -> Any:
-        return await timed(self._seconds, sql, self.raw.fetchval(sql, *args))
+        return await timed(self._seconds, sql, self.raw.fetchval(sql, *args, timeout=self._timeout))
 
     async def execute(self, sql: LiteralString, *args: object) -> str:
-        return await timed(self._seconds, sql, self.raw.execute(sql, *args))
+        return await timed(self._seconds, sql, self.raw.execute(sql, *args, timeout=self._timeout))
 
     async def declare(self, sql: LiteralString, *args: object) -> None:
         """Begin with a statement whose rows are fetched some at a time, one of them in a transaction."""
-        await self.raw.execute(DECLARE + sql, *args)
+        await self.raw.execute(DECLARE + sql, *args, timeout=self._timeout)
 
     async def some(self, most: int) -> list[Row]:
         """The next rows of what was declared, `most` of them or somewhat fewer; none at the end."""
-        return await self.raw.fetch(SOME[min(most.bit_length(), len(SOME)) - 1])
+        return await self.raw.fetch(SOME[min(most.bit_length(), len(SOME)) - 1], timeout=self._timeout)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[None]:
@@ -120,7 +126,7 @@ class Connection:
 
     async def copy(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """COPY `rows` into `table`."""
-        await self.raw.copy_records_to_table(table, records=rows, columns=columns)
+        await self.raw.copy_records_to_table(table, records=rows, columns=columns, timeout=self._timeout)
 
 
 class Database:

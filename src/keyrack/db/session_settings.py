@@ -26,8 +26,8 @@ def session(settings: Settings) -> dict[str, str]:
     }
 
 
-# In a transaction whose statements may take longer than a request may
-UNHURRIED: LiteralString = "set local statement_timeout = 0"
+# For `Connection.lift_timeouts`, which lifts that of the client as well
+NO_STATEMENT_TIMEOUT: LiteralString = "set local statement_timeout = 0"
 # Which of these settings a session does not have: PgBouncer passes hardly any of them on
 LACKING: LiteralString = """
 select string_agg(w.name, ', ' order by w.name) from unnest($1::text[], $2::text[]) w (name, value)

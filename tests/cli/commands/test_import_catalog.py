@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.test_operator_commands import Operator
-from tests.support.servers import Sql
+from tests.http.test_noisy_neighbours import locked
+from tests.support.servers import Sql, eventually
+
+LONG_WAITS = """
+select count(*) from pg_stat_activity
+where wait_event_type = 'Lock' and datname = current_database() and now() - query_start > interval '1 second'
+"""
 
 Write = Callable[..., Path]
 
@@ -195,6 +202,22 @@ def test_brands(operator: Operator, write: Write) -> None:
     errors = operator.quick("import", "brands", twice)[2]
     assert "line 3: the key form F of new stands in line 2 already" in errors
     assert "line 4: imageUrl does not begin with http" in errors
+
+
+def test_a_statement_takes_longer_than_a_request_may(
+    operator: Operator, customer: int, write: Write, sql: Sql, dsn: str
+) -> None:
+    """Neither the server nor the client ends it."""
+    file = write("one.csv", "type,serialNumber,uniqueId,sapNumber\nvendor Box,S1,U1,P\n")
+    impatient = {"KEYRACK_STATEMENT_TIMEOUT_SECONDS": "0.2"}
+    command = ("import", "products", file, "--customer", customer)
+    with ThreadPoolExecutor() as pool:
+        with locked(sql, "product"):
+            result = pool.submit(operator.run, *command, env=impatient)
+            other = Sql(dsn)
+            eventually(lambda: other.value(LONG_WAITS), "a statement that waits longer")
+            other.close()
+        assert (result.result().returncode, result.result().stderr) == (0, "")
 
 
 def test_a_hundred_thousand_lines_are_quick(operator: Operator, customer: int, write: Write, sql: Sql) -> None:

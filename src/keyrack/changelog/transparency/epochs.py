@@ -17,8 +17,7 @@ import structlog
 
 from keyrack.changelog.visibility_watermark import ALONE
 from keyrack.db.audit_context import acting, system
-from keyrack.db.connection import Statements
-from keyrack.db.session_settings import UNHURRIED
+from keyrack.db.connection import Connection
 
 log = structlog.get_logger("keyrack.changelog")
 
@@ -76,29 +75,29 @@ select count(*)::integer from begun
 """
 
 
-async def begin(statements: Statements, why: Why) -> int:
+async def begin(connection: Connection, why: Why) -> int:
     """Begin another epoch of every log, in the caller's transaction, and number nothing meanwhile; of how many.
 
     Who acts is told as the one who began it; numbering does it itself where nobody is.
     """
-    await statements.execute(UNHURRIED)
-    await statements.execute(ALONE)  # which whoever numbers has already
-    count: int = await statements.fetchval(BEGIN, JUMP, (acting.get() or system("numbering")).told, why)
-    await statements.execute(REMEMBER)
+    await connection.lift_timeouts()
+    await connection.execute(ALONE)  # which whoever numbers has already
+    count: int = await connection.fetchval(BEGIN, JUMP, (acting.get() or system("numbering")).told, why)
+    await connection.execute(REMEMBER)
     if count:
         log.warning("changelog epoch changed", reason=why, logs=count)
     return count
 
 
-async def look(statements: Statements) -> bool:
+async def look(connection: Connection) -> bool:
     """Begin another epoch where numbers may be missing here; in the transaction of the numbers, before them, and while
     nobody else numbers. Whether a log begins with what stands at the beginning of the inbox."""
-    (row,) = await statements.fetch(SERVER)
+    (row,) = await connection.fetch(SERVER)
     if not row["is_first"]:
         if row["is_other"]:
-            return await begin(statements, "server") > 0
+            return await begin(connection, "server") > 0
         if row["is_promoted"] and not row["was_synchronous"]:
-            return await begin(statements, "promotion") > 0
+            return await begin(connection, "promotion") > 0
     if row["is_first"] or row["is_promoted"] or row["is_kept_otherwise"]:
-        await statements.execute(REMEMBER)
+        await connection.execute(REMEMBER)
     return row["begins"]

@@ -13,7 +13,6 @@ from typing import Any, LiteralString, NamedTuple, cast
 
 from keyrack.changelog.record_format import decode
 from keyrack.db.connection import Connection, Row
-from keyrack.db.session_settings import UNHURRIED
 
 PIECE = 1_000  # rows that are fetched at a time
 UNNUMBERED = 1 << 62  # above every number
@@ -156,7 +155,7 @@ async def replay(sql: Connection, customer: int, report: Callable[[int], None]) 
     In a transaction that shows one moment (`export_reader.SNAPSHOT`). `report` hears how many rows were read. Raises
     `ReplayDifference` for the first resource that is another one.
     """
-    await sql.execute(UNHURRIED)
+    await sql.lift_timeouts()
     await sql.declare(BOTH, customer, UNNUMBERED)
     result, current, count = AuditResult(), None, 0
     while rows := await sql.some(PIECE):

@@ -13,7 +13,6 @@ from keyrack.db.encryption import master_keys
 from keyrack.db.encryption.cipher import LOCK, Encryption, wrap
 from keyrack.db.encryption.encrypted_columns import HOLDINGS, seal_piece
 from keyrack.db.encryption.master_keys import MasterKey
-from keyrack.db.session_settings import UNHURRIED
 
 PAUSE = 0.1  # seconds between two looks at whether somebody else has begun
 
@@ -39,7 +38,7 @@ async def open_vault(db: Database, settings: Settings) -> Encryption:
 
 
 async def _begin(connection: Connection, settings: Settings) -> None:
-    await connection.execute(UNHURRIED)
+    await connection.lift_timeouts()
     keys = {1: secrets.token_bytes(master_keys.LENGTH)}
     await ensure_data_key(connection, 1, keys[1], [master_keys.make(settings)[0]])
     for holding in HOLDINGS:

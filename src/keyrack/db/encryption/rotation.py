@@ -14,7 +14,7 @@ from typing import LiteralString
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database
 from keyrack.db.encryption import master_keys
-from keyrack.db.encryption.bootstrap import IS_BEGUN, UNHURRIED, ensure_data_key
+from keyrack.db.encryption.bootstrap import IS_BEGUN, ensure_data_key
 from keyrack.db.encryption.cipher import DATA_KEYS, LOCK, NEWEST, Encryption, unwrapped
 from keyrack.db.encryption.encrypted_columns import HOLDINGS, EncryptedColumn, seal_piece
 from keyrack.db.encryption.master_keys import MasterKey, MasterKeyError
@@ -57,7 +57,7 @@ async def rotate(db: Database, settings: Settings) -> RotationResult:
         while done := await _piece(db, holding, settings):
             count += done
     async with db.transaction() as connection:
-        await connection.execute(UNHURRIED)
+        await connection.lift_timeouts()
         await connection.execute(ALONE, LOCK)
         newest = await connection.fetchval(NEWEST)
         keys = unwrapped(await connection.fetch(DATA_KEYS), settings)

@@ -16,7 +16,6 @@ from keyrack.core.settings import Settings
 from keyrack.db.encryption import master_keys
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.master_keys import MasterKeyError
-from keyrack.db.session_settings import UNHURRIED
 from keyrack.ops.backups.connection import connected
 
 JUMP = 1_000_000  # of ids and numbers of 32 bits: some 2,000 restores' worth
@@ -65,7 +64,7 @@ async def apply_post_restore(settings: Settings, dsn: str) -> PostRestoreResult:
         customers: list[int] = []
         if await database.fetchval(KNOWN):
             async with database.transaction() as connection:
-                await connection.execute(UNHURRIED)
+                await connection.lift_timeouts()
                 full = await connection.fetchval(SEQUENCES, JUMP, LONG_JUMP)
                 customers = await connection.fetchval(EVENTS, JUMP)
                 await connection.execute(OUTCOMES, LONG_JUMP)

@@ -18,7 +18,7 @@ from keyrack.db.embedded.layout import Layout
 from keyrack.ops.backups import restore
 from keyrack.ops.backups.base_backup import REVISION, SCHEMA
 from keyrack.ops.backups.connection import connected
-from keyrack.ops.backups.post_restore import UNHURRIED, key_fault
+from keyrack.ops.backups.post_restore import key_fault
 from keyrack.ops.backups.recovery_plan import plan
 from keyrack.ops.backups.repository import BackupContext, BackupError, Tell
 
@@ -92,7 +92,7 @@ def drill(house: BackupContext, name: str | None, to: datetime | None, timeline:
 async def _looked(settings: Settings, dsn: str) -> tuple[str, list[tuple[str, int]]]:
     """The revision of the schema, and the rows of each table. Raises `BackupError` for what is not sound."""
     async with connected(settings, dsn) as database, database.transaction() as connection:
-        await connection.execute(UNHURRIED)
+        await connection.lift_timeouts()
         if not await connection.fetchval(SCHEMA):
             raise BackupError("The restored database is empty: it has no table of Keyrack's.")
         revision: str = await connection.fetchval(REVISION)
