@@ -57,7 +57,7 @@ UNIT := $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 test: check
 	$(UNIT) -m "not cluster" $(PYTEST_ARGS)
 
-## test-cluster: the tests that start servers or clusters as processes of their own, or simulate weeks
+## test-cluster: the tests that start servers or clusters as processes of their own, simulate weeks, or take a minute a file
 test-cluster: install-dev
 	$(UNIT) -m cluster $(or $(PYTEST_ARGS),$(shell grep -rl --include='test_*.py' pytest.mark.cluster tests))
 

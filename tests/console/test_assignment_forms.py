@@ -17,6 +17,8 @@ from tests.support.event_stream import watching
 from tests.support.people import PASSWORD, Person, done, nobody_works
 from tests.support.servers import eventually
 
+pytestmark = pytest.mark.cluster
+
 MONDAY, WEDNESDAY = "2031-11-24T08:00", "2031-11-26T18:00"
 
 

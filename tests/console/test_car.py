@@ -14,6 +14,8 @@ from tests.support.people import Person, nobody_works
 from tests.support.servers import eventually
 from tests.telemetry.endpoints.test_ingest import Unit, unit_of
 
+pytestmark = pytest.mark.cluster
+
 
 def hours(number: float) -> str:
     """A time so many hours from now."""

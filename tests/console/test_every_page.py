@@ -21,6 +21,8 @@ from tests.console.phones import phone_with_key
 from tests.support.people import Person
 from tests.support.servers import RunningServer, eventually
 
+pytestmark = pytest.mark.cluster
+
 LOOKS: list[dict[str, Any]] = [
     {"color_scheme": theme, "locale": language, "viewport": {"width": width, "height": 900}}
     for theme in ("light", "dark")

@@ -13,7 +13,7 @@ from tests.support.browser import launched, needed
 from tests.support.servers import DEADLINE
 
 expect.set_options(timeout=DEADLINE * 1000)
-pytestmark = needed
+pytestmark = [needed, pytest.mark.cluster]
 
 # WCAG 2.2, 2.5.8: 24 by 24 px with the space around it that belongs to it alone; links within a sentence are left out
 SMALL = """

@@ -19,6 +19,8 @@ from tests.console.conftest import Desk
 from tests.support.people import Person, Town, nobody_works
 from tests.support.servers import RunningServer, eventually
 
+pytestmark = pytest.mark.cluster
+
 LISTS = [
     "cars",
     "users",

@@ -16,6 +16,8 @@ from tests.console.conftest import Desk
 from tests.support.people import Person, Town
 from tests.telemetry.endpoints.test_ingest import Unit, passed, unit_of
 
+pytestmark = pytest.mark.cluster
+
 HAMBURG = {"currentLatitude": 53.551, "currentLongitude": 9.993}
 MUNICH = {"currentLatitude": 48.137, "currentLongitude": 11.575}
 NO_WEBGL = """

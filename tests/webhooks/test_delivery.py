@@ -35,6 +35,8 @@ from tests.support.servers import DEADLINE, Process, eventually
 from tests.webhooks.delivery_database import LOCAL, SECRET, Office
 from tests.webhooks.receiver import Received, Receiver
 
+pytestmark = pytest.mark.cluster
+
 PATIENT = LOCAL.model_copy(update={"webhook_timeout": 60})
 
 

@@ -29,6 +29,8 @@ from tests.support.people import NO_TLS, Person, Town
 from tests.support.servers import DEADLINE, NUMBERS, RunningServer, Sql, eventually, free_port, migrated_database
 from tests.support.tls import certificate
 
+pytestmark = pytest.mark.cluster
+
 USER, SECRET = "keyrack", "the password of the mailbox"
 
 

@@ -32,6 +32,8 @@ from tests.changelog.transparency.checkpoints import Signing, secret
 from tests.docs.code_blocks import block
 from tests.support.servers import SCRIPT_DEADLINE, Sql, migrated_database
 
+pytestmark = pytest.mark.cluster
+
 
 @pytest.fixture(scope="module")
 def own(database_server: str) -> Iterator[str]:

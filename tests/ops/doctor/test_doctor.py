@@ -25,6 +25,8 @@ from keyrack.ops.doctor import database
 from tests.support.servers import RunningServer, Sql, fresh_database
 from tests.support.terminal import ESCAPE, seen
 
+pytestmark = pytest.mark.cluster
+
 PROVEN = datetime(2026, 11, 1, tzinfo=UTC)
 OTHER_KEY = base64.b64encode(b"the master key of somebody else!").decode()
 
