@@ -209,6 +209,7 @@ def test_an_api_key_expires_and_is_revoked(operator: Operator, sql: Sql) -> None
     assert "is revoked already" in operator.refused("api-key", "revoke", added["id"])
     assert "There is no API key 2000000000." in operator.refused("api-key", "revoke", 2_000_000_000)
     assert "has passed" in operator.refused("api-key", "add", "late", "--expires", "2020-01-01", status=2)
+    assert operator.value("api-key", "add", "unlimited", "--expires", "9999-12-31")["apiKey"]
     assert "no date" in operator.refused("api-key", "add", "never", "--expires", "31.12.2099", status=2)
     said = operator.quick("api-key", "add", "people")[1]
     assert "shown only this once" in said

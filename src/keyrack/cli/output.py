@@ -141,7 +141,7 @@ def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, datetime):
-        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M}"
+        return value.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "minutes")
     if isinstance(value, list | tuple):
         return visible(", ".join(map(str, cast("list[object]", value)))) or "-"
     return visible(" ".join(str(value).split()))

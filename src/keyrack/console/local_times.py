@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property, lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -11,6 +11,7 @@ from babel.dates import format_date, format_datetime, format_skeleton, format_ti
 from babel.units import format_unit
 from markupsafe import Markup
 
+END_OF_CALENDAR = datetime.max.replace(microsecond=0, tzinfo=UTC)
 UNKNOWN = "UTC"  # the zone of somebody who never said one
 THIS_YEAR = "MMMd"  # what is shown of such a day, as CLDR names it
 
@@ -44,14 +45,35 @@ class Clock:
         Babel's: `medium`, `long`."""
         if not time:
             return Markup("")
-        then = instant(time).astimezone(self.zone)
-        if format == "short" and then.year == datetime.now(self.zone).year:
+        then = instant(time)
+        there = self.local(then)
+        if format == "short" and there.year == datetime.now(self.zone).year:
             format = THIS_YEAR
-        return _moment(then, format, self.locale)
+        return _moment(then, there, format, self.locale)
+
+    def local(self, time: str | datetime) -> datetime:
+        """A time as the clock shows it.
+
+        Beyond the years 1 to 9999 no clock of Python shows anything, so the first or last time of the calendar stands
+        for the time: 9999-12-31T23:59:59Z, the "unlimited" of other systems, lies in the year 10000 east of Greenwich.
+        """
+        then = instant(time)
+        try:
+            return then.astimezone(self.zone)
+        except OverflowError:
+            end = datetime.min.replace(tzinfo=UTC) if then.year == 1 else datetime.max.replace(tzinfo=UTC)
+            return end.replace(tzinfo=self.zone)
+
+    def end_of(self, day: date) -> datetime:
+        """When a day of this clock is over, in UTC, at most in whole seconds the last time of the calendar."""
+        try:
+            return datetime.combine(day + timedelta(days=1), time(), self.zone).astimezone(UTC)
+        except OverflowError:  # an early day ends in year 1 in any case
+            return END_OF_CALENDAR
 
     def day(self, time: str | datetime, format: str = "medium") -> str:
         """The day of a time, in words."""
-        return format_date(instant(time).astimezone(self.zone), format, locale=self.locale)
+        return format_date(self.local(time), format, locale=self.locale)
 
     def duration(self, text: str) -> str:
         """Days or hours of ISO 8601, such as `P90D` or `PT24H`, in words."""
@@ -60,7 +82,7 @@ class Clock:
 
     def field(self, time: str | datetime | None) -> str:
         """A time as the value of a `datetime-local`: `2026-11-22T08:00`, "" for none."""
-        return instant(time).astimezone(self.zone).strftime("%Y-%m-%dT%H:%M") if time else ""
+        return self.local(time).replace(tzinfo=None).isoformat(timespec="minutes") if time else ""
 
     def next_hour(self) -> str:
         """The next full hour that the clock shows, as `field` has it: not everywhere is it that of UTC."""
@@ -94,13 +116,14 @@ class Clock:
 
 
 @lru_cache(maxsize=10_000)
-def _moment(time: datetime, format: str, locale: str) -> Markup:
+def _moment(time: datetime, local: datetime, format: str, locale: str) -> Markup:
     """A list that is loaded again shows nearly the same times again, and each takes Babel some 50 µs."""
     if format in ("short", THIS_YEAR):  # the day as in longer forms; Babel's own is in digits
-        day = format_date(time, "medium", locale) if format == "short" else format_skeleton(format, time, locale=locale)
-        shown = f"{day}, {format_time(time, 'short', locale=locale)}"
+        is_whole = format == "short"
+        day = format_date(local, "medium", locale) if is_whole else format_skeleton(format, local, locale=locale)
+        shown = f"{day}, {format_time(local, 'short', locale=locale)}"
     else:
-        shown = format_datetime(time, format, locale=locale)
+        shown = format_datetime(local, format, locale=locale)
     return Markup('<time datetime="{}">{}</time>').format(utc(time), shown)
 
 
@@ -111,4 +134,4 @@ def instant(time: str | datetime) -> datetime:
 
 def utc(time: datetime) -> str:
     """RFC 3339 in UTC, in whole seconds."""
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"

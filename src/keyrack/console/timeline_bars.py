@@ -12,7 +12,6 @@ from typing import Any
 
 from keyrack.api.permissions import Permission
 from keyrack.console.choices import of_user
-from keyrack.console.local_times import instant
 from keyrack.console.pages.assignments import state
 from keyrack.console.rendering import base, clock, gettext
 from keyrack.http.page_router import Visit
@@ -45,22 +44,22 @@ class Bar:
     @property
     def fields(self) -> tuple[str, str]:
         """Start and end as values of fields."""
-        end = self.end.strftime("%Y-%m-%dT%H:%M") if self.end else ""
-        return self.start.strftime("%Y-%m-%dT%H:%M"), end
+        end = self.end.isoformat(timespec="minutes") if self.end else ""
+        return self.start.isoformat(timespec="minutes"), end
 
 
 def bar(visit: Visit, row: Mapping[str, Any], *, pending: bool = False) -> Bar:
     """The bar of an assignment or an operation, with its user."""
     is_asked = "kind" in row
-    zone = clock(visit).zone
+    shown = clock(visit)
     user = of_user(row["user"]).label if row.get("user") else gettext(visit, "a user who has been removed")
     standing = row["state"].lower() if is_asked else "pending" if pending else state(row["start"], row["end"])
     where = f"{base(visit)}/{'operations' if is_asked else 'assignments'}/{row['id']}"
     can_change = standing in ("in-force", "coming") and visit.may(Permission.ASSIGNMENTS_WRITE)
     return Bar(
         f"bar-{row['id']}", where, f"{where}/change" if can_change else "", row["carId"], user, standing,
-        instant(row["start"]).astimezone(zone).replace(tzinfo=None),
-        instant(row["end"]).astimezone(zone).replace(tzinfo=None) if row["end"] else None, row,
+        shown.local(row["start"]).replace(tzinfo=None),
+        shown.local(row["end"]).replace(tzinfo=None) if row["end"] else None, row,
     )  # fmt: skip
 
 

@@ -14,6 +14,8 @@ from keyrack.core import secret_hashes
 
 app = typer.Typer()
 
+LAST_DAY = datetime(9999, 12, 30, 23, 59, 59, tzinfo=UTC)  # from here it is a day to the end of the calendar
+
 INSERT: LiteralString = "insert into api_key (name, hash, expires_at) values ($1, $2, $3) returning api_key_id"
 LIST: LiteralString = """
 select api_key_id as id, name, created_at as "createdAt", expires_at as "expiresAt", revoked_at as "revokedAt",
@@ -33,7 +35,7 @@ def last_day(value: str | None) -> str | None:
         return None
     try:
         over = end_of_day(value)
-    except (ValueError, OverflowError):
+    except ValueError:
         raise typer.BadParameter(f"{value!r} is no date: the form is YYYY-MM-DD") from None
     if over <= datetime.now(UTC):
         raise typer.BadParameter(f"{value} has passed")
@@ -41,8 +43,9 @@ def last_day(value: str | None) -> str | None:
 
 
 def end_of_day(day: str) -> datetime:
-    """When a day is over in UTC. Raises `ValueError`, `OverflowError`."""
-    return datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC) + timedelta(days=1)
+    """When a day is over in UTC, at most the last second of the calendar. Raises `ValueError`."""
+    begins = datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC)
+    return min(begins, LAST_DAY) + timedelta(days=1)
 
 
 @command(app, "add")

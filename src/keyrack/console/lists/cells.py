@@ -9,7 +9,6 @@ from markupsafe import Markup, escape
 
 from keyrack.console.languages import translations
 from keyrack.console.lists.definition import TIMES, CellLink, ListColumn, Row
-from keyrack.console.local_times import instant
 from keyrack.console.rendering import base, clock, tongue
 from keyrack.http.page_router import Visit
 
@@ -82,7 +81,7 @@ class Cells:
         return self._say(link.text) if link.said else link.text
 
     def _time(self, value: str) -> str:
-        return instant(value).astimezone(self._clock.zone).strftime("%Y-%m-%d %H:%M:%S")
+        return self._clock.local(value).replace(tzinfo=None).isoformat(" ", "seconds")
 
 
 def _several(value: CellLink | Sequence[CellLink]) -> Sequence[CellLink]:

@@ -240,7 +240,7 @@ def _marks(visit: Visit, begins: datetime, ends: datetime) -> list[str]:
     form = "d MMM" if ends - begins >= LONG else "EEE HH:mm"
     time = clock(visit)
     return [
-        format_datetime((begins + number * (ends - begins) / MARKS).astimezone(time.zone), form, locale=time.locale)
+        format_datetime(time.local(begins + number * (ends - begins) / MARKS), form, locale=time.locale)
         for number in range(MARKS if ends > begins else 0)
     ]
 

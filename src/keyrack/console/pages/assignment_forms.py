@@ -41,6 +41,7 @@ class ParsedAssignmentForm:
     filled: FormValues
     members: dict[str, Any] = field(default_factory=dict[str, Any])
     errors: dict[str, str] = field(default_factory=dict[str, str])
+    stored: Mapping[str, Any] = field(default_factory=dict[str, Any])  # the assignment that the form changes
     car: Choice | None = None
     user: Choice | None = None
 
@@ -61,9 +62,13 @@ def of_assignment(visit: Visit, assignment: Mapping[str, Any]) -> FormValues:
     )  # fmt: skip
 
 
-async def read(visit: Visit, form: FormValues) -> ParsedAssignmentForm:
-    """What the form says; car and user are looked up, so that they can be named."""
-    draft = ParsedAssignmentForm(form)
+async def read(visit: Visit, form: FormValues, stored: Mapping[str, Any] | None = None) -> ParsedAssignmentForm:
+    """What the form says; car and user are looked up, so that they can be named.
+
+    A field that shows a time of the `stored` assignment stands for that time: fields show minutes, and at the ends of
+    the calendar less than that.
+    """
+    draft = ParsedAssignmentForm(form, stored=stored or {})
     draft.car = await _chosen(visit, draft, "car", "/cars/{carId}", gettext(visit, "Choose a car."), of_car)
     draft.user = await _chosen(visit, draft, "user", "/users/{userId}", gettext(visit, "Choose a user."), of_user)
     draft.members["carId"] = draft.car and draft.car.value
@@ -115,6 +120,9 @@ def _time(visit: Visit, draft: ParsedAssignmentForm, name: str, text: str, missi
     if not text:
         draft.errors[name] = missing
         return None
+    stored = draft.stored.get(name)
+    if stored and text == time.field(stored):
+        return stored
     try:
         return time.read(text)
     except NoSuchTime:

@@ -194,7 +194,7 @@ async def _looked_up(visit: Visit, form: FormValues) -> ParsedAssignmentForm:
 
 
 async def _foretold(visit: Visit, task: Task) -> Response:
-    draft = await read(visit, filled(visit.query))
+    draft = await read(visit, filled(visit.query), task.present)
     form_check = await preview(visit, draft, None if draft.errors else task.item(draft))
     return await part(
         visit, "assignment_checks.html", "checks", check=form_check, told=draft, agreed=visit.asked("anyway")
@@ -206,7 +206,7 @@ async def _sent(visit: Visit, task: Task) -> Response:
     form = filled(visit.form)
     if visit.sent("find"):  # without a script: a search for cars or users
         return await _form(visit, task, await _looked_up(visit, form))
-    draft = await read(visit, form)
+    draft = await read(visit, form, task.present)
     if draft.errors:
         return await _form(visit, task, draft, status=422)
     form_check = Check()

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import MEANINGS, PROGRAMS, Permission
 from keyrack.console.form_errors import RIGHT, SHOWN, FormErrors, invalid, key, refused
 from keyrack.console.languages import N_
-from keyrack.console.local_times import instant
+from keyrack.console.local_times import instant, utc
 from keyrack.console.rendering import base, clock, gettext, page, redirect
 from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()
 
 SECTION = "settings"
-LAST = "%Y-%m-%d"
 DONE = {
     "changed": N_("The client is changed. It holds at once, for tokens that are out as well."),
     "removed": N_("The client is removed."),
@@ -51,9 +50,10 @@ async def _form(
     visit: Visit, typed: Mapping[str, Any], wrong: FormErrors, client: Mapping[str, Any] | None = None, tag: str = ""
 ) -> Response:
     """The form of a new client, or of one that is there."""
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).date()
     return await page(
         visit, "client_form.html", status=wrong.status, section=SECTION, typed=typed, wrong=wrong, client=client,
-        tag=tag, scopes=_scopes(visit), key=key(visit), earliest=(datetime.now(UTC) + timedelta(days=1)).strftime(LAST),
+        tag=tag, scopes=_scopes(visit), key=key(visit), earliest=tomorrow.isoformat(),
     )  # fmt: skip
 
 
@@ -83,11 +83,10 @@ def _looked(visit: Visit, typed: Mapping[str, Any]) -> FormErrors:
 def _end(visit: Visit, last: str) -> str | None:
     """When the last day is over in the person's zone, None for a day that has passed or is none."""
     try:
-        day = date.fromisoformat(last) + timedelta(days=1)
-    except (ValueError, OverflowError):
+        end = clock(visit).end_of(date.fromisoformat(last))
+    except ValueError:
         return None
-    end = datetime.combine(day, time(), clock(visit).zone).astimezone(UTC)
-    return end.strftime("%Y-%m-%dT%H:%M:%SZ") if end > datetime.now(UTC) else None
+    return utc(end) if end > datetime.now(UTC) else None
 
 
 @pages.post("/{customer}/settings/clients/new", secret=True, permission=Permission.CLIENTS_WRITE)
@@ -137,7 +136,7 @@ async def edit(visit: Visit) -> Response:
     known = reply.json
     last = ""
     if known["expires"]:
-        last = (instant(known["expires"]) - timedelta(seconds=1)).astimezone(clock(visit).zone).strftime(LAST)
+        last = clock(visit).local(instant(known["expires"]) - timedelta(seconds=1)).date().isoformat()
     typed = {"name": known["name"], "scopes": known["scopes"], "last": last}
     return await _form(visit, typed, RIGHT, known, reply.tag)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
-from keyrack.console.local_times import instant, utc
+from keyrack.console.local_times import utc
 from keyrack.console.map_tiles import streets
 from keyrack.console.rendering import base, clock, page
 from keyrack.core.error_codes import ErrorCode
@@ -69,7 +69,7 @@ async def _last(visit: Visit, car: object) -> date | None:
     query = {"$filter": f"carId eq {int(str(car))}", "$select": "utcDateTime"}
     rows = (await visit.call("GET", "/positions", query=query)).json
     last_time = rows[0]["utcDateTime"] if rows else None
-    return instant(last_time).astimezone(clock(visit).zone).date() if last_time else None
+    return clock(visit).local(last_time).date() if last_time else None
 
 
 @pages.get("/{customer}/cars/{carId}/track", permission=Permission.POSITIONS_READ)

@@ -90,11 +90,12 @@ function commit() {
   load({ href: address.href, ariaBusy: null, isConnected: true, focus: () => (focus.isConnected ? focus : stops()[0])?.focus() });
 }
 
-/** A time of the person's clock, moved by days: the hour stays. */
+/** A time of the person's clock, moved by days: the hour stays. A time that would leave the calendar stays as it is. */
 function moved(time, by) {
   const date = new Date(`${time}Z`);
   date.setUTCDate(date.getUTCDate() + by);
-  return date.toISOString().slice(0, 16);
+  const text = date.toISOString();
+  return /^(?!0000)\d{4}-/.test(text) ? text.slice(0, 16) : time; // the calendar of fields has the years 1 to 9999
 }
 
 /** The day of a column; of one beside the window, too. */
