@@ -184,6 +184,13 @@ def test_somebodys_own_filter_stands_beside_the_others(fleet: Person, visitor: h
     assert broken.status_code == 400
     assert "Syntax error at position 11: an operator or the end was expected." in unescape(broken.text)
     assert "<mark>) or (true</mark>" in unescape(broken.text)
+    misspelt = visitor.get(address, params={"filter": "nmae eq 'a'"})
+    assert misspelt.status_code == 400
+    assert "The filter names nmae, which there is not here. Did you mean 'name'?" in unescape(misspelt.text)
+    assert "<mark>nmae eq 'a'</mark>" in unescape(misspelt.text)
+    missing = visitor.get(address, params={"filter": "name eq'a'"})
+    assert "an operator or the end was expected. A blank is missing behind 'eq'." in unescape(missing.text)
+    assert visitor.get(address, params={"filter": " not(name eq 'Leon') "}).status_code == 200
     assert visitor.get(address, params={"filter": "nothing eq 1"}).status_code == 400
     assert visitor.get(address, params={"filter": "name"}).status_code == 400
 

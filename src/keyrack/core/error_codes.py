@@ -79,7 +79,7 @@ class FieldError:
 # Code of a fault -> what it says of its place
 FAULTS = {
     "missing": "What must be there is not.",
-    "unknown": "There is no member of this name; `valid` lists those that there are.",
+    "unknown": "There is nothing of this name; `valid` lists the names that there are.",
     "wrong-type": "The value is of another JSON type.",
     "wrong-form": "The value has the right type and another form, such as a time without an offset.",
     "blank": "The text has nothing to be seen.",

@@ -39,9 +39,8 @@ RULES = {
     "schemaversion": "schemaversion",
     "apply": "apply",
 }
-# Accepted beyond the grammar: blanks after a comma, since npm's odata-builder writes them
-LISTS = ("orderby", "select", "expand", "compute")
-# and date-times as an event's `dateTime` is shown: without an offset, and with a fraction of any length
+# Accepted beyond the grammar: date-times as an event's `dateTime` is shown, without an offset, and with a fraction of
+# any length
 WALL_CLOCK = re.compile(
     r"(-?\d{4,}-\d\d-\d\d[Tt]\d\d:\d\d(?>(?::\d\d(?:\.\d{1,12})?)?))(?>(?:(?<=\.\d{12})\d+)?)"
     r"((?>[Zz]|[-+]\d\d:\d\d)?)",
@@ -104,12 +103,51 @@ def encoded(option: str, text: str) -> str:
     return "".join(out)
 
 
+# Also beyond the grammar: blanks around a value, `,`, `;` and `=`, inside of parentheses and before them, and none
+# between a word and a parenthesis. `strict` writes all of this as the grammar wants it
+WORDS = "and|or|eq|ne|gt|ge|lt|le|in|has|add|sub|mul|divby|div|mod"
+QUOTED = re.compile(r"('[^']*(?:''[^']*)*'|\"[^\"]*\")")
+STRICT = (
+    (re.compile(r"(?<![\w./@$#])(not)\(", re.IGNORECASE), r"\1 ("),
+    (re.compile(rf"(?<=[\w)\]}}\ue000])(?<!\bnot)([ \t]+|(?<=\)))({WORDS})\(", re.IGNORECASE), r" \2 ("),
+    (re.compile(r"\)(?=[A-Za-z])"), ") "),
+    (re.compile(rf"(?<![\w.])(?!(?:not|{WORDS})[ \t])([^\W\d]\w*)[ \t]+(?=\()", re.IGNORECASE), r"\1"),
+    (re.compile(r"[ \t]*([,;=])[ \t]*"), r"\1"),
+    (re.compile(r"\([ \t]+"), "("),
+    (re.compile(r"[ \t]+\)"), ")"),
+)
+WORD_RULES = 4  # the first ones of STRICT, which do not hold for the words of a nested search
+SEARCH_STRICT = (
+    (re.compile(r"(?<![^ \t(])NOT\("), "NOT ("),
+    (re.compile(r"(?<=[ \t)])(AND|OR)\("), r"\1 ("),
+    (re.compile(r"\)(?=(?:AND|OR)[ \t(])"), ") "),
+)
+
+
+def strict(option: str, text: str) -> str:
+    """The text as the grammar wants it; the words of a search have blanks of their own."""
+    text = text.strip(" \t")
+    if option in ("format", "skiptoken", "deltatoken"):
+        return text
+    rules = SEARCH_STRICT if option == "search" else STRICT[WORD_RULES:] if "search" in text.lower() else STRICT
+    # A quoted value is one letter while the rest is changed, so that it keeps its neighbours
+    quoted = iter(QUOTED.findall(text))
+    text = QUOTED.sub("\ue000", text)
+    for pattern, replacement in rules:
+        text = pattern.sub(replacement, text)
+    return re.sub("\ue000", lambda _: next(quoted), text)
+
+
 def well_formed(option: str, text: str) -> bool:
+    return _well_formed(option, text.strip(" \t")) or _well_formed(option, strict(option, text))
+
+
+def _well_formed(option: str, text: str) -> bool:
     from abnf import ParseError
 
     rule = rules()(RULES[option])
-    if option in LISTS:
-        text = re.sub(r",[ \t]+", ",", text)
+    if option != "search":  # `not()` is no function of the service
+        text = re.sub(r"(?<![\w./@$#'])(not)\(", r"\1 (", text, flags=re.IGNORECASE)
     text = WALL_CLOCK.sub(lambda found: found[1] + (found[2] or "Z"), text)
     source = encoded(option, text)
     if option not in ("expr", "literal"):

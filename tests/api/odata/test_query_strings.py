@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from keyrack.api.odata import OPTIONS, Limits, Shape, query
+from keyrack.api.odata.parse_paths import FUNCTIONS
 from keyrack.api.schema.fields import Resource
 from keyrack.core import errors
 from keyrack.fleet.schema import BRAND, CAR, CONTRACT, EVENT, GROUP, KEY, PRODUCT, SERVICE, USER
@@ -125,7 +126,8 @@ def test_a_wall_clock_is_compared_with_what_it_shows(fleet: Fleet, text: str, id
     ],
 )
 def test_elsewhere_a_date_time_needs_an_offset(text: str) -> None:
-    assert refusal(text, EVENT) == "A date-time needs an offset, such as Z or +01:00."
+    expected = "The date-time '2026-05-01T10:00:00' has no offset: add one, such as Z or +01:00."
+    assert refusal(text, EVENT) == expected
 
 
 def test_select_shows_what_is_asked_for_in_the_models_order(fleet: Fleet) -> None:
@@ -338,6 +340,76 @@ def test_one_object_can_be_selected_from(fleet: Fleet) -> None:
 )
 def test_what_cannot_be_had_is_refused(text: str, part: str) -> None:
     assert part in refusal(text)
+
+
+OF_CAR = [*CAR.fields, *CAR.relations]
+OF_PRODUCT = [*PRODUCT.fields, *PRODUCT.relations]
+
+
+@pytest.mark.parametrize(
+    ("resource", "text", "parameter", "position", "suggestion", "valid"),
+    [
+        (CAR, "$filter=nmae eq 'a'", "$filter", 0, "name", OF_CAR),
+        (CAR, "$filter= ( id gt 1 ) and nmae eq 'a'", "$filter", 17, "name", OF_CAR),
+        (CAR, "$filter=$it/nmae eq 'a'", "$filter", 4, "name", OF_CAR),
+        (CAR, "$filter=products/any(p:p/typ eq 'a')", "$filter", 17, "type", OF_PRODUCT),
+        (CAR, "$filter=products/any(p:p/service/nmae eq 'a')", "$filter", 25, "name", None),
+        (CAR, "$filter=productss/any()", "$filter", 0, "products", OF_CAR),
+        (CAR, "$filter=productss/$count gt 1", "$filter", 0, "products", OF_CAR),
+        (CAR, "$filter=contain(name,'a')", "$filter", 0, "contains", list(FUNCTIONS)),
+        (USER, "$filter=userData/lastname eq 'a' or userData/firstNam eq 'a'", "$filter", 37, "firstName", None),
+        (CAR, "$filter=name eq @p&@p=concat(nmae,'a')", "@p", 7, "name", OF_CAR),
+        (CAR, "$orderby=id,nmae desc", "$orderby", 3, "name", OF_CAR),
+        (CAR, "$select=id,nmae", "$select", 3, "name", OF_CAR),
+        (USER, "$select=id,userData/lastNam", "$select", 12, "lastName", None),
+        (USER, "$select=userData($select=firstName,lastNam)", "$select", 27, "lastName", None),
+        (CAR, "$expand=groups,product", "$expand", 7, "products", OF_CAR),
+        (CAR, "$expand=products($select=typ)", "$expand", 17, "type", OF_PRODUCT),
+        (CAR, "$expand=products($filter=typ eq 'a')", "$expand", 17, "type", OF_PRODUCT),
+        (CAR, "$expand=products($orderby=id,typ)", "$expand", 21, "type", OF_PRODUCT),
+        (CAR, "$expand=products($expand=servise)", "$expand", 17, "service", OF_PRODUCT),
+        (CAR, "$compute=nmae as x", "$compute", 0, "name", OF_CAR),
+        (CAR, "$compute=id as number&$filter=numbr gt 1", "$filter", 0, "number", ["number", *OF_CAR]),
+        (CAR, "$apply=groupby((id,brnad))", "$apply", 12, "brand", OF_CAR),
+        (SERVICE, "$apply=groupby((contract/ordrNumber))", "$apply", 18, "orderNumber", None),
+        (CAR, "$apply=filter(nmae eq 'a')", "$apply", 7, "name", OF_CAR),
+        (
+            CAR,
+            "$apply=groupby((brand),aggregate($count as cars))&$orderby=car desc",
+            "$orderby",
+            0,
+            "cars",
+            ["brand", "cars"],
+        ),
+        (CAR, "$apply=groupby((brand))&$select=brnad", "$select", 0, "brand", ["brand"]),
+        (CAR, "$apply=identity/groupy((brand))", "$apply", 9, "groupby", None),
+    ],
+)
+def test_an_unknown_name_has_its_place_and_a_suggestion(
+    resource: Resource, text: str, parameter: str, position: int, suggestion: str, valid: list[str] | None
+) -> None:
+    with pytest.raises(errors.BadRequest) as refused:
+        query(resource, text.encode(), Shape.COLLECTION, alias="t", first=2, limits=Limits())
+    (error,) = refused.value.errors
+    assert (error.code, error.parameter, error.position) == ("unknown", parameter, position)
+    assert error.detail.endswith(f"Did you mean '{suggestion}'?")
+    assert error.detail[1:] in refused.value.text
+    assert suggestion in error.valid if valid is None else list(error.valid) == valid
+
+
+def test_a_name_beside_a_time_is_told_how_a_time_is_written() -> None:
+    with pytest.raises(errors.BadRequest, match="A time is written as 2026-01-31T08:00:00Z") as refused:
+        query(EVENT, b"$filter=utcDateTime gt yesterday", Shape.COLLECTION, alias="t", first=2, limits=Limits())
+    (error,) = refused.value.errors
+    assert (error.code, error.parameter, error.position) == ("unknown", "$filter", 15)
+
+
+@pytest.mark.parametrize("text", ["utcDateTime gt 2026-05-01T10:00:00", "utcDateTime gt 'soon'"])
+def test_a_time_of_another_form_has_an_error_with_its_option(text: str) -> None:
+    with pytest.raises(errors.BadRequest) as refused:
+        query(EVENT, f"$filter={text}".encode(), Shape.COLLECTION, alias="t", first=2, limits=Limits())
+    (error,) = refused.value.errors
+    assert (error.code, error.parameter) == ("wrong-form", "$filter")
 
 
 BARE = "needs a collection before it: products, assignments, groups."

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import re
 from collections.abc import Callable
 from itertools import chain
 from typing import Any
@@ -25,6 +27,30 @@ ROWS = sample_rows()
 LIMITS = Limits(nodes=5_000, nesting=100)
 
 Ask = Callable[[str], list[int]]
+
+
+QUOTED = re.compile(r"('[^']*(?:''[^']*)*')")
+LAMBDA_COLON = re.compile(r"(?<=\()([^\W\d]\w*):")
+
+
+def with_blanks(text: str, chance: random.Random) -> str:
+    """The text of an option with other blanks, which mean the same.
+
+    They are where the grammar has BWS or RWS, around the value, `,`, `;` and `=`, and next to parentheses.
+    """
+
+    def blanks(least: int = 0) -> str:
+        return "".join(chance.choices(" \t", k=chance.choice((least, least, 1, 2))))
+
+    def changed(piece: str) -> str:
+        piece = re.sub(r"(?<=\)) (?=[a-z])|(?<=[a-z]) (?=\()", lambda _: blanks(), piece)  # `) and (`
+        piece = re.sub(r"(?<![)\s]) +(?![(\s])", lambda _: blanks(1), piece)
+        piece = LAMBDA_COLON.sub(lambda found: f"{found[1]}{blanks()}:{blanks()}", piece)
+        return re.sub(r"[(),;=]", lambda found: blanks() + found[0] + blanks(), piece)
+
+    pieces = QUOTED.split(text)
+    pieces[::2] = [changed(piece) for piece in pieces[::2]]
+    return blanks() + "".join(pieces) + blanks()
 
 
 def compiled(**options: str) -> Query:
@@ -85,6 +111,28 @@ def test_a_filter_finds_the_rows_that_the_text_promises(ask: Any, piece: Piece) 
         assert error.sqlstate.startswith("22")
         return
     assert found == expected(piece), piece.text
+
+
+@few
+@given(piece=filters, chance=st.randoms(use_true_random=False))
+def test_blanks_never_change_the_rows(ask: Any, piece: Piece, chance: random.Random) -> None:
+    try:
+        rows = ask(filter=piece.text, orderby="u desc,i", top="9")
+    except asyncpg.DataError:
+        return
+    text, order = with_blanks(piece.text, chance), with_blanks("u desc,i", chance)
+    assert ask(filter=text, orderby=order, top=with_blanks("9", chance)) == rows, text
+
+
+@few
+@given(item=expands(), chance=st.randoms(use_true_random=False))
+def test_blanks_never_change_what_is_expanded(shown: Any, item: Expand, chance: random.Random) -> None:
+    try:
+        rows = shown(select="id,s", expand=item.text)
+    except asyncpg.DataError:
+        return
+    text = with_blanks(item.text, chance)
+    assert shown(select=with_blanks("id,s", chance), expand=text) == rows, text
 
 
 @few

@@ -41,7 +41,7 @@ def value(item: ast.AggregateItem, binder: Binder, leading: PathFollower) -> Val
         return Function(Edm.DECIMAL, False, "count(*)" + _COUNTED)
     if not isinstance(expression, ast.Path):
         return _of(method, binder.value(expression))
-    lead = leading.follow(expression.names, grouping=False)
+    lead = leading.follow(expression, grouping=False)
     if method == "count":
         return _count(lead)
     if isinstance(lead.found, Nested):
@@ -55,12 +55,13 @@ def value(item: ast.AggregateItem, binder: Binder, leading: PathFollower) -> Val
 
 
 def _refuse_custom(expression: ast.Node | None, leading: PathFollower) -> NoReturn:
-    names = expression.names if isinstance(expression, ast.Path) else ("",)
+    path = expression if isinstance(expression, ast.Path) else ast.Path(("",), 0)
+    name = "/".join(path.names)
     try:
-        leading.follow(names, grouping=False)
+        leading.follow(path, grouping=False)
     except BadRequest:
-        refuse_unsupported(f"The custom aggregate '{'/'.join(names)[:50]}'")
-    refuse(f"'{'/'.join(names)}' needs 'with' and a method to be aggregated.")
+        refuse_unsupported(f"The custom aggregate '{name[:50]}'")
+    refuse(f"'{name}' needs 'with' and a method to be aggregated.")
 
 
 def _of(method: str, operand: Value) -> Value:

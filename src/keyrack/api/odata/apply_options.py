@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from keyrack.api.odata import ast
+from keyrack.api.odata import ast, names
 from keyrack.api.odata.apply_plan import BEHIND, Sequence
 from keyrack.api.odata.limits import Limits
-from keyrack.api.odata.literal_values import refuse, refuse_unsupported
+from keyrack.api.odata.literal_values import refuse, refuse_unsupported, with_parameter
 from keyrack.api.odata.plan import ComputedProperty, Nested, Order, Rows
 from keyrack.api.odata.row_options import QueryContext, both, check_items, ordered, page, rows
 from keyrack.api.odata.visible_properties import View, member
 from keyrack.api.schema.fields import Resource
+from keyrack.core.errors import BadRequest
 
 _Members = Mapping[str, ComputedProperty | Nested]
 
@@ -22,8 +23,13 @@ _Members = Mapping[str, ComputedProperty | Nested]
 def plan_apply(context: QueryContext, resource: Resource, options: ast.AstOptions) -> Rows:
     """The plan of options with `$apply` or `$compute` or both. Raises `BadRequest` and `NotImplemented`."""
     sequence = Sequence(context.limits, context.aliases, resource)
-    sequence.apply(options.apply)
-    sequence.compute(options.compute)
+    named = "$apply"  # the option that is read, for the errors of a refusal
+    try:
+        sequence.apply(options.apply)
+        named = "$compute"
+        sequence.compute(options.compute)
+    except BadRequest as refusal:
+        raise with_parameter(refusal, named) from None
     view = sequence.view
     context = context._replace(view=view)
     plan = _result(context, view, resource, options) if sequence.stages else rows(context, resource, options)
@@ -50,15 +56,23 @@ def _result(context: QueryContext, view: View, resource: Resource, options: ast.
             refuse_unsupported(f"${name} {BEHIND}")
     row = context.root
     made: _Members = view.made
-    if options.select:
-        made = _selected(context.limits, made, options.select, view)
+    named = "$select"
+    try:
+        if options.select:
+            made = _selected(context.limits, made, options.select, view)
+        named = "$filter"
+        where = None if options.filter is None else context.binder(row).condition(options.filter)
+        named = "$orderby"
+        order = ordered(context.limits, lambda node: context.binder(row).value(node), options.orderby)
+    except BadRequest as refusal:
+        raise with_parameter(refusal, named) from None
     return Rows(
         resource,
         0,
         (),
         (),
-        None if options.filter is None else context.binder(row).condition(options.filter),
-        ordered(context.limits, lambda node: context.binder(row).value(node), options.orderby),
+        where,
+        order,
         page(options.top, context.limits.top),
         options.skip,
         tuple(made.items()),
@@ -72,11 +86,11 @@ def _selected(
     check_items(limits, items)
     wanted: dict[str, list[ast.SelectItem] | None] = {}
     for item in items:
-        if item.path == ("*",):
+        if item.names == ("*",):
             wanted.update(dict.fromkeys(members))
             continue
-        first, *rest = item.path
-        name = member(members, first, owner)[0] if view is None else view.find(first)[0]
+        place, rest = names.NamePlace(item, item.names), item.names[1:]
+        name = member(members, place, owner)[0] if view is None else view.find(place)[0]
         parts = _parts(item, rest, name)
         others = wanted.get(name, [])
         wanted[name] = None if parts is None or others is None else [*others, *parts]
@@ -93,10 +107,10 @@ def _selected(
     return selection
 
 
-def _parts(item: ast.SelectItem, rest: list[str], name: str) -> list[ast.SelectItem] | None:
+def _parts(item: ast.SelectItem, rest: tuple[str, ...], name: str) -> list[ast.SelectItem] | None:
     """What is asked for inside of a member; None for all of it."""
     if rest:
-        return [ast.SelectItem(tuple(rest), item.options, item.at)]
+        return [ast.SelectItem(rest, item.options, names.NamePlace(item, rest).position)]
     if item.options is None:
         return None
     if item.options != ast.AstOptions(select=item.options.select):

@@ -136,7 +136,7 @@ class Sequence:
         order: list[Order] = []
         leading = PathFollower(self.view)
         for path in paths:
-            lead = leading.follow(path.names, grouping=True)
+            lead = leading.follow(path, grouping=True)
             members = made
             for name, there in lead.way:
                 nested = members.get(name)
@@ -157,7 +157,7 @@ class Sequence:
     def _cost(self, item: ast.AggregateItem, leading: PathFollower, before: int) -> int:
         """What naming the item costs: as much as what it is made of, or a text could grow in each stage."""
         if isinstance(item.expression, ast.Path):
-            prop = leading.follow(item.expression.names, grouping=False).found
+            prop = leading.follow(item.expression, grouping=False).found
             return prop.nodes if isinstance(prop, ComputedProperty) else 1
         return max(1, self._binder.nodes - before)
 

@@ -177,7 +177,7 @@ Search = SearchWord | SearchNot | SearchJunction
 class SelectItem(NamedTuple):
     """A path of names, `("*",)` for everything; `options` are those in parentheses."""
 
-    path: tuple[str, ...]
+    names: tuple[str, ...]
     options: AstOptions | None
     at: int
 
@@ -185,7 +185,7 @@ class SelectItem(NamedTuple):
 class ExpandItem(NamedTuple):
     """A path of names; `alone` says that `/$count` stands behind it, which asks for the count alone."""
 
-    path: tuple[str, ...]
+    names: tuple[str, ...]
     options: AstOptions | None
     at: int
     alone: bool = False

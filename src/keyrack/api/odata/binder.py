@@ -7,12 +7,12 @@ the row that the option is evaluated on; `$it` is the row of the whole request (
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import pairwise
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from keyrack.api.odata import ast, comparisons, functions, names
 from keyrack.api.odata.limits import Limits
-from keyrack.api.odata.literal_values import parameter, refuse
+from keyrack.api.odata.literal_values import UnknownName, parameter, refuse, with_parameter
 from keyrack.api.odata.plan import (
     ComputedProperty,
     CountOf,
@@ -29,8 +29,10 @@ from keyrack.api.odata.plan import (
     Related,
     Value,
 )
+from keyrack.api.odata.syntax_hints import FORMS_OF_TIME
 from keyrack.api.odata.visible_properties import View, member
 from keyrack.api.schema.fields import Complex, Field, Relation, Resource
+from keyrack.core.errors import BadRequest, NotImplemented
 
 # A longer way is a join that nobody needs and that PostgreSQL plans slowly
 RELATIONS_OF_A_PATH = 5
@@ -118,9 +120,9 @@ class Binder:
         """A property of this row, or of the one row that the relations on the way lead to."""
         (resource, level), rest = self._start(node.names)
         if self.view is not None and rest and not level:
-            name, prop = self.view.find(rest[0])
+            name, prop = self.view.find(names.NamePlace(node, rest))
             if prop is not None:
-                return self._made((name, *rest[1:]), prop)
+                return self._made(node, (name, *rest[1:]), prop)
         if not rest:
             if resource.scalar is None:
                 refuse(f"'{node.names[0]}' is an object; name one of its properties.")
@@ -128,15 +130,15 @@ class Binder:
             return names.column(value, level) if isinstance(value, Field) else Null()
         if len(rest) == 1 and isinstance(prop := names.members(resource)[0].get(rest[0]), Field):
             return names.column(prop, level)
-        steps, (resource, level), rest = self._walk((resource, level), rest)
+        steps, (resource, level), rest = self._walk((resource, level), node, rest)
         if not rest or (steps and steps[-1].relation.many):
             refuse(f"'{'/'.join(node.names)}' is no value; use any, all or /$count on rows, or name a property.")
-        name, own = names.member(resource, rest[0])
+        name, own = names.member(resource, names.NamePlace(node, rest))
         if isinstance(own, Complex):
             if len(rest) == 1:
                 refuse(f"'{name}' is an object; name one of its properties.")
-            _, own = names.part(own, name, rest[1])
             rest = rest[1:]
+            _, own = names.part(own, name, names.NamePlace(node, rest))
         if len(rest) > 1 or isinstance(own, Relation):
             refuse(f"'{'/'.join(node.names)}' goes on after a property that has none of its own.")
         column = names.column(own, level)
@@ -144,12 +146,12 @@ class Binder:
             return column._replace(nullable=True, level=self.view.join(steps))
         return Related(column.type, steps, column) if steps else column
 
-    def _made(self, path: tuple[str, ...], prop: ComputedProperty | Nested) -> Value:
+    def _made(self, node: ast.Path, path: tuple[str, ...], prop: ComputedProperty | Nested) -> Value:
         """A property that the request has made: it costs as much as what it was made of."""
-        for owner, name in pairwise(path):
+        for number, owner in enumerate(path[:-1], 1):
             if isinstance(prop, ComputedProperty):
                 refuse(f"'{'/'.join(path)}' goes on after a property that has none of its own.")
-            _, prop = member(prop.members, name, owner)
+            _, prop = member(prop.members, names.NamePlace(node, path[number:]), owner)
         if isinstance(prop, Nested):
             refuse(f"'{path[-1]}' is an object; name one of its properties.")
         self._enter(prop.nodes - 1, prop.depth)
@@ -170,12 +172,14 @@ class Binder:
             return row, path[1:]
         return self.base, path
 
-    def _walk(self, row: Row, path: tuple[str, ...]) -> tuple[tuple[PlanJoin, ...], Row, tuple[str, ...]]:
+    def _walk(
+        self, row: Row, node: ast.Path, path: tuple[str, ...]
+    ) -> tuple[tuple[PlanJoin, ...], Row, tuple[str, ...]]:
         """Follow relations, over single rows and at most one with many; return the way, its end and what is left."""
         steps: list[PlanJoin] = []
         level = max([self.base[1], self.root[1], *[level for _, level in self.variables.values()]])
         while path and not (steps and steps[-1].relation.many):
-            _, member = names.member(row[0], path[0])
+            _, member = names.member(row[0], names.NamePlace(node, path))
             if not isinstance(member, Relation):
                 break
             level += 1
@@ -189,11 +193,13 @@ class Binder:
     def _rows(self, path: ast.Path) -> tuple[tuple[PlanJoin, ...], Row]:
         """The way to the many rows of a relation. Raises `BadRequest` if it is something else."""
         row, rest = self._start(path.names)
-        if self.view is not None and rest and not row[1] and self.view.find(rest[0])[1] is not None:
-            refuse(f"'{'/'.join(path.names)}' is no relation with many rows.")
-        steps, row, rest = self._walk(row, rest)
+        if self.view is not None and rest and not row[1]:
+            _, prop = self.view.find(names.NamePlace(path, rest))
+            if prop is not None:
+                refuse(f"'{'/'.join(path.names)}' is no relation with many rows.")
+        steps, row, rest = self._walk(row, path, rest)
         if rest or not steps or not steps[-1].relation.many:
-            names.refuse_rows("/".join(path.names), row[0], rest)
+            names.refuse_rows(path, row[0], rest)
         return steps, row
 
     def count(self, node: ast.Count) -> Value:
@@ -221,7 +227,10 @@ class Binder:
         if node.name in self.opened:
             refuse(f"The alias '@{node.name}' contains itself.")
         self.opened.add(node.name)
-        value = self.value(expression)
+        try:
+            value = self.value(expression)
+        except BadRequest as refusal:
+            raise with_parameter(refusal, f"@{node.name}") from None
         self.opened.discard(node.name)
         return value
 
@@ -240,7 +249,18 @@ class Binder:
             return self._with_member(operator, self.value(left), right)
         if isinstance(left, ast.Literal) and left.kind is ast.LiteralKind.ENUM:
             return self._with_member(_TURNED[operator], self.value(right), left)
-        return comparisons.compare(operator, self.value(left), self.value(right))
+        try:
+            return comparisons.compare(operator, self.value(left), self.value(right))
+        except UnknownName as refusal:
+            raise self._with_forms_of_time(refusal, node) from None
+
+    def _with_forms_of_time(self, refusal: UnknownName, node: ast.AstComparison) -> UnknownName:
+        """The refusal of a name; beside a time, as `yesterday`, with the forms of times."""
+        for side in (node.left, node.right):
+            with suppress(BadRequest, NotImplemented):
+                if self.value(side).type in _TIMES:
+                    return refusal.explained(FORMS_OF_TIME)
+        return refusal
 
     def _with_member(self, operator: str, column: Value, member: ast.Literal) -> Value:
         if not (isinstance(column, PlanColumn) and column.enum):
@@ -280,6 +300,7 @@ class Binder:
         return value
 
 
+_TIMES = (Edm.DATE_TIME, Edm.WALL_CLOCK, Edm.DATE, Edm.TIME)
 _TURNED = {"eq": "eq", "ne": "ne", "gt": "lt", "lt": "gt", "ge": "le", "le": "ge"}
 
 _BIND: dict[type[Any], Callable[[Binder, Any], Value]] = {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NoReturn
 
-from keyrack.api.odata import tokens
+from keyrack.api.odata import syntax_hints, tokens
 from keyrack.api.odata.ast import UnsupportedNode
 from keyrack.core import errors
 from keyrack.core.error_codes import ErrorCode, FieldError
@@ -17,7 +18,9 @@ INVALID = ErrorCode(
 NOT_SUPPORTED = ErrorCode(
     "query-not-supported", "{what} is not supported.", "Ask without it; docs/odata.md lists what there is."
 )
+BLANKS = " \t"  # the grammar's white space (ABNF: BWS, RWS)
 LONGEST_MESSAGE = 500  # characters; it may quote a path of any length
+_BLANK = tuple(BLANKS)
 NESTING = 50  # levels, unless a caller says otherwise
 
 
@@ -31,21 +34,37 @@ class Cursor:
     __slots__ = ("at", "depth", "nesting", "option", "text", "unsupported")
 
     def __init__(self, option: str, text: str, nesting: int = NESTING) -> None:
-        self.option = option
+        self.option = option  # its name, or an alias with its @
         self.text = text
         self.nesting = nesting
         self.at: int = 0
         self.depth: int = 0
         self.unsupported: str | None = None
 
-    def fail(self, message: str, at: int | None = None) -> NoReturn:
-        """Raise `BadRequest` with the position, in characters from 0."""
+    def fail(
+        self,
+        message: str,
+        at: int | None = None,
+        *,
+        hint: str | None = None,
+        code: str = "syntax",
+        valid: Sequence[str] = (),
+    ) -> NoReturn:
+        """Raise `BadRequest` with the position, in characters from 0; `hint` is a sentence that says what is right."""
         position = self.at if at is None else at
-        short_message = message[:LONGEST_MESSAGE]
+        sentence = message[:LONGEST_MESSAGE] + "."
+        if hint is None:
+            hint = syntax_hints.hint(self.text, position)
+        if hint:
+            sentence += f" {hint}"
         fault = FieldError(
-            "syntax", f"{short_message[:1].upper()}{short_message[1:]}.", parameter=self._parameter, position=position
+            code,
+            sentence[:1].upper() + sentence[1:],
+            parameter=self._parameter,
+            position=position,
+            valid=tuple(valid),
         )
-        text = f"Syntax error at position {position} of ${self.option}: {short_message}."
+        text = f"Syntax error at position {position} of {self._parameter}: {sentence}"
         raise errors.BadRequest(INVALID.format(fault=text), errors=[fault])
 
     def refuse_later(self, what: str) -> UnsupportedNode:
@@ -56,7 +75,9 @@ class Cursor:
     def finish(self) -> None:
         """Raise `BadRequest` unless the whole text is read, `NotImplemented` if something was noted."""
         if self.at != len(self.text):
-            self.fail("an operator or the end was expected")
+            end, start = len(self.text.rstrip(BLANKS)), self.at
+            if start < end:
+                self.fail("an operator or the end was expected")
         if self.unsupported is not None:
             reason = NOT_SUPPORTED.format(what=self.unsupported[:LONGEST_MESSAGE])
             raise errors.NotImplemented(
@@ -64,9 +85,9 @@ class Cursor:
             )
 
     @property
-    def _parameter(self) -> str | None:
-        """The query option; the text of an alias does not tell whose it is."""
-        return None if self.option == "expr" else f"${self.option}"
+    def _parameter(self) -> str:
+        """The query option, or the alias, as errors name it."""
+        return self.option if self.option.startswith("@") else f"${self.option}"
 
     def enter(self) -> None:
         """One level deeper. Raises `BadRequest` below the limit."""
@@ -82,7 +103,7 @@ class Cursor:
 
     def blanks(self) -> None:
         """Skip blanks, where the ABNF has BWS."""
-        while self.text[self.at : self.at + 1] in (" ", "\t"):
+        while self.text.startswith(_BLANK, self.at):
             self.at += 1
 
     def expect(self, character: str) -> None:
@@ -90,21 +111,42 @@ class Cursor:
             self.fail(f"'{character}' was expected")
         self.at += 1
 
+    def opens(self) -> bool:
+        """Whether an opening parenthesis follows; blanks before it are skipped."""
+        match = tokens.OPENS(self.text, self.at)
+        if match is None:
+            return False
+        self.at = match.end()
+        return True
+
     def open(self) -> None:
-        """An opening parenthesis and blanks, one level deeper."""
-        self.expect("(")
+        """An opening parenthesis with blanks around it, one level deeper."""
+        match = tokens.OPEN(self.text, self.at)
+        if match is None:
+            self.fail("'(' was expected")
+        self.at = match.end()
         self.enter()
-        self.blanks()
 
     def close(self) -> None:
         """Blanks and the closing parenthesis."""
-        self.blanks()
-        self.expect(")")
+        match = tokens.CLOSE(self.text, self.at)
+        if match is None:
+            self.blanks()
+            self.fail("')' was expected")
+        self.at = match.end()
         self.depth -= 1
 
     def comma(self) -> bool:
         """A comma with blanks around it, if there is one."""
         match = tokens.COMMA(self.text, self.at)
+        if match is None:
+            return False
+        self.at = match.end()
+        return True
+
+    def semicolon(self) -> bool:
+        """A semicolon with blanks around it, if there is one."""
+        match = tokens.SEMICOLON(self.text, self.at)
         if match is None:
             return False
         self.at = match.end()

@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-from keyrack.api.odata.literal_values import DATE_TIMES, INT32, INTEGERS, NUMERIC, check_offset, converted, refuse
+from keyrack.api.odata.literal_values import (
+    DATE_TIMES,
+    INT32,
+    INTEGERS,
+    NUMERIC,
+    check_offset,
+    converted,
+    refuse,
+    refuse_unsupported,
+)
 from keyrack.api.odata.parse_paths import FUNCTIONS
 from keyrack.api.odata.plan import Edm, Function, Null, PlanParameter, Value, divisors
 
@@ -53,6 +62,7 @@ _ROUNDED: dict[str, tuple[LiteralString, LiteralString]] = {
     "floor": ("floor({0})", "floor({0})"),
     "ceiling": ("ceil({0})", "ceil({0})"),
 }
+_DAYS = (*DATE_TIMES, Edm.DATE)  # two of them differ by a duration (Part 2, section 5.1.1.2.2)
 _RANK = {type_: rank for rank, type_ in enumerate(NUMERIC)}
 
 
@@ -125,6 +135,8 @@ def _substring(arguments: tuple[Value, ...]) -> Value:
 
 def arithmetic(operator: str, left: Value, right: Value) -> Value:
     """`add sub mul div divby mod` of two numbers, in the wider of their types: Int32, Int64, Decimal, Double."""
+    if operator == "sub" and left.type in _DAYS and right.type in _DAYS:
+        refuse_unsupported("A duration, such as one date-time less another one,")
     for side in (left, right):
         if side.type not in _RANK and side.type is not Edm.NULL:
             refuse(f"The operator '{operator}' takes numbers, not {left.type.value} and {right.type.value}.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, NoReturn
 
-from keyrack.api.odata import names
+from keyrack.api.odata import ast, names
 from keyrack.api.odata.binder import RELATIONS_OF_A_PATH
 from keyrack.api.odata.literal_values import refuse, refuse_unsupported
 from keyrack.api.odata.plan import ComputedProperty, Edm, Function, Nested, PlanColumn, PlanJoin, Value
@@ -41,28 +41,30 @@ class PathFollower:
     def __init__(self, view: View) -> None:
         self._view = view
 
-    def follow(self, path: tuple[str, ...], *, grouping: bool) -> GroupByPath:
+    def follow(self, node: ast.Path, *, grouping: bool) -> GroupByPath:
         """Raises `BadRequest`, and `NotImplemented` for many rows where they are not grouped by."""
+        path = node.names
         if path[0] in ("$it", "$this") and path[1:]:
             path = path[1:]
-        name, prop = self._view.find(path[0])
+        name, prop = self._view.find(names.NamePlace(node, path))
         if prop is None:
-            return self._own(path, grouping)
+            return self._own(node, path, grouping)
         way: list[tuple[str, Value | None]] = []
-        for following in path[1:]:
+        for number in range(1, len(path)):
             if isinstance(prop, ComputedProperty):
                 _refuse_more(path)
             way.append((name, prop.there))
-            name, prop = member(prop.members, following, name)
+            name, prop = member(prop.members, names.NamePlace(node, path[number:]), name)
         return GroupByPath(tuple(way), name, prop, tuple(_values(prop)) if isinstance(prop, Nested) else ())
 
-    def _own(self, path: tuple[str, ...], grouping: bool) -> GroupByPath:
+    def _own(self, node: ast.Path, path: tuple[str, ...], grouping: bool) -> GroupByPath:
         resource = self._view.resource
         way: list[tuple[str, Value | None]] = []
         steps: list[PlanJoin] = []
         level = 0
-        for place, following in enumerate(path, 1):
-            name, own = names.member(resource, following)
+        for number in range(len(path)):
+            place = names.NamePlace(node, path[number:])
+            name, own = names.member(resource, place)
             if not isinstance(own, Relation):
                 return self._end(path, place, way, level, name, own)
             if own.many:
@@ -79,20 +81,21 @@ class PathFollower:
     def _end(
         self,
         path: tuple[str, ...],
-        place: int,
+        place: names.NamePlace,
         way: list[tuple[str, Value | None]],
         level: int,
         name: str,
         own: Field | Complex,
     ) -> GroupByPath:
+        rest = place.rest[1:]
         if isinstance(own, Complex):
-            if place == len(path):
+            if not rest:
                 parts = everything(own.fields, level)
                 return GroupByPath(tuple(way), name, Nested(parts), tuple(_values(Nested(parts))))
             way.append((name, None))
-            name, own = names.part(own, name, path[place])
-            place += 1
-        if place < len(path):
+            name, own = names.part(own, name, names.NamePlace(place.node, rest))
+            rest = rest[1:]
+        if rest:
             _refuse_more(path)
         return GroupByPath(tuple(way), name, _property(own, level))
 

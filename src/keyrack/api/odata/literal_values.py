@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from math import isinf
@@ -38,6 +39,31 @@ def refuse(message: str, code: str = "", parameter: str | None = None, valid: Se
     short_message = message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "..."
     fault = FieldError(code, short_message, parameter=parameter, valid=tuple(valid))
     raise BadRequest(INVALID.format(fault=short_message), errors=[fault] if code else ())
+
+
+class UnknownName(BadRequest):
+    """400 for a name that the rows do not have; `errors` has its position and the names that there are."""
+
+    @classmethod
+    def of(cls, fault: FieldError) -> UnknownName:
+        """The refusal for this one error."""
+        return cls(INVALID.format(fault=fault.detail), errors=[fault])
+
+    def explained(self, sentence: str) -> UnknownName:
+        """The refusal with one more sentence, unless it has it already."""
+        (fault,) = self.errors
+        return self if sentence in fault.detail else self.of(replace(fault, detail=f"{fault.detail} {sentence}"))
+
+
+def unknown_name(detail: str, position: int, valid: Sequence[str]) -> UnknownName:
+    """The refusal of the name at the position of the option's text; `valid` are the names that there are."""
+    return UnknownName.of(FieldError("unknown", detail, position=position, valid=tuple(valid)))
+
+
+def with_parameter(refusal: BadRequest, parameter: str) -> BadRequest:
+    """The refusal, whose errors name this query option or alias if they name none."""
+    refusal.errors = tuple([replace(fault, parameter=fault.parameter or parameter) for fault in refusal.errors])
+    return refusal
 
 
 def refuse_unsupported(what: str) -> NoReturn:
@@ -77,7 +103,8 @@ def parameter(literal: Literal, digits: int) -> PlanParameter | Null:
 def check_offset(value: Value) -> None:
     """Raise `BadRequest` for a date-time literal without offset: it is understood beside a wall clock alone."""
     if isinstance(value, PlanParameter) and value.type is Edm.WALL_CLOCK:
-        refuse("A date-time needs an offset, such as Z or +01:00.")
+        written = value.raw.replace(tzinfo=None).isoformat() if isinstance(value.raw, datetime) else value.raw
+        refuse(f"The date-time '{written}' has no offset: add one, such as Z or +01:00.", "wrong-form")
 
 
 def _integer(text: str, digits: int) -> PlanParameter:
@@ -111,7 +138,7 @@ def date_time(text: str) -> datetime:
     if match is None or match[8] is None:
         if match is None and _DATE(text):
             return midnight(_date(text))
-        refuse(f"'{text[:50]}' is no date-time with an offset, such as 2026-01-31T08:00:00Z.")
+        refuse(f"'{text[:50]}' is no date-time with an offset, such as 2026-01-31T08:00:00Z.", "wrong-form")
     return _existing(match)
 
 
@@ -121,7 +148,7 @@ def _wall_clock(text: str) -> datetime:
     if match is None:
         if _DATE(text):
             return midnight(_date(text))
-        refuse(f"'{text[:50]}' is no date-time, such as 2026-01-31T08:00:00.")
+        refuse(f"'{text[:50]}' is no date-time, such as 2026-01-31T08:00:00.", "wrong-form")
     return _existing(match).replace(tzinfo=UTC)
 
 
@@ -141,7 +168,7 @@ def _existing(match: re.Match[str]) -> datetime:
 def _date(text: str) -> date:
     match = _DATE(text)
     if match is None:
-        refuse(f"'{text[:50]}' is no date, such as 2026-01-31.")
+        refuse(f"'{text[:50]}' is no date, such as 2026-01-31.", "wrong-form")
     try:
         return date(int(match[1]), int(match[2]), int(match[3]))
     except (ValueError, OverflowError):
@@ -151,7 +178,7 @@ def _date(text: str) -> date:
 def _time(text: str) -> time:
     match = _TIME(text)
     if match is None or match[3] == "60":
-        refuse(f"'{text[:50]}' is no time of day, such as 08:00:00.")
+        refuse(f"'{text[:50]}' is no time of day, such as 08:00:00.", "wrong-form")
     return time(int(match[1]), int(match[2]), int(match[3] or 0), int((match[4] or "0").ljust(6, "0")[:6]))
 
 
@@ -180,7 +207,7 @@ def converted(constant: PlanParameter, to: Edm) -> PlanParameter | None:
             try:
                 return constant.turned(to, UUID(value))
             except ValueError:
-                refuse(f"'{value[:50]}' is no guid.")
+                refuse(f"'{value[:50]}' is no guid.", "wrong-form")
     if kind is Edm.DATE and to in (Edm.DATE_TIME, Edm.WALL_CLOCK) and isinstance(value, date):
         return constant.turned(to, midnight(value))
     if kind is Edm.DATE_TIME and to is Edm.WALL_CLOCK and isinstance(value, datetime):

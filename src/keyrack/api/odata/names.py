@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import NoReturn
+from typing import NamedTuple, NoReturn, Protocol
 
-from keyrack.api.odata.literal_values import refuse
+from keyrack.api.odata.literal_values import refuse, unknown_name
 from keyrack.api.odata.parse_paths import NEEDS
 from keyrack.api.odata.plan import Edm, PlanColumn
 from keyrack.api.schema.fields import RESOURCES, Complex, Field, Relation, Resource, Type
 from keyrack.api.schema.group_scope import in_group_scope
+from keyrack.core.suggestions import did_you_mean
 
 Member = Field | Complex | Relation
 
@@ -44,29 +45,59 @@ def members(resource: Resource) -> tuple[dict[str, Member], Mapping[str, list[st
     return by_name, folded(by_name)
 
 
-def member(resource: Resource, name: str) -> tuple[str, Member]:
-    """The member called `name`: exactly, else regardless of case if that is unambiguous. Raises `BadRequest`."""
+class NodeOfNames(Protocol):
+    """A node of the tree that is a path of names; `at` is its position."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def at(self) -> int: ...
+
+
+class NamePlace(NamedTuple):
+    """A name in a path: the first one of `rest`, which is what is left of the path of the node."""
+
+    node: NodeOfNames
+    rest: Sequence[str]
+
+    @property
+    def name(self) -> str:
+        return self.rest[0]
+
+    @property
+    def position(self) -> int:
+        """The position of the name, in characters from 0 of the option's text."""
+        return self.node.at + len("/".join(self.node.names)) - len("/".join(self.rest))
+
+
+def member(resource: Resource, place: NamePlace) -> tuple[str, Member]:
+    """The member that is named: exactly, else regardless of case if that is unambiguous. Raises `BadRequest`."""
     exact, lower = members(resource)
+    name = place.rest[0]
     if (prop := exact.get(name)) is not None:
         return name, prop
-    right = only(lower.get(name.lower(), []), name, type_name(resource))
+    right = only(lower.get(name.lower(), []), place, type_name(resource), exact)
     return right, exact[right]
 
 
-def part(of: Complex, owner: str, name: str) -> tuple[str, Field]:
-    """The field called `name` of the complex member `owner`. Raises `BadRequest`."""
+def part(of: Complex, owner: str, place: NamePlace) -> tuple[str, Field]:
+    """The field of the complex member `owner` that is named. Raises `BadRequest`."""
+    name = place.rest[0]
     if (field := of.fields.get(name)) is not None:
         return name, field
-    right = only(folded(of.fields).get(name.lower(), []), name, owner[:1].upper() + owner[1:])
+    right = only(folded(of.fields).get(name.lower(), []), place, owner[:1].upper() + owner[1:], of.fields)
     return right, of.fields[right]
 
 
-def only(candidates: list[str], name: str, owner: str) -> str:
-    """The one name that `name` can mean. Raises `BadRequest`."""
+def only(candidates: list[str], place: NamePlace, owner: str, known: Iterable[str]) -> str:
+    """The one of the candidates that a name can mean; `known` are all names there. Raises `BadRequest`."""
     if len(candidates) != 1:
+        name = place.name
         if candidates:
             refuse(f"The name '{name}' is ambiguous on type '{owner}': {', '.join(candidates)}.")
-        refuse(f"Could not find a property named '{name}' on type '{owner}'.")
+        valid = list(known)
+        detail = f"Could not find a property named '{name}' on type '{owner}'.{did_you_mean(name, valid)}"
+        raise unknown_name(detail, place.position, valid)
     return candidates[0]
 
 
@@ -81,12 +112,13 @@ def target(relation: Relation) -> Resource:
     return in_group_scope(resource) if relation.limited else resource
 
 
-def refuse_rows(path: str, resource: Resource, rest: Sequence[str]) -> NoReturn:
+def refuse_rows(node: NodeOfNames, resource: Resource, rest: Sequence[str]) -> NoReturn:
     """Say why a path leads to no rows; `rest` is what is left of it at the row of the resource."""
+    path = "/".join(node.names)
     if rest:
-        name, prop = member(resource, rest[0])
+        name, prop = member(resource, NamePlace(node, rest))
         if isinstance(prop, Complex) and len(rest) > 1:
-            part(prop, name, rest[1])
+            part(prop, name, NamePlace(node, rest[1:]))
         if isinstance(prop, Relation):  # and what leads to it has many rows, or the way would go on
             before = path.removesuffix("/".join(rest))
             refuse(f"'{path}' goes on behind many rows; ask about each of them: {before}any(x:x/{'/'.join(rest)}/...).")

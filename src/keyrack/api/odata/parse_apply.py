@@ -27,12 +27,13 @@ from keyrack.api.odata.ast import (
 )
 from keyrack.api.odata.parse_items import AS, Items
 from keyrack.api.odata.parse_search import search
+from keyrack.core.suggestions import did_you_mean
 
 METHODS = ("sum", "min", "max", "average", "countdistinct")
 
 _QUALIFIED = re.compile(tokens.QUALIFIED).match
-_WITH = re.compile(r"[ \t]+with[ \t]+").match
-_FROM = re.compile(r"[ \t]+from[ \t]+").match
+_WITH = re.compile(rf"{tokens.BEFORE_WORD}with[ \t]+").match
+_FROM = re.compile(rf"{tokens.BEFORE_WORD}from[ \t]+").match
 
 
 class Transformations(Items):
@@ -83,13 +84,11 @@ class Transformations(Items):
         return Find(words, at)
 
     def sort(self, at: int) -> Transformation:
-        self.expect("(")
-        self.enter()
+        self.open()
         items = [self.order_item()]
         while self.comma():
             items.append(self.order_item())
-        self.expect(")")
-        self.depth -= 1
+        self.close()
         return Sort(tuple(items), at)
 
     def cut(self, at: int) -> Transformation:
@@ -135,7 +134,7 @@ class Transformations(Items):
     def _grouped(self) -> Path:
         at = self.at
         path = self.property_path()
-        if self.sees("("):
+        if self.opens():
             if path.names not in (("rollup",), ("rolluprecursive",)):
                 self.fail("the path of a property was expected", at)
             return self.rollup(path.names[0])
@@ -199,7 +198,8 @@ class Transformations(Items):
         match = _QUALIFIED(self.text, at)
         name = match[0] if match else ""
         if match is None or ("." not in name and name not in METHODS):
-            self.fail(f"one of the methods {', '.join(METHODS)} was expected")
+            hint = did_you_mean(name, METHODS).strip() or None
+            self.fail(f"one of the methods {', '.join(METHODS)} was expected", hint=hint, valid=METHODS)
         self.at = match.end()
         self.check_name(name, at)
         if "." in name:
@@ -243,3 +243,4 @@ _READ: dict[str, Callable[[Transformations, int], Transformation]] = {
     "aggregate": Transformations.aggregate,
     "groupby": Transformations.groupby,
 }
+TRANSFORMATIONS = tuple(_READ)

@@ -28,6 +28,8 @@ _BINDING = {
     "add": 5, "sub": 5, "mul": 6, "div": 6, "divby": 6, "mod": 6, "in": 8, "has": 8,
 }  # fmt: skip
 _KEYWORDS = frozenset(("null", "true", "false", "nan", "inf", "not"))
+# Names of this module are found faster
+_match_operand, _match_operator = tokens.OPERAND, tokens.OPERATOR
 _AND = 2
 _RELATIONAL = 4
 _UNARY = 7
@@ -39,7 +41,7 @@ class Parser(Paths):
     __slots__ = ("_seen", "_seen_at", "closed")
 
     def __init__(self, option: str, text: str, nesting: int) -> None:
-        super().__init__(option, text, nesting)
+        Paths.__init__(self, option, text, nesting)  # `super()` is half as fast, and each option makes a parser
         self._seen: re.Match[str] | None = None  # the operator at `_seen_at`: each level of precedence looks at it
         self._seen_at = -1
         self.closed = -1  # where the list of an `in` ended: `and` and `or` alone may follow (ABNF: inExpr)
@@ -48,9 +50,13 @@ class Parser(Paths):
         """An expression whose operators bind tighter than `minimum`."""
         left = self.operand()
         folds = 0
-        while match := self._operator():
-            operator = match[1].lower()
-            binding = _BINDING.get(operator, 0)
+        # The cached match without a call: this runs for each operand
+        while match := self._seen if self._seen_at == self.at else self._operator():
+            operator = match[1]
+            binding = _BINDING.get(operator)
+            if binding is None:
+                operator = operator.lower()
+                binding = _BINDING.get(operator, 0)
             if binding <= minimum:
                 break
             at = match.start(1)
@@ -75,14 +81,15 @@ class Parser(Paths):
 
     def _operator(self) -> re.Match[str] | None:
         """The operator that stands here, with the blanks around it."""
-        if self._seen_at != self.at:
-            self._seen_at = self.at
-            self._seen = tokens.OPERATOR(self.text, self.at)
+        at = self.at
+        if self._seen_at != at:
+            self._seen_at = at
+            self._seen = _match_operator(self.text, at)
         return self._seen
 
     def _junction(self, operator: str, binding: int, left: Node, at: int) -> Node:
         operands = [left, self.expression(binding)]
-        while (match := self._operator()) and match[1].lower() == operator:
+        while (match := self._operator()) and (match[1] == operator or match[1].lower() == operator):
             self.at = match.end()
             operands.append(self.expression(binding))
         return AstJunction(operator, tuple(operands), at)
@@ -106,7 +113,7 @@ class Parser(Paths):
 
     def operand(self) -> Node:
         """What may stand before or after an operator."""
-        match = tokens.OPERAND(self.text, self.at)
+        match = _match_operand(self.text, self.at)
         if match is None:
             self.fail("an expression was expected")
         kind = match.lastgroup
@@ -115,6 +122,8 @@ class Parser(Paths):
         if literal := self.value(match):
             return literal
         at = self.at
+        if kind == "gap":
+            return self._before_gap(match)
         if kind == "at":
             return self._alias(match[0])
         if kind == "dollar":
@@ -140,17 +149,26 @@ class Parser(Paths):
             if literal := self.word(text):
                 return literal
             if len(text) == 3 and (match := tokens.NOT(self.text, end)):
-                self.enter()
-                self.at = match.end()
-                operand = self.expression(_UNARY)
-                self.depth -= 1
-                return AstNot(operand, at)
+                return self._negated(match.end())
         if following == "(" or following == "/" or "." in text:
             return self.path(text)
         self.at = end
         if len(text) > tokens.LONGEST:
             self.check_name(text, at)
         return Path(tuple(text.split("/")) if "/" in text else (text,), at)
+
+    def _before_gap(self, match: re.Match[str]) -> Node:
+        """A name with blanks and a parenthesis behind it: `not (a)`, or a call as in `contains (a,b)`."""
+        text = match["name"]
+        return self._negated(match.end()) if text.lower() == "not" else self.path(text)
+
+    def _negated(self, start: int) -> Node:
+        """`not` at the cursor; what it negates begins at `start`."""
+        at, self.at = self.at, start
+        self.enter()
+        operand = self.expression(_UNARY)
+        self.depth -= 1
+        return AstNot(operand, at)
 
     def _alias(self, text: str) -> Node:
         at = self.at

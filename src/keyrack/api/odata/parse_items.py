@@ -13,11 +13,11 @@ from keyrack.api.odata.parse_expressions import Parser
 Keyword = Callable[[str, int], re.Match[str] | None]
 
 # The document on aggregation wants its keywords in lower case, $compute takes them in any
-AS = re.compile(r"[ \t]+as[ \t]+").match
-AS_IN_ANY_CASE = re.compile(r"[ \t]+as[ \t]+", re.IGNORECASE).match
+AS = re.compile(rf"{tokens.BEFORE_WORD}as[ \t]+").match
+AS_IN_ANY_CASE = re.compile(rf"{tokens.BEFORE_WORD}as[ \t]+", re.IGNORECASE).match
 
 _NAME = re.compile(tokens.IDENTIFIER).match
-_DIRECTION = re.compile(r"[ \t]+(asc|desc)(?!\w)", re.IGNORECASE).match
+_DIRECTION = re.compile(rf"{tokens.BEFORE_WORD}(asc|desc)(?!\w)", re.IGNORECASE).match
 _DIGITS = re.compile(r"[0-9]+").match
 
 

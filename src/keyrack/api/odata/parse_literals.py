@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from keyrack.api.odata import tokens
+from keyrack.api.odata import syntax_hints, tokens
 from keyrack.api.odata.ast import Literal, LiteralKind
 from keyrack.api.odata.cursor import Cursor
 
-_KINDS = {
+_KINDS: dict[str | None, LiteralKind] = {
     "guid": LiteralKind.GUID,
     "string": LiteralKind.STRING,
     "date_time": LiteralKind.DATE_TIME,
@@ -36,11 +36,11 @@ class LiteralParser(Cursor):
 
     def value(self, match: re.Match[str]) -> Literal | None:
         """The literal that the operand `match` is; None if it is none."""
-        kind = _KINDS.get(match.lastgroup or "")
-        text = match[0]
-        at = self.at
+        kind = _KINDS.get(match.lastgroup)
         if kind is None:
             return None
+        text = match[0]
+        at = self.at
         if kind is LiteralKind.STRING:
             text = text[1:-1].replace("''", "'")
         elif kind is LiteralKind.INTEGER:
@@ -76,7 +76,7 @@ class LiteralParser(Cursor):
         content = match[0][1:-1].replace("''", "'")
         kind = tokens.prefixed(prefix, content)
         if kind is None:
-            self.fail("this is no valid literal", at)
+            self.fail("this is no valid literal", at, hint=syntax_hints.of_prefix(prefix))
         if kind is LiteralKind.OTHER:
             self.refuse_later(f"A {prefix.lower()} literal")
         self.at = match.end()

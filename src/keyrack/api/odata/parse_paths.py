@@ -6,9 +6,12 @@ Source: OData ABNF, section 4 (memberExpr to functionExpr, methodCallExpr, isofE
 
 from __future__ import annotations
 
-from keyrack.api.odata import tokens
+from typing import NoReturn
+
+from keyrack.api.odata import syntax_hints, tokens
 from keyrack.api.odata.ast import Count, FunctionCall, Lambda, LiteralKind, Node, Path
 from keyrack.api.odata.parse_literals import LiteralParser
+from keyrack.core.suggestions import did_you_mean
 
 # Function -> how many arguments it takes
 FUNCTIONS = {
@@ -22,6 +25,11 @@ _NOT_SUPPORTED = {
     "matchespattern": (2,), "totalseconds": (1,), "hassubset": (2,), "hassubsequence": (2,), "geo.distance": (2,),
     "geo.length": (1,), "geo.intersects": (2,), "isdefined": (1,),
 }  # fmt: skip
+# Functions of OData 2 and 3 -> what OData 4 has for them
+_OLD_FUNCTIONS = {
+    "substringof": "It is of OData 2 and 3: write contains(name,'a') for substringof('a',name).",
+    "replace": "It is of OData 2 and 3, and OData 4 has none.",
+}
 _LAMBDAS = ("any", "all")
 NEEDS = "'{}' needs a collection before it"
 TAKES = "'{}' takes a variable and a condition, as in (x:x/name eq 'a')"
@@ -53,16 +61,18 @@ class Paths(LiteralParser):
 
     def path(self, text: str, before: tuple[str, ...] = ()) -> Node:
         """The path that begins with the names `text`, with what follows them."""
-        at = self.at
+        start = at = self.at
         self.check_name(text, at)
         self.at += len(text)
         names = (*before, *text.split("/"))
+        if before:
+            at -= len("/".join(before)) + 1
         node: Node = Path(names, at)
         no_rows = len(names) == 2 and ("." in names[0] or bool(before))
         if no_rows and names[1].lower() in _LAMBDAS and tokens.LAMBDA(self.text, self.at):
-            self.fail(NEEDS.format(names[1]), at)
+            self.fail(NEEDS.format(names[1]), start)
         while True:
-            if self.sees("("):
+            if self.opens():
                 node = self._called(names, at)
                 if not isinstance(node, Path):
                     return node
@@ -76,7 +86,7 @@ class Paths(LiteralParser):
                 if len(names) == 1 and names[0].startswith("$"):
                     self.fail("/$count needs a collection")
                 self.at += len("/$count")
-                if self.sees("("):
+                if self.opens():
                     self.refuse_later("An option of /$count")
                     self.count_options()
                 return Count(Path(names, at), at)
@@ -150,14 +160,21 @@ class Paths(LiteralParser):
             if (arity := _NOT_SUPPORTED.get(lower)) is not None:
                 self.refuse_later(f"The function '{lower}'")
                 return self._function(lower, arity, at)
-        if name == "aggregate" and len(names) > 1:
+        if name == "aggregate":
             self.aggregate_function()
             return self.refuse_later("The function 'aggregate'")
         if not (self._empty() or self._named() or ((len(names) > 1 or "." not in name) and self._key())):
-            what = TAKES.format(name) if lower in _LAMBDAS else f"there is no function '{name}' with such arguments"
-            self.fail(what, at)
+            self._fail_on_call(name, at)
         self.refuse_later(f"'{name}' with parentheses")
         return Path(names, at)
+
+    def _fail_on_call(self, name: str, at: int) -> NoReturn:
+        lower = name.lower()
+        if lower in _LAMBDAS:
+            self.fail(TAKES.format(name), at, hint="")
+        hint = _OLD_FUNCTIONS.get(lower) or did_you_mean(name, FUNCTIONS).strip()
+        valid = tuple(FUNCTIONS)
+        self.fail(f"there is no function '{name}' with such arguments", at, hint=hint, code="unknown", valid=valid)
 
     def _function(self, name: str, arity: tuple[int, ...], at: int) -> Node:
         if self._named():
@@ -217,6 +234,7 @@ class Paths(LiteralParser):
         """A key, `('ALFKI')` (ABNF: simpleKey; compoundKey looks like named arguments)."""
         start = self.at
         self.at += 1
+        self.blanks()
         alias = tokens.ANNOTATION(self.text, self.at)
         if alias is not None and not any(mark in alias[0] for mark in ".#"):
             self.at = alias.end()
@@ -225,10 +243,11 @@ class Paths(LiteralParser):
             if literal is None or literal.kind is LiteralKind.NULL:
                 self.at = start
                 return False
-        if not self.sees(")"):
+        end = tokens.CLOSE(self.text, self.at)
+        if end is None:
             self.at = start
             return False
-        self.at += 1
+        self.at = end.end()
         return True
 
     def _type_function(self, name: str) -> Node:
@@ -236,15 +255,21 @@ class Paths(LiteralParser):
         self.open()
         match = tokens.TYPE_NAME(self.text, self.at)
         if match is None:
+            start = self.at
             self.expression()
             if not self.comma():
-                self.fail("',' was expected")
+                self.fail("',' was expected", hint=self._old_type_name(start))
             match = tokens.TYPE_NAME(self.text, self.at)
         if match is None:
-            self.fail("the name of a type was expected")
+            self.fail("the name of a type was expected", hint=self._old_type_name(self.at))
         self.at = match.end()
         self.close()
         return self.refuse_later(f"The function '{name}'")
+
+    def _old_type_name(self, at: int) -> str | None:
+        """The hint for a type in quotes at the end of the parentheses."""
+        match = tokens.QUOTED(self.text, at)
+        return syntax_hints.OLD_TYPE_NAME if match and tokens.CLOSE(self.text, match.end()) else None
 
     def _case(self) -> Node:
         self.open()

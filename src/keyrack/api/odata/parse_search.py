@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 
+from keyrack.api.odata import tokens
 from keyrack.api.odata.ast import Search, SearchJunction, SearchNot, SearchWord
 from keyrack.api.odata.cursor import Cursor
 
 _WORD = re.compile(r"[^ \t()\"'][^ \t()\"]*").match
 _PHRASE = re.compile(r'"([^"]+)"').match
 _INCOMPLETE = re.compile(r"'((?:''|[^'])*)'").match
-_BLANKS = re.compile(r"[ \t]+").match
+# Around AND, OR and NOT: no blanks are needed next to a parenthesis, as in expressions
+_BEFORE_WORD = re.compile(tokens.BEFORE_WORD).match
+_BEHIND_WORD = re.compile(r"[ \t]+|(?=\()").match
 # In the parentheses of $expand a semicolon ends the search only where another option begins
-_NEXT_OPTION = re.compile(r";(?=\$?[A-Za-z]+=|@\w+=)").search
+_NEXT_OPTION = re.compile(r";[ \t]*(?=\$?[A-Za-z]+[ \t]*=|@\w+[ \t]*=)")
 
 
 def search(cursor: Cursor, *, nested: bool = False) -> Search:
@@ -32,7 +35,7 @@ def search(cursor: Cursor, *, nested: bool = False) -> Search:
 def _or(cursor: Cursor, nested: bool) -> Search:
     operands = [_and(cursor, nested)]
     at = cursor.at
-    while _operator(cursor, "OR"):
+    while (blanks := _BEFORE_WORD(cursor.text, cursor.at)) and _operator(cursor, blanks.end(), "OR", nested):
         operands.append(_and(cursor, nested))
     return SearchJunction("or", tuple(operands), at) if len(operands) > 1 else operands[0]
 
@@ -40,42 +43,42 @@ def _or(cursor: Cursor, nested: bool) -> Search:
 def _and(cursor: Cursor, nested: bool) -> Search:
     operands = [_term(cursor, nested)]
     at = cursor.at
-    while True:
-        start = cursor.at
-        if _operator(cursor, "OR"):
+    while blanks := _BEFORE_WORD(cursor.text, cursor.at):
+        start, end = blanks.span()
+        if _operator(cursor, end, "OR", nested):
             cursor.at = start
             break
-        if not _operator(cursor, "AND"):
-            blanks = _BLANKS(cursor.text, start)
-            if blanks is None or not _starts_term(cursor, blanks.end()):
+        if not _operator(cursor, end, "AND", nested):
+            if start == end or not _starts_term(cursor, end, nested):
                 break
-            cursor.at = blanks.end()
+            cursor.at = end
         operands.append(_term(cursor, nested))
     return SearchJunction("and", tuple(operands), at) if len(operands) > 1 else operands[0]
 
 
-def _operator(cursor: Cursor, name: str) -> bool:
-    """The operator `name` with blanks around it, if a term follows: else it is a word like any other."""
-    blanks = _BLANKS(cursor.text, cursor.at)
-    if blanks is None or not cursor.text.startswith(name, blanks.end()):
+def _operator(cursor: Cursor, at: int, name: str, nested: bool) -> bool:
+    """Read the operator `name`, behind its blanks, if a term follows: else it is a word like any other."""
+    if not cursor.text.startswith(name, at):
         return False
-    after = _BLANKS(cursor.text, blanks.end() + len(name))
-    if after is None or not _starts_term(cursor, after.end()):
+    after = _BEHIND_WORD(cursor.text, at + len(name))
+    if after is None or not _starts_term(cursor, after.end(), nested):
         return False
     cursor.at = after.end()
     return True
 
 
-def _starts_term(cursor: Cursor, at: int) -> bool:
-    return at < len(cursor.text) and cursor.text[at] not in ")'"
+def _starts_term(cursor: Cursor, at: int, nested: bool) -> bool:
+    if at >= len(cursor.text) or cursor.text[at] in ")'":
+        return False
+    return not (nested and _NEXT_OPTION.match(cursor.text, at))
 
 
 def _term(cursor: Cursor, nested: bool) -> Search:
     at = cursor.at
     text = cursor.text
     if text.startswith("NOT", at):
-        blanks = _BLANKS(text, at + 3)
-        if blanks is not None and _starts_term(cursor, blanks.end()):
+        blanks = _BEHIND_WORD(text, at + 3)
+        if blanks is not None and _starts_term(cursor, blanks.end(), nested):
             cursor.enter()
             cursor.at = blanks.end()
             operand = _term(cursor, nested)
@@ -93,7 +96,7 @@ def _term(cursor: Cursor, nested: bool) -> Search:
     if match is None:
         cursor.fail("a word, a phrase in double quotes or '(' was expected")
     end = match.end()
-    if nested and (option := _NEXT_OPTION(text, at, end)):
+    if nested and (option := _NEXT_OPTION.search(text, at)) and option.start() < end:
         end = option.start()
     if end == at:
         cursor.fail("a word was expected")

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from keyrack.api.odata import tokens
 from keyrack.api.odata.ast import Identity, Path, Transformation
-from keyrack.api.odata.parse_apply import Transformations
+from keyrack.api.odata.parse_apply import TRANSFORMATIONS, Transformations
+from keyrack.core.suggestions import did_you_mean
 
 _NAME = re.compile(tokens.IDENTIFIER).match
 _KEEP_START = re.compile(r"keep start").match
@@ -33,13 +34,14 @@ class UnsupportedParser(Transformations):
     def unsupported_transformation(self, name: str, at: int) -> Transformation:
         read = _READ.get(name)
         if read is None and "." not in name:
-            self.fail(f"'{name[:50]}' is no transformation", at)
+            hint = did_you_mean(name, TRANSFORMATIONS).strip()
+            self.fail(f"'{name[:50]}' is no transformation", at, hint=hint, code="unknown", valid=TRANSFORMATIONS)
         self.refuse_later(f"The transformation '{name}'")
         if read is not None:
             self.open()
             read(self)
             self.close()
-        elif not (self.sees("(") and (self._empty() or self._named())):
+        elif not (self.opens() and (self._empty() or self._named())):
             self.fail("named arguments in parentheses were expected")
         return Identity(at)
 

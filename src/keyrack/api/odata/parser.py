@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import NoReturn
 
 from keyrack.api.odata import tokens
 from keyrack.api.odata.ast import AstOptions, ComputeItem, ExpandItem, OrderItem, SelectItem, Tree
-from keyrack.api.odata.cursor import NESTING
+from keyrack.api.odata.cursor import BLANKS, NESTING
 from keyrack.api.odata.parse_search import search
 from keyrack.api.odata.parse_unsupported import UnsupportedParser
+from keyrack.core.suggestions import did_you_mean
 
-_OPTION = re.compile(r"\$?([A-Za-z]+)=").match
-_ALIAS = re.compile(rf"@{tokens.IDENTIFIER}=").match
-_NAMES = re.compile(rf"\({tokens.IDENTIFIER}(?:,{tokens.IDENTIFIER})*\)").match
+_OPTION = re.compile(r"\$?([A-Za-z]+)[ \t]*=[ \t]*").match
+_ALIAS = re.compile(rf"@{tokens.IDENTIFIER}[ \t]*=[ \t]*").match
+_NAMES = re.compile(rf"\([ \t]*{tokens.IDENTIFIER}(?:[ \t]*,[ \t]*{tokens.IDENTIFIER})*[ \t]*\)").match
 _SELECTED = re.compile(rf"@?{tokens.QUALIFIED}(?:#{tokens.IDENTIFIER})?(?:\.\*|(?:/@?{tokens.QUALIFIED})*)").match
 _EXPANDED = re.compile(rf"@?{tokens.QUALIFIED}(?:#{tokens.IDENTIFIER})?(?:/@?{tokens.QUALIFIED})*(?:/\*)?").match
 _LEVELS = re.compile(r"[1-9][0-9]*|max", re.IGNORECASE).match
@@ -35,23 +37,15 @@ class OptionParser(UnsupportedParser):
 
     def orderby(self) -> tuple[OrderItem, ...]:
         items = [self.order_item()]
-        while self.next_item():
+        while self.comma():
             items.append(self.order_item())
         return tuple(items)
 
     def compute(self) -> tuple[ComputeItem, ...]:
         items = [self.compute_item()]
-        while self.next_item():
+        while self.comma():
             items.append(self.compute_item())
         return tuple(items)
-
-    def next_item(self) -> bool:
-        """A comma, and blanks after it: the ABNF has none there, but npm's odata-builder writes `name, id`."""
-        if not self.sees(","):
-            return False
-        self.at += 1
-        self.blanks()
-        return True
 
     def count(self) -> bool:
         match = _COUNT(self.text, self.at)
@@ -69,7 +63,7 @@ class OptionParser(UnsupportedParser):
                 items.append(SelectItem(("*",), None, at))
             else:
                 items.append(self._selected())
-            if not self.next_item():
+            if not self.comma():
                 return tuple(items)
 
     def _selected(self) -> SelectItem:
@@ -84,20 +78,21 @@ class OptionParser(UnsupportedParser):
         if qualified:
             self.refuse_later("A qualified name or an annotation in $select")
         options = None
-        if names := _NAMES(self.text, self.at):
-            self.at = names.end()
-            self.refuse_later("A function in $select")
-        elif self.sees("("):
-            if qualified and "/" not in text and not text.startswith("@"):
+        if self.opens():
+            if names := _NAMES(self.text, self.at):
+                self.at = names.end()
+                self.refuse_later("A function in $select")
+            elif qualified and "/" not in text and not text.startswith("@"):
                 self.fail("an action or a function takes no options")
-            options = self.options(_IN_SELECT)
+            else:
+                options = self.options(_IN_SELECT)
         return SelectItem(tuple(text.split("/")), options, at)
 
     def expand(self) -> tuple[ExpandItem, ...]:
         items: list[ExpandItem] = []
         while True:
             items.append(self._expanded())
-            if not self.next_item():
+            if not self.comma():
                 return tuple(items)
 
     def _expanded(self) -> ExpandItem:
@@ -129,7 +124,7 @@ class OptionParser(UnsupportedParser):
             self.at += len("/$ref")
             self.refuse_later("/$ref in $expand")
             allowed = _IN_REFERENCE
-        options = self.options(allowed) if self.sees("(") else None
+        options = self.options(allowed) if self.opens() else None
         return ExpandItem(tuple(text.split("/")), options, at, alone)
 
     def _star(self, at: int) -> ExpandItem:
@@ -137,7 +132,7 @@ class OptionParser(UnsupportedParser):
         self.refuse_later("'*' in $expand")
         if self.sees("/$ref"):
             self.at += len("/$ref")
-        elif self.sees("("):
+        elif self.opens():
             self.options(("levels",))
         return ExpandItem(("*",), None, at)
 
@@ -146,8 +141,7 @@ class OptionParser(UnsupportedParser):
 
     def options(self, allowed: tuple[str, ...]) -> AstOptions:
         """The options in parentheses, separated by semicolons; the same one twice is refused."""
-        self.expect("(")
-        self.enter()
+        self.open()
         values: dict[str, object] = {}
         while True:
             at = self.at
@@ -159,17 +153,20 @@ class OptionParser(UnsupportedParser):
                 match = _OPTION(self.text, at)
                 name = match[1].lower() if match else ""
                 if match is None or name not in allowed:
-                    self.fail("one of the options " + ", ".join(f"${option}" for option in allowed) + " was expected")
+                    self._fail_on_option(match[1] if match else "", allowed)
                 if name in values:
                     self.fail(f"${name} is given more than once", at)
                 self.at = match.end()
                 values[name] = self._option(name)
-            if not self.sees(";"):
+            if not self.semicolon():
                 break
-            self.at += 1
-        self.expect(")")
-        self.depth -= 1
+        self.close()
         return AstOptions(**{name: value for name, value in values.items() if name in AstOptions._fields})  # type: ignore[arg-type]
+
+    def _fail_on_option(self, name: str, allowed: tuple[str, ...]) -> NoReturn:
+        valid = [f"${option}" for option in allowed]
+        suggestion = did_you_mean(f"${name}", valid).strip() if name else None
+        self.fail(f"one of the options {', '.join(valid)} was expected", hint=suggestion, valid=valid)
 
     def _option(self, name: str) -> object:
         match name:
@@ -211,7 +208,7 @@ def _text(pattern: str) -> Callable[[OptionParser], Tree]:
     match = re.compile(pattern).match
 
     def read(parser: OptionParser) -> Tree:
-        token = match(parser.text)
+        token = match(parser.text, parser.at)
         if token is None:
             parser.fail("this is no valid value")
         parser.at = token.end()
@@ -237,32 +234,35 @@ _READ: dict[str, Callable[[OptionParser], Tree]] = {
     "count": OptionParser.count,
     "compute": OptionParser.compute,
     "apply": OptionParser.apply,
-    "format": _text(r"(?i:atom|json|xml)\Z|[^/?\#\t]+/[^/?\#\t]+"),
+    "format": _text(r"(?i:atom|json|xml)(?=[ \t]*\Z)|[^/?\#\t]+/ *[^/?\#\t ][^/?\#\t]*"),
 }
 # Answered 501, and 400 where the text is malformed
 _READ_AND_REFUSED: dict[str, Callable[[OptionParser], Tree]] = {
     "index": _text(r"-?[0-9]+"),
     "skiptoken": _text(r"(?s).+"),
     "deltatoken": _text(r"(?s).+"),
-    "schemaversion": _text(r"\*\Z|[-A-Za-z0-9._~]+"),
+    "schemaversion": _text(r"\*(?=[ \t]*\Z)|[-A-Za-z0-9._~]+"),
     "id": _text(r"(?s).+"),
 }
 NOT_SUPPORTED = tuple(_READ_AND_REFUSED)
 
 
-def parse(option: str, text: str, *, nesting: int = NESTING) -> Tree:
+def parse(option: str, text: str, *, nesting: int = NESTING, alias: str = "") -> Tree:
     """The tree of the text of one query option.
 
     `option` is its name in lower case and without `$`, or `expr` (an expression), or `literal`; `text` is
-    percent-decoded; `nesting` is how many levels of parentheses and the like there may be. Raises `BadRequest` with
+    percent-decoded; `nesting` is how many levels of parentheses and the like there may be. `alias` is the parameter
+    alias, with its `@`, whose value the text is. Blanks around the text are ignored. Raises `BadRequest` with
     the position where the text is malformed, `NotImplemented` where it is well-formed but not supported, and
     `KeyError` for an option that OData does not have.
     """
     read = _READ.get(option)
-    parser = OptionParser(option, text, nesting)
+    parser = OptionParser(alias or option, text, nesting)
     if read is None:
         read = _READ_AND_REFUSED[option]
         parser.unsupported = f"Query option '${option}'"
+    if text[:1] in BLANKS:
+        parser.blanks()
     tree = read(parser)
     parser.finish()
     return tree

@@ -209,7 +209,7 @@ def _trees(
     nodes: dict[str, ast.Node] = {}
     for name, value in aliases.items():
         try:
-            nodes[name] = cast("ast.Node", parse("expr", value, nesting=limits.nesting))
+            nodes[name] = cast("ast.Node", parse("expr", value, nesting=limits.nesting, alias=f"@{name}"))
         except NotImplemented as refusal:
             unsupported = unsupported or refusal
     for name in trees:

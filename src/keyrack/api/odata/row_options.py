@@ -12,7 +12,7 @@ from typing import LiteralString, NamedTuple
 from keyrack.api.odata import ast, names
 from keyrack.api.odata.binder import Binder, Row
 from keyrack.api.odata.limits import Limits
-from keyrack.api.odata.literal_values import refuse
+from keyrack.api.odata.literal_values import refuse, with_parameter
 from keyrack.api.odata.plan import (
     ComputedProperty,
     Edm,
@@ -32,6 +32,7 @@ from keyrack.api.odata.plan import (
 )
 from keyrack.api.odata.visible_properties import View
 from keyrack.api.schema.fields import Complex, Field, Relation, Resource
+from keyrack.core.errors import BadRequest
 
 EXPANSIONS = 2  # levels of $expand
 
@@ -57,16 +58,52 @@ class QueryContext(NamedTuple):
 def rows(context: QueryContext, resource: Resource, options: ast.AstOptions, level: int = 0) -> Rows:
     """The plan of the options for rows of the resource. Raises `BadRequest`."""
     row = (resource, level)
-    where = None if options.filter is None else context.condition(row, options.filter)
+    named = "$filter"  # the option that is read, for the errors of a refusal
+    try:
+        where = None if options.filter is None else context.condition(row, options.filter)
+        named = "$orderby"
+        order = ordered(context.limits, lambda node: context.binder(row).value(node), options.orderby)
+        named = "$select"
+        shown, made = _members(context, row, options)
+        named = "$expand"
+        expanded, shown = _relations(context, row, options.expand, shown)
+    except BadRequest as refusal:
+        # Options in parentheses are part of the text of $expand, and so are their positions
+        raise with_parameter(refusal, "$expand" if level else named) from None
     if options.search is not None:
         where = both(where, searched(context.limits, row, options.search))
+    return Rows(
+        resource,
+        level,
+        None if shown is None else _shown(resource, shown),
+        expanded,
+        where,
+        order,
+        page(options.top, context.limits.top),
+        options.skip,
+        tuple(made.items()),
+    )
+
+
+def _members(
+    context: QueryContext, row: Row, options: ast.AstOptions
+) -> tuple[_Wanted | None, dict[str, ComputedProperty | Nested]]:
+    """The selected members of the resource, None for all; and the selected computed properties."""
+    resource, level = row
     made: dict[str, ComputedProperty | Nested] = {}
     select = options.select
     if context.view is not None and not level:
         select, made = _computed(context.limits, context.view, select)
-    wanted = _selected(context.limits, resource, select) if options.select else None
+    return (_selected(context.limits, resource, select) if options.select else None), made
+
+
+def _relations(
+    context: QueryContext, row: Row, items: tuple[ast.ExpandItem, ...], wanted: _Wanted | None
+) -> tuple[tuple[Expansion, ...], _Wanted | None]:
+    """The expanded relations in the model's order; and the selected members with expanded complex ones."""
+    resource, _ = row
     expanded: list[Expansion] = []
-    for item in options.expand:
+    for item in items:
         name, member = _expandable(resource, item)
         if item.alone and not (isinstance(member, Relation) and member.many):
             refuse(f"'{name}' is no relation with many rows, so it has no /$count.")
@@ -77,17 +114,7 @@ def rows(context: QueryContext, resource: Resource, options: ast.AstOptions, lev
         else:
             expanded.append(_expanded(context, row, name, member, item))
     expanded.sort(key=lambda expansion: list(resource.relations).index(expansion.name))
-    return Rows(
-        resource,
-        level,
-        None if wanted is None else _shown(resource, wanted),
-        tuple(expanded),
-        where,
-        ordered(context.limits, lambda node: context.binder(row).value(node), options.orderby),
-        page(options.top, context.limits.top),
-        options.skip,
-        tuple(made.items()),
-    )
+    return tuple(expanded), wanted
 
 
 def both(left: Value | None, right: Value) -> Value:
@@ -124,14 +151,14 @@ def _computed(
     own: list[ast.SelectItem] = []
     named: set[str] = set() if items else {*view.made}
     for item in items:
-        if item.path == ("*",):
+        if item.names == ("*",):
             own.append(item)
             named |= {*view.made}
             continue
-        name, prop = view.find(item.path[0])
+        name, prop = view.find(names.NamePlace(item, item.names))
         if prop is None:
             own.append(item)
-        elif len(item.path) > 1 or item.options is not None:
+        elif len(item.names) > 1 or item.options is not None:
             refuse(f"'{name}' has no parts to select.")
         else:
             named.add(name)
@@ -140,19 +167,20 @@ def _computed(
 
 # Name -> the parts of a complex member that are wanted; None for the whole member
 _Wanted = dict[str, set[str] | None]
+_NOTHING = ast.Path((), 0)  # no path behind a name
 
 
 def _selected(limits: Limits, resource: Resource, items: tuple[ast.SelectItem, ...]) -> _Wanted:
     check_items(limits, items)
     wanted: _Wanted = {}
     for item in items:
-        if item.path == ("*",):
+        if item.names == ("*",):
             wanted.update(dict.fromkeys(resource.fields))
             continue
-        name, member = names.member(resource, item.path[0])
+        name, member = names.member(resource, names.NamePlace(item, item.names))
         if isinstance(member, Complex):
-            _add(wanted, name, _parts(limits, name, member, item.path[1:], item.options))
-        elif len(item.path) > 1 or item.options is not None:
+            _add(wanted, name, _parts(limits, name, member, names.NamePlace(item, item.names[1:]), item.options))
+        elif len(item.names) > 1 or item.options is not None:
             refuse(f"'{name}' has no parts to select; a relation is expanded with $expand.")
         elif isinstance(member, Field):
             wanted[name] = None
@@ -166,13 +194,14 @@ def check_items(limits: Limits, items: tuple[ast.SelectItem, ...]) -> None:
 
 
 def _parts(
-    limits: Limits, name: str, member: Complex, path: tuple[str, ...], options: ast.AstOptions | None
+    limits: Limits, name: str, member: Complex, place: names.NamePlace, options: ast.AstOptions | None
 ) -> set[str] | None:
-    """Which parts of a complex member are asked for; None for all."""
+    """The selected parts of a complex member, None for all; `place` is the path behind its name."""
+    path = place.rest
     if len(path) > 1 or (path and options is not None):
         refuse(f"'{name}/{'/'.join(path)}' goes on after a property that has none of its own.")
     if path:
-        return {names.part(member, name, path[0])[0]}
+        return {names.part(member, name, place)[0]}
     if options is None:
         return None
     if options != ast.AstOptions(select=options.select):
@@ -180,12 +209,11 @@ def _parts(
     check_items(limits, options.select)
     parts: set[str] = set()
     for item in options.select:
-        if item.path == ("*",):
+        if item.names == ("*",):
             return None
-        part, *rest = item.path
-        if rest or item.options is not None:
-            refuse(f"'{'/'.join(item.path)}' goes on after a property that has none of its own.")
-        parts.add(names.part(member, name, part)[0])
+        if len(item.names) > 1 or item.options is not None:
+            refuse(f"'{'/'.join(item.names)}' goes on after a property that has none of its own.")
+        parts.add(names.part(member, name, names.NamePlace(item, item.names))[0])
     return parts
 
 
@@ -203,7 +231,7 @@ def _with_complex(
     options: ast.AstOptions | None,
 ) -> _Wanted:
     """`wanted` with an expanded complex member: what is expanded is shown, whatever is selected."""
-    parts = _parts(limits, name, member, (), options)
+    parts = _parts(limits, name, member, names.NamePlace(_NOTHING, ()), options)
     if wanted is None:
         everything: _Wanted = dict.fromkeys(resource.fields)
         everything[name] = parts
@@ -226,9 +254,9 @@ def _shown(resource: Resource, wanted: _Wanted) -> tuple[SelectedMember, ...]:
 
 
 def _expandable(resource: Resource, item: ast.ExpandItem) -> tuple[str, Complex | Relation]:
-    name, member = names.member(resource, item.path[0])
-    if isinstance(member, Field) or len(item.path) > 1:
-        refuse(f"'{'/'.join(item.path)}' cannot be expanded on type '{names.type_name(resource)}'.")
+    name, member = names.member(resource, names.NamePlace(item, item.names))
+    if isinstance(member, Field) or len(item.names) > 1:
+        refuse(f"'{'/'.join(item.names)}' cannot be expanded on type '{names.type_name(resource)}'.")
     return name, member
 
 

@@ -11,8 +11,8 @@ import re
 from keyrack.api.odata.ast import LiteralKind
 
 # The ABNF's own note: letters are more than ASCII has
-IDENTIFIER = r"[^\W\d]\w*"
-QUALIFIED = rf"{IDENTIFIER}(?:\.{IDENTIFIER})*"
+IDENTIFIER = r"[^\W\d]\w*+"
+QUALIFIED = rf"{IDENTIFIER}(?:\.{IDENTIFIER})*+"
 LONGEST = 128  # characters of an identifier
 
 _DATE = r"-?(?:0[0-9]{3}|[1-9][0-9]{3,})-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
@@ -29,7 +29,7 @@ GUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?!\w)"
 
 OPERAND = re.compile(
     rf"(?P<guid>{GUID})"
-    rf"|(?P<name>{QUALIFIED}(?:/{QUALIFIED})*)"
+    rf"|(?P<name>{QUALIFIED}(?:/{QUALIFIED})*+)(?P<gap>[ \t]+(?=\())?"
     rf"|(?P<string>'[^']*(?:''[^']*)*')"
     rf"|(?P<date_time>{_DATE}[Tt]{_LONG_TIME}(?P<offset>{_OFFSET})?)"
     rf"|(?P<date>{_DATE})"
@@ -43,23 +43,34 @@ OPERAND = re.compile(
     rf"|(?P<object>\{{)"
 ).match
 
-_OPERATORS = "and|or|eq|ne|gt|ge|lt|le|in|has|add|sub|mul|divby|div|mod"
+OPERATORS = "and|or|eq|ne|gt|ge|lt|le|in|has|add|sub|mul|divby|div|mod"
+# The grammar wants blanks around a word (RWS). Beside a parenthesis none are needed: clients such as Power Query leave
+# them out there, and nothing else can be meant
+BEFORE_WORD = r"(?:[ \t]+|(?<=\)))"
+_BEHIND_WORD = r"(?=[ \t(])[ \t]*+"
 # A word where only an operator can stand; which words are operators, the parser knows
-OPERATOR = re.compile(r"[ \t]+([A-Za-z]{2,5})[ \t]+").match
+OPERATOR = re.compile(rf"{BEFORE_WORD}([A-Za-z]{{2,5}}){_BEHIND_WORD}").match
 
-# `not eq 1` and `(not )` have a property called `not`; `not a` and `not eq eq 1` negate
-NOT = re.compile(rf"[ \t]+(?![ \t),:\]}}]|\Z)(?!(?:{_OPERATORS})[ \t]+(?!(?:{_OPERATORS})[ \t]))", re.IGNORECASE).match
+# `not eq 1` and `(not )` have a property called `not`; `not a`, `not(a)` and `not eq eq 1` negate
+NOT = re.compile(
+    rf"{_BEHIND_WORD}(?![ \t),:\]}}]|\Z)(?!(?:{OPERATORS}){_BEHIND_WORD}(?!(?:{OPERATORS})[ \t(]))", re.IGNORECASE
+).match
+# Blanks before a parenthesis: without an operator between, the parenthesis belongs to the name before it
+OPENS = re.compile(r"[ \t]*(?=\()").match
+OPEN = re.compile(r"[ \t]*\([ \t]*").match
+CLOSE = re.compile(r"[ \t]*\)").match
 
 PARTS = re.compile(r"[^./#@]+").findall
-NAMED_ARGUMENT = re.compile(rf"{IDENTIFIER}=").match
+NAMED_ARGUMENT = re.compile(rf"{IDENTIFIER}[ \t]*=[ \t]*").match
 LAMBDA = re.compile(rf"\([ \t]*({IDENTIFIER})[ \t]*:[ \t]*").match
-TYPE_NAME = re.compile(rf"(?:Collection\({QUALIFIED}\)|{QUALIFIED})(?=[ \t]*\))").match
+TYPE_NAME = re.compile(rf"(?:Collection[ \t]*\([ \t]*{QUALIFIED}[ \t]*\)|{QUALIFIED})(?=[ \t]*\))").match
 SEGMENTS = re.compile(rf"{QUALIFIED}(?:/{QUALIFIED})*").match
 ANNOTATION = re.compile(rf"@{QUALIFIED}(?:#{IDENTIFIER})?").match
 QUOTED = re.compile(r"'[^']*(?:''[^']*)*'").match
 JSON_STRING = re.compile(r'"(?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*"').match
 COLON = re.compile(r"[ \t]*:[ \t]*").match
 COMMA = re.compile(r"[ \t]*,[ \t]*").match
+SEMICOLON = re.compile(r"[ \t]*;[ \t]*").match
 
 _ENUM_MEMBERS = re.compile(rf"(?:{IDENTIFIER}|[-+]?[0-9]{{1,19}})(?:,(?:{IDENTIFIER}|[-+]?[0-9]{{1,19}}))*").fullmatch
 _DURATION = re.compile(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from keyrack.api.odata import names
-from keyrack.api.odata.literal_values import refuse, refuse_unsupported
+from keyrack.api.odata.literal_values import refuse_unsupported, unknown_name
 from keyrack.api.odata.plan import ComputedProperty, Nested, PlanJoin
 from keyrack.api.schema.fields import Relation, Resource
 
@@ -25,8 +25,9 @@ class View:
     named: int = 0  # parts of expressions that came with a name: an answer's whole query has a budget of them
     joins: dict[tuple[int, Relation], PlanJoin] = field(default_factory=dict[tuple[int, Relation], PlanJoin])
 
-    def find(self, name: str) -> tuple[str, ComputedProperty | Nested | None]:
+    def find(self, place: names.NamePlace) -> tuple[str, ComputedProperty | Nested | None]:
         """The right name and the property; None for the resource's own. Raises `BadRequest` if there is none."""
+        name = place.name
         if (prop := self.made.get(name)) is not None:
             return name, prop
         exact, lower = names.members(self.resource)
@@ -39,8 +40,9 @@ class View:
         elif own and not candidates:
             if self.cut and isinstance(exact[own[0]], Relation):
                 refuse_unsupported(f"The relation '{own[0]}' behind top or skip in $apply")
-            refuse(f"'{own[0]}' is not in the result of $apply.")
-        right = names.only(candidates, name, names.type_name(self.resource))
+            raise unknown_name(f"'{own[0]}' is not in the result of $apply.", place.position, tuple(self.made))
+        known = (*self.made, *exact) if self.own else self.made
+        right = names.only(candidates, place, names.type_name(self.resource), known)
         return right, self.made.get(right)
 
     def join(self, steps: tuple[PlanJoin, ...]) -> int:
@@ -55,9 +57,12 @@ class View:
         return parent
 
 
-def member(of: Mapping[str, ComputedProperty | Nested], name: str, owner: str) -> tuple[str, ComputedProperty | Nested]:
-    """The member called `name` of an object. Raises `BadRequest`."""
+def member(
+    of: Mapping[str, ComputedProperty | Nested], place: names.NamePlace, owner: str
+) -> tuple[str, ComputedProperty | Nested]:
+    """The member of an object that is named. Raises `BadRequest`."""
+    name = place.name
     if (prop := of.get(name)) is not None:
         return name, prop
-    right = names.only([other for other in of if other.lower() == name.lower()], name, owner)
+    right = names.only([other for other in of if other.lower() == name.lower()], place, owner, of)
     return right, of[right]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
@@ -13,6 +12,7 @@ from pydantic import TypeAdapter
 from keyrack.api.schema.field_errors import pointer, schema
 from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest
+from keyrack.core.suggestions import closest
 
 UNKNOWN_MEMBERS = ErrorCode(
     "unknown-members", "Couldn't {what}. {members}", "Remove or rename the members that `errors` points to."
@@ -45,9 +45,8 @@ class UnknownMember(NamedTuple):
     @property
     def told(self) -> str:
         """`There is no member ende. Did you mean end?`"""
-        lower = {name.lower(): name for name in self.known}
-        meant = get_close_matches(self.name[:LONGEST].lower(), lower, 1)
-        return f"There is no member {self.name[:LONGEST]}." + (f" Did you mean {lower[meant[0]]}?" if meant else "")
+        meant = closest(self.name, self.known)
+        return f"There is no member {self.name[:LONGEST]}." + (f" Did you mean {meant}?" if meant else "")
 
 
 def unknown(adapter: TypeAdapter[Any], body: bytes) -> list[UnknownMember]:

@@ -8,20 +8,23 @@ from __future__ import annotations
 import re
 
 from keyrack.console.languages import N_
+from keyrack.console.lists.query import OWN_ALIAS
 from keyrack.console.lists.state import ListState
 from keyrack.console.rendering import gettext, why
 from keyrack.core.errors import Refusal
 from keyrack.http.page_router import Visit
 
 # What a refusal says of every query, and how it calls a condition that has a name of its own
-_NOISE = re.compile(r"^The query specified in the URI is not valid\. | of \$expr(?=:)")
+_NOISE = re.compile(rf"^The query specified in the URI is not valid\. | of {OWN_ALIAS}(?=:)")
+# What may follow a sentence: the missing part, or the name that was probably meant
+_HINT = r"(?: (?P<hint>[A-Z'].+))?"
 _KNOWN = (
     (
-        re.compile(r"Syntax error at position (?P<position>\d+): (?P<fault>.+)\."),
+        re.compile(r"Syntax error at position (?P<position>\d+): (?P<fault>.+?)\." + _HINT),
         N_("Syntax error at position %(position)s: %(fault)s."),
     ),
     (
-        re.compile(r"Could not find a property named '(?P<name>[^']+)' on type '\w+'\."),
+        re.compile(r"Could not find a property named '(?P<name>[^']+)' on type '\w+'\." + _HINT),
         N_("The filter names %(name)s, which there is not here."),
     ),
     (
@@ -58,5 +61,7 @@ def wrong(visit: Visit, state: ListState, refusal: Refusal) -> str:
             values = match.groupdict()
             if fault := values.pop("fault", ""):
                 values["fault"] = gettext(visit, fault)
-            return gettext(visit, message, **values)
+            hint = values.pop("hint", None)
+            sentence = gettext(visit, message, **values)
+            return f"{sentence} {hint}" if hint else sentence
     return text

@@ -15,7 +15,7 @@ from keyrack.console.rendering import clock
 from keyrack.http.page_router import InternalResponse, Visit
 
 _WORDS = re.compile(r'"([^"]+)"?|([^\s"]+)')  # a phrase in quotation marks, or a word
-_NAME = "@own"  # by which a condition that somebody wrote is named, so that it is read by itself
+OWN_ALIAS = "@own"  # by which a condition that somebody wrote is named, so that it is read by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ def _total(listing: List, by: str) -> str:
 def options(zone: tzinfo, state: ListState, columns: list[ListColumn], also: str = "") -> dict[str, str]:
     """The query options for all rows of the state, with what these columns need; `also` is a further condition."""
     query_options = {
-        "$filter": condition(zone, state, _NAME, also),
-        _NAME: state.own,
+        "$filter": condition(zone, state, OWN_ALIAS, also),
+        OWN_ALIAS: state.own,
         "$search": search(state),
         "$orderby": _total(state.listing, state.order),
         "$select": state.listing.select,
