@@ -51,6 +51,12 @@ def taken(load: Overload, method: str, path: str, customer: int) -> bool:
     return load.enter(asked(method, path, customer), "10.0.0.1") is not None
 
 
+@pytest.mark.parametrize("query", ["wait=60", "x=1&wait=60", "%20wait%09=60", "x=1&+wait+=60"])
+def test_a_long_poll_is_no_load(query: str) -> None:
+    scope = asked("GET", "/v3/changes", 1) | {"query_string": query.encode()}
+    assert Overload(TARGET, lambda: 100.0).enter(scope, "10.0.0.1") == ""
+
+
 def test_in_time_everything_is_taken() -> None:
     def act(load: Overload) -> None:
         assert all(taken(load, method, "/v3/cars", 1) for method in ("GET", "PUT"))

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyrack.api.endpoint import Endpoint
+from keyrack.api.odata import OPTIONS
 from keyrack.core import error_codes
 from keyrack.core.errors import NotFound
 from keyrack.core.settings import Settings
@@ -194,13 +195,15 @@ def test_query_options(endpoint: Endpoint, alice: Person, document: Json, page: 
 
     at = {"parameter": "$filter", "code": "syntax", "position": 4}
     check("$filter=name eq", 400, "invalid-query", at)
-    check("$filter=not%20", 400, "invalid-query", at | {"position": 3})
+    check("$filter=not%20(", 400, "invalid-query", at | {"position": 5})
     check("$top=1&$top=2", 400, "invalid-query", {"parameter": "$top", "code": "repeated"})
     check("$filter=", 400, "invalid-query", {"parameter": "$filter", "code": "missing"})
     check("$format=xml", 400, "invalid-query", {"parameter": "$format", "code": "not-one-of", "valid": ["json"]})
     check("$schemaversion=1", 501, "query-not-supported", {"parameter": "$schemaversion", "code": "not-supported"})
     problem = both(alice.call, "GET", f"{endpoint.path}?$nonsense=1")
-    assert problem["errors"][0]["code"] == "unknown" and "$filter" in problem["errors"][0]["valid"]
+    valid = {f"${name}" for name, shapes in OPTIONS.items() if endpoint.read and endpoint.read.select.shape in shapes}
+    assert problem["errors"][0]["code"] == "unknown"
+    assert set(problem["errors"][0]["valid"]) == valid | {option.name for option in endpoint.options}
 
 
 @over([endpoint for endpoint in ALL if endpoint.repeatable])

@@ -18,10 +18,11 @@ from pydantic import TypeAdapter
 from keyrack.api.caller import Principals, permit, principals
 from keyrack.api.exchange import Request, Response
 from keyrack.api.grants import LimitedToGroups
+from keyrack.api.odata import check_names
 from keyrack.api.path_ids import path_id
 from keyrack.api.permissions import Free, Permission, closed
-from keyrack.api.principals import Caller, Scope
-from keyrack.api.query_parameters import QueryParameter
+from keyrack.api.principals import Caller, ClientCaller, Scope
+from keyrack.api.query_parameters import QueryParameter, given
 from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.api.read_sql import Parent, Select
 from keyrack.api.schema.fields import Resource
@@ -95,6 +96,7 @@ class Endpoint:
     # A part of the request or of the answer -> the permission that it needs, which `run` checks
     parts_need: Mapping[str, Permission] = field(default_factory=dict[str, Permission])
     options: tuple[QueryParameter, ...] = ()  # of the query string, where it is no OData
+    refuses_queries: bool = False  # `before` or `run` rejects every query string with a reason of its own
 
     def __post_init__(self) -> None:
         """Raises `TypeError` for a row that anybody might call by mistake."""
@@ -148,6 +150,25 @@ class Endpoint:
     def parameters(self) -> list[str]:
         """The names of the path's parameters, in their order."""
         return [part.split("}")[0] for part in self.path.split("{")[1:]]
+
+    def query_parameters(self, caller: Caller | None) -> tuple[str, ...] | None:
+        """The names of its own query parameters, if every other unknown name is rejected; None if they are ignored.
+
+        The spec's endpoints ignore them, but for machine clients, which the spec does not have. A misspelt `$filter`
+        must not return all rows. Public endpoints ignore them as well, because probes and caches add some.
+        """
+        if self.permission is Free.ANYBODY or not (self.ours or isinstance(caller, ClientCaller)):
+            return None
+        return tuple([option.name for option in self.options])
+
+    def check_query(self, request: Request) -> None:
+        """Check names in the query string, unless a read or the function does. Raises `BadRequest`."""
+        if request.parameters is None or self.read is not None or self.options or self.refuses_queries:
+            return
+        if self.shows is None or self.shows.read is None:
+            given(request.query, ())
+        elif request.returns != "representation":
+            check_names(request.query, self.shows.read.select.shape, ())
 
     @cached_property
     def honours_limits(self) -> bool:

@@ -55,6 +55,8 @@ class Request:
     events: bool = False  # the client wants server-sent events
     also: bool = False  # the client prefers the other media type that the endpoint has
     app: AppUser | None = None  # the user of the id token with which an app calls
+    # The endpoint's own query parameters, if every other unknown name is refused; None if they are ignored
+    parameters: tuple[str, ...] | None = None
     holds: Callable[[Subscription], None] | None = (
         None  # what is held open until it is answered has its end known by this
     )

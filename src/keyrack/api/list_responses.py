@@ -11,11 +11,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import LiteralString
-from urllib.parse import unquote
+from urllib.parse import unquote_plus
 
 import structlog
 
-from keyrack.api.odata import Query, Segment, segments_after
+from keyrack.api.odata import Query, Segment, option_name, segments_after
 from keyrack.api.read_sql import PAGE, Select
 from keyrack.api.response_spool import Spool, SpooledResponse
 from keyrack.core.error_codes import ErrorCode
@@ -144,4 +144,4 @@ def next_page(address: str, query: bytes, skip: int) -> Mapping[str, str]:
 
 
 def _is_skip(part: str) -> bool:
-    return unquote(part.partition("=")[0]).removeprefix("$").lower() == "skip"
+    return option_name(unquote_plus(part.partition("=")[0])) == "skip"

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 from keyrack.api.schema.request_body import INVALID_MOMENT, moment
 from keyrack.core.error_codes import EMPTY_RANGE, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest
+from keyrack.core.suggestions import did_you_mean
 
 INVALID = ErrorCode(
     "invalid-query-parameter",
@@ -23,6 +24,7 @@ TOO_LONG_RANGE = ErrorCode(
     "Ask for a shorter time, or for several one after the other.",
 )
 
+BLANKS = " \t"  # that are ignored around a name and its value, as around OData's options
 LONGEST_NAME = 50  # characters of a name that is told again
 DAY = timedelta(days=1)
 FIRST, LAST = datetime.min.replace(tzinfo=UTC) + DAY, datetime.max.replace(tzinfo=UTC) - DAY
@@ -73,7 +75,8 @@ def given(query: bytes, parameters: Sequence[QueryParameter], *, beside: bool = 
         if parameter is None and beside:
             continue
         if parameter is None:
-            _refuse(name, f"There are {', '.join(known)}.", "unknown", tuple(known))
+            valid = f"There are {', '.join(known)}." if known else "This endpoint has no query parameters."
+            _refuse(name, f"{valid}{did_you_mean(name, known)}", "unknown", tuple(known))
         if name in values:
             _refuse(name, "It is given more than once.", "repeated")
         try:
@@ -116,7 +119,8 @@ def time_range(values: Mapping[str, Any], days: int) -> tuple[datetime, datetime
 
 def _pairs(query: bytes) -> list[tuple[str, str]]:
     try:
-        return parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict")
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict")
+        return [(name.strip(BLANKS), value.strip(BLANKS)) for name, value in pairs]
     except UnicodeDecodeError:
         _refuse("", "The query string is not UTF-8.", "wrong-form")
 

@@ -94,7 +94,10 @@ class ReadEndpoint:
             request.permit(permission)
         select = self._selected(request)
         first = len(self._before(request)) + len(request.ids) + 1
-        query = odata.query(select.resource, request.query, select.shape, alias="t", first=first, limits=limits)
+        query = odata.query(
+            select.resource, request.query, select.shape, alias="t", first=first, limits=limits,
+            others=request.parameters,
+        )  # fmt: skip
         for resource in query.beside:
             request.permit(resource.permission)
         return query

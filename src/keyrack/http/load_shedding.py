@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -25,6 +26,8 @@ WRITES, ALL = 2, 4  # times as late, the busiest ones' writes are put off too, a
 ALWAYS = ("/health", "/v3/health", "/console/sign-out", "/v3/sessions")  # what helps, or ends something, is taken
 TURNS, MORE_TURNS = 5, 100  # in a tick: 5 are 500 a second, and putting off 500 is a tenth of a process's time
 STREAMS, FOLLOWED = "/live", "/changes"  # how the paths end whose answers have no end, or may wait for what comes
+# Blanks around a name are ignored (`api/query_parameters`)
+_WAITS = re.compile(rb"(?:\A|&)(?:\+|%20|%09)*wait(?:\+|%20|%09)*=").search
 
 Scope = dict[str, Any]
 
@@ -105,7 +108,7 @@ def _follows(scope: Scope) -> bool:
     """Whether what comes is waited for; the page of the same name does not."""
     if scope["method"] != "GET" or scope["path"].startswith("/console/"):
         return False
-    return b"&wait=" in b"&" + scope["query_string"] or any(
+    return _WAITS(scope["query_string"]) is not None or any(
         name == b"accept" and b"event-stream" in value for name, value in scope["headers"]
     )
 

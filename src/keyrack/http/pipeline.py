@@ -63,6 +63,7 @@ class BoundEndpoint:
 
     def check(self, request: Request) -> None:
         """Check what the request says about its answer. Raises `Refusal`."""
+        self.endpoint.check_query(request)
         if request.returns == "representation":
             limits, *_ = self.shown_parts
             prefer_return.check(request, self.endpoint, limits)
@@ -155,7 +156,7 @@ class RequestPipeline:
             http.method, http.path, http.remote_addr, caller, customer, request_parsing.ids(endpoint, params),
             http.scope["query_string"], body, http.scope["http_version"] != "1.0", known.device,
             preferred.returns if endpoint.shows is not None else "", expected, http.get_header("If-None-Match"),
-            app=known.app,
+            app=known.app, parameters=endpoint.query_parameters(caller),
         )  # fmt: skip
         if endpoint.also:
             request.also = prefers_media_type(

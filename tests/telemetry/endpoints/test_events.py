@@ -17,7 +17,7 @@ from keyrack.db.connection import Database
 from keyrack.fleet.endpoints.cars import NO_CAR
 from keyrack.fleet.endpoints.users import NO_USER
 from keyrack.telemetry.endpoints.events import NO_EVENT, NewEvent, RecordedEventBody, ReportedEvent, record
-from tests.support.invalid_timestamps import NO_MOMENTS
+from tests.support.invalid_timestamps import NO_MOMENTS_OF_BODIES
 from tests.support.people import Person, refused
 from tests.telemetry.endpoints.test_ingest import ago, device_key
 
@@ -330,7 +330,7 @@ WALL_CLOCK_FORM = f"{FORM}; a dateTime may lack the offset"
 def test_what_is_no_time_is_refused_with_the_form(alice: Person, car: int, user: int) -> None:
     """A4: the form is told, also when several members are wrong; only `dateTime` may lack the offset."""
     body = EVENT | {"carId": car, "userId": user}
-    for time in NO_MOMENTS:
+    for time in NO_MOMENTS_OF_BODIES:
         text = f"Couldn't create event. No valid utcDateTime provided. {FORM}."
         refused(alice.put("/events", body | {"utcDateTime": time}), 400, text)
         if time != "2026-01-01T10:00:00":

@@ -16,7 +16,7 @@ from keyrack.core import secret_hashes
 from keyrack.core.error_codes import INVALID_DEVICE_KEY
 from keyrack.fleet.endpoints.cars import NO_CAR, NO_TELEMETRY
 from keyrack.telemetry.ingest import TOO_EARLY, TOO_LATE, UNKNOWN_UNIT
-from tests.support.invalid_timestamps import NO_MOMENTS
+from tests.support.invalid_timestamps import NO_MOMENTS_OF_BODIES
 from tests.support.people import Person, refused
 from tests.support.servers import eventually
 
@@ -343,9 +343,9 @@ def test_every_time_of_rfc_3339_is_taken_and_nothing_else(unit: Unit) -> None:
     leap = f"{month - timedelta(days=1):%Y-%m-%d}T23:59:60Z"
     assert unit.deliver({"serialNumber": unit.serial, "carDataReadTime": leap, "odometer": 1}).json() == ACCEPTED
     assert unit.get("location")["odometerDate"] == f"{month:%Y-%m-%d}T00:00:00Z"
-    samples = [{"serialNumber": unit.serial, "carDataReadTime": time} for time in NO_MOMENTS]
+    samples = [{"serialNumber": unit.serial, "carDataReadTime": time} for time in NO_MOMENTS_OF_BODIES]
     refused = unit.deliver(*samples).json()["refused"]
-    assert [entry["reason"] for entry in refused] == [NO_TIME] * len(NO_MOMENTS)
+    assert [entry["reason"] for entry in refused] == [NO_TIME] * len(NO_MOMENTS_OF_BODIES)
 
 
 def test_lines_that_are_no_objects_are_refused_alone(unit: Unit) -> None:

@@ -7,7 +7,15 @@ from keyrack.api.odata.keyset import KeysetColumn, Segment, parameter_name, segm
 from keyrack.api.odata.limits import Limits
 from keyrack.api.odata.parser import parse
 from keyrack.api.odata.plan import COUNT
-from keyrack.api.odata.query_string import OPTIONS, FilterCursor, Shape, filter_cursor, query
+from keyrack.api.odata.query_string import (
+    OPTIONS,
+    FilterCursor,
+    Shape,
+    check_names,
+    filter_cursor,
+    option_name,
+    query,
+)
 from keyrack.api.odata.sql import TOO_MANY, TOO_MANY_EXPANDED
 from keyrack.api.odata.statement import Query
 
@@ -26,7 +34,9 @@ __all__ = [
     "Query",
     "Segment",
     "Shape",
+    "check_names",
     "filter_cursor",
+    "option_name",
     "parameter_name",
     "parse",
     "query",

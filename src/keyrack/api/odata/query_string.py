@@ -6,15 +6,16 @@ Source: OData 4.01 Part 1, section 11.2, and Part 2, section 5; the `$` is optio
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
-from typing import Any, LiteralString, NamedTuple, NoReturn, cast
-from urllib.parse import unquote_to_bytes
+from typing import Any, LiteralString, NamedTuple, cast
+from urllib.parse import unquote, unquote_to_bytes
 
 from keyrack.api.odata import ast
 from keyrack.api.odata.apply_options import plan_apply
 from keyrack.api.odata.apply_sql import shown, source
+from keyrack.api.odata.cursor import BLANKS
 from keyrack.api.odata.filter_cache import DIGITS, Shapes, literals
 from keyrack.api.odata.index_order import lead
 from keyrack.api.odata.keyset import keys
@@ -27,6 +28,8 @@ from keyrack.api.odata.sql import SqlWriter
 from keyrack.api.odata.statement import Query
 from keyrack.api.schema.fields import Resource
 from keyrack.core.errors import NotImplemented
+from keyrack.core.suggestions import did_you_mean
+from keyrack.core.text import trimmed
 
 PLANS = 2_000  # query strings whose result is kept, in each process
 LONGEST_KEPT = 1_000  # bytes of a query string that is kept: nobody can fill the memory with long ones
@@ -64,27 +67,59 @@ _REFUSED = frozenset(NOT_SUPPORTED) - {"id"}
 _MADE_ANEW = frozenset(("apply", "compute"))  # with which the rows are no longer the resource's own
 
 _ALIAS = re.compile(r"@[^\W\d]\w*").fullmatch
+_NO_NAME = re.compile(r"[\s$'\"(),]").search  # no parameter of another program has these in its name
 _BROKEN = re.compile(rb"%(?![0-9A-Fa-f]{2})").search
 
 
-def query(resource: Resource, text: bytes, shape: Shape, *, alias: LiteralString, first: int, limits: Limits) -> Query:
+def query(
+    resource: Resource,
+    text: bytes,
+    shape: Shape,
+    *,
+    alias: LiteralString,
+    first: int,
+    limits: Limits,
+    others: Sequence[str] | None = None,
+) -> Query:
     """What the query string `text`, as it was sent, asks of a resource whose rows have the alias `alias`.
+
+    `others` are the parameters that the endpoint has beside OData's; every other name is refused then. Without them,
+    names that are no options are ignored, unless they look like one.
 
     Raises `BadRequest` for what is malformed, unknown or above a limit, and `NotImplemented` (501) for what is OData
     but not supported. Equal arguments are answered from a cache.
     """
+    known = None if others is None else tuple(others)
     if len(text) > LONGEST_KEPT:
-        return _query.__wrapped__(resource, text, shape, alias, first, limits)
-    return _query(resource, text, shape, alias, first, limits)
+        return _query.__wrapped__(resource, text, shape, alias, first, limits, known)
+    return _query(resource, text, shape, alias, first, limits, known)
+
+
+def check_names(text: bytes, shape: Shape, others: Sequence[str]) -> None:
+    """Raise `BadRequest` for names that are neither OData's options nor `others`."""
+    _sorted(text, shape, tuple(others))
+
+
+def option_name(name: str) -> str:
+    """The option that a decoded name in a query string means: without `$`, blanks around it and regard to case."""
+    return name.strip(BLANKS).removeprefix("$").lower()
 
 
 @lru_cache(PLANS)
-def _query(resource: Resource, text: bytes, shape: Shape, alias: LiteralString, first: int, limits: Limits) -> Query:
-    values, aliases = _sorted(text)
+def _query(
+    resource: Resource,
+    text: bytes,
+    shape: Shape,
+    alias: LiteralString,
+    first: int,
+    limits: Limits,
+    others: tuple[str, ...] | None,
+) -> Query:
+    values, aliases = _sorted(text, shape, others)
     if "filter" not in values or aliases or not _MADE_ANEW.isdisjoint(values) or limits.digits < DIGITS:
         return _compiled(resource, values, aliases, shape, alias, first, limits)
-    others = tuple([option for option in values.items() if option[0] != "filter"])
-    around, slots = (resource, shape, alias, first, limits, others), literals(values["filter"])
+    rest = tuple([option for option in values.items() if option[0] != "filter"])
+    around, slots = (resource, shape, alias, first, limits, rest), literals(values["filter"])
     known = _shapes.find(around, slots)
     if known is not None:
         return known
@@ -107,7 +142,7 @@ class FilterCursor(NamedTuple):
 def filter_cursor(text: bytes, name: str, limits: Limits) -> FilterCursor | None:
     """Where the filter of the query string `text` lets a list begin: it is `name gt N`, alone or joined by `and`, and
     the greatest of several counts. `query` has taken the query string."""
-    values, aliases = _sorted(text)
+    values, aliases = _sorted(text, Shape.COLLECTION, None)
     if "filter" not in values:
         return None
     whole = cast("ast.Node", parse("filter", values["filter"], nesting=limits.nesting))
@@ -184,14 +219,16 @@ def _tree(options: dict[str, ast.Tree]) -> ast.AstOptions:
     return ast.AstOptions(**cast("dict[str, Any]", trees))  # each is what `parse` gives for its name
 
 
-def _sorted(text: bytes) -> tuple[dict[str, str], dict[str, str]]:
+def _sorted(text: bytes, shape: Shape, others: tuple[str, ...] | None) -> tuple[dict[str, str], dict[str, str]]:
     """The texts of the options and of the aliases, decoded. Raises `BadRequest`."""
     values: dict[str, str] = {}
     aliases: dict[str, str] = {}
     for part in text.split(b"&"):
         if part:
             name, _, value = part.partition(b"=")
-            _sort(_decoded(name), _decoded(value), values, aliases)
+            decoded = _decoded(name).strip(BLANKS)
+            if not _sort(decoded, _decoded(value), values, aliases):
+                _check_other(decoded, shape, others)
     return values, aliases
 
 
@@ -222,29 +259,47 @@ def _trees(
     return trees, nodes
 
 
-def _sort(name: str, value: str, values: dict[str, str], aliases: dict[str, str]) -> None:
-    """Put an option or an alias where it belongs. Raises `BadRequest` for unknown, repeated and empty ones."""
+def _sort(name: str, value: str, values: dict[str, str], aliases: dict[str, str]) -> bool:
+    """Put an option or an alias where it belongs; False if it is neither. Raises `BadRequest` for repeated and empty
+    ones."""
     option = name.removeprefix("$").lower()
     if option in OPTIONS or option in _REFUSED:
         if option in values:
             refuse(f"Query option '${option}' is given more than once.", "repeated", f"${option}")
-        if not value:
+        if not value or value.isspace():
             refuse(f"Query option '${option}' has no value.", "missing", f"${option}")
         values[option] = value
     elif name.startswith("@"):
-        if not _ALIAS(name) or not value:
+        if not _ALIAS(name) or not value or value.isspace():
             refuse(f"The parameter alias '{name[:50]}' is not valid.", "wrong-form", name[:50])
         if name[1:] in aliases:
             refuse(f"The parameter alias '{name[:50]}' is given more than once.", "repeated", name[:50])
         aliases[name[1:]] = value
-    elif name.startswith("$"):
-        _refuse_unknown(name)
+    else:
+        return False
+    return True
 
 
-def _refuse_unknown(name: str) -> NoReturn:
-    known = [f"${option}" for option in OPTIONS]
-    message = f"Query option '{name[:50]}' is not known. The options are {', '.join(known)}."
-    refuse(message, "unknown", name[:50], known)
+def _check_other(name: str, shape: Shape, others: tuple[str, ...] | None) -> None:
+    """Raise `BadRequest` for a name that is no option, unless it is known or ignored."""
+    if others is not None and name in others:
+        return
+    if others is not None or _resembles_option(name):
+        known = [*(f"${option}" for option, shapes in OPTIONS.items() if shape in shapes), *(others or ())]
+        suggestion = did_you_mean(name, [*known, *(f"${option}" for option in OPTIONS)])
+        message = f"Query option '{name[:50]}' is not known.{suggestion} The options are {', '.join(known)}."
+        refuse(message, "unknown", name[:50], known)
+
+
+def _resembles_option(name: str) -> bool:
+    """Whether an unknown name was meant as an option: a filter must not be ignored.
+
+    - It has a `$`.
+    - It is an option but for other white space, a second percent-encoding, an encoded `=`, or the `amp;` of HTML.
+    - It is a part of an expression, behind an `&` that was not encoded.
+    """
+    bare = trimmed(unquote(name)).partition("=")[0].removeprefix("amp;")
+    return bare.lower() in OPTIONS or bare.startswith("@") or _NO_NAME(bare) is not None
 
 
 def _decoded(part: bytes) -> str:

@@ -182,6 +182,6 @@ async def _stream(
 def _check_options(request: Request, begins: odata.FilterCursor | None) -> None:
     """Raises `BadRequest` for what a stream does not do: its bytes are the same for all who listen."""
     for name, _ in parse_qsl(request.query.decode(), keep_blank_values=True):
-        option = name.removeprefix("$").lower()
+        option = odata.option_name(name)
         if option in NOT_STREAMED or (option == "filter" and (begins is None or not begins.alone)):
             raise BadRequest(NOT_OF_STREAMS, errors=[FieldError("not-supported", NOT_OF_STREAMS.text, parameter=name)])

@@ -27,6 +27,13 @@ def is_list(endpoint: Endpoint) -> bool:
     return endpoint.read is not None and not endpoint.read.select.one
 
 
+def _has_checked_parameters(row: Endpoint) -> bool:
+    """Whether a query string can be rejected with the code of parameters that are not OData's."""
+    if row.permission is Free.ANYBODY or row.refuses_queries:
+        return False
+    return bool(row.options) or not (row.read or row.shows)
+
+
 # What the endpoints that these are true of have in common: what they are called, and what they are refused with
 # by the edge and by what they stand on
 SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
@@ -85,10 +92,11 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
             501: (NOT_SUPPORTED,),
         },
     ),
+    ("every endpoint with query parameters of its own", lambda row: row.options, {400: (error_codes.QUERY_TOO_SLOW,)}),
     (
-        "every endpoint with query parameters of its own",
-        lambda row: row.options,
-        {400: (query_parameters.INVALID, error_codes.QUERY_TOO_SLOW)},
+        "every endpoint that is not public, and has query parameters of its own or no query options",
+        _has_checked_parameters,
+        {400: (query_parameters.INVALID,)},
     ),
     ("every list", is_list, {400: (list_responses.TOO_SLOW, response_spool.TOO_LONG), 503: (response_spool.NO_ROOM,)}),
     (
