@@ -560,7 +560,7 @@ OVER_THE_TABLE = {
 BELOW = {
     "head-too-large", "head-too-slow", "invalid-http", "invalid-gzip", "invalid-lines",
     "missing-scope", "invalid-device-key", "too-many-lines", "body-too-packed", "rate-limited",
-    "body-too-slow", "expansion-too-large", "signed-out", "other-origin",
+    "body-too-slow", "expansion-too-large", "signed-out", "other-origin", "host-header", "transfer-coding",
 }  # fmt: skip
 # What needs a broken database or many clients at once, or what the parser of HTTP does not let in: the spec's form is
 # shown where it is brought about, and the other one comes from the same function
@@ -639,6 +639,8 @@ def spoken(server: RunningServer, data: bytes) -> tuple[int, Json, bytes]:
     [
         ("query-too-long", 414, (b"GET /v3/cars?x=" + b"x" * 9_000 + b" HTTP/1.1\r\nHost: x\r\n", b"\r\n")),
         ("invalid-http", 400, (b"GET / HTTP/1.1\r\nHost: x\r\n", b"X: 1\r\nno header\r\n\r\n")),
+        ("host-header", 400, (b"GET / HTTP/1.1\r\nHost: x\r\n", b"Host: y\r\n\r\n")),
+        ("transfer-coding", 501, (b"PUT / HTTP/1.1\r\nHost: x\r\n", b"Transfer-Encoding: gzip, chunked\r\n\r\n")),
     ],
 )
 def test_before_the_router(server: RunningServer, code: str, status: int, more: tuple[bytes, bytes]) -> None:

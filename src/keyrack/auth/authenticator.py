@@ -270,9 +270,10 @@ class Authenticator:
 def _bearer(authorization: str | None) -> str:
     """The token of an `Authorization`. Raises `Unauthorized`."""
     scheme, _, text = (authorization or "").partition(" ")
-    if scheme.lower() != "bearer" or not text:
+    token = text.lstrip(" ")  # one blank or more: RFC 9110, section 11.4
+    if scheme.lower() != "bearer" or not token:
         raise Unauthorized(INVALID_TOKEN)
-    return text
+    return token
 
 
 def _grant(row: Row, *, has_factor: bool) -> Grant:

@@ -97,6 +97,12 @@ FAULTS = {
 # Before there is a request
 
 NO_HTTP = ErrorCode("invalid-http", "Invalid HTTP request received.", "Send HTTP/1.1 as RFC 9112 has it.")
+ONE_HOST = ErrorCode(
+    "host-header", "The request needs exactly one Host header.", "Send one Host, as RFC 9112, section 3.2 has it."
+)
+TRANSFER_CODING = ErrorCode(
+    "transfer-coding", "The only transfer coding is chunked.", "Send the body with a Content-Length, or chunked alone."
+)
 HEAD_TOO_LARGE = ErrorCode(
     "head-too-large", "The head of the request is too large.", "Send fewer or shorter headers, or a shorter address."
 )

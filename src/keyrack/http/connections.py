@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import re
 import socket
 import sys
 import termios
@@ -14,10 +15,11 @@ from typing import Any
 
 import structlog
 import uvicorn
+from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from keyrack.core.error_codes import HEAD_TOO_LARGE, HEAD_TOO_SLOW, NO_HTTP, OVERLOADED
-from keyrack.core.errors import BadRequest, HeadTooLarge, Refusal, RequestTimeout, Unavailable
+from keyrack.core.error_codes import HEAD_TOO_LARGE, HEAD_TOO_SLOW, NO_HTTP, ONE_HOST, OVERLOADED, TRANSFER_CODING
+from keyrack.core.errors import BadRequest, HeadTooLarge, NotImplemented, Refusal, RequestTimeout, Unavailable
 from keyrack.core.settings import Settings
 from keyrack.http.access_log import SHED_RETRY_AFTER, SUBSCRIPTION, aborted_by_client
 from keyrack.http.base_path import CLIENT_DISCONNECTED, SECURITY_HEADERS
@@ -30,6 +32,9 @@ from keyrack.http.slow_clients import SlowClientGuard, WriteBufferBudget
 
 log = structlog.get_logger("keyrack.http")
 
+WHITE_SPACE = b" \t"  # the optional one of RFC 9110, section 5.6.3
+# An address in absolute form whose path is empty; the parser of addresses finds none in it
+WITHOUT_PATH = re.compile(rb"(?P<server>https?://[^/?#]+)(?P<query>(?:\?.*)?)", re.IGNORECASE)
 UNSENT = 131_072  # bytes that wait in the kernel and are not on their way yet
 PARTING = 0.05  # seconds until it is looked again whether a connection is idle
 WAITING = 16_384  # bytes that may wait for a client before whoever writes waits too
@@ -48,6 +53,8 @@ class GuardedProtocol(HttpToolsProtocol):
     turns: DeferredConnections
     linger: float | None = None  # seconds that idle connections stay, once the process has begun to end
 
+    _hosts = 0  # Host headers of a request
+    _fault: Refusal | None = None  # what is wrong with its head
     _head_bytes = 0
     _tail = b""  # the end of a head may be cut by the network
     _in_head = True
@@ -57,6 +64,7 @@ class GuardedProtocol(HttpToolsProtocol):
     _task: asyncio.Task[None] | None = None
     _stands_in_line = False  # until its turn comes nothing is read, and nothing that was read is begun
 
+    @override
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         transport.set_write_buffer_limits(WAITING)
@@ -73,6 +81,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.linger is not None:  # the last to be let in
             self.shutdown()
 
+    @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_clock()
         self.crowd.leave(self)
@@ -85,6 +94,7 @@ class GuardedProtocol(HttpToolsProtocol):
                 self._answering.scope[CLIENT_DISCONNECTED] = True
                 self._task.cancel()
 
+    @override
     def shutdown(self) -> None:
         """The process stops: what is under way comes to its end, what has none is ended, and each connection closes
         with its next answer, which says so. An idle one stays for `linger`: what its client has sent until then is
@@ -120,15 +130,18 @@ class GuardedProtocol(HttpToolsProtocol):
         """Close the connection, which is idle: somebody else needs its place."""
         self.transport.close()
 
+    @override
     def pause_writing(self) -> None:
         super().pause_writing()
         self._reader.waits()
 
+    @override
     def resume_writing(self) -> None:
         super().resume_writing()
         self._reader.goes_on()
         self._rest()
 
+    @override
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         """As uvicorn does it; but the task is remembered, and nothing is begun that there is no time for."""
         if self._stands_in_line:
@@ -156,6 +169,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._write(refusal, scope["headers"], bare=scope["method"] == "HEAD", close=not cycle.keep_alive)
         self.on_response_complete()
 
+    @override
     def data_received(self, data: bytes) -> None:
         if self._in_head:
             if self._deadline is None:
@@ -173,28 +187,54 @@ class GuardedProtocol(HttpToolsProtocol):
         end = (self._tail + data).find(b"\r\n\r\n")
         return end >= 0 and before + end <= self.max_header
 
+    @override
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_head = True
+        self._hosts, self._fault = 0, None
 
+    @override
+    def on_url(self, url: bytes) -> None:
+        """An address without a path is that of the root (RFC 9112, section 3.2.2)."""
+        super().on_url(url)
+        if match := WITHOUT_PATH.fullmatch(self.url):
+            self.url = match["server"] + b"/" + match["query"]
+
+    @override
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """White space around a value is no part of it (RFC 9110, section 5.5). A header without a value is missing."""
+        value = value.strip(WHITE_SPACE)
+        if name.lower() == b"host":
+            self._hosts += 1
+        elif name.lower() == b"transfer-encoding" and value.lower() != b"chunked":
+            self._fault = NotImplemented(TRANSFER_CODING)
+        if value:
+            super().on_header(name, value)
+
+    @override
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._head_bytes = 0
         self._tail = b""
         self._stop_clock()
         parser: Any = self.parser
-        if parser.get_http_version() not in ("1.0", "1.1"):
-            raise ValueError("another version of HTTP")  # uvicorn answers 400 to whatever the parser's callbacks raise
+        version = parser.get_http_version()
+        if version == "1.1" and self._hosts != 1:
+            self._fault = BadRequest(ONE_HOST)
+        if version not in ("1.0", "1.1") or self._fault is not None:
+            raise ValueError("a head that is refused")  # uvicorn has whatever a callback raises answered
         self.crowd.busy(self)
         super().on_headers_complete()
         if self.linger is not None:
             self.cycle.keep_alive = False
 
+    @override
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._stop_clock()
         self._in_head = True  # the next request's head, if there is one; its clock starts with its first byte
 
+    @override
     def on_response_complete(self) -> None:
         if self._answering.scope.get(SHED_RETRY_AFTER) and not self.transport.is_closing():
             self._stands_in_line = True
@@ -226,9 +266,10 @@ class GuardedProtocol(HttpToolsProtocol):
             self._deadline.cancel()
             self._deadline = None
 
+    @override
     def send_400_response(self, msg: str) -> None:
-        """What the parser cannot read, or its callbacks cannot."""
-        self._refuse(BadRequest(NO_HTTP))
+        """What the parser cannot read, or its callbacks refuse."""
+        self._refuse(self._fault or BadRequest(NO_HTTP))
 
     def _too_slow(self) -> None:
         self._refuse(RequestTimeout(HEAD_TOO_SLOW))
@@ -257,6 +298,7 @@ class GuardedProtocol(HttpToolsProtocol):
 def protocol(settings: Settings) -> type[GuardedProtocol]:
     """The protocol of one process, with its bounds."""
     most = max_connections(settings)
+    _check_hooks()
     log.info("connection limits set", total=most, per_address=settings.max_client_connections_per_address)
     crowd = ConnectionLimiter(most, settings.max_client_connections_per_address, settings.trusted_proxies)
     unread = WriteBufferBudget(
@@ -268,6 +310,16 @@ def protocol(settings: Settings) -> type[GuardedProtocol]:
         "overload": Overload(settings.load_shedding_lag_seconds), "turns": DeferredConnections(),
     }  # fmt: skip
     return type("Protocol", (GuardedProtocol,), {**own, "crowd": crowd, "unread": unread})
+
+
+def _check_hooks() -> None:
+    """Raises `RuntimeError` if this uvicorn lacks a method that is overridden here: the bound would not hold."""
+    overridden = [name for name, value in vars(GuardedProtocol).items() if getattr(value, "__override__", False)]
+    if missing := [name for name in overridden if not hasattr(HttpToolsProtocol, name)]:
+        raise RuntimeError(
+            f"uvicorn {uvicorn.__version__} has no {', '.join(missing)}. "
+            "Install the version of requirements/runtime.txt."
+        )
 
 
 def begin_to_end(config: uvicorn.Config, linger: float) -> None:

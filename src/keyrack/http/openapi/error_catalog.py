@@ -41,11 +41,12 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
         "every endpoint",
         lambda _: True,
         {
-            400: (error_codes.NO_HTTP, error_codes.QUERY_NOT_ASCII, error_codes.INVALID_HEADER),
+            400: (error_codes.NO_HTTP, error_codes.ONE_HOST, error_codes.QUERY_NOT_ASCII, error_codes.INVALID_HEADER),
             408: (error_codes.HEAD_TOO_SLOW,),
             414: (error_codes.QUERY_TOO_LONG,),
             431: (error_codes.HEAD_TOO_LARGE,),
             500: (error_codes.INTERNAL_ERROR,),
+            501: (error_codes.TRANSFER_CODING,),
             503: (
                 error_codes.DATABASE_AWAY, error_codes.NOT_NOW, error_codes.DATABASE_TOO_SLOW,
                 fair_semaphore.TOO_MANY, fair_semaphore.TOO_LONG,
