@@ -107,6 +107,19 @@ def test_a_token_may_be_asked_for_less(alice: Person, scope: str) -> None:
     assert may_write == ("cars:write" in scope)
 
 
+def test_a_parameter_without_a_value_counts_as_omitted(alice: Person) -> None:
+    """RFC 6749, section 3.2; the header shows the client."""
+    program = Program(alice, "cars:write", "keys:read")
+    answer = program.ask(scope="", client_id="", client_secret="")
+    assert (answer.status_code, answer.json()["scope"]) == (200, "cars:read cars:write keys:read")
+    form = {"grant_type": "client_credentials", "client_id": program.id, "client_secret": ""}
+    missing = posted(alice, "token", **form)
+    assert (missing.status_code, missing.json()["error"]) == (400, "invalid_request")
+    assert "client_secret is missing" in missing.text
+    none = posted(alice, "token", grant_type="")
+    assert (none.status_code, "grant_type is missing" in none.text) == (400, True)
+
+
 REFUSED_FORMS: list[tuple[dict[str, str], str, int]] = [
     ({"scope": "cars:raed"}, "invalid_scope", 400),
     ({"scope": "users:read"}, "invalid_scope", 400),  # the client has it not

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from joserfc import jws, jwt
 from joserfc.jwk import ECKey, OKPKey, RSAKey
+from structlog.testing import capture_logs
 
 from keyrack.auth.sso import id_tokens
 from keyrack.auth.sso.discovery import Key, keys_of
@@ -102,6 +103,19 @@ def test_an_address_that_cannot_be_stored_is_no_verified_address(email: object) 
     key = made("ES256")
     given = account(token(key, "ES256", email=email, email_verified=True), [key], ("ES256",))
     assert not given.email
+
+
+@pytest.mark.parametrize(
+    ("value", "is_verified", "is_logged"),
+    [(True, True, False), ("true", True, False), (False, False, False), (None, False, False), ("True", False, True),
+     ("false", False, True), (1, False, True), (["true"], False, True), ("true ", False, True)],
+)  # fmt: skip
+def test_an_address_is_verified_by_true_alone(value: object, is_verified: bool, is_logged: bool) -> None:
+    """Some providers send the text "true"; what is neither is logged, as nobody of that provider is found."""
+    key = made("ES256")
+    with capture_logs() as logs:
+        given = account(token(key, "ES256", email="kim@corp.example", email_verified=value), [key], ("ES256",))
+    assert (given.email == "kim@corp.example", bool(logs)) == (is_verified, is_logged)
 
 
 def test_a_key_for_something_else_verifies_nothing() -> None:

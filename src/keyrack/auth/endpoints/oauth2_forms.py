@@ -140,6 +140,7 @@ def _basic(encoded: str) -> ClientCredentials:
 
 
 def _parameters(body: bytes) -> Mapping[str, str]:
+    """The parameters that have a value: one without counts as omitted (RFC 6749, section 3.2)."""
     if len(body) > LONGEST:
         raise GrantRefused("invalid_request", FORM_TOO_LONG)
     try:
@@ -149,7 +150,7 @@ def _parameters(body: bytes) -> Mapping[str, str]:
     form = dict(pairs)
     if len(form) != len(pairs):
         raise GrantRefused("invalid_request", GIVEN_TWICE)
-    return form
+    return {name: value for name, value in form.items() if value}
 
 
 def _needed(form: Mapping[str, str], name: str, most: int = SHORT) -> str:

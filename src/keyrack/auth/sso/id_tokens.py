@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
+import structlog
 from joserfc import jws, jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OKPKey, RSAKey
@@ -19,6 +20,8 @@ from keyrack.auth.sso.discovery import Key
 from keyrack.auth.sso.errors import ProviderTrouble
 from keyrack.auth.sso.providers import Provider
 from keyrack.core.text import LONGEST_ADDRESS
+
+log = structlog.get_logger("keyrack.logins")
 
 Find = Callable[[str | None], Awaitable[list[Key]]]  # the keys of a `kid`
 LONGEST = 32_768  # characters of a token
@@ -122,12 +125,26 @@ def _time(claims: dict[str, Any], name: str) -> float:
     return value
 
 
+def _is_verified(claims: dict[str, Any], provider: Provider) -> bool:
+    """Whether the provider has verified the address: true, or the text "true" that some providers send.
+
+    OpenID Connect Core 1.0, section 5.1, has a boolean; another value counts as false, and the log names it.
+    """
+    value = claims.get("email_verified")
+    if value is not None and not isinstance(value, bool) and value != "true":
+        log.warning(
+            "email_verified of an identity token not understood", provider=provider.name, type=type(value).__name__,
+            remedy="have the provider send true or false",
+        )  # fmt: skip
+    return value is True or value == "true"
+
+
 def _account(claims: dict[str, Any], provider: Provider) -> ProviderAccount:
     subject, email = claims.get("sub"), claims.get("email")
     if not isinstance(subject, str) or not 1 <= len(subject) <= LONGEST_SUBJECT or not subject.isprintable():
         raise ProviderTrouble("sub: the identity token is about nobody")
     is_address = isinstance(email, str) and email.isprintable() and len(email) <= LONGEST_ADDRESS
-    is_verified = claims.get("email_verified") is True and is_address
+    is_verified = is_address and _is_verified(claims, provider)
     methods, acr = claims.get("amr"), claims.get("acr")
     said = [acr, *cast("list[object]", methods)] if isinstance(methods, list) else [acr]
     has_mfa = provider.counts_mfa and any(isinstance(method, str) and method in MFA for method in said)
