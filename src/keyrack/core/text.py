@@ -8,6 +8,7 @@ import re
 from keyrack.core.addresses import domain_form
 
 LONGEST_ADDRESS = 254  # characters (RFC 5321, section 4.5.3.1.3)
+LONGEST_LOCAL_PART = 64  # bytes (RFC 5321, section 4.5.3.1.1; of UTF-8 by RFC 6531, section 3.3)
 
 # Characters that nobody sees: the white space of Unicode and of Python, and what has no width, such as U+200B. Python,
 # PostgreSQL and the checker of bodies each have a notion of white space of their own; this is ours.
@@ -37,19 +38,23 @@ def is_blank(text: str | None) -> bool:
 def email_address(text: str) -> str:
     """An e-mail address, trimmed and otherwise as it was sent. Raises `ValueError` for what is none.
 
-    The form alone is checked, nobody is asked by DNS. Refused with the rest is what no mail can be sent to from
-    elsewhere: a domain without a dot, and those of special use such as `.local` (RFC 6761, RFC 6762).
+    The syntax alone is checked: a server of a private network has users at `.local` or `.test` (RFC 6761, RFC 6762). A
+    domain without a dot is refused, as most of them are slips.
     """
-    from email_validator import validate_email  # its tables take 0.1 s to load
+    from email_validator import SPECIAL_USE_DOMAIN_NAMES, validate_email  # its tables take 0.1 s to load
 
+    SPECIAL_USE_DOMAIN_NAMES.clear()  # the library's own way to accept these domains
     address = trimmed(text)
     if len(address) > LONGEST_ADDRESS:
         raise ValueError(f"an e-mail address has at most {LONGEST_ADDRESS} characters")
     try:
         validate_email(address, check_deliverability=False)
-        domain_form(address.rpartition("@")[2])
+        local_part, _, domain = address.rpartition("@")
+        domain_form(domain)
     except ValueError as error:
         raise ValueError(str(error)) from None
+    if len(local_part.encode()) > LONGEST_LOCAL_PART:
+        raise ValueError(f"the part before the @-sign has at most {LONGEST_LOCAL_PART} bytes")
     return address
 
 

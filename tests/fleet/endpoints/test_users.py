@@ -76,13 +76,25 @@ def test_a_normal_user_with_a_password_keeps_it(alice: Person, sql: Sql) -> None
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["driver@depot.test", "driver@fleet.local", "a@gate.home.arpa", "d" * 64 + "@fleet.test", "ü" * 32 + "@fleet.test"],
+)
+def test_an_address_of_a_private_network_is_one(alice: Person, text: str) -> None:
+    answer = alice.put("/users", {"emailAddress": text, "userData": DATA, "type": "Anonymous"})
+    assert answer.status_code == 201, answer.text
+    assert alice.get(f"/users/{answer.json()['id']}").json()["emailAddress"] == text
+
+
+@pytest.mark.parametrize(
     ("body", "members"),
     [
         ({"emailAddress": "a@b", "userData": DATA}, "emailAddress"),
         ({"emailAddress": "a..b@example.org", "userData": DATA}, "emailAddress"),
         ({"emailAddress": "Uma <a@example.org>", "userData": DATA}, "emailAddress"),
         ({"emailAddress": "a@[127.0.0.1]", "userData": DATA}, "emailAddress"),
-        ({"emailAddress": "a@fleet.local", "userData": DATA}, "emailAddress"),
+        ({"emailAddress": "a" * 65 + "@example.org", "userData": DATA}, "emailAddress"),
+        ({"emailAddress": "ü" * 33 + "@example.org", "userData": DATA}, "emailAddress"),
+        ({"emailAddress": "a@local", "userData": DATA}, "emailAddress"),
         ({"emailAddress": "a" * 243 + "@example.org", "userData": DATA}, "emailAddress"),
         ({"emailAddress": "\u3000", "userData": DATA}, "emailAddress"),
         ({"emailAddress": "a@example.org", "userData": DATA | {"firstName": "\x1f"}}, "firstName"),
