@@ -241,7 +241,7 @@ def test_the_changes_nearest_to_a_time(carol: Person, sql: Sql) -> None:
         ("from=2026-01-02T00:00:00Z&to=2026-01-02T00:00:00Z", EMPTY_RANGE, "to"),
         (f"at={FUTURE}", IN_FUTURE.format(name="at"), "at"),
         (f"from={FUTURE}&to=2999-01-02T00:00:00Z", IN_FUTURE.format(name="from"), "from"),
-        ("At=2026-01-01T00:00:00Z", INVALID.format(name="At", hint="There are at, from, to."), "At"),
+        ("At=2026-01-01T00:00:00Z", INVALID.format(name="At", hint="There are at, from, to. Did you mean 'at'?"), "At"),
         ("at=2026-01-01", None, "at"),
         ("at=2026-01-01T00:00:00Z&at=2026-01-01T00:00:00Z", None, "at"),
         ("$top=3", None, "$top"),

@@ -37,7 +37,8 @@ too-many-errors too-many-items too-many-passwords too-many-steps unknown-members
 wrong-form-of-body invalid-api-key invalid-device-key invalid-token missing-scope drawing-not-found head-too-slow
 precondition-only-for-reads precondition-unsupported body-too-packed too-many-lines query-too-long
 unsupported-media-type batch-refused item-undone too-many-streams-of-caller too-many-streams-of-customer
-head-too-large too-many-streams too-much-under-way too-much-under-way-of-key too-many-connections
+head-too-large host-header transfer-coding too-many-streams too-much-under-way too-much-under-way-of-key
+too-many-connections
 too-many-connections-of-address overloaded not-ready schema-not-current stopping
 invalid-position database-silent no-worker archive-late cursor-gone stream-with-options
 change-not-found change-not-proven checkpoint-ahead log-altered no-checkpoint password-not-enough

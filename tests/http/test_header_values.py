@@ -44,6 +44,20 @@ def test_a_header_without_a_value_is_missing(server: RunningServer, alice: Perso
     assert sent(server, "GET /v3/cars HTTP/1.1", ["Host: keyrack", *lines, f"{name}:{value}"]).status == 200
 
 
+@pytest.mark.parametrize(("name", "status"), [("If-Match", 400), ("Idempotency-Key", 400), ("Prefer", 201)])
+def test_a_guard_without_a_value_is_refused(server: RunningServer, alice: Person, name: str, status: int) -> None:
+    """The write would be done unguarded."""
+    headers = alice.headers | {"Host": "keyrack", "Content-Type": "application/json", "Content-Length": str(len(BODY))}
+    lines = [f"{key}: {text}" for key, text in headers.items()]
+    path, body = ("/v3/cars", BODY)
+    if name == "If-Match":
+        path, body = f"/v3/cars/{alice.car()}", b'[{"op":"add"}]'
+        lines = [line for line in lines if not line.startswith("Content-")]
+        lines += ["Content-Type: application/json-patch+json", f"Content-Length: {len(body)}"]
+    method = "PATCH" if name == "If-Match" else "PUT"
+    assert sent(server, f"{method} {path} HTTP/1.1", [*lines, f"{name}: "], body).status == status
+
+
 @pytest.mark.parametrize("blanks", [" ", "  ", "   "])
 def test_blanks_behind_bearer(server: RunningServer, alice: Person, blanks: str) -> None:
     token = alice.headers["Authorization"].removeprefix("Bearer ")

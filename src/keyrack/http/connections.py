@@ -32,6 +32,7 @@ from keyrack.http.slow_clients import SlowClientGuard, WriteBufferBudget
 
 log = structlog.get_logger("keyrack.http")
 
+GUARDS = {b"if-match", b"idempotency-key"}
 WHITE_SPACE = b" \t"  # the optional one of RFC 9110, section 5.6.3
 # An address in absolute form whose path is empty; the parser of addresses finds none in it
 WITHOUT_PATH = re.compile(rb"(?P<server>https?://[^/?#]+)(?P<query>(?:\?.*)?)", re.IGNORECASE)
@@ -202,13 +203,16 @@ class GuardedProtocol(HttpToolsProtocol):
 
     @override
     def on_header(self, name: bytes, value: bytes) -> None:
-        """White space around a value is no part of it (RFC 9110, section 5.5). A header without a value is missing."""
+        """White space around a value is no part of it (RFC 9110, section 5.5).
+
+        A header without a value counts as missing, but for those that guard a write: it would be done unguarded.
+        """
         value = value.strip(WHITE_SPACE)
         if name.lower() == b"host":
             self._hosts += 1
         elif name.lower() == b"transfer-encoding" and value.lower() != b"chunked":
             self._fault = NotImplemented(TRANSFER_CODING)
-        if value:
+        if value or name.lower() in GUARDS:
             super().on_header(name, value)
 
     @override
