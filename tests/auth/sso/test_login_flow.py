@@ -353,7 +353,7 @@ def test_a_verified_address_of_a_listed_domain_finds_its_manager_once(
 
 @pytest.mark.parametrize(
     ("domain", "verified"),
-    [(DOMAIN, False), (DOMAIN, "true"), (DOMAIN, None), ("elsewhere.example", True), (f"sub.{DOMAIN}", True)],
+    [(DOMAIN, False), (DOMAIN, "True"), (DOMAIN, None), ("elsewhere.example", True), (f"sub.{DOMAIN}", True)],
 )
 def test_no_other_address_finds_anybody(
     visitor: Visitor, oidc: Oidc, town: Town, sql: Sql, domain: str, verified: object

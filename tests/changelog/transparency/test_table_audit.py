@@ -18,6 +18,7 @@ from tests.support.people import Person, Town, done
 from tests.support.servers import Sql, eventually, migrated_database
 
 NEW = itertools.count()
+HAS_LOG = "select exists (select from change_log where customer_id = $1)"
 
 
 @pytest.fixture
@@ -48,6 +49,7 @@ def lived(person: Person) -> dict[str, int]:
     empty = person.group("Empty")
     done(person.delete(f"/groups/{empty}"))
     eventually(lambda: person.get(f"/cars/{car}/assignments").json() != [], "the assignment")
+    eventually(lambda: person.sql.value(HAS_LOG, person.customer), "the first number")
     return {"car": car, "user": user, "group": group}
 
 
