@@ -30,13 +30,14 @@ NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 
 @pytest.fixture
 def own(database_server: str) -> Any:
-    """A database of the test's own, and how to work with it."""
+    """Work with a database of the test's own, which has no partitions yet."""
     with migrated_database(database_server) as dsn:
 
         def run(work: Callable[[Database], Awaitable[Any]]) -> Any:
             async def inner() -> Any:
                 acting.set(system("tests"))
                 database = await Database.connect(dsn, Settings())
+                await database.execute(partitions.DROP, date(9999, 1, 1))
                 try:
                     return await work(database)
                 finally:

@@ -10,13 +10,12 @@ import asyncpg
 import structlog
 
 from keyrack.changelog import access_history
-from keyrack.changelog.sequencer import MAKE
 from keyrack.changelog.transparency import trust_anchors
 from keyrack.changelog.transparency.trust_anchors import CLASSES
 from keyrack.changelog.visibility_watermark import ALONE
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
-from keyrack.db.partitions import months_ahead
+from keyrack.db.partitions import make_ahead
 from keyrack.db.row_batches import run_in_batches
 
 log = structlog.get_logger("keyrack.changelog")
@@ -59,8 +58,7 @@ where l.customer_id = $1 and c.change_id > l.erased_id and c.recorded_at < now()
 async def prune_partitions(db: Database, settings: Settings, now: datetime | None = None) -> list[str]:
     """Make the months that will be needed, drop those that are too old; the names of these. A step of housekeeping."""
     now = now or datetime.now(UTC)
-    for month in months_ahead(now):
-        await db.execute(MAKE, month)
+    await make_ahead(db, now)
     dropped: list[str] = []
     for days, retention in CLASSES.items():
         try:

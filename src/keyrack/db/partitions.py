@@ -1,6 +1,7 @@
-"""In charge of history's months: partitions made ahead and on demand, and dropped when nobody's retention needs them.
+"""The monthly partitions of history and of the change log: made ahead and on demand.
 
-The time of the newest reading is never needed to find a partition: its name says which month it holds.
+A partition of history is dropped as soon as no customer's retention needs it. The time of the newest reading is never
+needed to find a partition: its name says which month it holds.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ AHEAD = 2  # months beside the current one
 PER_DELETE = 5_000  # rows that one statement throws away, so that nobody waits for it
 
 MAKE: LiteralString = "select make_history(month) from unnest($1::date[]) month order by month"
+MAKE_AHEAD: LiteralString = """
+select make_history(month), make_changes(month) from unnest($1::date[]) month order by month
+"""
 DROP: LiteralString = "select drop_history($1)"
 # A partition is kept for as long as any customer wants it; whoever wants less has their rows deleted
 LONGEST: LiteralString = "select greatest($1, max(history_days)) from customer"
@@ -66,10 +70,18 @@ async def make(statements: Statements, months: Iterable[date]) -> None:
     await statements.execute(MAKE, sorted(months))
 
 
+async def make_ahead(statements: Statements, now: datetime) -> None:
+    """Make all partitions of the months in `months_ahead`.
+
+    Those of history and of the change log; existing ones stay.
+    """
+    await statements.execute(MAKE_AHEAD, months_ahead(now))
+
+
 async def maintain(db: Database, settings: Settings, now: datetime | None = None) -> list[str]:
     """Make what will be needed, throw away what is too old; the names of the partitions that were dropped."""
     now = now or datetime.now(UTC)
-    await make(db, months_ahead(now))
+    await make_ahead(db, now)
     longest = await db.fetchval(LONGEST, settings.telemetry_retention_days)
     dropped: list[str] = []
     try:

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
 from typing import LiteralString
 
@@ -15,8 +16,8 @@ import structlog
 
 from keyrack import __version__
 from keyrack.core.settings import Settings
-from keyrack.db import migration_runner
-from keyrack.db.connection import Statements
+from keyrack.db import migration_runner, partitions
+from keyrack.db.connection import Connection, Statements
 from keyrack.db.migrations import RELEASES, STOPPED, oldest, revisions
 from keyrack.db.replication.primary_connector import PrimaryConnector
 
@@ -108,6 +109,8 @@ async def migrate(dsn: str, settings: Settings | None = None) -> str:
             await migration_runner.run(lambda: _connect(dsn, settings, patience.parameters()), raw, targets, patience)
         except migration_runner.LocksNotHad as error:
             raise SchemaError(str(error)) from None
+        # Housekeeping does the same; without it, the months would be missing until the first worker has run
+        await partitions.make_ahead(Connection(raw), datetime.now(UTC))
         return (await standing(raw)).revision or head()
 
 
