@@ -182,6 +182,55 @@ def test_a_bouncer_that_sets_nothing_is_told(house: House) -> None:
         bouncer.stop()
 
 
+def test_defaults_of_the_role_reach_no_session_behind_it(house: House) -> None:
+    values = {
+        "DateStyle": "German", "IntervalStyle": "iso_8601", "TimeZone": "Asia/Kathmandu", "bytea_output": "escape",
+        "extra_float_digits": "-15", "standard_conforming_strings": "off",
+    }  # fmt: skip
+    probe = (
+        "select concat_ws(' ', timestamptz '2026-11-14 22:42:06Z', interval '90 minutes', bytea '\\x00', 0.1::float8,"
+        " length('\\n'))"
+    )
+
+    async def ask(dsn: str) -> set[str]:
+        database = await Database.connect(dsn, house.settings)
+        try:
+            return {*await asyncio.gather(*(database.fetchval(probe) for _ in range(20)))}  # type: ignore[arg-type]
+        finally:
+            await database.close()
+
+    try:
+        for name, value in values.items():
+            house.sql.execute(f"alter role current_user set {name} = '{value}'")
+        bouncer = Bouncer(house.cluster, printed(house.settings))
+        try:
+            assert asyncio.run(ask(bouncer.dsn)) == {"2026-11-14 22:42:06+00 01:30:00 \\x00 0.1 2"}
+        finally:
+            bouncer.stop()
+    finally:
+        house.sql.execute("alter role current_user reset all")
+
+
+def test_a_bouncer_that_refuses_a_parameter_is_explained(house: House) -> None:
+    refusing = re.sub(r"ignore_startup_parameters = .*", "ignore_startup_parameters = jit", printed(house.settings))
+    bouncer = Bouncer(house.cluster, refusing)
+    try:
+        with pytest.raises(Unavailable, match=r"startup parameter.*`keyrack database pgbouncer`"):
+            asyncio.run(Database.connect(bouncer.dsn, house.settings))
+    finally:
+        bouncer.stop()
+
+
+def test_a_query_that_is_too_long_for_it_is_refused(house: House) -> None:
+    """PgBouncer would close each connection to the server without a reason."""
+    longest = house.settings.model_copy(update={"public_url": "https://keys.example/" + 100 * "x"})
+    bouncer = Bouncer(house.cluster, printed(longest))
+    bouncer.stop()
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        printed(house.settings.model_copy(update={"public_url": "https://keys.example/" + 400 * "x"}))
+    assert "PgBouncer takes 505" in refused.value.stderr
+
+
 def test_lists_of_any_length(house: House, dora: Person) -> None:
     """In pieces where an index leads through the order; else from a cursor, into a file."""
     house.sql.execute("insert into car (customer_id, name) select $1, 'Car ' || n from generate_series(1, 1200) n",

@@ -14,7 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
-SET_CONFIG = re.compile(r"set_config\(''([^']+)'', ''([^']*)'', false\)")
+SET_PARAMETER = re.compile(r"set ([\w.]+)=(?:'')?([^;']*)(?:'')?;")
 
 
 def run_module(module: str, *arguments: str, dsn: str | None = None) -> str:
@@ -85,12 +85,12 @@ def format_migrations() -> str:
 
 
 def list_session_settings() -> list[str]:
-    """The settings of each session at its start.
+    """The settings of each session at its start, but for those that PgBouncer keeps itself.
 
     `keyrack database pgbouncer` prints them.
     """
     query = read_json("database", "pgbouncer")["databases"]["keyrack"]
-    return [f"{name} = {value}" for name, value in SET_CONFIG.findall(query)]
+    return [f"{name} = {value}" for name, value in SET_PARAMETER.findall(query)]
 
 
 def list_housekeeping_steps(dsn: str) -> list[str]:

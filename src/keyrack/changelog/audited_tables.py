@@ -83,7 +83,16 @@ SWITCHED_OFF = (
 )
 
 
+SKIPS_TRIGGERS: LiteralString = "select current_setting('session_replication_role') = 'replica'"
+TRIGGERS_SKIPPED = (
+    "Changes would not be recorded: session_replication_role is 'replica', so no trigger runs. Remove that default of "
+    "the server, the database or the role; `alter role ROLE reset session_replication_role` removes the role's."
+)
+
+
 async def require(statements: Statements) -> None:
-    """Look whether everything is recorded that is to be. Raises `SchemaError`."""
+    """Check that each change which must be recorded is recorded. Raises `SchemaError`."""
+    if await statements.fetchval(SKIPS_TRIGGERS):
+        raise SchemaError(TRIGGERS_SKIPPED)
     if missing := await statements.fetchval(MISSING, list(RECORDED)):
         raise SchemaError(SWITCHED_OFF.format(missing=missing))

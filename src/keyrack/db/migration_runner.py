@@ -58,7 +58,7 @@ class MigrationTimeouts:
 
     def parameters(self) -> dict[str, str]:
         """Those of the server for a connection that migrates."""
-        return {"lock_timeout": f"{self.lock * 1000:.0f}", "statement_timeout": "0", "idle_session_timeout": "0"}
+        return {"lock_timeout": f"{self.lock * 1000:.0f}"}
 
 
 async def run(

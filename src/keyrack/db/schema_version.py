@@ -33,6 +33,14 @@ select relname from pg_class
 where oid in (to_regclass('alembic_version'), to_regclass('customer')) and not pg_has_role(relowner, 'usage')
 order by relname limit 1
 """
+# The statement that mends a `search_path` without the schema of Keyrack's tables; no row where it is there
+MEND_SEARCH_PATH: LiteralString = """
+select format('alter role %I in database %I set search_path = %I', current_user, current_database(), n.nspname)
+from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where to_regclass('alembic_version') is null
+  and c.relname in ('alembic_version', 'customer', 'car', 'person') and c.relkind in ('r', 'p')
+group by n.nspname having count(*) = 4 order by n.nspname limit 1
+"""
 # What serves, works or takes in; `keyrack migration` is ourselves and those who wait for us
 RUNNING: LiteralString = """
 select distinct application_name || coalesce(' at ' || host(client_addr), '') as name
@@ -42,6 +50,9 @@ where datname = current_database() and application_name in (
   'keyrack replica')
 order by name
 """
+
+
+OFF_SEARCH_PATH = "The search_path of Keyrack's role does not contain the schema of Keyrack's tables."
 
 
 class SchemaError(Exception):
@@ -64,6 +75,7 @@ class SchemaStatus:
 
     state: SchemaState
     revision: str | None
+    mend_search_path: str | None = None  # the statement that puts the schema of Keyrack's tables on it; None: it is
 
     @property
     def pending(self) -> list[str]:
@@ -96,6 +108,7 @@ async def migrate(dsn: str, settings: Settings | None = None) -> str:
     )
     async with _opened(dsn, settings) as raw:
         await _lock(raw)
+        await _check_search_path(raw)
         await _check_rights(raw)
         status = await standing(raw)
         if status.state is SchemaState.TOO_NEW:
@@ -117,6 +130,7 @@ async def migrate(dsn: str, settings: Settings | None = None) -> str:
 async def read_schema_state(dsn: str, settings: Settings | None = None) -> SchemaStatus:
     """How the schema stands to this release; nothing is changed. Raises `SchemaError`: a right is missing."""
     async with _opened(dsn, settings or Settings.model_construct()) as raw:
+        await _check_search_path(raw)
         await _check_rights(raw)
         return await standing(raw)
 
@@ -158,10 +172,16 @@ def explain_workaround(status: SchemaStatus) -> str:
     return f"; or upgrade to {next(name for name, newest in RELEASES.items() if newest == status.floor)} first"
 
 
+async def _check_search_path(raw: asyncpg.Connection) -> None:
+    """Raises `SchemaError` if `search_path` does not lead to Keyrack's tables, which exist."""
+    if (mend := await raw.fetchval(MEND_SEARCH_PATH)) is not None:
+        raise SchemaError(f"{OFF_SEARCH_PATH} Run `{mend}`, and start Keyrack again.")
+
+
 async def standing(raw: asyncpg.Connection | Statements) -> SchemaStatus:
     """How the schema stands to this release."""
     if await raw.fetchval("select to_regclass('alembic_version')") is None:
-        return SchemaStatus(SchemaState.EMPTY, None)
+        return SchemaStatus(SchemaState.EMPTY, None, await raw.fetchval(MEND_SEARCH_PATH))
     revision: str | None = await raw.fetchval("select version_num from alembic_version")
     if revision is None:
         return SchemaStatus(SchemaState.EMPTY, None)
@@ -200,7 +220,7 @@ async def _lock(raw: asyncpg.Connection) -> None:
 
 @asynccontextmanager
 async def _opened(dsn: str, settings: Settings) -> AsyncGenerator[asyncpg.Connection]:
-    raw = await _connect(dsn, settings, {"lock_timeout": "0"})
+    raw = await _connect(dsn, settings, {})
     try:
         yield raw
     finally:

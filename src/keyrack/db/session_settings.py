@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import LiteralString
+from typing import Any, LiteralString
 
 import asyncpg
 
 from keyrack.core.settings import Settings
 
+# The same values in each session, whatever the defaults of the server, the database or the role are. Answers, signed
+# bodies and exports depend on the first group, the meaning of a statement on the second. The third group lets a session
+# last. `default_transaction_read_only` is left out: operators freeze a database with it.
+BASE: Mapping[str, str] = {
+    "TimeZone": "UTC", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres", "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "standard_conforming_strings": "on", "default_transaction_isolation": "read committed",
+    "statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
+}  # fmt: skip
+# Of these, the ones that PgBouncer itself keeps as each client has set them
+KEPT_BY_POOLER = frozenset(("TimeZone", "DateStyle", "standard_conforming_strings"))
+
 
 def session(settings: Settings) -> dict[str, str]:
-    """What every connection is told at its start; SQL reads the `keyrack.` ones with `current_setting`."""
+    """The parameters of a session of the API or of a worker; SQL reads those of `keyrack.` with `current_setting`."""
     return {
-        "TimeZone": "UTC",
+        **BASE,
         "jit": "off",
         "statement_timeout": str(int(settings.statement_timeout_seconds * 1000)),
         "lock_timeout": str(int(settings.lock_timeout_seconds * 1000)),
@@ -26,6 +40,22 @@ def session(settings: Settings) -> dict[str, str]:
     }
 
 
+async def open_session(
+    dsn: str, *, server_settings: Mapping[str, str] | None = None, **options: Any
+) -> asyncpg.Connection:
+    """Connect to PostgreSQL, with the parameters of `BASE` unless `server_settings` has another value.
+
+    `options` are those of `asyncpg.connect`. Raises what that raises; the error of a pooler that refuses a parameter
+    ends with the remedy.
+    """
+    try:
+        return await asyncpg.connect(dsn, server_settings={**BASE, **(server_settings or {})}, **options)
+    except asyncpg.ProtocolViolationError as error:
+        if "startup parameter" not in str(error):
+            raise
+        raise asyncpg.ProtocolViolationError(f"{error}. {REMEDY_OF_POOLER}") from error
+
+
 # For `Connection.lift_timeouts`, which lifts that of the client as well
 NO_STATEMENT_TIMEOUT: LiteralString = "set local statement_timeout = 0"
 # Which of these settings a session does not have: PgBouncer passes hardly any of them on
@@ -34,9 +64,13 @@ select string_agg(w.name, ', ' order by w.name) from unnest($1::text[], $2::text
 left join pg_settings s on s.name = w.name
 where coalesce(s.setting, current_setting(w.name, true)) is distinct from w.value
 """
+REMEDY_OF_POOLER = (
+    "PgBouncer needs the lines that `keyrack database pgbouncer` prints for these settings: copy them into its "
+    "pgbouncer.ini, and restart it."
+)
 NOT_TOLD = (
-    "The database's sessions lack what Keyrack sets at their start, or have other values: {lacking}. PgBouncer gets "
-    "them from its connect_query: `keyrack database pgbouncer` prints the one for these settings."
+    "The database's sessions lack what Keyrack sets at their start, or have other values: {lacking}. "
+    f"{REMEDY_OF_POOLER}"
 )
 
 

@@ -14,8 +14,10 @@ from keyrack.cli.database_session import Json, State, embedded_server, explained
 from keyrack.cli.output import CommandFailed, CommandResult, show
 from keyrack.core.settings import Settings
 from keyrack.db.embedded.major_upgrade import upgrade as upgrade_data
-from keyrack.db.session_settings import session
+from keyrack.db.session_settings import KEPT_BY_POOLER, session
 from keyrack.server.worker import PARAMETERS
+
+LONGEST_QUERY = 505  # bytes of a connect_query; PgBouncer 1.18 closes the connection after a longer one
 
 app = typer.Typer()
 
@@ -55,8 +57,15 @@ def pgbouncer(state: State = None, as_json: Json = False) -> None:
 
     def work() -> None:
         parameters = session(read_settings(state))
-        calls = ", ".join(f"set_config({_quoted(name)}, {_quoted(value)}, false)" for name, value in parameters.items())
-        database = f"host=127.0.0.1 port=5432 dbname=keyrack connect_query={_quoted(f'select {calls}')}"
+        query = "".join(
+            [f"set {name}={_value(value)};" for name, value in parameters.items() if name not in KEPT_BY_POOLER]
+        )
+        if len(query.encode()) > LONGEST_QUERY:
+            raise CommandFailed(
+                f"The connect_query would have {len(query.encode())} bytes, and PgBouncer takes {LONGEST_QUERY}. Set a "
+                "shorter KEYRACK_PUBLIC_URL."
+            )
+        database = f"host=127.0.0.1 port=5432 dbname=keyrack connect_query={_quoted(query)}"
         sections = {
             "databases": {"keyrack": database},
             "pgbouncer": {
@@ -92,6 +101,11 @@ def upgrade(
         show(CommandResult({"version": version, "old": str(kept)}, text), as_json)
 
     explained(work)
+
+
+def _value(text: str) -> str:
+    """A parameter's value in a `set`, without quotes where it needs none."""
+    return text if text.isdigit() or text in ("on", "off") else _quoted(text)
 
 
 def _quoted(text: str) -> str:

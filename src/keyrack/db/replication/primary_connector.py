@@ -20,6 +20,7 @@ import asyncpg
 from keyrack.core.log_config import cause
 from keyrack.core.settings import Settings
 from keyrack.db.replication.primary import PrimaryTracker, is_shutting_down
+from keyrack.db.session_settings import open_session
 
 PORT = 5432
 ALONE = 10.0  # seconds that the only server has to answer
@@ -110,7 +111,7 @@ class PrimaryConnector:
         options.setdefault("connection_class", KeepAliveConnection)
         if not self.leadership.fails_over or not self._hosts:
             options.setdefault("timeout", ALONE)
-            return await asyncpg.connect(self.dsn, **options)
+            return await open_session(self.dsn, **options)
         came = time.monotonic()
         if self._leader is None:
             async with self._turn:
@@ -183,7 +184,7 @@ class PrimaryConnector:
 
     async def _answer(self, host: Host, options: Mapping[str, Any]) -> _ServerReply:
         async with asyncio.timeout(self._seconds):
-            raw = await asyncpg.connect(self.dsn, host=host.name, port=host.port, **options)
+            raw = await open_session(self.dsn, host=host.name, port=host.port, **options)
             try:
                 row = await raw.fetchrow(LEADS)
                 assert row is not None  # noqa: S101 - a row by its form

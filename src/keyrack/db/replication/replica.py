@@ -24,6 +24,7 @@ from keyrack.db.replication.primary import PrimaryTracker
 from keyrack.db.replication.primary_connector import Host, KeepAliveConnection, PrimaryConnector
 from keyrack.db.replication.primary_heartbeat import Heartbeat
 from keyrack.db.replication.wal_positions import EVERY, Position, PrimaryPosition, SharedQuery, WalHistory
+from keyrack.db.session_settings import open_session
 
 log = RateLimitedLogger("keyrack.replicas", MINUTE)
 
@@ -85,7 +86,7 @@ class _ReplicaConnector(PrimaryConnector):
     async def _opened(self, options: dict[str, Any]) -> tuple[asyncpg.Connection, datetime, int]:
         options.setdefault("connection_class", KeepAliveConnection)
         options["timeout"] = self._seconds
-        raw = await asyncpg.connect(self.dsn, host=self._host.name, port=self._host.port, **options)
+        raw = await open_session(self.dsn, host=self._host.name, port=self._host.port, **options)
         try:
             row = await raw.fetchrow(BEGUN, timeout=self._seconds)
             assert row is not None  # noqa: S101 - a row by its form

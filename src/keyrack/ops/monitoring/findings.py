@@ -85,6 +85,11 @@ def _of_database(picture: StatusSnapshot) -> Iterator[Finding]:
     head = schema_version.head()
     at = f"The schema is at revision {picture.schema.revision}; this Keyrack, {__version__}, knows {head}."
     match picture.schema.state:
+        case schema_version.SchemaState.EMPTY if picture.schema.mend_search_path is not None:
+            yield Finding(
+                Severity.CRITICAL, "schema-search-path", schema_version.OFF_SEARCH_PATH,
+                f"`{picture.schema.mend_search_path}`, then start Keyrack again.",
+            )  # fmt: skip
         case schema_version.SchemaState.EMPTY:
             yield Finding(
                 Severity.CRITICAL, "schema-empty", "The database is empty.", "`keyrack migrate` or `serve` fill it."

@@ -98,7 +98,7 @@ async def collect_status(settings: Settings, *, all_certificates: bool = False) 
             await _in_the_database(Connection(raw), picture, settings, all_certificates)
     except TimeoutError:
         raise DatabaseUnknown(
-            f"The database at {address} does not answer in time: it is stuck, or has too much to do."
+            f"The database at {where} does not answer in time: it is stuck, or has too much to do."
         ) from None
     except (*UNREACHABLE, asyncpg.PostgresError) as error:
         said = " ".join(cause(error).split())

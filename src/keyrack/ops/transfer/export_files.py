@@ -24,7 +24,6 @@ PIECE = 1_000  # rows that are fetched at a time
 Progress = Callable[[str, int, int], None]  # kind, rows written, rows there are
 
 SNAPSHOT: LiteralString = "set transaction isolation level repeatable read, read only"
-UTC_TIMES: LiteralString = "set local timezone to 'UTC'"
 OWNER: LiteralString = """
 select customer_id as id, name, to_json(created_at)#>>'{}' as created_at, history_days, keeps_positions,
   changes_days,
@@ -57,7 +56,6 @@ async def export(sql: Connection, customer: int, target: Path, progress: Progres
     The files are written beside it and get its name when they are whole and on disk. Raises `NotExported`, `OSError`.
     """
     await sql.execute(SNAPSHOT)
-    await sql.execute(UTC_TIMES)
     owner = await sql.fetchrow(OWNER, customer)
     if owner is None:
         raise NotExported(f"There is no customer {customer}.")
