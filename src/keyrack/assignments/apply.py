@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, LiteralString
 from uuid import UUID
 
-from keyrack.assignments.failure_codes import GIVEN_UP
+from keyrack.assignments.failure_codes import GIVEN_UP, text_of
 from keyrack.assignments.rules import Assignment, Decision, Key, Operation, OperationState, decide, fail_permanently
 from keyrack.core.metrics.catalog import OPERATION_SECONDS, OPERATIONS, OPERATIONS_OF
 from keyrack.core.tracing.spans import TRACES
@@ -39,7 +39,7 @@ NAMED: LiteralString = (
     + " from operation where customer_id = $1 and operation_id = any($2::uuid[]) and state = 'Pending' order by seq"
 )
 FAILURES: LiteralString = """
-select operation_id, error_message from operation where customer_id = $1 and operation_id = any($2::uuid[])
+select operation_id, error_code from operation where customer_id = $1 and operation_id = any($2::uuid[])
 """
 # The same of several customers, as far as nobody else holds them; see the function
 CLAIM: LiteralString = "select " + _COLUMNS + " from claim_operations($1, $2)"
@@ -121,9 +121,9 @@ async def named(connection: Connection, customer: int, operations: Sequence[UUID
 
 
 async def failures(connection: Connection, customer: int, operations: Sequence[UUID]) -> dict[UUID, str | None]:
-    """Why each of these failed, None where it did not."""
+    """The text of why each of these failed; None where it did not."""
     rows = await connection.fetch(FAILURES, customer, operations)
-    return {row["operation_id"]: row["error_message"] for row in rows}
+    return {row["operation_id"]: text_of(row["error_code"]) for row in rows}
 
 
 async def claim(connection: Connection, customers: Sequence[int], each: int) -> list[Row]:
@@ -258,6 +258,7 @@ async def _finish(
         [row["operation_id"] for row in rows],
         ["Succeeded" if decision.failure is None else "Failed" for decision in decisions],
         [decision.failure for decision in decisions],
+        [text_of(decision.failure) for decision in decisions],
         [json.dumps(result) for result in shown],
     )
     each = zip(rows, decisions, strict=True)

@@ -1,32 +1,43 @@
-"""In charge of why operations come to nothing: the code of each reason, for programs, and its text, the outcome's
-errorMessage."""
+"""Codes of failed operations, and the text of each.
+
+An operation is stored with its code. The text is the outcome's `errorMessage`, and is made from the code wherever it is
+shown.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import LiteralString
 
-NO_CAR = "The car does not exist or is not assigned to the customer."
-NO_USER = "The user does not exist or is not assigned to the customer."
-NO_BOX = "There is no key box installed in the car."
-NO_SERVICE = "The key box in the car has no service assigned."
-TERMINATED = "The service of the key box in the car is terminated."
-GONE = "The assignment does not exist any more."
-END_BEFORE_START = "The end lies before the start."
-RENEWABLE_TOO_LATE = "renewableAfter must be less than lifetime."
-GIVEN_UP = "The operation could not be carried out for an internal reason."
+NO_CAR: LiteralString = "no-car"
+NO_USER: LiteralString = "no-user"
+NO_BOX: LiteralString = "no-key-box"
+NO_SERVICE: LiteralString = "no-service"
+TERMINATED: LiteralString = "service-terminated"
+GONE: LiteralString = "assignment-gone"
+END_BEFORE_START: LiteralString = "end-before-start"
+RENEWABLE_TOO_LATE: LiteralString = "renewable-after-out-of-range"
+GIVEN_UP: LiteralString = "internal-error"
 
-# A code is never given another meaning. The log keeps texts: one that is worded anew stays here in its old words, too
-CODES: Mapping[LiteralString, LiteralString] = {
-    NO_CAR: "no-car",
-    NO_USER: "no-user",
-    NO_BOX: "no-key-box",
-    NO_SERVICE: "no-service",
-    TERMINATED: "service-terminated",
-    GONE: "assignment-gone",
-    END_BEFORE_START: "end-before-start",
-    RENEWABLE_TOO_LATE: "renewable-after-out-of-range",
-    GIVEN_UP: "internal-error",
+# A code never gets another meaning; its text may change
+TEXTS: Mapping[LiteralString, LiteralString] = {
+    NO_CAR: "The car does not exist or is not assigned to the customer.",
+    NO_USER: "The user does not exist or is not assigned to the customer.",
+    NO_BOX: "There is no key box installed in the car.",
+    NO_SERVICE: "The key box in the car has no service assigned.",
+    TERMINATED: "The service of the key box in the car is terminated.",
+    GONE: "The assignment does not exist any more.",
+    END_BEFORE_START: "The end lies before the start.",
+    RENEWABLE_TOO_LATE: "renewableAfter must be less than lifetime.",
+    GIVEN_UP: "The operation could not be carried out for an internal reason.",
 }
-_CASES: LiteralString = " ".join(["when '" + text + "' then '" + code + "'" for text, code in CODES.items()])
-CODE: LiteralString = "(case {t}.error_message " + _CASES + " end)"  # SQL of an operation's code, null without one
+# A release before 0.3 writes a text alone. A trigger adds the code; rows of before 0.3 get it by `fill`
+CODE: LiteralString = "coalesce({t}.error_code, failure_code({t}.error_message))"
+_CASES: LiteralString = " ".join(["when '" + code + "' then '" + text + "'" for code, text in TEXTS.items()])
+# Nothing but the text that is stored says why an operation failed whose code this release does not know
+TEXT: LiteralString = "coalesce(case {t}.error_code " + _CASES + " end, {t}.error_message)"
+
+
+def text_of(code: str | None) -> str | None:
+    """The text of a code; None without a code, and for a code that this release does not know."""
+    return next((text for known, text in TEXTS.items() if known == code), None)

@@ -33,7 +33,7 @@ Key = tuple[int, int]  # customer, and the id of something within it
 
 
 class Failure(Exception):
-    """Why an operation came to nothing: the outcome's errorMessage."""
+    """The code of why an operation came to nothing."""
 
 
 def lifetimes(lifetime: int | None, renewable_after: int | None) -> tuple[int, int]:
@@ -134,7 +134,7 @@ class Decision:
     """What came of an operation: the assignment as it is now, was, or would have been, and why it is not."""
 
     shown: dict[str, Any]
-    failure: str | None = None
+    failure: str | None = None  # a code of `failure_codes`
     created: int | None = None  # its place among the ground's `created`, while the assignment has no id
 
 

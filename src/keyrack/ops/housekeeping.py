@@ -16,6 +16,7 @@ from typing import LiteralString
 import structlog
 
 from keyrack.api import idempotency, rate_limits
+from keyrack.assignments import failure_backfill
 from keyrack.auth import (
     access_tokens,
     browser_state,
@@ -72,6 +73,7 @@ STEPS = (
     HousekeepingTask("normal forms of user names", usernames.MANAGERS.fill),
     HousekeepingTask("normal forms of persons", person_lookup.PERSONS.fill),
     HousekeepingTask("normal forms of domains", providers.normalise_domains),
+    HousekeepingTask("codes of failed operations", failure_backfill.fill),
     HousekeepingTask("sessions", sessions.forget),
     HousekeepingTask("revocations", access_tokens.forget),
     HousekeepingTask("links of people", password_reset.forget),

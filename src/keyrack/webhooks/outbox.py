@@ -48,8 +48,8 @@ FINISH: LiteralString = (
     """
 with outcome as (
   select u.*, row_number() over (partition by u.customer_id order by u.place) as number
-  from unnest($1::integer[], $2::uuid[], $3::text[], $4::text[], $5::text[]::jsonb[]) with ordinality
-    as u (customer_id, operation_id, state, error_message, result, place)
+  from unnest($1::integer[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[]::jsonb[]) with ordinality
+    as u (customer_id, operation_id, state, error_code, error_message, result, place)
 ),
 counted as (
   update customer_hold h set applied = h.applied + c.count, due_at = null
@@ -57,7 +57,8 @@ counted as (
   returning h.customer_id, h.applied - c.count as before
 ),
 finished as (
-  update operation p set state = u.state, error_message = u.error_message, result = u.result,
+  update operation p set state = u.state, error_code = u.error_code, error_message = u.error_message,
+    result = u.result,
     finished_at = statement_timestamp() + u.place * interval '1 microsecond', applied = c.before + u.number,
     assignment_id = coalesce((u.result->>'assignmentId')::integer, p.assignment_id)
   from outcome u join counted c on c.customer_id = u.customer_id

@@ -13,7 +13,7 @@ from keyrack.api.permissions import Permission
 from keyrack.api.schema.event_types import SENT
 from keyrack.api.schema.fields import Resource, boolean, date_time, guid, int32, int64, opaque, string
 from keyrack.api.schema.request_body import Int32, Moment
-from keyrack.assignments.failure_codes import CODE, CODES
+from keyrack.assignments.failure_codes import CODE, TEXT, TEXTS
 from keyrack.fleet.schema import ASSIGNMENT
 
 Sent = Literal["assignment.created", "assignment.updated", "assignment.deleted", "webhook.test"]
@@ -42,8 +42,8 @@ OPERATION = Resource(
         "kind": string("{t}.kind", enum=("CreateAssignment", "UpdateAssignment", "DeleteAssignment")),
         "cause": string("{t}.cause", enum=("Request", "Uninstallation", "CarDeleted", "UserRemoved")),
         "state": string("{t}.state", enum=("Pending", "Succeeded", "Failed")),
-        "errorMessage": string("{t}.error_message", nullable=True),
-        "errorCode": string(CODE, nullable=True, enum=tuple(CODES.values())),
+        "errorMessage": string(TEXT, nullable=True),
+        "errorCode": string(CODE, nullable=True, enum=tuple(TEXTS)),
         "checksum": string("{t}.checksum"),
         "applied": int64("{t}.applied", nullable=True),
         "assignmentId": int32("{t}.assignment_id", nullable=True),
@@ -154,7 +154,9 @@ TYPE: LiteralString = (
 )
 PAYLOAD: LiteralString = (
     "json_build_object('type', " + TYPE + ", 'operationId', o.operation_id, 'customerId', o.customer_id,"
-    " 'operationSucceeded', o.state = 'Succeeded', 'errorMessage', o.error_message, 'checksum', o.checksum,"
+    " 'operationSucceeded', o.state = 'Succeeded', 'errorMessage', "
+    + TEXT.replace("{t}", "o")
+    + ", 'checksum', o.checksum,"
     " 'assignmentId', o.result->'assignmentId', 'carId', o.result->'carId', 'userId', o.result->'userId',"
     " 'start', o.result->'start', 'end', o.result->'end', 'lifetime', o.result->'lifetime',"
     " 'renewableAfter', o.result->'renewableAfter')::text"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from keyrack.assignments import failure_codes
+from keyrack.assignments import failure_backfill, failure_codes
 from keyrack.assignments.endpoints.operations import NO_OPERATION
-from keyrack.assignments.failure_codes import GIVEN_UP, GONE, NO_BOX, NO_CAR, NO_SERVICE, NO_USER, TERMINATED
+from keyrack.assignments.failure_codes import GIVEN_UP, GONE, NO_BOX, NO_CAR, NO_SERVICE, NO_USER, TERMINATED, TEXTS
 from keyrack.core.settings import Settings
+from keyrack.db.connection import Database
 from tests.support.people import Person, nobody_works, web
 from tests.support.servers import RunningServer, eventually
 
@@ -91,17 +93,17 @@ def test_another_customers_operation_is_like_none(alice: Person, bob: Person) ->
 
 def test_the_state_at_the_time_of_the_work_counts(alice: Person) -> None:
     bare, user = alice.car("bare"), alice.user()
-    assert outcome(alice, alice.put("/assignments", new(bare, user)))["errorMessage"] == NO_BOX
+    assert outcome(alice, alice.put("/assignments", new(bare, user)))["errorMessage"] == TEXTS[NO_BOX]
 
     car = alice.car("box")
     box = alice.product()
     service = alice.service(box)
     assert alice.put("/installations", {"carId": car, "productId": box}).status_code == 204
     alice.sql.execute("update service set is_terminated = true where service_id = $1", service)
-    assert outcome(alice, alice.put("/assignments", new(car, user)))["errorMessage"] == TERMINATED
+    assert outcome(alice, alice.put("/assignments", new(car, user)))["errorMessage"] == TEXTS[TERMINATED]
     alice.sql.execute("update service set product_id = null where service_id = $1", service)
     failed = outcome(alice, alice.put("/assignments", new(car, user)))
-    assert (failed["state"], failed["errorMessage"], failed["assignmentId"]) == ("Failed", NO_SERVICE, None)
+    assert (failed["state"], failed["errorMessage"], failed["assignmentId"]) == ("Failed", TEXTS[NO_SERVICE], None)
 
 
 ASKED = """
@@ -111,7 +113,7 @@ values ($1, 'CreateAssignment', $2, $3, $4::text::jsonb, 'X') returning operatio
 REQUEST = '{"start": "2026-01-01T08:00:00Z", "end": null, "lifetime": null, "renewableAfter": null}'
 
 
-@pytest.mark.parametrize(("gone", "message"), [("car", NO_CAR), ("user", NO_USER)])
+@pytest.mark.parametrize(("gone", "message"), [("car", TEXTS[NO_CAR]), ("user", TEXTS[NO_USER])])
 def test_what_goes_away_while_it_is_accepted_fails(alice: Person, gone: str, message: str) -> None:
     """Such an operation was accepted by a statement that still saw the car or the user, and committed after it went."""
     car, user = alice.car_with_box(), alice.user()
@@ -133,7 +135,7 @@ def test_a_change_of_an_assignment_that_is_gone_fails(alice: Person) -> None:
         first, second = alice.delete(f"/assignments/{assignment}"), alice.delete(f"/assignments/{assignment}")
         third = alice.patch(f"/assignments/{assignment}", [{"op": "remove", "path": "/end"}])
     assert outcome(alice, first)["state"] == "Succeeded"
-    assert [outcome(alice, answer)["errorMessage"] for answer in (second, third)] == [GONE, GONE]
+    assert [outcome(alice, answer)["errorMessage"] for answer in (second, third)] == [TEXTS[GONE], TEXTS[GONE]]
 
 
 def test_the_three_cascades_end_assignments_once_each(alice: Person) -> None:
@@ -191,7 +193,7 @@ def test_what_is_pending_is_shown_as_it_is_asked_for(carol: Person) -> None:
 def test_what_failed_says_why_in_a_code(carol: Person) -> None:
     car, user = carol.car("bare"), carol.user()
     failed = outcome(carol, carol.put("/assignments", new(car, user, end=END)))
-    assert (failed["errorMessage"], failed["errorCode"]) == (NO_BOX, "no-key-box")
+    assert (failed["errorMessage"], failed["errorCode"]) == (TEXTS[NO_BOX], "no-key-box")
     assert (failed["start"], failed["end"]) == (START, END)
     asks = ("state eq 'Failed'", f"carId eq {car}", f"userId eq {user}", "errorCode eq 'no-key-box'", f"end eq {END}")
     for ask in asks:
@@ -200,9 +202,64 @@ def test_what_failed_says_why_in_a_code(carol: Person) -> None:
         assert carol.get(f"/operations?$filter={ask}").json() == []
 
 
-def test_every_reason_has_a_code() -> None:
-    assert {failure_codes.NO_CAR, GIVEN_UP, GONE, NO_BOX, NO_SERVICE, NO_USER, TERMINATED} <= set(failure_codes.CODES)
-    assert len(set(failure_codes.CODES.values())) == len(failure_codes.CODES)
+def test_every_code_has_a_text_of_its_own() -> None:
+    public = {name: value for name, value in vars(failure_codes).items() if name.isupper() and name[0] != "_"}
+    assert {public[name] for name in public.keys() - {"CODE", "TEXT", "TEXTS"}} == set(TEXTS)
+    assert len(set(TEXTS.values())) == len(TEXTS)
+
+
+def test_a_code_is_stored_and_its_text_is_made_from_it(carol: Person) -> None:
+    car, user = carol.car("bare"), carol.user()
+    failed = outcome(carol, carol.put("/assignments", new(car, user)))
+    stored = "select error_code, error_message from operation where operation_id = $1::text::uuid"
+    assert tuple(carol.sql.rows(stored, failed["id"])[0]) == (NO_BOX, TEXTS[NO_BOX])
+    carol.sql.execute("update operation set error_message = 'Old words.' where operation_id::text = $1", failed["id"])
+    shown = carol.get(f"/operations/{failed['id']}").json()
+    assert (shown["errorMessage"], shown["errorCode"]) == (TEXTS[NO_BOX], NO_BOX)
+    carol.sql.execute("update operation set error_code = 'of-later' where operation_id::text = $1", failed["id"])
+    shown = carol.get(f"/operations/{failed['id']}").json()
+    assert (shown["errorMessage"], shown["errorCode"]) == ("Old words.", "of-later"), "of a later release"
+
+
+@pytest.mark.parametrize("code", [*TEXTS])
+def test_a_process_of_an_older_release_writes_a_text_that_gets_its_code(carol: Person, code: str) -> None:
+    car, user = carol.car("bare"), carol.user()
+    older = "update operation set error_code = null, error_message = null where operation_id::text = $1"
+    failed = outcome(carol, carol.put("/assignments", new(car, user)))["id"]
+    carol.sql.execute(older, failed)
+    write = "update operation set state = 'Failed', error_message = $2 where operation_id::text = $1"
+    carol.sql.execute(write, failed, TEXTS[code])  # type: ignore[index]
+    stored = carol.sql.value("select error_code from operation where operation_id::text = $1", failed)
+    assert (stored, carol.get(f"/operations/{failed}").json()["errorCode"]) == (code, code)
+
+
+def test_operations_that_failed_before_there_were_codes_get_them_in_pieces(carol: Person, dsn: str) -> None:
+    car, user = carol.car("bare"), carol.user()
+    older = [outcome(carol, carol.put("/assignments", new(car, user)))["id"] for _ in range(3)]
+    mine = "where customer_id = $1 and operation_id = any($2::text[]::uuid[])"
+    carol.sql.execute("alter table operation disable trigger add_failure_code")
+    try:
+        carol.sql.execute(f"update operation set error_code = null {mine}", carol.customer, older)
+        carol.sql.execute(
+            "update operation set error_message = 'In no list.' where operation_id::text = $1", unknown := older.pop()
+        )
+    finally:
+        carol.sql.execute("alter table operation enable trigger add_failure_code")
+    shown = carol.get(f"/operations?$filter=errorCode eq '{NO_BOX}' and carId eq {car}").json()
+    assert {row["id"] for row in shown} == {*older}, "before housekeeping, too"
+
+    async def fill() -> None:
+        database = await Database.connect(dsn, Settings())
+        try:
+            await failure_backfill.fill(database, Settings().model_copy(update={"housekeeping_rows": 1}))
+        finally:
+            await database.close()
+
+    asyncio.run(fill())
+    stored = f"select operation_id::text, error_code from operation {mine}"
+    codes = carol.sql.rows(stored, carol.customer, [*older, unknown])
+    assert {row[0]: row[1] for row in codes} == {**dict.fromkeys(older, NO_BOX), unknown: None}
+    assert carol.get(f"/operations/{unknown}").json()["errorMessage"] == "In no list."
 
 
 def test_order_is_kept_while_many_cars_are_worked_on(alice: Person) -> None:
@@ -251,4 +308,4 @@ def test_a_poisoned_operation_fails_alone_within_two_seconds(carol: Person, requ
     )[0]
     shown = carol.get(f"/operations/{poisoned}").json()
     assert (shown["errorCode"], shown["end"]) == ("internal-error", None)
-    assert tuple(row) == ("Failed", GIVEN_UP, 2, 1), "two tries that were repeated, and the third"
+    assert tuple(row) == ("Failed", TEXTS[GIVEN_UP], 2, 1), "two tries that were repeated, and the third"

@@ -13,6 +13,7 @@ from typing import Any, LiteralString
 
 from keyrack.api.request_origin import RequestOrigin, checksum
 from keyrack.assignments.customer_lock import apply_at_once, flush_all
+from keyrack.assignments.failure_codes import text_of
 from keyrack.assignments.rules import LIFETIME
 from keyrack.assignments.submission import OperationRequest, submit
 from keyrack.core.settings import Settings
@@ -61,7 +62,7 @@ update event_counter set last_id = last_id + $2 where customer_id = $1 returning
 """
 KEEPS_POSITIONS: LiteralString = "select keeps_positions from customer where customer_id = $1"
 OUTCOMES: LiteralString = """
-select operation_id, (result->>'assignmentId')::integer as id, state, error_message from operation
+select operation_id, (result->>'assignmentId')::integer as id, state, error_code from operation
 where customer_id = $1 and operation_id = any($2::uuid[])
 """
 
@@ -186,7 +187,7 @@ async def _assign(sql: Connection, customer: int, rows: Sequence[Json], arrived:
         if outcome is not None and outcome["state"] == "Succeeded":
             given[row["id"]] = outcome["id"]
         else:
-            why = outcome["error_message"] if outcome else "its car or user has gone"
+            why = text_of(outcome["error_code"]) if outcome else "its car or user has gone"
             arrived.refused.append(f"assignment {row['id']} of the source: {why}")
     await id_map.remember_ids(sql, customer, ASSIGNMENTS, given)
     return len(given)
