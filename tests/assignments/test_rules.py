@@ -10,13 +10,17 @@ from hypothesis import strategies as st
 
 from keyrack.assignments.rules import (
     END_BEFORE_START,
+    LIFETIME,
+    LIFETIME_BOUND,
     NOT_READY,
     RENEWABLE_TOO_LATE,
     Assignment,
     Box,
     Operation,
     OperationState,
+    as_request,
     decide,
+    lifetimes,
 )
 
 TIMES = [f"2026-01-{day:02}T08:00:00Z" for day in range(1, 6)]
@@ -126,3 +130,17 @@ def test_a_creation_needs_box_service_and_user(boxes: dict[Any, Box], members: s
     if not ready:
         assert decision.failure == NOT_READY[boxes.get((5, car))]
     assert decision.shown["lifetime"] == 604_800
+
+
+@given(assignments, st.integers(LIFETIME, LIFETIME_BOUND - 1), st.integers(0, LIFETIME - 1) | st.none())
+def test_what_was_read_makes_an_equal_assignment(
+    assignment: Assignment, lifetime: int, renewable_after: int | None
+) -> None:
+    read = replace(assignment, lifetime=lifetime, renewable_after=renewable_after).shown()
+    body = as_request(read)
+    assert lifetimes(body["lifetime"], body["renewableAfter"]) == (read["lifetime"], read["renewableAfter"])
+    assert body["lifetime"] is None or LIFETIME < body["lifetime"] < LIFETIME_BOUND
+    assert {name: body[name] for name in ("carId", "userId", "start", "end")} == {
+        name: read[name] for name in ("carId", "userId", "start", "end")
+    }
+    assert body.keys() == {"carId", "userId", "start", "end", "lifetime", "renewableAfter"}

@@ -42,6 +42,21 @@ def lifetimes(lifetime: int | None, renewable_after: int | None) -> tuple[int, i
     return lifetime, lifetime // 2 if renewable_after is None else renewable_after
 
 
+def as_request(assignment: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of a `PUT /assignments` that makes an equal assignment.
+
+    `assignment` has the members of `GET /assignments`. A default that cannot be chosen, or that was not, is None: the
+    default lifetime lies below its own bound (spec, "Assignment rules", 3 and 4). Half of the lifetime is the default
+    of `renewableAfter`, and follows the lifetime when that changes.
+    """
+    lifetime, renewable_after = assignment["lifetime"], assignment["renewableAfter"]
+    chosen, _ = lifetimes(lifetime, None)
+    return {name: assignment[name] for name in ("carId", "userId", "start", "end")} | {
+        "lifetime": None if chosen == LIFETIME else lifetime,
+        "renewableAfter": None if renewable_after == chosen // 2 else renewable_after,
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """An assignment; times are texts `yyyy-MM-ddTHH:mm:ssZ`, which sort as the times do."""

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from keyrack.assignments.rules import as_request
 from tests.support.people import Person, refused
 from tests.support.servers import Sql, eventually
 
@@ -126,6 +127,25 @@ def test_defaults_and_bounds(
         "lifetime": lifetime,
         "renewableAfter": renewable_after,
     }
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {}, {"end": END}, {"lifetime": 604_801}, {"lifetime": 700_001, "renewableAfter": 350_000},
+        {"renewableAfter": 0}, {"renewableAfter": 302_400}, {"lifetime": 2_419_199, "renewableAfter": 2_419_198},
+    ],
+)  # fmt: skip
+def test_an_assignment_can_be_sent_as_docs_batch_says(
+    alice: Person, car: int, user: int, members: dict[str, Any]
+) -> None:
+    read = alice.get(f"/assignments/{alice.assignment(car, user, START, **members)}").json()
+    other = alice.car_with_box()
+    body = as_request({**read, "carId": other})
+    copy = alice.assignment(other, user, **{name: body[name] for name in body.keys() - {"carId", "userId"}})
+    assert alice.get(f"/assignments/{copy}").json() == {**read, "id": copy, "carId": other}
+    left_out = {name: value for name, value in body.items() if value is not None}
+    accepted(alice.put("/assignments", left_out))
 
 
 @pytest.mark.parametrize("lifetime", [604_800, 2_419_200, 0, -1, 1, 2**31 - 1])

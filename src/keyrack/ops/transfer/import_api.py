@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, LiteralString
+from typing import LiteralString
 
 from keyrack.api.request_origin import RequestOrigin, checksum
 from keyrack.assignments.customer_lock import apply_at_once, flush_all
 from keyrack.assignments.failure_codes import text_of
-from keyrack.assignments.rules import LIFETIME
+from keyrack.assignments.rules import as_request
 from keyrack.assignments.submission import OperationRequest, submit
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database
@@ -194,12 +194,7 @@ async def _assign(sql: Connection, customer: int, rows: Sequence[Json], arrived:
 
 
 def _wanted(row: Json, car: int, user: int) -> OperationRequest:
-    lifetime = row["lifetime"]
-    chosen: dict[str, Any] = {
-        "start": row["start"],
-        "end": row["end"],
-        "lifetime": None if lifetime == LIFETIME else lifetime,  # the default cannot be chosen
-        "renewableAfter": None if lifetime and row["renewableAfter"] == lifetime // 2 else row["renewableAfter"],
-    }
+    body = as_request(row)
+    chosen = {name: body[name] for name in ("start", "end", "lifetime", "renewableAfter")}
     print_of = checksum(b"", "IMPORT", f"/assignments/{row['id']}")
     return OperationRequest("CreateAssignment", None, car, user, chosen, print_of, RequestOrigin(request="import"))
