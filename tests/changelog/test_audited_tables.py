@@ -18,6 +18,7 @@ from keyrack.cli.commands.run import check_database
 from keyrack.core import secret_hashes
 from keyrack.core.settings import Settings
 from keyrack.db.audit_context import UNRECORDED
+from keyrack.db.column_decisions import COLUMNS
 from keyrack.db.schema_version import SchemaError
 from keyrack.db.session_settings import session
 from tests.changelog.outbox import finish_erasing
@@ -223,60 +224,20 @@ def test_a_server_does_not_begin_where_recording_was_switched_off(own: str, off:
         sql.close()
 
 
-def test_every_table_is_recorded_or_says_why_not(sql: Sql) -> None:
-    tables = sql.rows(
-        "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')"
-        " and not relispartition"
-    )
-    known = [*audited_tables.RECORDED, *audited_tables.NOT_RECORDED]
-    assert len(known) == len(set(known))
-    assert {row[0] for row in tables if not row[0].startswith("odata_")} == set(known)
-    partitioned = {re.sub(r"_\d+$", "", name) for name in known}
-    assert partitioned == set(known)
-    assert set(audited_tables.NOT_RECORDED) >= UNRECORDED
+def test_tables_without_triggers_are_not_recorded() -> None:
+    assert COLUMNS.keys() - set(audited_tables.RECORDED) >= UNRECORDED
 
 
-# Columns of recorded tables of which no function speaks, and why
-UNTOLD = {
-    "created_at": "it is the time of the change", "disabled_at": "as above",
-    "drawing": "", "seed": "what pseudonyms are made of", "left_at": "as above", "subject": "what tokens say",
-    "language": "how somebody likes the console", "time_zone": "as above", "theme": "as above",
-    "old_signing_secret": "the one of before", "managed_by": "whose log it is in",
-    "mailed_hash": "the link of a mail, made anew with each", "mailed_to": "as above",
-    "used_at": "a use is no change", "last_step": "as above", "sign_count": "as above",
-    "scope_id": "what its groups are kept as",
-    "address_form": "how its address is compared", "has_address_conflict": "another row has the same one",
-    "credential_id": "what the device calls it", "public_key": "as above", "transports": "as above",
-    "aaguid": "as above", "is_backed_up": "what the device does",
-}  # fmt: skip
-
-
-# The same of columns that are told elsewhere
-UNTOLD_THERE = {
-    "app_device.registered_at": "it is the time of the change", "box_epoch.enrolled_at": "as above",
-    "box_key.issued_at": "as above", "box_report.reported_at": "as above",
-    "app_device.name": "what its user calls it, who may be erased",
-    "box_epoch.up_to": "how far its log has come home, with each delivery", "box_epoch.newest": "as above",
-    "box_epoch.given_up": "as above", "box_epoch.held_generation": "as above", "box_epoch.held_at": "as above",
-    "box_epoch.receipt": "as above",
-    "box_key.generation": "its place in a status list", "box_key.place": "as above", "box_key.is_placed": "as above",
-    "box_key.number": "the order of those that were issued", "box_key.shown_at": "a use is no change",
-    "box_key.token": "the key itself, which has all of it", "box_key.rights": "as above",
-    "box_key.freshness": "as above", "box_key.lifetime": "as above",
-    "manager.proven_at": "it is the time of the change",
-    "box_report.hash": "the entry's, which its number names", "key_authority.key_set": "its keys, signed",
-}  # fmt: skip
-
-
-def test_every_column_of_a_resource_is_recorded(sql: Sql) -> None:
+def test_every_column_of_a_resource_is_recorded_as_decided(sql: Sql) -> None:
     rows = sql.rows(
         "select c.relname, a.attname, p.prosrc from pg_class c join pg_attribute a on a.attrelid = c.oid"
         " join pg_proc p on p.proname = 'record_' || c.relname"
         " where a.attnum > 0 and not a.attisdropped and c.relnamespace = 'public'::regnamespace and c.relkind = 'r'"
     )
-    assert len({row[0] for row in rows}) == len(audited_tables.RECORDED)
-    untold = {(table, column) for table, column, source in rows if not re.search(rf"\b[no]\.{column}\b", source)}
-    assert {f"{table}.{column}" for table, column in untold if column not in UNTOLD} == set(UNTOLD_THERE)
+    assert {row[0] for row in rows} == set(audited_tables.RECORDED)
+    recorded = {(table, column) for table, column, source in rows if re.search(rf"\b[no]\.{column}\b", source)}
+    decided = {(table, column) for table, columns in COLUMNS.items() for column in columns}
+    assert recorded == {(table, column) for table, column in decided if COLUMNS[table][column].audit.is_included}
 
 
 def test_who_is_erased_goes_from_the_log_too(town: Town, dsn: str) -> None:

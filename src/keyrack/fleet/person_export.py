@@ -3,55 +3,92 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, LiteralString
 
 from keyrack.core.addresses import address_form
 from keyrack.db.connection import Statements
 from keyrack.fleet.person_lookup import PERSONS
 
-EXPORT: LiteralString = """
-select json_build_object(
-  'person', (select to_json(r) from (
+# Each section of the document, by its name: SQL of one JSON value about the person $1. `db/column_decisions` says which
+# columns are in it
+SECTIONS: Mapping[LiteralString, LiteralString] = {
+    "person": """(select to_json(r) from (
     select user_id as id, email_address as "emailAddress", first_name as "firstName", last_name as "lastName", type,
       password_hash is not null as "hasPassword", created_at as "createdAt", left_at as "leftAt"
-    from person where user_id = $1) r),
-  'customers', (select coalesce(json_agg(r order by r.id), '[]') from (
+    from person where user_id = $1) r)""",
+    "customers": """(select coalesce(json_agg(r order by r.id), '[]') from (
     select c.customer_id as id, c.name, subject_at(c.customer_id, p.seed) as subject
     from customer_user u join customer c using (customer_id) join person p using (user_id)
-    where u.user_id = $1) r),
-  'groups', (select coalesce(json_agg(r order by r."customerId", r.id), '[]') from (
+    where u.user_id = $1) r)""",
+    "groups": """(select coalesce(json_agg(r order by r."customerId", r.id), '[]') from (
     select g.customer_id as "customerId", g.group_id as id, g.name
-    from group_user u join fleet_group g using (customer_id, group_id) where u.user_id = $1) r),
-  'assignments', (select coalesce(json_agg(r order by r."customerId", r.id), '[]') from (
+    from group_user u join fleet_group g using (customer_id, group_id) where u.user_id = $1) r)""",
+    "assignments": """(select coalesce(json_agg(r order by r."customerId", r.id), '[]') from (
     select customer_id as "customerId", assignment_id as id, car_id as "carId", starts_at as start, ends_at as "end",
       lifetime, coalesce(renewable_after, lifetime / 2) as "renewableAfter"
-    from assignment where user_id = $1) r),
-  'devices', (select coalesce(json_agg(r order by r."customerId", r.registered), '[]') from (
+    from assignment where user_id = $1) r)""",
+    "accessHistory": """(select coalesce(json_agg(r order by r."customerId", r.since, r."knownFrom"), '[]') from (
+    select h.* from customer c cross join lateral (
+      select customer_id as "customerId", assignment_id as "assignmentId", car_id as "carId", since,
+        nullif(until, 'infinity') as until, known_from as "knownFrom", nullif(known_until, 'infinity') as "knownUntil"
+      from custody where custody.customer_id = c.customer_id and user_id = $1 and ended > began) h) r)""",
+    "devices": """(select coalesce(json_agg(r order by r."customerId", r.registered), '[]') from (
     select customer_id as "customerId", encode(device_id, 'hex') as thumbprint, name, protection,
       registered_at as registered
-    from app_device where user_id = $1) r),
-  'keys', (select coalesce(json_agg(r order by r."customerId", r.issued), '[]') from (
+    from app_device where user_id = $1) r)""",
+    "keys": """(select coalesce(json_agg(r order by r."customerId", r.issued), '[]') from (
     select customer_id as "customerId", key_id as id, product_id as "productId", car_id as "carId",
       assignment_id as "assignmentId", encode(device_id, 'hex') as thumbprint, issued_at as issued,
       begins_at as begins, expires_at as expires, revoked_at as revoked
     from customer c cross join lateral (
       select key_id, product_id, car_id, assignment_id, device_id, issued_at, begins_at, expires_at, revoked_at
-      from box_key where box_key.customer_id = c.customer_id and user_id = $1) k) r),
-  'events', (select coalesce(json_agg(r order by r."customerId", r.id), '[]') from (
+      from box_key where box_key.customer_id = c.customer_id and user_id = $1) k) r)""",
+    "events": """(select coalesce(json_agg(r order by r."customerId", r.id), '[]') from (
     select customer_id as "customerId", event_id as id, car_id as "carId", type, local_text as "dateTime",
       utc_at as "utcDateTime", user_agent as "userAgent", latitude, longitude
-    from event where user_id = $1) r),
-  'operations', (select coalesce(json_agg(r order by r."requestedAt"), '[]') from (
-    select customer_id as "customerId", operation_id as id, kind, state, car_id as "carId",
+    from event where user_id = $1) r)""",
+    "operations": """(select coalesce(json_agg(r order by r."requestedAt"), '[]') from (
+    select customer_id as "customerId", operation_id as id, kind, state, error_code as "errorCode", car_id as "carId",
       assignment_id as "assignmentId", request, result, requested_at as "requestedAt", finished_at as "finishedAt"
-    from operation where user_id = $1) r),
-  'deliveries', (select coalesce(json_agg(r order by r."createdAt"), '[]') from (
+    from operation where user_id = $1) r)""",
+    # Those of the user, of what the user got, and of the user's phones and keys; the newest have no number yet
+    "changes": """(select coalesce(json_agg(r order by r."customerId", r.id nulls last, r.time), '[]') from (
+    with named as materialized (
+      select customer_id, 'user' as resource, $1::integer::text as resource_id from change_log
+      union all
+      select customer_id, 'device', translate(encode(device_id, 'base64'), '+/=', '-_') from app_device
+      where user_id = $1
+      union all
+      select c.customer_id, 'key', k.key_id::text from customer c cross join lateral (
+        select key_id from box_key where box_key.customer_id = c.customer_id and user_id = $1) k
+    ), told as (
+      select c.* from named n join change c using (customer_id, resource, resource_id)
+      union
+      select c.* from change_log l join change c using (customer_id)
+      where c.resource in ('assignment', 'group')
+      and (c.before ->> 'userId' = $1::integer::text or c.after ->> 'userId' = $1::integer::text)
+    )
+    select customer_id as "customerId", change_id as id, at as time, kind, resource, resource_id as "resourceId",
+      coalesce(before || nullif(person -> 'before', 'null'), before, nullif(person -> 'before', 'null')) as before,
+      coalesce(after || nullif(person -> 'after', 'null'), after, nullif(person -> 'after', 'null')) as after
+    from told
+    union all
+    select customer_id, null, at, kind, resource, resource_id, before, after from change_inbox i
+    where (resource in ('assignment', 'group')
+      and $1::integer::text in (before ->> 'userId', after ->> 'userId'))
+    or exists (select from named n where n.resource = i.resource and n.resource_id = i.resource_id
+      and (n.customer_id = i.customer_id or i.resource = 'user'))) r)""",
+    "deliveries": """(select coalesce(json_agg(r order by r."createdAt"), '[]') from (
     select customer_id as "customerId", delivery_id as id, type, payload::json as payload, created_at as "createdAt"
     from delivery where (payload::jsonb->>'userId')::integer = $1
     or payload::jsonb #>> '{data,resource}' = 'user' and payload::jsonb #>> '{data,resourceId}' = $1::integer::text
-    or $1::integer::text in (payload::jsonb #>> '{data,before,userId}', payload::jsonb #>> '{data,after,userId}')) r)
+    or $1::integer::text in (payload::jsonb #>> '{data,before,userId}', payload::jsonb #>> '{data,after,userId}')
+    ) r)""",
+}
+EXPORT: LiteralString = (
+    "select json_build_object(" + ", ".join(["'" + name + "', " + sql for name, sql in SECTIONS.items()]) + ")"
 )
-"""
 FIND: LiteralString = """
 select coalesce((select user_id from person where user_id::text = $1), {by_form})
 """.replace("{by_form}", PERSONS.key_by_form("$2"))

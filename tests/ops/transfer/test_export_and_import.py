@@ -125,7 +125,7 @@ def test_what_was_exported_comes_in_again(
     told = operator.value("export", "--customer", carla.customer, "--to", first)
     counts = {file["name"]: file["rows"] for file in told["files"]}
     assert sorted(path.name for path in first.iterdir()) == sorted([*counts, "manifest.json"])
-    assert {kind.name for kind in KINDS if counts[f"{kind.name}.jsonl"] == 0} == {"erasures"}
+    assert {kind.name for kind in KINDS if counts[f"{kind.name}.jsonl"] == 0} == {"erasures", "factor-rules"}
     assert oct(first.stat().st_mode & 0o777) == "0o700"
     written = "".join(path.read_text() for path in first.iterdir())
     assert not any(word in written for word in ("argon2", "whsec", '"static"', "password_hash"))

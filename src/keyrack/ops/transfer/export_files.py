@@ -15,6 +15,7 @@ from typing import IO, Any, LiteralString
 
 from keyrack import __version__
 from keyrack.core.text import no_formula
+from keyrack.db.column_decisions import unknown_columns
 from keyrack.db.connection import Connection
 from keyrack.ops.transfer.manifest import CustomerRecord, ExportFile, Manifest
 from keyrack.ops.transfer.record_types import KINDS, RecordType
@@ -46,6 +47,12 @@ select (select count(*) from customer_user join person using (user_id)
 """
 
 
+UNDECIDED = (
+    "This release does not know the columns {columns} of the database, which a newer release has added. The export "
+    "would lose their values: export with that release."
+)
+
+
 class NotExported(Exception):
     """Why nothing was written."""
 
@@ -59,6 +66,8 @@ async def export(sql: Connection, customer: int, target: Path, progress: Progres
     owner = await sql.fetchrow(OWNER, customer)
     if owner is None:
         raise NotExported(f"There is no customer {customer}.")
+    if (columns := await unknown_columns(sql)) is not None:
+        raise NotExported(UNDECIDED.format(columns=columns))
     _check_free(target)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     partial.mkdir(mode=0o700, parents=True)

@@ -22,6 +22,7 @@ class RecordType:
     into: LiteralString = ""  # where they are inserted; a kind without it is written by a statement of its own
     numbered: LiteralString = ""  # draws numbers, $1 of them: `id` is one of the database's
     of: dict[str, str] | None = None
+    absent: dict[str, LiteralString] | None = None  # SQL of members that an export of an older release does not have
     has_months: bool = False  # history: `at` says in which partition a row lies, and to count the rows is to read them
 
     @property
@@ -38,7 +39,10 @@ class RecordType:
     def insert(self) -> LiteralString:
         """Write rows, $2 as a JSON array, into customer $1."""
         columns = ", ".join([sql.rpartition(".")[2] for sql, _ in self.members.values()])
-        given = ", ".join([f'r."{name}"' for name in self.members])
+        absent = self.absent or {}
+        given = ", ".join(
+            [f'coalesce(r."{name}", {absent[name]})' if name in absent else f'r."{name}"' for name in self.members]
+        )
         again: LiteralString = "" if self.numbered else " on conflict do nothing"
         tail: LiteralString = ") select $1, " + given + " " + self.told + again
         return "insert into " + self.into + " (customer_id, " + columns + tail
@@ -190,9 +194,10 @@ OPERATIONS = RecordType(
         "errorMessage": ("error_message", TEXT), "errorCode": ("error_code", TEXT), "attempts": ("attempts", INT),
         "requestedAt": ("requested_at", TIME),
         "finishedAt": ("finished_at", TIME), "applied": ("applied", "bigint"), "askedFrom": ("asked_from", TEXT),
-        "requestId": ("request_id", TEXT), "traceparent": ("traceparent", TEXT),
+        "requestId": ("request_id", TEXT), "traceparent": ("traceparent", TEXT), "isLimited": ("is_limited", FLAG),
     },
     _all("operation", "seq"), "operation", of={"carId": "cars", "userId": "users", "assignmentId": "assignments"},
+    absent={"isLimited": "true"},  # a pending one may have been limited: then it must not reach further than that
 )  # fmt: skip
 EVENTS = RecordType(
     "events",
@@ -240,6 +245,8 @@ WEBHOOKS = RecordType(
     },
     _all("webhook", "webhook_id"), numbered=_next("webhook", "webhook_id"),
 )  # fmt: skip
+# The managers that a rule is for belong to the installation, and get their roles after the import
+FACTOR_RULES = RecordType("factor-rules", {"role": ("role", TEXT)}, _all("factor_rule", "role"), "factor_rule")
 ERASURES = RecordType(
     "erasures",
     {"userId": ("user_id", INT), "askedAt": ("asked_at", TIME), "lastEvent": ("last_event", INT)},
@@ -249,6 +256,6 @@ ERASURES = RecordType(
 KINDS = (
     PRODUCTS, SERVICES, CONTRACTS, CARS, USERS, GROUPS, GROUP_CARS, GROUP_USERS, GROUP_SERVICES, GROUP_PRODUCTS,
     PAIRINGS, INSTALLATIONS, ASSIGNMENTS, OPERATIONS, EVENTS, CAR_STATES, POSITIONS, ODOMETERS, TELEMETRY, WEBHOOKS,
-    ERASURES,
+    FACTOR_RULES, ERASURES,
 )  # fmt: skip
 BY_NAME = {kind.name: kind for kind in KINDS}
