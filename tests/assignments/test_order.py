@@ -14,7 +14,7 @@ import asyncpg
 import pytest
 
 from keyrack.assignments.customer_lock import BUSY, STUCK
-from keyrack.assignments.rules import GONE, NO_BOX, NO_SERVICE, TERMINATED
+from keyrack.assignments.failure_codes import GONE, NO_BOX, NO_SERVICE, TERMINATED, TEXTS
 from keyrack.core.settings import Settings
 from keyrack.fleet.endpoints.cars import NO_CAR
 from keyrack.fleet.endpoints.installations import NOT_INSTALLED
@@ -66,7 +66,7 @@ def test_what_was_asked_before_the_box_fails_and_after_it_succeeds(alice: Person
         before = alice.put("/assignments", body)
         assert alice.put("/installations", {"carId": car, "productId": box}).status_code == 204
         after = alice.put("/assignments", body)
-    assert outcome(alice, before)["errorMessage"] == NO_BOX
+    assert outcome(alice, before)["errorMessage"] == TEXTS[NO_BOX]
     assert outcome(alice, after)["state"] == "Succeeded"
 
 
@@ -81,7 +81,7 @@ def test_pairings_have_their_place_in_the_order(alice: Person) -> None:
         answers.append(alice.put("/assignments", body))
         assert alice.put("/pairings", pair).status_code == 204
         answers.append(alice.put("/assignments", body))
-    assert [outcome(alice, answer)["errorMessage"] for answer in answers] == [None, NO_SERVICE, None]
+    assert [outcome(alice, answer)["errorMessage"] for answer in answers] == [None, TEXTS[NO_SERVICE], None]
 
 
 def test_changes_after_a_move_are_made_in_order(alice: Person) -> None:
@@ -113,7 +113,7 @@ def test_ends_come_before_what_was_asked_for_meanwhile(alice: Person, sql: Sql) 
             json.dumps({"carId": second}),
         )
     row = eventually(lambda: (r := alice.get(f"/operations/{move}").json())["state"] != "Pending" and r, "the move")
-    assert row["errorMessage"] == GONE
+    assert row["errorMessage"] == TEXTS[GONE]
     assert alice.get(f"/assignments/{assignment}").status_code == 404
 
 
@@ -164,7 +164,7 @@ def test_what_only_narrows_is_never_refused_for_the_service(carol: Person, sql: 
     }  # fmt: skip
     for members in wider:
         failed = outcome(carol, carol.patch(at, change(**members)))
-        assert failed["errorMessage"] == TERMINATED, members
+        assert failed["errorMessage"] == TEXTS[TERMINATED], members
         told = payload(carol, failed)
         asked = whole | members
         assert {name: told[name] for name in asked} == asked | {"renewableAfter": asked["lifetime"] // 2}
@@ -181,7 +181,7 @@ def test_what_only_narrows_is_never_refused_for_the_service(carol: Person, sql: 
     )
     row = eventually(lambda: (r := carol.get(f"/operations/{gone}").json())["state"] != "Pending" and r, "the outcome")
     told = payload(carol, row)
-    assert told["errorMessage"] == GONE
+    assert told["errorMessage"] == TEXTS[GONE]
     known = {"assignmentId": assignment, "carId": car, "userId": user, "lifetime": 700_000}
     assert {name: told[name] for name in whole} == dict.fromkeys(whole) | known
 

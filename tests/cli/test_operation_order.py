@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from keyrack.assignments.rules import NO_SERVICE, TERMINATED
+from keyrack.assignments.failure_codes import NO_SERVICE, TERMINATED, TEXTS
 from tests.cli.test_operator_commands import Operator
 from tests.support.people import Person, nobody_works
 from tests.support.servers import Sql, eventually
@@ -50,7 +50,7 @@ def test_terminating_a_service_has_its_place(carol: Person, operator: Operator) 
         after = ask(carol, car, user)
         operator.value("service", "change", service, "--reinstate")
         last = ask(carol, car, user)
-    assert [outcome(carol, id) for id in (before, after, last)] == [None, TERMINATED, None]
+    assert [outcome(carol, id) for id in (before, after, last)] == [None, TEXTS[TERMINATED], None]
 
 
 def test_renaming_a_service_waits_for_nobody(carol: Person, operator: Operator, dsn: str) -> None:
@@ -74,7 +74,7 @@ def test_an_import_that_pairs_services_has_its_place(carol: Person, operator: Op
         before = ask(carol, car, user)
         operator.value("import", "services", tmp_path / "services.csv", "--customer", carol.customer)
         after = ask(carol, car, user)
-    assert [outcome(carol, id) for id in (before, after)] == [NO_SERVICE, None]
+    assert [outcome(carol, id) for id in (before, after)] == [TEXTS[NO_SERVICE], None]
 
 
 def test_erasing_a_person_has_its_place(carol: Person, operator: Operator, sql: Sql) -> None:

@@ -1,4 +1,4 @@
-"""Each column of the schema has decisions for export, erasure and change log, and the code carries them out."""
+"""Decisions about each column, and the code that carries them out."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def decisions() -> Iterator[tuple[str, str, ColumnDecisions]]:
 
 
 def test_every_column_has_its_decisions(sql: Sql) -> None:
-    """A new column fails here until `db/column_decisions` says what export, erasure and change log do with it."""
+    """A new column fails here until `db/column_decisions` has it."""
     there = {(row[0], row[1]) for row in sql.rows(CATALOGUE) if not row[0].startswith("odata_")}
     decided = {(table, column) for table, column, _ in decisions()}
     assert there - decided == set(), "decide: in the export, in the user export and its erasure, in the change log?"
@@ -72,7 +72,7 @@ def test_an_export_writes_the_columns_that_are_decided() -> None:
 
 
 def test_the_columns_of_an_exported_table_are_written_or_have_a_reason_of_their_own() -> None:
-    """A reason such as "it belongs to the installation" is one of a whole table."""
+    """Reasons of whole tables do not count for them."""
     for table in {table for table, _, decided in decisions() if decided.export is WRITTEN}:
         others = {decided.export.reason for decided in COLUMNS[table].values() if not decided.export.is_included}
         assert others <= {
@@ -171,7 +171,7 @@ def test_an_erased_person_is_in_no_column(own: tuple[str, Sql, Town, Receiver], 
 
 
 async def finish(dsn: str, sql: Sql) -> None:
-    """What housekeeping does until nothing is left to be erased."""
+    """Run the steps of housekeeping until no erasure is left."""
     settings = Settings().model_copy(update={"orphaned_person_retention_days": 0})
     database = await Database.connect(dsn, settings)
     try:
@@ -236,7 +236,7 @@ def test_changes_without_a_number_are_in_a_user_export(own: tuple[str, Sql, Town
 
 
 def test_the_limit_of_a_pending_request_moves_with_it(own: tuple[str, Sql, Town, Receiver], tmp_path: Path) -> None:
-    """The request of a group-limited manager reaches the assignment of its car and user alone, here and there."""
+    """A limited request reaches the assignment of its car and user alone."""
     dsn, sql, town, _ = own
     person = town.person("limited")
     car, other, user = person.car_with_box(), person.car_with_box(), person.user()

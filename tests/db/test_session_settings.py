@@ -113,7 +113,7 @@ CATEGORIES = ("Client Connection Defaults", "Version and Platform Compatibility"
 
 @dataclass
 class House:
-    """A server and a worker on a database of their own, with the rows of one customer."""
+    """A server and a worker on a database with one customer."""
 
     dsn: str
     sql: Sql
@@ -122,7 +122,7 @@ class House:
     moment: str = ""  # when the first rows were there
 
     def default(self, values: Mapping[str, str]) -> None:
-        """Give the role these defaults in the database, and end the sessions that began with others."""
+        """Give the role these defaults in the database, for new sessions alone."""
         there = f"in database {self.sql.value('select quote_ident(current_database())')}"
         role = self.sql.value("select quote_ident(current_user)")
         self.sql.execute(f"alter role {role} {there} reset all")
@@ -141,7 +141,7 @@ class House:
         self.sql.execute(f"alter role {role} in database {there} set search_path to {path}")
 
     def values(self, name: str) -> list[str]:
-        """What the parameter may be here; none if this server does not have it."""
+        """Possible values of the parameter; none if this server lacks it."""
         if not self.sql.value("select exists (select from pg_settings where name = $1)", name):
             return []
         locales = "select collname from pg_collation where collprovider = 'c' and collencoding in (-1, 6) order by 1"
@@ -166,7 +166,7 @@ def house(database_server: str, settings: Settings) -> Iterator[House]:
 
 
 def answers(house: House) -> dict[str, bytes]:
-    """The bodies of a representative set of reads, files of the console and outputs of commands."""
+    """The bodies of reads, of files of the console, and of a command."""
     person, sql = house.person, house.sql
     car: int = sql.value("select max(car_id) from event join car using (customer_id, car_id)")
     unit: int = sql.value("select max(car_id) from position")
@@ -194,7 +194,7 @@ def answers(house: House) -> dict[str, bytes]:
 
 
 def exported(house: House, directory: Path) -> dict[str, bytes]:
-    """The files of an export by their names, without the manifest, which has the moment."""
+    """The files of an export by their names, without the manifest."""
     Operator(house.dsn).value("export", "--customer", house.person.customer, "--to", directory)
     return {
         file: (directory / file).read_bytes() for kind in KINDS for file in (f"{kind.name}.jsonl", f"{kind.name}.csv")
@@ -202,7 +202,7 @@ def exported(house: House, directory: Path) -> dict[str, bytes]:
 
 
 def hook_bodies(house: House) -> list[bytes]:
-    """The forms of the bodies that the webhook gets for an assignment and a car: ids and times are placeholders."""
+    """The bodies of webhooks, with placeholders for ids and times."""
     person, before = house.person, len(house.receiver.of("/hook"))
     car = person.car_with_box("Hooked")
     assignment = person.assignment(car, person.user(), "2026-01-01T08:00:00Z", end="2026-02-01T08:00:00+01:00")
@@ -289,7 +289,7 @@ def test_every_parameter_of_the_server_is_decided(house: House) -> None:
 
 
 def test_sessions_are_opened_in_one_place() -> None:
-    """`keyrack doctor` asks two questions whose answers are a number or a truth value, of poolers of any kind."""
+    """`keyrack doctor` reads a number and a truth value, through any pooler."""
     sources = Path(keyrack.__file__).parent
     opening = re.compile(r"asyncpg\.(?:connect|create_pool)\(")
     files = {str(file.relative_to(sources)): len(opening.findall(file.read_text())) for file in sources.rglob("*.py")}

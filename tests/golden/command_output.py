@@ -85,9 +85,9 @@ def format_migrations() -> str:
 
 
 def list_session_settings() -> list[str]:
-    """The settings of each session at its start, but for those that PgBouncer keeps itself.
+    """The settings of each session at its start.
 
-    `keyrack database pgbouncer` prints them.
+    `keyrack database pgbouncer` prints them, without those that PgBouncer keeps itself.
     """
     query = read_json("database", "pgbouncer")["databases"]["keyrack"]
     return [f"{name} = {value}" for name, value in SET_PARAMETER.findall(query)]

@@ -8,7 +8,7 @@ from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
 from keyrack.db.row_batches import run_in_batches
 
-# A text without a code stays as it is
+# A text without a code keeps none
 FILL: LiteralString = """
 with filled as (
   update operation o set error_code = failure_code(o.error_message)

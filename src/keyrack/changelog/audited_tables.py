@@ -1,9 +1,9 @@
-"""The tables whose changes are recorded, and the check at startup that their triggers are in place.
+"""The recorded tables, and the check of their triggers at startup.
 
 `db.column_decisions` has the reason for each column that is not recorded.
 
-The triggers themselves are made by migrations (`db.migrations.frozen.audit_triggers_v1`); who acts is told by
-`db.audit_context`.
+The triggers themselves are made by migrations (`db.migrations.frozen.audit_triggers_v1`); `db.audit_context`
+names the actor.
 """
 
 from __future__ import annotations

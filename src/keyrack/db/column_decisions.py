@@ -26,14 +26,14 @@ class Decision:
 
 
 class ColumnDecisions(NamedTuple):
-    """What happens to a column: in `keyrack export`, for a person, and in the change log."""
+    """The decisions about one column: `keyrack export`, person, change log."""
 
     export: Decision
     person: Decision  # `keyrack user export`, and the erasure of a person
     audit: Decision
 
 
-# Of `keyrack export` and `keyrack import customer`
+# `keyrack export` and `keyrack import customer`
 WRITTEN = Decision("a member of a record type", is_included=True)
 IN_MANIFEST = Decision("a member of the manifest", is_included=True)
 ROW_OF_CUSTOMER = Decision("the customer; it has another number after an import", is_included=True)
@@ -48,7 +48,7 @@ OF_IMPORT = Decision("where the rows came from; the export is a source itself")
 WORK = Decision("the schedule of a worker")
 NO_MEMBER = Decision("since when a person is in no customer; the import makes a member")
 
-# Of a person: `keyrack user export`, and what an erasure does
+# `keyrack user export`, and the erasure of a person
 ROW_GOES = Decision("deleted with the person", is_included=True)
 COPY_GOES = Decision("deleted with the person; another column has the same fact")
 EMPTIED = Decision("emptied; the row stays", is_included=True)
@@ -60,7 +60,7 @@ SOON = Decision("deleted after `KEYRACK_IDEMPOTENCY_HOURS`, and sealed until the
 OF_MANAGER = Decision("of a manager, a client or an invited manager, who is no user")
 NOBODY = Decision("says nothing about a user")
 
-# Of the change log
+# Change log
 RECORDED = Decision("a member of the changes of its resource", is_included=True)
 BOX_ENTRY_HASH = Decision("the number names the entry")
 BOX_LOG_POSITION = Decision("it advances with each delivery of the box's log")

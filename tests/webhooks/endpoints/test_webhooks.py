@@ -16,7 +16,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from keyrack.api.request_origin import checksum
 from keyrack.api.schema.event_types import OUTCOMES
 from keyrack.api.schema.request_body import invalid_member
-from keyrack.assignments.rules import NO_BOX
+from keyrack.assignments.failure_codes import NO_BOX, TEXTS
 from keyrack.core.settings import Settings
 from keyrack.webhooks.endpoints.webhooks import DISABLED, NO_DELIVERY, NO_WEBHOOK
 from keyrack.webhooks.outcome_payload import OutcomePayload
@@ -210,7 +210,7 @@ def test_each_kind_is_told_with_the_same_members(alice: Person, receiver: Receiv
         bare = alice.car()
         create(alice, bare, user)
         failed = hook.got(4)[3].payload
-        assert (failed["operationSucceeded"], failed["errorMessage"]) == (False, NO_BOX)
+        assert (failed["operationSucceeded"], failed["errorMessage"]) == (False, TEXTS[NO_BOX])
         assert (failed["assignmentId"], failed["carId"], failed["start"]) == (None, bare, START)
 
 
