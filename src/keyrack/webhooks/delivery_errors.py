@@ -13,6 +13,7 @@ NOT_REACHED = (
 TIMED_OUT = "The endpoint did not answer in time."
 NOT_TAKEN = "The endpoint refused the connection."
 CLOSED = "The endpoint closed the connection without an answer."
+# Only in logs of earlier releases: such an attempt counts by its status now
 CUT = "The endpoint's answer broke off."
 NO_HTTP = "The endpoint's answer is not valid HTTP."
 ANSWERED = "The endpoint answered {status}."

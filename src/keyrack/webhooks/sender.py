@@ -27,11 +27,11 @@ from keyrack import __version__
 from keyrack.core.settings import Settings
 from keyrack.core.ssrf_guard import AddressForbidden, Guard
 from keyrack.core.tracing.spans import TRACES
+from keyrack.webhooks.answer_heads import ANSWER_HEAD, AnswerHead, ObservedConnector
 from keyrack.webhooks.delivery_errors import (
     ANSWERED,
     CERTIFICATE,
     CLOSED,
-    CUT,
     NO_HTTP,
     NOT_REACHED,
     NOT_TAKEN,
@@ -105,7 +105,7 @@ class Sender:
     def __init__(self, settings: Settings) -> None:
         self._guard = Guard(settings)
         self._names = _Names(self._guard, min(MOST_LOOKUPS, LOOKUPS * settings.webhook_concurrency))
-        connector = aiohttp.TCPConnector(
+        connector = ObservedConnector(
             limit=0,  # the worker itself bounds how much is sent at once
             ttl_dns_cache=30,
             keepalive_timeout=30,
@@ -163,21 +163,37 @@ class Sender:
         headers = carried | signature_headers(payload, message_id, signing_secrets, started)
         if secret is not None:
             headers["secret"] = secret
+        head, body = AnswerHead(), bytearray()
+        ANSWER_HEAD.set(head)
+        fault = await self._exchange(url, payload, headers, body)
+        if head.status is None:
+            return attempt(**self._without_answer(url, fault))
+        return attempt(
+            status=head.status,
+            answer=body.decode(errors="replace").replace("\0", "\ufffd")[:ANSWER] or None,
+            retry_after=_retry_after(head.retry_after, started),
+            error=None if 200 <= head.status < 300 else ANSWERED.format(status=head.status),
+        )
+
+    async def _exchange(self, url: str, payload: str, headers: dict[str, str], body: bytearray) -> Exception | None:
+        """Send the payload, and read the start of the answer's body into `body`. Returns what went wrong, if anything
+        did: before the head of the answer, or behind it."""
         try:
             async with self._session.post(url, data=payload.encode(), headers=headers, allow_redirects=False) as reply:
-                answer = await _beginning(reply)
-                return attempt(
-                    status=reply.status,
-                    answer=answer,
-                    retry_after=_retry_after(reply.headers.get("Retry-After"), started),
-                    error=None if 200 <= reply.status < 300 else ANSWERED.format(status=reply.status),
-                )
+                while len(body) <= ANSWER * 4 and (piece := await reply.content.read(ANSWER * 4)):
+                    body += piece
+                if not reply.content.at_eof():
+                    reply.close()  # the rest is not read
         except (aiohttp.ClientError, OSError, ValueError) as error:  # a time-out is an OSError
-            reason = _told(error) if self._names.is_public(urlsplit(url).hostname or "") else None
-            if reason is not None:
-                return attempt(error=reason)
-            cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-            return attempt(error=NOT_REACHED, hidden=f"{type(cause).__name__}: {cause}"[:ANSWER])
+            return error
+        return None
+
+    def _without_answer(self, url: str, fault: Exception | None) -> dict[str, str]:
+        """The members of an attempt without an answer: what its owner may know, and otherwise the operator alone."""
+        if self._names.is_public(urlsplit(url).hostname or "") and (reason := _reason(fault)) is not None:
+            return {"error": reason}
+        cause = fault.os_error if isinstance(fault, aiohttp.ClientConnectorError) else fault
+        return {"error": NOT_REACHED, "hidden": f"{type(cause).__name__}: {cause}"[:ANSWER]}
 
     def _socket(self, info: Any) -> socket.socket:
         family, kind, proto, _, where = info
@@ -200,16 +216,6 @@ def _signer(secret: str) -> Webhook:
     return Webhook(secret)
 
 
-async def _beginning(reply: aiohttp.ClientResponse) -> str | None:
-    """The start of the answer. The rest is not read: the connection is closed instead."""
-    got = b""
-    while len(got) <= ANSWER * 4 and (piece := await reply.content.read(ANSWER * 4)):
-        got += piece
-    if not reply.content.at_eof():
-        reply.close()
-    return got.decode(errors="replace").replace("\0", "\ufffd")[:ANSWER] or None
-
-
 def _retry_after(text: str | None, now: datetime) -> float | None:
     """Seconds of a `Retry-After` header, in either of its forms (RFC 9110, section 10.2.3)."""
     if text is None:
@@ -223,9 +229,9 @@ def _retry_after(text: str | None, now: datetime) -> float | None:
         return None
 
 
-def _told(error: Exception) -> str | None:
-    """What the owner of a public endpoint is told of a failure; None where it did not come to a connection."""
-    match error:
+def _reason(fault: Exception | None) -> str | None:
+    """The reason of a failure, for the owner of a public endpoint; None if there was no connection."""
+    match fault:
         case TimeoutError():
             return TIMED_OUT
         case aiohttp.ClientConnectorCertificateError(certificate_error=ssl.SSLCertVerificationError() as wrong):
@@ -238,9 +244,7 @@ def _told(error: Exception) -> str | None:
             return None
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError():
             return CLOSED
-        case aiohttp.ClientPayloadError():
-            return CUT
-        case aiohttp.ClientResponseError():
+        case aiohttp.ClientResponseError() | None:
             return NO_HTTP
         case _:
             return None

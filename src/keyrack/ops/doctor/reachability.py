@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import ssl
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from urllib.parse import urlsplit
@@ -30,7 +30,7 @@ def _public_url(settings: Settings) -> Iterator[Finding]:
         with urllib.request.urlopen(url, timeout=SECONDS) as answer:  # noqa: S310 - http or https, by its setting
             answer.read(1000)
         yield ok("public-url", f"{settings.public_url} answers")
-    except (OSError, ValueError, urllib.error.HTTPError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:  # urllib.error.URLError is an OSError
         why = getattr(error, "reason", None) or error
         yield warning(
             "public-url", f"{settings.public_url} cannot be reached from here: {why}",
