@@ -250,7 +250,7 @@ BODY_TOO_SLOW = ErrorCode(
 NO_GZIP = ErrorCode(
     "invalid-gzip",
     "The body is not valid gzip.",
-    "Send one whole gzip stream, or leave out Content-Encoding.",
+    "Send a whole gzip file with nothing behind it (RFC 1952), or leave out Content-Encoding.",
 )
 TOO_MUCH = ErrorCode(
     "too-much-under-way",

@@ -7,6 +7,7 @@ import re
 
 from keyrack.core.addresses import domain_form
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # of UTF-8
 LONGEST_ADDRESS = 254  # characters (RFC 5321, section 4.5.3.1.3)
 LONGEST_LOCAL_PART = 64  # bytes (RFC 5321, section 4.5.3.1.1; of UTF-8 by RFC 6531, section 3.3)
 
@@ -22,6 +23,11 @@ _SEEN = re.compile(rf"[^{_UNSEEN}]")
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # what a spreadsheet would run (CWE-1236)
 # The same behind a separator: a spreadsheet of another language may cut the text there
 _INSIDE = re.compile(r"([,;\t\r\n] *)(?=[=+\-@＝＋－＠])")
+
+
+def without_byte_order_mark(body: bytes) -> bytes:
+    """The body without the mark that .NET and PowerShell write before UTF-8 (RFC 8259, section 8.1 lets us skip it)."""
+    return body.removeprefix(BYTE_ORDER_MARK)
 
 
 def trimmed(text: str) -> str:

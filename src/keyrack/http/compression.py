@@ -144,6 +144,12 @@ def _encoded(headers: dict[str, str]) -> dict[str, str]:
     return headers
 
 
+def content_coding(name: str) -> str:
+    """The name of a coding in its one form: in lower case, and `gzip` for `x-gzip` (RFC 9110, section 8.4.1)."""
+    name = name.lower()
+    return "gzip" if name == "x-gzip" else name
+
+
 def accepts(header: str | None) -> AcceptedEncodings:
     """What Accept-Encoding asks for (RFC 9110, section 12.5.3). Without it, or where it is too long or not understood,
     nothing is compressed."""
@@ -155,8 +161,7 @@ def _accepts(header: str) -> AcceptedEncodings:
     given: dict[str, float] = {}
     for part in header.split(","):
         if match := _CODING.fullmatch(part):
-            coding = match["coding"].lower()
-            coding = "gzip" if coding == "x-gzip" else coding  # RFC 9110, section 8.4.1.3
+            coding = content_coding(match["coding"])
             given[coding] = max(given.get(coding, 0.0), float(match["weight"] or 1))
     others = given.get("*")
     gzip = given.get("gzip", others or 0.0)

@@ -31,6 +31,7 @@ from keyrack.auth.sessions import BrowserSession
 from keyrack.core.error_codes import NOT_NOW, SIGNED_OUT
 from keyrack.core.errors import Refusal, Unauthorized, Unavailable
 from keyrack.core.settings import Settings
+from keyrack.core.text import without_byte_order_mark
 from keyrack.db import worker_wakeup
 from keyrack.db.audit_context import acting
 from keyrack.db.change_notifier import APPLIED
@@ -147,7 +148,7 @@ class RequestPipeline:
             body = await request_parsing.body(http, endpoint, self.settings, room)
             known = await self._who(http, endpoint)  # what they may have lost while it came
         if endpoint.form is not None:
-            value = endpoint.form(body)
+            value = endpoint.form(without_byte_order_mark(body))
         elif endpoint.body is not None:
             value = validate_body(endpoint.body, body, endpoint.what, strict=preferred.strict)
         caller, customer = known.caller, known.customer

@@ -34,7 +34,10 @@ from keyrack.core.errors import (
     UnsupportedMediaType,
 )
 from keyrack.core.settings import Settings
+from keyrack.core.text import without_byte_order_mark
+from keyrack.http.compression import content_coding
 from keyrack.http.ingest_memory import MemoryReservation
+from keyrack.telemetry.json_lines import too_many
 
 LINES = ("application/json", "application/x-ndjson", "application/jsonl")  # what units may send
 FORM = "application/x-www-form-urlencoded"
@@ -43,6 +46,7 @@ OPEN_FORM = 32_768  # bytes of a form that anybody may send: a thousand characte
 _STRAY = re.compile(rb"%(?![0-9A-Fa-f]{2})")  # no browser sends one, and a million take seconds to be passed over
 CUSTOMER_ID = "Customer-ID"
 UNPACKED_AT_ONCE = 65_536  # bytes
+PACKED_AT_ONCE = 4_096  # bytes: the rest of them is copied behind each member
 
 
 class IncomingRequest(Protocol):
@@ -69,7 +73,7 @@ async def body(http: IncomingRequest, endpoint: Endpoint, settings: Settings, ro
     if sent:
         _check_type(http, endpoint)
     whole = await _arrived(http, limit, settings.request_read_timeout_seconds, room)
-    if room is None or http.get_header("Content-Encoding") != "gzip":
+    if room is None or _codings(http) != ["gzip"]:
         return whole
     return _unpacked(whole, settings, room)
 
@@ -82,7 +86,7 @@ async def form(http: IncomingRequest, settings: Settings, *, anybodys: bool) -> 
     if (http.content_type or "").partition(";")[0].strip().lower() != FORM:
         raise UnsupportedMediaType("Content-Type", http.content_type, (FORM,))
     limit = min(settings.max_body_bytes, OPEN_FORM) if anybodys else settings.max_body_bytes
-    sent = await _arrived(http, limit, settings.request_read_timeout_seconds, None)
+    sent = without_byte_order_mark(await _arrived(http, limit, settings.request_read_timeout_seconds, None))
     if _STRAY.search(sent):
         raise BadRequest(NO_FORM)
     try:
@@ -112,26 +116,48 @@ async def _arrived(http: IncomingRequest, limit: int, seconds: float, room: Memo
 
 
 def _unpacked(packed: bytes, settings: Settings, room: MemoryReservation) -> bytes:
-    """What was packed with gzip, as far as it is allowed to go: a little at a time, so that a bomb takes no memory."""
-    unpacker = zlib.decompressobj(wbits=31)
-    unpacked, rest = bytearray(), packed
-    while not unpacker.eof:
+    """The content of a gzip file: all its members, one behind another (RFC 1952, section 2.2).
+
+    It is unpacked a little at a time, so that a bomb takes no memory. A file has at most as many members as a delivery
+    has lines. Raises `BadRequest` for what is no gzip file, also behind its last member, and `ContentTooLarge`.
+    """
+    unpacked, at, members = bytearray(), 0, 0
+    while at < len(packed):
+        if members == settings.ingest_max_lines:
+            raise too_many(settings)
+        members += 1
+        at = _member(packed, at, unpacked, settings, room)
+    if not members:
+        raise BadRequest(NO_GZIP)
+    return bytes(unpacked)
+
+
+def _member(packed: bytes, at: int, unpacked: bytearray, settings: Settings, room: MemoryReservation) -> int:
+    """Unpack the member of a gzip file that begins at `at`, within the bounds of the whole. Returns where it ends."""
+    member = zlib.decompressobj(wbits=31)
+    while not member.eof:
+        window = packed[at : at + PACKED_AT_ONCE]
         try:
-            piece = unpacker.decompress(rest, UNPACKED_AT_ONCE)
+            piece = member.decompress(window, UNPACKED_AT_ONCE)
         except zlib.error:
             raise BadRequest(NO_GZIP) from None
-        rest = unpacker.unconsumed_tail
-        if not piece and not rest and not unpacker.eof:
+        read = len(window) - len(member.unused_data if member.eof else member.unconsumed_tail)
+        if not (piece or read or member.eof):  # it breaks off
             raise BadRequest(NO_GZIP)
+        at += read
         room.take(len(piece))
         unpacked += piece
         if len(unpacked) >= settings.max_ingest:
             raise _too_large(settings.max_ingest)
         if len(unpacked) > max(settings.max_body_bytes, settings.ingest_max_compression_ratio * len(packed)):
             raise ContentTooLarge(BODY_TOO_PACKED.format(ratio=settings.ingest_max_compression_ratio))
-    if unpacker.unused_data:
-        raise BadRequest(NO_GZIP)
-    return bytes(unpacked)
+    return at
+
+
+def _codings(http: IncomingRequest) -> list[str]:
+    """The codings of the body, in the order in which they were applied, without `identity`."""
+    names = (name.strip(" \t") for name in (http.get_header("Content-Encoding") or "").split(","))
+    return [coding for name in names if (coding := content_coding(name)) not in ("", "identity")]
 
 
 def _too_large(limit: int) -> Refusal:
@@ -149,9 +175,9 @@ def _media_types(endpoint: Endpoint) -> tuple[str, ...]:
 
 def _check_type(http: IncomingRequest, endpoint: Endpoint) -> None:
     """Raises `UnsupportedMediaType` for a body in another form than the endpoint's, coding and charset included."""
-    coding, valid = http.get_header("Content-Encoding"), ("gzip", "identity") if endpoint.raw else ("identity",)
-    if coding and coding not in valid:
-        raise UnsupportedMediaType("Content-Encoding", coding, valid)
+    if _codings(http) not in ([], ["gzip"] if endpoint.raw else []):
+        valid = ("gzip", "identity") if endpoint.raw else ("identity",)
+        raise UnsupportedMediaType("Content-Encoding", http.get_header("Content-Encoding"), valid)
     media_type, _, parameters = (http.content_type or "").lower().partition(";")
     right = media_type.strip() in _media_types(endpoint)
     if right and not (endpoint.raw or endpoint.form):

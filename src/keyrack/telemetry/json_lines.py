@@ -20,6 +20,7 @@ from keyrack.api.schema.unknown_members import repeated
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import ContentTooLarge
 from keyrack.core.settings import Settings
+from keyrack.core.text import without_byte_order_mark
 
 USUAL = 1_024  # bytes in which the end of an array's element is looked for first
 BLANK: Final = re.compile(rb"[ \t\r\n]*")
@@ -148,7 +149,7 @@ def _behind_blank(body: bytes, at: int) -> int:
 def lines(body: bytes, settings: Settings) -> Iterable[tuple[int, Any]]:
     """The values of a body, with the numbers of their lines; `InvalidLine` for a line that is none. Raises as
     `texts`."""
-    for number, text in texts(body, settings):
+    for number, text in texts(without_byte_order_mark(body), settings):
         yield number, text if isinstance(text, InvalidLine) else _value(text)
 
 

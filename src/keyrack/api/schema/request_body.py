@@ -25,7 +25,7 @@ from keyrack.api.schema import event_types, unknown_members
 from keyrack.api.schema.field_errors import at, faults, placed
 from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest
-from keyrack.core.text import LONGEST_ADDRESS, NOT_BLANK, email_address
+from keyrack.core.text import LONGEST_ADDRESS, NOT_BLANK, email_address, without_byte_order_mark
 
 # RFC 3339, section 5.6; a wall clock's may lack the offset
 _TIME = r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?"
@@ -136,6 +136,12 @@ def _wall_clock(value: object) -> str:
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
+EXACT = 2**53  # from here on a float does not hold every integer
+
+
+def whole_number(value: object) -> object:
+    """The integer that a number such as 2100.0 is (JSON Schema 2020-12, section 4.2.3); anything else as it came."""
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= EXACT else value
 
 
 def _id(number: int) -> int:
@@ -153,7 +159,8 @@ def _kind(name: str) -> str:
 
 _NOT_NUL = r"^[^\x00]*$"  # PostgreSQL's text holds no U+0000
 
-Int32 = Annotated[int, Field(ge=-INT32_MAX - 1, le=INT32_MAX, json_schema_extra={"format": "int32"})]
+WHOLE_NUMBER = BeforeValidator(whole_number)
+Int32 = Annotated[int, Field(ge=-INT32_MAX - 1, le=INT32_MAX, json_schema_extra={"format": "int32"}), WHOLE_NUMBER]
 Id = Annotated[Int32, AfterValidator(_id), Field(json_schema_extra={"minimum": 1})]  # else it is no valid one
 Text = Annotated[str, Field(max_length=250, pattern=_NOT_NUL)]
 LongText = Annotated[str, Field(max_length=4000, pattern=_NOT_NUL)]
@@ -230,6 +237,7 @@ def validate_body(
 
     Raises `BadRequest`: `Couldn't <what>. No valid <members> provided.`
     """
+    body = without_byte_order_mark(body)
     try:
         value = adapter.validate_json(body)
     except ValidationError as error:

@@ -28,6 +28,7 @@ from keyrack.api.schema.request_body import (
     format_timestamp,
     invalid_member,
     moment,
+    whole_number,
 )
 from keyrack.assignments import submission
 from keyrack.assignments.customer_lock import apply_at_once, lock_and_flush
@@ -314,7 +315,7 @@ def _value(name: str, value: object, place: str) -> str | int | None:
         except ValueError:
             fault = FieldError("wrong-form", f"{INVALID_MOMENT}.", place)
             raise BadRequest(invalid_member(UPDATE, name, hint=f"{INVALID_MOMENT}."), errors=[fault]) from None
-    number = int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
+    number = int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else whole_number(value)
     if isinstance(number, bool) or not isinstance(number, int) or not -(2**31) <= number < 2**31:
         fault = FieldError("wrong-type", "It should be an integer of 32 bits, as a number or as text.", place)
         raise BadRequest(invalid_member(UPDATE, name), errors=[fault])

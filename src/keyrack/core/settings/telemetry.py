@@ -23,7 +23,8 @@ class Units(BaseSettings):
     ingest_max_lines: int = Field(
         default=20_000,
         ge=1,
-        description="Lines of a delivery, or elements of its array, at most: with more, 413 and nothing is stored.",
+        description="Lines of a delivery, elements of its array, or members of its gzip file, at most: with more, 413 "
+        "and nothing is stored.",
     )
     ingest_max_line_bytes: int = Field(
         default=65_536,
