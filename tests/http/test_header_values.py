@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
+import importlib
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
 import pytest
+import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+import keyrack
 from keyrack.core.settings import Settings
 from keyrack.http.connections import protocol
 from tests.http.test_hostile_input import Line, Reply
 from tests.support.people import Person
 from tests.support.servers import RunningServer
 
+SOURCE = Path(keyrack.__file__).parent
 BLANKS = ("", " ", "\t", " \t ")
+MODULES = [file for package in ("http", "console", "auth") for file in (SOURCE / package).rglob("*.py")]
 BODY = b'{"name": "Blanks"}'
 
 
@@ -19,6 +32,61 @@ def sent(server: RunningServer, start: str, lines: list[str], body: bytes = b"")
     with Line(server) as line:
         line.send("\r\n".join([start, *lines, "", ""]).encode("latin-1") + body)
         return line.reply()
+
+
+def values(operands: Sequence[ast.expr], module: ModuleType) -> list[object]:
+    """The values of literals and of the module's constants among the operands."""
+    return [
+        operand.value if isinstance(operand, ast.Constant) else vars(module).get(ast.unparse(operand))
+        for operand in operands
+    ]
+
+
+def read_headers() -> set[str]:
+    """The names of all headers that Keyrack reads: by `get_header`, by a page's `headers`, or by comparing the name."""
+    names = set[str]()
+    for file in MODULES:
+        module = importlib.import_module(".".join(("keyrack", *file.relative_to(SOURCE).with_suffix("").parts)))
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                operands = node.args[:1] if node.func.attr in ("get_header", "headers") else []
+                names |= {name for name in values(operands, module) if isinstance(name, str)}
+            elif isinstance(node, ast.Compare) and ast.unparse(node.left) in ("name", "name.lower()"):
+                names |= {name.decode() for name in values(node.comparators, module) if isinstance(name, bytes)}
+    return {name.title() for name in names} | {"Vendor-Api-Key"}
+
+
+async def received_headers(settings: Settings, head: bytes) -> dict[str, str]:
+    """The headers of a request as an application behind the server's protocol gets them."""
+    got: dict[str, str] = {}
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        got.update({name.decode().title(): value.decode() for name, value in scope["headers"]})
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    config = uvicorn.Config(app, port=0, http=protocol(settings), lifespan="off", log_config=None)
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        serving = asyncio.create_task(server.serve([listener]))
+        reader, writer = await asyncio.open_connection(*listener.getsockname())
+        writer.write(head)
+        await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+        server.should_exit = True
+        await serving
+    return got
+
+
+@pytest.mark.parametrize("before", BLANKS)
+@pytest.mark.parametrize("after", BLANKS)
+def test_no_header_that_is_read_has_white_space_around_its_value(settings: Settings, before: str, after: str) -> None:
+    names = read_headers()
+    assert {"Customer-Id", "Device-Key", "Authorization", "Traceparent", "Range", "Cookie", "Keyrack-Position"} <= names
+    values = {name: f"a  b,\tc of {name}" for name in names} | {"Transfer-Encoding": "chunked", "Host": "keyrack"}
+    lines = [f"{name}:{before}{value}{after}" for name, value in values.items()]
+    head = "\r\n".join(["PUT / HTTP/1.1", *lines, "", "0", "", ""]).encode()
+    assert asyncio.run(received_headers(settings, head)) == values
 
 
 @pytest.mark.parametrize("before", BLANKS)

@@ -102,3 +102,21 @@ def test_the_documented_access_list_is_that_of_the_topic() -> None:
     topic = Settings().mqtt_topic
     assert listens == topic.format(customer="+", unit="+")
     assert publishes == topic.replace("{customer}/{unit}", "%u")
+
+
+def test_an_aiomqtt_without_its_private_client_is_refused_before_it_connects(
+    monkeypatch: pytest.MonkeyPatch, dsn: str
+) -> None:
+    class OtherRelease:
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+    async def run() -> None:
+        database = await Database.connect(dsn, Settings())
+        try:
+            await Subscriber(database, Settings(), discard).run()
+        finally:
+            await database.close()
+
+    monkeypatch.setattr(aiomqtt, "Client", OtherRelease)
+    with pytest.raises(RuntimeError, match=r"aiomqtt [\d.]+ has no _client\. Install the version of requirements"):
+        asyncio.run(run())

@@ -26,7 +26,7 @@ _INSIDE = re.compile(r"([,;\t\r\n] *)(?=[=+\-@＝＋－＠])")
 
 
 def without_byte_order_mark(body: bytes) -> bytes:
-    """The body without the mark that .NET and PowerShell write before UTF-8 (RFC 8259, section 8.1 lets us skip it)."""
+    """The body without the mark that .NET and PowerShell write before UTF-8 (RFC 8259, section 8.1)."""
     return body.removeprefix(BYTE_ORDER_MARK)
 
 

@@ -133,7 +133,7 @@ def _unpacked(packed: bytes, settings: Settings, room: MemoryReservation) -> byt
 
 
 def _member(packed: bytes, at: int, unpacked: bytearray, settings: Settings, room: MemoryReservation) -> int:
-    """Unpack the member of a gzip file that begins at `at`, within the bounds of the whole. Returns where it ends."""
+    """Unpack the member that begins at `at`, within the bounds of the file. Returns its end."""
     member = zlib.decompressobj(wbits=31)
     while not member.eof:
         window = packed[at : at + PACKED_AT_ONCE]
@@ -155,7 +155,7 @@ def _member(packed: bytes, at: int, unpacked: bytearray, settings: Settings, roo
 
 
 def _codings(http: IncomingRequest) -> list[str]:
-    """The codings of the body, in the order in which they were applied, without `identity`."""
+    """The codings of the body without `identity`, in the order of their use."""
     names = (name.strip(" \t") for name in (http.get_header("Content-Encoding") or "").split(","))
     return [coding for name in names if (coding := content_coding(name)) not in ("", "identity")]
 

@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.metadata import version
 from ssl import create_default_context
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
@@ -204,5 +205,13 @@ def _giving(inbox: asyncio.Queue[aiomqtt.Message]) -> Callable[[int], asyncio.Qu
 
 
 def _paho(client: aiomqtt.Client) -> Any:
-    """The client below aiomqtt, which does not hand on paho's acknowledgement by hand."""
-    return client._client  # pyright: ignore[reportPrivateUsage]
+    """The client below aiomqtt, which does not hand on paho's acknowledgement by hand.
+
+    Raises `RuntimeError`, before there is a connection, if this aiomqtt does not have it.
+    """
+    try:
+        return client._client  # pyright: ignore[reportPrivateUsage]
+    except AttributeError:
+        raise RuntimeError(
+            f"aiomqtt {version('aiomqtt')} has no _client. Install the version of requirements/runtime.txt."
+        ) from None
