@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 TOLERANCE = 300  # seconds that a timestamp may be off (Standard Webhooks)
+LATEST = 10**11  # seconds since 1970: a timestamp beyond, in the year 5138, has another unit
+LONGEST_TIMESTAMP = 19  # digits
+UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 NEEDED = ("webhook-id", "webhook-timestamp", "webhook-signature")
 
 
@@ -36,17 +39,20 @@ def diagnose_signature(headers: Mapping[str, str], body: bytes, secret: str, now
     signatures, unreadable = _signatures(given["webhook-signature"])
     if not signatures:
         return SignatureVerdict(False, (*problems, unreadable))
-    id, timestamp = given["webhook-id"], given["webhook-timestamp"]
+    id, timestamp = given["webhook-id"], _in_seconds(given["webhook-timestamp"])[0]
     if not _fits(signatures, key, id, timestamp, body):
         problems.extend(_mistakes(signatures, key, secret, id, timestamp, body))
     return SignatureVerdict(not problems, tuple(problems))
 
 
 def _timestamp(text: str, now: datetime) -> Generator[str]:
-    if not text.isascii() or not text.isdigit():
-        yield f"The webhook-timestamp {text!r} is not a number of seconds since 1970."
+    if not text.isascii() or not text.isdigit() or len(text) > LONGEST_TIMESTAMP:
+        yield f"The webhook-timestamp {text[:LONGEST_TIMESTAMP]!r} is not a number of seconds since 1970."
         return
-    off = int(now.astimezone(UTC).timestamp()) - int(text)
+    seconds, unit = _in_seconds(text)
+    if unit != "seconds":
+        yield f"The webhook-timestamp {text} is in {unit}. It must be in seconds since 1970, as it was sent."
+    off = int(now.astimezone(UTC).timestamp()) - int(seconds)
     if off > TOLERANCE:
         yield (
             f"The webhook-timestamp is {off} seconds old, and {TOLERANCE} are allowed: "
@@ -54,6 +60,15 @@ def _timestamp(text: str, now: datetime) -> Generator[str]:
         )
     elif off < -TOLERANCE:
         yield f"The webhook-timestamp lies {-off} seconds ahead, and {TOLERANCE} are allowed: your clock is behind."
+
+
+def _in_seconds(text: str) -> tuple[str, str]:
+    """The timestamp in seconds, and the unit that it has. A text that is no number stays unchanged."""
+    if text.isascii() and text.isdigit() and len(text) <= LONGEST_TIMESTAMP:
+        for unit, parts in UNITS.items():
+            if int(text) // parts < LATEST:
+                return str(int(text) // parts) if parts > 1 else text, unit
+    return text, "seconds"
 
 
 def _key(secret: str) -> tuple[bytes | None, str]:

@@ -9,6 +9,7 @@ from typing import Any, LiteralString
 from urllib.parse import urlsplit
 
 from keyrack.api.schema.event_types import stored
+from keyrack.core.addresses import domain_form
 from keyrack.db.connection import Connection
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import SIGNING_SECRET, STATIC_SECRET
@@ -49,19 +50,42 @@ ENABLED: LiteralString = "select is_enabled from webhook where customer_id = $1 
 
 
 def check_url(url: str) -> None:
-    """Raises `ValueError` for what cannot be the address of a webhook. Whether it may be dialled is seen when it is."""
-    parts = urlsplit(url)
+    """Raises `ValueError` for an address that no webhook can have. Its text follows the member's name.
+
+    The sender judges whether it may be dialled.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ValueError("must have a valid host") from None
     if parts.scheme not in ("http", "https"):
-        raise ValueError("it must begin with https:// or http://")
+        raise ValueError("must begin with https:// or http://")
     if not parts.hostname:
-        raise ValueError("it names no host")
+        raise ValueError("must name a host")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("it must not hold a user name or a password")
+        raise ValueError("must not hold a user name or a password")
     if parts.fragment:
-        raise ValueError("it must not have a fragment")
-    if not url.isascii() or any(c.isspace() or not c.isprintable() for c in url):
-        raise ValueError("it must be printable ASCII without blanks")
-    _ = parts.port  # raises for what is no port
+        raise ValueError("must not have a fragment")
+    if any(c.isspace() for c in url):
+        raise ValueError("must not have blanks: write %20")
+    if not parts.hostname.isascii():
+        raise ValueError(f"must have its host in ASCII{_a_labels(parts.hostname)}")
+    if not url.isascii() or not url.isprintable():
+        raise ValueError("must be printable ASCII: percent-encode the other characters")
+    try:
+        is_port = parts.port != 0
+    except ValueError:
+        is_port = False
+    if not is_port:
+        raise ValueError("must have a port from 1 to 65535")
+
+
+def _a_labels(host: str) -> str:
+    """The remedy for a host in other letters (RFC 5891); empty if it has no A-labels."""
+    try:
+        return f": write {domain_form(host)}"
+    except ValueError:
+        return ""
 
 
 def new_signing_secret() -> str:

@@ -111,6 +111,15 @@ def as_text(key: bytes) -> dict[str, str]:
     return headers(secrets=("whsec_" + base64.b64encode(key).decode(),))
 
 
+FINER = {3: "milliseconds", 6: "microseconds", 9: "nanoseconds"}
+
+
+def in_unit(zeros: int, age: float = 0) -> dict[str, str]:
+    """The headers with a timestamp of so many more digits. The signature is that of the seconds."""
+    own = headers(age=age)
+    return own | {"Webhook-Timestamp": own["Webhook-Timestamp"] + "123456789"[:zeros]}
+
+
 NOW = datetime.now(UTC)  # when the table was signed
 WHY = [
     (headers(), BODY, SECRET, None),
@@ -120,6 +129,9 @@ WHY = [
     (headers(age=400), BODY, SECRET, "40[0-2] seconds old"),
     (headers(age=-400), BODY, SECRET, "your clock is behind"),
     (headers() | {"Webhook-Timestamp": "now"}, BODY, SECRET, "not a number of seconds"),
+    (headers() | {"Webhook-Timestamp": "9" * 5_000}, BODY, SECRET, "not a number of seconds"),
+    *((in_unit(zeros), BODY, SECRET, f"^[^.]* is in {unit}[.] [^.]*[.]$") for zeros, unit in FINER.items()),
+    (headers(age=-400) | in_unit(3, -400), BODY, SECRET, "is in milliseconds.*your clock is behind"),
     (headers(), BODY, "s3cret!", "not base64"),
     (headers(), BODY, "whsec_", "empty"),
     (headers() | {"Webhook-Signature": "AAAA"}, BODY, SECRET, "has no version"),

@@ -117,6 +117,52 @@ def test_a_webhook_is_registered_read_changed_and_removed(alice: Person) -> None
 
 
 @pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("ftp://example.org", "must begin with https:// or http://"),
+        ("https://", "must name a host"),
+        ("https://[::1", "must have a valid host"),
+        ("https://user:pass@example.org/", "must not hold a user name or a password"),
+        ("https://example.org/#part", "must not have a fragment"),
+        ("https://example.org/a b", "must not have blanks: write %20"),
+        (" https://example.org/", "must not have blanks: write %20"),
+        ("https://example.org/a\u00a0b", "must not have blanks: write %20"),
+        ("https://b\u00fccher.example/", "must have its host in ASCII: write xn--bcher-kva.example"),
+        ("https://B\u00dcCHER.example:8443/x", "must have its host in ASCII: write xn--bcher-kva.example"),
+        ("https://\u200b.example/", "must have its host in ASCII"),
+        ("https://example.org/b\u00fccher", "must be printable ASCII: percent-encode the other characters"),
+        ("https://example.org/\u0007", "must be printable ASCII: percent-encode the other characters"),
+        ("https://example.org:99999/", "must have a port from 1 to 65535"),
+        ("https://example.org:0/", "must have a port from 1 to 65535"),
+        ("https://example.org:x/", "must have a port from 1 to 65535"),
+        ("https://example.org:-1/", "must have a port from 1 to 65535"),
+    ],
+)
+def test_a_refused_address_comes_with_the_reason(alice: Person, url: str, reason: str) -> None:
+    text = f"{invalid_member('create webhook', 'url')} url {reason}."
+    refused(alice.put("/webhooks", {"url": url}), 400, text)
+    problem = alice.put("/webhooks", {"url": url}, headers={"Accept": "application/problem+json"}).json()
+    assert [(error["code"], error["detail"]) for error in problem["errors"]] == [("wrong-form", f"It {reason}.")]
+    id = alice.put("/webhooks", {"url": "https://example.org/"}).json()["id"]
+    answer = alice.patch(f"/webhooks/{id}", [{"op": "replace", "path": "/url", "value": url}])
+    refused(answer, 400, f"{invalid_member('update webhook', 'url')} url {reason}.")
+    assert alice.get(f"/webhooks/{id}").json()["url"] == "https://example.org/"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://xn--bcher-kva.example/",
+        "https://example.org:65535/",
+        "http://[2001:db8::1]:8080/",
+        "HTTPS://example.org",
+    ],
+)
+def test_addresses_that_are_accepted(alice: Person, url: str) -> None:
+    assert alice.put("/webhooks", {"url": url}).status_code == 201
+
+
+@pytest.mark.parametrize(
     ("member", "value"),
     [
         ("url", "ftp://example.org"),

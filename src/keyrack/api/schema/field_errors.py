@@ -29,6 +29,7 @@ _CODES = {
     "no_kind": "not-one-of",
     "string_pattern_mismatch": "wrong-form",
     "value_error": "wrong-form",
+    "url": "wrong-form",
     "moment": "wrong-form",
     "json_invalid": "invalid-json",
 }

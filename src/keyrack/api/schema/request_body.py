@@ -295,7 +295,7 @@ def _hints(problems: Sequence[Any], named: Sequence[str]) -> Iterator[str]:
 
 
 # Kinds of error whose own words help; the others say what the text says already
-HINTED = {"string_too_long", "greater_than_equal", "less_than_equal", "too_long", "literal_error", "no_kind"}
+HINTED = {"string_too_long", "greater_than_equal", "less_than_equal", "too_long", "literal_error", "no_kind", "url"}
 _WITHOUT_SUBJECT = re.compile(r"^(Input|String|List) ")
 
 

@@ -53,7 +53,7 @@ def _url(value: str | None) -> str | None:
         try:
             subscriptions.check_url(value)
         except ValueError as error:
-            raise typer.BadParameter(str(error)) from None
+            raise typer.BadParameter(f"The URL {error}.") from None
     return value
 
 

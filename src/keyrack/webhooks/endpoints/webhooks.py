@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, LiteralString
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
+from pydantic_core import PydanticCustomError
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import Endpoints, Parent
@@ -73,11 +74,11 @@ endpoints.get("/deliveries", DELIVERY_LISTED, "The log of the deliveries of all 
 
 
 def checked_url(url: str) -> str:
-    """The address of a webhook. Raises `ValueError`."""
+    """The address of a webhook. Raises `PydanticCustomError`, whose reason the refusal shows."""
     try:
         subscriptions.check_url(url)
     except ValueError as error:
-        raise ValueError(f"No valid url: {error}") from None
+        raise PydanticCustomError("url", "String {fault}", {"fault": str(error)}) from None
     return url
 
 
