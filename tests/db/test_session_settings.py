@@ -173,7 +173,7 @@ def answers(house: House) -> dict[str, bytes]:
     user: int = sql.value("select max(user_id) from assignment")
     paths = [
         "/cars?$expand=groups,products", "/users", "/groups", "/assignments?$orderby=id", "/events", "/operations",
-        "/webhooks?$select=id,url,created", "/positions", "/changes?from=0", "/retention",
+        "/webhooks?$select=id,url,created", "/positions", "/changes", "/retention",
         f"/cars/{car}", f"/cars/{car}/events", f"/cars/{car}/access?at={house.moment}",
         f"/users/{user}/access?at={house.moment}", f"/cars/{unit}/location",
         f"/cars/{unit}/telemetry", f"/cars/{unit}/samples?fields=odometer,fuelLevelPercent&{RANGE}",
