@@ -244,10 +244,11 @@ def test_who_is_erased_goes_from_the_log_too(town: Town, dsn: str) -> None:
     """What was personal; that somebody came and went stays, and so does what others have."""
     dora = town.person("dora")
     address, stays = f"erased.{dora.customer}@example.org", f"stays.{dora.customer}@example.org"
-    user, other = dora.user(address), dora.user(stays)
-    dora.patch(f"/users/{user}", [{"op": "replace", "path": "/lastName", "value": "Nobody"}])
+    user = dora.user(address, userData={"firstName": "Dora", "lastName": "Nobody"})
+    other = dora.user(stays)
     # What has no number yet is taken out of the inbox, and leaves no part that was erased
     eventually(lambda: not dora.sql.value("select exists (select from change_inbox)"), "the numbers of before")
+    assert "Nobody" in json.dumps([list(map(str, row)) for row in dora.sql.rows(CHANGES, dora.customer)])
     Operator(dsn).value("user", "erase", address, "--yes")
     eventually(lambda: not dora.sql.value("select exists (select from change_inbox)"), "their numbers")
     told = json.dumps([list(map(str, row)) for row in dora.sql.rows(CHANGES, dora.customer)])
