@@ -104,7 +104,7 @@ $(CLIENTS)/.installed: requirements/clients.txt tests/clients/package-lock.json 
 	@$(BIN)/python tests/clients/tools.py $(CLIENTS)
 	@touch $@
 
-## test-console-long: the tests of the console, with every page in both themes, both languages, narrow and wide
+## test-console-long: the tests of the console, with every page in both themes, both languages, narrow and wide, and in all time zones
 test-console-long: install-dev
 	KEYRACK_LONG=1 $(BIN)/pytest -n auto --dist loadfile tests/console $(PYTEST_ARGS)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cached_property, lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -11,6 +11,7 @@ from babel.dates import format_date, format_datetime, format_skeleton, format_ti
 from babel.units import format_unit
 from markupsafe import Markup
 
+START_OF_CALENDAR = datetime.min.replace(tzinfo=UTC)
 END_OF_CALENDAR = datetime.max.replace(microsecond=0, tzinfo=UTC)
 UNKNOWN = "UTC"  # the zone of somebody who never said one
 THIS_YEAR = "MMMd"  # what is shown of such a day, as CLDR names it
@@ -42,34 +43,46 @@ class Clock:
 
     def moment(self, time: str | datetime | None, format: str = "medium") -> Markup:
         """A time as `<time>`, "" for none; `format` is `short`, to the minute and without this year, or one of
-        Babel's: `medium`, `long`."""
+        Babel's: `medium`, `long`.
+
+        A time that lies beyond the years 1 to 9999 on this clock is shown in UTC, and names it: 9999-12-31T23:59:59Z,
+        the "unlimited" of other systems, lies in the year 10000 east of Greenwich.
+        """
         if not time:
             return Markup("")
         then = instant(time)
-        there = self.local(then)
+        there = self._exact(then)
+        if there is None:
+            return _moment(then, then, format, self.locale, UNKNOWN)
         if format == "short" and there.year == datetime.now(self.zone).year:
             format = THIS_YEAR
         return _moment(then, there, format, self.locale)
 
     def local(self, time: str | datetime) -> datetime:
-        """A time as the clock shows it.
+        """A time as the clock shows it, for fields and places in a row; the order of times stays.
 
-        Beyond the years 1 to 9999 no clock of Python shows anything, so the first or last time of the calendar stands
-        for the time: 9999-12-31T23:59:59Z, the "unlimited" of other systems, lies in the year 10000 east of Greenwich.
+        Beyond the years 1 to 9999 no clock of Python shows anything: the first or last time of these years stands for
+        the time.
         """
         then = instant(time)
+        return self._exact(then) or _nearest_end(then).replace(tzinfo=self.zone)
+
+    def _exact(self, then: datetime) -> datetime | None:
+        """A time as the clock shows it, None beyond the years 1 to 9999."""
         try:
             return then.astimezone(self.zone)
         except OverflowError:
-            end = datetime.min.replace(tzinfo=UTC) if then.year == 1 else datetime.max.replace(tzinfo=UTC)
-            return end.replace(tzinfo=self.zone)
+            return None
+
+    def text(self, time: str | datetime) -> str:
+        """A time as files have it: `2026-11-22 08:00:00`. Beyond the years 1 to 9999 it is that of UTC, with a `Z`."""
+        then = instant(time)
+        there = self._exact(then)
+        return f"{(there or then).replace(tzinfo=None).isoformat(' ', 'seconds')}{'' if there else 'Z'}"
 
     def end_of(self, day: date) -> datetime:
         """When a day of this clock is over, in UTC, at most in whole seconds the last time of the calendar."""
-        try:
-            return datetime.combine(day + timedelta(days=1), time(), self.zone).astimezone(UTC)
-        except OverflowError:  # an early day ends in year 1 in any case
-            return END_OF_CALENDAR
+        return END_OF_CALENDAR if day == date.max else midnight(day + timedelta(days=1), self.zone)
 
     def day(self, time: str | datetime, format: str = "medium") -> str:
         """The day of a time, in words."""
@@ -84,11 +97,17 @@ class Clock:
         """A time as the value of a `datetime-local`: `2026-11-22T08:00`, "" for none."""
         return self.local(time).replace(tzinfo=None).isoformat(timespec="minutes") if time else ""
 
+    def last_day(self, end: str | datetime) -> date:
+        """The last day of this clock before `end`, whose end is `end_of`."""
+        there = self.local(end)
+        is_midnight = there.time() == time() and there.date() != date.min
+        return there.date() - timedelta(days=is_midnight)
+
     def next_hour(self) -> str:
         """The next full hour that the clock shows, as `field` has it: not everywhere is it that of UTC."""
         now = datetime.now(self.zone)
         begun = timedelta(minutes=now.minute, seconds=now.second, microseconds=now.microsecond)
-        return self.field(now.astimezone(UTC) - begun + timedelta(hours=1))
+        return self.field(in_utc(now) - begun + timedelta(hours=1))
 
     def read(self, text: str) -> str:
         """What was typed into a `datetime-local`, as RFC 3339 in UTC. Raises `ValueError`.
@@ -105,6 +124,11 @@ class Clock:
             raise NoSuchTime(text)
         return utc(moment)
 
+    def read_field(self, text: str, exact: str) -> str:
+        """What a `datetime-local` says that showed the time `exact` first, "" for none: that time, with its seconds, as
+        long as the field still shows it; else what was typed. Raises `ValueError`."""
+        return utc(instant(exact)) if exact and text == self.field(exact) else self.read(text)
+
     def comes_twice(self, text: str) -> bool:
         """Whether what was typed is a time of the hour that comes twice, as the clocks are put back."""
         try:
@@ -116,14 +140,17 @@ class Clock:
 
 
 @lru_cache(maxsize=10_000)
-def _moment(time: datetime, local: datetime, format: str, locale: str) -> Markup:
-    """A list that is loaded again shows nearly the same times again, and each takes Babel some 50 µs."""
+def _moment(time: datetime, local: datetime, format: str, locale: str, zone: str = "") -> Markup:
+    """A list that is loaded again shows nearly the same times again, and each takes Babel some 50 µs. `zone` is the
+    name of the zone, where it is another one than usual."""
     if format in ("short", THIS_YEAR):  # the day as in longer forms; Babel's own is in digits
         is_whole = format == "short"
         day = format_date(local, "medium", locale) if is_whole else format_skeleton(format, local, locale=locale)
         shown = f"{day}, {format_time(local, 'short', locale=locale)}"
     else:
         shown = format_datetime(local, format, locale=locale)
+    if zone and zone not in shown:  # longer forms name it
+        shown = f"{shown} {zone}"
     return Markup('<time datetime="{}">{}</time>').format(utc(time), shown)
 
 
@@ -134,4 +161,22 @@ def instant(time: str | datetime) -> datetime:
 
 def utc(time: datetime) -> str:
     """RFC 3339 in UTC, in whole seconds."""
-    return time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+    return in_utc(time).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+
+
+def in_utc(time: datetime) -> datetime:
+    """A time of any zone in UTC, at the ends of the calendar the first or last time of the years 1 to 9999."""
+    try:
+        return time.astimezone(UTC)
+    except OverflowError:
+        return _nearest_end(time)
+
+
+def midnight(day: date, zone: tzinfo) -> datetime:
+    """When a day begins in a zone, in UTC."""
+    return in_utc(datetime.combine(day, time(), zone))
+
+
+def _nearest_end(time: datetime) -> datetime:
+    """The first time of the calendar for a time of year 1, else the last, in whole seconds."""
+    return START_OF_CALENDAR if time.year == 1 else END_OF_CALENDAR

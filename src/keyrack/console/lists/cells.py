@@ -61,7 +61,7 @@ class Cells:
         if value is None or value == "":
             return ""
         if column.kind in TIMES:
-            return self._time(value)
+            return self._clock.text(value)
         if column.kind in ("status", "word"):
             return self._say(column.words[str(value)][1])
         if column.kind == "said":
@@ -74,14 +74,11 @@ class Cells:
 
     def _plain(self, link: CellLink) -> str:
         text = self._text(link)
-        time = self._time(link.at) if link.at else ""
+        time = self._clock.text(link.at) if link.at else ""
         return f"{text} {self._say(link.note) % {'time': time}}" if link.note else text
 
     def _text(self, link: CellLink) -> str:
         return self._say(link.text) if link.said else link.text
-
-    def _time(self, value: str) -> str:
-        return self._clock.local(value).replace(tzinfo=None).isoformat(" ", "seconds")
 
 
 def _several(value: CellLink | Sequence[CellLink]) -> Sequence[CellLink]:

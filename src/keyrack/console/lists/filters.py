@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any, Protocol, Self
 
 from keyrack.api.permissions import Permission
-from keyrack.console.local_times import instant, utc
+from keyrack.console.local_times import midnight, utc
 from keyrack.console.rendering import clock, gettext
 from keyrack.http.page_router import Visit
 
@@ -199,13 +199,13 @@ class DayFilter(UnrestrictedFilter):
         day = date.fromisoformat(value)
         if not 1970 <= day.year <= 9000:
             raise ValueError(value)
-        begin = datetime.combine(day + timedelta(days=self.through), time(), zone)
+        begin = midnight(day + timedelta(days=self.through), zone)
         if self.through:
             return f"{self.field} lt {utc(begin)}"
         return " and ".join(f"{field} ge {utc(begin)}" for field in (self.field, self.stored) if field)
 
     async def shown(self, visit: Visit, value: str) -> str:
-        return clock(visit).day(instant(datetime.combine(date.fromisoformat(value), time(), clock(visit).zone)))
+        return clock(visit).day(midnight(date.fromisoformat(value), clock(visit).zone))
 
     async def options(self, visit: Visit) -> Sequence[tuple[str, str]]:
         return ()

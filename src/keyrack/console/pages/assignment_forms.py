@@ -19,11 +19,16 @@ FIELDS = {  # members of the request, and the fields that they are filled in by
     "carId": "car", "userId": "user", "start": "start", "end": "end", "lifetime": "lifetime",
     "renewableAfter": "renewable_after",
 }  # fmt: skip
+TEXTS = (*FIELDS.values(), "start_exact", "end_exact")
 
 
 @dataclass(frozen=True)
 class FormValues:
-    """A form as it was filled in: texts of its fields, times in the person's zone."""
+    """A form as it was filled in: texts of its fields, times in the person's zone.
+
+    `start_exact` and `end_exact` are the times in UTC that the fields showed first, "" if they showed none: a field
+    shows minutes, and at the ends of the calendar less than that.
+    """
 
     car: str = ""
     user: str = ""
@@ -32,6 +37,8 @@ class FormValues:
     no_end: bool = False
     lifetime: str = ""  # days
     renewable_after: str = ""  # days
+    start_exact: str = ""
+    end_exact: str = ""
 
 
 @dataclass
@@ -41,14 +48,13 @@ class ParsedAssignmentForm:
     filled: FormValues
     members: dict[str, Any] = field(default_factory=dict[str, Any])
     errors: dict[str, str] = field(default_factory=dict[str, str])
-    stored: Mapping[str, Any] = field(default_factory=dict[str, Any])  # the assignment that the form changes
     car: Choice | None = None
     user: Choice | None = None
 
 
 def filled(fields: Mapping[str, list[str]]) -> FormValues:
     """The form of a request's fields."""
-    texts = {name: fields.get(name, [""])[-1].strip() for name in FIELDS.values()}
+    texts = {name: fields.get(name, [""])[-1].strip() for name in TEXTS}
     return FormValues(**texts, no_end="no_end" in fields)
 
 
@@ -58,24 +64,22 @@ def of_assignment(visit: Visit, assignment: Mapping[str, Any]) -> FormValues:
     return FormValues(
         str(assignment["carId"]), str(assignment["userId"] or ""), time.field(assignment["start"]),
         time.field(assignment["end"]), assignment["end"] is None, days(assignment["lifetime"]),
-        days(assignment["renewableAfter"]),
+        days(assignment["renewableAfter"]), assignment["start"], assignment["end"] or "",
     )  # fmt: skip
 
 
-async def read(visit: Visit, form: FormValues, stored: Mapping[str, Any] | None = None) -> ParsedAssignmentForm:
-    """What the form says; car and user are looked up, so that they can be named.
-
-    A field that shows a time of the `stored` assignment stands for that time: fields show minutes, and at the ends of
-    the calendar less than that.
-    """
-    draft = ParsedAssignmentForm(form, stored=stored or {})
+async def read(visit: Visit, form: FormValues) -> ParsedAssignmentForm:
+    """What the form says; car and user are looked up, so that they can be named."""
+    draft = ParsedAssignmentForm(form)
     draft.car = await _chosen(visit, draft, "car", "/cars/{carId}", gettext(visit, "Choose a car."), of_car)
     draft.user = await _chosen(visit, draft, "user", "/users/{userId}", gettext(visit, "Choose a user."), of_user)
     draft.members["carId"] = draft.car and draft.car.value
     draft.members["userId"] = draft.user and draft.user.value
-    draft.members["start"] = _time(visit, draft, "start", form.start, gettext(visit, "Enter the start."))
+    draft.members["start"] = _time(visit, draft, "start", form.start_exact, gettext(visit, "Enter the start."))
     draft.members["end"] = (
-        None if form.no_end else _time(visit, draft, "end", form.end, gettext(visit, "Enter the end, or tick No end."))
+        None
+        if form.no_end
+        else _time(visit, draft, "end", form.end_exact, gettext(visit, "Enter the end, or tick No end."))
     )
     _order(visit, draft)
     _lives(visit, draft)
@@ -115,16 +119,14 @@ async def _chosen(
         return None
 
 
-def _time(visit: Visit, draft: ParsedAssignmentForm, name: str, text: str, missing: str) -> str | None:
-    time = clock(visit)
+def _time(visit: Visit, draft: ParsedAssignmentForm, name: str, exact: str, missing: str) -> str | None:
+    """The time of a field in UTC: `exact` as long as the field shows that."""
+    time, text = clock(visit), getattr(draft.filled, name)
     if not text:
         draft.errors[name] = missing
         return None
-    stored = draft.stored.get(name)
-    if stored and text == time.field(stored):
-        return stored
     try:
-        return time.read(text)
+        return time.read_field(text, exact)
     except NoSuchTime:
         draft.errors[name] = gettext(
             visit, "There is no such time in %(zone)s: the clocks are put forward over it. Enter one before or after.",

@@ -16,7 +16,15 @@ from keyrack.console.choices import find_cars, find_users, free, of_car, of_user
 from keyrack.console.form_errors import key
 from keyrack.console.local_times import utc
 from keyrack.console.pages.assignment_checks import Check, check, preview
-from keyrack.console.pages.assignment_forms import FIELDS, FormValues, ParsedAssignmentForm, filled, of_assignment, read
+from keyrack.console.pages.assignment_forms import (
+    FIELDS,
+    TEXTS,
+    FormValues,
+    ParsedAssignmentForm,
+    filled,
+    of_assignment,
+    read,
+)
 from keyrack.console.rendering import base, clock, gettext, page, part, redirect, why
 from keyrack.core.errors import (
     BadRequest,
@@ -85,7 +93,7 @@ async def change(visit: Visit) -> Response:
     task = await _change(visit)
     assert task.present is not None  # noqa: S101 - it is a change
     form = of_assignment(visit, task.present)
-    proposal: dict[str, Any] = {name: visit.asked(name) for name in FIELDS.values() if name in visit.query}
+    proposal: dict[str, Any] = {name: visit.asked(name) for name in TEXTS if name in visit.query}
     if proposal:  # the board proposes other times, or another car
         form = replace(form, **proposal, no_end="no_end" in visit.query or (form.no_end and not proposal.get("end")))
     return await _form(visit, task, await _looked_up(visit, form))
@@ -169,12 +177,10 @@ def _patch(visit: Visit, present: Mapping[str, Any], draft: ParsedAssignmentForm
     before, after = of_assignment(visit, present), draft.filled
     patch: list[dict[str, Any]] = []
     for member, name in FIELDS.items():
-        same = getattr(before, name) == getattr(after, name)
-        if member == "end":
-            same = before.no_end == after.no_end and (same or after.no_end)
-        if same:
-            continue
         value = draft.members[member]
+        is_time = member in ("start", "end")
+        if value == present[member] if is_time else getattr(before, name) == getattr(after, name):
+            continue
         change = {"op": "remove"} if value is None else {"op": "replace", "value": value}
         patch.append({**change, "path": f"/{member}"})
     return patch
@@ -194,7 +200,7 @@ async def _looked_up(visit: Visit, form: FormValues) -> ParsedAssignmentForm:
 
 
 async def _foretold(visit: Visit, task: Task) -> Response:
-    draft = await read(visit, filled(visit.query), task.present)
+    draft = await read(visit, filled(visit.query))
     form_check = await preview(visit, draft, None if draft.errors else task.item(draft))
     return await part(
         visit, "assignment_checks.html", "checks", check=form_check, told=draft, agreed=visit.asked("anyway")
@@ -206,7 +212,7 @@ async def _sent(visit: Visit, task: Task) -> Response:
     form = filled(visit.form)
     if visit.sent("find"):  # without a script: a search for cars or users
         return await _form(visit, task, await _looked_up(visit, form))
-    draft = await read(visit, form, task.present)
+    draft = await read(visit, form)
     if draft.errors:
         return await _form(visit, task, draft, status=422)
     form_check = Check()

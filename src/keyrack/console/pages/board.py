@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,7 +16,7 @@ from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.choices import Choice, of_car
 from keyrack.console.languages import N_
-from keyrack.console.local_times import instant, utc
+from keyrack.console.local_times import instant, midnight, utc
 from keyrack.console.paged_fetch import parts_of, rows_of
 from keyrack.console.rendering import base, clock, gettext, live_id, page
 from keyrack.console.timeline_bars import Bar, bar, laid
@@ -139,7 +139,7 @@ async def _bars(visit: Visit, window: BoardWindow, cars: list[int]) -> tuple[dic
     if not cars:
         return {}, False
     zone = clock(visit).zone
-    start, end = (utc(datetime.combine(day, time(), zone)) for day in (window.first, window.end))
+    start, end = (utc(midnight(day, zone)) for day in (window.first, window.end))
     within = f"start lt {end} and (end eq null or end gt {start})"
     since = utc(datetime.now(UTC) - FAILED)
     state = f"(state eq 'Pending' or (state eq 'Failed' and kind eq 'CreateAssignment' and requested ge {since}))"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from datetime import datetime, time, timedelta
 from typing import Any
 
-from keyrack.console.local_times import utc
+from keyrack.console.local_times import in_utc, utc
 from keyrack.console.rendering import clock, root
 from keyrack.core.errors import BadRequest, NotFound
 from keyrack.http.page_router import Visit
@@ -122,4 +122,4 @@ def ceiling(moment: datetime, hours: float) -> datetime:
     """The next moment at which as many hours of the day are over as a multiple of `hours`, in UTC."""
     midnight = datetime.combine(moment.date(), time.min, moment.tzinfo)
     whole = (moment.hour + moment.minute / 60) // hours + 1
-    return (midnight + timedelta(hours=whole * hours)).astimezone(UTC)
+    return in_utc(midnight + timedelta(hours=whole * hours))

@@ -134,11 +134,13 @@ def _path(visit: Visit, done: str = "") -> str:
 async def edit(visit: Visit) -> Response:
     reply = await visit.call("GET", "/clients/{clientId}", visit.ids["client"])
     known = reply.json
-    last = ""
-    if known["expires"]:
-        last = clock(visit).local(instant(known["expires"]) - timedelta(seconds=1)).date().isoformat()
-    typed = {"name": known["name"], "scopes": known["scopes"], "last": last}
+    typed = {"name": known["name"], "scopes": known["scopes"], "last": _last_day(visit, known)}
     return await _form(visit, typed, RIGHT, known, reply.tag)
+
+
+def _last_day(visit: Visit, client: Mapping[str, Any]) -> str:
+    """The last day of a client in the person's zone, "" for one without end."""
+    return clock(visit).last_day(client["expires"]).isoformat() if client["expires"] else ""
 
 
 @pages.post("/{customer}/settings/clients/{client}/change", permission=Permission.CLIENTS_WRITE)
@@ -146,16 +148,19 @@ async def change(visit: Visit) -> Response:
     typed = _typed(visit)
     reply = await visit.call("GET", "/clients/{clientId}", visit.ids["client"])
     known, own = reply.json, reply.json["managedHere"]
-    looked = _looked(visit, typed if own else {**typed, "name": known["name"], "last": ""})
+    is_same_end = typed["last"] == _last_day(visit, known)
+    unread = {"last": ""} if is_same_end or not own else {}
+    looked = _looked(visit, {**typed, **unread} if own else {**typed, **unread, "name": known["name"]})
     if looked.texts:
         return await _form(visit, typed, looked, known, visit.sent("tag"))
     steps: list[dict[str, Any]] = [{"op": "replace", "path": "/scopes", "value": typed["scopes"]}]
     if own:
-        end = _end(visit, typed["last"])
         steps.append({"op": "replace", "path": "/name", "value": typed["name"]})
-        steps.append(
-            {"op": "replace", "path": "/expires", "value": end} if end else {"op": "remove", "path": "/expires"}
-        )
+        if not is_same_end:  # the end may lie within its last day
+            end = _end(visit, typed["last"])
+            steps.append(
+                {"op": "replace", "path": "/expires", "value": end} if end else {"op": "remove", "path": "/expires"}
+            )
     try:
         await visit.call(
             "PATCH", "/clients/{clientId}", visit.ids["client"], body=steps, if_match=visit.sent("tag") or None

@@ -46,7 +46,11 @@ def _again(visit: Visit, operation: Mapping[str, Any]) -> str:
         return ""
     if not visit.may(Permission.ASSIGNMENTS_WRITE):
         return ""
-    known = {"start": clock(visit).field(operation["start"]), "end": clock(visit).field(operation["end"])}
+    time = clock(visit)
+    known = {
+        "start": time.field(operation["start"]), "start_exact": operation["start"],
+        "end": time.field(operation["end"]), "end_exact": operation["end"] or "",
+    }  # fmt: skip
     if operation["end"] is None:
         known["no_end"] = "true"
     if operation["car"]:

@@ -7,11 +7,11 @@ are operations.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from keyrack.api.permissions import Permission
-from keyrack.console.local_times import Clock, instant, utc
+from keyrack.console.local_times import Clock, instant, midnight, utc
 from keyrack.console.rendering import clock
 from keyrack.http.page_router import Visit
 
@@ -50,7 +50,7 @@ class TimelineWindow:
         return self.ends - timedelta(minutes=1)
 
     def _midnight(self, day: date) -> datetime:
-        return datetime.combine(day, time.min, self.clock.zone).astimezone(UTC)
+        return midnight(day, self.clock.zone)
 
     def moved(self, windows: int) -> date:
         """The first day of a window before or after this one."""

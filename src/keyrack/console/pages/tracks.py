@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
-from keyrack.console.local_times import utc
+from keyrack.console.local_times import midnight, utc
 from keyrack.console.map_tiles import streets
 from keyrack.console.rendering import base, clock, page
 from keyrack.core.error_codes import ErrorCode
@@ -47,7 +47,7 @@ async def track_of(visit: Visit, car: object) -> DayTrack:
     zone = clock(visit).zone
     today = datetime.now(zone).date()
     day = _day(visit) if visit.asked("day") else await _last(visit, car) or today
-    begin, end = (utc(datetime.combine(day + timedelta(days=more), time(), zone)) for more in (0, 1))
+    begin, end = (utc(midnight(day + timedelta(days=more), zone)) for more in (0, 1))
     response = await visit.call(
         "GET", "/cars/{carId}/track", car, query={"from": begin, "to": end, "points": str(PLACES)}
     )
@@ -59,7 +59,7 @@ def _day(visit: Visit) -> date:
         day = date.fromisoformat(visit.asked("day"))
     except ValueError:
         raise BadRequest(NO_DAY) from None
-    if not 1970 <= day.year <= 9000:  # beyond, its midnight may be no time in UTC
+    if not 1970 <= day.year <= 9000:  # beyond, a neighbour may be no day
         raise BadRequest(NO_DAY)
     return day
 
