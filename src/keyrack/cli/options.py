@@ -10,7 +10,7 @@ import typer
 from keyrack.api.schema import request_body
 from keyrack.api.schema.request_body import INT32_MAX
 from keyrack.cli.name_lookup import NOUNS, reference
-from keyrack.core.text import email_address, trimmed
+from keyrack.core.text import direction_control, email_address, trimmed
 
 LONGEST = 250  # characters of a name
 FORMS = "the form is 2026-01-31, or that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00"
@@ -32,6 +32,8 @@ def wrong_words(stripped: str) -> str | None:
         return "must not be empty"
     if len(stripped) > LONGEST:
         return f"has more than {LONGEST} characters"
+    if control := direction_control(stripped):
+        return f"holds {control}, which changes the direction of the text behind it"
     return None if stripped.isprintable() else "holds characters that cannot be printed"
 
 

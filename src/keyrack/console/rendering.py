@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote, urlsplit
 
 from babel.numbers import format_decimal
@@ -15,6 +15,7 @@ from keyrack.api.event_stream import NEEDS
 from keyrack.api.exchange import Response
 from keyrack.console.languages import LOCALES, language, translations
 from keyrack.console.local_times import UNKNOWN, Clock
+from keyrack.console.shown_text import datum, sentence, with_data, without_stray_tags
 from keyrack.console.static_files import address
 from keyrack.core.error_codes import ErrorCode
 from keyrack.http.page_router import BELOW, Visit
@@ -80,7 +81,7 @@ def clock(visit: Visit) -> Clock:
 def gettext(visit: Visit, text: str, **values: object) -> str:
     """A text of Python in the language of the visit; its places are filled, as in `%(name)s`."""
     said = translations(tongue(visit)).gettext(text)
-    return said % values if values else said
+    return sentence(said, values) if values else said
 
 
 def why(visit: Visit, reason: ErrorCode) -> str:
@@ -137,10 +138,8 @@ def _answer(visit: Visit, name: str, block: str | None, status: int, known: Mapp
         "number": partial(format_decimal, locale=time.locale),
         **known,
     }
-    if block is None:
-        return Response(status, template.render(about).encode(), media_type=HTML)
-    made = "".join(template.blocks[block](template.new_context(about)))
-    return Response(status, made.encode(), media_type=HTML)
+    made = template.render(about) if block is None else "".join(template.blocks[block](template.new_context(about)))
+    return Response(status, without_stray_tags(made).encode(), media_type=HTML)
 
 
 @cache
@@ -153,10 +152,13 @@ def _environment(language: str, root: str) -> Environment:
         extensions=["jinja2.ext.i18n"],
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=datum,
     )
     catalogue = translations(language)
     environment.install_gettext_callables(  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - of the extension
         catalogue.gettext, catalogue.ngettext, newstyle=True, pgettext=catalogue.pgettext
     )
-    environment.globals.update(asset=partial(address, root))  # pyright: ignore[reportUnknownMemberType] - of any type
+    known = cast("dict[str, Any]", environment.globals)  # pyright: ignore[reportUnknownMemberType] - of any type
+    known.update({name: with_data(known[name]) for name in ("gettext", "ngettext", "pgettext")})
+    known["asset"] = partial(address, root)
     return environment

@@ -1,5 +1,5 @@
-"""In charge of texts: what is blank, what is cut off at their ends, which e-mail addresses there can be, and what a
-spreadsheet would take for a formula."""
+"""In charge of texts: what is blank, what is cut off at their ends, which characters none may have, which e-mail
+addresses there can be, and what a spreadsheet would take for a formula."""
 
 from __future__ import annotations
 
@@ -17,9 +17,15 @@ _UNSEEN = (
     r"\t-\r\x1c-\x20\x85\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f"
     r"\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0"
 )
-NOT_BLANK = rf"^[^\x00]*[^\x00{_UNSEEN}][^\x00]*$"  # the same for a schema; PostgreSQL's text holds no U+0000
+# Embeddings, overrides and isolates of Unicode's bidirectional algorithm (UAX #9): they make a name look like another
+# one. Names of right-to-left scripts need none, and their marks U+200E, U+200F and U+061C are allowed.
+_DIRECTION_CONTROLS = r"\u202a-\u202e\u2066-\u2069"
+_REFUSED = rf"\x00{_DIRECTION_CONTROLS}"  # PostgreSQL's text holds no U+0000
+FREE_TEXT = rf"^[^{_REFUSED}]*$"  # for a schema: what people and devices may write
+NOT_BLANK = rf"^[^{_REFUSED}]*[^\x00{_UNSEEN}][^{_REFUSED}]*$"  # the same, with something to be seen
 NOT_BLANK_LINE = NOT_BLANK.replace(r"\x00", r"\x00-\x1f")  # and no other control character
 _SEEN = re.compile(rf"[^{_UNSEEN}]")
+_CONTROL = re.compile(f"[{_DIRECTION_CONTROLS}]")
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # what a spreadsheet would run (CWE-1236)
 # The same behind a separator: a spreadsheet of another language may cut the text there
 _INSIDE = re.compile(r"([,;\t\r\n] *)(?=[=+\-@＝＋－＠])")
@@ -34,6 +40,21 @@ def trimmed(text: str) -> str:
     """The text without what nobody sees at its ends; empty if it is blank."""
     first, last = _SEEN.search(text), _SEEN.search(text[::-1])
     return text[first.start() : len(text) - last.start()] if first and last else ""
+
+
+def direction_control(text: str) -> str:
+    """The first character of a text that changes the direction of others, as `U+202E`; "" if there is none."""
+    control = _CONTROL.search(text)
+    return _code_point(control[0]) if control else ""
+
+
+def visible_controls(text: str, form: str = "[{}]") -> str:
+    """The text with `[U+202E]`, or the same in another form, in place of each such character."""
+    return _CONTROL.sub(lambda control: form.format(_code_point(control[0])), text)
+
+
+def _code_point(character: str) -> str:
+    return f"U+{ord(character):04X}"
 
 
 def is_blank(text: str | None) -> bool:

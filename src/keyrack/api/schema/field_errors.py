@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 from pydantic import TypeAdapter
 
 from keyrack.core.error_codes import FieldError
-from keyrack.core.text import is_blank
+from keyrack.core.text import direction_control, is_blank
 
 Problem = Mapping[str, Any]  # one of pydantic's errors
 Location = Sequence[int | str]
@@ -37,6 +37,7 @@ _DETAILS = {
     "missing": "It is missing.",
     "string_pattern_mismatch": "It has characters that are not taken here.",
 }
+DIRECTION_CONTROL = "It has {control}, which changes the direction of the text behind it. Remove that character."
 _SUBJECTS = ("Input ", "String ", "List ")  # with which pydantic's messages begin
 
 
@@ -116,6 +117,8 @@ def _fault(adapter: TypeAdapter[Any], problem: Problem) -> FieldError:
     kind, location = problem["type"], problem["loc"]
     if kind == "string_pattern_mismatch" and is_blank(problem["input"]):
         return blank(pointer(location))
+    if kind == "string_pattern_mismatch" and (control := direction_control(problem["input"])):
+        return FieldError("wrong-form", DIRECTION_CONTROL.format(control=control), pointer(location))
     code = _CODES.get(kind, "wrong-type")
     detail = _DETAILS.get(kind) or _sentence(problem["msg"])
     valid = problem.get("valid") or (_values(schema(adapter), location) if code == "not-one-of" else ())

@@ -13,7 +13,7 @@ from keyrack.api.exchange import NO_CONTENT, Request, Response, manager_id
 from keyrack.api.path_ids import path_number
 from keyrack.api.permissions import Free
 from keyrack.api.schema.fields import Resource, date_time, int32, int64, string
-from keyrack.api.schema.request_body import AnyText, Body, Text
+from keyrack.api.schema.request_body import Body, Password, Text
 from keyrack.auth.authenticator import Authenticator
 from keyrack.auth.login import sign_in
 from keyrack.auth.password_hashing import SHORTEST
@@ -95,8 +95,8 @@ class PreferencesBody(Body):
 
 
 class NewPassword(Body):
-    current_password: Annotated[AnyText, Field(max_length=1_000)]
-    new_password: Annotated[AnyText, Field(min_length=SHORTEST, max_length=1_000)]
+    current_password: Annotated[Password, Field(max_length=1_000)]
+    new_password: Annotated[Password, Field(min_length=SHORTEST, max_length=1_000)]
 
 
 endpoints.get(

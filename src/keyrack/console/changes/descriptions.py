@@ -25,6 +25,7 @@ from keyrack.console.changes.resource_names import (
 )
 from keyrack.console.languages import N_, translations
 from keyrack.console.rendering import clock, gettext, tongue
+from keyrack.console.shown_text import datum
 from keyrack.http.page_router import Visit
 
 HIDDEN = "***"  # what the log has in place of a secret
@@ -99,7 +100,7 @@ class ChangeDescriber:
         """Who did what to which thing."""
         members = self._names.members(change)
         places: dict[str, Any] = {
-            "who": Markup("<strong>{}</strong>").format(self.who(change)),
+            "who": Markup("<strong>{}</strong>").format(datum(self.who(change))),
             "thing": self.thing(change),
             "members": self._changed(change),
             "times": self._times(members),
@@ -157,8 +158,8 @@ class ChangeDescriber:
             return escape(format_decimal(value, locale=self._clock.locale))
         if isinstance(value, list):
             several = cast("list[object]", value)
-            return escape(", ".join(str(item) for item in several))
-        return escape(str(value))
+            return escape(datum(", ".join(str(item) for item in several)))
+        return escape(datum(str(value)))
 
     def _duration(self, seconds: int) -> str:
         for size, unit in ((DAY, "duration-day"), (HOUR, "duration-hour")):
@@ -231,5 +232,5 @@ async def describe_changes(visit: Visit, changes: Sequence[Change], beside: Iter
 
 def _link(named: ResourceLabel) -> Markup:
     if not named.href:
-        return escape(named.text)
-    return Markup('<a href="{}">{}</a>').format(named.href, named.text)
+        return escape(datum(named.text))
+    return Markup('<a href="{}">{}</a>').format(named.href, datum(named.text))

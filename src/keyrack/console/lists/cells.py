@@ -10,6 +10,7 @@ from markupsafe import Markup, escape
 from keyrack.console.languages import translations
 from keyrack.console.lists.definition import TIMES, CellLink, ListColumn, Row
 from keyrack.console.rendering import base, clock, tongue
+from keyrack.console.shown_text import datum
 from keyrack.http.page_router import Visit
 
 
@@ -46,7 +47,7 @@ class Cells:
         return value
 
     def _link(self, link: CellLink) -> Markup:
-        text = escape(self._text(link))
+        text = escape(datum(self._text(link)))
         if link.path:
             text = f'<a href="{escape(self._base)}{escape(link.path)}">{text}</a>'
         if not link.note:

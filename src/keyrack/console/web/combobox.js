@@ -2,6 +2,7 @@
 // all there is without this script. The address answers ?q= with {"options": [{value, label, detail}], "total"}, at most 20.
 // data-with: names of fields of the form that go along.
 import { announce } from "./announce.js";
+import { visible } from "./text.js";
 import { whenever } from "./arrivals.js";
 
 const PAUSE = 150; // ms without a key before the server is asked
@@ -91,7 +92,8 @@ class Combobox {
       const response = await fetch(address, { headers, signal: asked.signal });
       if (!response.ok || response.redirected) throw new Error(String(response.status));
       const { options, total } = await response.json();
-      if (!asked.signal.aborted) this.open(options, total);
+      const shown = options.map(({ value, label, detail }) => ({ value, label: visible(label), detail: visible(detail) }));
+      if (!asked.signal.aborted) this.open(shown, total);
     } catch {
       if (!asked.signal.aborted) this.fail();
     }
@@ -113,9 +115,12 @@ class Combobox {
     const row = document.createElement("li");
     row.id = `${this.list.id}-${place}`;
     row.setAttribute("role", "option");
-    row.append(option.label);
+    const label = document.createElement("bdi");
+    label.textContent = option.label;
+    row.append(label);
     if (option.detail) {
       const detail = document.createElement("span");
+      detail.dir = "auto";
       detail.textContent = option.detail;
       row.append(" ", detail);
     }

@@ -23,7 +23,7 @@ export class FleetCard {
   car(car) {
     const known = this.shown === car.carId;
     if (!known) {
-      const link = Object.assign(document.createElement("a"), { href: `${this.frame.dataset.cars}/${car.carId}` });
+      const link = Object.assign(document.createElement("a"), { dir: "auto", className: "long", href: `${this.frame.dataset.cars}/${car.carId}` });
       this.title.replaceChildren(link);
       this.body.replaceChildren(this.frame.querySelector("template[data-card-car]").content.cloneNode(true));
       this.body.querySelector("[data-open]").href = link.href;
@@ -45,7 +45,7 @@ export class FleetCard {
     const list = document.createElement("ul");
     list.className = "map-card-list";
     for (const car of cars.slice(0, LISTED)) {
-      const button = Object.assign(document.createElement("button"), { type: "button", className: "button bare", textContent: car.name });
+      const button = Object.assign(document.createElement("button"), { type: "button", className: "button bare long", dir: "auto", textContent: car.name });
       button.dataset.choose = car.carId;
       list.appendChild(document.createElement("li")).append(button);
     }

@@ -47,7 +47,7 @@ export class FleetTable {
       link.href = `${this.fleet.frame.dataset.cars}/${car.carId}`;
       this.rows.set(car.carId, row);
     }
-    put(row.querySelector("a"), car.name);
+    put(row.querySelector("a bdi"), car.name);
     put(row.querySelector("[data-plate]"), car.licensePlate ?? "");
     putBadges(row.querySelector("[data-badges]"), car, this.fleet.days);
     put(row.querySelector("[data-place]"), inWords(car.latitude, car.longitude, this.holder.dataset));

@@ -1,6 +1,7 @@
 // Where all cars are, kept up to date: the whole at first, then what has changed since. Units tell their own time and some tell it
 // late, so each look overlaps the last one, and from time to time the whole is read again.
 import { kindOf, trouble } from "./errors.js";
+import { visible } from "./text.js";
 
 const FIELDS = "carId,name,licensePlate,latitude,longitude,lastSeen,ignition,isDriving,inUse";
 const PLACED = "latitude ne null and longitude ne null";
@@ -57,7 +58,7 @@ export class Positions extends EventTarget {
         throw new Error(`positions: ${answer.status}`);
       }
       this.said = "";
-      const rows = await answer.json();
+      const rows = (await answer.json()).map((row) => ({ ...row, name: visible(row.name), licensePlate: visible(row.licensePlate) }));
       this.looked = Date.parse(answer.headers.get("Date")) || begun;
       if (whole) this.load(rows);
       else this.merge(rows);

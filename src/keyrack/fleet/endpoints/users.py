@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import secrets
 from datetime import timedelta
-from typing import Literal, LiteralString, NamedTuple
+from typing import Annotated, Literal, LiteralString, NamedTuple
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Permission
 from keyrack.api.rate_limits import RateLimit
 from keyrack.api.read_sql import Parent
-from keyrack.api.schema.request_body import AnyText, Body, EmailAddress, Int32, Name, Text, invalid_member
+from keyrack.api.schema.request_body import (
+    AnyText,
+    Body,
+    EmailAddress,
+    Int32,
+    Name,
+    Password,
+    invalid_member,
+)
 from keyrack.assignments.customer_lock import lock_and_flush
 from keyrack.assignments.submission import end_all_of_user
 from keyrack.auth.authenticator import Authenticator
@@ -100,7 +108,7 @@ class UserData(Body):
 class NewUser(Body):
     email_address: EmailAddress
     user_data: UserData
-    password: Text | None = None
+    password: Annotated[Password, Field(max_length=250)] | None = None
     type: Literal["Normal", "Anonymous"] | None = "Anonymous"
 
 
