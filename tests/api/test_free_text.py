@@ -91,6 +91,7 @@ def test_the_control_is_named(control: str, alice: Person) -> None:
     assert answer.status_code == 400
     detail = f"It has U+{ord(control):04X}, which changes the direction of the text behind it. Remove that character."
     assert detail in answer.text
+    assert answer.json()["errors"][0]["code"] == "direction-control"
 
 
 def test_names_from_right_to_left_and_their_marks_are_accepted(alice: Person) -> None:

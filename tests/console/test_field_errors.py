@@ -27,6 +27,8 @@ def visitor(alice: Person) -> Iterator[httpx.Client]:
         ("en", {"name": "x", "vin": "v" * 251}, "VIN: It has at most 250 characters."),
         ("de", {"name": "x", "licensePlate": "p" * 251}, "Kennzeichen: Es sind höchstens 250 Zeichen möglich."),
         ("de", {"name": "x", "description": "d" * 4001}, "Beschreibung: Es sind höchstens 4000 Zeichen möglich."),
+        ("en", {"name": "a\u202eb"}, "Name: An invisible character here changes the direction of the text."),
+        ("de", {"name": "a\u2069b"}, "Name: Ein unsichtbares Zeichen ändert hier die Schreibrichtung."),
         ("en", {"name": "x", "model": "a\0b"}, "Model: This cannot be taken: it has characters, or a form,"),
         ("de", {"name": "x", "model": "a\0b"}, "Modell: Das geht so nicht: Zeichen oder Form sind hier nicht möglich."),
     ],
@@ -44,6 +46,7 @@ def test_a_new_car_is_refused_at_its_field(
     [
         ("en", "vin", "v" * 251, "It has at most 250 characters."),
         ("de", "description", "d" * 4001, "Es sind höchstens 4000 Zeichen möglich."),
+        ("en", "model", "a\u2066b", "An invisible character here changes the direction of the text."),
         ("en", "model", "a\0b", "This cannot be taken: it has characters, or a form, that are not possible here."),
         ("de", "model", "a\0b", "Das geht so nicht: Zeichen oder Form sind hier nicht möglich."),
     ],

@@ -85,6 +85,7 @@ FAULTS = {
     "blank": "The text has nothing to be seen.",
     "too-long": "The text, or the array, is too long.",
     "too-short": "The text, or the array, is too short.",
+    "direction-control": "The text has a character that changes the direction of others, such as U+202E.",
     "out-of-range": "The number is too small or too large, or contradicts another member.",
     "not-one-of": "Only the values in `valid` are taken.",
     "one-needed": "One of the members in `valid` is needed.",

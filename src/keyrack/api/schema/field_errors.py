@@ -118,7 +118,7 @@ def _fault(adapter: TypeAdapter[Any], problem: Problem) -> FieldError:
     if kind == "string_pattern_mismatch" and is_blank(problem["input"]):
         return blank(pointer(location))
     if kind == "string_pattern_mismatch" and (control := direction_control(problem["input"])):
-        return FieldError("wrong-form", DIRECTION_CONTROL.format(control=control), pointer(location))
+        return FieldError("direction-control", DIRECTION_CONTROL.format(control=control), pointer(location))
     code = _CODES.get(kind, "wrong-type")
     detail = _DETAILS.get(kind) or _sentence(problem["msg"])
     valid = problem.get("valid") or (_values(schema(adapter), location) if code == "not-one-of" else ())
