@@ -20,8 +20,8 @@ from tests.support.people import Person
 
 CONTROLS = [*"\u202a\u202b\u202c\u202d\u202e", *"\u2066\u2067\u2068\u2069"]
 OVERRIDE = "\u202e"
-# Members that code checks: the checker of addresses refuses unsafe characters, a URL is ASCII, a time has one form, and
-# the value of an assignment's patch is a number or a time. The whole body of an ingest is read line by line. The
+# Members that code checks: the checker of addresses refuses unsafe characters, a URL is ASCII, a time has one form. The
+# value of an assignment's patch is a number or a time. The whole body of an ingest is read line by line. The
 # members of OAuth are compared with what is stored.
 CHECKED = ("emailAddress", "url", "dateTime", "grant_type", "client_id", "scope", "value", "")
 SECRET = re.compile(r"username|password|secret|code$|token|assertion|state|credential|challenge", re.IGNORECASE)

@@ -58,7 +58,7 @@ def test_tags_do_not_get_into_attributes() -> None:
 
 
 class Texts(HTMLParser):
-    """The texts of a page that are beside others without isolation, and the attributes that have a tag."""
+    """The texts of a page that lack isolation, and the attributes with a tag."""
 
     VOID = ("input", "link", "meta", "br", "img", "hr", "use", "rect", "path", "circle", "line", "source", "wbr")
 
@@ -93,7 +93,7 @@ class Texts(HTMLParser):
 
 
 def made(person: Person, name: str, address: str) -> dict[str, Any]:
-    """Something of each kind for the parameters of the pages, with this name and this address."""
+    """Parameters of the pages: a resource of each kind with this name."""
     car = person.car(name, licensePlate=name, vin=name, brand=name, model=name, description=name)
     box = person.product("Box", serial_number=name)
     service = person.service(box, name)
@@ -184,11 +184,11 @@ OVER = """() => {
 
 
 def overflow(page: Page) -> int:
-    """Pixels by which the page is wider than its window, or a cell wider than the region in which its list scrolls."""
+    """Pixels by which the page exceeds its window, or a cell its list."""
     return max(page.evaluate(OVER))
 
 
-# What was typed is said back
+# Pages that repeat their input
 ERRORS = (
     f"/{{customer}}/cars?filter=name eq {WIDE}",
     f"/{{customer}}/cars?q={WIDE}",

@@ -23,7 +23,7 @@ _RIGHT_TO_LEFT = re.compile(
 )
 _FIRST_STRONG_ISOLATE, _POP_DIRECTIONAL_ISOLATE = "\u2068", "\u2069"
 _CONTROL = '<span class="control">[{}]</span>'
-# Where a tag would be text: inside of tags, and in elements that hold text alone
+# Places in which a tag would be text: attributes, and elements that hold text alone
 _ATTRIBUTES = r"""(?:[^"'>]++|"[^"]*"|'[^']*')*"""
 _WITHOUT_TAGS = re.compile(
     rf"(<(title|option|textarea|script)\b{_ATTRIBUTES}>)(.*?)(?=</\2>)|<[a-z]{_ATTRIBUTES}>", re.DOTALL | re.IGNORECASE
@@ -79,8 +79,8 @@ def with_data(translate: Callable[..., Any]) -> Callable[..., Any]:
 def without_stray_tags(page: str) -> str:
     """A page without these tags in attributes and in elements that hold text alone.
 
-    Attributes and `textarea` hold what forms send, so they get the text as it is stored, and `.input` of the style
-    sheets has the direction of its first letter. The title is isolated by characters.
+    Attributes and `textarea` hold values that forms send, so they get the stored text. `.input` of the style sheets
+    has the direction of its first letter. The title is isolated by characters.
     """
     return _WITHOUT_TAGS.sub(_plain, page) if _END in page else page
 

@@ -1,5 +1,4 @@
-"""In charge of texts: what is blank, what is cut off at their ends, which characters none may have, which e-mail
-addresses there can be, and what a spreadsheet would take for a formula."""
+"""Rules for texts: blanks, direction controls, e-mail addresses and formulas of spreadsheets."""
 
 from __future__ import annotations
 
@@ -49,7 +48,7 @@ def direction_control(text: str) -> str:
 
 
 def visible_controls(text: str, form: str = "[{}]") -> str:
-    """The text with `[U+202E]`, or the same in another form, in place of each such character."""
+    """The text with `[U+202E]`, or another form, for each direction control."""
     return _CONTROL.sub(lambda control: form.format(_code_point(control[0])), text)
 
 
