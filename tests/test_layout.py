@@ -152,6 +152,7 @@ def calls(source: str) -> Iterator[tuple[str, str]]:
 def test_a_worker_loads_nothing_that_answers_requests() -> None:
     """A worker, a supervisor and a command start quickly and stay small: heavy modules are imported where needed."""
     heavy = {"alembic", "sqlalchemy", "falcon", "jinja2", "opentelemetry", "keyrack.console", "keyrack.http.routes"}
+    heavy |= {"rich"}  # which structlog imports, unless `keyrack.core.log_config` is the first to import it
     script = "import keyrack.cli.commands.run, keyrack.server.supervisor, sys; print(*sys.modules)"
     output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     loaded = set(output.split())

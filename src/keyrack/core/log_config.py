@@ -11,14 +11,32 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Hashable, Iterator, MutableMapping, Sequence
+from collections.abc import Generator, Hashable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 import asyncpg
-import structlog
 
 from keyrack.core.tracing.context import here
+
+
+@contextmanager
+def _absent(module: str) -> Generator[None]:
+    """Within the block the module cannot be imported."""
+    present = sys.modules.get(module)
+    sys.modules[module] = None  # pyright: ignore[reportArgumentType] - which is how Python marks it
+    try:
+        yield
+    finally:
+        del sys.modules[module]
+        if present is not None:
+            sys.modules[module] = present
+
+
+# Its renderer for terminals imports rich where that is installed, which takes 5 MB of each process; the log is JSON
+with _absent("rich"):
+    import structlog
 
 EVERY = 10.0  # seconds between two lines about the same lasting trouble
 MINUTE = 60.0  # seconds between those about what somebody else can bring about as often as they like

@@ -120,6 +120,7 @@ def serve(
         if serving.done():
             raise app.failure or SystemExit(1)
         gc.freeze()  # what lives as long as the process need not be looked through again
+        _return_free_memory()
         systemd.notify(systemd.READY)
         if ready is not None:
             ready()
@@ -214,6 +215,7 @@ async def _work(settings: Settings, dsn: str, stop: asyncio.Event, ready: Callab
     db = await connect(dsn, settings)
     worker = Worker(db, settings)
     if ready is not None:
+        _return_free_memory()
         systemd.notify(systemd.READY)
         ready()
     working = asyncio.create_task(worker.run())
@@ -260,6 +262,12 @@ def _return_large_blocks() -> None:
     """Have glibc give large blocks back when they are freed: a checked password would else keep its 19 MiB for good."""
     with suppress(OSError, AttributeError):  # another C library does without
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 1 << 20)
+
+
+def _return_free_memory() -> None:
+    """Have glibc give back what the imports have freed, which it keeps otherwise: 3 MB of a server."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _raise_file_limit() -> None:
