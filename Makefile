@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(BIN)/python console-assets/build.py
 
-.PHONY: help demo install install-dev test test-cluster dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-moving test-order test-keys-weeks test-keys-long golden test-recordings record-requests
+.PHONY: help demo install install-dev test test-cluster dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench bench-tables clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-moving test-order test-keys-weeks test-keys-long golden test-recordings record-requests
 
 ## help: these lines
 help:
@@ -190,9 +190,13 @@ test-upgrade: install-dev
 test-moving: install-dev
 	KEYRACK_MOVING=1 $(BIN)/pytest -s -p no:cacheprovider tests/ops/transfer $(PYTEST_ARGS)
 
-## bench: the tables of docs/performance.md; BENCH="outcomes" for one of them
+## bench: print the tables of docs/performance.md; BENCH="outcomes live" for some, BENCH="--tiny" to see that all run
 bench: install-dev
 	$(BIN)/python -m benchmarks $(BENCH)
+
+## bench-tables: take all these tables again and write them into docs/ (100 minutes on a quiet machine); BENCH="outcomes" for one
+bench-tables: install-dev
+	$(BIN)/python -m benchmarks --write $(BENCH)
 
 ## docs: write docs/endpoints.md, errors.md, metrics.md, settings.md and the packages of architecture.md from their tables
 docs: install

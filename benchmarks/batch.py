@@ -9,7 +9,6 @@ import asyncio
 import http.client
 import json
 import statistics
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -18,11 +17,13 @@ import asyncpg
 
 from benchmarks.foundation import UNLIMITED, database, free_port, load, running, token
 from benchmarks.load import http as request_bytes
-from benchmarks.load import machine, measure
+from benchmarks.load import measure
 from benchmarks.outcomes import PREPARE
+from benchmarks.sizes import sized
+from benchmarks.tables import row, table
 
-ITEMS = 1_000
-RUNS = 7  # of which the median counts, after one that is not counted
+ITEMS = sized(1_000, tiny=100)
+RUNS = sized(7, tiny=1)  # of which the median counts, after one that is not counted
 START = "2026-01-01T08:00:00Z"
 
 # As many rows as the batch has items, written as nobody would who had to check anything
@@ -61,7 +62,12 @@ def mixed() -> list[Json]:
     patch = [{"op": "replace", "path": "/lifetime", "value": 700_000}]
     found: list[Json] = []
     for n in range(1, ITEMS // 4 + 1):
-        found += [next(items), {"op": "change", "id": n, "patch": patch}, next(items), {"op": "end", "id": n + 250}]
+        found += [
+            next(items),
+            {"op": "change", "id": n, "patch": patch},
+            next(items),
+            {"op": "end", "id": n + ITEMS // 4},
+        ]
     return found
 
 
@@ -70,12 +76,12 @@ def cases() -> list[tuple[str, int, Json, str]]:
     cars = [{"op": "create", "body": {"name": f"New {n}"}} for n in range(ITEMS)]
     assignments = {"kind": "assignments", "items": creations(ITEMS)}
     return [
-        ("1,000 creations of assignments", 1, assignments, "operations"),
+        (f"{ITEMS:,} creations of assignments", 1, assignments, "operations"),
         ("creations, changes and ends", 1, {"kind": "assignments", "items": mixed()}, "operations"),
         ("the creations, `atomic`", 1, assignments | {"atomic": True}, "operations"),
         ("the creations, `conflicts: refuse`", 1, assignments | {"conflicts": "refuse"}, "operations"),
         ("the creations, `dryRun`", 1, assignments | {"dryRun": True}, "operations"),
-        ("1,000 creations of cars", 3, {"kind": "cars", "items": cars}, "cars"),
+        (f"{ITEMS:,} creations of cars", 3, {"kind": "cars", "items": cars}, "cars"),
     ]
 
 
@@ -127,7 +133,7 @@ def single(pid: int, port: int, headers: dict[str, str]) -> dict[str, float]:
     cars = [request_bytes("PUT", "/v3/cars", headers | {"Customer-ID": "3"}, {"name": "New"})]
     found: dict[str, float] = {}
     for what, requests in (("operations", assignments), ("cars", cars)):
-        measure(pid, port, requests, 200)
+        measure(pid, port, requests, ITEMS // 5)
         found[what] = statistics.median(measure(pid, port, requests, ITEMS).seconds for _ in range(3)) * 1000
     return found
 
@@ -143,18 +149,22 @@ async def compare(dsn: str, headers: dict[str, str]) -> None:
         headers = headers | {"Authorization": "Bearer " + await asyncio.to_thread(token, port, headers)}
         bench = Bench(port, headers, raw)
         singly = await asyncio.to_thread(single, server.pid, port, headers)
-        print("\n| in one call | ms | as single requests ms | times quicker | bare insert ms | times the floor |")
-        print("|---|---|---|---|---|---|")
+        table(
+            "batch calls", "in one call", "ms", "as single requests ms", "times quicker", "bare insert ms",
+            "times the floor",
+        )  # fmt: skip
         for name, customer, body, floor in cases():
             took = await bench.median(lambda customer=customer, body=body: bench.batch(customer, body))
             bare = await bench.median(lambda floor=floor: bench.floor(floor))
-            quicker = f"{singly[floor]:.0f} | **{singly[floor] / took:.1f}**" if "creations of" in name else " | "
-            print(f"| {name} | {took:.0f} | {quicker} | {bare:.1f} | **{took / bare:.1f}** |")
+            quicker = (
+                (f"{singly[floor]:.0f}", f"**{singly[floor] / took:.1f}**") if "creations of" in name else ("", "")
+            )
+            row(name, f"{took:.0f}", *quicker, f"{bare:.1f}", f"**{took / bare:.1f}**")
     await raw.close()
 
 
 def main() -> None:
-    print(f"Keyrack's batches on {machine()}, Python {sys.version.split()[0]}")
+    """Print the table of docs/performance.md, "Batches"."""
     with database("batch") as dsn:
         headers = asyncio.run(load(dsn, 3, 1_200))
         asyncio.run(compare(dsn, headers))

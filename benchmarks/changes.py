@@ -6,7 +6,6 @@ The database writes to disk as in production. Changes come as the recording writ
 from __future__ import annotations
 
 import asyncio
-import os
 import statistics
 import time
 from typing import Any
@@ -14,14 +13,16 @@ from typing import Any
 import asyncpg
 
 from benchmarks.foundation import database
-from benchmarks.load import cpu_seconds, machine
+from benchmarks.load import cpu_seconds
 from benchmarks.outcomes import until, workers
+from benchmarks.sizes import sized
+from benchmarks.tables import row, table
 from keyrack.db import schema_version
 
-COUNT = 50_000  # that wait at once
-RUNS = 3  # of which the best one counts: other work on the machine only makes them slower
+COUNT = sized(50_000, tiny=200)  # that wait at once
+RUNS = sized(3, tiny=1)  # of which the best one counts: other work on the machine only makes them slower
 GOAL = 5_000  # numbered and hashed a second
-RATE, SECONDS = 100, 15  # of single changes, whose way to a number is timed
+RATE, SECONDS = 100, sized(15, tiny=1)  # of single changes, whose way to a number is timed
 
 # Of so many customers in turn; one change in five is of a person
 WRITE = """
@@ -79,19 +80,17 @@ async def measured(dsn: str) -> None:
     raw = await asyncpg.connect(dsn)
     try:
         with workers(dsn, 1) as (pid,):
+            table("changes numbered", "", f"a second (goal {GOAL:,})", "us of the worker")
             for customers in (1, 100, 10_000):
-                found = [await numbered(raw, pid, customers) for _ in range(RUNS)]
-                rate, cpu = max(found)
-                told = f"{rate:8,.0f} a second (goal {GOAL:,}), {cpu:4.0f} us of the worker"
-                print(f"changes of {customers:>6,} customers  {told}")
+                rate, cpu = max([await numbered(raw, pid, customers) for _ in range(RUNS)])
+                row(f"of {customers:,} customers", f"**{rate:,.0f}**", f"{cpu:.0f}")
             p50, p99 = await soon(raw)
-            print(f"one by one, {RATE} a second       p50 {p50:.1f} ms, p99 {p99:.1f} ms until the number")
+            row(f"one by one, {RATE} a second", f"p50 {p50:.1f} ms, p99 {p99:.1f} ms until the number", "")
     finally:
         await raw.close()
 
 
 def main() -> None:
-    """Print the figures of docs/performance.md, "Changes"."""
-    print(f"{machine()}, load {os.getloadavg()[0]:.1f}; {COUNT:,} changes at once, the best of {RUNS}")
+    """Print the table of numbered changes of docs/performance.md, "The log of changes"."""
     with database("changes") as dsn:
         asyncio.run(measured(dsn))

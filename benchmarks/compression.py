@@ -17,10 +17,15 @@ from dataclasses import dataclass
 import asyncpg
 
 from benchmarks.foundation import LARGE, SMALL, UNLIMITED, database, free_port, load, running, token
-from benchmarks.load import Result, http, machine, measure
+from benchmarks.load import Result, http, measure
+from benchmarks.sizes import sized
+from benchmarks.tables import row, table
 
-HUGE = 3  # the customer whose 2,900 cars come in one piece of the largest size
+HUGE, HUGE_CARS = 3, sized(2_900, tiny=300)  # the customer whose cars come in one piece of the largest size
 CUSTOMERS, CARS = 100, 2_000
+REQUESTS = {SMALL: sized(1_500, tiny=20), LARGE: sized(600, tiny=5), HUGE: sized(200, tiny=5)}
+BESIDE = sized(1_000, tiny=20)  # requests beside the readers of the largest list
+HOP_BYTES = sized(20_000_000, tiny=500_000)  # that are compressed in each way
 WAYS = {
     "plain": {},
     "gzip": {"KEYRACK_GZIP_OFFLOAD_MIN_BYTES": "1000000000"},
@@ -29,7 +34,7 @@ WAYS = {
 MORE = """
 insert into car (customer_id, name, vin, license_plate, brand, model, description)
   select 3, 'Car ' || n, 'WVWZZZ1KZ' || lpad(n::text, 8, '0'), 'B-KR ' || n, 'Volkswagen', 'Golf', md5(n::text)
-  from generate_series(1, 2900) n
+  from generate_series(1, $1::integer) n
 """
 
 
@@ -71,9 +76,9 @@ def beside(server: Server) -> Result:
 
     thread = threading.Thread(target=flood)
     thread.start()
-    time.sleep(0.5)
+    time.sleep(sized(0.5, tiny=0.05))
     try:
-        return measure(server.pid, server.port, [server.request("/cars/1", SMALL)], 1_000, connections=1)
+        return measure(server.pid, server.port, [server.request("/cars/1", SMALL)], BESIDE, connections=1)
     finally:
         stop.set()
         thread.join()
@@ -81,16 +86,16 @@ def beside(server: Server) -> Result:
 
 async def more(dsn: str) -> None:
     raw = await asyncpg.connect(dsn)
-    await raw.execute(MORE)
+    await raw.execute(MORE, HUGE_CARS)
     await raw.execute("vacuum analyze car")
     await raw.close()
 
 
 def levels(body: bytes) -> None:
-    print(f"\n| level | bytes of {len(body):,} | CPU ms |\n|---|---|---|")
+    table("compression levels", "level", f"bytes of {len(body):,}", "CPU ms")
     for level in range(1, 7):
         best = min(_timed(body, level) for _ in range(9))
-        print(f"| {level} | {len(zlib.compress(body, level, 31)):,} | {best * 1e3:.2f} |")
+        row(level, f"{len(zlib.compress(body, level, 31)):,}", f"{best * 1e3:.2f}")
 
 
 def _timed(body: bytes, level: int) -> float:
@@ -102,9 +107,9 @@ def _timed(body: bytes, level: int) -> float:
 async def hops(body: bytes) -> None:
     """CPU of compressing in the loop, which is held as long, and of letting a thread do it."""
     loop, threads = asyncio.get_running_loop(), ThreadPoolExecutor(2)
-    print("\n| bytes | in the loop us | in a thread us |\n|---|---|---|")
+    table("compression threads", "bytes", "in the loop us", "in a thread us")
     for size in (4_096, 16_384, 65_536, 262_144):
-        part, count = body[:size], 20_000_000 // size
+        part, count = body[:size], max(HOP_BYTES // size, 1)
         cpu = time.process_time()
         for _ in range(count):
             zlib.compress(part, 1, 31)
@@ -113,22 +118,22 @@ async def hops(body: bytes) -> None:
         for _ in range(count):
             await loop.run_in_executor(threads, zlib.compress, part, 1, 31)
         handed = time.process_time() - cpu
-        print(f"| {size:,} | {own / count * 1e6:,.0f} | {handed / count * 1e6:,.0f} |")
+        row(f"{size:,}", f"{own / count * 1e6:,.0f}", f"{handed / count * 1e6:,.0f}")
     threads.shutdown()
 
 
 def main() -> None:
-    print(f"## Compressed answers\n\nMachine: {machine()}\n")
+    """Print the tables of docs/performance.md, "Compressed answers"."""
     with database("compression") as dsn:
         headers = asyncio.run(load(dsn, CUSTOMERS, CARS))
         asyncio.run(more(dsn))
-        print("| | rows | bytes | CPU us | p50 ms | times the plain CPU |\n|---|---|---|---|---|---|")
+        table("compression lists", "", "rows", "bytes", "CPU us", "p50 ms", "times the plain CPU")
         plain: dict[int, float] = {}
         waits: dict[str, Result] = {}
         body = b""
         for way in WAYS:
             with server(dsn, headers, way) as running_server:
-                for customer, count in ((SMALL, 1_500), (LARGE, 600), (HUGE, 200)):
+                for customer, count in REQUESTS.items():
                     sent = running_server.body(customer)
                     rows = len(json.loads(sent if way == "plain" else gzip.decompress(sent)))
                     body = sent if way == "plain" and customer == HUGE else body
@@ -136,12 +141,11 @@ def main() -> None:
                     measure(running_server.pid, running_server.port, ask, count // 5)
                     result = measure(running_server.pid, running_server.port, ask, count)
                     times = result.cpu / plain.setdefault(customer, result.cpu)
-                    print(
-                        f"| {way} | {rows:,} | {len(sent):,} | {result.cpu:,.0f} | {result.p50:.2f} | **{times:.2f}** |"
-                    )
+                    cells = f"{result.cpu:,.0f}", f"{result.p50:.2f}", f"**{times:.2f}**"
+                    row(way, f"{rows:,}", f"{len(sent):,}", *cells)
                 waits[way] = beside(running_server)
-        print("\n| beside four readers of 2,900 cars | p50 ms | p99 ms |\n|---|---|---|")
+        table("compression neighbours", f"beside four readers of {HUGE_CARS:,} cars", "p50 ms", "p99 ms")
         for way, result in waits.items():
-            print(f"| {way} | {result.p50:.2f} | {result.p99:.2f} |")
+            row(way, f"{result.p50:.2f}", f"{result.p99:.2f}")
         levels(body)
         asyncio.run(hops(body))

@@ -17,7 +17,9 @@ from urllib.parse import urlencode
 import asyncpg
 
 from benchmarks.foundation import UNLIMITED, database, free_port, load, running, token
-from benchmarks.load import Result, http, machine, measure
+from benchmarks.load import Result, http, measure
+from benchmarks.sizes import sized
+from benchmarks.tables import note, row, table
 from keyrack.console.lists.cars import CARS
 from keyrack.console.lists.history import EVENTS
 from keyrack.console.lists.people import ASSIGNMENTS, USERS
@@ -25,7 +27,9 @@ from keyrack.console.lists.query import options
 from keyrack.console.lists.state import ROWS, ListState
 
 CUSTOMER = 3  # the one with nearly all of the cars
-COUNT = 300  # requests of one measurement
+FLEET = sized(100_000, tiny=2_400)  # cars of all customers
+EVENT_COUNT = sized(200_000, tiny=500)
+COUNT = sized(300, tiny=1)  # requests of one measurement
 
 FILL = """
 update car set brand = (array['Volkswagen', 'Audi', 'Seat', null])[1 + car_id % 4],
@@ -54,15 +58,16 @@ insert into group_car (customer_id, group_id, car_id)
 insert into event (customer_id, event_id, local_at, local_text, utc_at, user_id, car_id, type, user_agent)
   select 3, n, t, to_char(t, 'YYYY-MM-DD"T"HH24:MI:SS'), t, 4 + n % 1900, 2000 + n % 2000,
     (array['CarOpened', 'CarClosed'])[1 + n % 2], 'bench'
-  from generate_series(1, 200000) n, lateral (select '2026-01-01Z'::timestamptz + make_interval(mins => n) t) x;
+  from generate_series(1, {events}) n, lateral (select '2026-01-01Z'::timestamptz + make_interval(mins => n) t) x;
 vacuum analyze
 """
 
-# What somebody looks at, and the state that its address tells
+LATE_PAGE, SORTED_PAGE = sized((1_900, 100), tiny=(11, 10))
+# The pages, and the state of each address
 PAGES = {
     "cars": ("/cars", ListState(CARS)),
     "cars, page 10": ("/cars?page=10", ListState(CARS, page=10)),
-    "cars, page 1,900": ("/cars?page=1900", ListState(CARS, page=1900)),
+    f"cars, page {LATE_PAGE:,}": (f"/cars?page={LATE_PAGE}", ListState(CARS, page=LATE_PAGE)),
     "cars: `Golf`": ("/cars?q=Golf", ListState(CARS, q="Golf")),
     "cars: `99999`, which one has": ("/cars?q=99999", ListState(CARS, q="99999")),
     "cars of a brand": ("/cars?brand=Audi", ListState(CARS, filters=(("brand", "Audi"),))),
@@ -71,8 +76,11 @@ PAGES = {
     "cars seen within a day": ("/cars?seen=day", ListState(CARS, filters=(("seen", "day"),))),
     "cars unseen for a week": ("/cars?seen=long", ListState(CARS, filters=(("seen", "long"),))),
     "cars by when they were seen, newest first": ("/cars?sort=-seen", ListState(CARS, sort="-seen")),
-    "the same, page 100": ("/cars?sort=-seen&page=100", ListState(CARS, sort="-seen", page=100)),
-    "oldest first": ("/cars?sort=seen", ListState(CARS, sort="seen")),
+    f"cars by when they were seen, page {SORTED_PAGE}": (
+        f"/cars?sort=-seen&page={SORTED_PAGE}",
+        ListState(CARS, sort="-seen", page=SORTED_PAGE),
+    ),
+    "cars by when they were seen, oldest first": ("/cars?sort=seen", ListState(CARS, sort="seen")),
     "2,000 users": ("/users", ListState(USERS)),
     "200,000 events": ("/events", ListState(EVENTS)),
     "148,000 assignments": ("/assignments/list", ListState(ASSIGNMENTS)),
@@ -80,10 +88,10 @@ PAGES = {
 
 
 async def fill(dsn: str) -> dict[str, str]:
-    headers = await load(dsn, 3, 100_000)
+    headers = await load(dsn, 3, FLEET)
     connection = await asyncpg.connect(dsn)
     for statement in FILL.split(";\n"):
-        await connection.execute(statement)
+        await connection.execute(statement.replace("{events}", str(EVENT_COUNT)))
     await connection.close()
     return headers
 
@@ -115,12 +123,13 @@ def asked(state: ListState, headers: dict[str, str]) -> bytes:
     return http("GET", path, headers | {"Customer-ID": str(CUSTOMER)})
 
 
-def row(name: str, page: Result, part: Result, call: Result) -> str:
+def beside_call(name: str, page: Result, part: Result, call: Result) -> None:
+    """A row: a page, its part, and the call of the API beneath."""
     assert set(page.statuses) == set(part.statuses) == set(call.statuses) == {200}, (name, page, part, call)
-    return (
-        f"| {name} | {page.p50:.0f} | {page.p99:.0f} | {part.p50:.0f} | {call.p50:.0f} | {page.cpu / 1e3:.1f} "
-        f"| {call.cpu / 1e3:.1f} |"
-    )
+    row(
+        name, f"**{page.p50:.0f}**", f"**{page.p99:.0f}**", f"{part.p50:.0f}", f"{call.p50:.0f}",
+        f"{page.cpu / 1e3:.1f}", f"{call.cpu / 1e3:.1f}",
+    )  # fmt: skip
 
 
 def written(port: int, session: str) -> str:
@@ -136,29 +145,31 @@ def written(port: int, session: str) -> str:
     return f"A file of all cars as CSV: {size / 1e6:.1f} MB in {seconds:.1f} s."
 
 
-def table(port: int, pid: int, headers: dict[str, str], names: Sequence[str]) -> None:
+def pages(port: int, pid: int, headers: dict[str, str], names: Sequence[str]) -> None:
     session = cookie(port)
     browser = {"Cookie": session, "Accept": "text/html"}
     partial = browser | {"HX-Request": "true", "HX-Request-Type": "partial"}
-    print("| Page of 50 | p50, ms | p99, ms | its part, p50 | the call of the API, p50 | CPU, ms | of the call |")
-    print("|---|---|---|---|---|---|---|")
+    table(
+        "console pages", "Page of 50", "p50, ms", "p99, ms", "its part, p50", "the call of the API, p50", "CPU, ms",
+        "of the call",
+    )  # fmt: skip
     for name in names:
         path, state = PAGES[name]
         address = f"/console/{CUSTOMER}{path}"
         results: list[Result] = []
         for request in (http("GET", address, browser), http("GET", address, partial), asked(state, headers)):
-            measure(pid, port, [request], 10, connections=1)
+            measure(pid, port, [request], COUNT // 30, connections=1)
             results.append(measure(pid, port, [request], COUNT, connections=1))
-        print(row(name, results[0], results[1], results[2]), flush=True)
-    print(f"\n{written(port, session)}")
+        beside_call(name, results[0], results[1], results[2])
+    note(written(port, session))
 
 
 def main() -> None:
-    print(f"\n## Pages of the console: {machine()}\n")
+    """Print the table of docs/performance.md, "Pages of lists"."""
     with database("console") as dsn:
         headers = asyncio.run(fill(dsn))
         port = free_port()
         env = {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}
         with running(["keyrack", "serve", "--port", str(port), "--no-worker"], port, "/health", env) as keyrack:
             signed_in = headers | {"Authorization": f"Bearer {token(port, headers)}"}
-            table(port, keyrack.pid, signed_in, list(PAGES))
+            pages(port, keyrack.pid, signed_in, list(PAGES))

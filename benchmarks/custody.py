@@ -14,13 +14,15 @@ from urllib.parse import quote
 import asyncpg
 
 from benchmarks.foundation import UNLIMITED, database, free_port, load, running, token
-from benchmarks.load import http, machine, measure
+from benchmarks.load import http, measure
+from benchmarks.sizes import sized
+from benchmarks.tables import row, table
 
-CHANGES = 10_000_000
+CHANGES = sized(10_000_000, tiny=30_000)
 CUSTOMER, CARS = 2, 1_000  # the one with as many cars, of which the first has this id
 FIRST_CAR = 101
 DAYS = 360
-REQUESTS, CONNECTIONS = 3_000, 2
+REQUESTS, CONNECTIONS = sized(3_000, tiny=20), 2
 GOAL = 10  # ms, of one question in a hundred
 
 FILL = """
@@ -86,8 +88,7 @@ def questions(headers: dict[str, str]) -> dict[str, list[bytes]]:
 
 
 def main() -> None:
-    """Print the table of docs/performance.md, "Custody"."""
-    print(f"Custody on {machine()}: {CHANGES:,} changes of {CARS:,} cars")
+    """Print the table of questions of docs/performance.md, "The log of changes"."""
     with database("custody") as dsn:
         key = asyncio.run(load(dsn, 3, 1_200))
         asyncio.run(fill(dsn))
@@ -95,10 +96,10 @@ def main() -> None:
         env = {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}
         with running(["keyrack", "serve", "--port", str(port), "--no-worker"], port, "/health", env) as keyrack:
             headers = key | {"Authorization": f"Bearer {token(port, key)}", "Customer-ID": str(CUSTOMER)}
-            print("\n| Who could open | requests/s | p50 ms | p99 ms |\n|---|---|---|---|")
+            table("custody questions", "Who could open", "requests/s", "p50 ms", f"p99 ms (goal {GOAL})")
             for name, requests in questions(headers).items():
                 measure(keyrack.pid, port, requests, REQUESTS // 5, CONNECTIONS)
                 result = measure(keyrack.pid, port, requests, REQUESTS, CONNECTIONS)
                 wrong = {status: count for status, count in result.statuses.items() if status >= 400}
                 assert not wrong, f"{name}: {wrong}"
-                print(f"| {name} | {result.rate:,.0f} | {result.p50:.2f} | **{result.p99:.2f}** (goal {GOAL}) |")
+                row(name, f"{result.rate:,.0f}", f"{result.p50:.2f}", f"**{result.p99:.2f}**")

@@ -11,11 +11,15 @@ from datetime import datetime
 import asyncpg
 
 from benchmarks.foundation import UNLIMITED, database, free_port, load, running, token
-from benchmarks.load import http, machine, resident
+from benchmarks.load import http, resident
 from benchmarks.outcomes import until, workers
+from benchmarks.sizes import sized
+from benchmarks.tables import row, table
 
-RATE, SECONDS = 100, 20
-LISTENERS = 1_000
+RATE, SECONDS = 100, sized(20, tiny=1)
+WARM = sized(RATE, tiny=5)  # changes before those that count
+LISTENERS = sized(1_000, tiny=5)
+LAST, PAUSE = sized((20, 0.5), tiny=(2, 0.05))  # changes whose last listener is timed, and seconds between them
 GOALS = (30, 40)  # ms from the change to a listener, half of the time; kB of a listener
 CUSTOMER = 1
 LIMITS = {
@@ -88,14 +92,14 @@ async def measured(dsn: str, pid: int, port: int, headers: dict[str, str]) -> No
 
     one = Listener()
     await one.listen(port, await stream())
-    await changed(port, write, RATE)  # warm
-    await told([one], RATE)
+    await changed(port, write, WARM)
+    await told([one], WARM)
     one.late.clear()
     await changed(port, write, RATE * SECONDS)
     await told([one], RATE * SECONDS)
     late = sorted(one.late)
     p50, p99 = statistics.median(late), late[int(len(late) * 0.99)]
-    print(f"| one listener, {RATE} changes a second | p50 **{p50:.1f} ms** (goal {GOALS[0]}), p99 {p99:.1f} ms |")
+    row(f"one listener, {RATE} changes a second", f"p50 **{p50:.1f} ms** (goal {GOALS[0]}), p99 {p99:.1f} ms")
     memory = resident(pid)
     listeners, request = [Listener() for _ in range(LISTENERS)], await stream()
     for listener in listeners:
@@ -103,15 +107,15 @@ async def measured(dsn: str, pid: int, port: int, headers: dict[str, str]) -> No
     await changed(port, write, 10)
     await told(listeners, 10)
     grown = (resident(pid) - memory) / LISTENERS * 1024
-    print(f"| {LISTENERS:,} listeners | **{grown:.0f} kB** each (goal {GOALS[1]}) |")
+    row(f"{LISTENERS:,} listeners in one process", f"**{grown:.0f} kB** each (goal {GOALS[1]})")
     for listener in listeners:
         listener.late.clear()
-    for _ in range(20):
+    for _ in range(LAST):
         await changed(port, write, 1)
-        await asyncio.sleep(0.5)
-    await told(listeners, 20)
-    last = sorted(max(listener.late[n] for listener in listeners) for n in range(20))
-    print(f"| the last of {LISTENERS:,} listeners has a change | p50 {statistics.median(last):.0f} ms |")
+        await asyncio.sleep(PAUSE)
+    await told(listeners, LAST)
+    last = sorted(max(listener.late[n] for listener in listeners) for n in range(LAST))
+    row(f"the last of {LISTENERS:,} listeners has a change", f"p50 {statistics.median(last):.0f} ms")
     for listener in (one, *listeners):
         listener.close()
 
@@ -130,8 +134,7 @@ async def numbered(dsn: str) -> int:
 
 
 def main() -> None:
-    """Print the table of docs/performance.md, "The feed"."""
-    print(f"The feed on {machine()}")
+    """Print the table of listeners of docs/performance.md, "The log of changes"."""
     with database("feed") as dsn:
         key = asyncio.run(load(dsn, 3, 2_000))
         port = free_port()
@@ -139,5 +142,5 @@ def main() -> None:
         with running(["keyrack", "serve", "--port", str(port), "--no-worker"], port, "/health", env) as keyrack:
             headers = key | {"Authorization": f"Bearer {token(port, key)}", "Customer-ID": str(CUSTOMER)}
             with workers(dsn, 1):
-                print("\n| | |\n|---|---|")
+                table("feed listeners", "", "")
                 asyncio.run(measured(dsn, keyrack.pid, port, headers))

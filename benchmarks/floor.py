@@ -9,6 +9,7 @@ from typing import Any
 import asyncpg
 import uvicorn
 
+from benchmarks import ACTOR
 from keyrack.api.odata import Limits, query
 from keyrack.core.settings import Settings
 from keyrack.db.session_settings import prepare, session
@@ -46,7 +47,9 @@ class Floor:
         if scope["type"] == "lifespan":
             await receive()
             self.pool = await asyncpg.create_pool(
-                self.dsn, init=prepare, server_settings=session(self.settings) | {"application_name": "floor"}
+                self.dsn,
+                init=prepare,
+                server_settings=session(self.settings) | {"application_name": "floor", "keyrack.who": ACTOR},
             )
             await send({"type": "lifespan.startup.complete"})
             await receive()

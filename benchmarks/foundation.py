@@ -11,26 +11,31 @@ import json
 import os
 import shutil
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 import asyncpg
 
-from benchmarks.load import Result, http, machine, measure, resident
+from benchmarks import ACTOR
+from benchmarks.load import Result, http, measure, memory
+from benchmarks.processes import started
+from benchmarks.sizes import sized
+from benchmarks.tables import note, row, table
 from keyrack.auth.password_hashing import Passwords
 from keyrack.core import secret_hashes
 from keyrack.db import schema_version
 from keyrack.db.embedded.server import EmbeddedServer
 
-CUSTOMERS, CARS = 100, 100_000
+CUSTOMERS, CARS = 100, sized(100_000, tiny=1_400)
+GROWTH = (1_000, sized(1_000_000, tiny=2_000))  # cars
+START_TIMEOUT = 60.0  # seconds until a server answers
+COUNT = sized(6_000, tiny=40)  # requests of one row
 SMALL, LARGE = 1, 2  # the customers with 100 and with 1,000 cars
-WHO = '{"type": "operator", "name": "benchmarks"}'
 UNLIMITED = {"KEYRACK_ASSIGNMENT_RATE": "100000000", "KEYRACK_ASSIGNMENT_BURST": "100000000"}
 
 LOAD = """
@@ -83,42 +88,64 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def running(command: list[str], port: int, path: str, env: dict[str, str]) -> Iterator[Running]:
-    process = subprocess.Popen([sys.executable, "-m", *command], env=os.environ | env, stdout=subprocess.DEVNULL)
-    try:
-        end = time.monotonic() + 20
+    """A server process that answers at the path. Raises RuntimeError if it ends, or does not answer in time."""
+    with started(command, environment=env) as (process,):
+        end = time.monotonic() + START_TIMEOUT
         while True:
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2)
                 break
             except OSError as error:
-                if time.monotonic() > end or process.poll() is not None:
+                if time.monotonic() > end or process.has_ended():
                     raise RuntimeError(f"{command} did not start: {error}") from error
                 time.sleep(0.05)
         yield Running(process.pid, port)
-    finally:
-        process.terminate()
-        process.wait(15)
+
+
+def _execute(dsn: str, statement: str) -> None:
+    async def execute() -> None:
+        raw = await asyncpg.connect(dsn)
+        try:
+            await raw.execute(statement)
+        finally:
+            await raw.close()
+
+    asyncio.run(execute())
+
+
+def _name(dsn: str) -> str:
+    """The database's name, quoted."""
+    return f'"{unquote(urlsplit(dsn).path[1:])}"'
+
+
+def _with_actor(dsn: str) -> str:
+    """The address, whose sessions have an actor from now on: what they write is recorded."""
+    _execute(dsn, f"alter database {_name(dsn)} set keyrack.who = '{ACTOR}'")
+    return dsn
 
 
 @contextlib.contextmanager
 def database(name: str) -> Iterator[str]:
-    """A database on a server of its own, with fsync as production has it."""
+    """A database on a server of its own, with fsync as production has it.
+
+    With `BENCHMARK_DATABASE_URL` it is a copy of that database instead, on the same server.
+    """
+    if template := os.environ.get("BENCHMARK_DATABASE_URL"):
+        copy = f"benchmark-{name}-{os.getpid()}"
+        _execute(template, f'create database "{copy}" template {_name(template)} strategy file_copy')
+        try:
+            dsn = urlunsplit(urlsplit(template)._replace(path=f"/{copy}"))
+            yield _with_actor(dsn)
+        finally:
+            _execute(template, f'drop database "{copy}" with (force)')
+        return
     state = Path(tempfile.mkdtemp(prefix=f"keyrack-bench-{name}-"))
     state.chmod(0o711)
     try:
         with EmbeddedServer(state) as server:
-            asyncio.run(_say_who(server.dsn))
-            yield server.dsn
+            yield _with_actor(server.dsn)
     finally:
         shutil.rmtree(state, ignore_errors=True)
-
-
-async def _say_who(dsn: str) -> None:
-    """What is written by SQL here is recorded, too, and that is refused where nobody says who it is."""
-    raw = await asyncpg.connect(dsn)
-    name = await raw.fetchval("select current_database()")
-    await raw.execute(f"alter database \"{name}\" set keyrack.who = '{WHO}'")
-    await raw.close()
 
 
 @contextlib.contextmanager
@@ -158,36 +185,42 @@ def cases(headers: dict[str, str]) -> list[tuple[str, list[bytes], list[bytes], 
             "GET /cars/{carId}",
             [small(f"/cars/{id}") for id in ids],
             [http("GET", f"/1/cars/{id}", {}) for id in ids],
-            6000,
+            COUNT,
         ),
-        ("GET /cars, 100 rows", [small("/cars")], [http("GET", "/1/cars", {})], 3000),
-        ("GET /cars, 1,000 rows", [large("/cars")], [http("GET", "/2/cars", {})], 600),
+        ("GET /cars, 100 rows", [small("/cars")], [http("GET", "/1/cars", {})], COUNT // 2),
+        ("GET /cars, 1,000 rows", [large("/cars")], [http("GET", "/2/cars", {})], COUNT // 10),
         (
             "GET /cars/{carId}/assignments",
             [small(f"/cars/{id}/assignments") for id in ids],
             [http("GET", f"/1/cars/{id}/assignments", {}) for id in ids],
-            6000,
+            COUNT,
         ),
         (
             "PUT /cars",
             [http("PUT", "/v3/cars", headers | {"Customer-ID": "3"}, car)],
             [http("PUT", "/3/cars", {}, car)],
-            3000,
+            COUNT // 2,
         ),
         (
             "PUT /assignments",
             [http("PUT", "/v3/assignments", put, body) for body in assignments],
             [http("PUT", "/1/assignments", {}, body) for body in assignments],
-            3000,
+            COUNT // 2,
         ),
     ]
 
 
-def row(name: str, ours: Result, floor: Result) -> str:
-    return (
-        f"| {name} | {ours.rate:,.0f} | {ours.p50:.2f} | {ours.p99:.2f} | {ours.cpu:.0f} "
-        f"| {floor.rate:,.0f} | {floor.cpu:.0f} | **{ours.cpu / floor.cpu:.2f}** |"
-    )
+BESIDE_FLOOR = (
+    "", "requests/s", "p50 ms", "p99 ms", "CPU us", "floor requests/s", "floor CPU us", "CPU ratio",
+)  # fmt: skip
+
+
+def beside_floor(name: str, ours: Result, floor: Result) -> None:
+    """A row of a table with the columns `BESIDE_FLOOR`."""
+    row(
+        name, f"{ours.rate:,.0f}", f"{ours.p50:.2f}", f"{ours.p99:.2f}", f"{ours.cpu:.0f}",
+        f"{floor.rate:,.0f}", f"{floor.cpu:.0f}", f"**{ours.cpu / floor.cpu:.2f}**",
+    )  # fmt: skip
 
 
 def compare() -> None:
@@ -195,40 +228,39 @@ def compare() -> None:
     with database("foundation") as dsn:
         headers = asyncio.run(load(dsn, CUSTOMERS, CARS))
         with both(dsn, headers) as (keyrack, floor, signed_in):
-            print("\n| | requests/s | p50 ms | p99 ms | CPU us | floor requests/s | floor CPU us | CPU ratio |")
-            print("|---|---|---|---|---|---|---|---|")
+            table("foundation reads-and-writes", *BESIDE_FLOOR)
             for name, ours, theirs, count in cases(signed_in):
                 measure(keyrack.pid, keyrack.port, ours, count // 5)  # both are warm before they are compared
                 measure(floor.pid, floor.port, theirs, count // 5)
                 ours_result = measure(keyrack.pid, keyrack.port, ours, count)
                 floor_result = measure(floor.pid, floor.port, theirs, count)
-                print(row(name, ours_result, floor_result))
+                beside_floor(name, ours_result, floor_result)
                 wrong = {s: n for s, n in ours_result.statuses.items() if s >= 400}
                 assert not wrong, f"{name}: {wrong}"
-            print(
-                f"\nResident memory after the run: {resident(keyrack.pid):.0f} MB (floor {resident(floor.pid):.0f} MB)"
-            )
+            ours, theirs = memory(keyrack.pid), memory(floor.pid)
+            note(f"Memory after the run: {ours} (floor {theirs}).")
 
 
 def growth() -> None:
     """The same point read with 1,000 and with 1,000,000 cars."""
     p50: dict[int, float] = {}
     cpu: dict[int, float] = {}
-    for cars in (1_000, 1_000_000):
+    for cars in GROWTH:
         with database("growth") as dsn:
             headers = asyncio.run(load(dsn, 3, cars))
             with both(dsn, headers) as (keyrack, _, signed_in):
                 get = [http("GET", f"/v3/cars/{id}", signed_in | {"Customer-ID": "1"}) for id in range(1, 101)]
-                measure(keyrack.pid, keyrack.port, get, 2000)
-                result = measure(keyrack.pid, keyrack.port, get, 6000)
+                measure(keyrack.pid, keyrack.port, get, COUNT // 3)
+                result = measure(keyrack.pid, keyrack.port, get, COUNT)
                 p50[cars], cpu[cars] = result.p50, result.cpu
-    print("\n| GET /cars/{carId} | p50 ms | CPU us |\n|---|---|---|")
-    for cars in p50:
-        print(f"| {cars:,} cars | {p50[cars]:.2f} | {cpu[cars]:.0f} |")
-    print(f"| ratio | {p50[1_000_000] / p50[1_000]:.2f} | {cpu[1_000_000] / cpu[1_000]:.2f} |")
+    table("foundation growth", "GET /cars/{carId}", "p50 ms", "CPU us")
+    for cars in GROWTH:
+        row(f"{cars:,} cars", f"{p50[cars]:.2f}", f"{cpu[cars]:.0f}")
+    few, many = GROWTH
+    row("ratio", f"{p50[many] / p50[few]:.2f}", f"{cpu[many] / cpu[few]:.2f}")
 
 
 def main() -> None:
-    print(f"Keyrack's foundation on {machine()}, Python {sys.version.split()[0]}")
+    """Print the tables of docs/performance.md, "Reads and writes beside their floor"."""
     compare()
     growth()

@@ -15,9 +15,12 @@ from urllib.request import Request, urlopen
 
 import asyncpg
 
-from benchmarks.foundation import UNLIMITED, WHO, database, free_port, load, running, token
-from benchmarks.load import Result, http, machine, measure
+from benchmarks import ACTOR
+from benchmarks.foundation import UNLIMITED, database, free_port, load, running, token
+from benchmarks.load import Result, http, measure
 from benchmarks.recording import postgres, server_of
+from benchmarks.sizes import sized
+from benchmarks.tables import row, table
 from keyrack.core.base64url import base64url
 from keyrack.core.secret_hashes import digest
 from keyrack.offline_keys import cose, status_list_bits
@@ -26,10 +29,11 @@ from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.status_list_bits import ENTRIES
 
 CUSTOMER, BOXES, FIRST_CAR = 2, 500, 101
-FEW, MANY = 3_000, 200  # users with one assignment, and with as many as `EACH`
-WARM = 500  # of the few, who come before anything is counted: statements get their plans by then
+FEW, MANY = sized((3_000, 200), tiny=(30, 4))  # users with one assignment, and with as many as `EACH`
+WARM = sized(500, tiny=5)  # of the few, who come before anything is counted: statements get their plans by then
 EACH = 20
-REQUESTS = 4_000
+REQUESTS = sized(4_000, tiny=20)
+SIGNED = sized(2_000, tiny=20)  # in a loop
 SDK_KEY = "benchmark"
 FILL = """
 insert into product (customer_id, unique_id, serial_number, sap_number, kind, car_id)
@@ -72,7 +76,7 @@ select 1
 async def prepare(dsn: str) -> list[tuple[int, bytes]]:
     """Boxes, users, assignments and phones; each user with the phone's thumbprint."""
     raw = await asyncpg.connect(dsn)
-    await raw.execute("select set_config('keyrack.who', $1, false)", WHO)
+    await raw.execute("select set_config('keyrack.who', $1, false)", ACTOR)
     values = {
         "customer": CUSTOMER, "boxes": BOXES, "users": FEW + MANY, "few": FEW, "each": EACH,
         "hash": digest(SDK_KEY).hex(),
@@ -90,7 +94,7 @@ async def prepare(dsn: str) -> list[tuple[int, bytes]]:
 async def enrol(dsn: str) -> None:
     """All boxes, with one key: none of them opens anything here."""
     raw = await asyncpg.connect(dsn)
-    await raw.execute("select set_config('keyrack.who', $1, false)", WHO)
+    await raw.execute("select set_config('keyrack.who', $1, false)", ACTOR)
     key = PrivateKey.generate().public
     await raw.execute(ENROL, CUSTOMER, key.x + key.y)
     await raw.execute(LISTS, CUSTOMER)
@@ -132,7 +136,7 @@ def floor() -> float:
         "status": Status(7, "https://keyrack.example/v3/boxes/1041/status?epoch=1&generation=1"), "assignment": 77,
         "rights": [1, 2], "limit": 604_800,
     }  # fmt: skip
-    kid, count, begun = key.public.kid, 2_000, time.perf_counter()
+    kid, count, begun = key.public.kid, SIGNED, time.perf_counter()
     for _ in range(count):
         cose.sign(KEY, kid, claims, key.sign)
     return count / (time.perf_counter() - begun)
@@ -141,7 +145,7 @@ def floor() -> float:
 def sizes() -> None:
     """Bytes of a whole signed status list, by how many of its keys are revoked."""
     key = PrivateKey.generate()
-    print(f"\n| Of {ENTRIES:,} keys revoked | signed list, bytes |\n|---|---|")
+    table("keys sizes", f"Of {ENTRIES:,} keys revoked", "a signed list, bytes")
     for percent in (0, 1, 5, 10):
         chance = random.Random(percent)
         bits = bytearray(ENTRIES // 8)
@@ -152,19 +156,19 @@ def sizes() -> None:
             "aud": "box:1041:3", "exp": 1_800_000_000, "iat": 1_790_000_000,
             "status_list": status_list_bits.pack(bytes(bits)), "ttl": 300, "generation": 1,
         }  # fmt: skip
-        print(f"| {percent} % | {len(cose.sign(STATUS_LIST, key.public.kid, claims, key.sign))} |")
+        row(f"{percent} %", len(cose.sign(STATUS_LIST, key.public.kid, claims, key.sign)))
 
 
 def told(name: str, result: Result, keys: int, database: float) -> None:
     rate = result.rate * keys
     cpu = result.cpu / keys
-    print(f"| {name} | {rate:,.0f} | {cpu:,.0f} + {database / result.requests / keys * 1e6:,.0f} |")
+    row(name, f"{rate:,.0f}", f"{cpu:,.0f} + {database / result.requests / keys * 1e6:,.0f}")
 
 
 def main() -> None:
-    print(f"Keys for boxes on {machine()}")
+    """Print the tables of docs/performance.md, "Keys without a network"."""
     sizes()
-    print(f"\nSigning alone: {floor():,.0f} keys a second.")
+    signing = floor()
     with database("keys") as dsn:
         key = asyncio.run(load(dsn, 2, 1_100))
         phones = asyncio.run(prepare(dsn))
@@ -180,15 +184,16 @@ def main() -> None:
             server = server_of(dsn)
             measure(keyrack.pid, port, few[:WARM], WARM)
             asyncio.run(analyze(dsn))
-            print("\n| Issued | keys/s | CPU us a key: server + PostgreSQL |\n|---|---|---|")
+            table("keys issued", "Issued", "keys/s", "CPU us a key: server + PostgreSQL")
             for name, asked, keys in (("one a request", few[WARM:], 1), (f"{EACH} a request", many, EACH)):
                 before = postgres(server)
                 result = measure(keyrack.pid, port, asked, len(asked))
                 assert result.statuses == {200: len(asked)}, result.statuses
                 told(name, result, keys, postgres(server) - before)
                 asyncio.run(analyze(dsn))
+            row("for comparison: signing alone", f"{signing:,.0f}", "")
             car = [http("GET", f"/v3/cars/{FIRST_CAR}", signed_in)]
-            print("\n| Fetched | requests/s | p50 ms | CPU us: server + PostgreSQL | times |\n|---|---|---|---|---|")
+            table("keys fetched", "Fetched", "requests/s", "p50 ms", "CPU us: server + PostgreSQL", "times")
             read = 0.0
             for name, asked in (
                 ("one car, by a manager", car),
@@ -201,7 +206,5 @@ def main() -> None:
                 assert result.statuses == {200: REQUESTS}, result.statuses
                 spent = (postgres(server) - before) / REQUESTS * 1e6
                 read = read or result.cpu
-                print(
-                    f"| {name} | {result.rate:,.0f} | {result.p50:.2f} | {result.cpu:.0f} + {spent:.0f} |"
-                    f" **{result.cpu / read:.2f}** |"
-                )
+                cells = f"{result.rate:,.0f}", f"{result.p50:.2f}", f"{result.cpu:.0f} + {spent:.0f}"
+                row(name, *cells, f"**{result.cpu / read:.2f}**")

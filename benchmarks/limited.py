@@ -8,20 +8,23 @@ The last column is what the goal is about: the processor time of server and Post
 from __future__ import annotations
 
 import asyncio
-import sys
 import timeit
 
 import asyncpg
 
+from benchmarks import ACTOR
 from benchmarks.conditional import Spent, spent
-from benchmarks.foundation import LARGE, UNLIMITED, WHO, database, free_port, load, running, token
-from benchmarks.load import http, machine
+from benchmarks.foundation import LARGE, UNLIMITED, database, free_port, load, running, token
+from benchmarks.load import http
+from benchmarks.sizes import sized
+from benchmarks.tables import row, table
 from keyrack.api.caller import Caller
 from keyrack.api.grants import in_scope, load_grants
 from keyrack.http.routes import ALL
 
-CUSTOMERS, CARS, WHOLE = 3, 101_100, 3  # the customers with 1,000 and with 100,000 cars
-ROUNDS = 3
+CUSTOMERS, CARS, WHOLE = 3, sized(101_100, tiny=3_100), 3  # the customers with 1,000 and with 100,000 cars
+ROUNDS = sized(3, tiny=1)
+REPEATS = sized(100_000, tiny=100)  # of a look at the permission
 FILL = """
 select set_config('keyrack.who', $1, false);
 insert into fleet_group (customer_id, name) values (3, 'Group');
@@ -63,25 +66,29 @@ CASES = [
 async def fill(dsn: str) -> None:
     raw = await asyncpg.connect(dsn)
     for statement in FILL.strip().split(";\n"):
-        await raw.execute(statement.replace("$1", f"'{WHO}'"))
+        await raw.execute(statement.replace("$1", f"'{ACTOR}'"))
     await raw.close()
 
 
 def permissions() -> None:
     """What it adds to a request to look whether the caller may, and whether it is limited."""
     (endpoint,) = [row for row in ALL if (row.method, row.path) == ("GET", "/cars")]
-    print("\n| Look whether the caller may | us |\n|---|---|")
+    table("limited permissions", "Look whether the caller may", "us")
     for name, grant in (
         ("an owner", load_grants("Owner", is_limited=False, lacks_factor=False)),
         ("a viewer who is limited to groups", in_scope("Viewer", 1, [1], lacks_factor=False)),
     ):
         caller = Caller(1, "bench", {1: grant})
-        best = min(timeit.repeat(lambda caller=caller: endpoint.permit(caller, 1), number=100_000, repeat=5)) * 10
-        print(f"| {name} | {best:.2f} |")
+        best = (
+            min(timeit.repeat(lambda caller=caller: endpoint.permit(caller, 1), number=REPEATS, repeat=5))
+            / REPEATS
+            * 1e6
+        )
+        row(name, f"{best:.2f}")
 
 
 def main() -> None:
-    print(f"Limits to groups on {machine()}, Python {sys.version.split()[0]}")
+    """Print the tables of docs/performance.md, "Who may what"."""
     permissions()
     with database("limited") as dsn:
         key = asyncio.run(load(dsn, CUSTOMERS, CARS))
@@ -90,9 +97,8 @@ def main() -> None:
         command = ["keyrack", "serve", "--port", str(port), "--no-worker"]
         with running(command, port, "/health", {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}) as keyrack:
             signed_in = key | {"Authorization": f"Bearer {token(port, key)}"}
-            print(
-                "\n| CPU us: server + PostgreSQL | 1,000 cars are all | 1,000 of 100,000 | ratio |\n|---|---|---|---|"
-            )
+            columns = "1,000 cars are all", f"{(CARS - 1_100) // 100:,} of {CARS - 1_100:,}"
+            table("limited lists", "CPU us: server + PostgreSQL", *columns, "ratio")
             for name, path, count in CASES:
                 totals = {LARGE: Spent(), WHOLE: Spent()}
                 for _ in range(ROUNDS):
@@ -100,11 +106,9 @@ def main() -> None:
                         request = http(
                             "GET", "/v3" + path.replace(" ", "%20"), signed_in | {"Customer-ID": str(customer)}
                         )
-                        found = spent(keyrack, dsn, [request], count, 200)
+                        found = spent(keyrack, dsn, [request], sized(count, tiny=1), 200)
                         total.server += found.server / ROUNDS
                         total.database += found.database / ROUNDS
                 alone, limited = totals[LARGE], totals[WHOLE]
-                print(
-                    f"| {name} | {alone.server:.0f} + {alone.database:.0f} | {limited.server:.0f} +"
-                    f" {limited.database:.0f} | **{limited.both / alone.both:.2f}** |"
-                )
+                cells = (f"{spent.server:.0f} + {spent.database:.0f}" for spent in (alone, limited))
+                row(name, *cells, f"**{limited.both / alone.both:.2f}**")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import sys
 import time
 from contextlib import suppress
 from typing import Any
@@ -12,20 +11,22 @@ from typing import Any
 import asyncpg
 
 from benchmarks.foundation import SMALL, UNLIMITED, database, free_port, load, running, token
-from benchmarks.load import cpu_seconds, http, machine, measure, resident
+from benchmarks.load import cpu_seconds, http, measure, resident
 from benchmarks.outcomes import workers
+from benchmarks.sizes import sized
+from benchmarks.tables import row, table
 from keyrack.api.change_topics import topics
 from keyrack.core.settings import Settings
 from keyrack.db.change_notifier import NOTIFY, ChangeNotifier
 from keyrack.db.connection import Database
 from keyrack.http.routes import ALL
 
-STREAMS = 200
-REST = 45  # seconds: the signs of life and the looks at access come every 20
-OUTCOMES, PAUSE = 100, 0.1  # operations that are timed, and seconds between two
-TELLS = 200_000
-NOTICES = 500
-WRITES = 1_000
+STREAMS = sized(200, tiny=5)
+REST = sized(45.0, tiny=0.2)  # seconds: the signs of life and the looks at access come every 20
+OUTCOMES, PAUSE = sized(100, tiny=3), 0.1  # operations that are timed, and seconds between two
+TELLS = sized(200_000, tiny=1_000)
+NOTICES = sized(500, tiny=5)
+WRITES = sized(1_000, tiny=10)
 
 PREPARE = """
 insert into product (customer_id, unique_id, serial_number, sap_number, kind, car_id)
@@ -85,7 +86,7 @@ async def rest(pid: int, port: int, request: bytes) -> tuple[float, float, float
     await asyncio.sleep(REST)
     idle = (cpu_seconds(pid) - before) / REST
     streams = [await opened(port, request) for _ in range(STREAMS)]
-    await asyncio.sleep(1)
+    await asyncio.sleep(sized(1.0, tiny=0.1))
     before = cpu_seconds(pid)
     await asyncio.sleep(REST)
     busy = (cpu_seconds(pid) - before) / REST
@@ -134,7 +135,7 @@ async def cost(dsn: str) -> tuple[float, float]:
 
 
 def main() -> None:
-    print(f"Live updates on {machine()}, Python {sys.version.split()[0]}")
+    """Print the table of docs/performance.md, "Live updates"."""
     with database("live") as dsn:
         key = asyncio.run(load(dsn, 3, 2_000))
         port = free_port()
@@ -143,17 +144,26 @@ def main() -> None:
             headers = key | {"Authorization": f"Bearer {token(port, key)}", "Customer-ID": str(SMALL)}
             request = http("GET", "/v3/live", headers)
             idle, busy, memory = asyncio.run(rest(keyrack.pid, port, request))
-            print(f"\n| {STREAMS} streams at rest | |\n|---|---|")
-            print(f"| Share of a core, without and with them | {idle:.2%} -> **{busy:.2%}** |")
-            print(f"| Memory of a stream | {memory / STREAMS * 1024:.0f} kB |")
+            table("live streams", "", "")
+            row(
+                f"An idle process, share of a core without and with {STREAMS} streams (goal: below 5 %)",
+                f"{idle:.2%} and **{busy:.2%}**",
+            )
+            row("Memory of a stream", f"{memory / STREAMS * 1024:.0f} kB")
             with workers(dsn, 1):
-                time.sleep(2)
+                time.sleep(sized(2.0, tiny=0.0))
                 found = asyncio.run(outcomes(dsn, port, request))
             p50, p99 = statistics.median(found), found[int(len(found) * 0.99)]
-            print(f"| From a worker's transaction to the last client | p50 **{p50:.0f} ms**, p99 {p99:.0f} ms |")
+            row(
+                f"From before a worker's commit to the line at the last of {STREAMS} clients (goal: below 300 ms)",
+                f"p50 **{p50:.0f} ms**, p99 {p99:.0f} ms",
+            )
             writes = [http("PUT", "/v3/cars", headers, {"name": "Told"})]
             measure(keyrack.pid, port, writes, WRITES)
             write = measure(keyrack.pid, port, writes, WRITES).cpu
         telling, notice = asyncio.run(cost(dsn))
-        print(f"| Telling, of the {write:.0f} us of a `PUT /cars` | {telling:.2f} us (**{telling / write:.2%}**) |")
-        print(f"| A notice, at most 20 a second of a process | {notice:.0f} us |")
+        row(
+            f"The notification of a write, of the {write:.0f} us that `PUT /cars` takes",
+            f"{telling:.2f} us ({telling / write:.2%})",
+        )
+        row("A notice, at most 20 a second of a process", f"{notice:.0f} us")

@@ -1,11 +1,10 @@
-"""In charge of load: many keep-alive connections that send one request after another, and what they saw."""
+"""Load: keep-alive connections that send one request after another, and what they measured."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import json
-import os
 import statistics
 import time
 from collections.abc import Iterator, Sequence
@@ -42,6 +41,14 @@ def cpu_seconds(pid: int) -> float:
     """CPU time that a process has used, all its threads, to the nanosecond."""
     tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
     return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+
+
+def memory(pid: int) -> str:
+    """Memory of a process in words: its resident part (RSS), and its share of it (PSS)."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return f"{resident(pid):.0f} MB resident, {int(line.split()[1]) / 1024:.0f} MB proportional"
+    raise LookupError(pid)
 
 
 def resident(pid: int) -> float:
@@ -110,7 +117,8 @@ async def _run(
 
 
 def measure(pid: int, port: int, requests: Sequence[bytes], count: int, connections: int = 8) -> Result:
-    """Send `count` requests over `connections`, in turn from `requests`."""
+    """Send `count` requests, at least one, over `connections`, in turn from `requests`."""
+    count = max(count, 1)
     before, start = cpu_seconds(pid), time.perf_counter()
     times, statuses = asyncio.run(_run(port, requests, count, connections))
     seconds, cpu = time.perf_counter() - start, cpu_seconds(pid) - before
@@ -123,17 +131,3 @@ def measure(pid: int, port: int, requests: Sequence[bytes], count: int, connecti
         cpu / count * 1e6,
         statuses,
     )
-
-
-def machine() -> str:
-    """What the figures were measured on."""
-    model = next(
-        (
-            line.split(":", 1)[1].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        "unknown processor",
-    )
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{os.cpu_count()} cores ({model}), {memory:.0f} GiB"

@@ -8,10 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, field
@@ -20,7 +17,10 @@ from typing import Any
 import asyncpg
 
 from benchmarks.foundation import UNLIMITED, database, free_port, load, running, token
-from benchmarks.load import cpu_seconds, http, machine, measure, resident
+from benchmarks.load import cpu_seconds, http, measure, resident
+from benchmarks.processes import started
+from benchmarks.sizes import sized
+from benchmarks.tables import row, table
 from keyrack.api.schema.event_types import OUTCOMES
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection
@@ -28,17 +28,20 @@ from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.db.transaction_database import InTransaction
 from keyrack.webhooks import subscriptions
 
-WORKERS = 2
-OPERATIONS = 20_000
+WORKERS = sized(2, tiny=1)
+OPERATIONS = sized(20_000, tiny=100)
 CLIENTS = 8  # that ask for more while one customer's operations are applied
-RUNS = 3  # of which the best one counts: other work on the machine only makes them slower
-DELIVERIES = 10_000
-WAITING = 5_000  # behind the dead endpoint
-RATE, SECONDS = 100, 15  # of the requests whose way to the webhook is timed
-WARM = 3  # seconds of requests before those: the first ones open connections
-IDLE = 15  # seconds
-FINISHED = 1_000_000  # operations in the table, for the growth
-SETTLE = 3  # seconds that workers get to start
+RUNS = sized(3, tiny=1)  # of which the best one counts: other work on the machine only makes them slower
+DELIVERIES = sized(10_000, tiny=50)
+WAITING = sized(5_000, tiny=20)  # behind the dead endpoint
+RATE, SECONDS = 100, sized(15, tiny=1)  # of the requests whose way to the webhook is timed
+WARM = sized(3, tiny=0)  # seconds of requests before those: the first ones open connections
+IDLE = sized(15.0, tiny=0.1)  # seconds
+FINISHED = sized(1_000_000, tiny=1_000)  # operations in the table, for the growth
+SETTLE = sized(3.0, tiny=0.5)  # seconds that workers get to start
+
+CARS = sized(100_000, tiny=3_000)
+PUTS = sized(6_000, tiny=20)  # beside one customer's operations
 
 PREPARE = """
 insert into product (customer_id, unique_id, serial_number, sap_number, kind, car_id)
@@ -71,7 +74,7 @@ APPLIED = "select applied from customer_hold where customer_id = 2"
 PENDING = "select exists (select from operation where customer_id = 2 and state = 'Pending')"
 GROW = """
 insert into operation (customer_id, kind, car_id, user_id, assignment_id, request, result, checksum, state, finished_at)
-select 1 + n % 100, 'CreateAssignment', n % 100000, 1, n, '{"start": "2026-01-01T08:00:00Z", "end": null}',
+select 1 + n % 100, 'CreateAssignment', n % $2::integer, 1, n, '{"start": "2026-01-01T08:00:00Z", "end": null}',
   '{"assignmentId": 1, "carId": 1, "userId": 1, "start": "2026-01-01T08:00:00Z", "end": null, "lifetime": 604800}',
   repeat('0', 32), 'Succeeded', now() - n * interval '1 second'
 from generate_series(1, $1::integer) n
@@ -123,22 +126,13 @@ class _Connection(asyncio.Protocol):
 @contextlib.contextmanager
 def workers(dsn: str, count: int = WORKERS) -> Iterator[list[int]]:
     """Worker processes, by their process ids."""
-    env = os.environ | {
+    env = {
         "KEYRACK_DATABASE_URL": dsn,
         "KEYRACK_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8",
         "KEYRACK_LOG_LEVEL": "error",
     }
-    started = [
-        subprocess.Popen([sys.executable, "-m", "keyrack", "work"], env=env, stdout=subprocess.DEVNULL)
-        for _ in range(count)
-    ]
-    try:
-        yield [process.pid for process in started]
-    finally:
-        for process in started:
-            process.terminate()
-        for process in started:
-            process.wait(15)
+    with started(*[["keyrack", "work"]] * count, environment=env) as processes:
+        yield [process.pid for process in processes]
 
 
 @contextlib.asynccontextmanager
@@ -204,7 +198,7 @@ async def beside_clients(dsn: str, headers: dict[str, str]) -> tuple[float, floa
                 http("PUT", "/v3/assignments", all_headers, {"carId": id, "userId": 2, "start": "2026-01-01T08:00:00Z"})
                 for (id,) in cars
             ]
-            asking = asyncio.create_task(asyncio.to_thread(measure, server.pid, port, puts, 6_000, CLIENTS))
+            asking = asyncio.create_task(asyncio.to_thread(measure, server.pid, port, puts, PUTS, CLIENTS))
             with workers(dsn):
                 before = await raw.fetchval(APPLIED)
                 while await raw.fetchval(APPLIED) == before:  # noqa: ASYNC110 - another process's work
@@ -304,56 +298,51 @@ async def idle(dsn: str) -> tuple[float, float]:
             return max(used) / IDLE * 100, max(resident(pid) for pid in pids)
 
 
-def told(times: list[float]) -> str:
+def quantiles(times: list[float]) -> str:
     return f"p50 {statistics.median(times):.1f} ms, p99 {times[int(len(times) * 0.99)]:.1f} ms"
 
 
-async def run() -> None:
-    with database("outcomes") as dsn:
-        headers = await load(dsn, 100, 100_000)
-        raw = await asyncpg.connect(dsn)
-        for statement in PREPARE.split(";\n"):
-            if statement.strip():
-                await raw.execute(statement)
-        await raw.close()
-        receiver = Receiver()
-        await receiver.start()
-        silent = f"http://127.0.0.1:{receiver.port}/dead"
-        refusing = f"http://127.0.0.1:{free_port()}/"
-        print(f"## Outcomes\n\n{machine()}; {WORKERS} worker processes\n")
-        print("| What | Result |\n|---|---|")
-        first = await measured(dsn, receiver, headers, "")
-        for name, dead in (("that never answers", silent), ("that refuses connections", refusing)):
-            rate = max([await delivered(dsn, receiver, 1, dead) for _ in range(RUNS)])
-            print(
-                f"| webhooks delivered, beside an endpoint {name} with {WAITING:,} waiting | {rate:,.0f}/s |",
-                flush=True,
-            )
-        cost, memory = await idle(dsn)
-        print(f"| an idle worker | {cost:.2f} % of a core, {memory:.0f} MB |", flush=True)
-        raw = await asyncpg.connect(dsn)
-        await raw.execute(GROW, FINISHED)
-        await raw.execute("vacuum analyze operation")
-        await raw.execute("checkpoint")
-        await raw.close()
-        second = await measured(dsn, receiver, headers, f", {FINISHED:,} finished operations in the table")
-        growth = ", ".join(f"{name} {a / b:.2f}" for (name, a), (_, b) in zip(first, second, strict=True))
-        print(f"| time with {FINISHED:,} finished operations, in times of that without | {growth} |")
+async def run(dsn: str) -> None:
+    headers = await load(dsn, 100, CARS)
+    raw = await asyncpg.connect(dsn)
+    for statement in PREPARE.split(";\n"):
+        if statement.strip():
+            await raw.execute(statement)
+    await raw.close()
+    receiver = Receiver()
+    await receiver.start()
+    silent = f"http://127.0.0.1:{receiver.port}/dead"
+    refusing = f"http://127.0.0.1:{free_port()}/"
+    table("outcomes rates", "What", "Result", "Goal")
+    first = await measured(dsn, receiver, headers, "")
+    for name, dead in (("that never answers", silent), ("that refuses connections", refusing)):
+        rate = max([await delivered(dsn, receiver, 1, dead) for _ in range(RUNS)])
+        row(f"webhooks beside an endpoint {name}, {WAITING:,} waiting", f"{rate:,.0f}/s", "800/s")
+    cost, memory = await idle(dsn)
+    row("an idle worker", f"{cost:.2f} % of a core, {memory:.0f} MB", "1 %")
+    raw = await asyncpg.connect(dsn)
+    await raw.execute(GROW, FINISHED, CARS)
+    await raw.execute("vacuum analyze operation")
+    await raw.execute("checkpoint")
+    await raw.close()
+    second = await measured(dsn, receiver, headers, f", {FINISHED:,} finished operations in the table")
+    growth = ", ".join(f"{name} {a / b:.2f}" for (name, a), (_, b) in zip(first, second, strict=True))
+    row(f"growth: time with {FINISHED:,} finished operations against without", growth, "")
 
 
 async def measured(dsn: str, receiver: Receiver, headers: dict[str, str], under: str) -> list[tuple[str, float]]:
     rate = max([await applied(dsn, 10) for _ in range(RUNS)])
-    print(f"| operations of ten customers applied{under} | {rate:,.0f}/s |", flush=True)
+    row(f"operations of ten customers applied{under}", f"{rate:,.0f}/s", "8,000/s")
     alone = max([await applied(dsn, 1) for _ in range(RUNS)])
-    print(f"| of one customer{under} | {alone:,.0f}/s |", flush=True)
+    row(f"of one customer{under}", f"{alone:,.0f}/s", "")
     beside, asked = max([await beside_clients(dsn, headers) for _ in range(RUNS)])
-    print(f"| of one customer, while {CLIENTS} clients PUT {asked:,.0f}/s more{under} | {beside:,.0f}/s |", flush=True)
+    row(f"of one customer, while {CLIENTS} clients PUT {asked:,.0f}/s more{under}", f"{beside:,.0f}/s", "2,500/s")
     one = max([await delivered(dsn, receiver, 1) for _ in range(RUNS)])
-    print(f"| webhooks delivered to one endpoint{under} | {one:,.0f}/s |", flush=True)
+    row(f"webhooks delivered to one endpoint{under}", f"{one:,.0f}/s", "1,500/s")
     ten = max([await delivered(dsn, receiver, 10) for _ in range(RUNS)])
-    print(f"| webhooks delivered to ten endpoints{under} | {ten:,.0f}/s |", flush=True)
-    times = min([await latency(dsn, receiver, headers) for _ in range(RUNS - 1)], key=statistics.median)
-    print(f"| from the 204 to the webhook, at {RATE}/s{under} | {told(times)} |", flush=True)
+    row(f"to ten endpoints{under}", f"{ten:,.0f}/s", "")
+    times = min([await latency(dsn, receiver, headers) for _ in range(max(RUNS - 1, 1))], key=statistics.median)
+    row(f"from the 204 to the webhook, at {RATE}/s{under}", quantiles(times), "5 and 25 ms")
     return [
         ("operations", rate), ("one endpoint", one), ("ten endpoints", ten),
         ("p50", 1 / statistics.median(times)),
@@ -361,8 +350,6 @@ async def measured(dsn: str, receiver: Receiver, headers: dict[str, str], under:
 
 
 def main() -> None:
-    asyncio.run(run())
-
-
-if __name__ == "__main__":
-    main()
+    """Print the table of docs/performance.md, "Outcomes"."""
+    with database("outcomes") as dsn:
+        asyncio.run(run(dsn))

@@ -10,17 +10,20 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-import sys
 import time
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from benchmarks.foundation import UNLIMITED, database, free_port, load, running, token
-from benchmarks.load import http, machine
+from benchmarks.load import http
+from benchmarks.sizes import sized
+from benchmarks.tables import row, table
 
 CUSTOMERS = 20
-CLOSED, OPEN = 32, 400  # connections
-BEST, OVER, AFTER = 8.0, 20.0, 10.0  # seconds
+CLOSED, OPEN = 32, sized(400, tiny=40)  # connections
+WARM, BEST, OVER, AFTER = sized((2.0, 8.0, 20.0, 10.0), tiny=(0.1, 0.5, 1.0, 1.0))  # seconds
+BEGIN = sized(2.0, tiny=0.2)  # seconds of the overload that are not counted
+REST = sized((0.5, 2.0), tiny=(0.5, 0.5))  # seconds for the last responses of both loads
 IN_TIME = 1.0  # seconds in which an answer is worth something
 
 
@@ -100,7 +103,7 @@ async def _closed(port: int, requests: itertools.cycle[bytes], seconds: float) -
         while free:
             free.popleft().send(next(requests))
         await asyncio.sleep(0)
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(REST[0])
     return seen
 
 
@@ -122,7 +125,7 @@ async def _open(
                     seen.unsent += 1
             await asyncio.sleep(0.001)
         began.append(end)
-    await asyncio.sleep(2)
+    await asyncio.sleep(REST[1])
     return seen, began
 
 
@@ -137,7 +140,7 @@ def requests(headers: dict[str, str]) -> itertools.cycle[bytes]:
     return itertools.cycle(made)
 
 
-def recovered(seen: Seen, since: float, until: float, rate: float) -> float:
+def recovered(seen: Seen, since: float, until: float) -> float:
     """Seconds after which everything asked for is served in time, for good."""
     for second in range(int(until - since) - 1):
         rest = [row for row in seen.answers if since + second <= row[0] < until]
@@ -147,23 +150,23 @@ def recovered(seen: Seen, since: float, until: float, rate: float) -> float:
 
 
 def main() -> None:
-    print(f"Overload on {machine()}, Python {sys.version.split()[0]}")
+    """Print the table of docs/performance.md, "More than it can do"."""
     with database("overload") as dsn:
         headers = asyncio.run(load(dsn, CUSTOMERS + 2, 2_000))
         port = free_port()
         env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_MAX_CLIENT_CONNECTIONS_PER_ADDRESS": "2000", **UNLIMITED}
         with running(["keyrack", "serve", "--port", str(port), "--no-worker"], port, "/health", env):
             stream = requests(headers | {"Authorization": f"Bearer {token(port, headers)}"})
-            asyncio.run(_closed(port, stream, 2.0))
+            asyncio.run(_closed(port, stream, WARM))
             first = asyncio.run(_closed(port, stream, BEST))
             rate = len([row for row in first.answers if row[1] < 400]) / BEST
             seen, (begun, ended, over) = asyncio.run(_open(port, stream, [(3 * rate, OVER), (rate / 2, AFTER)]))
-    good = seen.good(begun + 2, ended)
-    print("\n| | |\n|---|---|")
-    print(f"| best rate, {CLOSED} connections | {rate:,.0f} a second, p99 {first.quantile(0.99, 200, 201):.0f} ms |")
-    print(f"| goodput at three times as many | {good:,.0f} a second, **{good / rate:.0%}** of the best |")
-    print(f"| of these p50, p99 | {seen.quantile(0.5, 200, 201):.0f}, {seen.quantile(0.99, 200, 201):.0f} ms |")
-    print(f"| put off with 503, p50, p99 | {seen.quantile(0.5, 503):.0f}, {seen.quantile(0.99, 503):.0f} ms |")
-    print(f"| statuses | {seen.statuses()}; not sent, all connections busy: {seen.unsent} |")
-    print(f"| connections closed by the server | {seen.closed} |")
-    print(f"| well again | {recovered(seen, ended, over, rate / 2):.0f} s after the rate fell to half of the best |")
+    good = seen.good(begun + BEGIN, ended)
+    table("overload figures", "", "")
+    row(f"best rate, {CLOSED} connections", f"{rate:,.0f} a second, p99 {first.quantile(0.99, 200, 201):.0f} ms")
+    row("goodput at three times as many (goal: 85 %)", f"{good:,.0f} a second, **{good / rate:.0%}** of the best")
+    row("of these p50, p99", f"{seen.quantile(0.5, 200, 201):.0f}, {seen.quantile(0.99, 200, 201):.0f} ms")
+    row("put off with 503: p50, p99", f"{seen.quantile(0.5, 503):.0f}, {seen.quantile(0.99, 503):.0f} ms")
+    row("statuses", f"{seen.statuses()}; not sent, all connections busy: {seen.unsent}")
+    row("connections closed by the server", seen.closed)
+    row("well again (goal: 5 s)", f"{recovered(seen, ended, over):.0f} s after the rate fell to half of the best")

@@ -17,13 +17,14 @@ import asyncpg
 
 from benchmarks import telemetry
 from benchmarks.foundation import database, token
-from benchmarks.load import machine
+from benchmarks.sizes import sized
+from benchmarks.tables import row, table
 from keyrack.telemetry.runs import packed
 
-CARS = 10_000
-ROUNDS = 21
+CARS = sized(10_000, tiny=200)
+ROUNDS = sized(21, tiny=1)
 TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-DAYS, STEP = 31, timedelta(seconds=10)
+DAYS, STEP = sized(31, tiny=2), timedelta(seconds=10)
 MOVING, STANDING = 1, 2
 
 FILL = (
@@ -36,7 +37,7 @@ FILL = (
     insert into assignment (customer_id, car_id, user_id, starts_at, ends_at, lifetime, renewable_after)
     select 1, c, 1, $1::timestamptz - n * interval '10 days',
       case when n > 1 then $1::timestamptz - n * interval '10 days' + interval '5 days' end, 604800, 302400
-    from generate_series(1, 10000) c, generate_series(1, 20) n
+    from (select car_id as c from car where customer_id = 1) cars, generate_series(1, 20) n
     """,
 )
 ALL: LiteralString = """
@@ -73,11 +74,11 @@ async def fill(dsn: str, now: datetime) -> None:
     for car, value in ((MOVING, 1e-5), (STANDING, 0.0)):
         places = [stretch for stretch, _ in packed((at, (50 + n * value, 8.0)) for n, at in enumerate(times))]
         distances = [stretch for stretch, _ in packed((at, (7 + n * value,)) for n, at in enumerate(times))]
-        for table, stretches in (("position", places), ("odometer", distances)):
-            columns = ("latitude", "longitude") if table == "position" else ("odometer",)
+        for name, stretches in (("position", places), ("odometer", distances)):
+            columns = ("latitude", "longitude") if name == "position" else ("odometer",)
             rows = [(1, car, stretch.at, *stretch.value, stretch.times) for stretch in stretches]
             names = ("customer_id", "car_id", "at", *columns, "times")
-            await raw.copy_records_to_table(table, columns=names, records=rows)
+            await raw.copy_records_to_table(name, columns=names, records=rows)
     await raw.execute("vacuum analyze")
     await raw.close()
 
@@ -117,8 +118,8 @@ def cases(now: datetime) -> list[tuple[str, str, LiteralString, tuple[Any, ...]]
     """Name, path, and the floor's statement with its parameters."""
     newer = now - timedelta(seconds=100)
     found: list[tuple[str, str, LiteralString, tuple[Any, ...]]] = [
-        ("all 10,000 positions", "/positions", ALL, ()),
-        ("five members of them", "/positions?$select=carId,name,latitude,longitude,utcDateTime", ALL, ()),
+        (f"all {CARS:,} positions", "/positions", ALL, ()),
+        ("five properties of them", "/positions?$select=carId,name,latitude,longitude,utcDateTime", ALL, ()),
         ("the 100 that are newer", f"/positions?$filter=utcDateTime%20gt%20{stamp(newer)}", NEWER, (newer,)),
         ("a figure: in use", "/positions?$filter=inUse%20eq%20true&$count=true&$top=0", IN_USE, ()),
     ]
@@ -133,19 +134,14 @@ def cases(now: datetime) -> list[tuple[str, str, LiteralString, tuple[Any, ...]]
 
 
 def main() -> None:
-    print(machine())
-    telemetry.CARS = CARS
+    """Print the table of docs/performance.md, "Where cars are and were"."""
     now = datetime.now(UTC)
     with database("positions") as dsn:
-        headers = asyncio.run(telemetry.set_up(dsn))
+        headers = asyncio.run(telemetry.set_up(dsn, CARS))
         asyncio.run(fill(dsn, now))
         with telemetry.serving(dsn) as server:
             headers["Authorization"] = f"Bearer {token(server.port, headers)}"
-            print("| | p50 ms | floor p50 ms | ratio |\n|---|---|---|---|")
+            table("positions reads", "", "p50 ms", "floor p50 ms", "ratio")
             for name, path, sql, args in cases(now):
                 beside, told = asyncio.run(floor(dsn, sql, *args)), seen(server.port, path, headers)
-                print(f"| {name} | {told:.1f} | {beside:.1f} | **{told / beside:.1f}** |", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+                row(name, f"{told:.1f}", f"{beside:.1f}", f"**{told / beside:.1f}**")

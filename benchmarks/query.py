@@ -33,7 +33,9 @@ from tests.api.odata.evaluator import Evaluate
 from benchmarks import foundation
 from benchmarks.floor import Floor
 from benchmarks.foundation import Running, database, free_port, running, token
-from benchmarks.load import Result, http, machine, measure
+from benchmarks.load import Result, http, measure
+from benchmarks.sizes import is_tiny, sized
+from benchmarks.tables import note, row, table
 from keyrack.api import odata
 from keyrack.api.odata import query_string
 from keyrack.api.odata.filter_cache import Shapes
@@ -44,12 +46,14 @@ from keyrack.db.session_settings import prepare, session
 from keyrack.fleet.schema import CAR, EVENT
 from keyrack.http.routes import ALL
 
-CARS = 100_000
+CARS = sized(100_000, tiny=500)
 FLEET, LARGE, SAMPLE = 1, 3, 4  # the customers with 100 cars, with 100,000, and with those that random filters ask for
-SAMPLES, FILTERS, SEED = 200, 100, 4
-COUNT = 2000  # requests of one measurement
-PEER_COUNT = 800
-ROUNDS = 41  # of a figure
+SAMPLES, FILTERS, SEED = (*sized((200, 100), tiny=(20, 5)), 4)
+COUNT, WARM = sized((2_000, 400), tiny=(20, 2))  # requests of one measurement, and those before them
+PEER_COUNT = sized(800, tiny=10)
+EVENTS = sized(100_000, tiny=1_000)
+FROM = sized(5_000, tiny=1_000)  # the id that the question begins at
+ROUNDS = sized(41, tiny=1)  # of a figure
 
 FILL = """
 update car set brand = (array['Volkswagen', 'Audi', 'Seat', null])[1 + car_id % 4],
@@ -59,13 +63,14 @@ insert into product (customer_id, unique_id, serial_number, sap_number, kind, ca
   from generate_series(1, 100) n, unnest(array['Box', 'IQ']) kind;
 insert into event (customer_id, event_id, local_at, local_text, utc_at, user_id, car_id, type, user_agent)
   select 3, n, t, '', t, n % 50, n % 2000, (array['CarOpened', 'CarClosed'])[1 + n % 2], 'bench'
-  from generate_series(1, 100000) n, lateral (select '2026-01-01Z'::timestamptz + make_interval(mins => n) t) x;
+  from generate_series(1, {events}) n, lateral (select '2026-01-01Z'::timestamptz + make_interval(mins => n) t) x;
 insert into customer (customer_id, name) overriding system value values (4, 'Sample');
 insert into manager_customer (manager_id, customer_id) values (1, 4);
 insert into manager_role (manager_id, customer_id, role) values (1, 4, 'Owner');
 """
 
 # One text of each length; `{n}` makes it one that was never seen
+TEXT_BATCH, TEXT_REPEATS = sized((300, 5_000), tiny=(2, 10))  # texts in a batch, and repetitions of a cached one
 TEXTS = {
     "one comparison": "id eq {n}",
     "two": "brand eq 'Volkswagen' and id gt {n}",
@@ -167,21 +172,22 @@ def compiling() -> None:
         query_string._shapes = Shapes()  # pyright: ignore[reportPrivateUsage] - as if nothing like it had been asked
         compiled(text)
 
-    print(
-        "\n| `$filter` | characters | parse us | a new shape: parse, bind, compile us | new literals us | cached us"
-        " | cached, with statement us |\n|---|---|---|---|---|---|---|"
-    )
+    table(
+        "query texts", "`$filter`", "characters", "parse us", "a new shape: parse, bind, compile us", "new literals us",
+        "cached us", "cached, with statement us",
+    )  # fmt: skip
     for name, text in TEXTS.items():
         numbers = iter(range(1000, 100_000))
-        texts = [[text.format(n=next(numbers)) for _ in range(300)] for _ in range(14)]
+        texts = [[text.format(n=next(numbers)) for _ in range(TEXT_BATCH)] for _ in range(14)]
         sent = [[b"$filter=" + quote(item).encode() for item in batch] for batch in texts]
         parsed = microseconds(lambda item: odata.parse("filter", item), texts)
         cold = microseconds(compiled_anew, sent[:7])
         other = microseconds(compiled, sent[7:])
-        again = [[sent[-1][-1]] * 5000] * 5
+        again = [[sent[-1][-1]] * TEXT_REPEATS] * 5
         cached = microseconds(compiled, again)
         whole = microseconds(lambda item: select.statement(compiled(item), 20), again)
-        print(f"| {name} | {len(texts[0][0])} | {parsed:.1f} | {cold:.1f} | {other:.1f} | {cached:.2f} | {whole:.2f} |")
+        cells = f"{parsed:.1f}", f"{cold:.1f}", f"{other:.1f}", f"{cached:.2f}", f"{whole:.2f}"
+        row(name, len(texts[0][0]), *cells)
 
 
 # Reads
@@ -193,7 +199,7 @@ async def fill(dsn: str, rows: list[dict[str, Any]]) -> dict[str, str]:
     raw = await asyncpg.connect(dsn)
     for statement in FILL.split(";\n"):
         if statement.strip():
-            await raw.execute(statement)
+            await raw.execute(statement.replace("{events}", str(EVENTS)))
     columns = ["customer_id", "car_id", "name", "description", "vin", "license_plate", "brand", "model"]
     records = [(SAMPLE, *row.values()) for row in rows]
     await raw.copy_records_to_table("car", records=records, columns=columns)
@@ -232,21 +238,21 @@ def checked(name: str, result: Result) -> Result:
 def beside_the_floor(keyrack: Running, floor: Running, headers: dict[str, str]) -> None:
     """The table of one question over 100,000 cars."""
     mine = headers | {"Customer-ID": str(LARGE)}
-    status, rows = answer(keyrack.port, "/v3" + asked(5000), mine)
-    assert (status, rows) == answer(floor.port, f"/{LARGE}/cars/5000", {}), "the floor answers something else"
-    print(f"\n`$filter={QUESTION.format(n='N')}&$orderby=name&$top=10`, {len(rows)} of {CARS:,} cars:")
-    print("\n| | requests/s | p50 ms | p99 ms | CPU us | floor requests/s | floor CPU us | CPU ratio |")
-    print("|---|---|---|---|---|---|---|---|")
-    again, new = itertools.cycle(range(1000, 1100)), itertools.count(10_000)
+    status, rows = answer(keyrack.port, "/v3" + asked(FROM), mine)
+    assert (status, rows) == answer(floor.port, f"/{LARGE}/cars/{FROM}", {}), "the floor answers something else"
+    table("query floor", *foundation.BESIDE_FLOOR)
+    again, new = itertools.cycle(range(1000, 1100)), itertools.count(2 * FROM)
     kinds = (("100 texts in turn", again, False), ("each text new", new, False), ("each compiled anew", new, True))
     for name, numbers, anew in kinds:
-        asked_for = [*itertools.islice(numbers, 400 + COUNT)]
+        asked_for = [*itertools.islice(numbers, WARM + COUNT)]
         requests = [http("GET", "/v3" + asked(n, anew=anew), mine) for n in asked_for]
         theirs = [http("GET", f"/{LARGE}/cars/{n}", {}) for n in asked_for]
-        measure(keyrack.pid, keyrack.port, requests[:400], 400)
-        measure(floor.pid, floor.port, theirs[:400], 400)
-        result = checked(name, measure(keyrack.pid, keyrack.port, requests[400:], COUNT))
-        print(foundation.row(name, result, checked(name, measure(floor.pid, floor.port, theirs[400:], COUNT))))
+        measure(keyrack.pid, keyrack.port, requests[:WARM], WARM)
+        measure(floor.pid, floor.port, theirs[:WARM], WARM)
+        result = checked(name, measure(keyrack.pid, keyrack.port, requests[WARM:], COUNT))
+        theirs_result = checked(name, measure(floor.pid, floor.port, theirs[WARM:], COUNT))
+        foundation.beside_floor(name, result, theirs_result)
+    note(f"`$filter={QUESTION.format(n='N')}&$orderby=name&$top=10`, {len(rows)} of {CARS:,} cars.")
 
 
 def expanding(keyrack: Running, headers: dict[str, str]) -> None:
@@ -257,19 +263,27 @@ def expanding(keyrack: Running, headers: dict[str, str]) -> None:
     one = [http("GET", "/v3" + EXPAND, mine)]
     paths = ["/cars", *[f"/cars/{car['id']}/{what}" for car in cars for what in ("products", "assignments")]]
     many = [http("GET", "/v3" + path, mine) for path in paths]
-    measure(keyrack.pid, keyrack.port, one + many, 600)
-    print("\n| 100 cars, their products and assignments | ms, one connection | ms, eight connections | CPU ms |")
-    print("|---|---|---|---|")
+    measure(keyrack.pid, keyrack.port, one + many, sized(600, tiny=2))
+    table(
+        "query expand",
+        "100 cars, their products and assignments",
+        "ms, one connection",
+        "ms, eight connections",
+        "CPU ms",
+    )
     figures: list[tuple[float, float, float]] = []
-    for name, requests, times in ((f"`GET {EXPAND}`", one, 60), (f"{len(many)} calls", many, 4)):
+    for name, requests, times in (
+        (f"`GET {EXPAND}`", one, sized(60, tiny=2)),
+        (f"{len(many)} calls", many, sized(4, tiny=1)),
+    ):
         count = len(requests) * times
         alone = checked(name, measure(keyrack.pid, keyrack.port, requests, count, connections=1))
         eight = checked(name, measure(keyrack.pid, keyrack.port, requests, count))
         cpu = (alone.cpu + eight.cpu) / 2 * len(requests) / 1e3
         figures.append((alone.seconds / times * 1e3, eight.seconds / times * 1e3, cpu))
-        print(f"| {name} | {figures[-1][0]:.1f} | {figures[-1][1]:.1f} | {figures[-1][2]:.1f} |")
+        row(name, *(f"{figure:.1f}" for figure in figures[-1]))
     ratios = [many / one for one, many in zip(*figures, strict=True)]
-    print("| times faster | " + " | ".join(f"**{ratio:.1f}**" for ratio in ratios) + " |")
+    row("times faster", *(f"**{ratio:.1f}**" for ratio in ratios))
 
 
 async def statements(dsn: str) -> None:
@@ -277,10 +291,10 @@ async def statements(dsn: str) -> None:
     settings = Settings()
     raw = await asyncpg.connect(dsn, server_settings=session(settings))
     await prepare(raw)
-    print(f"\n| `$apply` over {CARS:,} rows | ms | by hand ms | ratio |\n|---|---|---|---|")
-    for name, (resource, text, sql) in FIGURES.items():
+    table("query figures", f"`$apply` over {CARS:,} rows", "ms", "by hand ms", "ratio")
+    for name, (resource, apply, sql) in FIGURES.items():
         plan = odata.query(
-            resource, b"$apply=" + quote(text).encode(), odata.Shape.COLLECTION, alias="t", first=2,
+            resource, b"$apply=" + quote(apply).encode(), odata.Shape.COLLECTION, alias="t", first=2,
             limits=odata.Limits(),
         )  # fmt: skip
         ours = Select(resource).statement(plan, 2 + len(plan.args))
@@ -288,13 +302,13 @@ async def statements(dsn: str) -> None:
         times: tuple[list[float], list[float]] = ([], [])
         rows: list[Any] = [None, None]
         for _ in range(ROUNDS):
-            for which, ask in enumerate(((ours, LARGE, *plan.args, *bounds), (by_hand(sql), LARGE))):
+            for which, (text, *args) in enumerate(((ours, LARGE, *plan.args, *bounds), (by_hand(sql), LARGE))):
                 start = time.perf_counter()
-                rows[which] = await raw.fetchval(*ask)
+                rows[which] = await raw.fetchval(text, *args)
                 times[which].append((time.perf_counter() - start) * 1e3)
         assert len({len(json.loads(body)) for body in rows}) == 1, f"{name}: other groups than by hand"
         one, two = (statistics.median(found) for found in times)
-        print(f"| {name} | {one:.1f} | {two:.1f} | **{one / two:.2f}** |")
+        row(name, f"{one:.1f}", f"{two:.1f}", f"**{one / two:.2f}**")
     await raw.close()
 
 
@@ -304,13 +318,12 @@ def figures(keyrack: Running, floor: Running, headers: dict[str, str]) -> None:
     path = "/v3/cars?$apply=" + quote(FIGURES[ONE_FIGURE][1])
     assert answer(keyrack.port, path, mine) == answer(floor.port, f"/{LARGE}/figures/0", {})
     ours, theirs = [http("GET", path, mine)] * ROUNDS, [http("GET", f"/{LARGE}/figures/0", {})] * ROUNDS
-    print("\n| | requests/s | p50 ms | p99 ms | CPU us | floor requests/s | floor CPU us | CPU ratio |")
-    print("|---|---|---|---|---|---|---|---|")
+    table("query figures-http", *foundation.BESIDE_FLOOR)
     results = [
         checked(ONE_FIGURE, measure(server.pid, server.port, requests, ROUNDS, connections=1))
         for server, requests in ((keyrack, ours), (floor, theirs))
     ]
-    print(foundation.row(ONE_FIGURE, *results))
+    foundation.beside_floor(ONE_FIGURE, *results)
 
 
 # Random filters
@@ -457,11 +470,18 @@ PEERS = {
     "FastAPI, SQLAlchemy 2, odata-query": ("fastapi_app", "/health"),
     "odatapy": ("odatapy_app", "/"),
 }
+NOT_INSTALLED = "The peers could not be installed, so they are not compared."
 
 
 @contextlib.contextmanager
 def environment() -> Iterator[Path | None]:
-    """The Python of a new virtual environment with the peers' packages, or None if they cannot be installed."""
+    """The Python of a new virtual environment with the peers' packages, or None if they cannot be installed.
+
+    A run at tiny size does without them: they come from a package index.
+    """
+    if is_tiny():
+        yield None
+        return
     with tempfile.TemporaryDirectory(prefix="keyrack-peers-") as directory:
         python = Path(directory) / "bin" / "python"
         try:
@@ -471,7 +491,6 @@ def environment() -> Iterator[Path | None]:
         except (subprocess.SubprocessError, OSError) as error:
             reason = getattr(error, "stderr", None) or str(error)
             print(f"\nThe peers cannot be installed: {reason if isinstance(reason, str) else error}", file=sys.stderr)
-            print("\nThe peers could not be installed, so they are not compared.")
             yield None
         else:
             yield python
@@ -482,8 +501,8 @@ def measured(name: str, server: Running, base: str, headers: dict[str, str]) -> 
     large, fleet = headers | {"Customer-ID": str(LARGE)}, headers | {"Customer-ID": str(FLEET)}
     questions = [http("GET", base + asked(n), large) for n in range(30_000, 30_000 + PEER_COUNT + 100)]
     expand = [http("GET", base + EXPAND, fleet)]
-    measure(server.pid, server.port, questions[PEER_COUNT:], 100)
-    measure(server.pid, server.port, expand, 10)
+    measure(server.pid, server.port, questions[PEER_COUNT:], PEER_COUNT // 8)
+    measure(server.pid, server.port, expand, PEER_COUNT // 80)
     return [
         checked(name, measure(server.pid, server.port, questions[:PEER_COUNT], PEER_COUNT)),
         checked(name, measure(server.pid, server.port, expand, PEER_COUNT // 10)),
@@ -493,7 +512,7 @@ def measured(name: str, server: Running, base: str, headers: dict[str, str]) -> 
 def peers(keyrack: Running, dsn: str, headers: dict[str, str], filters: dict[str, set[int]]) -> None:
     """The tables of Keyrack beside what a Python team would write."""
     large, fleet = headers | {"Customer-ID": str(LARGE)}, headers | {"Customer-ID": str(FLEET)}
-    _, rows = answer(keyrack.port, "/v3" + asked(5000), large)
+    _, rows = answer(keyrack.port, "/v3" + asked(FROM), large)
     ours = measured("Keyrack", keyrack, "/v3", headers)
     speed = {"Keyrack": ours}
     verdicts = {"Keyrack": judged(keyrack.port, "/v3", headers, filters)}
@@ -501,27 +520,32 @@ def peers(keyrack: Running, dsn: str, headers: dict[str, str], filters: dict[str
         for name, (app, path) in PEERS.items() if python else ():
             port = free_port()
             with running(["benchmarks.peers", str(python), app, dsn, str(port)], port, path, {}) as peer:
-                same = [row["id"] for row in answer(port, asked(5000), large)[1]] == [row["id"] for row in rows]
+                same = [row["id"] for row in answer(port, asked(FROM), large)[1]] == [row["id"] for row in rows]
                 assert same, f"{name} answers something else"
                 cars = answer(port, EXPAND, fleet)[1]
                 assert [(len(car["products"]), len(car["assignments"])) for car in cars] == [(2, 5)] * 100, name
                 speed[name] = measured(name, peer, "", headers)
                 verdicts[name] = judged(port, "", headers, filters)
-    for at, question in enumerate(
-        (f"`$filter`, `$orderby` and `$top` over {CARS:,} cars", f"`GET {EXPAND}`, 100 cars")
-    ):
-        print(f"\n| {question} | requests/s | p50 ms | p99 ms | CPU us | times Keyrack's CPU |\n|" + "---|" * 6)
-        for name, results in speed.items():
+    questions = {
+        "peers-filter": f"`$filter`, `$orderby` and `$top` over {CARS:,} cars",
+        "peers-expand": f"`GET {EXPAND}`, 100 cars",
+    }
+    for at, (name, question) in enumerate(questions.items()):
+        table(f"query {name}", question, "requests/s", "p50 ms", "p99 ms", "CPU us", "times Keyrack's CPU")
+        for server, results in speed.items():
             result, times = results[at], results[at].cpu / ours[at].cpu
-            cells = f"{result.rate:,.0f} | {result.p50:.1f} | {result.p99:.1f} | {result.cpu:,.0f} | **{times:.1f}**"
-            print(f"| {name} | {cells} |")
-    print(f"\n| {FILTERS} random filters | right rows | wrong rows | refused (4xx) | failed (5xx) |\n|" + "---|" * 5)
+            cells = f"{result.rate:,.0f}", f"{result.p50:.1f}", f"{result.p99:.1f}", f"{result.cpu:,.0f}"
+            row(server, *cells, f"**{times:.1f}**")
+    columns = "right rows", "wrong rows", "rejected (4xx)", "failed (5xx)"
+    table("query peers-rows", f"{FILTERS} random filters", *columns)
     for name, counted in verdicts.items():
-        print(f"| {name} | **{counted['right']}** | {counted['wrong']} | {counted['4xx']} | {counted['5xx']} |")
+        row(name, f"**{counted['right']}**", counted["wrong"], counted["4xx"], counted["5xx"])
+    if len(speed) == 1:
+        note(NOT_INSTALLED)
 
 
 def main() -> None:
-    print(f"OData queries on {machine()}, Python {sys.version.split()[0]}")
+    """Print the tables of docs/performance.md, "Queries"."""
     compiling()
     chance = random.Random(SEED)
     rows = sample_cars(chance)

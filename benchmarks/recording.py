@@ -14,10 +14,12 @@ from pathlib import Path
 import asyncpg
 
 from benchmarks.foundation import CARS, CUSTOMERS, UNLIMITED, database, free_port, load, running, token
-from benchmarks.load import Result, cpu_seconds, http, machine, measure
+from benchmarks.load import Result, cpu_seconds, http, measure
+from benchmarks.sizes import sized
+from benchmarks.tables import row, table
 from keyrack.changelog.audited_tables import RECORDED
 
-ROUNDS = 5  # of both in turn: the machine's speed drifts
+ROUNDS = sized(5, tiny=1)  # of both in turn: the machine's speed drifts
 CUSTOMER = 3
 GOALS = (1.3, 0.8)  # times the processor's time, and the throughput
 
@@ -35,16 +37,16 @@ def writes(headers: dict[str, str]) -> list[Write]:
     headers = headers | {"Customer-ID": str(CUSTOMER)}
     car = {"name": "New car", "vin": "WVWZZZ1KZ00000001", "licensePlate": "B-KR 1"}
     patches = [[{"op": "replace", "path": "/name", "value": f"Name {n}"}] for n in range(7)]
-    ids = [1_176 + 98 * n for n in range(100)]  # of those that `load` gives this customer
+    ids = [1_176 + 98 * n for n in range(sized(100, tiny=2))]  # of those that `load` gives this customer
     batch = {"kind": "cars", "items": [{"op": "create", "body": {"name": f"Many {n}"}} for n in range(100)]}
     return [
-        Write("PUT /cars", [http("PUT", "/v3/cars", headers, car)], 1_500),
+        Write("PUT /cars", [http("PUT", "/v3/cars", headers, car)], sized(1_500, tiny=20)),
         Write(
             "PATCH /cars/{carId}",
             [http("PATCH", f"/v3/cars/{id}", headers, patch) for patch in patches for id in ids],
-            1_400,
+            sized(1_400, tiny=20),
         ),
-        Write("POST /batch, 100 cars", [http("POST", "/v3/batch", headers, batch)], 60),
+        Write("POST /batch, 100 cars", [http("POST", "/v3/batch", headers, batch)], sized(60, tiny=2)),
     ]
 
 
@@ -56,12 +58,12 @@ def postgres(pid: int) -> float:
 
 async def switch(dsn: str, how: str) -> None:
     raw = await asyncpg.connect(dsn)
-    for table in sorted(RECORDED):
+    for name in sorted(RECORDED):
         names = await raw.fetch(
-            "select tgname from pg_trigger where tgrelid = $1::text::regclass and tgname like 'RECORD%'", table
+            "select tgname from pg_trigger where tgrelid = $1::text::regclass and tgname like 'RECORD%'", name
         )
-        for (name,) in names:
-            await raw.execute(f'alter table {table} {how} trigger "{name}"')
+        for (trigger,) in names:
+            await raw.execute(f'alter table {name} {how} trigger "{trigger}"')
     await raw.close()
 
 
@@ -87,22 +89,21 @@ def timed(pid: int, port: int, write: Write, server: int) -> tuple[Result, float
 
 
 def main() -> None:
-    """Print the table of docs/performance.md, "Changes"."""
-    print(f"Recording on {machine()}; goals: {GOALS[0]} times the CPU, {GOALS[1]} times the throughput")
+    """Print the table of recorded writes of docs/performance.md, "The log of changes"."""
     with database("recording") as dsn:
         key = asyncio.run(load(dsn, CUSTOMERS, CARS))
         server, port = server_of(dsn), free_port()
         env = {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}
         with running(["keyrack", "serve", "--port", str(port), "--no-worker"], port, "/health", env) as keyrack:
             headers = key | {"Authorization": f"Bearer {token(port, key)}"}
-            print("\n| | writes/s | CPU us | without recording | CPU us | CPU ratio | throughput ratio |")
-            print("|---|---|---|---|---|---|---|")
+            goals = f"CPU (goal: {GOALS[0]})", f"throughput (goal: {GOALS[1]})"
+            table("recording writes", "", "writes/s", "CPU us", "without recording", "CPU us", *goals)
             for write in writes(headers):
                 found: dict[str, list[tuple[Result, float]]] = {"enable": [], "disable": []}
                 for round in range(ROUNDS + 1):
                     for how, results in found.items():
                         asyncio.run(switch(dsn, how))
-                        time.sleep(0.2)
+                        time.sleep(sized(0.2, tiny=0.0))
                         result = timed(keyrack.pid, port, write, server)
                         if round:  # the first warms both
                             results.append(result)
@@ -110,7 +111,5 @@ def main() -> None:
                     (statistics.median(r.rate for r, _ in rounds), statistics.median(c for _, c in rounds))
                     for rounds in (found["enable"], found["disable"])
                 )
-                print(
-                    f"| {write.name} | {rate:,.0f} | {cpu:,.0f} | {bare:,.0f} | {bare_cpu:,.0f} "
-                    f"| **{cpu / bare_cpu:.2f}** | **{rate / bare:.2f}** |"
-                )
+                cells = f"{rate:,.0f}", f"{cpu:,.0f}", f"{bare:,.0f}", f"{bare_cpu:,.0f}"
+                row(f"`{write.name}`", *cells, f"**{cpu / bare_cpu:.2f}**", f"**{rate / bare:.2f}**")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import threading
 import time
 import urllib.request
@@ -20,13 +19,15 @@ import asyncpg
 from tests.db.replication.cluster import Cluster, running_cluster
 
 from benchmarks.foundation import SMALL, UNLIMITED, Running, free_port, load, running, token
-from benchmarks.load import cpu_seconds, http, machine, measure
+from benchmarks.load import cpu_seconds, http, measure
+from benchmarks.sizes import sized
+from benchmarks.tables import note, row, table
 
 CUSTOMERS, CARS = 3, 2_000
 ELSEWHERE = 3  # a customer that nobody reads
-ROUNDS = 3  # by turns, so that what else the machine does meets all
-COUNT = 1_500  # requests of a round
-CHAIN = 300  # reads one after another
+ROUNDS = sized(3, tiny=1)  # by turns, so that what else the machine does meets all
+COUNT = sized(1_500, tiny=20)  # requests of a round
+CHAIN = sized(300, tiny=5)  # reads one after another
 PAUSE = 0.02  # seconds between two writes of whoever writes meanwhile
 POSITION = "Keyrack-Position"
 
@@ -83,7 +84,9 @@ def writing(port: int, headers: dict[str, str], customer: int) -> Iterator[None]
 
 def spent(server: Running, cluster: Cluster, requests: Sequence[bytes], total: Spent) -> None:
     """Add to `total` what one round of these requests costs."""
-    measure(server.pid, server.port, requests, len(requests) * 8)  # the connections are open and their plans made
+    measure(
+        server.pid, server.port, requests, min(len(requests) * 8, COUNT)
+    )  # the connections are open and their plans made
     places = [backends(each.dsn) for each in (cluster.leader, cluster.replica)]
     before = [sum(map(cpu_seconds, pids)) for pids in places]
     result = measure(server.pid, server.port, requests, COUNT, 4)
@@ -106,7 +109,7 @@ def chained(port: int, metrics: int, headers: dict[str, str]) -> float:
 
 
 def main() -> None:
-    print(f"Reads at a replica beside reads at the leader on {machine()}, Python {sys.version.split()[0]}")
+    """Print the table of docs/performance.md, "Read replicas"."""
     with running_cluster() as cluster, ExitStack() as stack:
         key = asyncio.run(load(cluster.leader.dsn, CUSTOMERS, CARS))
         env = {"KEYRACK_DATABASE_URL": cluster.leader.dsn, **UNLIMITED}
@@ -122,9 +125,11 @@ def main() -> None:
         without, at_replica = servers
         signed_in = key | {"Authorization": f"Bearer {token(without.port, key)}"}
         small = signed_in | {"Customer-ID": str(SMALL)}
-        time.sleep(3)  # the first heartbeats have been replayed
-        print("\n| | without: us of server + leader, p50 ms | with: us of server + leader + replica, p50 ms | server |"
-              " leader | leave the leader |\n|---|---|---|---|---|---|")  # fmt: skip
+        time.sleep(sized(3.0, tiny=0.5))  # the first heartbeats have been replayed
+        table(
+            "replicas reads", "CPU us: Keyrack + primary (+ replica), p50 ms", "without", "with", "Keyrack", "primary",
+            "leave the primary",
+        )  # fmt: skip
         for name, paths in (
             ("GET /cars/{carId}", [f"/cars/{id}" for id in range(1, 101)]),
             ("GET /cars?$top=100", ["/cars?$top=100"]),
@@ -144,18 +149,21 @@ def main() -> None:
                         counts[server] = counts.get(server, 0.0) + after[server] - before.get(server, 0.0)
                 one, other = totals
                 share = counts["replica"] / sum(counts.values())
-                print(
-                    f"| {name}, {meanwhile} | {one.server:.0f} + {one.leader:.0f}, {one.p50:.2f} "
-                    f"| {other.server:.0f} + {other.leader:.0f} + {other.replica:.0f}, {other.p50:.2f} "
-                    f"| **{other.server / one.server:.2f}** | **{other.leader / one.leader:.2f}** | {share:.1%} |"
-                )
+                row(
+                    f"{name}, {meanwhile}",
+                    f"{one.server:.0f} + {one.leader:.0f}, {one.p50:.2f}",
+                    f"{other.server:.0f} + {other.leader:.0f} + {other.replica:.0f}, {other.p50:.2f}",
+                    f"**{other.server / one.server:.2f}**", f"**{other.leader / one.leader:.2f}**", f"{share:.1%}",
+                )  # fmt: skip
         for meanwhile, customer in (("elsewhere", ELSEWHERE), ("here", SMALL)):
             with writing(without.port, signed_in, customer):
                 share = chained(at_replica.port, metrics, small)
-            print(f"\nOne after another, each with the position of the one before, writes {meanwhile}: {share:.1%}")
+            note(f"One after another, each with the position of the response before, writes {meanwhile}: {share:.1%}.")
         write = [http("PUT", "/v3/cars", small, {"name": "New car"})]
         costs = [measure(server.pid, server.port, write, COUNT, 4) for _ in range(ROUNDS) for server in servers]
         cpu = [sum(one.cpu for one in costs[place::2]) / ROUNDS for place in (0, 1)]
         p50 = [sum(one.p50 for one in costs[place::2]) / ROUNDS for place in (0, 1)]
-        print(f"\nPUT /cars: {cpu[0]:.0f} us and {p50[0]:.2f} ms without, {cpu[1]:.0f} us and {p50[1]:.2f} ms with:"
-              f" **{cpu[1] / cpu[0]:.2f}**")  # fmt: skip
+        note(
+            f"`PUT /cars`: {cpu[0]:.0f} us and {p50[0]:.2f} ms without, {cpu[1]:.0f} us and {p50[1]:.2f} ms with:"
+            f" **{cpu[1] / cpu[0]:.2f}**."
+        )

@@ -20,8 +20,10 @@ from typing import Any
 import asyncpg
 
 from benchmarks.foundation import UNLIMITED, Running, database, free_port, running
-from benchmarks.load import cpu_seconds, http, machine, measure, resident
+from benchmarks.load import cpu_seconds, http, measure, resident
 from benchmarks.outcomes import Receiver, until, workers
+from benchmarks.sizes import sized
+from benchmarks.tables import note, row, table
 from keyrack.api.schema.event_types import OUTCOMES
 from keyrack.auth.authenticator import AuthenticatedManager, Authenticator
 from keyrack.core import secret_hashes
@@ -31,13 +33,14 @@ from keyrack.db.connection import Connection, Database
 from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.webhooks import subscriptions
 
-FEW, MANY = 10, 10_000  # customers
-CARS = 100  # of each
+FEW, MANY = sized((10, 10_000), tiny=(2, 4))  # customers
+CARS = sized(100, tiny=12)  # of each
 USED = 10  # of them have a box, with a service, and assignments
-ROUNDS = 3
-READS = 10_000  # of one kind in a round: each of the many customers asks once
-OPERATIONS = 10_000  # applied and delivered in a round: each of the many customers has one
-RATE, SECONDS, WARM = 100, 10, 3  # of the requests whose way to the webhook is timed, and the first ones left out
+ROUNDS = sized(3, tiny=1)
+READS = sized(10_000, tiny=40)  # of one kind in a round: each of the many customers asks once
+OPERATIONS = sized(10_000, tiny=40)  # applied and delivered in a round: each of the many customers has one
+# Of the requests whose way to the webhook is timed, and the first ones left out
+RATE, SECONDS, WARM = (100, *sized((10, 3), tiny=(1, 0)))
 HOSTS = 10  # of receivers that the customers of both share
 OWN_HOSTS = 1_000  # the same where nearly each of the many customers has a receiver of its own
 GOAL_READS, GOAL_OUTCOMES = 1.2, 1.5
@@ -174,19 +177,18 @@ async def introduce(system: System) -> None:
 
 
 @contextlib.asynccontextmanager
-async def started(name: str, customers: int) -> AsyncGenerator[System]:
-    with database(name) as dsn:
-        await fill(dsn, customers)
-        port, receiver = free_port(), Receiver()
-        await receiver.start("0.0.0.0")  # noqa: S104 - each customer has an address of its own in 127.0.0.0/8
-        env = {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}
-        with (
-            running(["keyrack", "serve", "--port", str(port), "--no-worker"], port, "/health", env) as server,
-            workers(dsn) as working,
-        ):
-            system = System(f"{customers:,}", dsn, server, working, receiver)
-            await introduce(system)
-            yield system
+async def started(dsn: str, customers: int) -> AsyncGenerator[System]:
+    await fill(dsn, customers)
+    port, receiver = free_port(), Receiver()
+    await receiver.start("0.0.0.0")  # noqa: S104 - each customer has an address of its own in 127.0.0.0/8
+    env = {"KEYRACK_DATABASE_URL": dsn, **UNLIMITED}
+    with (
+        running(["keyrack", "serve", "--port", str(port), "--no-worker"], port, "/health", env) as server,
+        workers(dsn) as working,
+    ):
+        system = System(f"{customers:,}", dsn, server, working, receiver)
+        await introduce(system)
+        yield system
 
 
 async def backends(dsn: str) -> list[int]:
@@ -323,8 +325,8 @@ def ratio(few: Sequence[float], many: Sequence[float]) -> float:
     return statistics.median(b / a for a, b in zip(few, many, strict=True))
 
 
-def row(name: str, few: Sequence[Spent], many: Sequence[Spent], goal: float | None) -> str:
-    """One line: the milliseconds and the CPU of both, and how often the one is in the other."""
+def beside(name: str, few: Sequence[Spent], many: Sequence[Spent], goal: float | str) -> None:
+    """A row: the milliseconds and the CPU of both, and how often the one is in the other."""
 
     def cpu(of: Sequence[Spent]) -> str:
         return f"{statistics.median(s.keyrack for s in of):.0f} + {statistics.median(s.postgres for s in of):.0f}"
@@ -332,15 +334,7 @@ def row(name: str, few: Sequence[Spent], many: Sequence[Spent], goal: float | No
     times = ratio([s.each for s in few], [s.each for s in many])
     both = ratio([s.keyrack + s.postgres for s in few], [s.keyrack + s.postgres for s in many])
     a, b = (statistics.median(s.each for s in of) for of in (few, many))
-    return (
-        f"| {name} | {a:.2f} | {b:.2f} | **{times:.2f}** | {cpu(few)} | {cpu(many)} | **{both:.2f}** | {goal or ''} |"
-    )
-
-
-HEAD = (
-    "| | {few} customers: ms | {many}: ms | ratio | {few}: CPU us, Keyrack + PostgreSQL | {many}: CPU us | ratio"
-    " | goal |\n|---|---|---|---|---|---|---|---|"
-)
+    row(name, f"{a:.2f}", f"{b:.2f}", f"**{times:.2f}**", cpu(few), cpu(many), f"**{both:.2f}**", goal)
 
 
 async def compare(few: System, many: System) -> None:
@@ -354,46 +348,45 @@ async def compare(few: System, many: System) -> None:
 
     firsts = [await of(kinds[0], system) for system in both]
     memory.append((f"{READS:,} reads later: every customer was seen once", few.memory, many.memory))
-    print(HEAD.format(few=few.name, many=many.name))
-    print(row(f"the first {READS:,} of them", [firsts[0]], [firsts[1]], None), flush=True)
+    table(
+        "scale times", "", f"{few.name} customers: ms", f"{many.name}: ms", "ratio",
+        f"{few.name}: CPU us, Keyrack + PostgreSQL", f"{many.name}: CPU us", "ratio", "goal",
+    )  # fmt: skip
+    beside(f"the first {READS:,} of them", [firsts[0]], [firsts[1]], "")
     for kind in kinds:
         shown = await rounds(both, lambda system, kind=kind: of(kind, system))
-        print(row(kind, *shown, GOAL_READS), flush=True)
+        beside(kind, *shown, GOAL_READS)
     memory.append((f"{ROUNDS * len(kinds)} times as many", few.memory, many.memory))
     applied = await rounds(both, apply)
     spent_few, spent_many = ([spent for spent, _ in of] for of in applied)
-    print(row(f"an operation applied and delivered, {HOSTS} receivers", spent_few, spent_many, GOAL_OUTCOMES))
+    beside(f"an operation applied and delivered, {HOSTS} receivers", spent_few, spent_many, GOAL_OUTCOMES)
     memory.append((f"{ROUNDS * OPERATIONS:,} outcomes", few.memory, many.memory))
     times = await rounds(both, outcome)
     memory.append((f"{ROUNDS * RATE * (WARM + SECONDS):,} more through the API", few.memory, many.memory))
     for system in both:
         await spread(system)
     own_few, own_many = ([spent for spent, _ in of] for of in await rounds(both, apply))
-    print(row(f"the same, {OWN_HOSTS:,} receivers", own_few, own_many, None), flush=True)
+    beside(f"the same, {OWN_HOSTS:,} receivers", own_few, own_many, "")
     memory.append((f"{ROUNDS * OPERATIONS:,} outcomes to those", few.memory, many.memory))
-    print(f"\nApplied a second: {' and '.join(f'{max(rate for _, rate in of):,.0f}' for of in applied)}\n")
-    print(f"| 204 to webhook, {RATE}/s | {few.name} customers, ms | {many.name}, ms | ratio | goal |")
-    print("|---|---|---|---|---|")
+    note(f"Applied a second: {' and '.join(f'{max(rate for _, rate in of):,.0f}' for of in applied)}.")
+    table(
+        "scale outcomes", f"204 to webhook, {RATE}/s", f"{few.name} customers, ms", f"{many.name}, ms", "ratio", "goal"
+    )
     for name, place in (("p50", 0.5), ("p99", 0.99)):
         a, b = ([of[int(len(of) * place)] for of in system] for system in times)
-        print(
-            f"| {name} | {statistics.median(a):.1f} | {statistics.median(b):.1f} | **{ratio(a, b):.2f}**"
-            f" | {GOAL_OUTCOMES if name == 'p50' else ''} |"
-        )
-    print(f"\n| MB of API and worker | {few.name} customers | {many.name} |\n|---|---|---|")
+        medians = f"{statistics.median(a):.1f}", f"{statistics.median(b):.1f}"
+        row(name, *medians, f"**{ratio(a, b):.2f}**", GOAL_OUTCOMES if name == "p50" else "")
+    table("scale memory", "MB of API and worker", f"{few.name} customers", many.name)
     for name, a, b in memory:
-        print(f"| {name} | {a[0]:.0f}, {a[1]:.0f} | {b[0]:.0f}, {b[1]:.0f} |")
+        row(name, f"{a[0]:.0f}, {a[1]:.0f}", f"{b[0]:.0f}, {b[1]:.0f}")
 
 
-async def run() -> None:
-    print(f"## Ten thousand customers beside ten\n\n{machine()}\n", flush=True)
-    async with started("scale-few", FEW) as few, started("scale-many", MANY) as many:
+async def run(few_dsn: str, many_dsn: str) -> None:
+    async with started(few_dsn, FEW) as few, started(many_dsn, MANY) as many:
         await compare(few, many)
 
 
 def main() -> None:
-    asyncio.run(run())
-
-
-if __name__ == "__main__":
-    main()
+    """Print the tables of docs/performance.md, "Ten thousand customers beside ten"."""
+    with database("scale-few") as few, database("scale-many") as many:
+        asyncio.run(run(few, many))

@@ -1,8 +1,4 @@
-"""Telemetry, events and the search in history: samples by HTTP beside COPY, by MQTT, events, location by date.
-
-`python -m benchmarks.telemetry [part ...]`; `location 100` searches among 100 million positions and takes a while, and
-so does `standing 10`, ten million readings of cars that do not move.
-"""
+"""Telemetry, events and the search in history: samples by HTTP beside COPY, by MQTT, events, location by date."""
 
 from __future__ import annotations
 
@@ -25,7 +21,9 @@ import aiomqtt
 import asyncpg
 
 from benchmarks.foundation import database, free_port, running, token
-from benchmarks.load import http, machine, measure
+from benchmarks.load import http, measure
+from benchmarks.sizes import sized
+from benchmarks.tables import row, table
 from keyrack.auth.password_hashing import Passwords
 from keyrack.core import secret_hashes
 from keyrack.core.settings import Settings
@@ -34,9 +32,14 @@ from keyrack.db.connection import Database
 from keyrack.db.group_commit import GroupCommitter
 from keyrack.telemetry.ingest import Telemetry
 
-CARS = 1_000
+CARS = sized(1_000, tiny=100)
 CLIENTS = 8
-SAMPLES, BATCH = 80_000, 100
+SAMPLES, BATCH = sized(80_000, tiny=800), 100
+EVENTS = sized(4_000, tiny=50)  # one a request
+MESSAGES = sized(20_000, tiny=50)  # of MQTT
+POSITIONS = sized((1_000_000, 10_000_000, 100_000_000), tiny=(6_000,))
+READINGS_STANDING = sized(10_000_000, tiny=1_000)
+SEARCHES = sized(5_000, tiny=20)  # of a position by date
 NOW = datetime.now(UTC).replace(microsecond=0)
 
 SET_UP = """
@@ -60,13 +63,13 @@ insert into device_key (customer_id, hash, is_gateway, scopes) values (1, $1, tr
 STORED = "select (select count(*) from position) + (select count(*) from car_state where position_since is not null)"
 
 
-async def set_up(dsn: str) -> dict[str, str]:
+async def set_up(dsn: str, cars: int = CARS) -> dict[str, str]:
     """A customer with cars that have units; the headers of its device and its manager."""
     await schema_version.migrate(dsn)
     raw = await asyncpg.connect(dsn)
     key, hashed = secret_hashes.new_secret(), await Passwords().hash("bench")
     await raw.execute("insert into manager (username, password_hash) values ('bench', $1)", hashed)
-    for statement in SET_UP.replace("$cars", str(CARS)).split(";\n"):
+    for statement in SET_UP.replace("$cars", str(cars)).split(";\n"):
         if statement.strip():
             await raw.execute(statement)
     await raw.execute(DEVICE_KEY, secret_hashes.digest(key))
@@ -104,10 +107,6 @@ def serving(dsn: str) -> Iterator[Any]:
         yield server
 
 
-def say(what: str, figure: str) -> None:
-    print(f"| {what} | {figure} |", flush=True)
-
-
 def ingest() -> None:
     """Samples over HTTP: from a forwarder, whose batch holds 100 cars, and from units, each with 100 readings."""
     told = samples()
@@ -131,13 +130,13 @@ def _ingest(words: str, told: list[dict[str, Any]]) -> None:
         rate = result.rate * BATCH
         stored = asyncio.run(fetch(dsn, STORED))
         assert stored == SAMPLES, stored
-        say(f"samples a second over HTTP, batches of 100 {words}, 8 clients", f"{rate:,.0f}")
-        say("  p99 of a batch", f"{result.p99:.0f} ms; CPU of the server {result.cpu / 1000:.1f} ms a batch")
+        row(f"samples a second over HTTP, batches of 100 {words}, {CLIENTS} clients", "20,000", f"{rate:,.0f}")
+        row("p99 of such a batch", "", f"{result.p99:.0f} ms; CPU of the server {result.cpu / 1000:.1f} ms a batch")
         rows = [(1, int(s["serialNumber"][1:]), datetime.fromisoformat(s["carDataReadTime"]), s) for s in told]
         ways = {BATCH: "COPY of the same rows, hundreds, 8 connections", SAMPLES: "COPY of the same, all at once"}
         for size, way in ways.items():
             copied = asyncio.run(copy(dsn, rows, size))
-            say(f"samples a second by {way}", f"{copied:,.0f} ({copied / rate:.1f} times ingest)")
+            row(f"samples a second by {way}", "3 times", f"{copied:,.0f}, {copied / rate:.1f} times that")
 
 
 async def fetch(dsn: str, sql: str) -> Any:
@@ -185,15 +184,19 @@ def events() -> None:
         with serving(dsn) as server:
             signed = headers | {"Authorization": f"Bearer {token(server.port, headers)}"}
             single = [http("PUT", "/v3/events", signed, event(n)) for n in range(100)]
-            measure(server.pid, server.port, single, 500, 50)
+            measure(server.pid, server.port, single, EVENTS // 8, 50)
             for clients in (1, 8, 50):
-                result = measure(server.pid, server.port, single, 400 if clients == 1 else 4_000, clients)
+                result = measure(server.pid, server.port, single, EVENTS // 10 if clients == 1 else EVENTS, clients)
                 assert set(result.statuses) == {201}
-                say(f"events a second, singly, {clients} clients", f"{result.rate:,.0f} (p99 {result.p99:.1f} ms)")
-            batches = [[event(n) | {"clientId": f"{k}-{n}"} for n in range(100)] for k in range(200)]
+                row(
+                    f"events a second, one a request, {clients} clients",
+                    "1,000",
+                    f"{result.rate:,.0f} (p99 {result.p99:.1f} ms)",
+                )
+            batches = [[event(n) | {"clientId": f"{k}-{n}"} for n in range(100)] for k in range(EVENTS // 20)]
             many = [http("POST", "/v3/ingest/events", headers, batch) for batch in batches]
             result = measure(server.pid, server.port, many, len(many), CLIENTS)
-            say("events a second, batches of 100, 8 clients", f"{result.rate * 100:,.0f}")
+            row(f"events a second in batches of 100, {CLIENTS} clients", "", f"{result.rate * 100:,.0f}")
         last = asyncio.run(fetch(dsn, "select last_id from event_counter where customer_id = 1"))
         assert last == asyncio.run(fetch(dsn, "select count(*) from event"))
 
@@ -202,9 +205,9 @@ def mqtt() -> None:
     """Single samples that wait at a broker, until all are committed; and the same while they are being published."""
     mosquitto = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
     if mosquitto is None:
-        say("samples a second by MQTT", "not measured: Mosquitto is not installed")
+        row("samples a second by MQTT, one a message", "5,000", "not measured: Mosquitto is not installed")
         return
-    port, count = free_port(), 20_000
+    port, count = free_port(), MESSAGES
     configuration = Path(tempfile.mkdtemp(prefix="keyrack-bench-mqtt-")) / "mosquitto.conf"
     configuration.write_text(
         f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 1000\n"
@@ -258,7 +261,7 @@ async def _mqtt(dsn: str, port: int, command: list[str], env: dict[str, str], co
     while await fetch(dsn, STORED) < before + count:  # noqa: ASYNC110 - another process's work
         await asyncio.sleep(0.05)
     words = "that waited at the broker, start of the process included" if waiting else "while they are published"
-    say(f"samples a second by MQTT, single messages {words}", f"{count / (time.perf_counter() - start):,.0f}")
+    row(f"samples a second by MQTT, one a message, {words}", "5,000", f"{count / (time.perf_counter() - start):,.0f}")
     process.terminate()
     await asyncio.to_thread(process.wait)
 
@@ -273,11 +276,15 @@ from generate_series($1::timestamptz, $2::timestamptz - interval '1 second', $3:
 """
 
 
-def location(*millions: str) -> None:
-    """`location/{searchDate}` at a growing number of positions over ten months, at random cars and times."""
+def location() -> None:
+    """Print the table of searches in history, of docs/telemetry.md, "How fast".
+
+    The number of positions grows. They are of ten months; cars and times of the requests are random.
+    """
+    table("location search", "`location/{searchDate}` (goal: p99 5 ms)", "Seen")
     first = (NOW - timedelta(days=300)).replace(hour=0, minute=0, second=0)
     reference = 0.0
-    for size in map(int, millions or ("1", "10")):
+    for size in POSITIONS:
         with database("location") as dsn:
             headers = asyncio.run(set_up(dsn))
             began = time.perf_counter()
@@ -293,27 +300,27 @@ def location(*millions: str) -> None:
             with serving(dsn) as server:
                 signed = headers | {"Authorization": f"Bearer {token(server.port, headers)}"}
                 requests: list[bytes] = []
-                for _ in range(6_000):
+                for _ in range(SEARCHES + SEARCHES // 5):
                     at = first + timedelta(seconds=random.randrange(300 * 86_400))
                     car = random.randint(1, CARS)
                     requests.append(http("GET", f"/v3/cars/{car}/location/{at:%Y-%m-%dT%H:%M:%SZ}", signed))
-                measure(server.pid, server.port, requests[:1000], 1000, 2)
-                result = measure(server.pid, server.port, requests[1000:], 5000, 1)
+                measure(server.pid, server.port, requests[SEARCHES:], SEARCHES // 5, 2)
+                result = measure(server.pid, server.port, requests[:SEARCHES], SEARCHES, 1)
             assert set(result.statuses) == {200}
             reference = reference or result.p99
-            say(
-                f"location by date, {count:,} positions",
+            row(
+                f"{count:,} positions",
                 f"p50 {result.p50:.2f} ms, p99 {result.p99:.2f} ms ({result.p99 / reference:.2f} times the first), "
                 f"{bytes_each:.0f} bytes a position with its index (filled in {took:.0f} s)",
             )
 
 
-async def fill(dsn: str, first: datetime, millions: int) -> int:
+async def fill(dsn: str, first: datetime, size: int) -> int:
     raw = await asyncpg.connect(dsn)
     await raw.execute(
         "select make_history((now() - make_interval(days => 32 * n))::date) from generate_series(0, 11) n"
     )
-    step = timedelta(days=300) / (millions * 1_000_000 / CARS)
+    step = timedelta(days=300) / (size / CARS)
     for day in range(0, 300, 10):
         span = (first + timedelta(days=day), first + timedelta(days=day + 10))
         await raw.execute(FILL, *span, step, CARS, timeout=3600)
@@ -336,13 +343,14 @@ select (select count(*) from position h, packed_times(h.at, h.times))
 """
 
 
-def standing(millions: str = "1") -> None:
-    """A fleet that stands still: what a reading costs on disk, and `location/{searchDate}` among them.
+def standing() -> None:
+    """Print the table of a fleet that stands still, of docs/telemetry.md, "How fast": bytes and searches.
 
     Each reading has a position and an odometer reading that repeat; some minute lies between two of a car. A
     third of the clocks tells whole seconds, a third milliseconds, a third microseconds.
     """
-    count = int(float(millions) * 1_000_000)
+    table("standing fleet", "What", "Goal", "Seen")
+    count = READINGS_STANDING
     with database("standing") as dsn:
         headers = asyncio.run(set_up(dsn))
         first = NOW - timedelta(minutes=count // CARS)
@@ -351,22 +359,23 @@ def standing(millions: str = "1") -> None:
         stored = asyncio.run(fetch(dsn, READINGS))
         assert stored == count, stored
         each = [f"{size / count:.2f}" for size in sizes]
-        say(
-            f"bytes a reading of a standing fleet, {count:,}",
-            f"{sum(sizes) / count:.2f}: position {each[0]}, odometer {each[1]}, newest state {each[2]}"
+        row(
+            f"a reading of a fleet that stands, with position and odometer, {count:,}",
+            "12 bytes",
+            f"{sum(sizes) / count:.2f} bytes: position {each[0]}, odometer {each[1]}, newest state {each[2]}"
             f" ({count / took:,.0f} a second, one process, no HTTP)",
         )
         with serving(dsn) as server:
             signed = headers | {"Authorization": f"Bearer {token(server.port, headers)}"}
             requests: list[bytes] = []
-            for _ in range(3_000):
+            for _ in range(SEARCHES):
                 at = first + (NOW - first) * random.random()
                 path = f"/v3/cars/{random.randint(1, CARS)}/location/{at:%Y-%m-%dT%H:%M:%SZ}"
                 requests.append(http("GET", path, signed))
-            measure(server.pid, server.port, requests[:1000], 1000, 2)
-            result = measure(server.pid, server.port, requests[1000:], 2000, 1)
+            measure(server.pid, server.port, requests, SEARCHES // 5, 2)
+            result = measure(server.pid, server.port, requests, SEARCHES // 2, 1)
         assert set(result.statuses) == {200}
-        say("  location by date among them", f"p50 {result.p50:.2f} ms, p99 {result.p99:.2f} ms")
+        row("`location/{searchDate}` among them", "p99 5 ms", f"p50 {result.p50:.2f} ms, p99 {result.p99:.2f} ms")
 
 
 async def _stand(dsn: str, first: datetime, count: int) -> float:
@@ -406,17 +415,9 @@ async def _row(dsn: str, sql: str) -> Any:
         await raw.close()
 
 
-PARTS = {"ingest": ingest, "events": events, "mqtt": mqtt, "location": location, "standing": standing}
-
-
-def main(*parts: str) -> None:
-    print(f"{machine()}; load {os.getloadavg()[0]:.1f}\n\n| What | Figure |\n|---|---|", flush=True)
-    if parts and parts[0] in ("location", "standing"):
-        PARTS[parts[0]](*parts[1:])
-        return
-    for name in parts or PARTS:
-        PARTS[name]()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+def main() -> None:
+    """Print the table of samples and events of docs/telemetry.md, "How fast"."""
+    table("telemetry rates", "What", "Goal", "Seen")
+    ingest()
+    mqtt()
+    events()

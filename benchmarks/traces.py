@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import json
 import multiprocessing
-import os
 import random
 import statistics
 import urllib.request
@@ -21,10 +20,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from benchmarks.foundation import UNLIMITED, Running, database, free_port, load, running
-from benchmarks.load import http, machine, measure
+from benchmarks.load import http, measure
+from benchmarks.sizes import sized
+from benchmarks.tables import row, table
 
-ROUNDS = 25
-READS, WRITES = 800, 400  # of one server in a round: short ones, so that all of a round meet the same machine
+ROUNDS = sized(25, tiny=1)
+READS, WRITES = sized(
+    (800, 400), tiny=(8, 4)
+)  # of one server in a round: short ones, so that all of a round meet the same machine
 CONNECTIONS = 8
 OFF = ("off", "off again")
 START = "2026-01-01T08:00:00Z"
@@ -100,13 +103,12 @@ def compare(found: dict[str, Running], requests: Sequence[bytes], count: int) ->
 
 
 def show(title: str, found: dict[str, tuple[float, float]]) -> None:
-    for name, (cpu, ratio) in found.items():
-        print(f"{title:<20}{name:<22}{cpu:8.0f} us{ratio:8.3f} of off")
+    cpu = statistics.mean(found[name][0] for name in OFF)
+    row(f"{title}, {cpu:.0f} us", *(f"{ratio:.2f}" for _, ratio in found.values()))
 
 
 def main() -> None:
-    """Print the figures of docs/performance.md, "Traces" and "Metrics"."""
-    print(f"{machine()}, load {os.getloadavg()[0]:.1f}; {ROUNDS} rounds of {READS} reads and {WRITES} writes")
+    """Print the table of ratios of docs/performance.md, "Traces"."""
     with database("traces") as dsn, collector() as address:
         headers = asyncio.run(load(dsn, 100, 1_000))
         told = {"KEYRACK_TRACES": address}
@@ -117,5 +119,6 @@ def main() -> None:
         with servers(dsn, kinds) as found:
             headers = signed_in(found["off"].port, headers)
             body: dict[str, Any] = {"carId": 1, "userId": 1, "start": START}
+            table("traces ratios", "", *OFF, "traces, 1 % (goal: below 1.05)", "traces, 100 %", "metrics")
             show("GET /cars/{carId}", compare(found, [http("GET", "/v3/cars/1", headers)], READS))
             show("PUT /assignments", compare(found, [http("PUT", "/v3/assignments", headers, body)], WRITES))

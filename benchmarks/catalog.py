@@ -1,0 +1,54 @@
+"""All benchmarks: the command, `make bench-tables` and the tests read them here."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One benchmark: a function of a module of this package, and how long it takes at full size."""
+
+    name: str
+    minutes: float  # at full size, on a quiet machine of two cores
+    module: str = ""  # default: the one with the benchmark's name
+    function: str = "main"
+
+    def run(self) -> None:
+        """Print the tables. The module is imported here, as its sizes are those of the process."""
+        module = importlib.import_module(f"benchmarks.{self.module or self.name}")
+        main: Callable[[], None] = getattr(module, self.function)
+        main()
+
+
+BENCHMARKS = {
+    benchmark.name: benchmark
+    for benchmark in (
+        Benchmark("foundation", 4),
+        Benchmark("conditional", 1),
+        Benchmark("query", 4),
+        Benchmark("outcomes", 10),
+        Benchmark("recording", 2),
+        Benchmark("changes", 2),
+        Benchmark("feed", 2),
+        Benchmark("custody", 10),
+        Benchmark("scale", 12),
+        Benchmark("batch", 1),
+        Benchmark("telemetry", 4),
+        Benchmark("location", 14, module="telemetry", function="location"),
+        Benchmark("standing", 5, module="telemetry", function="standing"),
+        Benchmark("positions", 2),
+        Benchmark("compression", 1),
+        Benchmark("live", 3),
+        Benchmark("keys", 2),
+        Benchmark("limited", 2),
+        Benchmark("metrics", 1),
+        Benchmark("traces", 2),
+        Benchmark("console", 10),
+        Benchmark("screen", 2),
+        Benchmark("overload", 1),
+        Benchmark("replicas", 2),
+    )
+}
