@@ -332,8 +332,8 @@ async def fill(dsn: str, first: datetime, size: int) -> int:
 
 
 SIZES = """
-select sum(pg_total_relation_size(inhrelid)) filter (where inhparent = 'position'::regclass),
-  sum(pg_total_relation_size(inhrelid)) filter (where inhparent = 'odometer'::regclass),
+select coalesce(sum(pg_total_relation_size(inhrelid)) filter (where inhparent = 'position'::regclass), 0),
+  coalesce(sum(pg_total_relation_size(inhrelid)) filter (where inhparent = 'odometer'::regclass), 0),
   pg_total_relation_size('car_state')
 from pg_inherits
 """
