@@ -85,6 +85,7 @@ QUEUE = ColumnDecision("work in a queue; its outcome is recorded")
 RATE = ColumnDecision("the use of a rate limit")
 READING = ColumnDecision("the table is a log of readings")
 SCHEMA = ColumnDecision("the schema, not its rows")
+SEARCH_TEXT = ColumnDecision("it is made from columns that are recorded")
 SEED = ColumnDecision("pseudonyms are made from it")
 SESSION = ColumnDecision("a session changes with each request")
 SIGNED_KEYS = ColumnDecision("the keys are recorded themselves")
@@ -211,6 +212,8 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "license_plate": _of(WRITTEN, NOBODY, RECORDED),
         "brand": _of(WRITTEN, NOBODY, RECORDED),
         "model": _of(WRITTEN, NOBODY, RECORDED),
+        "search_text": _of(MADE_AGAIN, NOBODY, SEARCH_TEXT),
+        "sort_key": _of(MADE_AGAIN, NOBODY, SEARCH_TEXT),
     },
     "car_state": {
         "customer_id": _of(ROW_OF_CUSTOMER, NOBODY, READING),
@@ -497,6 +500,8 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "customer_id": _of(ROW_OF_CUSTOMER, NOBODY, RECORDED),
         "group_id": _of(WRITTEN, NOBODY, RECORDED),
         "name": _of(WRITTEN, NOBODY, RECORDED),
+        "search_text": _of(MADE_AGAIN, NOBODY, SEARCH_TEXT),
+        "sort_key": _of(MADE_AGAIN, NOBODY, SEARCH_TEXT),
     },
     "group_car": {
         "customer_id": _of(ROW_OF_CUSTOMER, NOBODY, RECORDED),
@@ -715,6 +720,8 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "left_at": _of(NO_MEMBER, ROW_GOES, SEED),
         "address_form": _of(MADE_AGAIN, COPY_GOES, NORMAL_FORM),
         "has_address_conflict": _of(MADE_AGAIN, COPY_GOES, CONFLICT),
+        "search_text": _of(MADE_AGAIN, COPY_GOES, SEARCH_TEXT),
+        "sort_key": _of(MADE_AGAIN, COPY_GOES, SEARCH_TEXT),
     },
     "position": {
         "customer_id": _of(ROW_OF_CUSTOMER, NOBODY, READING),
@@ -733,6 +740,8 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "kind": _of(WRITTEN, NOBODY, RECORDED),
         "dongle_terminated_at": _of(WRITTEN, NOBODY, RECORDED),
         "car_id": _of(WRITTEN, NOBODY, RECORDED),
+        "search_text": _of(MADE_AGAIN, NOBODY, SEARCH_TEXT),
+        "sort_key": _of(MADE_AGAIN, NOBODY, SEARCH_TEXT),
     },
     "provider": {
         "provider_id": _of(OF_STAFF, NOBODY, RECORDED),

@@ -12,6 +12,7 @@ from keyrack.api.schema.fields import (
     GroupScope,
     Relation,
     Resource,
+    SearchSource,
     boolean,
     date_time,
     double,
@@ -40,6 +41,7 @@ _OF_GROUP = GroupScope(
     " join scope_group {t}_in on {t}_in.customer_id = {t}.customer_id and {t}_in.group_id = {t}.group_id",
     "{t}_in.customer_id = $1 and {t}_in.scope_id = $2",
 )
+_ROW_SEARCH = SearchSource("{t}.search_text", "{t}.search_text is null", "search_document({t})")
 # For a group-limited caller the number and the names of a product out of scope are null
 _OF_PRODUCT_IN_SCOPE: LiteralString = "case when " + in_scope_sql("product", "{t}.product_id") + " then "
 PRODUCT_IN_SCOPE = int32(_OF_PRODUCT_IN_SCOPE + "{t}.product_id end", nullable=True)
@@ -53,13 +55,15 @@ CUSTOMER = Resource(
     permission=Free.CALLER,
 )
 
+CAR_SEARCH = SearchSource("{t}.search_text", "{t}.sort_key is null", "search_document({t})")
+
 CAR = Resource(
     "Car",
     "car {t}",
     _OF_CUSTOMER,
     {
         "id": int32("{t}.car_id"),
-        "name": string("{t}.name", search=True),
+        "name": string("{t}.name", search=True, natural="{t}.sort_key"),
         "description": string("{t}.description", nullable=True, search=True),
         "vin": string("{t}.vin", nullable=True, search=True),
         "licensePlate": string("{t}.license_plate", nullable=True, search=True),
@@ -72,6 +76,7 @@ CAR = Resource(
         "groups": Relation("Group", _via("group_car", "car_id", "t", "p")),
     },
     walks=("name", "licensePlate", "vin"),
+    search=CAR_SEARCH,
     limit=scoped_itself("car"),
     permission=Permission.CARS_READ,
 )
@@ -86,10 +91,11 @@ USER = Resource(
         "userData": Complex(
             {
                 "firstName": string("{t}_person.first_name", nullable=True, search=True),
-                "lastName": string("{t}_person.last_name", nullable=True, search=True),
+                "lastName": string("{t}_person.last_name", nullable=True, search=True, natural="{t}_person.sort_key"),
             }
         ),
     },
+    search=SearchSource("{t}_person.search_text", "{t}_person.search_text is null", "search_document({t}_person)"),
     relations={
         "assignments": Relation("AssignmentOfUser", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id"),
         "groups": Relation("Group", _via("group_user", "user_id", "t", "p")),
@@ -126,7 +132,8 @@ GROUP = Resource(
     "Group",
     "fleet_group {t}",
     _OF_CUSTOMER,
-    {"id": int32("{t}.group_id"), "name": string("{t}.name", search=True)},
+    {"id": int32("{t}.group_id"), "name": string("{t}.name", search=True, natural="{t}.sort_key")},
+    search=_ROW_SEARCH,
     relations={
         "cars": Relation("Car", _via("group_car", "car_id", "p", "t")),
         "users": Relation("User", _via("group_user", "user_id", "p", "t")),
@@ -145,7 +152,7 @@ PRODUCT = Resource(
     {
         "id": int32("{t}.product_id"),
         "uniqueId": string("{t}.unique_id", search=True),
-        "serialNumber": string("{t}.serial_number", search=True),
+        "serialNumber": string("{t}.serial_number", search=True, natural="{t}.sort_key"),
         "sapNumber": string("{t}.sap_number", search=True),
         "dongleTerminationTimeStamp": date_time("{t}.dongle_terminated_at", nullable=True),
         "type": string("(current_setting('keyrack.brand') || ' ' || {t}.kind)"),
@@ -158,6 +165,7 @@ PRODUCT = Resource(
         "groups": Relation("Group", _via("group_product", "product_id", "t", "p")),
     },
     walks=("uniqueId", "serialNumber"),
+    search=_ROW_SEARCH,
     limit=scoped_itself("product"),
     permission=Permission.PRODUCTS_READ,
 )

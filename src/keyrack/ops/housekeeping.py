@@ -30,7 +30,7 @@ from keyrack.auth.sso import providers
 from keyrack.changelog import retention
 from keyrack.changelog.transparency import checkpoint_publisher, checkpoints
 from keyrack.core.settings import Settings
-from keyrack.db import partitions
+from keyrack.db import partitions, search_text
 from keyrack.db.audit_context import acting, system
 from keyrack.db.connection import Database, Row, Statements, is_interruption
 from keyrack.db.replication import primary_heartbeat
@@ -74,6 +74,7 @@ STEPS = (
     HousekeepingTask("normal forms of persons", person_lookup.PERSONS.fill),
     HousekeepingTask("normal forms of domains", providers.normalise_domains),
     HousekeepingTask("codes of failed operations", failure_backfill.fill),
+    HousekeepingTask("texts for searches", search_text.fill),
     HousekeepingTask("sessions", sessions.forget),
     HousekeepingTask("revocations", access_tokens.forget),
     HousekeepingTask("links of people", password_reset.forget),

@@ -21,7 +21,7 @@ from keyrack.api.schema.fields import (
     string,
 )
 from keyrack.api.schema.group_scope import scoped_by
-from keyrack.fleet.schema import CAR, SERIAL_NUMBER_IN_SCOPE
+from keyrack.fleet.schema import CAR, CAR_SEARCH, SERIAL_NUMBER_IN_SCOPE
 
 # What another unit told, before this one was in the car, is not its own
 _STATE: LiteralString = "product {t} left join car_state {t}_state using (customer_id, car_id, product_id)"
@@ -158,7 +158,7 @@ POSITION = Resource(
     "{t}.customer_id = $1",
     {
         "carId": int32("{t}.car_id"),
-        "name": string("{t}.name", search=True),
+        "name": string("{t}.name", search=True, natural="{t}.sort_key"),
         "licensePlate": string("{t}.license_plate", nullable=True, search=True),
         "vin": string("{t}.vin", nullable=True, search=True),
         "brand": string("{t}.brand", nullable=True, search=True),
@@ -178,6 +178,7 @@ POSITION = Resource(
     relations={name: CAR.relations[name] for name in ("products", "assignments", "groups")},
     key=("carId",),
     walks=("name", "licensePlate", "vin"),
+    search=CAR_SEARCH,
     newest=IndexOrderSource(
         "lastSeen",
         "car_state {l}",

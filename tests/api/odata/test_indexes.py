@@ -145,11 +145,17 @@ def explain(sql: Any, customer: int, resource: Resource, text: str) -> list[dict
             "customer_id, user_id, requested_at, operation_id",
         ),
         (SERVICE, "$filter=name eq 'S7'", "customer_id, name, service_id"),
+        (CAR, "$search=1234", "customer_id, search_text gin_trgm_ops"),
+        (CAR, "$search=P-1234 Car&$orderby=searchrank(),naturalorder(name)", "customer_id, search_text gin_trgm_ops"),
+        (CAR, "$orderby=naturalorder(name)&$top=10", "customer_id, sort_key NULLS FIRST, car_id"),
+        (CAR, "$orderby=naturalorder(name) desc,id desc&$top=10", "customer_id, sort_key NULLS FIRST, car_id"),
     ],
 )
 def test_a_query_uses_its_index(sql: Any, customer: int, resource: Resource, text: str, columns: str) -> None:
     if "startswith" in text and not sql.value(ORDERED_BY_BYTES):
         pytest.skip("the collation of this server is not known to order by bytes, which a prefix in an index needs")
+    if "$search" in text and not sql.value("select to_regclass('car_search') is not null"):
+        pytest.skip("this server has no pg_trgm and btree_gin")
     plan = explain(sql, customer, resource, text)
     used = [node["Index Name"] for node in plan if "Index Name" in node]
     definitions = [row[0].partition("(")[2].removesuffix(")") for row in sql.rows(DEFINITIONS, used)]
@@ -200,7 +206,7 @@ def test_the_cars_seen_last_are_found_by_the_quarter_of_their_newest_reading(sql
     done = ran(sql, customer, f"$orderby=lastSeen desc{key}&$top=10&$skip=20")
     used = [node["Index Name"] for node in done if "Index Name" in node]
     assert "car_state_read_quarter" in used
-    read = [node for node in done if node.get("Relation Name") in ("car", "car_state")]
+    read = [node for node in done if node.get("Relation Name") == "car"]
     assert all("Index" in node["Node Type"] for node in read), read
     assert max(node["Actual Rows"] * node["Actual Loops"] for node in read) < 1_000, read
 

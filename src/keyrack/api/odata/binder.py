@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from keyrack.api.odata import ast, comparisons, functions, names
 from keyrack.api.odata.limits import Limits
 from keyrack.api.odata.literal_values import UnknownName, parameter, refuse, with_parameter
+from keyrack.api.odata.parse_paths import SEARCH_RANK
 from keyrack.api.odata.plan import (
     ComputedProperty,
     CountOf,
@@ -54,6 +55,7 @@ class Binder:
         "nodes",
         "opened",
         "origins",
+        "rank",
         "root",
         "variables",
         "view",
@@ -67,6 +69,7 @@ class Binder:
         root: Row,
         view: View | None = None,
         origins: list[LiteralOrigin] | None = None,
+        rank: Value | None = None,
     ) -> None:
         self.limits = limits
         self.aliases = aliases
@@ -74,6 +77,7 @@ class Binder:
         self.root = root
         self.view = view  # of the request's rows, where they have more than the resource's own properties, or less
         self.origins = origins  # of the literals, where it is of use to know what becomes of them
+        self.rank = rank  # how well a row matches `$search`; only an order has it
         self.variables: dict[str, Row] = {}
         self.nodes = 0
         self.depth = 0
@@ -235,6 +239,10 @@ class Binder:
         return value
 
     def call(self, node: ast.FunctionCall) -> Value:
+        if node.name == SEARCH_RANK:
+            if self.rank is None:
+                refuse(f"'{SEARCH_RANK}()' can only stand in $orderby, beside $search.")
+            return self.rank
         return functions.call(node.name, tuple([self.value(argument) for argument in node.arguments]))
 
     def negation(self, node: ast.Negation) -> Value:

@@ -17,8 +17,8 @@ from keyrack.api.odata.literal_values import (
     refuse,
     refuse_unsupported,
 )
-from keyrack.api.odata.parse_paths import FUNCTIONS
-from keyrack.api.odata.plan import Edm, Function, Null, PlanParameter, Value, divisors
+from keyrack.api.odata.parse_paths import FUNCTIONS, NATURAL_ORDER
+from keyrack.api.odata.plan import Edm, Function, Null, PlanColumn, PlanParameter, Value, divisors
 
 # Unicode's white space, all that `trim` takes away; PostgreSQL's btrim alone knows the blank only
 _BLANKS: LiteralString = (
@@ -74,6 +74,8 @@ def call(name: str, arguments: tuple[Value, ...]) -> Value:
         return Function(Edm.DATE_TIME, False, moment)
     if name == "substring":
         return _substring(arguments)
+    if name == NATURAL_ORDER:
+        return _natural_order(arguments[0])
     if (of_text := _OF_TEXT.get(name)) is not None:
         for argument in arguments:
             _check(name, argument, (Edm.STRING,))
@@ -108,6 +110,14 @@ def _function(type_: Edm, template: LiteralString, *operands: Value) -> Value:
         return Null()
     nullable = any(operand.nullable for operand in operands)
     return Function(type_, nullable, template, operands, divisors(*operands))
+
+
+def _natural_order(text: Value) -> Value:
+    """What orders texts naturally: regardless of case and accents, numbers by their values."""
+    _check(NATURAL_ORDER, text, (Edm.STRING,))
+    if isinstance(text, PlanColumn) and text.natural is not None:
+        return PlanColumn(Edm.STRING, True, text.natural, text.level)
+    return _function(Edm.STRING, '(natural_key({0}) collate "C")', text)
 
 
 def _substring(arguments: tuple[Value, ...]) -> Value:

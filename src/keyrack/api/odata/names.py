@@ -134,4 +134,4 @@ def refuse_bare(name: str, resource: Resource) -> NoReturn:
 
 def column(field: Field, level: int) -> PlanColumn:
     """The field of the row at the level."""
-    return PlanColumn(TYPES[field.type], field.nullable, field.sql, level, field.enum)
+    return PlanColumn(TYPES[field.type], field.nullable, field.sql, level, field.enum, field.natural)

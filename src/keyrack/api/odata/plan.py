@@ -45,6 +45,7 @@ class PlanColumn(NamedTuple):
     sql: LiteralString
     level: int
     enum: tuple[str, ...] = ()
+    natural: LiteralString | None = None  # the template of its natural order, if a column has it
 
 
 class LiteralOrigin:

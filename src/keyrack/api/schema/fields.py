@@ -39,6 +39,7 @@ class Field:
     enum: tuple[str, ...] = ()
     json: LiteralString | None = None  # only where the answer differs from `sql`, or has it for less
     format: str | None = None  # OpenAPI's `format`, where the type alone does not give it
+    natural: LiteralString | None = None  # the column with its natural order; null until housekeeping has filled it
 
     def told(self, alias: LiteralString) -> LiteralString:
         """SQL of a value that tells what is shown, for the row `alias`: cheaper than what is shown itself.
@@ -103,6 +104,15 @@ class IndexOrderSource:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchSource:
+    """The document of a row in which `$search` looks: the column, and what makes it where it is not filled yet."""
+
+    column: LiteralString
+    is_pending: LiteralString  # an index leads to the rows that are not filled
+    computed: LiteralString
+
+
+@dataclass(frozen=True, slots=True)
 class GroupScope:
     """Which rows exist for who is limited to groups: the scope, which is parameter `$2`, is joined behind the table."""
 
@@ -126,6 +136,7 @@ class Resource:
     scalar: str | None = None  # the field that an array of plain values consists of, such as /brands
     walks: tuple[str, ...] = ()  # beside the key, the fields in whose order an index leads through a tenant's rows
     newest: IndexOrderSource | None = None
+    search: SearchSource | None = None  # without one, `$search` makes the document of the searchable fields
     unseen: tuple[LiteralString, ...] = ()  # what can be changed and is never shown, such as a secret
     limit: GroupScope | None = None  # without one nothing of it exists for who is limited to groups
     permission: Permission | Free = field(kw_only=True)  # what whoever reads it needs, on its own or beside another
@@ -207,8 +218,15 @@ def double_as_text(sql: LiteralString) -> Field:
     return Field(Type.DOUBLE, sql, nullable=True, json="(" + sql + ")::text", format="double")
 
 
-def string(sql: LiteralString, *, nullable: bool = False, search: bool = False, enum: tuple[str, ...] = ()) -> Field:
-    return Field(Type.STRING, sql, nullable, search, enum)
+def string(
+    sql: LiteralString,
+    *,
+    nullable: bool = False,
+    search: bool = False,
+    enum: tuple[str, ...] = (),
+    natural: LiteralString | None = None,
+) -> Field:
+    return Field(Type.STRING, sql, nullable, search, enum, natural=natural)
 
 
 def boolean(sql: LiteralString, *, nullable: bool = False) -> Field:

@@ -13,7 +13,7 @@ from keyrack.auth import usernames
 from keyrack.auth.sso import providers
 from keyrack.core.log_config import cause
 from keyrack.core.settings import Settings
-from keyrack.db import archive_status, process_registry, schema_version, standbys
+from keyrack.db import archive_status, process_registry, schema_version, search_text, standbys
 from keyrack.db.connection import UNREACHABLE, Connection, Row
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.master_keys import MasterKeyError
@@ -27,6 +27,7 @@ from keyrack.ops.monitoring.status import DatabaseUnknown, StatusSnapshot
 
 CONFLICTS = 20  # pairs of one address that are listed, at most
 RENAME_MANAGER = "`keyrack manager change {0} --username NAME --enable`, or `keyrack manager remove {0}`"
+EXTENSIONS = "create extension if not exists pg_trgm; create extension if not exists btree_gin"
 OF_PROCESS = 4  # connections of a process beside its pool
 CLOCK = 2.0  # seconds by which two clocks may differ
 # Releases before these have weaknesses that are known (CVE-2025-12817, CVE-2025-12818)
@@ -89,6 +90,7 @@ async def _inside(connection: Connection, settings: Settings, picture: StatusSna
         lines += await _secrets(connection, settings)
         lines += await accounts.examined(connection)
         lines += await _addresses(connection)
+        lines += await _search_indexes(connection)
         lines += _connections(await process_registry.processes(connection), facts, settings)
     for name in broken["indexes"]:
         lines.append(warning("indexes", f"The index {name} is not valid.", f"`reindex index concurrently {name}`"))
@@ -180,6 +182,17 @@ async def _addresses(connection: Connection) -> list[Finding]:
         remedy = f"`keyrack provider change {row['name']} --remove-domain {row['domain']}`"
         lines.append(failure("addresses", text, remedy))
     return lines or [ok("addresses", "every address belongs to one manager and one user")]
+
+
+async def _search_indexes(connection: Connection) -> list[Finding]:
+    if not (statements := await search_text.missing_indexes(connection)):
+        return [ok("search", "searches have their indexes")]
+    return [
+        warning(
+            "search", "Searches have no index: each reads all cars or users of its customer.",
+            f"Run `{EXTENSIONS}` in Keyrack's database as a superuser. Then run `{'; '.join(statements)}`.",
+        )
+    ]  # fmt: skip
 
 
 def _pair(noun: str, row: Row) -> str:
