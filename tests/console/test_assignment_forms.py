@@ -182,14 +182,17 @@ def test_cars_and_users_are_found_by_all_that_is_known(carol: Person, desk: Desk
         for text in ("gol", "kr 99", "zzz1kz", "volks", 'golf "99'):
             found = client.get(f"{root}/cars", params={"q": text}).json()
             assert [option["value"] for option in found["options"]] == [golf], text
-        for text in ("uma", "byte", "uma.byte@example", "byte uma"):
+        for text in ("bkr99", "B-KR99", "Vólks"):
+            found = client.get(f"{root}/cars", params={"q": text}).json()
+            assert [option["value"] for option in found["options"]] == [golf], text
+        for text in ("uma", "byte", "uma.byte@example", "byte uma", "ÜMA"):
             found = client.get(f"{root}/users", params={"q": text}).json()
             assert [option["value"] for option in found["options"]] == [uma], text
         vans = [carol.car(f"Van {number}") for number in range(20)]
         found = client.get(f"{root}/cars", params={"q": ""}).json()
         assert (len(found["options"]), found["total"]) == (20, 21)
         other, quoted = carol.car("Van 0", licensePlate="Van 1"), carol.car("O'Van {typed}")
-        for text, first in (("VAN  1", [vans[1], other]), ("van 19", [vans[19]]), ("o'van", [quoted])):
+        for text, first in (("VAN  1", [other, vans[1]]), ("van 19", [vans[19]]), ("o'van", [quoted])):
             found = client.get(f"{root}/cars", params={"q": text}).json()
             assert [option["value"] for option in found["options"]][: len(first)] == first, text
 

@@ -12,7 +12,7 @@ from typing import Any, TextIO, cast
 from keyrack.api.schema.request_body import INT32_MAX
 from keyrack.cli.options import FORMS, read_moment, wrong_words
 from keyrack.cli.output import CommandFailed
-from keyrack.core.text import trimmed
+from keyrack.core.text import nfc, trimmed
 
 DELIMITERS = ",;\t"
 JSON_NAMES = (".json", ".jsonl", ".ndjson")
@@ -28,7 +28,7 @@ class InputRow:
 
     def text(self, name: str, *, needed: bool = True) -> str | None:
         """A text of the row, or None."""
-        value = trimmed(self.values.get(_plain(name), ""))
+        value = nfc(trimmed(self.values.get(_plain(name), "")))
         if not value:
             if needed:
                 self.problems.append(f"{name} is missing")

@@ -16,7 +16,7 @@ from keyrack.api.schema.request_body import INT32_MAX
 from keyrack.auth.usernames import MANAGERS
 from keyrack.cli.output import CommandFailed
 from keyrack.core.addresses import address_form
-from keyrack.core.text import trimmed
+from keyrack.core.text import nfc, trimmed
 from keyrack.db.connection import Statements
 
 MOST = 5_000  # names among which the one is looked for that was probably meant
@@ -78,7 +78,7 @@ def reference(noun: str) -> Callable[[str], Any]:
         if not text:
             raise typer.BadParameter("must not be empty")
         if not (text.isascii() and text.lstrip("-").isdigit()):
-            return Name(noun, text)
+            return Name(noun, text if NOUNS[noun].is_address else nfc(text))
         if 1 <= int(text) <= INT32_MAX:
             return int(text)
         raise typer.BadParameter(f"{text} is not in the range 1<=x<={INT32_MAX}")

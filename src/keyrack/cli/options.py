@@ -10,7 +10,7 @@ import typer
 from keyrack.api.schema import request_body
 from keyrack.api.schema.request_body import INT32_MAX
 from keyrack.cli.name_lookup import NOUNS, reference
-from keyrack.core.text import direction_control, email_address, trimmed
+from keyrack.core.text import direction_control, email_address, nfc, trimmed
 
 LONGEST = 250  # characters of a name
 FORMS = "the form is 2026-01-31, or that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00"
@@ -20,7 +20,7 @@ def words(value: str | None) -> str | None:
     """A text that says something. Raises a usage error for an empty, an overlong or an unprintable one."""
     if value is None:
         return None
-    stripped = trimmed(value)
+    stripped = nfc(trimmed(value))
     if wrong := wrong_words(stripped):
         raise typer.BadParameter(wrong)
     return stripped

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import json
-import re
-import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.rendering import clock
+from keyrack.console.searches import ordered_search
 from keyrack.core.errors import NotFound
 from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()
 
 MOST = 20  # options at once; how many there are is told
-LONGEST = 200  # characters that are looked for
-_WORD = re.compile(r'[^\s"]+')
 
 CAR = "id,name,licensePlate,vin,brand,model"
 USER = "id,emailAddress,userData"
-# What comes first of what was found: what is called as it was typed, then what begins so
-CALLED, BEGINS = "tolower({member}) eq '{typed}' desc,", "startswith(tolower({member}),'{typed}') desc,"
-CARS_FIRST = [form.replace("{member}", member) for form in (CALLED, BEGINS) for member in ("name", "licensePlate")]
-USERS_FIRST = [
-    BEGINS.replace("{member}", member) for member in ("userData/lastName", "userData/firstName", "emailAddress")
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,38 +52,23 @@ async def users(visit: Visit) -> Response:
 
 @pages.get("/{customer}/choices/brands", permission=Permission.KEYS_READ)
 async def brands(visit: Visit) -> Response:
-    """Brands of the catalogue that have what is typed in their names, regardless of case and of accents."""
-    known: list[str] = (await visit.call("GET", "/brands", query={"$orderby": "$it"})).json
-    typed = plain(" ".join(visit.asked("q")[:LONGEST].split()))
-    matches = sorted(
-        (name for name in known if typed in plain(name)), key=lambda name: not plain(name).startswith(typed)
-    )
-    options = [{"value": name, "label": name, "detail": ""} for name in matches[:MOST]]
-    return Response(200, json.dumps({"options": options, "total": len(matches)}).encode())
-
-
-def plain(text: str) -> str:
-    """For searching: regardless of case and of accents, so that Citroen finds Citroën."""
-    parts = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(part for part in parts if not unicodedata.combining(part))
+    """Brands of the catalogue that match what is typed."""
+    query = ordered_search(visit.asked("q"), "naturalorder($it),$it") | {"$top": str(MOST), "$count": "true"}
+    reply = await visit.call("GET", "/brands", query=query)
+    options = [{"value": name, "label": name, "detail": ""} for name in reply.json]
+    return Response(200, json.dumps({"options": options, "total": reply.total}).encode())
 
 
 async def find_cars(visit: Visit, text: str, only: str = "") -> Choices:
     """The first cars that match a text, of those that an OData filter lets through."""
-    query = {"$select": CAR, "$orderby": _first(text, CARS_FIRST) + "name,id"} | ({"$filter": only} if only else {})
-    return await _find(visit, "/cars", text, query, of_car)
+    query = ordered_search(text, "naturalorder(name),id") | {"$select": CAR} | ({"$filter": only} if only else {})
+    return await _find(visit, "/cars", query, of_car)
 
 
 async def find_users(visit: Visit, text: str) -> Choices:
     """The first users that match a text."""
-    query = {"$select": USER, "$orderby": _first(text, USERS_FIRST) + "emailAddress"}
-    return await _find(visit, "/users", text, query, of_user)
-
-
-def _first(text: str, forms: Sequence[str]) -> str:
-    """What `$orderby` begins with: each of `forms` with what was typed."""
-    typed = " ".join(text[:LONGEST].split()).lower().replace("'", "''")
-    return "".join(form.replace("{typed}", typed) for form in forms) if typed else ""
+    query = ordered_search(text, "emailAddress") | {"$select": USER}
+    return await _find(visit, "/users", query, of_user)
 
 
 def free(visit: Visit, fields: Mapping[str, list[str]]) -> str:
@@ -129,11 +105,9 @@ def by_surname(user: Mapping[str, Any]) -> str:
     return ", ".join(filter(None, (data.get("lastName"), data.get("firstName")))) or user["emailAddress"]
 
 
-async def _find(visit: Visit, path: str, text: str, query: Mapping[str, str], named: Any) -> Choices:
-    words = _WORD.findall(text[:LONGEST])
-    search = {"$search": " ".join(f'"{word}"' for word in words)} if words else {}
+async def _find(visit: Visit, path: str, query: Mapping[str, str], named: Any) -> Choices:
     try:
-        response = await visit.call("GET", path, query={**query, **search, "$top": str(MOST), "$count": "true"})
+        response = await visit.call("GET", path, query={**query, "$top": str(MOST), "$count": "true"})
     except NotFound:  # none at all
         return Choices([], 0)
     return Choices([named(row) for row in response.json], response.total)

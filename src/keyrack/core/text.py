@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from unicodedata import normalize
 
 from keyrack.core.addresses import domain_form
 
@@ -33,6 +34,14 @@ _INSIDE = re.compile(r"([,;\t\r\n] *)(?=[=+\-@＝＋－＠])")
 def without_byte_order_mark(body: bytes) -> bytes:
     """The body without the mark that .NET and PowerShell write before UTF-8 (RFC 8259, section 8.1)."""
     return body.removeprefix(BYTE_ORDER_MARK)
+
+
+def nfc(text: str) -> str:
+    """The text in NFC (UAX 15), the one form in which texts are stored and compared.
+
+    It is for free text: addresses have a form of their own (`core.addresses`), and secrets stay as they are.
+    """
+    return text if text.isascii() else normalize("NFC", text)
 
 
 def trimmed(text: str) -> str:

@@ -34,7 +34,7 @@ from keyrack.core.errors import (
     UnsupportedMediaType,
 )
 from keyrack.core.settings import Settings
-from keyrack.core.text import without_byte_order_mark
+from keyrack.core.text import nfc, without_byte_order_mark
 from keyrack.http.compression import content_coding
 from keyrack.http.ingest_memory import MemoryReservation
 from keyrack.telemetry.json_lines import too_many
@@ -216,7 +216,8 @@ def expected(http: IncomingRequest, endpoint: Endpoint) -> tuple[str, ...] | Non
 
 
 def ids(endpoint: Endpoint, params: Mapping[str, str]) -> tuple[Any, ...]:
-    """The path's parameters, converted, in their order. Raises `BadRequest`."""
+    """The path's parameters in NFC, converted, in their order. Raises `BadRequest`."""
     if not params:
         return ()
-    return tuple(convert(params[name]) for convert, name in zip(endpoint.converters, endpoint.parameters, strict=True))
+    named = zip(endpoint.converters, endpoint.parameters, strict=True)
+    return tuple(convert(nfc(params[name])) for convert, name in named)

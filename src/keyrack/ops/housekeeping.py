@@ -30,7 +30,7 @@ from keyrack.auth.sso import providers
 from keyrack.changelog import retention
 from keyrack.changelog.transparency import checkpoint_publisher, checkpoints
 from keyrack.core.settings import Settings
-from keyrack.db import partitions, search_text
+from keyrack.db import partitions, search_text, text_normal_form
 from keyrack.db.audit_context import acting, system
 from keyrack.db.connection import Database, Row, Statements, is_interruption
 from keyrack.db.replication import primary_heartbeat
@@ -75,6 +75,7 @@ STEPS = (
     HousekeepingTask("normal forms of domains", providers.normalise_domains),
     HousekeepingTask("codes of failed operations", failure_backfill.fill),
     HousekeepingTask("texts for searches", search_text.fill),
+    HousekeepingTask("normal form of texts", text_normal_form.convert, every=3_600),
     HousekeepingTask("sessions", sessions.forget),
     HousekeepingTask("revocations", access_tokens.forget),
     HousekeepingTask("links of people", password_reset.forget),

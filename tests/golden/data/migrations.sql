@@ -1,4 +1,4 @@
--- 50 revisions, 606 statements
+-- 55 revisions, 639 statements
 
 -- revision 0001: 61 statements
 
@@ -4393,3 +4393,176 @@ when (new.error_message is not null and new.error_code is null) execute function
 -- revision 0053: 1 statements
 
 create index concurrently operation_code_pending on operation (customer_id) where state = 'Failed' and error_code is null;
+
+-- revision 0055: 29 statements
+
+create function search_fold(value text) returns text language sql immutable parallel safe strict as $$
+  select case when octet_length(value) = length(value) then lower(value) else
+    replace(replace(replace(replace(
+      translate(
+        lower(regexp_replace(
+          normalize(value, NFKD), '[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]', '', 'g')),
+        'øØłŁđĐðÐħĦŧŦıςẞÆŒÞ', 'oollddddhhttiσßæœþ'),
+      'ß', 'ss'), 'æ', 'ae'), 'œ', 'oe'), 'þ', 'th') end
+$$;
+
+create function search_words(folded text) returns text language sql immutable parallel safe strict as $$
+  select btrim(regexp_replace(folded,
+    '[\u0001-\u001e\u0020-\u002f\u003a-\u0040\u005b-\u0060\u007b-\u00bf\u00d7\u00f7\u2000-\u206f\u2190-\u2bff'
+    '\u3000-\u303f\ufe30-\ufe4f\ufeff]+', ' ', 'g'))
+$$;
+
+create function search_joined(folded text) returns text language sql immutable parallel safe strict as $$
+  select btrim(regexp_replace(regexp_replace(folded, '[\u0009-\u000d\u0020\u0085\u2028\u2029]+', ' ', 'g'),
+    '[\u0001-\u001e\u0021-\u002f\u003a-\u0040\u005b-\u0060\u007b-\u00bf\u00d7\u00f7\u2000-\u206f\u2190-\u2bff'
+    '\u3000-\u303f\ufe30-\ufe4f\ufeff]+', '', 'g'))
+$$;
+
+create function search_digraphs(folded text) returns text language sql immutable parallel safe strict as $$
+  select replace(replace(replace(folded, 'ae', 'a'), 'oe', 'o'), 'ue', 'u')
+$$;
+
+create function search_document(code text, name text, texts text[], ids text[]) returns text
+language plpgsql immutable parallel safe as $$
+declare
+  short_ids text[] := array(select id from unnest(ids) id where length(id) < 6);
+  long_ids text[] := array(select id from unnest(ids) id where length(id) >= 6);
+  folded text := search_fold(concat_ws(chr(31), translate(code, chr(31), ''), translate(name, chr(31), ''),
+    translate(array_to_string(texts || short_ids, chr(30)), chr(31) || chr(30), chr(30) || chr(31))));
+  bare text := coalesce(replace(search_words(search_fold(translate(code, chr(31), ''))), ' ', ''), '');
+  words text := search_words(folded);
+  joined text := search_joined(folded);
+  body text := bare || chr(31) || words || case when joined <> words then chr(31) || joined else '' end;
+  digraphs text := search_digraphs(body);
+begin
+  return chr(28) || search_digraphs(bare)
+    || chr(29) || coalesce(search_digraphs(search_words(search_fold(translate(name, chr(31), '')))), '')
+    || chr(31) || ' ' || replace(body, chr(31), chr(31) || ' ')
+    || case when digraphs <> body then chr(31) || ' ' || replace(digraphs, chr(31), chr(31) || ' ') else '' end
+    || chr(30) || ' ' || coalesce(search_joined(search_fold(array_to_string(long_ids, ' '))), '');
+end $$;
+
+create function search_pattern(word text) returns text language sql immutable parallel safe strict as $$
+  select case
+    when joined = '' then '%%'
+    when octet_length(joined) <= 2 then '%% ' || joined || '%%'
+    when joined ~ '^[0-9]{1,5}$' then '%%' || joined || '%%' || chr(30) || '%%'
+    else '%%' || joined || '%%'
+  end from (select search_joined(search_fold(word)) as joined) j
+$$;
+
+create function search_digraph_pattern(word text) returns text language sql immutable parallel safe strict as $$
+  select search_pattern(search_digraphs(search_fold(word)))
+$$;
+
+create function search_rank_keys(typed text) returns text[] language sql immutable parallel safe strict as $$
+  select array[chr(28) || replace(words, ' ', ''), chr(29) || words]
+    || array(select '%% ' || word || '%%' from string_to_table(words, ' ') word)
+  from (select search_digraphs(search_words(search_fold(translate(typed, chr(31), ' ')))) as words) w
+$$;
+
+create function search_rank(document text, keys text[]) returns integer
+language plpgsql immutable parallel safe as $$
+begin
+  return case
+    when keys[1] = chr(28) then 5
+    when starts_with(document, keys[1] || chr(29)) then 0
+    when strpos(document, keys[2] || chr(31)) > 0 then 1
+    when starts_with(document, keys[1]) then 2
+    when strpos(document, keys[2]) > 0 then 3
+    when document like all (keys[3:]) then 4
+    else 5
+  end;
+end $$;
+
+create function natural_key(value text) returns text language sql immutable parallel safe strict as $$
+  select regexp_replace(regexp_replace(search_words(search_fold(value)), '([0-9]+)', repeat('0', 20) || '\1', 'g'),
+    '[0-9]*([0-9]{20})(?![0-9])', '\1', 'g') collate "C"
+$$;
+
+alter table car add column search_text text collate "C", add column sort_key text collate "C";
+
+alter table person add column search_text text collate "C", add column sort_key text collate "C";
+
+alter table product add column search_text text collate "C", add column sort_key text collate "C";
+
+alter table fleet_group add column search_text text collate "C", add column sort_key text collate "C";
+
+create function search_document(r car) returns text language sql immutable parallel safe as $$
+  select search_document(r.license_plate, r.name, array[r.description, r.brand, r.model], array[r.vin])
+$$;
+
+create function natural_key(r car) returns text language sql immutable parallel safe as $$
+  select natural_key(r.name)
+$$;
+
+create function search_document(r person) returns text language sql immutable parallel safe as $$
+  select search_document(r.last_name, concat_ws(' ', r.first_name, r.last_name), array[r.email_address], null)
+$$;
+
+create function natural_key(r person) returns text language sql immutable parallel safe as $$
+  select natural_key(r.last_name)
+$$;
+
+create function search_document(r product) returns text language sql immutable parallel safe as $$
+  select search_document(r.serial_number, null, array[r.sap_number], array[r.unique_id])
+$$;
+
+create function natural_key(r product) returns text language sql immutable parallel safe as $$
+  select natural_key(r.serial_number)
+$$;
+
+create function search_document(r fleet_group) returns text language sql immutable parallel safe as $$
+  select search_document(null, r.name, null, null)
+$$;
+
+create function natural_key(r fleet_group) returns text language sql immutable parallel safe as $$
+  select natural_key(r.name)
+$$;
+
+create function fill_search_text() returns trigger language plpgsql as $$
+begin
+  new.search_text := search_document(new);
+  new.sort_key := natural_key(new);
+  return new;
+end $$;
+
+create trigger fill_search_text before insert or update of name, license_plate, description, brand, model, vin, search_text on car
+for each row execute function fill_search_text();
+
+create trigger fill_search_text before insert or update of first_name, last_name, email_address, search_text on person
+for each row execute function fill_search_text();
+
+create trigger fill_search_text before insert or update of serial_number, unique_id, sap_number, search_text on product
+for each row execute function fill_search_text();
+
+create trigger fill_search_text before insert or update of name, search_text on fleet_group
+for each row execute function fill_search_text();
+
+create function create_search_extensions() returns void language plpgsql as $$
+begin
+  if (select count(*) = 2 from pg_available_extensions where name in ('pg_trgm', 'btree_gin')) then
+    create extension if not exists pg_trgm;
+    create extension if not exists btree_gin;
+  end if;
+exception when insufficient_privilege then
+  raise notice 'pg_trgm and btree_gin are not created: searches have no index';
+end $$;
+
+select create_search_extensions();
+
+-- revision 0056: 1 statements
+
+create index concurrently car_search on car using gin (customer_id, search_text gin_trgm_ops);
+
+-- revision 0057: 1 statements
+
+create index concurrently person_search on person using gin (search_text gin_trgm_ops);
+
+-- revision 0058: 1 statements
+
+create index concurrently car_sort_key on car (customer_id, sort_key nulls first, car_id);
+
+-- revision 0059: 1 statements
+
+create index concurrently person_search_pending on person (user_id) where search_text is null;

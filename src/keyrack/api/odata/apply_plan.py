@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from keyrack.api.odata import aggregates, ast, names
+from keyrack.api.odata import aggregates, ast, names, searches
 from keyrack.api.odata.binder import Binder
 from keyrack.api.odata.groupby_paths import PathFollower, everything, keys
 from keyrack.api.odata.limits import Limits
 from keyrack.api.odata.literal_values import check_offset, refuse, refuse_unsupported
 from keyrack.api.odata.plan import ComputedProperty, Edm, Function, Nested, Order, PlanColumn, PlanJoin, Stage, Value
-from keyrack.api.odata.row_options import both, ordered, page, searched
+from keyrack.api.odata.row_options import both, ordered, page
 from keyrack.api.odata.sql import NUMBERS
 from keyrack.api.odata.visible_properties import View
 from keyrack.api.schema.fields import Resource
@@ -103,7 +103,7 @@ class Sequence:
         self._settle()
         if not self.view.own:
             refuse_unsupported(f"search {BEHIND}")
-        self.where = both(self.where, searched(self._limits, (self.resource, 0), node.search))
+        self.where = both(self.where, searches.condition(self._limits, (self.resource, 0), node.search))
 
     def computed(self, node: ast.Compute) -> None:
         self.compute(node.items)

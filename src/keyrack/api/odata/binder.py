@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from keyrack.api.odata import ast, comparisons, functions, names
+from keyrack.api.odata import ast, comparisons, functions, names, searches
 from keyrack.api.odata.limits import Limits
-from keyrack.api.odata.literal_values import UnknownName, parameter, refuse, with_parameter
-from keyrack.api.odata.parse_paths import SEARCH_RANK
+from keyrack.api.odata.literal_values import UnknownName, parameter, refuse, refuse_unsupported, with_parameter
+from keyrack.api.odata.parse_paths import SEARCH_MATCHES, SEARCH_RANK
 from keyrack.api.odata.plan import (
     ComputedProperty,
     CountOf,
@@ -243,7 +243,23 @@ class Binder:
             if self.rank is None:
                 refuse(f"'{SEARCH_RANK}()' can only stand in $orderby, beside $search.")
             return self.rank
+        if node.name == SEARCH_MATCHES:
+            return self._matches(node)
         return functions.call(node.name, tuple([self.value(argument) for argument in node.arguments]))
+
+    def _matches(self, node: ast.FunctionCall) -> Value:
+        """Whether the row that a path leads to matches a word as `$search` does."""
+        path, word = node.arguments[0], self.value(node.arguments[1])
+        if not isinstance(path, ast.Path) or not isinstance(word, PlanParameter) or word.type is not Edm.STRING:
+            refuse(f"The function '{SEARCH_MATCHES}' takes the path of an object and a text.")
+        if self.view is not None:
+            refuse_unsupported(f"The function '{SEARCH_MATCHES}' beside $apply or $compute")
+        row, rest = self._start(path.names)
+        steps, row, rest = self._walk(row, path, rest)
+        if rest or (steps and steps[-1].relation.many):
+            refuse(f"'{'/'.join(path.names)}' is not one object.")
+        match = searches.matches(row, word)
+        return Related(Edm.BOOLEAN, steps, match) if steps else match
 
     def negation(self, node: ast.Negation) -> Value:
         return functions.negation(self.value(node.operand))

@@ -18,7 +18,7 @@ from keyrack.api.odata.literal_values import (
     refuse_unsupported,
 )
 from keyrack.api.odata.parse_paths import FUNCTIONS, NATURAL_ORDER
-from keyrack.api.odata.plan import Edm, Function, Null, PlanColumn, PlanParameter, Value, divisors
+from keyrack.api.odata.plan import Edm, Function, Null, PlanColumn, PlanParameter, Related, Value, divisors
 
 # Unicode's white space, all that `trim` takes away; PostgreSQL's btrim alone knows the blank only
 _BLANKS: LiteralString = (
@@ -117,6 +117,8 @@ def _natural_order(text: Value) -> Value:
     _check(NATURAL_ORDER, text, (Edm.STRING,))
     if isinstance(text, PlanColumn) and text.natural is not None:
         return PlanColumn(Edm.STRING, True, text.natural, text.level)
+    if isinstance(text, Related) and isinstance(text.value, PlanColumn) and text.value.natural is not None:
+        return Related(Edm.STRING, text.steps, _natural_order(text.value))
     return _function(Edm.STRING, '(natural_key({0}) collate "C")', text)
 
 

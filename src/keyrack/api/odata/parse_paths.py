@@ -13,8 +13,9 @@ from keyrack.api.odata.ast import Count, FunctionCall, Lambda, LiteralKind, Node
 from keyrack.api.odata.parse_literals import LiteralParser
 from keyrack.core.suggestions import did_you_mean
 
-# Two functions beyond OData
+# Functions beyond OData
 NATURAL_ORDER = "naturalorder"
+SEARCH_MATCHES = "searchmatches"
 SEARCH_RANK = "searchrank"
 # Function -> how many arguments it takes
 FUNCTIONS = {
@@ -22,7 +23,8 @@ FUNCTIONS = {
     "tolower": (1,), "toupper": (1,), "trim": (1,), "concat": (2,), "year": (1,), "month": (1,), "day": (1,),
     "hour": (1,), "minute": (1,), "second": (1,), "fractionalseconds": (1,), "date": (1,), "time": (1,), "now": (0,),
     "mindatetime": (0,), "maxdatetime": (0,), "totaloffsetminutes": (1,), "round": (1,), "floor": (1,),
-    "ceiling": (1,), NATURAL_ORDER: (1,), SEARCH_RANK: (0,),
+    "ceiling": (1,), NATURAL_ORDER: (1,), SEARCH_MATCHES: (2,),
+    SEARCH_RANK: (0,),
 }  # fmt: skip
 _NOT_SUPPORTED = {
     "matchespattern": (2,), "totalseconds": (1,), "hassubset": (2,), "hassubsequence": (2,), "geo.distance": (2,),

@@ -29,7 +29,7 @@ from keyrack.api.odata.statement import Query
 from keyrack.api.schema.fields import Resource
 from keyrack.core.errors import NotImplemented
 from keyrack.core.suggestions import did_you_mean
-from keyrack.core.text import trimmed
+from keyrack.core.text import nfc, trimmed
 
 PLANS = 2_000  # query strings whose result is kept, in each process
 LONGEST_KEPT = 1_000  # bytes of a query string that is kept: nobody can fill the memory with long ones
@@ -303,7 +303,10 @@ def _resembles_option(name: str) -> bool:
 
 
 def _decoded(part: bytes) -> str:
-    """Percent-decoded text, `+` as a blank. Raises `BadRequest` unless it is UTF-8 without U+0000."""
+    """Percent-decoded text in NFC, as stored texts are; `+` is a blank.
+
+    Raises `BadRequest` unless it is UTF-8 without U+0000.
+    """
     if b"+" in part:
         part = part.replace(b"+", b" ")
     if b"%" in part:
@@ -316,7 +319,7 @@ def _decoded(part: bytes) -> str:
         refuse("The query string is not UTF-8.")
     if "\0" in text:
         refuse("The character U+0000 cannot be part of a query.")
-    return text
+    return nfc(text)
 
 
 def _check_format(media_type: str) -> None:

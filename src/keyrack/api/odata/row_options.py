@@ -5,11 +5,11 @@ Source: OData 4.01 Part 2, sections 5.1.3 to 5.1.7; complex members may be expan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import LiteralString, NamedTuple
+from typing import NamedTuple
 
-from keyrack.api.odata import ast, names
+from keyrack.api.odata import ast, names, searches
 from keyrack.api.odata.binder import Binder, Row
 from keyrack.api.odata.limits import Limits
 from keyrack.api.odata.literal_values import refuse, with_parameter
@@ -17,15 +17,11 @@ from keyrack.api.odata.plan import (
     ComputedProperty,
     Edm,
     Expansion,
-    Function,
     LiteralOrigin,
     Nested,
     Order,
-    PlanColumn,
     PlanJoin,
     PlanJunction,
-    PlanNot,
-    PlanParameter,
     Rows,
     SelectedMember,
     Value,
@@ -62,7 +58,7 @@ def rows(context: QueryContext, resource: Resource, options: ast.AstOptions, lev
     try:
         where = None if options.filter is None else context.condition(row, options.filter)
         named = "$orderby"
-        rank = None if options.search is None else _rank(row, options.search)
+        rank = None if options.search is None else searches.rank(row, options.search)
         order = ordered(context.limits, lambda node: context.binder(row, rank).value(node), options.orderby)
         named = "$select"
         shown, made = _members(context, row, options)
@@ -72,7 +68,7 @@ def rows(context: QueryContext, resource: Resource, options: ast.AstOptions, lev
         # Options in parentheses are part of the text of $expand, and so are their positions
         raise with_parameter(refusal, "$expand" if level else named) from None
     if options.search is not None:
-        where = both(where, searched(context.limits, row, options.search))
+        where = both(where, searches.condition(context.limits, row, options.search))
     return Rows(
         resource,
         level,
@@ -272,79 +268,3 @@ def _expanded(context: QueryContext, row: Row, name: str, relation: Relation, it
     step = PlanJoin(relation, target, level, level + 1)
     plan = rows(context, target, options, level + 1)
     return Expansion(name, step, plan, context.limits.expanded, not item.alone, item.alone or bool(options.count))
-
-
-# The patterns are made once for a statement, whichever plan PostgreSQL has for it
-_MATCHES: LiteralString = "({0} like (select search_pattern({1})) or {0} like (select search_digraph_pattern({1})))"
-# An index has nothing for so short a word: it would be asked for each row
-_SHORT = 2
-
-
-def searched(limits: Limits, row: Row, search: ast.Search) -> Value:
-    """Rows that match the words. Raises `BadRequest`."""
-    resource, level = row
-    if not any(field.searchable for field in _fields(resource)):
-        return Function(Edm.BOOLEAN, False, "false")
-    source, document = resource.search, _document(resource, level)
-    nodes = 0
-
-    def matches(word: str) -> Value:
-        parameter = PlanParameter(Edm.STRING, word)
-        computed = Function(Edm.BOOLEAN, False, _MATCHES, (document, parameter))
-        if source is None:
-            return computed
-        column = PlanColumn(Edm.STRING, True, source.column, level)
-        sought = Function(Edm.STRING, True, "({0} || '')", (column,)) if len(word) <= _SHORT else column
-        filled = Function(Edm.BOOLEAN, False, _MATCHES, (sought, parameter))
-        pending = PlanColumn(Edm.BOOLEAN, False, source.is_pending, level)
-        either: LiteralString = "(({0} is not null and {1}) or ({2} and {3}))"
-        return Function(Edm.BOOLEAN, False, either, (column, filled, pending, computed))
-
-    def bind(node: ast.Search) -> Value:
-        nonlocal nodes
-        nodes += 1
-        if nodes > limits.nodes:
-            refuse(f"$search has more parts than the limit of {limits.nodes}.")
-        if isinstance(node, ast.SearchWord):
-            return matches(node.text)
-        if isinstance(node, ast.SearchNot):
-            return PlanNot(bind(node.operand), False)
-        return PlanJunction(node.operator, tuple([bind(operand) for operand in node.operands]), False)
-
-    return bind(search)
-
-
-def _rank(row: Row, search: ast.Search) -> Value:
-    """How well a row matches, as the function `search_rank` of the schema says: 0 is best. `NOT` has no part in it."""
-    resource, level = row
-    document = _document(resource, level)
-    if resource.search is not None:
-        column = PlanColumn(Edm.STRING, True, resource.search.column, level)
-        document = Function(Edm.STRING, False, "coalesce({0}, {1})", (column, document))
-    words = PlanParameter(Edm.STRING, " ".join(_words(search)))
-    return Function(Edm.INT32, False, "search_rank({0}, (select search_rank_keys({1})))", (document, words))
-
-
-def _words(search: ast.Search) -> Iterator[str]:
-    if isinstance(search, ast.SearchWord):
-        yield search.text
-    elif isinstance(search, ast.SearchJunction):
-        for operand in search.operands:
-            yield from _words(operand)
-
-
-def _document(resource: Resource, level: int) -> Value:
-    """The document of a row, made from its texts."""
-    if resource.search is not None:
-        return PlanColumn(Edm.STRING, False, resource.search.computed, level)
-    texts: list[LiteralString] = [field.sql for field in _fields(resource) if field.searchable]
-    return PlanColumn(
-        Edm.STRING, False, "search_document(null, null, array[" + ", ".join(texts) + "]::text[], null)", level
-    )
-
-
-def _fields(resource: Resource) -> list[Field]:
-    fields: list[Field] = []
-    for member in resource.fields.values():
-        fields += member.fields.values() if isinstance(member, Complex) else [member]
-    return fields

@@ -25,7 +25,7 @@ from keyrack.api.schema import event_types, unknown_members
 from keyrack.api.schema.field_errors import at, faults, placed
 from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest
-from keyrack.core.text import FREE_TEXT, LONGEST_ADDRESS, NOT_BLANK, email_address, without_byte_order_mark
+from keyrack.core.text import FREE_TEXT, LONGEST_ADDRESS, NOT_BLANK, email_address, nfc, without_byte_order_mark
 
 # RFC 3339, section 5.6; a wall clock's may lack the offset
 _TIME = r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?"
@@ -160,11 +160,13 @@ def _kind(name: str) -> str:
 WHOLE_NUMBER = BeforeValidator(whole_number)
 Int32 = Annotated[int, Field(ge=-INT32_MAX - 1, le=INT32_MAX, json_schema_extra={"format": "int32"}), WHOLE_NUMBER]
 Id = Annotated[Int32, AfterValidator(_id), Field(json_schema_extra={"minimum": 1})]  # else it is no valid one
-Text = Annotated[str, Field(max_length=250, pattern=FREE_TEXT)]
-LongText = Annotated[str, Field(max_length=4000, pattern=FREE_TEXT)]
-Password = Annotated[str, Field(pattern=r"^[^\x00]*$")]  # nobody sees it, so any character is allowed
-AnyText = Annotated[str, Field(pattern=FREE_TEXT)]  # a patch's value: its member says how long it may be
-Name = Annotated[str, Field(max_length=250, pattern=NOT_BLANK)]
+# Behind the constraints, which OpenAPI would not show else; it runs before they are checked
+IN_NFC = BeforeValidator(lambda value: nfc(value) if isinstance(value, str) else value)
+Text = Annotated[str, Field(max_length=250, pattern=FREE_TEXT), IN_NFC]
+LongText = Annotated[str, Field(max_length=4000, pattern=FREE_TEXT), IN_NFC]
+ExactText = Annotated[str, Field(pattern=r"^[^\x00]*$")]  # stays as it was sent: a password, or an address
+AnyText = Annotated[str, Field(pattern=FREE_TEXT), IN_NFC]  # a patch's value: its member says how long it may be
+Name = Annotated[str, Field(max_length=250, pattern=NOT_BLANK), IN_NFC]
 EmailAddress = Annotated[
     str,
     AfterValidator(email_address),

@@ -13,11 +13,12 @@ from keyrack.api.path_ids import path_number
 from keyrack.api.permissions import Free
 from keyrack.api.principals import ManagerId
 from keyrack.api.schema.fields import Resource, boolean, date_time, int32, string
-from keyrack.api.schema.request_body import Body, Int32, Text
+from keyrack.api.schema.request_body import IN_NFC, Body, ExactText, Int32
 from keyrack.auth import code_throttle, login_challenges, passkeys, totp
 from keyrack.core.error_codes import RATE_LIMITED, ErrorCode
 from keyrack.core.errors import Conflict, Forbidden, NotFound, Unprocessable
 from keyrack.core.settings import Settings
+from keyrack.core.text import FREE_TEXT
 from keyrack.db.connection import Connection
 from keyrack.db.encryption.cipher import Encryption
 
@@ -107,7 +108,7 @@ class PasskeyOptions(Body):
 
 
 class NewPasskey(Body):
-    name: Annotated[Text, Field(max_length=100)]
+    name: Annotated[str, Field(max_length=100, pattern=FREE_TEXT), IN_NFC]
     credential: dict[str, Any]
 
 
@@ -124,7 +125,7 @@ class NewApp(Body):
 class CodeBody(Body):
     model_config = ConfigDict(title="Code")
 
-    code: Annotated[Text, Field(max_length=20)]
+    code: Annotated[ExactText, Field(max_length=20)]
 
 
 class RecoveryCodes(Body):

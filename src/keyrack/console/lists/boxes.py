@@ -18,7 +18,7 @@ BOXES = List(
     lead=N_("Boxes and units: where each is built in, and by which service it works."),
     search=N_("Search boxes"),
     columns=(
-        ListColumn("serial", N_("Serial number"), lambda row: row["serialNumber"], sort="serialNumber"),
+        ListColumn("serial", N_("Serial number"), lambda row: row["serialNumber"], sort="naturalorder(serialNumber)"),
         ListColumn(
             "type",
             N_("Type"),
@@ -29,13 +29,18 @@ BOXES = List(
             words={name: ("", word) for name, word in KINDS.items()},
         ),
         ListColumn(
-            "car", N_("Car"), lambda row: car_link(row["car"]), "links", sort="car/name", expand="car($select=id,name)"
+            "car",
+            N_("Car"),
+            lambda row: car_link(row["car"]),
+            "links",
+            sort="naturalorder(car/name)",
+            expand="car($select=id,name)",
         ),
         ListColumn(
             "service",
             N_("Service"),
             lambda row: row["service"] and row["service"]["name"],
-            sort="service/name",
+            sort="naturalorder(service/name)",
             expand="service($expand=contract($select=end))",
             priority=2,
         ),
@@ -128,12 +133,12 @@ SERVICES = List(
     lead=N_("What makes boxes work, each with its contract."),
     search=N_("Search services"),
     columns=(
-        ListColumn("name", N_("Name"), lambda row: row["name"], sort="name"),
+        ListColumn("name", N_("Name"), lambda row: row["name"], sort="naturalorder(name)"),
         ListColumn(
             "box",
             N_("Box"),
             lambda row: row["product"] and row["product"]["serialNumber"],
-            sort="product/serialNumber",
+            sort="naturalorder(product/serialNumber)",
             expand="product($select=serialNumber)",
         ),
         ListColumn(

@@ -32,7 +32,7 @@ _ALL = List(
     lead=N_("Every car of the fleet: who has it, where it was seen last, and what is built in."),
     search=N_("Search cars"),
     columns=(
-        ListColumn("name", N_("Name"), lambda row: row["name"], sort="name"),
+        ListColumn("name", N_("Name"), lambda row: row["name"], sort="naturalorder(name)"),
         ListColumn("plate", N_("License plate"), lambda row: row["licensePlate"], sort="licensePlate"),
         ListColumn(
             "model",

@@ -106,7 +106,8 @@ class List:
     topics: str  # what it shows, for live updates
     permission: Permission  # that its rows want
     otherwise: List | None = None  # what stands in its place for who has not got it
-    words: tuple[str, ...] = ()  # expressions that a search looks into, where $search looks into too little
+    # Where $search looks into too little: texts that a search looks into, and relations that it matches
+    words: tuple[str, ...] = ()
     filters: tuple[ListFilter, ...] = ()
     actions: tuple[Action, ...] = ()
     adds: tuple[Add, ...] = ()  # the usual one first

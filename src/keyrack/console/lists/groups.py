@@ -16,7 +16,7 @@ GROUPS = List(
     lead=N_("Named sets of cars, users, boxes and services, such as the pool of a site."),
     search=N_("Search groups"),
     columns=(
-        ListColumn("name", N_("Name"), lambda row: row["name"], sort="name"),
+        ListColumn("name", N_("Name"), lambda row: row["name"], sort="naturalorder(name)"),
         *(
             ListColumn(
                 relation,

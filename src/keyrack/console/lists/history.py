@@ -9,13 +9,7 @@ from keyrack.console.lists.filters import DayFilter, FilterOption, OneOf
 from keyrack.console.lists.people import CAR, OF_CAR, OF_USER
 from keyrack.console.lists.shared_columns import PERSON, car_link, user_link, within
 
-WHO: tuple[str, ...] = (
-    "car/name",
-    "car/licensePlate",
-    "user/emailAddress",
-    "user/userData/firstName",
-    "user/userData/lastName",
-)
+WHO = ("car", "user")
 
 EVENTS = List(
     path="/{customer}/events",
@@ -34,7 +28,9 @@ EVENTS = List(
             sort="type",
             words={"CarOpened": ("note", N_("Opened")), "CarClosed": ("idle", N_("Closed"))},
         ),
-        ListColumn("car", N_("Car"), lambda row: car_link(row["car"]), "links", sort="car/name", expand=CAR),
+        ListColumn(
+            "car", N_("Car"), lambda row: car_link(row["car"]), "links", sort="naturalorder(car/name)", expand=CAR
+        ),
         ListColumn(
             "user",
             N_("User"),
@@ -104,7 +100,9 @@ OPERATIONS = List(
             sort="kind",
             words={kind: ("idle", text) for kind, text in KINDS.items()},
         ),
-        ListColumn("car", N_("Car"), lambda row: car_link(row["car"]), "links", sort="car/name", expand=CAR),
+        ListColumn(
+            "car", N_("Car"), lambda row: car_link(row["car"]), "links", sort="naturalorder(car/name)", expand=CAR
+        ),
         ListColumn(
             "user",
             N_("User"),

@@ -26,7 +26,7 @@ USERS = List(
     lead=N_("The people who may get keys, and what they have now."),
     search=N_("Search users"),
     columns=(
-        ListColumn("name", N_("Name"), by_surname, sort="userData/lastName,userData/firstName"),
+        ListColumn("name", N_("Name"), by_surname, sort="naturalorder(userData/lastName),userData/firstName"),
         ListColumn("address", N_("E-mail address"), lambda row: row["emailAddress"], sort="emailAddress", priority=2),
         *holding(N_("Has now"), "car", NAMED, 1),
         ListColumn("groups", N_("Groups"), groups, "links", expand=GROUPS, priority=3),
@@ -94,13 +94,15 @@ ASSIGNMENTS = List(
     lead=N_("Who may use which car, and when."),
     search=N_("Search assignments"),
     columns=(
-        ListColumn("car", N_("Car"), lambda row: row["car"] and row["car"]["name"], sort="car/name", expand=CAR),
+        ListColumn(
+            "car", N_("Car"), lambda row: row["car"] and row["car"]["name"], sort="naturalorder(car/name)", expand=CAR
+        ),
         ListColumn(
             "user",
             N_("User"),
             lambda row: user_link(row["user"]),
             "links",
-            sort="user/userData/lastName,user/emailAddress",
+            sort="naturalorder(user/userData/lastName),user/emailAddress",
             expand=f"user({PERSON})",
             permission=Permission.USERS_READ,
         ),
@@ -144,7 +146,7 @@ ASSIGNMENTS = List(
         OF_CAR,
         OF_USER,
     ),
-    words=("car/name", "car/licensePlate", "user/emailAddress", "user/userData/firstName", "user/userData/lastName"),
+    words=("car", "user"),
     order="-start",
     href=lambda row: f"/assignments/{row['id']}",
     topics="assignments operations",

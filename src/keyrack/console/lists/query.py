@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Any
 
-from keyrack.console.lists.definition import List, ListColumn
+from keyrack.console.lists.definition import OF_RELATION, List, ListColumn
 from keyrack.console.lists.filters import quoted
 from keyrack.console.lists.state import ROWS, ListState
 from keyrack.console.paged_fetch import rows_of
 from keyrack.console.rendering import clock
+from keyrack.console.searches import BEST_FIRST, search_query
 from keyrack.http.page_router import InternalResponse, Visit
 
 _WORDS = re.compile(r'"([^"]+)"?|([^\s"]+)')  # a phrase in quotation marks, or a word
@@ -44,7 +45,12 @@ def condition(zone: tzinfo, state: ListState, own: str = "", also: str = "") -> 
 
 
 def _any_of(expressions: tuple[str, ...], word: str) -> str:
-    return " or ".join(f"contains(tolower({expression}),{quoted(word.lower())})" for expression in expressions)
+    return " or ".join(
+        f"searchmatches({expression},{quoted(word)})"
+        if expression in OF_RELATION
+        else f"contains(tolower({expression}),{quoted(word.lower())})"
+        for expression in expressions
+    )
 
 
 def words(text: str) -> list[str]:
@@ -54,7 +60,7 @@ def words(text: str) -> list[str]:
 
 def search(state: ListState) -> str:
     """$search: all of the words."""
-    return "" if state.listing.words else " AND ".join(f'"{word}"' for word in words(state.q))
+    return "" if state.listing.words else search_query(words(state.q))
 
 
 def order(listing: List, by: str) -> str:
@@ -69,13 +75,19 @@ def _total(listing: List, by: str) -> str:
     return f"{order(listing, by)},{listing.id} desc" if by.startswith("-") else order(listing, by)
 
 
+def _best_first(state: ListState) -> str:
+    """The whole order: of a search the best match first, until somebody chooses a column."""
+    by = _total(state.listing, state.order)
+    return f"{BEST_FIRST},{by}" if search(state) and not state.sort else by
+
+
 def options(zone: tzinfo, state: ListState, columns: list[ListColumn], also: str = "") -> dict[str, str]:
     """The query options for all rows of the state, with what these columns need; `also` is a further condition."""
     query_options = {
         "$filter": condition(zone, state, OWN_ALIAS, also),
         OWN_ALIAS: state.own,
         "$search": search(state),
-        "$orderby": _total(state.listing, state.order),
+        "$orderby": _best_first(state),
         "$select": state.listing.select,
         "$expand": ",".join(dict.fromkeys(column.expand for column in columns if column.expand)),
     }

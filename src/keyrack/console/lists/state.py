@@ -108,7 +108,7 @@ def read(listing: List, visit: Visit) -> ListState:
         _searched(visit, said.get("q", "")),
         _own(visit, said.get("filter", "")),
         _filters(visit, listing, said),
-        _sort(visit, listing, said.get("sort", "")),
+        _sort(visit, listing, said.get("sort", ""), is_search="q" in said),
         _page(visit, said.get("page", "1")),
         _columns(visit, listing, given.get("column") or said.get("columns", "").split(",")),
         _rows(visit, said.get("rows", "")),
@@ -146,10 +146,11 @@ def _filters(visit: Visit, listing: List, said: Mapping[str, str]) -> tuple[tupl
     return tuple(filters)
 
 
-def _sort(visit: Visit, listing: List, text: str) -> str:
+def _sort(visit: Visit, listing: List, text: str, *, is_search: bool) -> str:
+    """The chosen order. Without a choice, a search has the best match first: there the usual order is a choice, too."""
     if text and not ((column := listing.column(text.removeprefix("-"))) and column.sort):
         raise InvalidListState(visit, NO_SORT, value=text)
-    return "" if text == listing.order else text
+    return "" if text == listing.order and not is_search else text
 
 
 def _page(visit: Visit, text: str) -> int:

@@ -14,7 +14,7 @@ from keyrack.console.languages import N_, translations
 from keyrack.console.lists.cells import Cells
 from keyrack.console.lists.definition import List
 from keyrack.console.lists.filters import ListFilter, TextFilter
-from keyrack.console.lists.query import ListPage, written
+from keyrack.console.lists.query import ListPage, search, written
 from keyrack.console.lists.state import ROWS, ListState
 from keyrack.console.rendering import base, clock, gettext, tongue
 from keyrack.core.errors import Refusal
@@ -207,7 +207,8 @@ def _sorting(state: ListState, key: str, can: bool, here: str) -> Mapping[str, s
     """Where a heading leads, and how the list is sorted by it now."""
     if not can:
         return {"sort": "", "sorted": ""}
-    up, down = state.order == key, state.order == f"-{key}"
+    order = state.sort if search(state) else state.order
+    up, down = order == key, order == f"-{key}"
     other = f"-{key}" if up else key
-    address = here + state.address(sort="" if other == state.listing.order else other)
+    address = here + state.address(sort="" if other == state.listing.order and not state.q else other)
     return {"sort": address, "sorted": "ascending" if up else "descending" if down else ""}

@@ -19,6 +19,7 @@ from keyrack.console.languages import N_
 from keyrack.console.local_times import instant, midnight, utc
 from keyrack.console.paged_fetch import parts_of, rows_of
 from keyrack.console.rendering import base, clock, gettext, live_id, page
+from keyrack.console.searches import ordered_search
 from keyrack.console.timeline_bars import Bar, bar, laid
 from keyrack.core.errors import NotFound
 from keyrack.http.page_router import ConsolePages, Visit
@@ -124,9 +125,8 @@ def _date(text: str) -> date | None:
 
 
 async def _cars(visit: Visit, window: BoardWindow) -> tuple[list[Choice], int]:
-    words = window.q.replace('"', " ").split()
-    search = {"$search": " ".join(f'"{word}"' for word in words)} if words else {}
-    query = {"$select": "id,name,licensePlate", "$orderby": "name,id", "$count": "true", **search}
+    search = ordered_search(window.q, "naturalorder(name),id")
+    query = {"$select": "id,name,licensePlate", "$count": "true", **search}
     try:
         cars, total = await rows_of(visit, "/cars", query, window.rows, (window.page - 1) * window.rows)
     except NotFound:

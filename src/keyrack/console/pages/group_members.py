@@ -13,6 +13,7 @@ from keyrack.console.choices import by_surname
 from keyrack.console.form_errors import RIGHT, FormErrors, invalid, went
 from keyrack.console.paged_fetch import parts_of, rows_with
 from keyrack.console.rendering import base, gettext, page
+from keyrack.console.searches import ordered_search
 from keyrack.core.error_codes import NOTHING_HERE
 from keyrack.core.errors import Conflict, NotFound, Refusal
 from keyrack.http.page_router import ConsolePages, Visit
@@ -22,7 +23,6 @@ pages = ConsolePages()
 SECTION = "groups"
 FOUND = 50  # that are offered at once
 MOST = 200  # that are put in or taken out at once
-LONGEST = 200  # characters that are looked for
 DIGITS = 10  # of an id
 
 
@@ -52,24 +52,25 @@ def _kind_of(visit: Visit, row: Mapping[str, Any]) -> str:
 
 KINDS = (
     MemberKind(
-        "cars", "/cars", "/groups/{groupId}/cars", "/groups/{groupId}/cars/{carId}", "carId", "name,id",
+        "cars", "/cars", "/groups/{groupId}/cars", "/groups/{groupId}/cars/{carId}", "carId",
+        "naturalorder(name),id",
         "id,name,licensePlate,brand,model", lambda row: row["name"],
         lambda _visit, row: " ".join(filter(None, (row["licensePlate"], row["brand"], row["model"]))),
         Permission.CARS_READ, "cars",
     ),
     MemberKind(
         "users", "/users", "/groups/{groupId}/users", "/groups/{groupId}/users/{userId}", "userId",
-        "userData/lastName,userData/firstName,id", "id,emailAddress,userData", by_surname,
+        "naturalorder(userData/lastName),userData/firstName,id", "id,emailAddress,userData", by_surname,
         lambda _visit, row: row["emailAddress"], Permission.USERS_READ, "users",
     ),
     MemberKind(
         "products", "/products", "/groups/{groupId}/products", "/groups/{groupId}/products/{productId}", "productId",
-        "serialNumber,id", "id,serialNumber,type", lambda row: row["serialNumber"], _kind_of,
+        "naturalorder(serialNumber),id", "id,serialNumber,type", lambda row: row["serialNumber"], _kind_of,
         Permission.PRODUCTS_READ,
     ),
     MemberKind(
         "services", "/services", "/groups/{groupId}/services", "/groups/{groupId}/services/{serviceId}", "serviceId",
-        "name,id", "id,name", lambda row: row["name"], lambda _visit, _row: "", Permission.SERVICES_READ,
+        "naturalorder(name),id", "id,name", lambda row: row["name"], lambda _visit, _row: "", Permission.SERVICES_READ,
     ),
 )  # fmt: skip
 
@@ -185,14 +186,12 @@ async def _choose(visit: Visit, text: str, ticked: Sequence[int], wrong: FormErr
     """Those that are not in the group and match; what is ticked stays, whatever is searched for next."""
     kind, group = _kind(visit), await _group(visit)
     outside = f"not groups/any(g:g/id eq {group['id']})"
-    query = {"$select": kind.select, "$orderby": kind.order, "$top": str(FOUND), "$count": "true"}
+    query = {"$select": kind.select, "$top": str(FOUND), "$count": "true", **ordered_search(text, kind.order)}
     kept: list[dict[str, Any]] = []
     if ticked:
         kept = await rows_with(visit, kind.rows, ticked[:MOST], {"$select": kind.select, "$filter": outside})
         outside += "".join(f" and not (id in {some})" for some in parts_of(visit, ticked[:MOST]))
-    words = text[:LONGEST].replace('"', " ").split()
-    search = {"$search": " ".join(f'"{word}"' for word in words)} if words else {}
-    rows, total = await _asked(visit, kind, {**query, **search, "$filter": outside})
+    rows, total = await _asked(visit, kind, {**query, "$filter": outside})
     return await page(
         visit, "group_add.html", status=wrong.status, section=SECTION, back=_page(visit), wrong=wrong, group=group,
         kind=kind.name, titles=titles(visit)[kind.name], q=text, total=total,

@@ -9,8 +9,8 @@ from urllib.parse import urlencode, urlsplit
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
-from keyrack.console.choices import plain
 from keyrack.console.rendering import base, gettext, page, part
+from keyrack.console.searches import ordered_search
 from keyrack.core.error_codes import NOTHING_HERE
 from keyrack.core.errors import NotFound
 from keyrack.http.page_router import BELOW, ConsolePages, Visit
@@ -46,7 +46,7 @@ async def key_forms(visit: Visit) -> Response:
     """All brands, or the key forms of one, or one of these: the address says which."""
     brand, q = visit.asked("brand").strip(), visit.asked("q").strip()
     if not brand:
-        brands = [item for item in await _brands(visit) if plain(q) in plain(item["brand"])]
+        brands = await _brands(visit, q)
         only = brands[0]["brand"] if q and len(brands) == 1 else ""
         return await _page(visit, brands=brands, q=q, brand=only, forms=await _forms(visit, only) if only else [])
     forms = await _forms(visit, brand)
@@ -76,11 +76,12 @@ def _address(visit: Visit, brand: str = "", form: int = 0) -> str:
     return f"{base(visit)}/key-forms" + (f"?{urlencode(query)}" if brand else "")
 
 
-async def _brands(visit: Visit) -> list[dict[str, Any]]:
-    """The brands, each with the address of its forms and how many there are."""
-    rows: list[dict[str, Any]] = (await visit.call("GET", "/keys", query=BY_BRAND)).json
-    rows.sort(key=lambda row: plain(row["brand"]))
-    return [{**row, "address": _address(visit, row["brand"])} for row in rows]
+async def _brands(visit: Visit, q: str) -> list[dict[str, Any]]:
+    """The brands that match what is typed, each with the address of its forms and how many there are."""
+    search = ordered_search(q, "naturalorder($it),$it")
+    brands: list[str] = (await visit.call("GET", "/brands", query=search)).json
+    rows = {row["brand"]: row for row in (await visit.call("GET", "/keys", query=BY_BRAND)).json}
+    return [{**rows[brand], "address": _address(visit, brand)} for brand in brands if brand in rows]
 
 
 async def _forms(visit: Visit, brand: str) -> list[KeyFormView]:

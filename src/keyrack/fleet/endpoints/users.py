@@ -13,15 +13,7 @@ from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Permission
 from keyrack.api.rate_limits import RateLimit
 from keyrack.api.read_sql import Parent
-from keyrack.api.schema.request_body import (
-    AnyText,
-    Body,
-    EmailAddress,
-    Int32,
-    Name,
-    Password,
-    invalid_member,
-)
+from keyrack.api.schema.request_body import Body, EmailAddress, ExactText, Int32, Name, invalid_member
 from keyrack.assignments.customer_lock import lock_and_flush
 from keyrack.assignments.submission import end_all_of_user
 from keyrack.auth.authenticator import Authenticator
@@ -108,7 +100,7 @@ class UserData(Body):
 class NewUser(Body):
     email_address: EmailAddress
     user_data: UserData
-    password: Annotated[Password, Field(max_length=250)] | None = None
+    password: Annotated[ExactText, Field(max_length=250)] | None = None
     type: Literal["Normal", "Anonymous"] | None = "Anonymous"
 
 
@@ -122,7 +114,7 @@ class UserReference(Body):
 
     model_config = ConfigDict(title="SomeUser")
 
-    email_address: AnyText | None = None
+    email_address: ExactText | None = None
     user_id: Int32 | None = None
 
 

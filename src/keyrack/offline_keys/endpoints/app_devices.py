@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, LiteralString
 
-from pydantic import StringConstraints
+from pydantic import Field
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import FROM_APPS, TAGGED, Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Free
 from keyrack.api.principals import AppUser
-from keyrack.api.schema.request_body import Moment, Name, StrictBody, format_timestamp, invalid_member
+from keyrack.api.schema.request_body import IN_NFC, Moment, StrictBody, format_timestamp, invalid_member
 from keyrack.core.base64url import Octets, base64url
 from keyrack.core.error_codes import INVALID_TOKEN, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound, Unauthorized, on_constraint
 from keyrack.core.settings import Settings
+from keyrack.core.text import NOT_BLANK
 from keyrack.db.connection import Row
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.cose import MessageRefused, PublicKey
@@ -66,7 +67,7 @@ class Registration(StrictBody):
     """A phone's key, which has signed this itself: docs/keys.md, "A life of a key"."""
 
     registration: Octets
-    name: Annotated[Name, StringConstraints(max_length=100)]
+    name: Annotated[str, Field(max_length=100, pattern=NOT_BLANK), IN_NFC]
     protection: Literal["Software", "TrustedEnvironment", "SecureElement"] = "Software"
 
 

@@ -13,7 +13,7 @@ from keyrack.auth import usernames
 from keyrack.auth.sso import providers
 from keyrack.core.log_config import cause
 from keyrack.core.settings import Settings
-from keyrack.db import archive_status, process_registry, schema_version, search_text, standbys
+from keyrack.db import archive_status, process_registry, schema_version, search_text, standbys, text_normal_form
 from keyrack.db.connection import UNREACHABLE, Connection, Row
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.master_keys import MasterKeyError
@@ -91,6 +91,7 @@ async def _inside(connection: Connection, settings: Settings, picture: StatusSna
         lines += await accounts.examined(connection)
         lines += await _addresses(connection)
         lines += await _search_indexes(connection)
+        lines += await _texts(connection)
         lines += _connections(await process_registry.processes(connection), facts, settings)
     for name in broken["indexes"]:
         lines.append(warning("indexes", f"The index {name} is not valid.", f"`reindex index concurrently {name}`"))
@@ -182,6 +183,17 @@ async def _addresses(connection: Connection) -> list[Finding]:
         remedy = f"`keyrack provider change {row['name']} --remove-domain {row['domain']}`"
         lines.append(failure("addresses", text, remedy))
     return lines or [ok("addresses", "every address belongs to one manager and one user")]
+
+
+async def _texts(connection: Connection) -> list[Finding]:
+    lines = [
+        failure(
+            "texts", f"{row['text']!r} in the table {row['table']} is not in NFC; another row has it in NFC.",
+            "Rename one of the two: they look the same, and a filter finds the other one.",
+        )
+        for row in await text_normal_form.collisions(connection)
+    ]  # fmt: skip
+    return lines or [ok("texts", "every text that must be unique is in NFC")]
 
 
 async def _search_indexes(connection: Connection) -> list[Finding]:

@@ -13,6 +13,7 @@ from keyrack.ops.transfer import id_map
 from keyrack.ops.transfer.api_source import TOLD, ApiSource, Json
 from keyrack.ops.transfer.import_api import KEEPS_POSITIONS, Progress
 from keyrack.ops.transfer.record_types import ASSIGNMENTS, BY_NAME, EVENTS, USERS, RecordType
+from keyrack.ops.transfer.row_writer import texts_in_nfc
 
 SHOWN = 20  # differences of a kind that are told one by one
 # Members that are not compared: a person who was here already stays as they are, and no server tells the others
@@ -61,7 +62,7 @@ async def _compare(
     if not places:
         left_out = left_out | {"latitude", "longitude"}
     own = {"id": kind.name} if "id" in kind.members else {}
-    expected = [dict(row) for row in rows]
+    expected = [texts_in_nfc(row) for row in rows]
     for member, name in {**own, **(kind.of or {})}.items():
         new = await id_map.known(db, customer, BY_NAME[name], (row[member] for row in expected))
         for row in expected:

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any, LiteralString, cast
 
 from keyrack.core.addresses import address_form
+from keyrack.core.text import nfc
 from keyrack.db.connection import Connection
 from keyrack.fleet.person_lookup import PERSONS
 from keyrack.ops.transfer import id_map
@@ -76,8 +77,8 @@ async def write(sql: Connection, customer: int, kind: RecordType, rows: Sequence
 
 
 async def _renumbered(sql: Connection, customer: int, kind: RecordType, rows: Sequence[Json]) -> list[Json]:
-    """The rows with the numbers of this database in the members that point to others."""
-    changed = [dict(row) for row in rows]
+    """The rows with texts in NFC, and the numbers of this database in the members that point to others."""
+    changed = [texts_in_nfc(row) for row in rows]
     for member, name in (kind.of or {}).items():
         places = [row for row in changed if row[member] is not None]
         if kind is OPERATIONS:
@@ -86,6 +87,13 @@ async def _renumbered(sql: Connection, customer: int, kind: RecordType, rows: Se
         for place in places:
             place[member] = new[place[member]]
     return changed
+
+
+def texts_in_nfc(row: Mapping[str, Any]) -> Json:
+    """A row of the source as it is stored here: its texts in NFC, but for an address, which has a form of its own."""
+    return {
+        name: nfc(value) if isinstance(value, str) and name != "emailAddress" else value for name, value in row.items()
+    }
 
 
 def _points(value: object, member: str) -> bool:

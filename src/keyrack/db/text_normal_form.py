@@ -1,0 +1,106 @@
+"""Free text of older rows in NFC, the form in which each text is written since then.
+
+A text stays as it is if another row has the converted one and both must differ. `keyrack doctor` names these rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import LiteralString
+
+import structlog
+
+from keyrack.core.settings import Settings
+from keyrack.db.connection import Database, Row, Statements
+from keyrack.db.row_batches import run_in_batches
+
+log = structlog.get_logger("keyrack.texts")
+
+# A text of ASCII alone is in NFC; its length tells it for less
+IN_ANOTHER_FORM: LiteralString = "(octet_length({column}) <> length({column}) and {column} is not nfc normalized)"
+CONVERT: LiteralString = """
+with converted as (
+  update {table} set {assignments} where ctid = any(array(
+    select ctid from {table} where {condition} limit $1 for no key update skip locked))
+  returning 1)
+select count(*) from converted
+"""
+# Of several rows with one text, the first gets it
+CONVERT_UNIQUE: LiteralString = """
+with converted as (
+  update {table} r set {column} = normalize({column}, NFC) where ctid = any(array(
+    select ctid from {table} o where {condition} and not exists (
+      select from {table} other where {same} and other.ctid <> o.ctid
+        and (other.{column} = normalize(o.{column}, NFC)
+          or other.ctid < o.ctid and normalize(other.{column}, NFC) = normalize(o.{column}, NFC)))
+    limit $1 for no key update skip locked))
+  returning 1)
+select count(*) from converted
+"""
+LEFT: LiteralString = "select '{table}' as table, {column} as text from {table} where {condition} order by 2 limit $1"
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueText:
+    """A column of texts that differ among the rows with `same` values in other columns of `o` and `other`."""
+
+    table: LiteralString
+    column: LiteralString
+    same: LiteralString
+
+
+TEXTS: dict[LiteralString, tuple[LiteralString, ...]] = {
+    "customer": ("name",),
+    "car": ("name", "license_plate", "vin", "description", "brand", "model"),
+    "person": ("first_name", "last_name"),
+    "product": ("sap_number",),
+    "service": ("name", "termination_cause"),
+    "contract": ("order_number", "document_number"),
+    "brand_key": ("box_sap_number",),
+    "app_device": ("name",),
+    "client": ("name",),
+    "api_key": ("name",),
+    "device_key": ("name",),
+    "passkey": ("name",),
+    "provider": ("label",),
+    "sdk_key": ("name",),
+}
+UNIQUE_TEXTS = (
+    UniqueText("fleet_group", "name", "other.customer_id = o.customer_id"),
+    UniqueText("product", "unique_id", "other.customer_id = o.customer_id"),
+    UniqueText("product", "serial_number", "other.customer_id = o.customer_id"),
+    UniqueText("key_form", "name", "true"),
+    UniqueText(
+        "brand_key", "brand", "other.key_form_id = o.key_form_id and other.box_name is not distinct from o.box_name"
+    ),
+    UniqueText("brand_key", "box_name", "other.key_form_id = o.key_form_id and other.brand = o.brand"),
+)
+LISTED = 20  # texts that are reported, at most, of a column
+
+
+async def convert(db: Database, settings: Settings) -> None:
+    """Convert the texts of older rows, in batches. A step of housekeeping."""
+    for table, columns in TEXTS.items():
+        condition: LiteralString = " or ".join([IN_ANOTHER_FORM.replace("{column}", column) for column in columns])
+        assignments: LiteralString = ", ".join([column + " = normalize(" + column + ", NFC)" for column in columns])
+        statement = CONVERT.replace("{table}", table).replace("{condition}", condition)
+        await run_in_batches(db, settings.housekeeping_rows, statement.replace("{assignments}", assignments))
+    for text in UNIQUE_TEXTS:
+        statement = _of(text, CONVERT_UNIQUE, "o.").replace("{same}", text.same)
+        await run_in_batches(db, settings.housekeeping_rows, statement)
+    if rows := await collisions(db):
+        tables = sorted({row["table"] for row in rows})
+        log.error("texts differ in their form alone", alert=True, tables=tables, count=len(rows))
+
+
+async def collisions(statements: Statements) -> list[Row]:
+    """Texts that are not converted, as another row has the converted one: table, text."""
+    rows: list[Row] = []
+    for text in UNIQUE_TEXTS:
+        rows += await statements.fetch(_of(text, LEFT, ""), LISTED)
+    return rows
+
+
+def _of(text: UniqueText, statement: LiteralString, alias: LiteralString) -> LiteralString:
+    condition = IN_ANOTHER_FORM.replace("{column}", alias + text.column)
+    return statement.replace("{table}", text.table).replace("{condition}", condition).replace("{column}", text.column)
