@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.servers import Sql
 
-# What is stored, and what it is folded to
+# A stored text, and its folded form
 FOLDED = [
     ("K-PC 1469", "k-pc 1469"),
     ("Größmann", "grossmann"),
@@ -66,7 +66,7 @@ def test_a_text_is_folded(sql: Sql, text: str, folded: str) -> None:
 
 
 MATCHES = "d like search_pattern($2) or d like search_digraph_pattern($2)"
-# What is stored as the name, what is typed, and whether it is found
+# A stored name, a typed text, and whether they match
 NAMES = [
     ("Größmann", "grossmann", True),
     ("Größmann", "groessmann", True),

@@ -16,7 +16,7 @@ def search_query(words: Sequence[str]) -> str:
 
 
 def ordered_search(text: str, order: str) -> dict[str, str]:
-    """The options for rows that match what is typed, the best first, then in the order `order`."""
+    """The options for a search: the best match first, then the order `order`."""
     words = _WORD.findall(text[:LONGEST])
     if not words:
         return {"$orderby": order}

@@ -37,7 +37,7 @@ def without_byte_order_mark(body: bytes) -> bytes:
 
 
 def nfc(text: str) -> str:
-    """The text in NFC (UAX 15), the one form in which texts are stored and compared.
+    """The text in NFC (UAX 15), in which free text is stored and compared.
 
     It is for free text: addresses have a form of their own (`core.addresses`), and secrets stay as they are.
     """

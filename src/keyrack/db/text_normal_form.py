@@ -1,6 +1,6 @@
-"""Free text of older rows in NFC, the form in which each text is written since then.
+"""The conversion of free text of older rows to NFC.
 
-A text stays as it is if another row has the converted one and both must differ. `keyrack doctor` names these rows.
+A text is not converted if another row has the converted one and both must differ. `keyrack doctor` names these rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from keyrack.db.row_batches import run_in_batches
 
 log = structlog.get_logger("keyrack.texts")
 
-# A text of ASCII alone is in NFC; its length tells it for less
+# A text of ASCII alone is in NFC, and its length shows that at less cost
 IN_ANOTHER_FORM: LiteralString = "(octet_length({column}) <> length({column}) and {column} is not nfc normalized)"
 CONVERT: LiteralString = """
 with converted as (
@@ -25,7 +25,7 @@ with converted as (
   returning 1)
 select count(*) from converted
 """
-# Of several rows with one text, the first gets it
+# The first of several rows with one text gets it
 CONVERT_UNIQUE: LiteralString = """
 with converted as (
   update {table} r set {column} = normalize({column}, NFC) where ctid = any(array(
@@ -42,7 +42,10 @@ LEFT: LiteralString = "select '{table}' as table, {column} as text from {table} 
 
 @dataclass(frozen=True, slots=True)
 class UniqueText:
-    """A column of texts that differ among the rows with `same` values in other columns of `o` and `other`."""
+    """A column whose texts are unique among rows of the same scope.
+
+    `same` says whether the rows `o` and `other` have the same scope.
+    """
 
     table: LiteralString
     column: LiteralString

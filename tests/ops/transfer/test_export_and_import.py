@@ -228,6 +228,28 @@ def test_two_users_of_a_source_with_one_address_are_not_merged(
     source.client.close()
 
 
+def test_texts_of_an_older_release_come_in_as_one_form(
+    town: Town, operator: Operator, sql: Sql, tmp_path: Path
+) -> None:
+    """An export has texts as they are stored; the import converts them, but for addresses."""
+    person = town.person("decomposed")
+    car = person.car("Plain")
+    address = f"Ju\u0308rgen.{person.customer}@example.org"
+    user = person.user(address)
+    old = "update car set name = $2, license_plate = $2 where car_id = $1"
+    sql.execute(old, car, "Cafe\u0301 1")
+    sql.execute("update person set last_name = $2 where user_id = $1", user, "Mu\u0308ller")
+    operator.value("export", "--customer", person.customer, "--to", tmp_path / "files")
+    assert "Cafe\u0301 1" in [row["name"] for row in rows(tmp_path / "files", "cars")]
+    new = operator.value("import", "customer", tmp_path / "files", "--name", "Cafe\u0301")["id"]
+    assert sql.value("select name from customer where customer_id = $1", new) == "Caf\u00e9"
+    (found,) = sql.rows("select name, license_plate, search_text like '%cafe1%' from car where customer_id = $1", new)
+    assert tuple(found) == ("Caf\u00e9 1", "Caf\u00e9 1", True)
+    members = "select user_id from customer_user where customer_id = $1"
+    assert sql.value(members, new) == user, "the address is that of the person who is here already"
+    assert sql.value("select email_address from person where user_id = $1", user) == address
+
+
 def test_no_cell_is_a_formula(carla: Person, operator: Operator, tmp_path: Path) -> None:
     """Of a customer that is called by its name."""
     operator.value("customer", "change", carla.customer, "--name", "Carla's fleet")

@@ -113,7 +113,7 @@ def _function(type_: Edm, template: LiteralString, *operands: Value) -> Value:
 
 
 def _natural_order(text: Value) -> Value:
-    """What orders texts naturally: regardless of case and accents, numbers by their values."""
+    """The natural order of a text: without case and accents, numbers by their values."""
     _check(NATURAL_ORDER, text, (Edm.STRING,))
     if isinstance(text, PlanColumn) and text.natural is not None:
         return PlanColumn(Edm.STRING, True, text.natural, text.level)

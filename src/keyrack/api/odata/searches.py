@@ -80,7 +80,10 @@ def _words(search: ast.Search) -> Iterator[str]:
 
 
 def _document(resource: Resource, level: int) -> Value | None:
-    """The document of a row, made from its texts, of which the first is its name; None if nothing is looked at."""
+    """The document of a row, made from its texts: None if no text is searchable.
+
+    The first text is the name.
+    """
     if resource.search is not None:
         return PlanColumn(Edm.STRING, False, resource.search.computed, level)
     texts: list[LiteralString] = [field.sql for field in _fields(resource) if field.searchable]

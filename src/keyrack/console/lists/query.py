@@ -76,7 +76,7 @@ def _total(listing: List, by: str) -> str:
 
 
 def _best_first(state: ListState) -> str:
-    """The whole order: of a search the best match first, until somebody chooses a column."""
+    """The whole order. A search has the best match first until a column is chosen."""
     by = _total(state.listing, state.order)
     return f"{BEST_FIRST},{by}" if search(state) and not state.sort else by
 

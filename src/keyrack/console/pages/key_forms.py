@@ -77,7 +77,7 @@ def _address(visit: Visit, brand: str = "", form: int = 0) -> str:
 
 
 async def _brands(visit: Visit, q: str) -> list[dict[str, Any]]:
-    """The brands that match what is typed, each with the address of its forms and how many there are."""
+    """The brands that match a search, with the address and number of their forms."""
     search = ordered_search(q, "naturalorder($it),$it")
     brands: list[str] = (await visit.call("GET", "/brands", query=search)).json
     rows = {row["brand"]: row for row in (await visit.call("GET", "/keys", query=BY_BRAND)).json}

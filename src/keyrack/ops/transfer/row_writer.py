@@ -77,7 +77,7 @@ async def write(sql: Connection, customer: int, kind: RecordType, rows: Sequence
 
 
 async def _renumbered(sql: Connection, customer: int, kind: RecordType, rows: Sequence[Json]) -> list[Json]:
-    """The rows with texts in NFC, and the numbers of this database in the members that point to others."""
+    """The rows with texts in NFC, and references as numbers of this database."""
     changed = [texts_in_nfc(row) for row in rows]
     for member, name in (kind.of or {}).items():
         places = [row for row in changed if row[member] is not None]
@@ -90,7 +90,7 @@ async def _renumbered(sql: Connection, customer: int, kind: RecordType, rows: Se
 
 
 def texts_in_nfc(row: Mapping[str, Any]) -> Json:
-    """A row of the source as it is stored here: its texts in NFC, but for an address, which has a form of its own."""
+    """A row of the source with its texts in NFC; an address has a form of its own."""
     return {
         name: nfc(value) if isinstance(value, str) and name != "emailAddress" else value for name, value in row.items()
     }

@@ -70,7 +70,7 @@ begin
     || chr(30) || ' ' || coalesce(search_joined(search_fold(array_to_string(long_ids, ' '))), '');
 end $$
 """
-# What of a document a word is looked for in: one or two characters begin a word, as each word has them somewhere
+# One or two characters match at the beginning of a word alone: nearly every text has them somewhere
 PATTERN = """
 create function search_pattern(word text) returns text language sql immutable parallel safe strict as $$
   select case
