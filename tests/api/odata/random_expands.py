@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,11 @@ class Expand:
 
     text: str
     run: Callable[[Row], Row]
+
+
+def begins_word(short: str, text: str) -> bool:
+    """Whether one letter is found in a text: only where a word begins with it (docs/odata.md, "Search")."""
+    return any(word.startswith(short.lower()) for word in re.split(r"[\W_]+", text.lower()))
 
 
 @st.composite
@@ -52,7 +58,7 @@ def collection(draw: Any, name: str) -> Expand:
         if found is not None:
             rows = [each for each in rows if found.run({"": each, "$this": each}) is True]
         if word is not None:
-            rows = [each for each in rows if any(word.lower() in (each[text] or "").lower() for text in TEXTS[name])]
+            rows = [each for each in rows if any(begins_word(word, each[text] or "") for text in TEXTS[name])]
         return rows
 
     def show(row: Row) -> Row:

@@ -13,7 +13,7 @@ from keyrack.api.exchange import NO_CONTENT, Request, Response, manager_id
 from keyrack.api.path_ids import path_number
 from keyrack.api.permissions import Free
 from keyrack.api.schema.fields import Resource, date_time, int32, int64, string
-from keyrack.api.schema.request_body import Body, ExactText
+from keyrack.api.schema.request_body import Body, ExactText, Text
 from keyrack.auth.authenticator import Authenticator
 from keyrack.auth.login import sign_in
 from keyrack.auth.password_hashing import SHORTEST
@@ -90,7 +90,7 @@ class PreferencesBody(Body):
     model_config = ConfigDict(title="Preferences")
 
     language: Literal["en", "de"] | None
-    time_zone: Annotated[ExactText, Field(max_length=250), AfterValidator(_zone)] | None
+    time_zone: Annotated[Text, AfterValidator(_zone)] | None
     theme: Literal["light", "dark"] | None
 
 
