@@ -106,6 +106,14 @@ QUERIES = [
     "/positions?$select=name,hasUnit&$orderby=name",
     "/positions?$select=name&$filter=products/any()&$orderby=name",
     "/cars?$select=name&$orderby=name desc&$skip=1&$top=2",
+    *(
+        f"/{kind}?$select={name}&$search={word}"
+        for kind, name in (*NAMES.items(), ("assignments", "start"), ("events", "type"))
+        for word in ("Ours", "Hidden", "o")
+    ),
+    "/cars?$select=name&$search=Ours&$orderby=searchrank(),naturalorder(name) desc",
+    "/cars?$select=name&$orderby=naturalorder(name) desc&$top=2",
+    "/cars?$select=name&$expand=products($select=serialNumber;$search=Ours)",
 ]
 
 

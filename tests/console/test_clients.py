@@ -16,7 +16,7 @@ def posted(visitor: httpx.Client, path: str, **form: str | list[str]) -> httpx.R
 
 
 def secret_of(answer: httpx.Response) -> str:
-    found = re.search(r'<code id="secret">(.+?)</code>', answer.text)
+    found = re.search(r'<code id="secret">(?:<bdi[^>]*>)?([^<]+)', answer.text)
     assert found is not None, answer.text
     return found[1]
 

@@ -41,7 +41,6 @@ _OF_GROUP = GroupScope(
     " join scope_group {t}_in on {t}_in.customer_id = {t}.customer_id and {t}_in.group_id = {t}.group_id",
     "{t}_in.customer_id = $1 and {t}_in.scope_id = $2",
 )
-_ROW_SEARCH = SearchSource("{t}.search_text", "{t}.search_text is null", "search_document({t})")
 # For a group-limited caller the number and the names of a product out of scope are null
 _OF_PRODUCT_IN_SCOPE: LiteralString = "case when " + in_scope_sql("product", "{t}.product_id") + " then "
 PRODUCT_IN_SCOPE = int32(_OF_PRODUCT_IN_SCOPE + "{t}.product_id end", nullable=True)
@@ -55,7 +54,8 @@ CUSTOMER = Resource(
     permission=Free.CALLER,
 )
 
-CAR_SEARCH = SearchSource("{t}.search_text", "{t}.sort_key is null", "search_document({t})")
+# In the lists of a group-limited caller `{t}` is a subselect, and needs the cast
+CAR_SEARCH = SearchSource("{t}.search_text", "{t}.sort_key is null", "search_document({t}::car)")
 
 CAR = Resource(
     "Car",
@@ -133,7 +133,7 @@ GROUP = Resource(
     "fleet_group {t}",
     _OF_CUSTOMER,
     {"id": int32("{t}.group_id"), "name": string("{t}.name", search=True, natural="{t}.sort_key")},
-    search=_ROW_SEARCH,
+    search=SearchSource("{t}.search_text", "{t}.search_text is null", "search_document({t}::fleet_group)"),
     relations={
         "cars": Relation("Car", _via("group_car", "car_id", "p", "t")),
         "users": Relation("User", _via("group_user", "user_id", "p", "t")),
@@ -165,7 +165,7 @@ PRODUCT = Resource(
         "groups": Relation("Group", _via("group_product", "product_id", "t", "p")),
     },
     walks=("uniqueId", "serialNumber"),
-    search=_ROW_SEARCH,
+    search=SearchSource("{t}.search_text", "{t}.search_text is null", "search_document({t}::product)"),
     limit=scoped_itself("product"),
     permission=Permission.PRODUCTS_READ,
 )
