@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import LiteralString
 
 from keyrack.core.settings import Settings
-from keyrack.db.connection import Connection, Row, Statements
+from keyrack.db.connection import Connection, Statements
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.offline_keys import cose, issuing_keys, status_list_slots, status_lists
 from keyrack.offline_keys.cose import MessageRefused
@@ -58,8 +58,8 @@ END: LiteralString = """
 update box_key set revoked_at = clock_timestamp()
 where customer_id = $1 and product_id = $2 and epoch < $3 and is_placed and revoked_at is null
 """
-AUTHORITY: LiteralString = """
-select t.public_key, t.key_set, g.generation,
+SIGNER: LiteralString = """
+select g.generation,
   (select issuing_key_id from issuing_key i where i.customer_id = $1 and i.revoked_at is null
    order by created_at desc, issuing_key_id desc limit 1) as signer
 from key_authority t join lateral (
@@ -138,20 +138,22 @@ async def enrol(connection: Connection, settings: Settings, customer: int, produ
 async def provision(
     connection: Connection, signers: IssuingKeySigners, customer: int, product: int, nonce: bytes
 ) -> Provisioning:
-    """What the box is told, bound to its nonce. Raises `NotEnrolled`, `CannotDecrypt`."""
+    """The messages for the box, bound to its nonce. Raises `NotEnrolled`, `CannotDecrypt`, `InconsistentKeys`."""
     await issuing_keys.hold(connection, customer)
-    box, authority, signer = await _enrolled(connection, signers, customer, product)
+    box, place, signer = await _enrolled(connection, signers, customer, product)
+    key_set = await signers.key_set(connection, customer)
+    if key_set is None:
+        raise NotEnrolled
     at = now()
-    place = StatusListId(product, box.epoch, authority["generation"])
     status = await status_lists.renew(
         connection, customer, await status_lists.lock(connection, customer, [(product, box.epoch)]), signer, at
     )
     claims = {
         "iss": issuer(customer), "aud": box.name, "iat": int(at.timestamp()), "nonce": nonce,
-        "root": public(authority["public_key"]), "box": box.thumbprint,
+        "root": key_set.root, "box": box.thumbprint,
     }  # fmt: skip
     signed = cose.sign(PROVISIONING, signer.kid, claims, signer.key.sign)
-    return Provisioning(signed, authority["key_set"], status[place])
+    return Provisioning(signed, key_set.data, status[place])
 
 
 def time_for(customer: int, name: str, nonce: bytes, signer: IssuingKeySigner) -> bytes:
@@ -162,13 +164,15 @@ def time_for(customer: int, name: str, nonce: bytes, signer: IssuingKeySigner) -
 
 async def _enrolled(
     statements: Statements, signers: IssuingKeySigners, customer: int, product: int
-) -> tuple[BoxEnrolment, Row, IssuingKeySigner]:
-    """The box as it is, its authority, and who signs for that. Raises `NotEnrolled`, `CannotDecrypt`."""
+) -> tuple[BoxEnrolment, StatusListId, IssuingKeySigner]:
+    """The box as it is, its newest status list, and who signs. Raises `NotEnrolled`, `CannotDecrypt`,
+    `InconsistentKeys`."""
     newest = await statements.fetchrow(NEWEST, customer, product)
     if newest is None or not newest["is_ours"]:
         raise NotEnrolled
     box = BoxEnrolment(product, newest["epoch"], public(newest["public_key"]).thumbprint)
-    authority = await statements.fetchrow(AUTHORITY, customer, product, box.epoch)
-    if authority is None:
+    row = await statements.fetchrow(SIGNER, customer, product, box.epoch)
+    if row is None:
         raise NotEnrolled
-    return box, authority, await signers.of(statements, customer, authority["signer"])
+    place = StatusListId(product, box.epoch, row["generation"])
+    return box, place, await signers.of(statements, customer, row["signer"])

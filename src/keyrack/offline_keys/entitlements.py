@@ -9,7 +9,7 @@ from uuid import UUID
 
 from keyrack.db.connection import Row
 from keyrack.offline_keys.cose import PublicKey
-from keyrack.offline_keys.issuing_keys import public
+from keyrack.offline_keys.issuing_keys import InconsistentKeys, public
 from keyrack.offline_keys.message_fields import CLOSE, OPEN, UNCERTAIN
 from keyrack.offline_keys.status_lists import StatusListId
 
@@ -77,9 +77,14 @@ class Phone:
 
 
 def phone_of(row: Row, customer: int, device: bytes) -> Phone:
-    """The phone of a row of `RIGHTS`, of a customer that has an authority."""
+    """The phone of a row of `RIGHTS`, of a customer that has an authority.
+
+    Raises `InconsistentKeys` for a public key that has another thumbprint: somebody else has written it.
+    """
     rights = [OPEN, CLOSE, UNCERTAIN] if row["opens_uncertain"] else [OPEN, CLOSE]
     key = public(row["public_key"])
+    if key.thumbprint != device:
+        raise InconsistentKeys(customer, f"app_device.public_key of {device.hex()} has another thumbprint")
     return Phone(customer, device, key, row["subject"], row["chosen_freshness"], rights, row["signers"])
 
 

@@ -1,7 +1,9 @@
-"""In charge of a customer's authority: the root, the issuing keys that it names, and what the customer has chosen.
+"""A customer's authority: the root, the issuing keys that it names, and the customer's policy.
 
-All private keys are sealed. The root is opened to sign a new set of issuing keys and for nothing else; an issuing key
-is opened once in each process, and which one signs is read anew each time.
+All private keys are sealed, and public keys are derived from them: whoever can write to the database but has no master
+key cannot make boxes trust another key. The columns with public keys are compared, and serve statements that show them.
+The root is opened to sign a key set and to check one. An issuing key is opened once in each process, and which one
+signs is read each time.
 """
 
 from __future__ import annotations
@@ -9,16 +11,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import LiteralString
 
-from keyrack.core.error_codes import NOT_NOW
+import structlog
+
+from keyrack.core.error_codes import NOT_NOW, ErrorCode
 from keyrack.core.errors import Unavailable
-from keyrack.db.connection import Connection, Statements
+from keyrack.db.connection import Connection, Row, Statements
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import ISSUING_KEY, ROOT_KEY
 from keyrack.offline_keys import cose
-from keyrack.offline_keys.cose import PublicKey
+from keyrack.offline_keys.cose import MessageRefused, PublicKey
 from keyrack.offline_keys.message_fields import KEY_SET
-from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.p256 import PrivateKey, verify
 from keyrack.offline_keys.timestamps import now
+
+log = structlog.get_logger("keyrack.offline_keys")
+
+INCONSISTENT = ErrorCode(
+    "box-keys-inconsistent",
+    "The keys for boxes in the database do not match the sealed ones.",
+    "Tell the operator: `keyrack doctor` says which differ, and docs/keys.md what to do (Keys of the authority).",
+)
 
 NEXT_ID: LiteralString = "select nextval(pg_get_serial_sequence('issuing_key', 'issuing_key_id'))::integer"
 EXISTS: LiteralString = "select exists (select from key_authority where customer_id = $1)"
@@ -31,13 +43,21 @@ INSERT_KEY: LiteralString = """
 insert into issuing_key (customer_id, issuing_key_id, private_key, public_key) values ($1, $2, $3, $4)
 """
 LOCK: LiteralString = """
-select private_key, public_key from key_authority where customer_id = $1 for update
+select private_key from key_authority where customer_id = $1 for update
+"""
+AUTHORITY: LiteralString = """
+select private_key, public_key, sequence, key_set, i.ids, i.public_keys
+from key_authority t cross join lateral (
+  select coalesce(array_agg(issuing_key_id order by created_at, issuing_key_id), '{}') as ids,
+    coalesce(array_agg(public_key order by created_at, issuing_key_id), '{}') as public_keys
+  from issuing_key where customer_id = t.customer_id and revoked_at is null) i
+where customer_id = $1
 """
 # Who rotates waits, and who has rotated is waited for
 HOLD: LiteralString = "select from key_authority where customer_id = $1 for key share"
 # The newest first: it signs
 GOOD: LiteralString = """
-select issuing_key_id, private_key, public_key from issuing_key where customer_id = $1 and revoked_at is null
+select issuing_key_id from issuing_key where customer_id = $1 and revoked_at is null
 order by created_at desc, issuing_key_id desc
 """
 SIGNS: LiteralString = """
@@ -62,12 +82,24 @@ where customer_id = $1 and issuing_key_id <> $2 and is_placed and revoked_at is 
 END_LISTS: LiteralString = "update status_generation set list = null where customer_id = $1"
 END_RECEIPTS: LiteralString = "update box_epoch set receipt = null where customer_id = $1 and receipt is not null"
 LOSE: LiteralString = "with lost as (delete from key_authority returning true) select count(*)::integer from lost"
-SET: LiteralString = "update key_authority set sequence = $2, key_set = $3 where customer_id = $1"
+SET: LiteralString = """
+update key_authority set public_key = $2, sequence = $3, key_set = $4 where customer_id = $1
+"""
 POLICY: LiteralString = """
 update key_authority set freshness = $2, opens_uncertain = $3 where customer_id = $1 returning true
 """
 
 REMEMBERED = 1_000  # opened keys; beyond, it starts anew
+
+
+class InconsistentKeys(Unavailable):
+    """Keys in the database differ from what the server has sealed, so somebody else has written them."""
+
+    def __init__(self, customer: int, difference: str, *, is_logged: bool = True) -> None:
+        super().__init__(INCONSISTENT)
+        self.difference = difference
+        if is_logged:
+            log.error("box keys inconsistent", customer=customer, reason=difference, alert=True)
 
 
 class KeySetOverlap(Exception):
@@ -90,12 +122,25 @@ class IssuingKeySigner:
         return self.key.public.kid
 
 
-class IssuingKeySigners:
-    """The issuing keys that this process has opened."""
+@dataclass(frozen=True, slots=True)
+class KeySet:
+    """The key set of a customer, and the root that has signed it."""
 
-    def __init__(self, vault: Encryption) -> None:
+    root: PublicKey
+    data: bytes
+
+
+class IssuingKeySigners:
+    """The issuing keys that this process has opened, and the key sets that it has checked.
+
+    `logs`: inconsistent keys are logged with an alert, beside the exception.
+    """
+
+    def __init__(self, vault: Encryption, *, logs: bool = True) -> None:
         self._vault = vault
+        self._logs = logs
         self._opened: dict[tuple[int, int], IssuingKeySigner] = {}
+        self._checked: dict[int, tuple[Row, KeySet]] = {}
 
     async def newest(self, connection: Connection, customer: int) -> IssuingKeySigner | None:
         """Who signs, for as long as the caller's transaction lasts (see `hold`); None where the customer has no
@@ -112,11 +157,49 @@ class IssuingKeySigners:
             sealed = await statements.fetchval(SEALED, customer, id)
             if sealed is None:
                 raise Unavailable(NOT_NOW)
-            text = await self._vault.open(sealed, ISSUING_KEY, customer, id)
+            key = PrivateKey.from_text(await self._vault.open(sealed, ISSUING_KEY, customer, id))
             if len(self._opened) >= REMEMBERED:
                 self._opened = {}
-            signer = self._opened[customer, id] = IssuingKeySigner(id, PrivateKey.from_text(text))
+            signer = self._opened[customer, id] = IssuingKeySigner(id, key)
         return signer
+
+    async def key_set(self, statements: Statements, customer: int) -> KeySet | None:
+        """The customer's key set; None where the customer has no authority.
+
+        It is checked once, and again when one of its columns has changed. Raises `CannotDecrypt`, `InconsistentKeys`.
+        """
+        row = await statements.fetchrow(AUTHORITY, customer)
+        if row is None:
+            return None
+        checked = self._checked.get(customer)
+        if checked is None or checked[0] != row:
+            sealed = await self._vault.open(row["private_key"], ROOT_KEY, customer, customer)
+            root = PrivateKey.from_text(sealed).public
+            keys = [(await self.of(statements, customer, id)).key.public for id in row["ids"]]
+            if (reason := inconsistency(row, customer, root, keys)) is not None:
+                raise InconsistentKeys(customer, reason, is_logged=self._logs)
+            if len(self._checked) >= REMEMBERED:
+                self._checked = {}
+            checked = self._checked[customer] = row, KeySet(root, row["key_set"])
+        return checked[1]
+
+
+def inconsistency(row: Row, customer: int, root: PublicKey, issuing_keys: list[PublicKey]) -> str | None:
+    """What of an authority's row differs from its sealed root and issuing keys; None if nothing does."""
+    if row["public_key"] != load_authority(root):
+        return "key_authority.public_key is not that of the sealed root"
+    if row["public_keys"] != [load_authority(key) for key in issuing_keys]:
+        return "issuing_key.public_key is not that of the sealed key"
+    try:
+        key_set = cose.read(row["key_set"], KEY_SET)
+    except MessageRefused:
+        return "key_authority.key_set is no key set"
+    if key_set.kid != root.kid or not verify(root, key_set.to_be_signed, key_set.signature):
+        return "key_authority.key_set is not signed by the sealed root"
+    named = (key_set.claims["iss"], key_set.claims["sequence"], key_set.claims["keys"])
+    if named != (issuer(customer), row["sequence"], issuing_keys):
+        return "key_authority.key_set is of another customer, has another sequence, or names other issuing keys"
+    return None
 
 
 def issuer(customer: int) -> str:
@@ -154,31 +237,33 @@ async def ensure(connection: Connection, vault: Encryption, customer: int) -> No
 async def rotate(connection: Connection, vault: Encryption, customer: int, *, revoke: bool) -> int | None:
     """Have a new issuing key sign from now on; its number, or None where the customer has no authority.
 
-    The one before stays in the set, so that what it signed goes on; with `revoke` it does not. Raises `KeySetOverlap`
-    while keys of the one before that may open, unless `revoke`.
+    The one before stays in the set, so that what it signed stays good; with `revoke` it does not. Raises
+    `KeySetOverlap` while keys of the one before that may open, unless `revoke`; `CannotDecrypt`; and
+    `InconsistentKeys`, unless `revoke`, which also repairs the columns.
     """
     authority = await connection.fetchrow(LOCK, customer)
     if authority is None:
         return None
-    good = await connection.fetch(GOOD, customer)
-    newest = good[0]["issuing_key_id"]
-    if len(good) > 1 and not revoke:
-        until = await connection.fetchval(OLDER_OPENS, customer, newest)
-        if until is not None:
+    signers = IssuingKeySigners(vault)
+    good = [row["issuing_key_id"] for row in await connection.fetch(GOOD, customer)]
+    if not revoke:
+        await signers.key_set(connection, customer)
+        if len(good) > 1 and (until := await connection.fetchval(OLDER_OPENS, customer, good[0])) is not None:
             raise KeySetOverlap(until)
     key = PrivateKey.generate()
     id = await _insert(connection, vault, customer, key)
-    stay = [] if revoke else [newest]
+    stay = [] if revoke else good[:1]
     await connection.execute(REVOKE, customer, [*stay, id])
     if revoke:
         await connection.execute(END_KEYS, customer, id)
     if revoke or len(good) > 1:
         await connection.execute(END_LISTS, customer)
         await connection.execute(END_RECEIPTS, customer)
-    keys = [public(row["public_key"]) for row in good if row["issuing_key_id"] in stay]
+    keys = [(await signers.of(connection, customer, older)).key.public for older in stay]
     root = PrivateKey.from_text(await vault.open(authority["private_key"], ROOT_KEY, customer, customer))
     sequence: int = await connection.fetchval(NEXT_SET)
-    await connection.execute(SET, customer, sequence, _signed(customer, root, sequence, [*keys, key.public]))
+    key_set = _signed(customer, root, sequence, [*keys, key.public])
+    await connection.execute(SET, customer, load_authority(root.public), sequence, key_set)
     return id
 
 

@@ -86,6 +86,7 @@ async def issue_keys(
     view = await _look(db, arguments)
     if view is None:
         return IssuedKeys(None)
+    await signers.key_set(db, customer)
     if view.due or view.outdated:
         async with db.transaction() as connection:
             return await _made(connection, signers, settings, arguments, view.due)

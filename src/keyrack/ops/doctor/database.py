@@ -19,7 +19,7 @@ from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.master_keys import MasterKeyError
 from keyrack.db.replication.primary_connector import hosts_of
 from keyrack.fleet import person_lookup
-from keyrack.ops.doctor import accounts, servers
+from keyrack.ops.doctor import accounts, box_keys, servers
 from keyrack.ops.doctor.result import failure, ok, warning
 from keyrack.ops.monitoring import status
 from keyrack.ops.monitoring.findings import Finding, duration, evaluate
@@ -162,11 +162,13 @@ def _role(facts: Any, settings: Settings) -> Iterator[Finding]:
 async def _secrets(connection: Connection, settings: Settings) -> list[Finding]:
     if not await connection.fetchval(SEALED):
         return [ok("secrets", "nothing is sealed in the database yet")]
+    vault = Encryption(connection, settings)
     try:
-        await Encryption(connection, settings).load()
+        await vault.load()
     except MasterKeyError as error:
         return [failure("secrets", str(error), "See docs/operating.md, The master key.")]
-    return [ok("secrets", "this node's master key opens the database's secrets")]
+    secrets = ok("secrets", "this node's master key opens the database's secrets")
+    return [secrets, *await box_keys.examined(connection, vault)]
 
 
 async def _addresses(connection: Connection) -> list[Finding]:

@@ -1,0 +1,64 @@
+"""Checks of the keys that open boxes: traces of forged keys and lists."""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+from keyrack.db.connection import Connection
+from keyrack.db.encryption.cipher import CannotDecrypt, Encryption
+from keyrack.offline_keys.issuing_keys import InconsistentKeys, IssuingKeySigners
+from keyrack.ops.doctor.result import failure, ok
+from keyrack.ops.monitoring.findings import Finding
+
+LISTED = 20  # rows in a finding
+CODE = "box-keys"
+AUTHORITIES: LiteralString = "select customer_id from key_authority order by customer_id"
+# The thumbprint of RFC 9679: SHA-256 of the COSE_Key, whose encoding has constant parts
+OTHER_THUMBPRINTS: LiteralString = """
+select 'customer ' || customer_id || ', device ' || encode(device_id, 'hex') as name from app_device
+where sha256('\\xa401022001215820'::bytea || substr(public_key, 1, 32) || '\\x225820'::bytea || substr(public_key, 33))
+  <> device_id
+order by customer_id, device_id limit $1
+"""
+# A box has no list before the server has signed it; the clocks of nodes differ by some seconds
+FUTURE_LISTS: LiteralString = """
+select 'customer ' || customer_id || ', box ' || product_id || ' in epoch ' || epoch as name from box_epoch
+where held_at > now() + interval '60 seconds' order by customer_id, product_id, epoch limit $1
+"""
+SHARED_URIS: LiteralString = """
+select 'customer ' || customer_id || ', box ' || product_id || ' in epoch ' || epoch as name from status_generation
+group by customer_id, product_id, epoch, uri having count(*) > 1 order by customer_id, product_id, epoch limit $1
+"""
+ROTATE = (
+    "Run `keyrack keys rotate --customer {customer} --revoke`: it repairs the row, and ends what other keys signed."
+)
+REGISTER = "Remove these devices, ask the change log who changed them, and rotate with `keyrack keys rotate --revoke`."
+STOLEN = (
+    "Somebody else signed a list for these boxes. Run `keyrack keys rotate --revoke` for the customer, and provision"
+    " each of these boxes again (docs/keys.md, Provisioning)."
+)
+TRACES: tuple[tuple[LiteralString, str, str], ...] = (
+    (OTHER_THUMBPRINTS, "The public key of these phones has another thumbprint", REGISTER),
+    (FUTURE_LISTS, "These boxes have a status list from the future", STOLEN),
+    (SHARED_URIS, "Two status lists of these boxes have one URI", STOLEN),
+)
+
+
+async def examined(connection: Connection, vault: Encryption) -> list[Finding]:
+    """Findings about each customer's authority, about registered phones, and about the lists that boxes have."""
+    findings: list[Finding] = []
+    signers = IssuingKeySigners(vault, logs=False)
+    for row in await connection.fetch(AUTHORITIES):
+        customer = row["customer_id"]
+        try:
+            await signers.key_set(connection, customer)
+        except InconsistentKeys as error:
+            text = f"The keys for boxes of customer {customer} were changed in the database: {error.difference}."
+            findings.append(failure(CODE, text, ROTATE.format(customer=customer)))
+        except CannotDecrypt:
+            text = f"A sealed key for boxes of customer {customer} does not open: it was changed or moved."
+            findings.append(failure(CODE, text, "Restore the row from a backup (docs/operating.md, The master key)."))
+    for query, text, action in TRACES:
+        if rows := await connection.fetch(query, LISTED):
+            findings.append(failure(CODE, f"{text}: {'; '.join(row['name'] for row in rows)}.", action))
+    return findings or [ok(CODE, "the keys for boxes are those that the server has sealed")]

@@ -1,0 +1,144 @@
+"""Who can write to the database, but has no master key, does not become an issuer of keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from keyrack.offline_keys import cose
+from keyrack.offline_keys.issuing_keys import issuer, load_authority
+from keyrack.offline_keys.message_fields import KEY_SET
+from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from tests.cli.test_operator_commands import Operator
+from tests.offline_keys.offline_world import Firmware, Phone, b64, driver, garage
+from tests.support.people import NUMBERS, Person, Town, refused
+
+INCONSISTENT = "The keys for boxes in the database do not match the sealed ones."
+ATTACKER = PrivateKey.generate()
+NONCE = b64(bytes(16))
+
+
+def change_issuing_key(person: Person) -> None:
+    person.sql.execute(
+        "update issuing_key set public_key = $2 where customer_id = $1 and revoked_at is null",
+        person.customer, load_authority(ATTACKER.public),
+    )  # fmt: skip
+
+
+def change_root(person: Person) -> None:
+    person.sql.execute(
+        "update key_authority set public_key = $2 where customer_id = $1",
+        person.customer, load_authority(ATTACKER.public),
+    )  # fmt: skip
+
+
+def change_key_set(person: Person) -> None:
+    """One that names the attacker's key, as a second root would sign it."""
+    claims = {"iss": issuer(person.customer), "iat": 1_800_000_000, "sequence": 1_000_000, "keys": [ATTACKER.public]}
+    person.sql.execute(
+        "update key_authority set sequence = 1000000, key_set = $2 where customer_id = $1",
+        person.customer, cose.sign(KEY_SET, ATTACKER.public.kid, claims, ATTACKER.sign),
+    )  # fmt: skip
+
+
+def change_root_and_key_set(person: Person) -> None:
+    change_root(person)
+    change_key_set(person)
+
+
+def restore_first_key_set(person: Person) -> None:
+    """A true one, of before a rotation."""
+    person.sql.execute("update key_authority set key_set = '\\x00' where customer_id = $1", person.customer)
+
+
+CHANGES = (change_issuing_key, change_root, change_key_set, change_root_and_key_set, restore_first_key_set)
+
+
+def findings(operator: Operator, person: Person) -> list[str]:
+    """What doctor says of the customer's keys."""
+    _, output, errors = operator.quick("doctor", "--json")
+    assert errors == ""
+    checks: list[dict[str, Any]] = json.loads(output)["checks"]
+    texts = [check["text"] for check in checks if check["check"] == "box-keys" and check["result"] == "fault"]
+    return [text for text in texts if f"customer {person.customer}" in text]
+
+
+@pytest.fixture
+def operator(dsn: str) -> Operator:
+    return Operator(dsn)
+
+
+@pytest.fixture
+def person(town: Town) -> Person:
+    """A manager of a customer of the test's own."""
+    return town.person(f"tampering{next(NUMBERS)}")
+
+
+def visited(person: Person) -> tuple[Firmware, Phone]:
+    """A box that has opened for a phone."""
+    car, box = garage(person)
+    phone = driver(person)
+    person.assignment(car, phone.user)
+    phone.fetch()
+    assert phone.visit(box) is BoxRefusalCode.GOOD
+    return box, phone
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_changed_keys_are_refused_reported_and_repaired(
+    person: Person, operator: Operator, change: Callable[[Person], None]
+) -> None:
+    box, phone = visited(person)
+    assert findings(operator, person) == []
+    change(person)
+    assert len(findings(operator, person)) == 1
+    refused(person.get(f"/boxes/{box.product}/provisioning", params={"nonce": NONCE}), 503, INCONSISTENT)
+    refused(phone.call("GET", "/sdk/keys", params={"device": phone.id}), 503, INCONSISTENT)
+    of = ("--customer", person.customer)
+    assert INCONSISTENT in operator.refused("keys", "rotate", *of)
+
+    operator.value("keys", "rotate", *of, "--revoke", "--yes")
+    assert findings(operator, person) == []
+    phone.fetch()
+    assert phone.visit(box) is BoxRefusalCode.GOOD
+    shown = phone.held["keySet"] + phone.held["keys"][0]["key"]
+    assert b64(ATTACKER.public.x) not in shown
+    box.provision(person)
+
+
+def test_another_public_key_of_a_phone_gets_no_key(person: Person, operator: Operator) -> None:
+    box, phone = visited(person)
+    person.sql.execute(
+        "update app_device set public_key = $2 where customer_id = $1", person.customer, load_authority(ATTACKER.public)
+    )
+    refused(phone.call("GET", "/sdk/keys", params={"device": phone.id}), 503, INCONSISTENT)
+    assert len(findings(operator, person)) == 1
+    assert phone.open(box) is BoxRefusalCode.GOOD
+
+
+def test_lists_from_the_future_and_shared_uris_are_found(person: Person, operator: Operator) -> None:
+    visited(person)
+    assert findings(operator, person) == []
+    person.sql.execute(
+        "update box_epoch set held_at = now() + interval '1 day' where customer_id = $1", person.customer
+    )
+    person.sql.execute(
+        "insert into status_generation (customer_id, product_id, epoch, generation, uri)"
+        " select customer_id, product_id, epoch, generation + 1, uri from status_generation where customer_id = $1",
+        person.customer,
+    )
+    assert len(findings(operator, person)) == 2
+
+
+def test_the_keys_of_other_customers_go_on(town: Town, person: Person, operator: Operator) -> None:
+    other = town.person(f"tampering{next(NUMBERS)}")
+    box, phone = visited(other)
+    visited(person)
+    change_root(person)
+    phone.fetch()
+    box.provision(other)
+    assert findings(operator, other) == []
