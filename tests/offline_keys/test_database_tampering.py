@@ -16,6 +16,7 @@ from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.cli.test_operator_commands import Operator
 from tests.offline_keys.offline_world import Firmware, Phone, b64, driver, garage
 from tests.support.people import NUMBERS, Person, Town, refused
+from tests.support.servers import eventually
 
 INCONSISTENT = "The keys for boxes in the database do not match the sealed ones."
 ATTACKER = PrivateKey.generate()
@@ -118,6 +119,14 @@ def test_another_public_key_of_a_phone_gets_no_key(person: Person, operator: Ope
     refused(phone.call("GET", "/sdk/keys", params={"device": phone.id}), 503, INCONSISTENT)
     assert len(findings(operator, person)) == 1
     assert phone.open(box) is BoxRefusalCode.GOOD
+    changes = eventually(lambda: changes_of(person, phone), "the change of its key")
+    assert changes[-1]["after"] == {"otherPublicKey": load_authority(ATTACKER.public).hex()}
+
+
+def changes_of(person: Person, phone: Phone) -> list[dict[str, Any]]:
+    """The recorded changes of a phone, without its registration."""
+    query = f"/changes?$filter=resource eq 'device' and resourceId eq '{phone.id}'&$orderby=id"
+    return person.get(query).json()[1:]
 
 
 def test_lists_from_the_future_and_shared_uris_are_found(person: Person, operator: Operator) -> None:

@@ -119,7 +119,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "customer_id": _of(ENROLLED_ANEW, ROW_GOES, RECORDED),
         "device_id": _of(ENROLLED_ANEW, ROW_GOES, RECORDED),
         "user_id": _of(ENROLLED_ANEW, ROW_GOES, RECORDED),
-        "public_key": _of(ENROLLED_ANEW, COPY_GOES, CREDENTIAL),
+        "public_key": _of(ENROLLED_ANEW, COPY_GOES, RECORDED),
         "name": _of(ENROLLED_ANEW, ROW_GOES, NAME_OF_PHONE),
         "protection": _of(ENROLLED_ANEW, ROW_GOES, RECORDED),
         "registered_at": _of(ENROLLED_ANEW, ROW_GOES, TIME_OF_CHANGE),

@@ -197,6 +197,7 @@ MEMBERS = {
     "opensUncertain": MemberLabel(N_("Opens while its clock is uncertain"), N_("what an uncertain clock means")),
     "orderNumber": MemberLabel(N_("Order number"), N_("the order number")),
     "orderPosition": MemberLabel(N_("Order position"), N_("the order position")),
+    "otherPublicKey": MemberLabel(N_("Public key that is not its own"), N_("its public key, which is not its own")),
     "password": MemberLabel(N_("Password"), N_("the password")),
     "privateKey": MemberLabel(N_("Private key"), N_("the private key")),
     "productId": MemberLabel(N_("Box or unit"), N_("the box or unit")),

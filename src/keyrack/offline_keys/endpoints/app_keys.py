@@ -23,7 +23,7 @@ from keyrack.offline_keys.endpoints.app_devices import app_of
 from keyrack.offline_keys.endpoints.boxes import UNCOPIED
 from keyrack.offline_keys.endpoints.user_devices import NO_DEVICE
 from keyrack.offline_keys.enrolment import NONCE, time_for
-from keyrack.offline_keys.issuing_keys import IssuingKeySigners, box_name
+from keyrack.offline_keys.issuing_keys import INCONSISTENT, IssuingKeySigners, box_name
 from keyrack.offline_keys.key_issuing import IssuedKeys, NoDevice
 from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
 from keyrack.offline_keys.timestamps import now
@@ -159,7 +159,7 @@ OF_DEVICE = QueryParameter(
     answers=PhoneKeys,
     headers=TAGGED,
     options=(OF_DEVICE,),
-    refuses={404: (NO_DEVICE,)},
+    refuses={404: (NO_DEVICE,), 503: (INCONSISTENT,)},
     finds_user=True,
     **FROM_APPS,
 )

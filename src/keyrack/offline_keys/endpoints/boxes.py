@@ -22,7 +22,7 @@ from keyrack.fleet.endpoints.products import NO_PRODUCT
 from keyrack.offline_keys import enrolment
 from keyrack.offline_keys.cose import MessageRefused
 from keyrack.offline_keys.enrolment import NONCE, NoNonce, NotEnrolled, UsedKey
-from keyrack.offline_keys.issuing_keys import IssuingKeySigners, box_name, public
+from keyrack.offline_keys.issuing_keys import INCONSISTENT, IssuingKeySigners, box_name, public
 
 endpoints = Endpoints("Boxes", "boxes")
 
@@ -215,7 +215,7 @@ async def state(request: Request) -> Response:
     answers=BoxProvisioning,
     permission=Permission.BOXES_WRITE,
     options=(OF_BOX,),
-    refuses={404: (NO_PRODUCT, NOT_ENROLLED), 409: (NO_BOX,)},
+    refuses={404: (NO_PRODUCT, NOT_ENROLLED), 409: (NO_BOX,), 503: (INCONSISTENT,)},
     leads=True,
     **ROW,
 )
