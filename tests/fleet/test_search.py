@@ -44,6 +44,8 @@ def names(person: Person, path: str, search: str, order: str = "searchrank(),nat
         ("456", ["City 2"]),  # inside of a plate, but not inside of a VIN
         ("145600", ["City 10"]),
         ("wvw", ["City 10"]),
+        ("wv", []),
+        ("14", ["City 10", "Zoo 1469"]),  # not by the beginning of a VIN or by what stands in it
         ("city", ["City 2", "City 10", "Bauer City"]),
         ("city AND NOT bauer", ["City 2", "City 10"]),
         ("zoo OR groesser", ["Größer", "Zoo 1469"]),
@@ -52,7 +54,7 @@ def names(person: Person, path: str, search: str, order: str = "searchrank(),nat
     ],
 )
 def test_a_car_is_found_by_what_people_type(fleet: Person, search: str, expected: list[str]) -> None:
-    if search == "1469":
+    if search in ("1469", "14"):
         assert sorted(names(fleet, "/cars", search)) == expected
     else:
         assert names(fleet, "/cars", search) == expected
@@ -91,6 +93,9 @@ def test_the_order_is_that_of_the_key_until_another_one_is_chosen(fleet: Person)
         ({"$filter": "searchmatches(name,'a')"}, "'name' is not one object."),
         ({"$filter": "searchmatches(groups,'a')"}, "'groups' is not one object."),
         ({"$filter": "searchmatches($it,1)"}, "The function 'searchmatches' takes the path of an object and a text."),
+        ({"$filter": "searchmatches()"}, "The function 'searchmatches' takes 2 arguments."),
+        ({"$filter": "searchmatches(-5)"}, "The function 'searchmatches' takes 2 arguments."),
+        ({"$filter": "searchmatches('%')"}, "The function 'searchmatches' takes 2 arguments."),
         ({"$orderby": "naturalorder(id)"}, "The function 'naturalorder' takes Edm.String, not Edm.Int32."),
     ],
 )

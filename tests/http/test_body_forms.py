@@ -136,3 +136,13 @@ def test_a_byte_order_mark_before_a_form_is_skipped(alice: Person) -> None:
     headers = {"vendor-API-Key": alice.api_key, "Content-Type": "application/x-www-form-urlencoded"}
     answer = alice.client.post("/oauth2/token", content=BYTE_ORDER_MARK + form.encode(), headers=headers)
     assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])
+def test_what_is_no_number_of_json_is_refused(alice: Person, value: str) -> None:
+    """In unknown members, too."""
+    answer = alice.put(
+        "/cars", content=f'{{"name": "No number", "other": {value}}}', headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == 400
+    assert f"The body is not valid JSON: {value} is no number" in answer.text

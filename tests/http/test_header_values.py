@@ -145,6 +145,64 @@ def test_a_request_has_one_host(server: RunningServer, version: str, hosts: list
     assert (status == 200) == ("exactly one Host" not in reply.text)
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [("keyrack.example:443", 200), ("127.0.0.1:8080", 200), ("[::1]:80", 200), ("under_score", 200), ("k%41", 200),
+     ("a b", 400), ("x@y", 400), ("x/z", 400), ("[::1", 400), ("a:b", 400), ("a:80:90", 400), ("%zz", 400), ("é", 400)],
+)  # fmt: skip
+def test_a_host_has_the_form_of_the_standard(server: RunningServer, host: str, status: int) -> None:
+    assert sent(server, "GET /v3/health HTTP/1.1", [f"Host: {host}"]).status == status
+
+
+CHUNKS = b'5\r\n{"nam\r\n' + f"{len(BODY) - 5:x}\r\n".encode() + BODY[5:] + b"\r\n"
+
+
+def chunked(person: Person, *without: str) -> list[str]:
+    """The head of a write whose body comes in chunks."""
+    lines = [f"{key}: {text}" for key, text in person.headers.items() if key not in without]
+    return ["Host: keyrack", *lines, "Content-Type: application/json", "Transfer-Encoding: chunked"]
+
+
+@pytest.mark.parametrize("is_split", [False, True])
+@pytest.mark.parametrize("name", ["Authorization", "Customer-ID", "If-None-Match", "Host", "Idempotency-Key"])
+def test_trailers_are_no_headers(server: RunningServer, alice: Person, name: str, is_split: bool) -> None:
+    headers = {"Customer-ID": "2147483647", "If-None-Match": "*", "Host": "b", "Idempotency-Key": '""'} | alice.headers
+    is_needed = name == "Authorization"
+    head = "\r\n".join(["PUT /v3/cars HTTP/1.1", *chunked(alice, *[name] * is_needed), "", ""]).encode()
+    trailer = f"0\r\n{name}: {headers[name]}\r\nX-Other: 1\r\n\r\n".encode()
+    with Line(server) as line:
+        for part in (head + CHUNKS, trailer) if is_split else (head + CHUNKS + trailer,):
+            line.send(part)
+        assert line.reply().status == (401 if is_needed else 201)
+
+
+@pytest.mark.parametrize("kind", ["trailers", "one trailer", "extensions"])
+def test_what_stands_beside_a_body_is_bounded(server: RunningServer, alice: Person, kind: str) -> None:
+    head = "\r\n".join(["PUT /v3/cars HTTP/1.1", *chunked(alice), "", ""]).encode()
+    more = {
+        "trailers": [b"0\r\n", *[b"X-%d: %s\r\n" % (n, b"x" * 50_000) for n in range(200)]],
+        "one trailer": [b"0\r\nX: ", *[b"x" * 50_000] * 200],
+        "extensions": [b"1;%s\r\n \r\n" % (b"x" * 50_000)] * 200,
+    }[kind]
+    with Line(server) as line:
+        line.send(head + CHUNKS)
+        sent_parts = 0
+        while sent_parts < len(more) and line.send(more[sent_parts]):
+            sent_parts += 1
+        assert sent_parts < len(more) or line.closed()
+
+
+def test_many_small_chunks_are_read(server: RunningServer, alice: Person) -> None:
+    body = b'{"name": "Small chunks", "description": "' + b"x" * 4_000 + b'"}'
+    head = "\r\n".join(["PUT /v3/cars HTTP/1.1", *chunked(alice), "", ""]).encode()
+    with Line(server) as line:
+        line.send(head)
+        for byte in body:
+            line.send(b"1\r\n%c\r\n" % byte)
+        line.send(b"0\r\n\r\n")
+        assert line.reply().status == 201
+
+
 def test_a_fault_of_one_request_is_not_that_of_the_next(server: RunningServer) -> None:
     """Two requests on one connection: the counts begin anew."""
     with Line(server) as line:

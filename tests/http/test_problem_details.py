@@ -560,12 +560,13 @@ OVER_THE_TABLE = {
 BELOW = {
     "head-too-large", "head-too-slow", "invalid-http", "invalid-gzip", "invalid-lines",
     "missing-scope", "invalid-device-key", "too-many-lines", "body-too-packed", "rate-limited",
-    "body-too-slow", "expansion-too-large", "signed-out", "other-origin", "host-header", "transfer-coding",
+    "body-too-slow", "expansion-too-large", "signed-out", "other-origin", "host-header", "invalid-host",
+    "transfer-coding",
 }  # fmt: skip
 # What needs a broken database or many clients at once, or what the parser of HTTP does not let in: the spec's form is
 # shown where it is brought about, and the other one comes from the same function
 IN_TROUBLE = {
-    "limited-to-groups", "no-stream-for-limited",
+    "box-keys-inconsistent", "limited-to-groups", "no-stream-for-limited",
     "similar-address-invited", "too-many-invitations", "too-many-clients", "for-people-only", "token-of-another",
     "client-must-show-itself",
     "internal-error", "database-unreachable", "database-interrupted", "database-too-slow", "database-read-only",
@@ -640,6 +641,7 @@ def spoken(server: RunningServer, data: bytes) -> tuple[int, Json, bytes]:
         ("query-too-long", 414, (b"GET /v3/cars?x=" + b"x" * 9_000 + b" HTTP/1.1\r\nHost: x\r\n", b"\r\n")),
         ("invalid-http", 400, (b"GET / HTTP/1.1\r\nHost: x\r\n", b"X: 1\r\nno header\r\n\r\n")),
         ("host-header", 400, (b"GET / HTTP/1.1\r\nHost: x\r\n", b"Host: y\r\n\r\n")),
+        ("invalid-host", 400, (b"GET / HTTP/1.1\r\nHost: x y\r\n", b"\r\n")),
         ("transfer-coding", 501, (b"PUT / HTTP/1.1\r\nHost: x\r\n", b"Transfer-Encoding: gzip, chunked\r\n\r\n")),
     ],
 )

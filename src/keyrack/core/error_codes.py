@@ -101,6 +101,9 @@ NO_HTTP = ErrorCode("invalid-http", "Invalid HTTP request received.", "Send HTTP
 ONE_HOST = ErrorCode(
     "host-header", "The request needs exactly one Host header.", "Send one Host, as RFC 9112, section 3.2 has it."
 )
+INVALID_HOST = ErrorCode(
+    "invalid-host", "The Host header is not valid.", "Send the host and its port, as RFC 9112, section 3.2 has it."
+)
 TRANSFER_CODING = ErrorCode(
     "transfer-coding", "The only transfer coding is chunked.", "Send the body with a Content-Length, or chunked alone."
 )

@@ -18,7 +18,15 @@ import uvicorn
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from keyrack.core.error_codes import HEAD_TOO_LARGE, HEAD_TOO_SLOW, NO_HTTP, ONE_HOST, OVERLOADED, TRANSFER_CODING
+from keyrack.core.error_codes import (
+    HEAD_TOO_LARGE,
+    HEAD_TOO_SLOW,
+    INVALID_HOST,
+    NO_HTTP,
+    ONE_HOST,
+    OVERLOADED,
+    TRANSFER_CODING,
+)
 from keyrack.core.errors import BadRequest, HeadTooLarge, NotImplemented, Refusal, RequestTimeout, Unavailable
 from keyrack.core.settings import Settings
 from keyrack.http.access_log import SHED_RETRY_AFTER, SUBSCRIPTION, aborted_by_client
@@ -33,6 +41,9 @@ from keyrack.http.slow_clients import SlowClientGuard, WriteBufferBudget
 log = structlog.get_logger("keyrack.http")
 
 GUARDS = {b"if-match", b"idempotency-key"}
+# The grammar of RFC 9112, section 3.2; an address of IPv6 in brackets
+HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?")
+CHUNK_OVERHEAD = 8  # bytes that a chunk of one byte may need beside it
 WHITE_SPACE = b" \t"  # the optional one of RFC 9110, section 5.6.3
 # An address in absolute form whose path is empty; the parser of addresses finds none in it
 WITHOUT_PATH = re.compile(rb"(?P<server>https?://[^/?#]+)(?P<query>(?:\?.*)?)", re.IGNORECASE)
@@ -59,6 +70,7 @@ class GuardedProtocol(HttpToolsProtocol):
     _head_bytes = 0
     _tail = b""  # the end of a head may be cut by the network
     _in_head = True
+    _beside_body = 0  # bytes behind a head that are not the body's: sizes of chunks, their extensions, trailers
     _deadline: asyncio.TimerHandle | None = None
     _reader: SlowClientGuard
     _answering: Any = None  # uvicorn's request that is being answered, and the task that does so
@@ -180,7 +192,11 @@ class GuardedProtocol(HttpToolsProtocol):
                 self._refuse(HeadTooLarge(HEAD_TOO_LARGE))
                 return
             self._tail = data[-3:]
+        else:
+            self._beside_body += len(data)
         super().data_received(data)
+        if not self._in_head and self._beside_body > self.max_header:
+            self._refuse(HeadTooLarge(HEAD_TOO_LARGE))
 
     def _head_fits(self, data: bytes) -> bool:
         """Whether the head ends in these bytes, early enough: what follows is the body's."""
@@ -206,10 +222,15 @@ class GuardedProtocol(HttpToolsProtocol):
         """White space around a value is no part of it (RFC 9110, section 5.5).
 
         A header without a value counts as missing, but for those that guard a write: it would be done unguarded.
+        Trailers are ignored (RFC 9110, section 6.5.1).
         """
+        if not self._in_head:
+            return
         value = value.strip(WHITE_SPACE)
         if name.lower() == b"host":
             self._hosts += 1
+            if HOST.fullmatch(value) is None:
+                self._fault = BadRequest(INVALID_HOST)
         elif name.lower() == b"transfer-encoding" and value.lower() != b"chunked":
             self._fault = NotImplemented(TRANSFER_CODING)
         if value or name.lower() in GUARDS:
@@ -218,7 +239,7 @@ class GuardedProtocol(HttpToolsProtocol):
     @override
     def on_headers_complete(self) -> None:
         self._in_head = False
-        self._head_bytes = 0
+        self._head_bytes = self._beside_body = 0
         self._tail = b""
         self._stop_clock()
         parser: Any = self.parser
@@ -231,6 +252,11 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         if self.linger is not None:
             self.cycle.keep_alive = False
+
+    @override
+    def on_body(self, body: bytes) -> None:
+        self._beside_body -= len(body) * (1 + CHUNK_OVERHEAD)
+        super().on_body(body)
 
     @override
     def on_message_complete(self) -> None:

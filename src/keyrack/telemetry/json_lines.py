@@ -162,11 +162,14 @@ def _value(line: bytes) -> Any:
 
 
 def repeated_member(line: bytes) -> InvalidLine | None:
-    """The reason to refuse a line with a repeated member.
+    """The reason to refuse a line with a repeated member (RFC 8259, section 4), or with NaN or Infinity (section 6).
 
-    None if no member is repeated (RFC 8259, section 4).
+    None for any other line.
     """
-    name = repeated(line)
+    try:
+        name = repeated(line)
+    except ValueError as error:
+        return InvalidLine(f"The line is not valid JSON: {error}.")
     return None if name is None else InvalidLine(f"The member {_shown_name(name)} is given more than once.")
 
 

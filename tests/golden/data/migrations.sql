@@ -4445,7 +4445,7 @@ end $$;
 create function search_pattern(word text) returns text language sql immutable parallel safe strict as $$
   select case
     when joined = '' then '%%'
-    when octet_length(joined) <= 2 then '%% ' || joined || '%%'
+    when octet_length(joined) <= 2 then '%% ' || joined || '%%' || chr(30) || '%%'
     when joined ~ '^[0-9]{1,5}$' then '%%' || joined || '%%' || chr(30) || '%%'
     else '%%' || joined || '%%'
   end from (select search_joined(search_fold(word)) as joined) j

@@ -249,6 +249,8 @@ class Binder:
 
     def _matches(self, node: ast.FunctionCall) -> Value:
         """Whether the row that a path leads to matches a word as `$search` does."""
+        if len(node.arguments) != 2:  # the parser lets none pass, and one literal
+            refuse(f"The function '{SEARCH_MATCHES}' takes 2 arguments.")
         path, word = node.arguments[0], self.value(node.arguments[1])
         if not isinstance(path, ast.Path) or not isinstance(word, PlanParameter) or word.type is not Edm.STRING:
             refuse(f"The function '{SEARCH_MATCHES}' takes the path of an object and a text.")

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
 from typing import Any, LiteralString, NamedTuple, cast
+from unicodedata import normalize
 from urllib.parse import unquote, unquote_to_bytes
 
 from keyrack.api.odata import ast
@@ -295,11 +296,12 @@ def _resembles_option(name: str) -> bool:
     """Whether an unknown name was meant as an option: a filter must not be ignored.
 
     - It has a `$`.
-    - It is an option but for other white space, a second percent-encoding, an encoded `=`, or the `amp;` of HTML.
+    - It is an option but for other white space, a second percent-encoding, an encoded `=`, the `amp;` of HTML, or the
+      width of its characters.
     - It is a part of an expression, behind an `&` that was not encoded.
     """
-    bare = trimmed(unquote(name)).partition("=")[0].removeprefix("amp;")
-    return bare.lower() in OPTIONS or bare.startswith("@") or _NO_NAME(bare) is not None
+    bare = normalize("NFKC", trimmed(unquote(name))).partition("=")[0].removeprefix("amp;")
+    return bare.removeprefix("$").lower() in OPTIONS or bare.startswith("@") or _NO_NAME(bare) is not None
 
 
 def _decoded(part: bytes) -> str:

@@ -253,9 +253,14 @@ def validate_body(
                 replace(fault, pointer=at(patch, (fault.pointer or "/").split("/")[1])) for fault in field_errors
             ]
         raise BadRequest(_explained(problems, what), errors=field_errors) from None
+    try:
+        name = unknown_members.repeated(body)
+    except ValueError as error:
+        fault = FieldError("invalid-json", f"{error}.", "")
+        raise BadRequest(INVALID_JSON.format(what=what, fault=error), errors=[fault]) from None
     if strict and (unknown := unknown_members.unknown(adapter, body)):
         raise unknown_members.refusal(what, unknown)
-    if (name := unknown_members.repeated(body)) is not None:
+    if name is not None:
         reason = unknown_members.REPEATED.format(what=what, name=name[: unknown_members.LONGEST])
         raise BadRequest(reason, errors=[FieldError("repeated", reason.text)])
     return value

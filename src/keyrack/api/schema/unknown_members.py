@@ -56,7 +56,10 @@ def unknown(adapter: TypeAdapter[Any], body: bytes) -> list[UnknownMember]:
 
 
 def repeated(body: bytes) -> str | None:
-    """The name of a member that an object of a valid body has more than once (RFC 8259, section 4), if there is one."""
+    """The name of a member that an object of a body has more than once (RFC 8259, section 4), if there is one.
+
+    Raises `ValueError` for NaN and Infinity, which the parsers accept and JSON does not have (section 6).
+    """
 
     def members(pairs: list[tuple[str, object]]) -> dict[str, object]:
         values = dict(pairs)
@@ -66,10 +69,14 @@ def repeated(body: bytes) -> str | None:
         return values
 
     try:
-        json.loads(body, object_pairs_hook=members, parse_int=str, parse_float=str)
+        json.loads(body, object_pairs_hook=members, parse_int=str, parse_float=str, parse_constant=_refuse_constant)
     except _Repeated as error:
         return error.name
     return None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number")
 
 
 class _Repeated(Exception):

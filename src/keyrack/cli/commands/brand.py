@@ -103,7 +103,7 @@ async def add(
 @command(app, "list")
 async def list_(
     session: DatabaseSession,
-    brand: Annotated[str | None, typer.Option("--brand", help="Only those of this brand.")] = None,
+    brand: Annotated[str | None, typer.Option("--brand", callback=words, help="Only those of this brand.")] = None,
 ) -> ListResult:
     """List the catalogue."""
     rows = await session.sql.fetch(LIST, brand)

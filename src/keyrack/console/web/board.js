@@ -3,6 +3,7 @@
 import { announce } from "./announce.js";
 import { STOPS, at, board, column, days, go, here, rowOf, settle, stops, walk } from "./board-grid.js";
 import { load } from "./dialog.js";
+import { visible } from "./text.js";
 
 const EDGE = 8; // px of a bar by which one of its ends is taken
 const say = (text, values) => announce(Object.entries(values).reduce((said, [name, value]) => said.replace(`{${name}}`, value), text));
@@ -110,7 +111,7 @@ function show(words) {
   const [first, last] = [Math.min(act.from, act.to), Math.max(act.from, act.to)];
   for (let place = Math.max(first, 0); place <= last; place++) at(row, place)?.setAttribute("aria-selected", "true");
   const name = (place) => days()[place]?.dataset.name ?? dayAt(place);
-  if (words) say(words, { car: row.dataset.name, day: name(first), first: name(first), last: name(last) });
+  if (words) say(words, { car: visible(row.dataset.name), day: name(first), first: name(first), last: name(last) });
 }
 
 /* Keys */

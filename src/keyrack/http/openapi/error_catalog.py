@@ -41,7 +41,10 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
         "every endpoint",
         lambda _: True,
         {
-            400: (error_codes.NO_HTTP, error_codes.ONE_HOST, error_codes.QUERY_NOT_ASCII, error_codes.INVALID_HEADER),
+            400: (
+                error_codes.NO_HTTP, error_codes.ONE_HOST, error_codes.INVALID_HOST, error_codes.QUERY_NOT_ASCII,
+                error_codes.INVALID_HEADER,
+            ),
             408: (error_codes.HEAD_TOO_SLOW,),
             414: (error_codes.QUERY_TOO_LONG,),
             431: (error_codes.HEAD_TOO_LARGE,),

@@ -6,7 +6,7 @@
 - U+001D and the name, with digraphs as one letter.
 - Behind each U+001F a text, each word behind a blank: its words, and its words without punctuation; then both with
   digraphs as one letter.
-- Behind U+001E long numbers, such as a VIN. Fewer than six digits are not looked for there.
+- Behind U+001E long numbers, such as a VIN. Fewer than six digits, and one or two characters, are not looked for there.
 
 A trigger fills both columns, also for a release before this one. A housekeeping step fills older rows.
 """
@@ -75,7 +75,7 @@ PATTERN = """
 create function search_pattern(word text) returns text language sql immutable parallel safe strict as $$
   select case
     when joined = '' then '%'
-    when octet_length(joined) <= 2 then '% ' || joined || '%'
+    when octet_length(joined) <= 2 then '% ' || joined || '%' || chr(30) || '%'
     when joined ~ '^[0-9]{1,5}$' then '%' || joined || '%' || chr(30) || '%'
     else '%' || joined || '%'
   end from (select search_joined(search_fold(word)) as joined) j
