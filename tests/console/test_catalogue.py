@@ -43,8 +43,8 @@ too-many-connections-of-address overloaded not-ready schema-not-current stopping
 invalid-position database-silent no-worker archive-late cursor-gone stream-with-options
 change-not-found change-not-proven checkpoint-ahead log-altered no-checkpoint password-not-enough
 no-stream-for-limited
-box-key-used box-keys-inconsistent box-not-enrolled box-without-key device-of-other-user enrolment-nonce-unknown product-takes-no-keys
-status-list-not-found too-many-devices
+box-key-used box-keys-inconsistent box-not-enrolled box-without-key device-of-other-user enrolment-nonce-unknown
+product-takes-no-keys status-list-not-found too-many-devices
 invalid-scope token-of-another two-client-authentications client-must-show-itself invalid-client for-people-only
 """
 OF_PROGRAMS = set(_CODES.split())
