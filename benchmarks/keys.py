@@ -26,6 +26,7 @@ from keyrack.core.secret_hashes import digest
 from keyrack.offline_keys import cose, status_list_bits
 from keyrack.offline_keys.message_fields import KEY, STATUS_LIST, Status
 from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.public_key import PublicKey
 from keyrack.offline_keys.status_list_bits import ENTRIES
 
 CUSTOMER, BOXES, FIRST_CAR = 2, 500, 101
@@ -65,8 +66,8 @@ from box_epoch where customer_id = $1 on conflict do nothing
 """
 DEVICES = """
 with d as (insert into app_device (customer_id, device_id, user_id, public_key, name, protection)
-  select $1, u.device_id, u.user_id, $2, 'Phone', 'Software'
-  from unnest($3::bytea[], $4::integer[]) u (device_id, user_id)),
+  select $1, u.device_id, u.user_id, u.public_key, 'Phone', 'Software'
+  from unnest($2::bytea[], $3::bytea[], $4::integer[]) u (public_key, device_id, user_id)),
 s as (insert into app_subject (customer_id, subject, user_id)
   select $1, subject_at($1, seed), user_id from person where user_id = any($4))
 select 1
@@ -84,9 +85,10 @@ async def prepare(dsn: str) -> list[tuple[int, bytes]]:
     for statement in FILL.strip().split(";\n"):
         await raw.execute(statement.format(**values))
     rows = await raw.fetch("select user_id from person where email_address like 'driver%' order by user_id")
-    phones = [(row["user_id"], secrets.token_bytes(32)) for row in rows]
-    key = PrivateKey.generate().public
-    await raw.fetch(DEVICES, CUSTOMER, key.x + key.y, [device for _, device in phones], [user for user, _ in phones])
+    keys = [PublicKey(secrets.token_bytes(32), secrets.token_bytes(32)) for _ in rows]  # these phones sign nothing
+    phones = [(row["user_id"], key.thumbprint) for row, key in zip(rows, keys, strict=True)]
+    columns = [key.x + key.y for key in keys], [device for _, device in phones], [user for user, _ in phones]
+    await raw.fetch(DEVICES, CUSTOMER, *columns)
     await raw.close()
     return phones
 
