@@ -9,6 +9,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from benchmarks.sizes import is_tiny
@@ -75,7 +76,7 @@ def _run(command: list[str], environment: dict[str, str]) -> None:
     """Run the command in this process, as `python -m` does."""
     os.environ.clear()
     os.environ.update(environment)
-    with open(os.devnull, "w") as nothing:  # noqa: PTH123 - a device
+    with Path(os.devnull).open("w") as nothing:
         os.dup2(nothing.fileno(), 1)
     sys.argv = command
     runpy.run_module(command[0], run_name="__main__", alter_sys=True)

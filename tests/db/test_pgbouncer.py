@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import shutil
 import signal
@@ -68,7 +69,10 @@ class Bouncer:
         except OSError:
             return False
 
-    def stop(self) -> None:
+    def __enter__(self) -> Bouncer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._process.terminate()
         self._process.wait(DEADLINE)
 
@@ -104,14 +108,12 @@ def house(settings: Settings) -> Iterator[House]:
                 "public_url": "https://keys.example/it's",
             }
         )
-        bouncer = Bouncer(cluster, printed(told))
-        sql = Sql(cluster.leader.dsn)
-        try:
-            with RunningServer(told, bouncer.dsn, public_url=told.public_url) as running:
-                yield House(bouncer, cluster, told, sql, Town(sql, running))
-        finally:
-            sql.close()
-            bouncer.stop()
+        with (
+            Bouncer(cluster, printed(told)) as bouncer,
+            contextlib.closing(Sql(cluster.leader.dsn)) as sql,
+            RunningServer(told, bouncer.dsn, public_url=told.public_url) as running,
+        ):
+            yield House(bouncer, cluster, told, sql, Town(sql, running))
 
 
 @pytest.fixture
@@ -174,12 +176,9 @@ def test_what_sessions_are_told_holds_in_every_transaction(house: House, dora: P
 def test_a_bouncer_that_sets_nothing_is_told(house: House) -> None:
     bare = re.sub(r" connect_query='(?:[^']|'')*'", "", printed(house.settings))
     assert "connect_query" not in bare
-    bouncer = Bouncer(house.cluster, bare)
-    try:
-        with pytest.raises(Unavailable, match=r"lack .*: .*keyrack\.brand, .*`keyrack database pgbouncer`"):
-            asyncio.run(Database.connect(bouncer.dsn, house.settings))
-    finally:
-        bouncer.stop()
+    lacking = r"lack .*: .*keyrack\.brand, .*`keyrack database pgbouncer`"
+    with Bouncer(house.cluster, bare) as bouncer, pytest.raises(Unavailable, match=lacking):
+        asyncio.run(Database.connect(bouncer.dsn, house.settings))
 
 
 def test_defaults_of_the_role_reach_no_session_behind_it(house: House) -> None:
@@ -195,37 +194,31 @@ def test_defaults_of_the_role_reach_no_session_behind_it(house: House) -> None:
     async def ask(dsn: str) -> set[str]:
         database = await Database.connect(dsn, house.settings)
         try:
-            return {*await asyncio.gather(*(database.fetchval(probe) for _ in range(20)))}  # type: ignore[arg-type]
+            return {*await asyncio.gather(*(database.fetchval(probe) for _ in range(20)))}
         finally:
             await database.close()
 
     try:
         for name, value in values.items():
             house.sql.execute(f"alter role current_user set {name} = '{value}'")
-        bouncer = Bouncer(house.cluster, printed(house.settings))
-        try:
+        with Bouncer(house.cluster, printed(house.settings)) as bouncer:
             assert asyncio.run(ask(bouncer.dsn)) == {"2026-11-14 22:42:06+00 01:30:00 \\x00 0.1 2"}
-        finally:
-            bouncer.stop()
     finally:
         house.sql.execute("alter role current_user reset all")
 
 
 def test_a_bouncer_that_refuses_a_parameter_is_explained(house: House) -> None:
     refusing = re.sub(r"ignore_startup_parameters = .*", "ignore_startup_parameters = jit", printed(house.settings))
-    bouncer = Bouncer(house.cluster, refusing)
-    try:
-        with pytest.raises(Unavailable, match=r"startup parameter.*`keyrack database pgbouncer`"):
-            asyncio.run(Database.connect(bouncer.dsn, house.settings))
-    finally:
-        bouncer.stop()
+    remedy = r"startup parameter.*`keyrack database pgbouncer`"
+    with Bouncer(house.cluster, refusing) as bouncer, pytest.raises(Unavailable, match=remedy):
+        asyncio.run(Database.connect(bouncer.dsn, house.settings))
 
 
 def test_a_query_that_is_too_long_for_it_is_refused(house: House) -> None:
     """PgBouncer would close each connection to the server without a reason."""
     longest = house.settings.model_copy(update={"public_url": "https://keys.example/" + 100 * "x"})
-    bouncer = Bouncer(house.cluster, printed(longest))
-    bouncer.stop()
+    with Bouncer(house.cluster, printed(longest)):
+        pass
     with pytest.raises(subprocess.CalledProcessError) as refused:
         printed(house.settings.model_copy(update={"public_url": "https://keys.example/" + 400 * "x"}))
     assert "PgBouncer takes 505" in refused.value.stderr

@@ -311,7 +311,7 @@ def test_a_search_path_without_the_tables_is_reported_with_its_remedy(house: Hou
             assert checks["schema-search-path"] == [("fault", schema_version.OFF_SEARCH_PATH)]
             for act in (schema_version.require(house.dsn), schema_version.migrate(house.dsn)):
                 with pytest.raises(SchemaError, match=re.escape(remedy)):
-                    asyncio.run(act)  # type: ignore[arg-type]
+                    asyncio.run(act)
         finally:
             house.sql.execute(remedy)
         assert "schema-search-path" not in told({"KEYRACK_DATABASE_URL": house.dsn})[1]

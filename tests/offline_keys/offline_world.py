@@ -231,3 +231,13 @@ def driver(person: Person, user: int | None = None) -> Phone:
     found.sign_in()
     found.register()
     return found
+
+
+def visited(person: Person) -> tuple[Firmware, Phone]:
+    """A box that has opened for a phone."""
+    car, box = garage(person)
+    phone = driver(person)
+    person.assignment(car, phone.user)
+    phone.fetch()
+    assert phone.visit(box) is BoxRefusalCode.GOOD
+    return box, phone

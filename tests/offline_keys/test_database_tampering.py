@@ -1,4 +1,4 @@
-"""Who can write to the database, but has no master key, does not become an issuer of keys."""
+"""An attacker who can write to the database, but has no master key, does not become an issuer of keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keyrack.offline_keys.message_fields import KEY_SET
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.cli.test_operator_commands import Operator
-from tests.offline_keys.offline_world import Firmware, Phone, b64, driver, garage
+from tests.offline_keys.offline_world import Phone, b64, visited
 from tests.support.people import NUMBERS, Person, Town, refused
 from tests.support.servers import eventually
 
@@ -60,7 +60,7 @@ CHANGES = (change_issuing_key, change_root, change_key_set, change_root_and_key_
 
 
 def findings(operator: Operator, person: Person) -> list[str]:
-    """What doctor says of the customer's keys."""
+    """The faults that doctor finds in the customer's keys."""
     _, output, errors = operator.quick("doctor", "--json")
     assert errors == ""
     checks: list[dict[str, Any]] = json.loads(output)["checks"]
@@ -77,16 +77,6 @@ def operator(dsn: str) -> Operator:
 def person(town: Town) -> Person:
     """A manager of a customer of the test's own."""
     return town.person(f"tampering{next(NUMBERS)}")
-
-
-def visited(person: Person) -> tuple[Firmware, Phone]:
-    """A box that has opened for a phone."""
-    car, box = garage(person)
-    phone = driver(person)
-    person.assignment(car, phone.user)
-    phone.fetch()
-    assert phone.visit(box) is BoxRefusalCode.GOOD
-    return box, phone
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)

@@ -7,7 +7,7 @@ shown.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import LiteralString
+from typing import LiteralString, cast
 
 NO_CAR: LiteralString = "no-car"
 NO_USER: LiteralString = "no-user"
@@ -40,4 +40,4 @@ TEXT: LiteralString = "coalesce(case {t}.error_code " + _CASES + " end, {t}.erro
 
 def text_of(code: str | None) -> str | None:
     """The text of a code; None without a code, and for a code that this release does not know."""
-    return next((text for known, text in TEXTS.items() if known == code), None)
+    return None if code is None else cast("Mapping[str, str]", TEXTS).get(code)

@@ -54,8 +54,16 @@ CUSTOMER = Resource(
     permission=Free.CALLER,
 )
 
-# In the lists of a group-limited caller `{t}` is a subselect, and needs the cast
-CAR_SEARCH = SearchSource("{t}.search_text", "{t}.sort_key is null", "search_document({t}::car)")
+
+def _row_search(table: LiteralString, pending: LiteralString = "search_text") -> SearchSource:
+    """The search of a table's own rows; `pending` is the column whose index leads to rows that are not filled.
+
+    The cast is for the lists of group-limited callers, where `{t}` is a subselect.
+    """
+    return SearchSource("{t}.search_text", "{t}." + pending + " is null", "search_document({t}::" + table + ")")
+
+
+CAR_SEARCH = _row_search("car", "sort_key")
 
 CAR = Resource(
     "Car",
@@ -133,7 +141,7 @@ GROUP = Resource(
     "fleet_group {t}",
     _OF_CUSTOMER,
     {"id": int32("{t}.group_id"), "name": string("{t}.name", search=True, natural="{t}.sort_key")},
-    search=SearchSource("{t}.search_text", "{t}.search_text is null", "search_document({t}::fleet_group)"),
+    search=_row_search("fleet_group"),
     relations={
         "cars": Relation("Car", _via("group_car", "car_id", "p", "t")),
         "users": Relation("User", _via("group_user", "user_id", "p", "t")),
@@ -165,7 +173,7 @@ PRODUCT = Resource(
         "groups": Relation("Group", _via("group_product", "product_id", "t", "p")),
     },
     walks=("uniqueId", "serialNumber"),
-    search=SearchSource("{t}.search_text", "{t}.search_text is null", "search_document({t}::product)"),
+    search=_row_search("product"),
     limit=scoped_itself("product"),
     permission=Permission.PRODUCTS_READ,
 )

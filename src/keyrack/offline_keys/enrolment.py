@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import LiteralString
 
 from keyrack.core.settings import Settings
-from keyrack.db.connection import Connection, Statements
+from keyrack.db.connection import Connection
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.offline_keys import cose, issuing_keys, status_list_slots, status_lists
 from keyrack.offline_keys.cose import MessageRefused
@@ -27,7 +27,6 @@ from keyrack.offline_keys.issuing_keys import (
 from keyrack.offline_keys.message_fields import ENROLMENT, PROVISIONING, TIME
 from keyrack.offline_keys.p256 import verify
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
-from keyrack.offline_keys.status_lists import StatusListId
 from keyrack.offline_keys.timestamps import now
 
 NONCE = 16  # bytes
@@ -57,15 +56,6 @@ returning epoch
 END: LiteralString = """
 update box_key set revoked_at = clock_timestamp()
 where customer_id = $1 and product_id = $2 and epoch < $3 and is_placed and revoked_at is null
-"""
-SIGNER: LiteralString = """
-select g.generation,
-  (select issuing_key_id from issuing_key i where i.customer_id = $1 and i.revoked_at is null
-   order by created_at desc, issuing_key_id desc limit 1) as signer
-from key_authority t join lateral (
-  select max(generation) as generation from status_generation where customer_id = $1 and product_id = $2 and epoch = $3
-) g on true
-where t.customer_id = $1
 """
 
 
@@ -139,40 +129,26 @@ async def provision(
     connection: Connection, signers: IssuingKeySigners, customer: int, product: int, nonce: bytes
 ) -> Provisioning:
     """The messages for the box, bound to its nonce. Raises `NotEnrolled`, `CannotDecrypt`, `InconsistentKeys`."""
-    await issuing_keys.hold(connection, customer)
-    box, place, signer = await _enrolled(connection, signers, customer, product)
-    key_set = await signers.key_set(connection, customer)
-    if key_set is None:
+    signer = await signers.newest(connection, customer)
+    newest = await connection.fetchrow(NEWEST, customer, product)
+    if newest is None or not newest["is_ours"]:
         raise NotEnrolled
+    key_set = await signers.key_set(connection, customer)
+    if signer is None or key_set is None:
+        raise NotEnrolled
+    box = BoxEnrolment(product, newest["epoch"], public(newest["public_key"]).thumbprint)
     at = now()
-    status = await status_lists.renew(
-        connection, customer, await status_lists.lock(connection, customer, [(product, box.epoch)]), signer, at
-    )
+    locked = await status_lists.lock(connection, customer, [(product, box.epoch)])
+    lists = await status_lists.renew(connection, customer, locked, signer, at)
     claims = {
         "iss": issuer(customer), "aud": box.name, "iat": int(at.timestamp()), "nonce": nonce,
         "root": key_set.root, "box": box.thumbprint,
     }  # fmt: skip
     signed = cose.sign(PROVISIONING, signer.kid, claims, signer.key.sign)
-    return Provisioning(signed, key_set.data, status[place])
+    return Provisioning(signed, key_set.data, lists[max(lists)])  # the newest generation
 
 
 def time_for(customer: int, name: str, nonce: bytes, signer: IssuingKeySigner) -> bytes:
     """What o'clock it is, for the box of this name and its nonce."""
     claims = {"iss": issuer(customer), "aud": name, "iat": int(now().timestamp()), "nonce": nonce}
     return cose.sign(TIME, signer.kid, claims, signer.key.sign)
-
-
-async def _enrolled(
-    statements: Statements, signers: IssuingKeySigners, customer: int, product: int
-) -> tuple[BoxEnrolment, StatusListId, IssuingKeySigner]:
-    """The box as it is, its newest status list, and who signs. Raises `NotEnrolled`, `CannotDecrypt`,
-    `InconsistentKeys`."""
-    newest = await statements.fetchrow(NEWEST, customer, product)
-    if newest is None or not newest["is_ours"]:
-        raise NotEnrolled
-    box = BoxEnrolment(product, newest["epoch"], public(newest["public_key"]).thumbprint)
-    row = await statements.fetchrow(SIGNER, customer, product, box.epoch)
-    if row is None:
-        raise NotEnrolled
-    place = StatusListId(product, box.epoch, row["generation"])
-    return box, place, await signers.of(statements, customer, row["signer"])

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from keyrack.db.connection import Row
 from keyrack.offline_keys.cose import PublicKey
-from keyrack.offline_keys.issuing_keys import InconsistentKeys, public
+from keyrack.offline_keys.issuing_keys import AUTHORITY, InconsistentKeys, public
 from keyrack.offline_keys.message_fields import CLOSE, OPEN, UNCERTAIN
 from keyrack.offline_keys.status_lists import StatusListId
 
@@ -17,14 +17,14 @@ from keyrack.offline_keys.status_lists import StatusListId
 # within a key's life, in whose car there is a box that takes keys: with the phone's newest key for it, and the box's
 # newest list. One row without an assignment where there is none. $1 customer, $2 subject, $3 the phone, $4 now, $5 how
 # many
-RIGHTS: LiteralString = """
-select d.public_key, s.subject, t.key_set, t.freshness as chosen_freshness, t.opens_uncertain, t.signers, r.*
+RIGHTS: LiteralString = (
+    """
+select d.public_key, s.subject, t.*, r.*
 from app_subject s
 join app_device d on d.customer_id = s.customer_id and d.user_id = s.user_id
-left join lateral (
-  select t.*, array(select issuing_key_id from issuing_key i where i.customer_id = t.customer_id
-    and i.revoked_at is null order by created_at desc, issuing_key_id desc) as signers
-  from key_authority t where t.customer_id = s.customer_id) t on true
+left join lateral ("""
+    + AUTHORITY
+    + """) t on true
 left join lateral (
   select a.assignment_id, a.car_id, a.user_id, a.starts_at, a.ends_at, a.lifetime,
     coalesce(a.renewable_after, a.lifetime / 2) as renewable_after,
@@ -51,6 +51,7 @@ left join lateral (
   order by greatest(a.starts_at, $4), a.assignment_id limit $5) r on true
 where s.customer_id = $1 and s.subject = $2 and d.device_id = $3
 """
+)
 # What keys of these assignments stand on, so that nobody takes it away meanwhile, and who else fetches for this phone
 # waits; and how many keys each has
 LOCK: LiteralString = """
@@ -79,7 +80,7 @@ class Phone:
 def phone_of(row: Row, customer: int, device: bytes) -> Phone:
     """The phone of a row of `RIGHTS`, of a customer that has an authority.
 
-    Raises `InconsistentKeys` for a public key that has another thumbprint: somebody else has written it.
+    Raises `InconsistentKeys` for a public key that has another thumbprint than the phone's id.
     """
     rights = [OPEN, CLOSE, UNCERTAIN] if row["opens_uncertain"] else [OPEN, CLOSE]
     key = public(row["public_key"])

@@ -1,9 +1,10 @@
 """A customer's authority: the root, the issuing keys that it names, and the customer's policy.
 
-All private keys are sealed, and public keys are derived from them: whoever can write to the database but has no master
-key cannot make boxes trust another key. The columns with public keys are compared, and serve statements that show them.
-The root is opened to sign a key set and to check one. An issuing key is opened once in each process, and which one
-signs is read each time.
+All private keys are sealed, and public keys are derived from them. So an attacker who can write to the database, but
+has no master key, cannot make boxes trust another key. The columns with public keys are compared with the derived ones.
+
+The root is opened to sign a key set and to check one. An issuing key is opened once in each process. Which one signs is
+read each time.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ log = structlog.get_logger("keyrack.offline_keys")
 INCONSISTENT = ErrorCode(
     "box-keys-inconsistent",
     "The keys for boxes in the database do not match the sealed ones.",
-    "Tell the operator: `keyrack doctor` says which differ, and docs/keys.md what to do (Keys of the authority).",
+    "Ask the operator: `keyrack doctor` names the keys that differ, and docs/keys.md the remedy.",
 )
 
 NEXT_ID: LiteralString = "select nextval(pg_get_serial_sequence('issuing_key', 'issuing_key_id'))::integer"
@@ -42,24 +43,20 @@ on conflict (customer_id) do nothing returning true
 INSERT_KEY: LiteralString = """
 insert into issuing_key (customer_id, issuing_key_id, private_key, public_key) values ($1, $2, $3, $4)
 """
-LOCK: LiteralString = """
-select private_key from key_authority where customer_id = $1 for update
-"""
+LOCK: LiteralString = "select from key_authority where customer_id = $1 for update"
+# The authority of customer $1, with its issuing keys that are not revoked. The newest is the first, and signs
 AUTHORITY: LiteralString = """
-select private_key, public_key, sequence, key_set, i.ids, i.public_keys
+select t.private_key as sealed_root, t.public_key as root, t.sequence, t.key_set, t.freshness as chosen_freshness,
+  t.opens_uncertain, t.created_at, i.signers, i.signer_keys
 from key_authority t cross join lateral (
-  select coalesce(array_agg(issuing_key_id order by created_at, issuing_key_id), '{}') as ids,
-    coalesce(array_agg(public_key order by created_at, issuing_key_id), '{}') as public_keys
+  select coalesce(array_agg(issuing_key_id order by created_at desc, issuing_key_id desc), '{}') as signers,
+    coalesce(array_agg(public_key order by created_at desc, issuing_key_id desc), '{}') as signer_keys
   from issuing_key where customer_id = t.customer_id and revoked_at is null) i
-where customer_id = $1
+where t.customer_id = $1
 """
+CHECKED = ("sealed_root", "root", "sequence", "key_set", "signers", "signer_keys")  # columns that a check compares
 # Who rotates waits, and who has rotated is waited for
 HOLD: LiteralString = "select from key_authority where customer_id = $1 for key share"
-# The newest first: it signs
-GOOD: LiteralString = """
-select issuing_key_id from issuing_key where customer_id = $1 and revoked_at is null
-order by created_at desc, issuing_key_id desc
-"""
 SIGNS: LiteralString = """
 select issuing_key_id from issuing_key where customer_id = $1 and revoked_at is null
 order by created_at desc, issuing_key_id desc limit 1
@@ -93,7 +90,7 @@ REMEMBERED = 1_000  # opened keys; beyond, it starts anew
 
 
 class InconsistentKeys(Unavailable):
-    """Keys in the database differ from what the server has sealed, so somebody else has written them."""
+    """A key in the database is not the one that the server has sealed: another program has written it."""
 
     def __init__(self, customer: int, difference: str, *, is_logged: bool = True) -> None:
         super().__init__(INCONSISTENT)
@@ -131,16 +128,16 @@ class KeySet:
 
 
 class IssuingKeySigners:
-    """The issuing keys that this process has opened, and the key sets that it has checked.
+    """The opened issuing keys and the checked key sets of this process.
 
-    `logs`: inconsistent keys are logged with an alert, beside the exception.
+    `logs`: inconsistent keys are logged with an alert, in addition to the exception.
     """
 
     def __init__(self, vault: Encryption, *, logs: bool = True) -> None:
         self._vault = vault
         self._logs = logs
         self._opened: dict[tuple[int, int], IssuingKeySigner] = {}
-        self._checked: dict[int, tuple[Row, KeySet]] = {}
+        self._checked: dict[int, tuple[list[object], KeySet]] = {}
 
     async def newest(self, connection: Connection, customer: int) -> IssuingKeySigner | None:
         """Who signs, for as long as the caller's transaction lasts (see `hold`); None where the customer has no
@@ -164,40 +161,48 @@ class IssuingKeySigners:
         return signer
 
     async def key_set(self, statements: Statements, customer: int) -> KeySet | None:
-        """The customer's key set; None where the customer has no authority.
+        """The customer's key set, checked; None for a customer without an authority.
 
-        It is checked once, and again when one of its columns has changed. Raises `CannotDecrypt`, `InconsistentKeys`.
+        Raises `CannotDecrypt`, `InconsistentKeys`.
         """
-        row = await statements.fetchrow(AUTHORITY, customer)
-        if row is None:
-            return None
-        checked = self._checked.get(customer)
-        if checked is None or checked[0] != row:
-            sealed = await self._vault.open(row["private_key"], ROOT_KEY, customer, customer)
-            root = PrivateKey.from_text(sealed).public
-            keys = [(await self.of(statements, customer, id)).key.public for id in row["ids"]]
-            if (reason := inconsistency(row, customer, root, keys)) is not None:
-                raise InconsistentKeys(customer, reason, is_logged=self._logs)
-            if len(self._checked) >= REMEMBERED:
-                self._checked = {}
-            checked = self._checked[customer] = row, KeySet(root, row["key_set"])
-        return checked[1]
+        authority = await statements.fetchrow(AUTHORITY, customer)
+        return None if authority is None else await self.check(statements, customer, authority)
+
+    async def check(self, statements: Statements, customer: int, authority: Row) -> KeySet:
+        """The key set of an authority, a row with the columns of `AUTHORITY`.
+
+        It is checked once, and again when one of the columns has changed. Raises `CannotDecrypt`, `InconsistentKeys`.
+        """
+        columns = [authority[name] for name in CHECKED]
+        known = self._checked.get(customer)
+        if known is not None and known[0] == columns:
+            return known[1]
+        sealed = await self._vault.open(authority["sealed_root"], ROOT_KEY, customer, customer)
+        root = PrivateKey.from_text(sealed).public
+        keys = [(await self.of(statements, customer, id)).key.public for id in authority["signers"]]
+        if (difference := inconsistency(authority, customer, root, keys)) is not None:
+            raise InconsistentKeys(customer, difference, is_logged=self._logs)
+        if len(self._checked) >= REMEMBERED:
+            self._checked = {}
+        key_set = KeySet(root, authority["key_set"])
+        self._checked[customer] = columns, key_set
+        return key_set
 
 
-def inconsistency(row: Row, customer: int, root: PublicKey, issuing_keys: list[PublicKey]) -> str | None:
-    """What of an authority's row differs from its sealed root and issuing keys; None if nothing does."""
-    if row["public_key"] != load_authority(root):
+def inconsistency(authority: Row, customer: int, root: PublicKey, signer_keys: list[PublicKey]) -> str | None:
+    """The first difference between an authority's row and its sealed root and issuing keys; None without one."""
+    if authority["root"] != load_authority(root):
         return "key_authority.public_key is not that of the sealed root"
-    if row["public_keys"] != [load_authority(key) for key in issuing_keys]:
+    if authority["signer_keys"] != [load_authority(key) for key in signer_keys]:
         return "issuing_key.public_key is not that of the sealed key"
     try:
-        key_set = cose.read(row["key_set"], KEY_SET)
+        key_set = cose.read(authority["key_set"], KEY_SET)
     except MessageRefused:
         return "key_authority.key_set is no key set"
     if key_set.kid != root.kid or not verify(root, key_set.to_be_signed, key_set.signature):
         return "key_authority.key_set is not signed by the sealed root"
-    named = (key_set.claims["iss"], key_set.claims["sequence"], key_set.claims["keys"])
-    if named != (issuer(customer), row["sequence"], issuing_keys):
+    claims = (key_set.claims["iss"], key_set.claims["sequence"], key_set.claims["keys"])
+    if claims != (issuer(customer), authority["sequence"], signer_keys[::-1]):  # the set has the oldest first
         return "key_authority.key_set is of another customer, has another sequence, or names other issuing keys"
     return None
 
@@ -241,13 +246,14 @@ async def rotate(connection: Connection, vault: Encryption, customer: int, *, re
     `KeySetOverlap` while keys of the one before that may open, unless `revoke`; `CannotDecrypt`; and
     `InconsistentKeys`, unless `revoke`, which also repairs the columns.
     """
-    authority = await connection.fetchrow(LOCK, customer)
+    await connection.execute(LOCK, customer)
+    authority = await connection.fetchrow(AUTHORITY, customer)
     if authority is None:
         return None
     signers = IssuingKeySigners(vault)
-    good = [row["issuing_key_id"] for row in await connection.fetch(GOOD, customer)]
+    good: list[int] = authority["signers"]
     if not revoke:
-        await signers.key_set(connection, customer)
+        await signers.check(connection, customer, authority)
         if len(good) > 1 and (until := await connection.fetchval(OLDER_OPENS, customer, good[0])) is not None:
             raise KeySetOverlap(until)
     key = PrivateKey.generate()
@@ -260,7 +266,7 @@ async def rotate(connection: Connection, vault: Encryption, customer: int, *, re
         await connection.execute(END_LISTS, customer)
         await connection.execute(END_RECEIPTS, customer)
     keys = [(await signers.of(connection, customer, older)).key.public for older in stay]
-    root = PrivateKey.from_text(await vault.open(authority["private_key"], ROOT_KEY, customer, customer))
+    root = PrivateKey.from_text(await vault.open(authority["sealed_root"], ROOT_KEY, customer, customer))
     sequence: int = await connection.fetchval(NEXT_SET)
     key_set = _signed(customer, root, sequence, [*keys, key.public])
     await connection.execute(SET, customer, load_authority(root.public), sequence, key_set)

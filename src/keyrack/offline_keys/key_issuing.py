@@ -86,7 +86,7 @@ async def issue_keys(
     view = await _look(db, arguments)
     if view is None:
         return IssuedKeys(None)
-    await signers.key_set(db, customer)
+    await signers.check(db, customer, view.authority)
     if view.due or view.outdated:
         async with db.transaction() as connection:
             return await _made(connection, signers, settings, arguments, view.due)
@@ -98,7 +98,7 @@ class _View:
     """A phone's rights as they are at a moment."""
 
     phone: Phone
-    key_set: bytes
+    authority: Row  # with the columns of `AUTHORITY`
     rights: Sequence[Row]
     lists: Mapping[StatusListId, Row]  # in which keys stand, or will
     at: datetime
@@ -123,7 +123,7 @@ class _View:
             if row["key_id"] is not None or row["assignment_id"] in made
         ]
         receipts = {box_of(row): row["receipt"] for row in self.rights if row["receipt"] is not None}
-        return IssuedKeys(self.key_set, keys, lists, receipts, withheld, self.is_complete)
+        return IssuedKeys(self.authority["key_set"], keys, lists, receipts, withheld, self.is_complete)
 
 
 async def _look(statements: Statements, arguments: tuple[int, UUID, bytes, datetime, int]) -> _View | None:
@@ -132,13 +132,13 @@ async def _look(statements: Statements, arguments: tuple[int, UUID, bytes, datet
     rows = await statements.fetch(RIGHTS, *arguments)
     if not rows:
         raise NoDevice
-    if (key_set := rows[0]["key_set"]) is None:
+    if rows[0]["key_set"] is None:
         return None
     rights = [row for row in rows[: most - 1] if row["assignment_id"] is not None]
     known = {place_of(row): row for row in rights}
     if older := {of_key(row) for row in rights if row["key_id"] is not None} - known.keys():
         known |= {place_of(row): row for row in await statements.fetch(LISTS, customer, *status_lists.columns(older))}
-    return _View(phone_of(rows[0], customer, device), key_set, rights, known, at, len(rows) < most)
+    return _View(phone_of(rows[0], customer, device), rows[0], rights, known, at, len(rows) < most)
 
 
 async def _made(

@@ -210,7 +210,7 @@ def _paho(client: aiomqtt.Client) -> Any:
     Raises `RuntimeError`, before there is a connection, if this aiomqtt does not have it.
     """
     try:
-        return client._client  # pyright: ignore[reportPrivateUsage]
+        return client._client  # pyright: ignore[reportPrivateUsage] - there is no other way to it
     except AttributeError:
         raise RuntimeError(
             f"aiomqtt {version('aiomqtt')} has no _client. Install the version of requirements/runtime.txt."

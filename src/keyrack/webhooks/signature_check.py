@@ -46,7 +46,7 @@ def diagnose_signature(headers: Mapping[str, str], body: bytes, secret: str, now
 
 
 def _timestamp(text: str, now: datetime) -> Generator[str]:
-    if not text.isascii() or not text.isdigit() or len(text) > LONGEST_TIMESTAMP:
+    if not _is_number(text):
         yield f"The webhook-timestamp {text[:LONGEST_TIMESTAMP]!r} is not a number of seconds since 1970."
         return
     seconds, unit = _in_seconds(text)
@@ -64,11 +64,15 @@ def _timestamp(text: str, now: datetime) -> Generator[str]:
 
 def _in_seconds(text: str) -> tuple[str, str]:
     """The timestamp in seconds, and the unit that it has. A text that is no number stays unchanged."""
-    if text.isascii() and text.isdigit() and len(text) <= LONGEST_TIMESTAMP:
+    if _is_number(text):
         for unit, parts in UNITS.items():
             if int(text) // parts < LATEST:
                 return str(int(text) // parts) if parts > 1 else text, unit
     return text, "seconds"
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= LONGEST_TIMESTAMP
 
 
 def _key(secret: str) -> tuple[bytes | None, str]:

@@ -11,7 +11,17 @@ import pytest
 
 from keyrack.assignments import failure_backfill, failure_codes
 from keyrack.assignments.endpoints.operations import NO_OPERATION
-from keyrack.assignments.failure_codes import GIVEN_UP, GONE, NO_BOX, NO_CAR, NO_SERVICE, NO_USER, TERMINATED, TEXTS
+from keyrack.assignments.failure_codes import (
+    GIVEN_UP,
+    GONE,
+    NO_BOX,
+    NO_CAR,
+    NO_SERVICE,
+    NO_USER,
+    TERMINATED,
+    TEXTS,
+    text_of,
+)
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
 from tests.support.people import Person, nobody_works, web
@@ -228,7 +238,7 @@ def test_a_process_of_an_older_release_writes_a_text_that_gets_its_code(carol: P
     failed = outcome(carol, carol.put("/assignments", new(car, user)))["id"]
     carol.sql.execute(older, failed)
     write = "update operation set state = 'Failed', error_message = $2 where operation_id::text = $1"
-    carol.sql.execute(write, failed, TEXTS[code])  # type: ignore[index]
+    carol.sql.execute(write, failed, text_of(code))
     stored = carol.sql.value("select error_code from operation where operation_id::text = $1", failed)
     assert (stored, carol.get(f"/operations/{failed}").json()["errorCode"]) == (code, code)
 

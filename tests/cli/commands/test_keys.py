@@ -11,7 +11,7 @@ from keyrack.offline_keys.message_fields import KEY, KEY_SET
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.cli.test_operator_commands import Operator
 from tests.offline_keys.inspection import is_revoked, listed, one_key
-from tests.offline_keys.offline_world import Firmware, Phone, driver, garage, raw
+from tests.offline_keys.offline_world import Phone, driver, garage, raw, visited
 from tests.support.people import Person
 
 
@@ -32,15 +32,6 @@ def key_set(kim: Phone) -> list[bytes]:
     return [key.kid for key in cose.read(raw(kim.fetch()["keySet"]), KEY_SET).claims["keys"]]
 
 
-def opened(person: Person) -> tuple[Firmware, Phone]:
-    car, box = garage(person)
-    kim = driver(person)
-    person.assignment(car, kim.user)
-    kim.fetch()
-    assert kim.visit(box) is BoxRefusalCode.GOOD
-    return box, kim
-
-
 def test_who_has_no_authority(carol: Person, operator: Operator) -> None:
     none = f"keyrack: Customer {carol.customer} has no authority yet: it is made when the first box is enrolled.\n"
     of = ("--customer", carol.customer)
@@ -53,7 +44,7 @@ def test_who_has_no_authority(carol: Person, operator: Operator) -> None:
 
 
 def test_what_is_shown(carol: Person, operator: Operator) -> None:
-    box, kim = opened(carol)
+    box, kim = visited(carol)
     of = ("--customer", carol.customer)
     shown = operator.value("keys", "show", *of)
     assert shown | {"root": "", "sequence": 0} == {
@@ -95,7 +86,7 @@ def test_what_is_no_limit(enrolled: Person, operator: Operator, text: str) -> No
 
 
 def test_a_policy_changes_what_it_names(carol: Person, operator: Operator) -> None:
-    opened(carol)
+    visited(carol)
     of = ("keys", "policy", "--customer", carol.customer)
     assert operator.value(*of, "--limit", "1d") == {"customer": carol.customer, "limit": 86_400, "uncertain": "refuse"}
     assert operator.value(*of, "--uncertain", "open") == {
@@ -107,7 +98,7 @@ def test_a_policy_changes_what_it_names(carol: Person, operator: Operator) -> No
 
 
 def test_another_key_signs(carol: Person, operator: Operator) -> None:
-    box, kim = opened(carol)
+    box, kim = visited(carol)
     first = kim.keys(box)[0]
     of = ("--customer", carol.customer)
     sequence = operator.value("keys", "show", *of)["sequence"]
@@ -143,7 +134,7 @@ def test_another_key_signs(carol: Person, operator: Operator) -> None:
 
 
 def test_all_are_revoked_with_consent_alone(carol: Person, operator: Operator) -> None:
-    box, kim = opened(carol)
+    box, kim = visited(carol)
     first = kim.keys(box)[0]
     rotate = ("keys", "rotate", "--customer", carol.customer, "--revoke")
     said = operator.refused(*rotate)
@@ -163,7 +154,7 @@ def test_all_are_revoked_with_consent_alone(carol: Person, operator: Operator) -
 
 
 def test_receipts_of_a_key_that_went(carol: Person, operator: Operator) -> None:
-    box, kim = opened(carol)
+    box, kim = visited(carol)
     kim.home()
     before = box.challenge().first
     operator.value("keys", "rotate", "--customer", carol.customer, "--revoke", "--yes")

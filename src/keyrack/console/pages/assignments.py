@@ -178,8 +178,11 @@ def _patch(visit: Visit, present: Mapping[str, Any], draft: ParsedAssignmentForm
     patch: list[dict[str, Any]] = []
     for member, name in FIELDS.items():
         value = draft.members[member]
-        is_time = member in ("start", "end")
-        if value == present[member] if is_time else getattr(before, name) == getattr(after, name):
+        if member in ("start", "end"):
+            is_same = value == present[member]
+        else:
+            is_same = getattr(before, name) == getattr(after, name)
+        if is_same:
             continue
         change = {"op": "remove"} if value is None else {"op": "replace", "value": value}
         patch.append({**change, "path": f"/{member}"})

@@ -139,7 +139,7 @@ async def edit(visit: Visit) -> Response:
 
 
 def _last_day(visit: Visit, client: Mapping[str, Any]) -> str:
-    """The last day of a client in the person's zone, "" for one without end."""
+    """The last day of a client in the person's zone; "" without an end."""
     return clock(visit).last_day(client["expires"]).isoformat() if client["expires"] else ""
 
 
@@ -149,8 +149,8 @@ async def change(visit: Visit) -> Response:
     reply = await visit.call("GET", "/clients/{clientId}", visit.ids["client"])
     known, own = reply.json, reply.json["managedHere"]
     is_same_end = typed["last"] == _last_day(visit, known)
-    unread = {"last": ""} if is_same_end or not own else {}
-    looked = _looked(visit, {**typed, **unread} if own else {**typed, **unread, "name": known["name"]})
+    given = typed if own else {**typed, "name": known["name"], "last": ""}
+    looked = _looked(visit, {**given, "last": ""} if is_same_end else given)
     if looked.texts:
         return await _form(visit, typed, looked, known, visit.sent("tag"))
     steps: list[dict[str, Any]] = [{"op": "replace", "path": "/scopes", "value": typed["scopes"]}]

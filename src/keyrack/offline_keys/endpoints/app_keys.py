@@ -23,7 +23,7 @@ from keyrack.offline_keys.endpoints.app_devices import app_of
 from keyrack.offline_keys.endpoints.boxes import UNCOPIED
 from keyrack.offline_keys.endpoints.user_devices import NO_DEVICE
 from keyrack.offline_keys.enrolment import NONCE, time_for
-from keyrack.offline_keys.issuing_keys import INCONSISTENT, IssuingKeySigners, box_name
+from keyrack.offline_keys.issuing_keys import INCONSISTENT, SIGNS, IssuingKeySigners, box_name
 from keyrack.offline_keys.key_issuing import IssuedKeys, NoDevice
 from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
 from keyrack.offline_keys.timestamps import now
@@ -38,13 +38,15 @@ NO_KEYS = ErrorCode(
 DELIVER = "deliver the log of a box"
 TIME = "tell the time"
 # Whether the user has a key of the box of this name, and who signs
-TELLS_TIME: LiteralString = """
-select (select issuing_key_id from issuing_key i where i.customer_id = $1 and i.revoked_at is null
-  order by created_at desc, issuing_key_id desc limit 1)
+TELLS_TIME: LiteralString = (
+    "select ("
+    + SIGNS
+    + """)
 from app_subject s where s.customer_id = $1 and s.subject = $2 and exists (
   select from box_key k where k.customer_id = $1 and k.user_id = s.user_id and k.is_placed and k.revoked_at is null
     and 'box:' || k.product_id || ':' || k.epoch = $3 and k.expires_at > $4)
 """
+)
 
 
 class PhoneKeyBody(Body):

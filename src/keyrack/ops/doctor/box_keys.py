@@ -13,12 +13,9 @@ from keyrack.ops.monitoring.findings import Finding
 LISTED = 20  # rows in a finding
 CODE = "box-keys"
 AUTHORITIES: LiteralString = "select customer_id from key_authority order by customer_id"
-# The thumbprint of RFC 9679: SHA-256 of the COSE_Key, whose encoding has constant parts
 OTHER_THUMBPRINTS: LiteralString = """
 select 'customer ' || customer_id || ', device ' || encode(device_id, 'hex') as name from app_device
-where sha256('\\xa401022001215820'::bytea || substr(public_key, 1, 32) || '\\x225820'::bytea || substr(public_key, 33))
-  <> device_id
-order by customer_id, device_id limit $1
+where key_thumbprint(public_key) <> device_id order by customer_id, device_id limit $1
 """
 # A box has no list before the server has signed it; the clocks of nodes differ by some seconds
 FUTURE_LISTS: LiteralString = """
@@ -34,18 +31,18 @@ ROTATE = (
 )
 REGISTER = "Remove these devices, ask the change log who changed them, and rotate with `keyrack keys rotate --revoke`."
 STOLEN = (
-    "Somebody else signed a list for these boxes. Run `keyrack keys rotate --revoke` for the customer, and provision"
+    "The server did not sign a list for these boxes. Run `keyrack keys rotate --revoke` for the customer, and provision"
     " each of these boxes again (docs/keys.md, Provisioning)."
 )
 TRACES: tuple[tuple[LiteralString, str, str], ...] = (
-    (OTHER_THUMBPRINTS, "The public key of these phones has another thumbprint", REGISTER),
+    (OTHER_THUMBPRINTS, "The public keys of these phones do not fit their ids", REGISTER),
     (FUTURE_LISTS, "These boxes have a status list from the future", STOLEN),
     (SHARED_URIS, "Two status lists of these boxes have one URI", STOLEN),
 )
 
 
 async def examined(connection: Connection, vault: Encryption) -> list[Finding]:
-    """Findings about each customer's authority, about registered phones, and about the lists that boxes have."""
+    """Findings about authorities, registered phones and the status lists of boxes."""
     findings: list[Finding] = []
     signers = IssuingKeySigners(vault, logs=False)
     for row in await connection.fetch(AUTHORITIES):

@@ -1,7 +1,7 @@
 """Another public key of a phone is recorded.
 
-The id of a phone is the thumbprint of its key (RFC 9679), so a true key needs no member of its own. One that has
-another thumbprint was written by somebody else.
+The id of a phone is the thumbprint of its key (RFC 9679), so a true key needs no member of its own. A key with another
+thumbprint was written by another program.
 """
 
 from dataclasses import replace
@@ -14,12 +14,13 @@ from keyrack.db.migrations.frozen.audit_triggers_v1 import AuditedTable
 revision = "0060"
 down_revision = "0059"
 
-# SHA-256 of the COSE_Key, whose encoding has constant parts
-THUMBPRINT = (
-    "sha256('\\xa401022001215820'::bytea || substr({r}.public_key, 1, 32) || '\\x225820'::bytea"
-    " || substr({r}.public_key, 33))"
-)
-OTHER_KEY = "case when " + THUMBPRINT + " <> {r}.device_id then encode({r}.public_key, 'hex') end"
+# SHA-256 of the COSE_Key, whose encoding has constant parts (RFC 9679, section 5)
+THUMBPRINT = r"""
+create function key_thumbprint(public_key bytea) returns bytea language sql immutable parallel safe strict as $$
+  select sha256('\xa401022001215820'::bytea || substr(public_key, 1, 32) || '\x225820'::bytea || substr(public_key, 33))
+$$
+"""
+OTHER_KEY = "case when key_thumbprint({r}.public_key) <> {r}.device_id then encode({r}.public_key, 'hex') end"
 
 
 def _device() -> AuditedTable:
@@ -33,5 +34,6 @@ def tables() -> list[AuditedTable]:
 
 
 def upgrade() -> None:
+    op.execute(THUMBPRINT.strip())
     op.execute(_device().statements[0].replace("create function", "create or replace function", 1))
     op.execute("create or replace view recorded_state as " + " union all ".join(table.state for table in tables()))
