@@ -13,7 +13,7 @@ OTHER = N_("This cannot be taken: it has characters, or a form, that are not pos
 WORDS = {
     "missing": EMPTY,
     "blank": EMPTY,
-    "direction-control": N_("An invisible character here changes the direction of the text. Type the text anew."),
+    "direction-control": N_("An invisible character here changes the direction of the text. Type the text again."),
     "out-of-range": N_("This number is too small or too large."),
     "not-one-of": N_("Choose one of those that are offered."),
 }

@@ -125,8 +125,10 @@ class Clock:
         return utc(moment)
 
     def read_field(self, text: str, exact: str) -> str:
-        """What a `datetime-local` says that showed the time `exact` first, "" for none: that time, with its seconds, as
-        long as the field still shows it; else what was typed. Raises `ValueError`."""
+        """The time of a `datetime-local` field that showed the time `exact` first ("" for none).
+
+        It is `exact`, with its seconds, if the field still shows that; otherwise the typed time. Raises `ValueError`.
+        """
         return utc(instant(exact)) if exact and text == self.field(exact) else self.read(text)
 
     def comes_twice(self, text: str) -> bool:
@@ -141,8 +143,10 @@ class Clock:
 
 @lru_cache(maxsize=10_000)
 def _moment(time: datetime, local: datetime, format: str, locale: str, zone: str = "") -> Markup:
-    """A list that is loaded again shows nearly the same times again, and each takes Babel some 50 µs. `zone` is the
-    name of the zone, where it is another one than usual."""
+    """A time as `Clock.moment` shows it, remembered: a list shows many times again, and each takes Babel some 50 µs.
+
+    `zone` is the name of a zone that is not the clock's own, else empty.
+    """
     if format in ("short", THIS_YEAR):  # the day as in longer forms; Babel's own is in digits
         is_whole = format == "short"
         day = format_date(local, "medium", locale) if is_whole else format_skeleton(format, local, locale=locale)
@@ -165,7 +169,7 @@ def utc(time: datetime) -> str:
 
 
 def in_utc(time: datetime) -> datetime:
-    """A time of any zone in UTC, at the ends of the calendar the first or last time of the years 1 to 9999."""
+    """A time of any zone in UTC. Beyond the years 1 to 9999 it is the first or last time of these years."""
     try:
         return time.astimezone(UTC)
     except OverflowError:
@@ -178,5 +182,5 @@ def midnight(day: date, zone: tzinfo) -> datetime:
 
 
 def _nearest_end(time: datetime) -> datetime:
-    """The first time of the calendar for a time of year 1, else the last, in whole seconds."""
+    """The first time of the calendar for a time of year 1; otherwise the last one. In whole seconds."""
     return START_OF_CALENDAR if time.year == 1 else END_OF_CALENDAR

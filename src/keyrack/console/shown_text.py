@@ -1,7 +1,7 @@
 """Data in pages: text from right to left is isolated, long words may break, and direction controls are shown.
 
 All three hold for every value that a template shows, as `finalize` of its environment. Text of short words from left to
-right needs none, and stays as it is: tags around all of it would make a page of fifty rows several kilobytes larger.
+right stays unchanged: tags around all of it would make a page of fifty rows several kilobytes larger.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Sentence(str):
 
 
 def datum(value: Any) -> Any:
-    """The value for a page: text that may run from right to left, or has long words, in `<bdi>`; else as it is."""
+    """The value for a page: in `<bdi>` if it may run from right to left or has long words, otherwise unchanged."""
     if not isinstance(value, str) or isinstance(value, Markup) or (len(value) <= LONGEST and value.isascii()):
         return value
     is_long = _LONG_WORD.search(value)

@@ -32,7 +32,7 @@ _INSIDE = re.compile(r"([,;\t\r\n] *)(?=[=+\-@＝＋－＠])")
 
 
 def without_byte_order_mark(body: bytes) -> bytes:
-    """The body without the mark that .NET and PowerShell write before UTF-8 (RFC 8259, section 8.1)."""
+    """The body without the byte order mark of UTF-8 (RFC 8259, section 8.1), which .NET and PowerShell write."""
     return body.removeprefix(BYTE_ORDER_MARK)
 
 

@@ -52,7 +52,7 @@ SECTIONS: Mapping[LiteralString, LiteralString] = {
     select customer_id as "customerId", operation_id as id, kind, state, error_code as "errorCode", car_id as "carId",
       assignment_id as "assignmentId", request, result, requested_at as "requestedAt", finished_at as "finishedAt"
     from operation where user_id = $1) r)""",
-    # Those of the user, of what the user got, and of the user's phones and keys; the newest have no number yet
+    # Of the user, and of the user's assignments, groups, phones and keys. The newest have no number yet
     "changes": """(select coalesce(json_agg(r order by r."customerId", r.id nulls last, r.time), '[]') from (
     with named as materialized (
       select customer_id, 'user' as resource, $1::integer::text as resource_id from change_log
@@ -62,7 +62,7 @@ SECTIONS: Mapping[LiteralString, LiteralString] = {
       union all
       select c.customer_id, 'key', k.key_id::text from customer c cross join lateral (
         select key_id from box_key where box_key.customer_id = c.customer_id and user_id = $1) k
-    ), told as (
+    ), listed as (
       select c.* from named n join change c using (customer_id, resource, resource_id)
       union
       select c.* from change_log l join change c using (customer_id)
@@ -72,7 +72,7 @@ SECTIONS: Mapping[LiteralString, LiteralString] = {
     select customer_id as "customerId", change_id as id, at as time, kind, resource, resource_id as "resourceId",
       coalesce(before || nullif(person -> 'before', 'null'), before, nullif(person -> 'before', 'null')) as before,
       coalesce(after || nullif(person -> 'after', 'null'), after, nullif(person -> 'after', 'null')) as after
-    from told
+    from listed
     union all
     select customer_id, null, at, kind, resource, resource_id, before, after from change_inbox i
     where (resource in ('assignment', 'group')

@@ -43,7 +43,7 @@ log = structlog.get_logger("keyrack.http")
 GUARDS = {b"if-match", b"idempotency-key"}
 # The grammar of RFC 9112, section 3.2; an address of IPv6 in brackets
 HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?")
-CHUNK_OVERHEAD = 8  # bytes that a chunk of one byte may need beside it
+CHUNK_OVERHEAD = 8  # bytes of framing for a chunk of one byte
 WHITE_SPACE = b" \t"  # the optional one of RFC 9110, section 5.6.3
 # An address in absolute form whose path is empty; the parser of addresses finds none in it
 WITHOUT_PATH = re.compile(rb"(?P<server>https?://[^/?#]+)(?P<query>(?:\?.*)?)", re.IGNORECASE)
@@ -70,7 +70,7 @@ class GuardedProtocol(HttpToolsProtocol):
     _head_bytes = 0
     _tail = b""  # the end of a head may be cut by the network
     _in_head = True
-    _beside_body = 0  # bytes behind a head that are not the body's: sizes of chunks, their extensions, trailers
+    _framing = 0  # bytes behind a head that are not the body's: sizes of chunks, their extensions, trailers
     _deadline: asyncio.TimerHandle | None = None
     _reader: SlowClientGuard
     _answering: Any = None  # uvicorn's request that is being answered, and the task that does so
@@ -193,9 +193,9 @@ class GuardedProtocol(HttpToolsProtocol):
                 return
             self._tail = data[-3:]
         else:
-            self._beside_body += len(data)
+            self._framing += len(data)
         super().data_received(data)
-        if not self._in_head and self._beside_body > self.max_header:
+        if not self._in_head and self._framing > self.max_header:
             self._refuse(HeadTooLarge(HEAD_TOO_LARGE))
 
     def _head_fits(self, data: bytes) -> bool:
@@ -239,7 +239,7 @@ class GuardedProtocol(HttpToolsProtocol):
     @override
     def on_headers_complete(self) -> None:
         self._in_head = False
-        self._head_bytes = self._beside_body = 0
+        self._head_bytes = self._framing = 0
         self._tail = b""
         self._stop_clock()
         parser: Any = self.parser
@@ -255,7 +255,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     @override
     def on_body(self, body: bytes) -> None:
-        self._beside_body -= len(body) * (1 + CHUNK_OVERHEAD)
+        self._framing -= len(body) * (1 + CHUNK_OVERHEAD)
         super().on_body(body)
 
     @override

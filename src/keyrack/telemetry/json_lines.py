@@ -162,7 +162,7 @@ def _value(line: bytes) -> Any:
 
 
 def repeated_member(line: bytes) -> InvalidLine | None:
-    """The reason to refuse a line with a repeated member (RFC 8259, section 4), or with NaN or Infinity (section 6).
+    """The reason to refuse a line with a repeated member, or with NaN or Infinity (RFC 8259, sections 4 and 6).
 
     None for any other line.
     """

@@ -27,7 +27,7 @@ SWITCHING = 101  # the only 1xx behind which no other answer follows
 
 
 class AnswerHead:
-    """What the head of an answer says: `status`, and the value of `Retry-After`; None until it is complete."""
+    """The `status` of an answer, and the value of its `Retry-After`; None until the head is complete."""
 
     def __init__(self) -> None:
         self.status: int | None = None
@@ -37,7 +37,7 @@ class AnswerHead:
         self._is_over = False
 
     def feed(self, data: bytes) -> None:
-        """Read what has arrived, up to the end of the first head that is not interim."""
+        """Read more bytes, up to the end of the first head that is not interim."""
         self._bytes += len(data)
         while not self._is_over:
             seen = max(0, len(self._head) - len(LONGEST_END) + 1)

@@ -56,7 +56,7 @@ def unknown(adapter: TypeAdapter[Any], body: bytes) -> list[UnknownMember]:
 
 
 def repeated(body: bytes) -> str | None:
-    """The name of a member that an object of a body has more than once (RFC 8259, section 4), if there is one.
+    """The name of a repeated member of a body (RFC 8259, section 4); None without one.
 
     Raises `ValueError` for NaN and Infinity, which the parsers accept and JSON does not have (section 6).
     """

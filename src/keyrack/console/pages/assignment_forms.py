@@ -69,7 +69,7 @@ def of_assignment(visit: Visit, assignment: Mapping[str, Any]) -> FormValues:
 
 
 async def read(visit: Visit, form: FormValues) -> ParsedAssignmentForm:
-    """What the form says; car and user are looked up, so that they can be named."""
+    """The values of the form. Car and user are looked up, so that the page can name them."""
     draft = ParsedAssignmentForm(form)
     draft.car = await _chosen(visit, draft, "car", "/cars/{carId}", gettext(visit, "Choose a car."), of_car)
     draft.user = await _chosen(visit, draft, "user", "/users/{userId}", gettext(visit, "Choose a user."), of_user)
