@@ -147,6 +147,15 @@ def test_who_drives_the_same_cars_is_told_so(access: SimulatorCredentials, dora:
     dora.sql.execute("delete from car_state where customer_id = $1", dora.customer)
 
 
+def test_a_second_that_the_server_knew_keeps_its_first_reading(access: SimulatorCredentials) -> None:
+    """Another seed drives through seconds that have a reading each, as the demo's history has at each full hour."""
+    start = START - timedelta(hours=30)
+    assert drive(access, start=start, seed=21).disagreements == []
+    again = drive(access, start=start, seed=22)
+    assert again.duplicates > 0
+    assert again.disagreements == []
+
+
 def test_without_the_right_key_nothing_starts(access: SimulatorCredentials) -> None:
     with pytest.raises(ApiError, match="401"):
         drive(replace(access, device_key="wrong"))

@@ -46,6 +46,7 @@ class CarLedger:
     read_at: str | None = None
     place_at: str | None = None
     place: tuple[str | None, str | None] = (None, None)
+    known_until: str | None = None  # before it a second may have a reading already, and the first one stays
     odometer_at: str | None = None
     odometer: str | None = None
     driven: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
@@ -55,6 +56,7 @@ class CarLedger:
         """What the server knows before anything is sent."""
         self.read_at = telemetry.get("carDataReadTime")
         self.place_at, self.place = location["date"], (location["latitude"], location["longitude"])
+        self.known_until = self.place_at
         self.odometer_at, self.odometer = location["odometerDate"], location["odometer"]
 
     def tell(self, sample: dict[str, Any], *, is_driven: bool) -> None:
@@ -67,7 +69,7 @@ class CarLedger:
             self.place_at, self.place = at, place
         if _later(at, self.odometer_at):
             self.odometer_at, self.odometer = at, str(sample["odometer"])
-        if is_driven:
+        if is_driven and _later(at, self.known_until):
             while len(self.driven) >= REMEMBERED:  # a fleet may drive for months
                 del self.driven[next(iter(self.driven))]
             self.driven[at] = (sample["currentLatitude"], sample["currentLongitude"])
