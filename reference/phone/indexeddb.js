@@ -55,7 +55,7 @@ class DatabaseRecords {
  * @returns {Promise<T>}
  */
 function locked(work) {
-  return navigator.locks.request(NAME, work);
+  return /** @type {Promise<any>} */ (navigator.locks.request(NAME, work)); // what the request returns is awaited
 }
 
 /**
