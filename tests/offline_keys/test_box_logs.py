@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from keyrack.core.settings import Settings
 from keyrack.offline_keys import cose
@@ -125,6 +126,20 @@ def test_a_gap_that_the_box_has_given_up(alice: Person, drive: Drive) -> None:
     late = Logbook(drive.box)
     assert brought(kim, late.opening(drive.key))["refused"] == []
     assert len(events(alice, drive.car)) == 2, "what was given up is not told any more"
+
+
+def test_every_kind_of_report_alerts_whatever_else_was_brought(alice: Person, drive: Drive) -> None:
+    book, kim, box = drive.book, drive.kim, drive.box
+    stranger = Logbook(box, key=PrivateKey.generate())
+    for _ in range(4):
+        book.entry()
+    forgeries = [stranger.entry(number) for number in range(1, 40)]
+    with capture_logs() as logs:
+        brought(kim, *forgeries, book.entry(first=5))
+    faults = [line for line in logs if line["event"] == "box log fault found"]
+    assert {line["kind"] for line in faults} == {"Forgery", "GivenUp"}
+    assert {(line["log_level"], line["alert"]) for line in faults} == {("error", True)}
+    assert len(faults) < 20, "not one line for each"
 
 
 def test_two_entries_with_one_number(alice: Person, drive: Drive) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -30,7 +31,7 @@ from keyrack.offline_keys.timestamps import now
 log = structlog.get_logger("keyrack.box_logs")
 
 NAME = re.compile(r"box:([1-9]\d{0,9}):([1-9]\d{0,9})").fullmatch
-LOGGED = 10  # reports of one delivery that the server's log has one by one
+LOGGED = 10  # reports of one kind and one delivery that the server's log has one by one
 AT_ONCE = 500  # entries that are told in one go
 NO_BOX = "There is no box of that name and epoch."
 FORGED = "The box has not signed this."
@@ -259,8 +260,11 @@ async def _report(
     if not reports:
         return
     product, epoch = box
-    for kind, number, _ in reports[:LOGGED]:
-        log.error("box log fault found", kind=kind, customer=customer, product=product,
-                  epoch=epoch, number=number, alert=kind != "GivenUp")  # fmt: skip
+    counts = Counter[str]()
+    for kind, number, _ in reports:
+        counts[kind] += 1
+        if counts[kind] <= LOGGED:
+            log.error("box log fault found", kind=kind, customer=customer, product=product,
+                      epoch=epoch, number=number, alert=True)  # fmt: skip
     kinds, numbers, hashes = (list(column) for column in zip(*reports, strict=True))
     await connection.execute(REPORT, customer, product, epoch, kinds, numbers, hashes, settings.max_box_reports)
