@@ -59,6 +59,6 @@ class Keys(BaseSettings):
     max_box_reports: int = Field(
         default=100,
         ge=1,
-        description="Reports of each kind on the log of a box that are kept for each of its epochs: forks, breaks, "
-        "forgeries. What comes beyond is in the server's log alone.",
+        description="Reports of each kind on the log of a box that are kept for each of its epochs: forks, breaks and "
+        "others. Forgeries have this bound for each user who brings them. Reports beyond are counted.",
     )

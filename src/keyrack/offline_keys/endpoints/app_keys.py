@@ -239,7 +239,8 @@ async def deliver(request: Request, wanted: LogEntriesBody, settings: Settings, 
         raise BadRequest(
             invalid_member(DELIVER, "entries", hint=hint), errors=[FieldError("too-long", hint, "/entries")]
         )
-    taken = await box_logs.ingest_entries(request.db, signers, settings, app.customer, box_logs.read(wanted.entries))
+    read = box_logs.read(wanted.entries)
+    taken = await box_logs.ingest_entries(request.db, signers, settings, app.customer, app.user, read)
     receipts = [
         {"box": box_name(*box), "upTo": up_to, "receipt": base64url(receipt)}
         for box, (up_to, receipt) in taken.receipts.items()
