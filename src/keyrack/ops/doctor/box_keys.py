@@ -7,7 +7,7 @@ from typing import LiteralString
 from keyrack.db.connection import Connection
 from keyrack.db.encryption.cipher import CannotDecrypt, Encryption
 from keyrack.offline_keys.issuing_keys import InconsistentKeys, IssuingKeySigners
-from keyrack.ops.doctor.result import failure, ok
+from keyrack.ops.doctor.result import failure, ok, warning
 from keyrack.ops.monitoring.findings import Finding
 
 LISTED = 20  # rows in a finding
@@ -22,6 +22,11 @@ FUTURE_LISTS: LiteralString = """
 select 'customer ' || customer_id || ', box ' || product_id || ' in epoch ' || epoch as name from box_epoch
 where held_at > now() + interval '60 seconds' order by customer_id, product_id, epoch limit $1
 """
+UNLIMITED: LiteralString = """
+select 'customer ' || customer_id as name from key_authority t
+where freshness is null and exists (select from box_epoch e where e.customer_id = t.customer_id)
+order by customer_id limit $1
+"""
 SHARED_URIS: LiteralString = """
 select 'customer ' || customer_id || ', box ' || product_id || ' in epoch ' || epoch as name from status_generation
 group by customer_id, product_id, epoch, uri having count(*) > 1 order by customer_id, product_id, epoch limit $1
@@ -30,6 +35,8 @@ ROTATE = (
     "Run `keyrack keys rotate --customer {customer} --revoke`: it repairs the row, and ends what other keys signed."
 )
 REGISTER = "Remove these devices, ask the change log who changed them, and rotate with `keyrack keys rotate --revoke`."
+UNLIMITED_TEXT = "Keys have no limit at {}: a revoked phone that keeps lists from a box opens it until its key expires."
+LOWER = "Set a limit with `keyrack keys policy --customer ID --limit 72h` (docs/keys.md, How long a revoked key opens)."
 STOLEN = (
     "The server did not sign a list for these boxes. Run `keyrack keys rotate --revoke` for the customer, and provision"
     " each of these boxes again (docs/keys.md, Provisioning)."
@@ -58,4 +65,7 @@ async def examined(connection: Connection, vault: Encryption) -> list[Finding]:
     for query, text, action in TRACES:
         if rows := await connection.fetch(query, LISTED):
             findings.append(failure(CODE, f"{text}: {'; '.join(row['name'] for row in rows)}.", action))
-    return findings or [ok(CODE, "the keys for boxes are those that the server has sealed")]
+    findings = findings or [ok(CODE, "the keys for boxes are those that the server has sealed")]
+    if rows := await connection.fetch(UNLIMITED, LISTED):
+        findings.append(warning("box-key-limit", UNLIMITED_TEXT.format(", ".join(row["name"] for row in rows)), LOWER))
+    return findings
