@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from structlog.testing import capture_logs
 
 from keyrack.api.permissions import Role
 from keyrack.offline_keys import cose
@@ -137,6 +138,45 @@ def test_a_list_from_before_that_is_ahead_of_the_clock(alice: Person, keyed: Key
     assert keyed.kim.open(keyed.box, key=keyed.key) is BoxRefusalCode.GOOD
     rows = {row["userId"]: row for row in alice.get(f"/cars/{keyed.car}/keys").json()}
     assert rows[keyed.kim.user]["isKnownToBox"] is False
+
+
+FAR = 10_628_000_000  # the year 2306
+
+
+@pytest.mark.parametrize("claim", ["later", "far", "next generation", "largest generation"])
+def test_a_box_with_a_list_that_the_server_never_signed_knows_nothing(alice: Person, keyed: Keyed, claim: str) -> None:
+    """Who has stolen an issuing key signs lists of the future, which unmark revocations."""
+    book, lee = Logbook(keyed.box), driver(alice)
+    done(alice.delete(f"/users/{keyed.kim.user}/devices/{keyed.kim.id}"))
+    newest = listed(alice, keyed.box.product).claims["iat"]
+    forged = {
+        "later": (1, 1, newest + 1), "far": (1, 1, FAR), "next generation": (1, 2, newest),
+        "largest generation": (1, (1 << 53) - 1, newest),
+    }[claim]  # fmt: skip
+
+    def brought(held: tuple[int, int, int]) -> dict[str, Any]:
+        lee.entries = [book.entry(held=held)]
+        lee.home()
+        return shown(alice, keyed.car)
+
+    before = shown(alice, keyed.car)["opensUntil"]
+    assert brought((1, 1, newest))["isKnownToBox"] is True
+    with capture_logs() as logs:
+        row = brought(forged)
+    assert (row["isKnownToBox"], row["opensUntil"]) == (False, before)
+    assert [line["kind"] for line in logs if line["event"] == "box log fault found" and line["alert"]] == [
+        "UnknownList"
+    ]
+    reports = alice.get(f"/boxes/{keyed.box.product}/enrolment").json()["log"]["reports"]
+    assert [(report["kind"], report["number"]) for report in reports] == [("UnknownList", 2)]
+    assert brought((1, 1, newest))["isKnownToBox"] is True, "the box has a list of the server again"
+
+
+def test_an_entry_may_be_reported_for_its_list_and_for_its_key(alice: Person, keyed: Keyed) -> None:
+    keyed.kim.entries = [Logbook(keyed.box).opening(keyed.key, cti=bytes(16), held=((1 << 53) - 1, 1, 1))]
+    keyed.kim.home()
+    reports = alice.get(f"/boxes/{keyed.box.product}/enrolment").json()["log"]["reports"]
+    assert {report["kind"] for report in reports} == {"UnknownKey", "UnknownList"}
 
 
 def test_who_may_see_them(alice: Person, bob: Person, town: Town, keyed: Keyed) -> None:
