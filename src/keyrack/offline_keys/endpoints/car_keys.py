@@ -28,6 +28,8 @@ _UNTIL: LiteralString = (
     "case when " + _IS_KNOWN + " then {t}_e.held_at when {t}.revoked_at is null then {t}.expires_at + " + TOLERANCE
     + " else least({t}.expires_at, greatest({t}.issued_at, {t}.revoked_at) + " + _LIMIT + ") + " + TOLERANCE + " end"
 )  # fmt: skip
+# The key opens while the clock is uncertain, and a clock that has no power stands still: it is slow by the whole outage
+_CAN_POWER_LOSS_EXTEND: LiteralString = "(3 = any({t}.rights) and not " + _IS_KNOWN + ")"
 ISSUED_KEY = Resource(
     "IssuedKey",
     "box_key {t} left join box_epoch {t}_e using (customer_id, product_id, epoch)"
@@ -47,6 +49,7 @@ ISSUED_KEY = Resource(
         "revoked": date_time("{t}.revoked_at", nullable=True),
         "isKnownToBox": boolean(_IS_KNOWN),
         "opensUntil": date_time(_UNTIL),
+        "canPowerLossExtend": boolean(_CAN_POWER_LOSS_EXTEND),
     },
     limit=replace(scoped_by("car", user=True), fields={"productId": PRODUCT_IN_SCOPE}),
     permission=Permission.ACCESS_READ,

@@ -80,6 +80,11 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
             "The latest moment at which the box may still take the key, but for what its clock is slow by.",
             "2026-05-08T08:05:00Z",
         ),
+        "canPowerLossExtend": (
+            "Whether the key also opens while the clock of the box is uncertain. That clock may stand still without"
+            " power. Then the key opens later than `opensUntil`, without a bound.",
+            False,
+        ),
     },
     "PhoneKeys": {
         "keySet": ("The issuing keys, for boxes that do not have them; null where nothing opens so.", _SIGNED),
