@@ -6,20 +6,24 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from keyrack.api.permissions import Role
 from keyrack.core.settings import Settings
+from keyrack.fleet.endpoints.users import NO_USER
 from keyrack.offline_keys import status_list_slots
+from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.offline_keys.inspection import Clock, changed, claims_of, clock, is_revoked, one_key, tended, text
 from tests.offline_keys.inspection import places as places_of
 from tests.offline_keys.offline_world import DAY, Firmware, Phone, b64, driver, garage, raw
-from tests.support.people import Person, done, refused
-from tests.support.servers import RunningServer
+from tests.support.people import JOIN, Person, Town, done, refused
+from tests.support.servers import RunningServer, eventually
 
 __all__ = ["clock"]
-WEEK = 7 * DAY
+LIMIT = 3 * DAY  # of a new customer
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +78,55 @@ def test_an_assignment_has_so_many_keys(alice: Person, small: RunningServer) -> 
                       " and device_id = $2", alice.customer, phones[1].key.public.thumbprint)  # fmt: skip
     held = phones[1].fetch()
     assert (len(held["keys"]), [one["reason"] for one in held["withheld"]]) == (1, ["too-many-keys"])
+
+
+def test_a_manager_makes_room_that_removed_phones_have_used_up(
+    alice: Person, bob: Person, town: Town, small: RunningServer
+) -> None:
+    """The keys of these phones stay revoked in the status list, and keep their places in it."""
+    person = at(alice, small)
+    car, box = garage(person)
+    kim = driver(person)
+    assignment = person.assignment(car, kim.user)
+    thief = [replace(kim, key=PrivateKey.generate()) for _ in range(3)]
+    keys: list[bytes] = []
+    for phone in thief:
+        phone.register()
+        keys.append(one_key(phone, box))
+        done(phone.call("DELETE", f"/sdk/devices/{phone.id}"))
+    own = one_key(kim, box)
+    new = replace(kim, key=PrivateKey.generate())
+    new.register()
+    assert new.fetch()["withheld"] == [{"assignmentId": assignment, "reason": "too-many-keys"}]
+    path = f"/users/{kim.user}/removed-devices"
+    refused(bob.delete(path), 404, NO_USER)
+    assert kim.call("DELETE", path).status_code == 401, "the user's app is no manager"
+    viewer = town.person("vic", Role.VIEWER)
+    alice.sql.execute(JOIN, viewer.username, alice.customer, Role.VIEWER)
+    viewer.headers["Customer-ID"] = str(alice.customer)
+    assert viewer.delete(path).status_code == 403
+    assert new.fetch()["withheld"] != []
+    done(person.delete(path))
+    done(person.delete(path))
+    fresh = one_key(new, box)
+    assert new.visit(box) is BoxRefusalCode.GOOD
+    assert [is_revoked(person, key) for key in (*keys, own, fresh)] == [True, True, True, False, False]
+    assert [phone.open(box, key=key) for phone, key in zip(thief, keys, strict=True)] == [BoxRefusalCode.REVOKED] * 3
+    assert len(set(places_of(*keys, own, fresh))) == 5, "no place went to another key"
+    # What still counts: keys in force, and those of phones that are registered
+    for _ in range(2):
+        phone = replace(kim, key=PrivateKey.generate())
+        phone.register()
+        one_key(phone, box)
+    last = replace(kim, key=PrivateKey.generate())
+    last.register()
+    done(person.delete(path))
+    assert last.fetch()["withheld"] == [{"assignmentId": assignment, "reason": "too-many-keys"}]
+    query = {"$filter": f"resource eq 'key' and resourceId eq '{UUID(bytes=claims_of(keys[0])['cti'])}'"}
+    eventually(
+        lambda: {"isCounted": False} in [change["after"] for change in alice.get("/changes", params=query).json()],
+        "the change",
+    )
 
 
 FILL = """
@@ -143,7 +196,7 @@ def test_a_place_is_given_back_when_nothing_opens_by_it(
     alice.assignment(car, lee.user)
     placed = "select is_placed from box_key where customer_id = $1 and key_id = $2::uuid"
     id = claims_of(first)["cti"].hex()
-    for ahead, stays in ((0, True), (WEEK + 3_590, True), (WEEK + 3_660, False)):
+    for ahead, stays in ((0, True), (LIMIT + 3_590, True), (LIMIT + 3_660, False)):
         clock.ahead = ahead
         tended(dsn, settings, status_list_slots.recycle_slots)
         assert alice.sql.value(placed, alice.customer, id) is stays, ahead
@@ -177,7 +230,7 @@ def test_the_time_for_a_box(alice: Person, bob: Person) -> None:
     no_keys = "The user has no key of this box that is in force."
     refused(lee.call("POST", "/sdk/time", body), 404, no_keys)
     refused(driver(bob).call("POST", "/sdk/time", body), 404, no_keys)
-    for other in (f"box:{box.product}:2", "box:1:1", "x", "box:%:1", "box:1' or '1'='1:1"):
+    for other in (f"box:{box.product}:2147483647", "box:1:1", "x", "box:%:1", "box:1' or '1'='1:1"):
         refused(kim.call("POST", "/sdk/time", body | {"box": other}), 404, no_keys)
     for member, values in {
         "box": ["", "ä", "x" * 41, None, 1],
@@ -187,6 +240,53 @@ def test_the_time_for_a_box(alice: Person, bob: Person) -> None:
             answer = kim.call("POST", "/sdk/time", body | {member: value})
             assert answer.status_code == 400, answer.text
             assert answer.text.startswith(f"Couldn't tell the time. No valid {member} provided."), answer.text
+
+
+@pytest.fixture
+def strict(dsn: str, settings: Settings) -> Iterator[RunningServer]:
+    """A server with low limits on signed times."""
+    low = {"box_times_per_hour": 1, "box_time_burst": 5, "box_times_per_hour_per_user": 1, "box_time_burst_per_user": 3}
+    with RunningServer(settings.model_copy(update=low), dsn, worker=False) as running:
+        yield running
+
+
+def test_times_are_limited_for_each_user_and_each_box(alice: Person, strict: RunningServer) -> None:
+    """A box may log each time, so times without end would push out openings."""
+    person = at(alice, strict)
+    car, box = garage(person)
+    kim, lee = driver(person), driver(person)
+    other_car, other_box = garage(person)
+    for phone in (kim, lee):
+        person.assignment(car, phone.user)
+        person.assignment(other_car, phone.user)
+        phone.fetch()
+
+    def statuses(phone: Phone, at_box: Firmware, count: int) -> list[int]:
+        body = {"box": at_box.challenge().name, "nonce": "A" * 22}
+        answers = [phone.call("POST", "/sdk/time", body) for _ in range(count)]
+        for answer in answers:
+            if answer.status_code == 429:
+                assert answer.json()["status"] == "429"
+                assert 0 < int(answer.headers["retry-after"]) <= 3_600
+        return [answer.status_code for answer in answers]
+
+    stranger = driver(person)
+    assert statuses(stranger, box, 8) == [404] * 8, "a user without a key takes nothing from a box"
+    assert statuses(kim, box, 5) == [200] * 3 + [429] * 2
+    kim.key = PrivateKey.generate()
+    kim.register()
+    assert statuses(kim, box, 1) == [429], "another phone of the user"
+    assert statuses(lee, box, 4) == [200] * 2 + [429] * 2, "the box's own limit"
+    assert statuses(lee, other_box, 4) == [200] * 3 + [429]
+
+
+def test_the_default_limit_on_times_is_far_below_the_log_of_a_box(settings: Settings) -> None:
+    for burst, rate in (
+        (settings.box_time_burst, settings.box_times_per_hour),
+        (settings.box_time_burst_per_user, settings.box_times_per_hour_per_user),
+    ):
+        assert burst >= 50, "every phone of a car that many drivers share asks at each visit"
+        assert burst + 8 * rate < 1_024, "entries that a box holds: docs/keys.md, The log of a box"
 
 
 def test_the_clock_of_a_box_is_set(alice: Person) -> None:

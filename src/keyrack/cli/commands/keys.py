@@ -12,7 +12,7 @@ from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import whose
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.offline_keys import issuing_keys
-from keyrack.offline_keys.issuing_keys import KeySetOverlap, public
+from keyrack.offline_keys.issuing_keys import KeyPolicy, KeySetOverlap, public
 
 app = typer.Typer()
 
@@ -100,23 +100,46 @@ async def list_(session: DatabaseSession, customer: Whose) -> ListResult:
     return ListResult(shown, columns)
 
 
-@command(app, "policy")
+async def _chosen(session: DatabaseSession, customer: int, limit: int | None, uncertain: str | None) -> KeyPolicy:
+    """The policy after a change of the given parts. Raises a usage error without any, and `CommandFailed`."""
+    if limit is None and uncertain is None:
+        raise typer.BadParameter("Say --limit, --uncertain, or both.")
+    before = await issuing_keys.policy(session.sql, customer)
+    if before is None:
+        raise CommandFailed(NONE.format(customer=customer))
+    freshness = before.freshness if limit is None else limit or None
+    return KeyPolicy(freshness, before.opens_uncertain if uncertain is None else uncertain == "open")
+
+
+async def _policy_preview(
+    session: DatabaseSession, customer: int, limit: int | None, uncertain: str | None
+) -> ConfirmationPreview | None:
+    """How many keys the policy would revoke."""
+    chosen = await _chosen(session, customer, limit, uncertain)
+    count = await issuing_keys.count_beyond(session.sql, customer, chosen)
+    if not count:
+        return None
+    action = f"change the policy of customer {customer} and revoke what gives more than it,"
+    return ConfirmationPreview(action, {"keys": count}, "Phones get new keys at their next fetch.")
+
+
+@command(app, "policy", preview=_policy_preview)
 async def policy(
     session: DatabaseSession, customer: Whose, limit: Limit = None, uncertain: Uncertain = None
 ) -> CommandResult:
-    """Say what a customer wants of keys: phones get new ones at their next fetch."""
-    if limit is None and uncertain is None:
-        raise typer.BadParameter("Say --limit, --uncertain, or both.")
-    row = await session.sql.fetchrow(SHOW, customer)
-    if row is None or row["public_key"] is None:
-        raise CommandFailed(NONE.format(customer=customer))
-    freshness = row["freshness"] if limit is None else limit or None
-    opens = row["opens_uncertain"] if uncertain is None else uncertain == "open"
-    await issuing_keys.choose(session.sql, customer, freshness, opens_uncertain=opens)
-    value = {"customer": customer, "limit": freshness, "uncertain": "open" if opens else "refuse"}
-    shown = "its whole life" if freshness is None else f"{freshness:,} seconds"
-    does = "open" if opens else "refuse"
-    text = f"A key is good without word from the server for {shown}; boxes {does} while their clock is uncertain."
+    """Set a customer's policy for keys, and revoke keys that give more.
+
+    Phones get new keys at their next fetch. A wider policy revokes nothing.
+    """
+    chosen = await _chosen(session, customer, limit, uncertain)
+    revoked = await issuing_keys.choose(session.sql, customer, chosen)
+    does = "open" if chosen.opens_uncertain else "refuse"
+    value = {"customer": customer, "limit": chosen.freshness, "uncertain": does, "revokedKeys": revoked}
+    shown = "its whole life" if chosen.freshness is None else f"{chosen.freshness:,} seconds"
+    text = (
+        f"A key opens without word from the server for {shown}. Boxes {does} while their clock is uncertain. "
+        f"Keys revoked: {revoked:,}."
+    )
     return CommandResult(value, text)
 
 
