@@ -42,7 +42,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _run(benchmark: Benchmark) -> str | None:
     """The output of a benchmark, which is shown as it comes; None if it failed."""
-    command = [sys.executable, "-c", f"from benchmarks.catalog import BENCHMARKS as b; b[{benchmark.name!r}].run()"]
+    command = [sys.executable, "-c", f"from benchmarks.catalog import run_alone; run_alone({benchmark.name!r})"]
     output = ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

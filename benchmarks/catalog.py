@@ -20,9 +20,7 @@ class Benchmark:
     function: str = "main"
 
     def run(self) -> None:
-        """Print the tables; the log goes to standard error. The module is imported here, as its sizes are those of the
-        process."""
-        structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+        """Print the tables. The module is imported here, as its sizes are those of the process."""
         module = importlib.import_module(f"benchmarks.{self.module or self.name}")
         main: Callable[[], None] = getattr(module, self.function)
         main()
@@ -57,3 +55,9 @@ BENCHMARKS = {
         Benchmark("replicas", 2),
     )
 }
+
+
+def run_alone(name: str) -> None:
+    """Run a benchmark in a process of its own: the log goes to standard error, as it is no part of the tables."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    BENCHMARKS[name].run()
