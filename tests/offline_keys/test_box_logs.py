@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from keyrack.api.permissions import Role
 from keyrack.core.settings import Settings
@@ -21,6 +20,7 @@ from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.auth.group_scope import limited, put
 from tests.offline_keys.inspection import Logbook, changed, one_key
 from tests.offline_keys.offline_world import Firmware, Phone, b64, driver, garage, raw
+from tests.support.log_lines import captured_events
 from tests.support.people import JOIN, Person, Town, done, refused
 from tests.support.servers import RunningServer
 
@@ -133,12 +133,11 @@ def test_every_kind_of_report_alerts_whatever_else_was_brought(alice: Person, dr
     for _ in range(4):
         book.entry()
     forgeries = [stranger.entry(number) for number in range(1, 40)]
-    with capture_logs() as logs:
+    with captured_events("box log fault found") as logs:
         brought(kim, *forgeries, book.entry(first=5))
-    faults = [line for line in logs if line["event"] == "box log fault found"]
-    assert {line["kind"] for line in faults} == {"Forgery", "GivenUp"}
-    assert {(line["log_level"], line["alert"]) for line in faults} == {("error", True)}
-    assert len(faults) < 20, "not one line for each"
+    assert {line["kind"] for line in logs} == {"Forgery", "GivenUp"}
+    assert {(line["log_level"], line["alert"]) for line in logs} == {("error", True)}
+    assert len(logs) < 20, "not one line for each"
 
 
 def test_two_entries_with_one_number(alice: Person, drive: Drive) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from structlog.testing import capture_logs
 
 from keyrack.api.permissions import Role
 from keyrack.offline_keys import cose
@@ -19,6 +18,7 @@ from tests.auth.group_scope import limited, put
 from tests.cli.test_operator_commands import Operator
 from tests.offline_keys.inspection import Logbook, changed, clock, is_revoked, listed, one_key, text
 from tests.offline_keys.offline_world import DAY, Firmware, Phone, driver, garage
+from tests.support.log_lines import captured_events
 from tests.support.people import JOIN, Person, Town, done, refused
 from tests.support.servers import eventually
 
@@ -197,12 +197,10 @@ def test_a_box_with_a_list_that_the_server_never_signed_knows_nothing(alice: Per
 
     before = shown(alice, keyed.car)["opensUntil"]
     assert brought((1, 1, newest))["isKnownToBox"] is True
-    with capture_logs() as logs:
+    with captured_events("box log fault found") as logs:
         row = brought(forged)
     assert (row["isKnownToBox"], row["opensUntil"]) == (False, before)
-    assert [line["kind"] for line in logs if line["event"] == "box log fault found" and line["alert"]] == [
-        "UnknownList"
-    ]
+    assert [(line["kind"], line["alert"]) for line in logs] == [("UnknownList", True)]
     reports = alice.get(f"/boxes/{keyed.box.product}/enrolment").json()["log"]["reports"]
     assert [(report["kind"], report["number"]) for report in reports] == [("UnknownList", 2)]
     assert brought((1, 1, newest))["isKnownToBox"] is True, "the box has a list of the server again"
