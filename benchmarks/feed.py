@@ -121,14 +121,14 @@ async def measured(dsn: str, pid: int, port: int, headers: dict[str, str]) -> No
 
 
 async def numbered(dsn: str) -> int:
-    """The number of the customer's last change, once all that was loaded has one."""
+    """The number of the customer's last change, 0 for none, once all that waits has one."""
     raw = await asyncpg.connect(dsn)
 
     async def done() -> bool:
         return not await raw.fetchval("select exists (select from change_inbox)")
 
     await until(done)
-    last = await raw.fetchval("select last_id from change_log where customer_id = $1", CUSTOMER)
+    last = await raw.fetchval("select coalesce(max(last_id), 0) from change_log where customer_id = $1", CUSTOMER)
     await raw.close()
     return last
 
