@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.core.test_addresses import FOLDED
+from tests.core.test_addresses import folded_characters
 from tests.support.servers import Sql
 
 SOURCE = Path(__file__).parent.parent / "src" / "keyrack"
@@ -103,7 +103,7 @@ def test_the_tests_know_each_character_that_the_database_folds(sql: Sql) -> None
         " and octet_length(lower(chr(n))) = length(lower(chr(n)))"
     )
     folded = {row["character"] for row in rows}
-    assert {"\u0130", "\u212a"} <= folded <= {character for character, _ in FOLDED}
+    assert {"\u0130", "\u212a"} <= folded <= {character for character, _ in folded_characters()}
 
 
 def test_normal_forms_are_unique(sql: Sql) -> None:

@@ -273,7 +273,7 @@ def test_tests_name_the_events_that_they_capture() -> None:
     assert offenders == ["support/log_lines.py"], "use captured_events"
 
 
-# Where a short time limit is what is tested, or the program is one of the user's
+# These test a short time limit, or programs of users
 OWN_LIMITS = {"support/people.py", "http/test_nginx.py", "abuse", "clients"}
 
 

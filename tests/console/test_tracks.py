@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -14,23 +14,28 @@ from tests.console.conftest import Desk
 from tests.support.people import Person, Town
 from tests.telemetry.endpoints.test_ingest import Unit, unit_of
 
-YESTERDAY = datetime.now(UTC).date() - timedelta(days=1)
 TOLD = [("06:00:00", 53.551, 9.993), ("06:30:00", 53.866, 10.687), ("07:10:00", 54.323, 10.123)]
 
 
 @pytest.fixture(scope="module")
+def day() -> date:
+    """The day of the track: the one before its first test, which may be two days before the last one."""
+    return datetime.now(UTC).date() - timedelta(days=1)
+
+
+@pytest.fixture(scope="module")
 def driver(town: Town) -> Iterator[Person]:
-    """Whose car went from Hamburg by Lübeck to Kiel yesterday."""
+    """Whose car went from Hamburg by Lübeck to Kiel on that day."""
     person = town.person("driver")
     yield person
     person.client.close()
 
 
 @pytest.fixture(scope="module")
-def unit(driver: Person) -> Unit:
+def unit(driver: Person, day: date) -> Unit:
     unit = unit_of(driver)
     samples = [
-        {"serialNumber": unit.serial, "carDataReadTime": f"{YESTERDAY}T{time}Z", "currentLatitude": latitude,
+        {"serialNumber": unit.serial, "carDataReadTime": f"{day}T{time}Z", "currentLatitude": latitude,
          "currentLongitude": longitude, "odometer": 100 + number}
         for number, (time, latitude, longitude) in enumerate(TOLD)
     ]  # fmt: skip
@@ -44,11 +49,11 @@ def track(page: Page, unit: Unit, query: str = "") -> None:
     expect(page.get_by_role("heading", level=1, name="Track of")).to_be_visible()
 
 
-def test_the_slider_says_where_the_car_was(driver: Person, unit: Unit, desk: Desk) -> None:
+def test_the_slider_says_where_the_car_was(driver: Person, unit: Unit, day: date, desk: Desk) -> None:
     """Without a day in the address: the last one on which it was anywhere."""
     page = desk(driver)
     track(page, unit)
-    expect(page.get_by_label("Day", exact=True)).to_have_value(str(YESTERDAY))
+    expect(page.get_by_label("Day", exact=True)).to_have_value(str(day))
     slider = page.get_by_role("slider", name="Time")
     expect(slider).to_have_attribute("aria-valuetext", re.compile(r"^07:10, Kiel$"))
     slider.press("Home")
@@ -69,21 +74,21 @@ def test_the_table_says_the_same(driver: Person, unit: Unit, desk: Desk) -> None
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
-def test_another_day_is_chosen_without_a_script(driver: Person, unit: Unit, desk: Desk) -> None:
+def test_another_day_is_chosen_without_a_script(driver: Person, unit: Unit, day: date, desk: Desk) -> None:
     page = desk(driver, java_script_enabled=False)
     track(page, unit)
     expect(page.get_by_role("table", name="Times and places").get_by_role("row")).to_have_count(4)
     page.get_by_role("link", name="Previous day").click()
     expect(page.get_by_role("heading", name="No places on this day")).to_be_visible()
-    page.get_by_label("Day", exact=True).fill(str(YESTERDAY))
+    page.get_by_label("Day", exact=True).fill(str(day))
     page.get_by_role("button", name="Show day").click()
     expect(page.get_by_role("table", name="Times and places")).to_be_visible()
 
 
-@pytest.mark.parametrize("day", ["soon", "0001-01-01", "2026-02-30"])
-def test_what_is_no_day_is_refused_in_words(driver: Person, unit: Unit, desk: Desk, day: str) -> None:
+@pytest.mark.parametrize("text", ["soon", "0001-01-01", "2026-02-30"])
+def test_what_is_no_day_is_refused_in_words(driver: Person, unit: Unit, desk: Desk, text: str) -> None:
     page = desk(driver)
-    answer = page.goto(f"/console/{driver.customer}/cars/{unit.car}/track?day={day}")
+    answer = page.goto(f"/console/{driver.customer}/cars/{unit.car}/track?day={text}")
     assert answer is not None and answer.status == 400
     expect(page.get_by_text("A day in an address is written as 2026-11-22.")).to_be_visible()
 

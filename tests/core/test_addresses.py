@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import unicodedata
 from collections.abc import Iterator
@@ -29,7 +30,10 @@ def ascii_images(character: str) -> set[str]:
     return {text.lower() for text in foldings if text.isascii()}
 
 
-FOLDED = [(character, text) for character in characters() for text in ascii_images(character)]
+@functools.cache
+def folded_characters() -> list[tuple[str, str]]:
+    """Each character with its ASCII images. All workers import this module, and one runs its tests."""
+    return [(character, text) for character in characters() for text in ascii_images(character)]
 
 
 @pytest.mark.parametrize(
@@ -72,10 +76,10 @@ def test_a_normal_form_is_its_own_normal_form() -> None:
 
 def test_no_character_of_a_local_part_becomes_ascii() -> None:
     """Other foldings make ASCII of these characters."""
-    assert {"\u0130", "\u212a", "\u017f", "ｋ"} <= {character for character, _ in FOLDED}
+    assert {"\u0130", "\u212a", "\u017f", "ｋ"} <= {character for character, _ in folded_characters()}
     same = [
         f"U+{ord(character):04X}"
-        for character, text in FOLDED
+        for character, text in folded_characters()
         if address_form(f"a{character}b@mail.example") == address_form(f"a{text}b@mail.example")
     ]
     assert same == []
@@ -85,7 +89,7 @@ def test_a_character_of_a_domain_becomes_ascii_only_by_uts_46() -> None:
     """Resolvers map these characters too. They do not map the dotless and the dotted i."""
     same = {
         character
-        for character, text in FOLDED
+        for character, text in folded_characters()
         if address_form(f"boss@a{character}b.example") == address_form(f"boss@a{text}b.example")
     }
     assert same.isdisjoint({"\u0130", "\u0131"})

@@ -32,7 +32,7 @@ ZEROS = bytes(32)
 
 @dataclass
 class Clock:
-    """The clock of all servers in this process, as far as keys go by it.
+    """The clock of keys, for all servers in this process.
 
     It stands still unless a test moves it: however long the requests of a test take, they are of one second.
     """

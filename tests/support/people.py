@@ -24,12 +24,15 @@ POOL = httpx.Limits()
 
 
 def http_client(**options: Any) -> httpx.Client:
-    """A client that waits for an answer as `eventually` waits, and not the five seconds of httpx."""
+    """An HTTP client that waits as long as `eventually`.
+
+    The client of httpx gives up after five seconds.
+    """
     return httpx.Client(**{"timeout": DEADLINE, "verify": NO_TLS, "limits": POOL} | options)
 
 
 def fetch(method: str, url: str, **options: Any) -> httpx.Response:
-    """The answer to one request, over a connection of its own and without the cookies of others."""
+    """The answer to one request, over a new connection without cookies."""
     with http_client() as client:
         return client.request(method, url, **options)
 
@@ -204,7 +207,7 @@ class Person:
         return self._made("/events", body | members)
 
     def execute_unrecorded(self, statement: str, *args: object) -> None:
-        """Write many rows of the customer, who is `$1`, without records in the change log.
+        """Write rows of the customer, `$1`, without records in the log.
 
         The changes of all tests are numbered in one order, so others would wait until thousands of rows are numbered.
         """

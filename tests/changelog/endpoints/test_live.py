@@ -294,7 +294,7 @@ def strict(dsn: str, settings: Settings) -> Iterator[RunningServer]:
 
 @pytest.fixture
 def strict_alone(own: str, settings: Settings) -> Iterator[Town]:
-    """The same on a database without a worker, so that no notice comes but those of the test's own requests."""
+    """The same on a database without a worker: no notices but those of the test."""
     with RunningServer(settings.model_copy(update=BOUNDS), own, worker=False) as running, closing(Sql(own)) as sql:
         yield Town(sql, running)
 

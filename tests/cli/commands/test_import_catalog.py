@@ -223,7 +223,7 @@ def test_a_statement_takes_longer_than_a_request_may(
 
 
 def test_a_hundred_thousand_lines_are_imported(database_server: str, write: Write) -> None:
-    """In a database without a worker, which would number as many changes before those of other tests."""
+    """In a database of its own: a worker would number these changes first."""
     lines = "".join(f"vendor Box,S{i},U{i},P\n" for i in range(100_000))
     file = write("many.csv", "type,serialNumber,uniqueId,sapNumber\n" + lines)
     with migrated_database(database_server) as dsn, closing(Sql(dsn)) as sql:
