@@ -1,4 +1,4 @@
--- 58 revisions, 651 statements
+-- 59 revisions, 652 statements
 
 -- revision 0001: 61 statements
 
@@ -4703,3 +4703,24 @@ create or replace view recorded_state as select 'customer'::text as resource, ''
 -- revision 0062: 1 statements
 
 alter table box_report validate constraint box_report_fault_check;
+
+-- revision 0063: 1 statements
+
+create or replace function acting_on(customer integer, assignment integer) returns jsonb language plpgsql stable as $$
+declare
+  operations text := current_setting('keyrack.operations', true);
+  place integer := strpos(operations, '"' || customer || '/' || assignment || '"');
+  found jsonb;
+begin
+  if place > 0 then
+    select jsonb_strip_nulls(jsonb_build_object('type', 'system', 'name', 'worker', 'address', o.asked_from,
+      'requestId', o.request_id, 'operationId', o.operation_id,
+      'onBehalfOf', case when o.asked_by is not null then
+        jsonb_build_object('type', case when c.client_id is null then 'manager' else 'client' end,
+          'id', o.asked_by::text, 'name', coalesce(m.username, c.name)) end)) into found
+    from operation o left join manager m on m.manager_id = o.asked_by left join client c on c.client_id = o.asked_by
+    where o.customer_id = customer and o.operation_id
+      = substring(substr(operations, place, 80) from '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}')::uuid;
+  end if;
+  return coalesce(found, acting());
+end $$;
