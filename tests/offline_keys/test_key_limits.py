@@ -6,18 +6,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from keyrack.api.permissions import Role
 from keyrack.core.settings import Settings
+from keyrack.fleet.endpoints.users import NO_USER
 from keyrack.offline_keys import status_list_slots
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.offline_keys.inspection import Clock, changed, claims_of, clock, is_revoked, one_key, tended, text
 from tests.offline_keys.inspection import places as places_of
 from tests.offline_keys.offline_world import DAY, Firmware, Phone, b64, driver, garage, raw
-from tests.support.people import Person, done, refused
-from tests.support.servers import RunningServer
+from tests.support.people import JOIN, Person, Town, done, refused
+from tests.support.servers import RunningServer, eventually
 
 __all__ = ["clock"]
 LIMIT = 3 * DAY  # of a new customer
@@ -75,6 +78,55 @@ def test_an_assignment_has_so_many_keys(alice: Person, small: RunningServer) -> 
                       " and device_id = $2", alice.customer, phones[1].key.public.thumbprint)  # fmt: skip
     held = phones[1].fetch()
     assert (len(held["keys"]), [one["reason"] for one in held["withheld"]]) == (1, ["too-many-keys"])
+
+
+def test_a_manager_makes_room_that_removed_phones_have_used_up(
+    alice: Person, bob: Person, town: Town, small: RunningServer
+) -> None:
+    """The keys of these phones stay revoked in the status list, and keep their places in it."""
+    person = at(alice, small)
+    car, box = garage(person)
+    kim = driver(person)
+    assignment = person.assignment(car, kim.user)
+    thief = [replace(kim, key=PrivateKey.generate()) for _ in range(3)]
+    keys: list[bytes] = []
+    for phone in thief:
+        phone.register()
+        keys.append(one_key(phone, box))
+        done(phone.call("DELETE", f"/sdk/devices/{phone.id}"))
+    own = one_key(kim, box)
+    new = replace(kim, key=PrivateKey.generate())
+    new.register()
+    assert new.fetch()["withheld"] == [{"assignmentId": assignment, "reason": "too-many-keys"}]
+    path = f"/users/{kim.user}/removed-devices"
+    refused(bob.delete(path), 404, NO_USER)
+    assert kim.call("DELETE", path).status_code == 401, "the user's app is no manager"
+    viewer = town.person("vic", Role.VIEWER)
+    alice.sql.execute(JOIN, viewer.username, alice.customer, Role.VIEWER)
+    viewer.headers["Customer-ID"] = str(alice.customer)
+    assert viewer.delete(path).status_code == 403
+    assert new.fetch()["withheld"] != []
+    done(person.delete(path))
+    done(person.delete(path))
+    fresh = one_key(new, box)
+    assert new.visit(box) is BoxRefusalCode.GOOD
+    assert [is_revoked(person, key) for key in (*keys, own, fresh)] == [True, True, True, False, False]
+    assert [phone.open(box, key=key) for phone, key in zip(thief, keys, strict=True)] == [BoxRefusalCode.REVOKED] * 3
+    assert len(set(places_of(*keys, own, fresh))) == 5, "no place went to another key"
+    # What still counts: keys in force, and those of phones that are registered
+    for _ in range(2):
+        phone = replace(kim, key=PrivateKey.generate())
+        phone.register()
+        one_key(phone, box)
+    last = replace(kim, key=PrivateKey.generate())
+    last.register()
+    done(person.delete(path))
+    assert last.fetch()["withheld"] == [{"assignmentId": assignment, "reason": "too-many-keys"}]
+    query = {"$filter": f"resource eq 'key' and resourceId eq '{UUID(bytes=claims_of(keys[0])['cti'])}'"}
+    eventually(
+        lambda: {"isCounted": False} in [change["after"] for change in alice.get("/changes", params=query).json()],
+        "the change",
+    )
 
 
 FILL = """

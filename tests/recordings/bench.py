@@ -61,6 +61,7 @@ class Bench:
             "GET /users/{userId}/erasure": lambda: ({"userId": self.user()}, None),
             "POST /users/{userId}/erase": lambda: ({"userId": self.user()}, None),
             "DELETE /users/{userId}/devices/{deviceId}": self.phone,
+            "DELETE /users/{userId}/removed-devices": lambda: ({"userId": self.user()}, None),
             "PUT /assignments": lambda: ({}, self.wish()),
             "PATCH /assignments/{assignmentId}": lambda: (
                 {"assignmentId": self.assignment()},

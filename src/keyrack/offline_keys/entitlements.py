@@ -53,10 +53,10 @@ where s.customer_id = $1 and s.subject = $2 and d.device_id = $3
 """
 )
 # What keys of these assignments stand on, so that nobody takes it away meanwhile, and who else fetches for this phone
-# waits; and how many keys each has
+# waits; and how many keys each has, without those that a manager has taken from the count
 LOCK: LiteralString = """
 select a.assignment_id, (select count(*) from box_key k where k.customer_id = $1
-    and k.assignment_id = a.assignment_id and k.is_placed) as keys
+    and k.assignment_id = a.assignment_id and k.is_placed and k.is_counted) as keys
 from app_device d join assignment a using (customer_id, user_id) join product p using (customer_id, car_id)
   join service v on v.customer_id = p.customer_id and v.product_id = p.product_id
 where d.customer_id = $1 and d.device_id = $2 and a.assignment_id = any($3::integer[]) and p.kind = 'Box'

@@ -43,6 +43,12 @@ DEVICE = Resource(
 REMOVE: LiteralString = """
 delete from app_device where customer_id = $1 and user_id = $2 and device_id = $3 returning true
 """
+# The revocations stay in the status lists, and so do the places in them
+UNCOUNT: LiteralString = """
+update box_key k set is_counted = false
+where customer_id = $1 and user_id = $2 and is_placed and is_counted and revoked_at is not null
+  and not exists (select from app_device d where d.customer_id = k.customer_id and d.device_id = k.device_id)
+"""
 HAS_USER: LiteralString = "select exists (select from customer_user where customer_id = $1 and user_id = $2)"
 
 
@@ -77,4 +83,20 @@ async def remove(request: Request) -> Response:
     if not await request.db.fetchval(REMOVE, request.customer, user, device):
         known = await request.db.fetchval(HAS_USER, request.customer, user)
         raise NotFound(NO_DEVICE if known else NO_USER)
+    return NO_CONTENT
+
+
+@endpoints.delete(
+    "/users/{userId}/removed-devices",
+    "Make room for keys of a user whose removed phones have used it up",
+    limited=(),
+    refuses={404: (NO_USER,)},
+    ours=True,
+)
+async def forget_removed(request: Request) -> Response:
+    """Stop counting revoked keys of the user's removed phones against the bound of keys for each assignment."""
+    (user,) = request.ids
+    if not await request.db.fetchval(HAS_USER, request.customer, user):
+        raise NotFound(NO_USER)
+    await request.db.execute(UNCOUNT, request.customer, user)
     return NO_CONTENT

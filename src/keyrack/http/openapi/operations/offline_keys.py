@@ -22,6 +22,11 @@ OF_KEYS: Mapping[str, tuple[str, str]] = {
         "For a phone that was lost. What it has of keys is revoked at once: each box refuses them as soon as it has a"
         " newer status list. The user may register another phone.",
     ),
+    "DELETE /users/{userId}/removed-devices": (
+        "forgetRemovedDevicesOfUser",
+        "For a user whose phone gets no key (`too-many-keys`), as keys of removed phones use up"
+        " `KEYRACK_KEYS_PER_ASSIGNMENT`. These keys count no longer. They stay revoked: boxes go on to refuse them.",
+    ),
     "GET /sdk/keys": (
         "getPhoneKeys",
         "A key holds from the later of now and the assignment's `start` to the earlier of its `end` and now +"
