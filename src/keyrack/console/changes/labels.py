@@ -160,6 +160,7 @@ MEMBERS = {
     "clientId": MemberLabel(N_("Client"), N_("the client")),
     "expires": MemberLabel(N_("Good until"), N_("the end")),
     "invitedBy": MemberLabel(N_("Invited by"), N_("who invited")),
+    "isCounted": MemberLabel(N_("Counts against the limit of keys"), N_("whether it counts")),
     "isDisabled": MemberLabel(N_("Disabled"), N_("the state")),
     "carId": MemberLabel(N_("Car"), N_("the car")),
     "changesDays": MemberLabel(N_("Days that changes are kept"), N_("the days of changes")),

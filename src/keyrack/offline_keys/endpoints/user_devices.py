@@ -94,7 +94,7 @@ async def remove(request: Request) -> Response:
     ours=True,
 )
 async def forget_removed(request: Request) -> Response:
-    """Stop counting revoked keys of the user's removed phones against the bound of keys for each assignment."""
+    """Take revoked keys of the user's removed phones from the count."""
     (user,) = request.ids
     if not await request.db.fetchval(HAS_USER, request.customer, user):
         raise NotFound(NO_USER)
