@@ -181,7 +181,7 @@ FAR = 10_628_000_000  # the year 2306
 
 @pytest.mark.parametrize("claim", ["later", "far", "next generation", "largest generation"])
 def test_a_box_with_a_list_that_the_server_never_signed_knows_nothing(alice: Person, keyed: Keyed, claim: str) -> None:
-    """Who has stolen an issuing key signs lists of the future, which unmark revocations."""
+    """A thief of an issuing key signs lists of the future, which unmark revocations."""
     book, lee = Logbook(keyed.box), driver(alice)
     done(alice.delete(f"/users/{keyed.kim.user}/devices/{keyed.kim.id}"))
     newest = listed(alice, keyed.box.product).claims["iat"]

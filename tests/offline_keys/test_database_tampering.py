@@ -142,7 +142,7 @@ def test_lists_from_the_future_and_shared_uris_are_found(person: Person, operato
     ],
 )
 def test_what_the_server_has_not_signed_is_found(person: Person, operator: Operator, claim: str) -> None:
-    """Of an existing database: what a box claims is more than what the server has."""
+    """A box in an existing database claims more than the server has."""
     box, phone = visited(person)
     phone.home()
     assert findings(operator, person) == []

@@ -154,7 +154,7 @@ def test_what_was_purged_is_not_published_again(
 
 @pytest.mark.parametrize("seed", range(6))
 def test_each_delivered_opening_is_published_once(alice: Person, drive: Drive, seed: int) -> None:
-    """Whatever the order, the parts, the repetitions, the bearers, the twins, and what was given up in between."""
+    """Parts of a log arrive in any order, repeated, by several phones, as twins, and after they were given up."""
     chance = random.Random(seed)
     keys = {drive.kim.user: drive.key}
     phones = [drive.kim]

@@ -89,7 +89,7 @@ HELD_FROM: LiteralString = """
 select max(first) as first, max(number) as newest from box_entry
 where customer_id = $1 and product_id = $2 and epoch = $3
 """
-# What the server has signed for the box: the key set's sequence, and the newest list of each generation
+# Signed by the server for the box: the key set's sequence, and the newest list of each generation
 SIGNED: LiteralString = """
 select t.sequence, g.generation, extract(epoch from g.listed_at)::bigint as listed_at
 from status_generation g left join key_authority t using (customer_id)
@@ -101,7 +101,7 @@ update box_entry e set hash = u.hash, entry = u.entry from unnest($4::integer[],
 where e.customer_id = $1 and e.product_id = $2 and e.epoch = $3 and e.number = u.number
 """
 # Each kind has a bound of its own, and each bringer of forgeries: any user of an app can bring them, and hides neither
-# what the box has done nor what others bring. Answers how many of each kind were beyond the bound
+# what the box has done nor what others bring. It returns how many of each kind were beyond the bound
 REPORT: LiteralString = """
 with came as (
   select kind, fault, number, hash, case when kind = 'Forgery' then $9::integer end as user_id,
@@ -280,7 +280,7 @@ async def _taken(
 
 
 def _held(entries: Sequence[SignedMessage]) -> tuple[int | None, int | None, datetime | None]:
-    """The key set and the list that the box claims in the last of these entries: sequence, generation and time.
+    """What the last of these entries claims: sequence, generation and time of a list.
 
     Larger values than the columns have become the largest, which the server has never signed.
     """
@@ -293,8 +293,9 @@ def _held(entries: Sequence[SignedMessage]) -> tuple[int | None, int | None, dat
 async def _unknown_lists(
     connection: Connection, customer: int, box: Box, entries: Sequence[SignedMessage]
 ) -> list[Report]:
-    """Reports of lists and key sets that boxes claim and the server has not signed, one for each.
+    """Reports of claimed lists and key sets that the server has not signed.
 
+    One report covers the entries with the same claim.
     The hash is not that of the entry, as an entry may be reported for its key as well.
     """
     claimed: dict[tuple[int, int, int], SignedMessage] = {}

@@ -298,7 +298,7 @@ class KeyPolicy:
     opens_uncertain: bool  # whether boxes open while their clock is uncertain
 
     def revocable_from(self, before: KeyPolicy) -> tuple[int | None, bool]:
-        """The limit that a key must not exceed, None for any, and whether it must not have right 3.
+        """The largest limit, None for any, and whether right 3 revokes a key.
 
         A part that is wider than before revokes nothing. A part that stays revokes what an older release has left.
         """

@@ -109,10 +109,10 @@ class LateEntries:
 
 
 def late_entries(rows: Sequence[Row], up_to: int) -> LateEntries:
-    """The late ones among these stored entries, which are in order, and reports about them.
+    """The late ones among these stored entries, and reports about them.
 
-    The others are neighbours. Each seam between two of them up to `up_to` is checked: the walk checks the later ones.
-    One report covers a run of consecutive numbers.
+    The rows are in order, and the others are neighbours. Each seam between two of them up to `up_to` is checked: the
+    walk checks the later ones. One report covers a run of consecutive numbers.
     """
     stored: dict[int, bytes] = {row["number"]: row["entry"] for row in rows}
     numbers = [row["number"] for row in rows if row["is_late"]]
@@ -127,7 +127,10 @@ def late_entries(rows: Sequence[Row], up_to: int) -> LateEntries:
 
 
 def _check_seam(stored: dict[int, bytes], number: int, result: LateEntries) -> None:
-    """Check that an entry names the one before it, or the twin of that one, which then replaces it."""
+    """Check that an entry names the one before it.
+
+    If it names the twin of that one, the twin replaces it.
+    """
     previous: bytes = cose.read(stored[number], ENTRY).claims["previous"]
     before = stored.get(number - 1)
     expected = hash_of(before) if before is not None else previous if number > 1 else ZEROS

@@ -50,8 +50,8 @@ USED_KEY = ErrorCode(
 ENROL = "enrol box"
 
 KIND: LiteralString = "select kind from product where customer_id = $1 and product_id = $2"
-# $2 is the caller's scope, null for the whole customer; $3 the product; $4 whether the caller may see users. Of each
-# kind 20 reports, and of each bringer the newest before the second newest of any
+# $2 is the caller's scope, null for the whole customer; $3 the product; $4 whether the caller may see users. There are
+# 20 reports of each kind, and the newest of each bringer precede the second newest of any
 STATE: LiteralString = (
     """
 select e.epoch, e.public_key, e.enrolled_at, e.up_to, e.newest, e.given_up, array(

@@ -18,7 +18,7 @@ endpoints = Endpoints("Boxes", "access")
 TOLERANCE: LiteralString = "interval '300 seconds'"
 _LIMIT: LiteralString = "make_interval(secs => {t}.freshness)"
 # The box claims the list that was the first to show the revocation, or a later one; but none that is later than the
-# newest one that the server has signed, as who has stolen an issuing key can sign lists of the future
+# newest one that the server has signed: a thief of an issuing key can sign lists of the future
 _IS_KNOWN: LiteralString = (
     "(({t}_e.held_generation = {t}.generation and {t}_e.held_at between {t}.shown_at and (select g.listed_at"
     " from status_generation g where g.customer_id = {t}.customer_id and g.product_id = {t}.product_id"

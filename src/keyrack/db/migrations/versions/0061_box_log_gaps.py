@@ -1,4 +1,4 @@
-"""Numbers that boxes gave up, who brought forged entries, limits of keys by default, and keys that no longer count.
+"""Gaps in logs of boxes, bringers of forgeries, and limits of keys.
 
 The check on `kind` stays, since the release before writes beside this one. `fault` has the kinds that it does not know.
 `kind` then has the nearest one that it knows.

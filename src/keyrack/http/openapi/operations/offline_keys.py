@@ -25,7 +25,7 @@ OF_KEYS: Mapping[str, tuple[str, str]] = {
     "DELETE /users/{userId}/removed-devices": (
         "forgetRemovedDevicesOfUser",
         "For a user whose phone gets no key (`too-many-keys`), as keys of removed phones use up"
-        " `KEYRACK_KEYS_PER_ASSIGNMENT`. These keys count no longer. They stay revoked: boxes go on to refuse them.",
+        " `KEYRACK_KEYS_PER_ASSIGNMENT`. These keys count no longer. They stay revoked, so boxes still refuse them.",
     ),
     "GET /sdk/keys": (
         "getPhoneKeys",
