@@ -262,3 +262,12 @@ def test_tests_read_complete_lines_of_logs() -> None:
         if pattern.search(line)
     ]
     assert not offenders, "use log_events: " + ", ".join(offenders)
+
+
+def test_tests_name_the_events_that_they_capture() -> None:
+    """Servers of other tests log in the same process: a count of all lines, or a bare first one, may be theirs."""
+    pattern = re.compile(r"\bcapture_logs\b")
+    offenders = [
+        path.relative_to(TESTS).as_posix() for path in sorted(TESTS.rglob("*.py")) if pattern.search(path.read_text())
+    ]
+    assert offenders == ["support/log_lines.py"], "use captured_events"

@@ -240,6 +240,7 @@ def impatient(quiet: str, settings: Settings) -> Iterator[Town]:
     few = {"lock_timeout_seconds": 0.4, "customer_lock_max_waiting": 1, "flush_max_operations": 500, "pool_size": 6}
     with RunningServer(settings.model_copy(update=few), quiet, worker=False) as server:
         sql = Sql(quiet)
+        sql.execute(FAULTS)
         yield Town(sql, server)
         sql.close()
 
@@ -317,22 +318,51 @@ def test_a_long_backlog_is_503_and_what_was_applied_stays(dora: Person) -> None:
 # Operations that fail for a reason of their own, and those that do not
 
 
+# A row makes each write of an assignment fail, so that a test adds and removes faults without a lock of the table, for
+# which it would have to wait for the workers. The sequence counts on when the rest is undone
+FAULTS = """
+create table assignment_fault (car_id integer, operation text, state text not null, primary key (car_id, operation));
+create sequence assignment_fault_tries;
+create function raise_assignment_fault() returns trigger language plpgsql as $$
+declare
+  written assignment := case when tg_op = 'DELETE' then old else new end;
+  fault text;
+begin
+  select state into fault from assignment_fault where car_id = written.car_id and operation = tg_op;
+  if fault is not null then
+    perform nextval('assignment_fault_tries');
+    raise exception 'by a test' using errcode = fault;
+  end if;
+  return written;
+end $$;
+create trigger raise_assignment_fault before insert or delete on assignment for each row
+  execute function raise_assignment_fault()
+"""
+NO_FAULTS = """
+drop function raise_assignment_fault() cascade;
+drop sequence assignment_fault_tries;
+drop table assignment_fault
+"""
+TRIES = "select coalesce(pg_sequence_last_value('assignment_fault_tries'), 0)"
+
+
+@pytest.fixture(scope="module")
+def faulty(sql: Sql) -> Iterator[Sql]:
+    """The shared database, in which writes of assignments fail as `failing` says."""
+    sql.execute(FAULTS)
+    yield sql
+    sql.execute(NO_FAULTS)
+
+
 @contextlib.contextmanager
-def failing(sql: Sql, car: int, state: str, when: str = "insert") -> Iterator[Callable[[], int]]:
-    """Every write of an assignment of the car fails with this SQLSTATE; what is yielded counts how often."""
-    name = f"fail_{car}"
-    row = "old" if when == "delete" else "new"
-    sql.execute(f"create sequence {name}_tries minvalue 0")  # which counts on when the rest is undone
-    sql.execute(
-        f"create function {name}() returns trigger language plpgsql as $$ begin if {row}.car_id = {car} then"
-        f" perform nextval('{name}_tries'); raise exception 'by a test' using errcode = '{state}'; end if;"
-        f" return {row}; end $$"
-    )
-    sql.execute(f"create trigger {name} before {when} on assignment for each row execute function {name}()")
+def failing(sql: Sql, car: int, state: str, operation: str = "INSERT") -> Iterator[Callable[[], int]]:
+    """Make each write of an assignment of the car fail with this SQLSTATE; yields a function that counts the tries."""
+    before = sql.value(TRIES)
+    sql.execute("insert into assignment_fault values ($1, $2, $3)", car, operation, state)
     try:
-        yield lambda: sql.value(f"select last_value from {name}_tries")
+        yield lambda: sql.value(TRIES) - before
     finally:
-        sql.execute(f"drop function {name}() cascade")
+        sql.execute("delete from assignment_fault where car_id = $1", car)
 
 
 def test_a_request_never_uses_up_a_try(dora: Person) -> None:
@@ -349,23 +379,23 @@ def test_a_request_never_uses_up_a_try(dora: Person) -> None:
 
 
 @pytest.mark.parametrize("state", ["53100", "55P03", "57014", "25006"])
-def test_what_is_nobodys_own_error_never_uses_up_a_try(alice: Person, carol: Person, sql: Sql, state: str) -> None:
+def test_what_is_nobodys_own_error_never_uses_up_a_try(alice: Person, carol: Person, faulty: Sql, state: str) -> None:
     """A full disk, a lock time-out, a cancelled statement, a read-only server."""
     car, user = carol.car_with_box(), carol.user()
-    with failing(sql, car, state) as tries:
+    with failing(faulty, car, state) as tries:
         answer = carol.put("/assignments", {"carId": car, "userId": user, "start": START})
         eventually(lambda: tries() > 3, "more tries than an error of its own would get")
-        row = sql.rows("select state, attempts from operation where customer_id = $1", carol.customer)[0]
+        row = faulty.rows("select state, attempts from operation where customer_id = $1", carol.customer)[0]
         assert tuple(row) == ("Pending", 0)
         others = alice.put("/assignments", {"carId": alice.car_with_box(), "userId": alice.user(), "start": START})
         assert outcome(alice, others)["state"] == "Succeeded", "nobody else has to wait for it"
     assert outcome(carol, answer)["state"] == "Succeeded"
 
 
-def test_an_end_that_is_given_up_is_an_alert(carol: Person, sql: Sql, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_end_that_is_given_up_is_an_alert(carol: Person, faulty: Sql, capfd: pytest.CaptureFixture[str]) -> None:
     car, user = carol.car_with_box(), carol.user()
     assignment = carol.assignment(car, user)
-    with failing(sql, car, "23514", "delete"):
+    with failing(faulty, car, "23514", "DELETE"):
         row = outcome(carol, carol.delete(f"/assignments/{assignment}"))
         assert row["state"] == "Failed"
     said = "".join(capfd.readouterr())

@@ -18,7 +18,6 @@ import argon2
 import asyncpg
 import httpx
 import pytest
-import structlog
 from joserfc import jwt
 from joserfc.jwk import KeySet, RSAKey
 
@@ -31,6 +30,7 @@ from keyrack.db.connection import Connection
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import PRIVATE_KEY
 from keyrack.db.session_settings import prepare
+from tests.support.log_lines import captured_events
 from tests.support.people import JOIN, PASSWORD, Person, Town, done, refused, web
 from tests.support.servers import RunningServer, Sql, eventually
 
@@ -355,12 +355,12 @@ def test_the_log_says_why_a_key_is_refused(
         insert = f"insert into api_key (name, hash, {ended}) values ('t', $1, now() - interval '1 hour')"
         number = sql.value(insert + " returning api_key_id", secret_hashes.digest(key))
     headers = {} if because == "missing" else {"vendor-API-Key": key}
-    with structlog.testing.capture_logs() as logs:
+    with captured_events("api key rejected") as logs:
         assert web().get(server.url + "/v3/cars", headers=headers).json() == KEY_REFUSED
         answer = web().get(server.url + "/v3/cars", headers=headers | {"Accept": "application/problem+json"})
     fault = {"header": "vendor-API-Key", "code": "missing", "detail": "The header vendor-API-Key is missing."}
     assert (answer.status_code, answer.json().get("errors")) == (401, [fault] if because == "missing" else None)
-    (line,) = [line for line in logs if line["event"] == "api key rejected"]
+    (line,) = logs
     assert (line["reason"], line["key"]) == (because, number)
     assert (line["header"], line["address"]) == ("vendor-API-Key", "127.0.0.1")
     assert key not in str(logs)

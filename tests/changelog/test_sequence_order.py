@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, MutableMapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import asyncpg
 import pytest
-import structlog
 
-from keyrack.changelog import visibility_watermark as room
 from keyrack.changelog.visibility_watermark import VisibilityWatermark, writers
 from keyrack.db import schema_version
-from tests.changelog.outbox import EACH, FOUR, IDS, WRITE, by_horizon, house, storm, until, wrong
+from tests.changelog.outbox import EACH, FOUR, IDS, WRITE, House, by_horizon, house, storm, until, wrong
+from tests.support.log_lines import captured_events
 from tests.support.servers import fresh_database, migrated_database
 
 SECONDS = float(os.environ.get("KEYRACK_ORDER", "1.5"))  # of a storm
 TRIES = 10  # storms, of which one is enough to show that an order does not hold
 ELSEWHERE = "insert into elsewhere default values"
+BLOCKED, RESUMED = "sequencing blocked by an old transaction", "sequencing resumed"
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +45,16 @@ async def opened(raw: asyncpg.Connection, sql: str, *args: object) -> AsyncGener
     await raw.execute(sql, *args)
     yield
     await transaction.commit()
+
+
+def impatient(home: House) -> VisibilityWatermark:
+    """A watermark that soon names the transaction that it waits for."""
+    return VisibilityWatermark(home.db, warn_after=0.3)
+
+
+def blocked_by(logs: Sequence[MutableMapping[str, Any]], **fields: object) -> list[MutableMapping[str, Any]]:
+    """The lines about a transaction with these fields; the sequencers of other tests wait for others."""
+    return [line for line in logs if line["event"] == BLOCKED and fields.items() <= line.items()]
 
 
 def test_an_older_transaction_writes_later(own: str) -> None:
@@ -84,18 +95,17 @@ def test_both_in_one_round(own: str) -> None:
     asyncio.run(main())
 
 
-def test_a_number_drawn_first_may_be_committed_last(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_number_drawn_first_may_be_committed_last(own: str) -> None:
     """Who has drawn a number and stays open holds up what came after, is named once, and loses nothing."""
-    monkeypatch.setattr(room, "OLD", 0.3)
 
     async def main() -> None:
         async with house(own) as home, home.writer() as slow, home.writer() as quick, home.writer() as next_one:
             customer, pid = next(IDS), slow.get_server_pid()
-            with structlog.testing.capture_logs() as logs:
+            with captured_events(BLOCKED, RESUMED) as logs:
                 async with opened(slow, WRITE, customer, "first", 1):
                     await quick.execute(WRITE, customer, "second", 1)
-                    round = asyncio.create_task(home.numbering().round(VisibilityWatermark(home.db)))
-                    await until(lambda: _is(len(logs)), "a line about who is in the way")
+                    round = asyncio.create_task(home.numbering().round(impatient(home)))
+                    await until(lambda: _is(blocked_by(logs, pid=pid)), "a line about who is in the way")
                     (writer,) = await writers(home.db)
                     assert (writer.pid, writer.gid) == (pid, None)
                     assert await home.numbered(customer) == [] and not round.done()
@@ -107,16 +117,16 @@ def test_a_number_drawn_first_may_be_committed_last(own: str, monkeypatch: pytes
                 assert await home.numbered(customer) == [(customer, 1, "first", 1), (customer, 2, "second", 1)]
                 await later.commit()
                 assert await home.numbering().round(VisibilityWatermark(home.db)) == 1
-            (told, over) = logs
-            assert (told["log_level"], told["pid"], told["prepared"]) == ("warning", pid, None)
-            assert told["database"] and told["seconds"] >= 0 and over["event"] == "sequencing resumed"
+            (line,) = blocked_by(logs, pid=pid)
+            assert (line["log_level"], line["prepared"]) == ("warning", None)
+            assert line["database"] and line["seconds"] >= 0
+            assert RESUMED in [line["event"] for line in logs]
 
     asyncio.run(main())
 
 
-def test_a_prepared_transaction_is_waited_for(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prepared_transaction_is_waited_for(own: str) -> None:
     """Also one that is prepared while it is waited for: it has no process any more, and its locks still."""
-    monkeypatch.setattr(room, "OLD", 0.3)
 
     async def main() -> None:
         async with house(own) as home, home.writer() as raw:
@@ -127,16 +137,17 @@ def test_a_prepared_transaction_is_waited_for(own: str, monkeypatch: pytest.Monk
             await raw.execute(WRITE.replace("$1", str(customer)).replace("$2", "'car'").replace("$3", "1"))
             async with home.writer() as other:
                 await other.execute(WRITE, customer, "other", 1)
-            with structlog.testing.capture_logs() as logs:
-                round = asyncio.create_task(numbering.round(VisibilityWatermark(home.db)))
-                await until(lambda: _is(len(logs)), "that the open transaction is waited for")
+            with captured_events(BLOCKED) as logs:
+                round = asyncio.create_task(numbering.round(impatient(home)))
+                open_one = raw.get_server_pid()
+                await until(lambda: _is(blocked_by(logs, pid=open_one)), "that the open transaction is waited for")
                 await raw.execute("prepare transaction 'of the test'")
                 try:
                     (writer,) = await writers(home.db)
                     assert (writer.pid, writer.gid) == (None, "of the test")
-                    again = asyncio.create_task(numbering.round(VisibilityWatermark(home.db)))
-                    await until(lambda: _is(len(logs) > 1), "that the prepared transaction is waited for")
-                    assert logs[1]["prepared"] == "of the test" and not round.done() and not again.done()
+                    again = asyncio.create_task(numbering.round(impatient(home)))
+                    await until(lambda: _is(blocked_by(logs, prepared="of the test")), "that it is waited for")
+                    assert not round.done() and not again.done()
                 finally:  # else the database could not be dropped
                     await raw.execute("commit prepared 'of the test'")
                 assert await round + await again == 2

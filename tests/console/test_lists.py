@@ -235,9 +235,8 @@ def test_a_form_ends_at_a_short_address(fleet: Person, visitor: httpx.Client) ->
 
 def test_a_list_has_pages_and_ends_with_its_last(town: Town) -> None:
     person = town.person("pages")
-    person.sql.execute(
+    person.execute_unrecorded(
         "insert into car (customer_id, name) select $1, 'Car ' || lpad(n::text, 3, '0') from generate_series(1, 120) n",
-        person.customer,
     )
     with person.browser() as visitor:
         address = f"/{person.customer}/cars"
@@ -301,9 +300,8 @@ def test_no_spreadsheet_runs_what_a_file_says(town: Town) -> None:
 
 def test_a_long_file_is_sent_in_pieces_and_says_that_it_is_whole(town: Town) -> None:
     person = town.person("long")
-    person.sql.execute(
+    person.execute_unrecorded(
         "insert into car (customer_id, name, brand) select $1, 'Car ' || n, 'Škoda' from generate_series(1, 20000) n",
-        person.customer,
     )
     with person.browser() as client, client.stream("GET", f"/{person.customer}/cars.csv") as answer:
         assert answer.headers["transfer-encoding"] == "chunked"

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import structlog
 
 from keyrack.core import background_tasks
 from keyrack.core.background_tasks import supervise
@@ -22,6 +21,7 @@ from keyrack.db.worker_wakeup import WakeupNotifier
 from keyrack.ops.housekeeping import Housekeeping
 from keyrack.server.worker import Worker
 from keyrack.webhooks.delivery import DeliveryWorker
+from tests.support.log_lines import captured_events
 from tests.support.people import web
 from tests.support.servers import DEADLINE, RunningServer, eventually
 from tests.webhooks.delivery_database import Office
@@ -30,8 +30,11 @@ from tests.webhooks.receiver import Receiver
 pytestmark = pytest.mark.cluster
 
 
+RESTARTING = "background task exited, restarting"
+
+
 def alerts(logs: list[Any]) -> list[tuple[str, str]]:
-    return [(line["task"], repr(line["error"])) for line in logs if line.get("alert") and "task" in line]
+    return [(line["task"], repr(line["error"])) for line in logs if line["alert"]]
 
 
 def failing_once(method: Any) -> Any:
@@ -65,7 +68,7 @@ def test_a_loop_that_ends_is_begun_anew_until_it_is_meant_to_end(monkeypatch: py
         if result is not None:
             over.append(result)
 
-    with structlog.testing.capture_logs() as logs:
+    with captured_events(RESTARTING) as logs:
         asyncio.run(supervise("sweeper", run, lambda: bool(over)))
     assert [error for _, error in alerts(logs)] == [
         "RuntimeError('broken')", "None", "None", "KeyError('x')", "None", "None", "None", "None",
@@ -103,7 +106,7 @@ def test_each_loop_of_the_worker_is_watched(
                     while not alerts(logs):  # noqa: ASYNC110 - what another task writes
                         await asyncio.sleep(0.01)
 
-    with structlog.testing.capture_logs() as logs:
+    with captured_events(RESTARTING) as logs:
         asyncio.run(asyncio.wait_for(main(), DEADLINE))
     assert alerts(logs) == [(loop, "RuntimeError('out of order')")]
 
@@ -117,7 +120,7 @@ def test_each_loop_of_the_server_is_watched(
     """B15: the same where the API is served."""
     monkeypatch.setattr(owner, "run", failing_once(owner.run))
     with (
-        structlog.testing.capture_logs() as logs,
+        captured_events(RESTARTING) as logs,
         RunningServer(settings, dsn, worker=False) as server,
     ):
         eventually(lambda: alerts(logs), "the alert")
@@ -133,6 +136,7 @@ async def end(self, *args, **options):
     {end}
 changed.{name} = end
 sys.argv = ["keyrack", *{arguments}]
+from tests.support.log_lines import captured_events
 from keyrack.cli.main import main
 main()
 """

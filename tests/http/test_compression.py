@@ -277,14 +277,13 @@ def test_large_ones_are_compressed_in_few_threads(fleet: Person, dsn: str, setti
 
 
 @pytest.fixture(scope="module")
-def heavy(town: Town, sql: Sql) -> Person:
+def heavy(town: Town) -> Person:
     """A fleet whose list does not fit into the buffers of a connection, though it is compressed."""
     person = town.person("harriet")
-    sql.execute(
+    person.execute_unrecorded(
         "insert into car (customer_id, name, description)"
         " select $1, 'Heavy', (select string_agg(md5(random()::text || n || m), '') from generate_series(1, 125) m)"
-        " from generate_series(1, 3000) n",
-        person.customer,
+        " from generate_series(1, 3000) n"
     )
     return person
 

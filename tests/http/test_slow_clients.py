@@ -20,13 +20,12 @@ FAST = {"slow_client_seconds": 0.3, "min_client_read_bytes_per_second": 1_000_00
 
 
 @pytest.fixture(scope="module")
-def heavy(town: Town, sql: Sql) -> Person:
+def heavy(town: Town) -> Person:
     """A fleet whose list does not fit into the buffers of a connection."""
     person = town.person("hector")
-    sql.execute(
+    person.execute_unrecorded(
         "insert into car (customer_id, name, description) select $1, 'Heavy', repeat(chr(128512), 4000)"
         " from generate_series(1, 1000)",
-        person.customer,
     )
     return person
 

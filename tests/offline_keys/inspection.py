@@ -32,17 +32,21 @@ ZEROS = bytes(32)
 
 @dataclass
 class Clock:
-    """The clock of all servers in this process, as far as keys go by it."""
+    """The clock of all servers in this process, as far as keys go by it.
 
+    It stands still unless a test moves it: however long the requests of a test take, they are of one second.
+    """
+
+    began: datetime
     ahead: float = 0  # seconds
 
 
 @pytest.fixture
 def clock() -> Iterator[Clock]:
     """A clock that a test sets: whoever asks what o'clock it is for keys looks at it."""
-    found = Clock()
-    with timestamps.shown(lambda: datetime.now(UTC) + timedelta(seconds=found.ahead)):
-        yield found
+    clock = Clock(timestamps.now())
+    with timestamps.shown(lambda: clock.began + timedelta(seconds=clock.ahead)):
+        yield clock
 
 
 def text(moment: datetime) -> str:
@@ -71,11 +75,12 @@ def changed(person: Person, assignment: int, **members: Any) -> None:
 
 
 def listed(person: Person, product: int, **which: int) -> SignedMessage:
-    """The box's status list, the same in both forms."""
-    path = f"/boxes/{product}/status"
-    signed = person.get(path, params=which, headers={"Accept": LIST_TYPE})
+    """The box's status list, the same in both forms at one time."""
+    path, now = f"/boxes/{product}/status", timestamps.now()
+    with timestamps.shown(lambda: now):
+        signed = person.get(path, params=which, headers={"Accept": LIST_TYPE})
+        told = person.get(path, params=which)
     assert (signed.status_code, signed.headers["content-type"]) == (200, LIST_TYPE), signed.text
-    told = person.get(path, params=which)
     assert told.status_code == 200, told.text
     assert raw(told.json()["statusList"]) == signed.content
     return cose.read(signed.content, STATUS_LIST)

@@ -91,9 +91,9 @@ def test_a_nonce_is_good_once_for_one_box_and_ten_minutes(alice: Person, box: Fi
     assert alice.put(path(box.product), enrolment(new, key())).status_code == 200
     refused(alice.put(path(box.product), enrolment(new, key())), 409, NO_NONCE)
     late, just = nonce_of(alice, box.product), nonce_of(alice, other.product)
-    clock.ahead = 602
+    clock.ahead = 601
     refused(alice.put(path(box.product), enrolment(late, key())), 409, NO_NONCE)
-    clock.ahead = 590
+    clock.ahead = 600
     assert alice.put(path(other.product), enrolment(just, key())).status_code == 200
 
 

@@ -131,7 +131,10 @@ async def _execute(dsn: str, sql: str) -> None:
 
 
 class Sql:
-    """Statements from a test, over one connection in a thread of its own."""
+    """Statements from a test, over one connection in a thread of its own.
+
+    A test waits for the locks of the servers as `eventually` waits, not as impatiently as a request.
+    """
 
     def __init__(self, dsn: str) -> None:
         self._loop = asyncio.new_event_loop()
@@ -141,7 +144,7 @@ class Sql:
             asyncpg.connect(
                 dsn,
                 server_settings={
-                    **session(Settings(statement_timeout_seconds=DEADLINE)),
+                    **session(Settings(statement_timeout_seconds=DEADLINE, lock_timeout_seconds=DEADLINE)),
                     "application_name": "keyrack tests",
                     "keyrack.who": TESTS,
                 },

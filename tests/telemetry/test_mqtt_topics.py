@@ -10,16 +10,18 @@ from typing import Any
 
 import aiomqtt
 import pytest
-from structlog.testing import capture_logs
 
 from keyrack.core.settings import Settings
 from keyrack.db.change_notifier import discard
 from keyrack.db.connection import Database
 from keyrack.telemetry.ingest import UNKNOWN_UNIT
 from keyrack.telemetry.mqtt import Subscriber
+from tests.support.log_lines import captured_events
 from tests.support.people import Person
 from tests.telemetry.endpoints.test_ingest import Unit, ago, unit_of
 
+REJECTED, LIMIT_REACHED = "sample rejected", "sample rejection log limit reached"
+NOT_LOGGED = "sample rejections not logged"
 ONLY_ITSELF = "The unit may only speak for itself."
 OTHER_FORM = "The topic has another form."
 
@@ -43,7 +45,7 @@ def taken(dsn: str, *messages: tuple[str, Any], settings: Settings | None = None
         finally:
             await database.close()
 
-    with capture_logs() as logs:
+    with captured_events(REJECTED, LIMIT_REACHED, NOT_LOGGED) as logs:
         asyncio.run(run())
     return [dict(entry) for entry in logs]
 
@@ -90,8 +92,8 @@ def test_refusals_do_not_flood_the_log(unit: Unit, dsn: str) -> None:
     assert reasons(logs[:10]) == ["Unknown field colour."] * 10
     assert all(len(entry["topic"]) == 200 for entry in logs[:10])
     assert [(entry["event"], entry.get("count"), entry.get("limit_per_minute")) for entry in logs[10:]] == [
-        ("sample rejection log limit reached", None, 10),
-        ("sample rejections not logged", 15, None),
+        (LIMIT_REACHED, None, 10),
+        (NOT_LOGGED, 15, None),
     ]
 
 

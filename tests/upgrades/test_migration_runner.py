@@ -12,7 +12,6 @@ from typing import Any
 
 import asyncpg
 import pytest
-import structlog
 from typer.testing import CliRunner
 
 from keyrack import __version__
@@ -20,6 +19,7 @@ from keyrack.cli.main import application
 from keyrack.db import migration_runner, schema_version
 from keyrack.db.migrations import revisions
 from tests.db.test_migrations import upgrade
+from tests.support.log_lines import captured_events
 from tests.support.servers import DEADLINE, Sql, eventually, fresh_database, migrated_database
 from tests.upgrades import releases
 
@@ -158,9 +158,8 @@ def test_what_takes_long_is_told(dsn: str, monkeypatch: pytest.MonkeyPatch) -> N
         finally:
             await onlooker.close()
 
-    with structlog.testing.capture_logs() as lines:
+    with captured_events("migration running") as lines:
         asyncio.run(watch())
-    assert lines[0]["event"] == "migration running"
     assert (lines[0]["revision"], lines[0]["blocked_by"], lines[0]["percent"]) == ("0101", [], None)
 
 

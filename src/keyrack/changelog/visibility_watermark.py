@@ -78,10 +78,14 @@ async def writers(statements: Statements, xids: Sequence[str] | None = None) -> 
 
 
 class VisibilityWatermark:
-    """The fences that one process draws, one after another."""
+    """The fences that one process draws, one after another.
 
-    def __init__(self, db: Database) -> None:
+    A transaction that they wait for is named after `warn_after` seconds.
+    """
+
+    def __init__(self, db: Database, *, warn_after: float = OLD) -> None:
         self._db = db
+        self._warn_after = warn_after
         self._reads = db.reading()
         self._elsewhere = ""  # the oldest transaction that was running when the locks were looked at last
 
@@ -110,7 +114,7 @@ class VisibilityWatermark:
         """Wait until these have ended. Who takes long is named once."""
         begun, pause, has_warned = time.monotonic(), OFTEN, False
         while before:
-            if not has_warned and time.monotonic() - begun > OLD:
+            if not has_warned and time.monotonic() - begun > self._warn_after:
                 has_warned = True
                 log.warning(
                     "sequencing blocked by an old transaction",

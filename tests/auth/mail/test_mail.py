@@ -17,7 +17,6 @@ import httpx
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
-from structlog.testing import capture_logs
 
 from keyrack.auth import password_reset
 from keyrack.core.settings import Settings
@@ -25,6 +24,7 @@ from tests.auth.test_invitations import PASSWORD, address, code_of, posted, toke
 from tests.auth.test_mfa import Browser
 from tests.cli.test_operator_commands import Operator
 from tests.docs.code_blocks import block
+from tests.support.log_lines import captured_events
 from tests.support.people import NO_TLS, Person, Town
 from tests.support.servers import DEADLINE, NUMBERS, RunningServer, Sql, eventually, free_port, migrated_database
 from tests.support.tls import certificate
@@ -285,6 +285,9 @@ def mailing_alone(database_server: str, settings: Settings, inbox: Inbox, **opti
         yield Town(sql, running)
 
 
+RESTARTING = "background task exited, restarting"
+
+
 def logged(logs: Sequence[MutableMapping[str, Any]], event: str) -> list[MutableMapping[str, Any]]:
     return [line for line in logs if line["event"] == event]
 
@@ -305,7 +308,10 @@ def test_an_address_beyond_ascii_gets_its_mail(database_server: str, settings: S
 def test_a_mail_that_the_server_cannot_take_ends_alone(database_server: str, settings: Settings) -> None:
     """Its server knows no SMTPUTF8. The next mail is sent at once."""
     inbox = Inbox()
-    with capture_logs() as logs, mailing_alone(database_server, settings, inbox, enable_SMTPUTF8=False) as town:
+    with (
+        captured_events("mail delivery rejected", RESTARTING) as logs,
+        mailing_alone(database_server, settings, inbox, enable_SMTPUTF8=False) as town,
+    ):
         owner = town.person("writer")
         for address in ("ÄÖ@b.example", "kim@b.example"):
             assert owner.put("/managers", {"emailAddress": address, "role": "Viewer"}).status_code == 201
@@ -313,13 +319,16 @@ def test_a_mail_that_the_server_cannot_take_ends_alone(database_server: str, set
         eventually(lambda: owner.sql.value("select count(*) from mail") == 0, "the end of both")
         owner.client.close()
     (line,) = logged(logs, "mail delivery rejected")
-    assert "SMTPUTF8" in line["error"] and not logged(logs, "background task exited, restarting")
+    assert "SMTPUTF8" in line["error"] and not logged(logs, RESTARTING)
 
 
 def test_a_mail_that_cannot_be_written_ends_alone(database_server: str, settings: Settings) -> None:
     """Its address is a user name without a domain, or of an older release."""
     inbox = Inbox()
-    with capture_logs() as logs, mailing_alone(database_server, settings, inbox) as town:
+    with (
+        captured_events("mail delivery abandoned", RESTARTING) as logs,
+        mailing_alone(database_server, settings, inbox) as town,
+    ):
         owner, names = town.person("writer"), ("demo", "a b@☃.example", "<@b.example")
         for name in names:
             owner.sql.execute("insert into manager (username) values ($1)", name)
@@ -329,7 +338,7 @@ def test_a_mail_that_cannot_be_written_ends_alone(database_server: str, settings
         eventually(lambda: owner.sql.value("select count(*) from mail") == 0, "the end of all")
         owner.client.close()
     assert len(logged(logs, "mail delivery abandoned")) == len(names)
-    assert not logged(logs, "background task exited, restarting")
+    assert not logged(logs, RESTARTING)
     assert len(inbox.taken) == 1
 
 

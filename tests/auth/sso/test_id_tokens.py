@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from joserfc import jws, jwt
 from joserfc.jwk import ECKey, OKPKey, RSAKey
-from structlog.testing import capture_logs
 
 from keyrack.auth.sso import id_tokens
 from keyrack.auth.sso.discovery import Key, keys_of
 from keyrack.auth.sso.errors import ProviderTrouble
 from keyrack.auth.sso.id_tokens import ProviderAccount
 from keyrack.auth.sso.providers import ALGORITHMS, Provider
+from tests.support.log_lines import captured_events
 
 ISSUER, CLIENT = "https://corp.example", "keyrack"
 NOW = 1_800_000_000
@@ -113,7 +113,7 @@ def test_an_address_that_cannot_be_stored_is_no_verified_address(email: object) 
 def test_an_address_is_verified_by_true_alone(value: object, is_verified: bool, is_logged: bool) -> None:
     """Some providers send the text "true"; what is neither is logged, as nobody of that provider is found."""
     key = made("ES256")
-    with capture_logs() as logs:
+    with captured_events("verification of an address not understood") as logs:
         given = account(token(key, "ES256", email="kim@corp.example", email_verified=value), [key], ("ES256",))
     assert (given.email == "kim@corp.example", bool(logs)) == (is_verified, is_logged)
 

@@ -12,7 +12,6 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
 import pytest
-from structlog.testing import capture_logs
 
 from keyrack.auth import browser_state
 from keyrack.auth.sso import login_states
@@ -23,6 +22,7 @@ from keyrack.db.encryption.bootstrap import open_vault
 from tests.auth.sso.conftest import DOMAIN, NAME, ON, Visitor
 from tests.auth.sso.oidc_provider import CLIENT, Oidc
 from tests.auth.test_mfa import Browser, now, unused, with_app
+from tests.support.log_lines import captured_events
 from tests.support.people import NO_TLS, Person, Town
 from tests.support.servers import NUMBERS, RunningServer, Sql
 
@@ -153,9 +153,9 @@ def test_one_thing_is_wrong(visitor: Visitor, oidc: Oidc, dora: tuple[Person, st
     if lie and lie.get("claims", {}).get("iss") == "ISSUER/":
         lie = {"claims": {"iss": f"{oidc.issuer}/"}}
     oidc.says(dora[1], token=lie)
-    with capture_logs() as logs:
+    with captured_events(REFUSED) as logs:
         is_refused(visitor, "provider")
-    assert [line["reason"].partition(":")[0] for line in logs if line["event"] == REFUSED] == [reason]
+    assert [line["reason"].partition(":")[0] for line in logs] == [reason]
 
 
 def test_the_same_with_nothing_wrong(visitor: Visitor, oidc: Oidc, dora: tuple[Person, str]) -> None:

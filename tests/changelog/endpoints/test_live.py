@@ -278,15 +278,25 @@ def test_an_id_says_nothing_about_other_customers(carol: Person, bob: Person) ->
         assert watcher.events == [GAP]
 
 
+# Narrow, and with signs of life in quick succession
+BOUNDS = {
+    "live_streams": 3, "live_streams_per_customer": 2, "live_streams_per_caller": 2, "live_keepalive": 0.2,
+    "live_tracked_customers": 1,
+}  # fmt: skip
+
+
 @pytest.fixture
 def strict(dsn: str, settings: Settings) -> Iterator[RunningServer]:
-    """A server with narrow bounds, and signs of life in quick succession."""
-    bounds = {
-        "live_streams": 3, "live_streams_per_customer": 2, "live_streams_per_caller": 2, "live_keepalive": 0.2,
-        "live_tracked_customers": 1,
-    }  # fmt: skip
-    with RunningServer(settings.model_copy(update=bounds), dsn, worker=False) as running:
+    """A server with narrow bounds."""
+    with RunningServer(settings.model_copy(update=BOUNDS), dsn, worker=False) as running:
         yield running
+
+
+@pytest.fixture
+def strict_alone(own: str, settings: Settings) -> Iterator[Town]:
+    """The same on a database without a worker, so that no notice comes but those of the test's own requests."""
+    with RunningServer(settings.model_copy(update=BOUNDS), own, worker=False) as running, closing(Sql(own)) as sql:
+        yield Town(sql, running)
 
 
 def test_what_is_forgotten_is_a_gap(carol: Person, bob: Person, strict: RunningServer) -> None:
@@ -351,20 +361,23 @@ def test_a_stream_holds_no_connection_of_the_database(carol: Person, dsn: str, s
         assert carol.get(f"{running.url}/v3/cars").status_code == 200
 
 
-def test_signs_of_life_carry_an_id_that_is_still_known(
-    alice: Person, bob: Person, carol: Person, strict: RunningServer
-) -> None:
-    with watching(carol, AT_ONCE, url=strict.url) as watcher:
+def test_signs_of_life_carry_an_id_that_is_still_known(strict_alone: Town) -> None:
+    alice, bob, carol = (strict_alone.person(name) for name in ("alice", "bob", "carol"))
+    with watching(carol, AT_ONCE) as watcher:
         begin = watcher.last_id
-        bob.car()
-        alice.car()  # the server tracks the newest changes of one customer, and discards those of the other
-        eventually(lambda: watcher.last_id != begin, "a newer id")
-        eventually(lambda: watcher.lines.count(":") > 2, "signs of life")
-        assert watcher.events == []
-    with watching(carol, AT_ONCE, url=strict.url, **{"Last-Event-ID": watcher.last_id}) as again:
+        with watching(alice, "?topics=cars") as other:
+            bob.car()
+            alice.car()  # the server tracks the newest changes of one customer, and discards those of the other
+            other.hears("cars")
+        before = watcher.lines.count(":")
+        eventually(lambda: watcher.lines.count(":") > before + 1, "signs of life since then")
+        assert watcher.last_id != begin and watcher.events == []
+    with watching(carol, AT_ONCE, **{"Last-Event-ID": watcher.last_id}) as again:
         carol.car()
         again.hears("cars")
         assert again.events == ["cars"]
+    for person in (alice, bob, carol):
+        person.client.close()
 
 
 def test_what_waits_for_a_slow_reader_is_bounded() -> None:

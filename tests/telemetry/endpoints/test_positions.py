@@ -221,10 +221,10 @@ def test_an_assignment_in_force_is_found_by_its_end(alice: Person) -> None:
     select = row.read.select
     asked = query(select.resource, b"", select.shape, alias="t", first=2, limits=Limits())
     sql, car = select.statement(asked, 2), alice.car()
-    alice.sql.execute(
+    alice.execute_unrecorded(
         "insert into assignment (customer_id, car_id, user_id, starts_at, ends_at, lifetime, renewable_after)"
         " select $1, $2, $3, '2020-01-01Z', '2021-01-01Z', 604800, 302400 from generate_series(1, 3000)",
-        alice.customer, car, alice.user(),
+        car, alice.user(),
     )  # fmt: skip
     alice.sql.execute("analyze assignment")
     alice.sql.execute("set enable_seqscan = off")
@@ -232,6 +232,6 @@ def test_an_assignment_in_force_is_found_by_its_end(alice: Person) -> None:
         plan = alice.sql.rows(f"explain {sql}", alice.customer, 10, 1_000)
     finally:
         alice.sql.execute("reset enable_seqscan")
-        alice.sql.execute("delete from assignment where customer_id = $1 and car_id = $2", alice.customer, car)
+        alice.execute_unrecorded("delete from assignment where customer_id = $1 and car_id = $2", car)
     text = "\n".join(line[0] for line in plan)
     assert "assignment_of_car_end" in text, text
