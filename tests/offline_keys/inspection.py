@@ -157,9 +157,13 @@ class Logbook:
 
     def opening(self, key: bytes, **claims: Any) -> bytes:
         """The next entry: this key has opened."""
-        told = cose.read(key, KEY).claims
-        said = {"cti": told["cti"], "device": told["cnf"].thumbprint, "command": 1, "counter": 1, "event": 1}
-        return self.entry(**said | claims)
+        return self.entry(**self.said(key) | claims)
+
+    @staticmethod
+    def said(key: bytes) -> dict[str, Any]:
+        """The claims of an opening by this key."""
+        claims = cose.read(key, KEY).claims
+        return {"cti": claims["cti"], "device": claims["cnf"].thumbprint, "command": 1, "counter": 1, "event": 1}
 
 
 def challenge_of(box: Firmware) -> Challenge:

@@ -10,15 +10,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from keyrack.api.permissions import Role
 from keyrack.core.settings import Settings
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.message_fields import KEY, RECEIPT
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from tests.auth.group_scope import limited, put
 from tests.offline_keys.inspection import Logbook, changed, one_key
 from tests.offline_keys.offline_world import Firmware, Phone, b64, driver, garage, raw
-from tests.support.people import Person, done, refused
+from tests.support.people import JOIN, Person, Town, done, refused
 from tests.support.servers import RunningServer
 
 PATH = "/sdk/boxlog"
@@ -122,9 +125,20 @@ def test_a_gap_that_the_box_has_given_up(alice: Person, drive: Drive) -> None:
     assert state(alice, drive.box) == (6, 6, 4)
     assert events(alice, drive.car) == [("CarOpened", kim.user)] * 2
     assert reports(alice, drive.box) == Counter({("GivenUp", 3): 1, ("GivenUp", 4): 1})
-    late = Logbook(drive.box)
-    assert brought(kim, late.opening(drive.key))["refused"] == []
-    assert len(events(alice, drive.car)) == 2, "what was given up is not told any more"
+
+
+def test_every_kind_of_report_alerts_whatever_else_was_brought(alice: Person, drive: Drive) -> None:
+    book, kim, box = drive.book, drive.kim, drive.box
+    stranger = Logbook(box, key=PrivateKey.generate())
+    for _ in range(4):
+        book.entry()
+    forgeries = [stranger.entry(number) for number in range(1, 40)]
+    with capture_logs() as logs:
+        brought(kim, *forgeries, book.entry(first=5))
+    faults = [line for line in logs if line["event"] == "box log fault found"]
+    assert {line["kind"] for line in faults} == {"Forgery", "GivenUp"}
+    assert {(line["log_level"], line["alert"]) for line in faults} == {("error", True)}
+    assert len(faults) < 20, "not one line for each"
 
 
 def test_two_entries_with_one_number(alice: Person, drive: Drive) -> None:
@@ -253,6 +267,40 @@ def test_entries_and_reports_are_bounded(alice: Person, small: RunningServer) ->
     # Whoever floods them with forgeries hides nothing of what the box itself has done
     brought(kim, book.entry(), Logbook(box).entry(counter=7))
     assert reports(alice, box)["Fork", 1] == 1
+
+
+def test_forgeries_are_counted_for_each_user_who_brings_them(alice: Person, small: RunningServer, town: Town) -> None:
+    """No user hides what others bring, and none is forgotten beyond the bound."""
+    there = alice.__class__(**{**vars(alice), "client": type(alice.client)(base_url=small.url + "/v3", timeout=60)})
+    drive = Drive(there)
+    kim, lee, box = drive.kim, driver(there), drive.box
+    stranger = Logbook(box, key=PrivateKey.generate())
+    for turn in range(4):
+        brought(kim, *(stranger.entry(number, counter=turn) for number in range(1, 6)))
+    others = [stranger.entry(number) for number in (77, 78)]
+    brought(lee, *others)
+    brought(lee, *others)
+    path = f"/boxes/{box.product}/enrolment"
+
+    def forgeries(person: Person) -> Counter[int | None]:
+        found = Counter[int | None]()
+        for report in person.get(path).json()["log"]["reports"]:
+            found[report["userId"]] += report["times"]
+        return found
+
+    assert forgeries(alice) == Counter({kim.user: 20, lee.user: 2})
+    assert reports(alice, box)["Forgery", 78] == 1, "three reports of another user are no bound for this one"
+    # A bare number of a user is for those who may see users, and within their groups
+    technician = town.person("tim", Role.TECHNICIAN)
+    alice.sql.execute(JOIN, technician.username, alice.customer, Role.TECHNICIAN)
+    technician.headers["Customer-ID"] = str(alice.customer)
+    assert forgeries(technician) == Counter({None: 22})
+    group = alice.group()
+    put(alice, group, "productId", box.product)
+    put(alice, group, "userId", lee.user)
+    assert forgeries(limited(town, alice, "groups", [group])) == Counter({None: 20, lee.user: 2})
+    done(alice.post(f"/users/{kim.user}/erase"))
+    assert forgeries(alice) == Counter({None: 20, lee.user: 2})
 
 
 def test_what_are_no_entries(alice: Person, drive: Drive) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from keyrack.core.settings import Settings
 from keyrack.offline_keys import status_list_slots
+from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.offline_keys.inspection import Clock, changed, claims_of, clock, is_revoked, one_key, tended, text
 from tests.offline_keys.inspection import places as places_of
@@ -177,7 +178,7 @@ def test_the_time_for_a_box(alice: Person, bob: Person) -> None:
     no_keys = "The user has no key of this box that is in force."
     refused(lee.call("POST", "/sdk/time", body), 404, no_keys)
     refused(driver(bob).call("POST", "/sdk/time", body), 404, no_keys)
-    for other in (f"box:{box.product}:2", "box:1:1", "x", "box:%:1", "box:1' or '1'='1:1"):
+    for other in (f"box:{box.product}:2147483647", "box:1:1", "x", "box:%:1", "box:1' or '1'='1:1"):
         refused(kim.call("POST", "/sdk/time", body | {"box": other}), 404, no_keys)
     for member, values in {
         "box": ["", "ä", "x" * 41, None, 1],
@@ -187,6 +188,53 @@ def test_the_time_for_a_box(alice: Person, bob: Person) -> None:
             answer = kim.call("POST", "/sdk/time", body | {member: value})
             assert answer.status_code == 400, answer.text
             assert answer.text.startswith(f"Couldn't tell the time. No valid {member} provided."), answer.text
+
+
+@pytest.fixture
+def strict(dsn: str, settings: Settings) -> Iterator[RunningServer]:
+    """A server with low limits on signed times."""
+    low = {"box_times_per_hour": 1, "box_time_burst": 5, "box_times_per_hour_per_user": 1, "box_time_burst_per_user": 3}
+    with RunningServer(settings.model_copy(update=low), dsn, worker=False) as running:
+        yield running
+
+
+def test_times_are_limited_for_each_user_and_each_box(alice: Person, strict: RunningServer) -> None:
+    """A box may log each time, so times without end would push out openings."""
+    person = at(alice, strict)
+    car, box = garage(person)
+    kim, lee = driver(person), driver(person)
+    other_car, other_box = garage(person)
+    for phone in (kim, lee):
+        person.assignment(car, phone.user)
+        person.assignment(other_car, phone.user)
+        phone.fetch()
+
+    def statuses(phone: Phone, at_box: Firmware, count: int) -> list[int]:
+        body = {"box": at_box.challenge().name, "nonce": "A" * 22}
+        answers = [phone.call("POST", "/sdk/time", body) for _ in range(count)]
+        for answer in answers:
+            if answer.status_code == 429:
+                assert answer.json()["status"] == "429"
+                assert 0 < int(answer.headers["retry-after"]) <= 3_600
+        return [answer.status_code for answer in answers]
+
+    stranger = driver(person)
+    assert statuses(stranger, box, 8) == [404] * 8, "a user without a key takes nothing from a box"
+    assert statuses(kim, box, 5) == [200] * 3 + [429] * 2
+    kim.key = PrivateKey.generate()
+    kim.register()
+    assert statuses(kim, box, 1) == [429], "another phone of the user"
+    assert statuses(lee, box, 4) == [200] * 2 + [429] * 2, "the box's own limit"
+    assert statuses(lee, other_box, 4) == [200] * 3 + [429]
+
+
+def test_the_default_limit_on_times_is_far_below_the_log_of_a_box(settings: Settings) -> None:
+    for burst, rate in (
+        (settings.box_time_burst, settings.box_times_per_hour),
+        (settings.box_time_burst_per_user, settings.box_times_per_hour_per_user),
+    ):
+        assert burst >= 50, "every phone of a car that many drivers share asks at each visit"
+        assert burst + 8 * rate < 1_024, "entries that a box holds: docs/keys.md, The log of a box"
 
 
 def test_the_clock_of_a_box_is_set(alice: Person) -> None:

@@ -62,6 +62,7 @@ NOBODY = ColumnDecision("says nothing about a user")
 
 # Change log
 RECORDED = ColumnDecision("a member of the changes of its resource", is_included=True)
+ACTOR = ColumnDecision("the change names its actor")
 BOX_ENTRY_HASH = ColumnDecision("the number names the entry")
 BOX_LOG_POSITION = ColumnDecision("it advances with each delivery of the box's log")
 CHANGE_LOG = ColumnDecision("the table is part of the change log")
@@ -160,6 +161,8 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "given_up": _of(ENROLLED_ANEW, NOBODY, BOX_LOG_POSITION),
         "held_generation": _of(ENROLLED_ANEW, NOBODY, BOX_LOG_POSITION),
         "held_at": _of(ENROLLED_ANEW, NOBODY, BOX_LOG_POSITION),
+        "held_sequence": _of(ENROLLED_ANEW, NOBODY, BOX_LOG_POSITION),
+        "gaps": _of(ENROLLED_ANEW, NOBODY, BOX_LOG_POSITION),
         "receipt": _of(ENROLLED_ANEW, NOBODY, BOX_LOG_POSITION),
     },
     "box_key": {
@@ -171,6 +174,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "generation": _of(ENROLLED_ANEW, NOBODY, STATUS_LIST_SLOT),
         "place": _of(ENROLLED_ANEW, NOBODY, STATUS_LIST_SLOT),
         "is_placed": _of(ENROLLED_ANEW, NOBODY, STATUS_LIST_SLOT),
+        "is_counted": _of(ENROLLED_ANEW, NOBODY, RECORDED),
         "assignment_id": _of(ENROLLED_ANEW, STAYS, RECORDED),
         "car_id": _of(ENROLLED_ANEW, STAYS, RECORDED),
         "user_id": _of(ENROLLED_ANEW, EMPTIED, RECORDED),
@@ -195,6 +199,9 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "number": _of(ENROLLED_ANEW, NOBODY, RECORDED),
         "hash": _of(ENROLLED_ANEW, NOBODY, BOX_ENTRY_HASH),
         "reported_at": _of(ENROLLED_ANEW, NOBODY, TIME_OF_CHANGE),
+        "fault": _of(ENROLLED_ANEW, NOBODY, RECORDED),
+        "user_id": _of(ENROLLED_ANEW, EMPTIED, ACTOR),
+        "times": _of(ENROLLED_ANEW, NOBODY, BOX_LOG_POSITION),
     },
     "brand_key": {
         "brand_key_id": _of(OF_SERVER, NOBODY, RECORDED),

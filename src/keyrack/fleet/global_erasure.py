@@ -44,6 +44,10 @@ ERASE_KEYS: LiteralString = """
 update box_key set user_id = $2, token = ''
 where user_id = $1 and customer_id = any(array(select customer_id from customer))
 """
+ERASE_REPORTS: LiteralString = """
+update box_report set user_id = null
+where user_id = $1 and customer_id = any(array(select customer_id from customer))
+"""
 # A pending operation needs the user of the assignment that it ends; its row is deleted with the log of operations
 ERASE_OPERATIONS: LiteralString = """
 update operation set user_id = null, request = request - 'userId', result = result - 'userId'
@@ -111,6 +115,7 @@ async def _erase_orphan(statements: Statements, user: int) -> int:
             batch = await statements.fetchval(ERASE_EVENTS, row["customer_id"], user, ERASED, ERASED_AGENT, BATCH)
             events += batch
     await statements.execute(ERASE_KEYS, user, ERASED)
+    await statements.execute(ERASE_REPORTS, user)
     await statements.execute(ERASE_PERSON, user)
     await changes.erase(statements, user)
     return events

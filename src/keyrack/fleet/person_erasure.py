@@ -40,6 +40,7 @@ where exists (select from customer_user where customer_id = $1 and user_id = $2:
 """
 # Nobody comes back to keys of before
 ERASE_KEYS: LiteralString = "update box_key set user_id = $3, token = '' where customer_id = $1 and user_id = $2"
+ERASE_REPORTS: LiteralString = "update box_report set user_id = null where customer_id = $1 and user_id = $2"
 LEAVE: LiteralString = "delete from customer_user where customer_id = $1 and user_id = $2"
 # Since when, and which was the customer's last event: should the person come back, what happens then stays
 REMEMBER: LiteralString = """
@@ -124,6 +125,7 @@ async def erase(
     await end_all_of_user(statements, customer, user, checksum, asker)
     await statements.execute(LEAVE, customer, user)
     await statements.execute(ERASE_KEYS, customer, user, global_erasure.ERASED)
+    await statements.execute(ERASE_REPORTS, customer, user)
     await statements.execute(REMEMBER, customer, user)
     await statements.execute(LET_GO, user, settings.orphaned_person_retention_days)
 

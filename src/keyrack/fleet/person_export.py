@@ -44,6 +44,9 @@ SECTIONS: Mapping[LiteralString, LiteralString] = {
     from customer c cross join lateral (
       select key_id, product_id, car_id, assignment_id, device_id, issued_at, begins_at, expires_at, revoked_at
       from box_key where box_key.customer_id = c.customer_id and user_id = $1) k) r)""",
+    "boxReports": """(select coalesce(json_agg(r order by r."customerId", r.reported), '[]') from (
+    select customer_id as "customerId", product_id as "productId", kind, number, times, reported_at as reported
+    from box_report where user_id = $1) r)""",
     "events": """(select coalesce(json_agg(r order by r."customerId", r.id), '[]') from (
     select customer_id as "customerId", event_id as id, car_id as "carId", type, local_text as "dateTime",
       utc_at as "utcDateTime", user_agent as "userAgent", latitude, longitude

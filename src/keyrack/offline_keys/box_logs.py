@@ -1,13 +1,15 @@
 """In charge of the logs of boxes as they come home: whose an entry is, where it has its place, what is wrong with it.
 
 Entries come in any order, once or often, by whichever phone. What they tell goes on in the order of their numbers: up
-to the first that is missing and that the box may still have (docs/keys.md, "The log of a box").
+to the first that is missing and that the box may still have (docs/keys.md, "The log of a box"). An entry may arrive
+after the box gave its number up. Then it fills its place in the gap, once, and is published late.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -21,7 +23,7 @@ from keyrack.db.row_batches import run_in_batches
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.cose import MessageRefused, SignedMessage
 from keyrack.offline_keys.issuing_keys import IssuingKeySigner, IssuingKeySigners, box_name, issuer, public
-from keyrack.offline_keys.log_chain import Report, Walk, hash_of
+from keyrack.offline_keys.log_chain import LateEntries, Report, Walk, hash_of, late_entries
 from keyrack.offline_keys.message_fields import ENTRY, RECEIPT
 from keyrack.offline_keys.opening_events import LAST_TIME, publish_openings
 from keyrack.offline_keys.p256 import verify
@@ -30,7 +32,7 @@ from keyrack.offline_keys.timestamps import now
 log = structlog.get_logger("keyrack.box_logs")
 
 NAME = re.compile(r"box:([1-9]\d{0,9}):([1-9]\d{0,9})").fullmatch
-LOGGED = 10  # reports of one delivery that the server's log has one by one
+LOGGED = 10  # reports of one kind and one delivery that the server's log has one by one
 AT_ONCE = 500  # entries that are told in one go
 NO_BOX = "There is no box of that name and epoch."
 FORGED = "The box has not signed this."
@@ -41,7 +43,7 @@ select product_id, epoch, public_key from box_epoch where customer_id = $1 and (
   select * from unnest($2::integer[], $3::integer[]))
 """
 LOCK: LiteralString = """
-select up_to, newest, given_up, receipt, epoch = (
+select up_to, newest, given_up, receipt, not isempty(gaps) as has_gaps, epoch = (
     select max(epoch) from box_epoch where customer_id = $1 and product_id = $2) as is_present
 from box_epoch where customer_id = $1 and product_id = $2 and epoch = $3 for update
 """
@@ -66,6 +68,17 @@ NEXT: LiteralString = """
 select number, hash, entry from box_entry
 where customer_id = $1 and product_id = $2 and epoch = $3 and number > $4 order by number limit $5
 """
+# Which of these numbers were given up and have an entry by now, with the entries before and after each
+LATE: LiteralString = """
+with late as (
+  select b.number from box_entry b join box_epoch e using (customer_id, product_id, epoch)
+  where b.customer_id = $1 and b.product_id = $2 and b.epoch = $3 and b.number = any($4::integer[])
+    and e.gaps @> b.number
+)
+select number, entry, number in (select number from late) as is_late from box_entry
+where customer_id = $1 and product_id = $2 and epoch = $3
+  and number in (select number + step from late, (values (-1), (0), (1)) s (step)) order by number
+"""
 BEFORE: LiteralString = """
 select entry from box_entry where customer_id = $1 and product_id = $2 and epoch = $3 and number = $4
 """
@@ -79,22 +92,43 @@ update box_entry e set hash = u.hash, entry = u.entry from unnest($4::integer[],
   u (number, hash, entry)
 where e.customer_id = $1 and e.product_id = $2 and e.epoch = $3 and e.number = u.number
 """
-# Of each kind so many: whoever brings forgeries, as anybody can who has an app, hides nothing that the box has done
+# Each kind has a bound of its own, and each bringer of forgeries: any user of an app can bring them, and hides neither
+# what the box has done nor what others bring. Answers how many of each kind were beyond the bound
 REPORT: LiteralString = """
-insert into box_report (customer_id, product_id, epoch, kind, number, hash)
-select $1, $2, $3, u.kind, u.number, u.hash from (
-  select kind, number, hash, row_number() over (partition by kind order by min(n)) as place
-  from unnest($4::text[], $5::integer[], $6::bytea[]) with ordinality came (kind, number, hash, n)
+with came as (
+  select kind, fault, number, hash, case when kind = 'Forgery' then $9::integer end as user_id,
+    row_number() over (partition by kind, fault order by min(n)) as place
+  from unnest($4::text[], $5::text[], $6::integer[], $7::bytea[]) with ordinality c (kind, fault, number, hash, n)
   where not exists (select from box_report r where r.customer_id = $1 and r.product_id = $2 and r.epoch = $3
-    and r.kind = came.kind and r.number = came.number and r.hash = came.hash)
-  group by kind, number, hash
-) u
-where u.place <= $7 - (select count(*) from box_report r
-  where r.customer_id = $1 and r.product_id = $2 and r.epoch = $3 and r.kind = u.kind)
+    and r.kind = c.kind and r.number = c.number and r.hash = c.hash)
+  group by kind, fault, number, hash
+), ranked as (
+  select c.*, c.place <= $8 - (select count(*) from box_report r
+    where r.customer_id = $1 and r.product_id = $2 and r.epoch = $3 and r.kind = c.kind
+      and r.fault is not distinct from c.fault and r.user_id is not distinct from c.user_id) as is_kept
+  from came c
+), kept as (
+  insert into box_report (customer_id, product_id, epoch, kind, fault, number, hash, user_id)
+  select $1, $2, $3, kind, fault, number, hash, user_id from ranked where is_kept
+)
+select kind, fault, user_id, count(*)::integer as times from ranked where not is_kept group by kind, fault, user_id
 """
+# The newest report of the same kind and bringer counts for those beyond the bound
+COUNT_BEYOND: LiteralString = """
+update box_report r set times = least(r.times::bigint + b.times, 2147483647)
+from unnest($4::text[], $5::text[], $6::integer[], $7::integer[]) b (kind, fault, user_id, times)
+where r.customer_id = $1 and r.report_id = (
+  select max(report_id) from box_report n
+  where n.customer_id = $1 and n.product_id = $2 and n.epoch = $3 and n.kind = b.kind
+    and n.fault is not distinct from b.fault and n.user_id is not distinct from b.user_id)
+"""
+# Kinds in the column `fault` -> the one in `kind`, which is of the release before (migration 0061)
+FAULTS = {"Late": "GivenUp"}
 KEEP: LiteralString = """
 update box_epoch set up_to = $4, newest = $5, given_up = $6, receipt = coalesce($7, receipt),
-  held_generation = coalesce($8, held_generation), held_at = coalesce($9, held_at)
+  held_generation = coalesce($8, held_generation), held_at = coalesce($9, held_at),
+  gaps = gaps - (select coalesce(range_agg(int4range(n, n, '[]')), '{}') from unnest($10::integer[]) n)
+    + (select coalesce(range_agg(int4range(a, b, '[]')), '{}') from unnest($11::integer[], $12::integer[]) g (a, b))
 where customer_id = $1 and product_id = $2 and epoch = $3
 """
 # The last of those that are known without gaps stays: the next one names it
@@ -149,9 +183,12 @@ def _last(entry: SignedMessage) -> int:
 
 
 async def ingest_entries(
-    db: Database, signers: IssuingKeySigners, settings: Settings, customer: int, came: ReadEntries
+    db: Database, signers: IssuingKeySigners, settings: Settings, customer: int, user: int, came: ReadEntries
 ) -> UploadResult:
-    """Keep what came, tell what can be told, and sign receipts: each box in a transaction of its own."""
+    """Keep the entries that this user's app brought, publish openings, and sign receipts.
+
+    Each box has a transaction of its own.
+    """
     boxes = sorted(came.entries)
     columns = ([product for product, _ in boxes], [epoch for _, epoch in boxes])
     known = {(row["product_id"], row["epoch"]): row for row in await db.fetch(BOXES, customer, *columns)}
@@ -165,7 +202,7 @@ async def ingest_entries(
         refused |= dict.fromkeys(forged, FORGED)
         reports: list[Report] = [("Forgery", entry.claims["number"], hash_of(entry.raw)) for entry in forged.values()]
         async with db.transaction() as connection:
-            receipt = await _taken(connection, signers, settings, customer, box, signed, reports)
+            receipt = await _taken(connection, signers, settings, customer, user, box, signed, reports)
         if receipt is not None:
             receipts[box] = receipt
     return UploadResult(receipts, refused)
@@ -191,6 +228,7 @@ async def _taken(
     signers: IssuingKeySigners,
     settings: Settings,
     customer: int,
+    user: int,
     box: Box,
     entries: Sequence[SignedMessage],
     reports: list[Report],
@@ -207,21 +245,27 @@ async def _taken(
     forks = await connection.fetch(INSERT, customer, *box, *columns)
     reports += [("Fork", row["number"], row["hash"]) for row in forks]
     held = await connection.fetchrow(HELD_FROM, customer, *box)
+    late = LateEntries()
+    if known["has_gaps"]:
+        late = late_entries(await connection.fetch(LATE, customer, *box, columns[0]), known["up_to"])
     last = await connection.fetchval(BEFORE, customer, *box, known["up_to"])
     walk = Walk(known["up_to"], known["given_up"], held["first"] or 1 if held else 1, last)
     while (rows := await connection.fetch(NEXT, customer, *box, walk.up_to, AT_ONCE)) and walk.go(rows):
         pass
     walk.stop(entries)
-    if walk.twins:
-        twins = dict(walk.twins)
+    if twins := late.twins | dict(walk.twins):
         hashes = [hash_of(twin) for twin in twins.values()]
         await connection.execute(TURN, customer, *box, list(twins), hashes, list(twins.values()))
+    reports += late.reports + await publish_openings(connection, customer, box, late.entries, is_late=True)
     reports += walk.reports + await publish_openings(connection, customer, box, walk.told)
     is_due = walk.told or walk.twins or known["receipt"] is None
     receipt = _receipt(signer, customer, box, walk) if is_due and known["is_present"] else None
     newest = max(known["newest"], held["newest"] or 0 if held else 0)
-    await connection.execute(KEEP, customer, *box, walk.up_to, newest, walk.given_up, receipt, *_held(walk.told))
-    await _report(connection, settings, customer, box, reports)
+    await connection.execute(
+        KEEP, customer, *box, walk.up_to, newest, walk.given_up - len(late.entries), receipt, *_held(walk.told),
+        late.numbers, [first for first, _ in walk.gaps], [last for _, last in walk.gaps],
+    )  # fmt: skip
+    await _report(connection, settings, customer, user, box, reports)
     return None if receipt is None else (walk.up_to, receipt)
 
 
@@ -253,14 +297,27 @@ def _receipt(signer: IssuingKeySigner | None, customer: int, box: Box, walk: Wal
 
 
 async def _report(
-    connection: Connection, settings: Settings, customer: int, box: Box, reports: Sequence[Report]
+    connection: Connection, settings: Settings, customer: int, user: int, box: Box, reports: Sequence[Report]
 ) -> None:
     """Keep what is wrong, as much as there is room for, and have the operator hear of it."""
     if not reports:
         return
     product, epoch = box
-    for kind, number, _ in reports[:LOGGED]:
-        log.error("box log fault found", kind=kind, customer=customer, product=product,
-                  epoch=epoch, number=number, alert=kind != "GivenUp")  # fmt: skip
+    counts = Counter[str]()
+    for kind, number, _ in reports:
+        counts[kind] += 1
+        if counts[kind] > LOGGED:
+            continue
+        fields = {"customer": customer, "product": product, "epoch": epoch, "number": number}
+        if kind == "Late":
+            log.warning("box log entries arrived late", **fields)
+        else:
+            log.error("box log fault found", kind=kind, alert=True, **fields)
     kinds, numbers, hashes = (list(column) for column in zip(*reports, strict=True))
-    await connection.execute(REPORT, customer, product, epoch, kinds, numbers, hashes, settings.max_box_reports)
+    beyond = await connection.fetch(
+        REPORT, customer, product, epoch, [FAULTS.get(kind, kind) for kind in kinds],
+        [kind if kind in FAULTS else None for kind in kinds], numbers, hashes, settings.max_box_reports, user,
+    )  # fmt: skip
+    if beyond:
+        columns = ([row[name] for row in beyond] for name in ("kind", "fault", "user_id", "times"))
+        await connection.execute(COUNT_BEYOND, customer, product, epoch, *columns)

@@ -1,4 +1,4 @@
-"""In charge of going along the log of a box: what is missing, and whether each entry fits the one before.
+"""The chain of a box's log: which numbers are missing, and whether each entry fits the one before.
 
 An entry names the one before by SHA-256, its signature included. Whoever carries one can turn s of its signature into
 n - s, which is as good: such a twin is neither another entry nor a break. The next entry says which of the two the box
@@ -44,6 +44,7 @@ class Walk:
     told: list[SignedMessage] = field(default_factory=list[SignedMessage])
     reports: list[Report] = field(default_factory=list[Report])
     twins: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])  # to stand in place of what is kept
+    gaps: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])  # first and last number without an entry
 
     @property
     def hash(self) -> bytes | None:
@@ -75,6 +76,7 @@ class Walk:
     def _give_up(self, up_to: int) -> None:
         if up_to > self.up_to:
             self.reports.append(("GivenUp", up_to, b""))
+            self.gaps.append((self.up_to + 1, up_to))
             self.given_up, self.up_to, self.last = self.given_up + up_to - self.up_to, up_to, None
 
     def _take(self, row: Row) -> None:
@@ -91,3 +93,47 @@ class Walk:
         assert self.last is not None  # noqa: S101 - who asks has looked
         self.last = twin(self.last)
         self.twins.append((self.up_to, self.last))
+
+
+@dataclass(frozen=True, slots=True)
+class LateEntries:
+    """Entries whose numbers were given up before they arrived."""
+
+    entries: list[SignedMessage] = field(default_factory=list[SignedMessage])
+    reports: list[Report] = field(default_factory=list[Report])
+    twins: dict[int, bytes] = field(default_factory=dict[int, bytes])  # to replace stored entries, by number
+
+    @property
+    def numbers(self) -> list[int]:
+        return [entry.claims["number"] for entry in self.entries]
+
+
+def late_entries(rows: Sequence[Row], up_to: int) -> LateEntries:
+    """The late ones among these stored entries, which are in order, and reports about them.
+
+    The others are neighbours. Each seam between two of them up to `up_to` is checked: the walk checks the later ones.
+    One report covers a run of consecutive numbers.
+    """
+    stored: dict[int, bytes] = {row["number"]: row["entry"] for row in rows}
+    numbers = [row["number"] for row in rows if row["is_late"]]
+    result = LateEntries([cose.read(stored[number], ENTRY) for number in numbers])
+    for number in sorted({*numbers, *(number + 1 for number in numbers)} & stored.keys()):
+        if number <= up_to:
+            _check_seam(stored, number, result)
+    for number in numbers:
+        if number + 1 not in numbers:
+            result.reports.append(("Late", number, hash_of(stored[number])))
+    return result
+
+
+def _check_seam(stored: dict[int, bytes], number: int, result: LateEntries) -> None:
+    """Check that an entry names the one before it, or the twin of that one, which then replaces it."""
+    previous: bytes = cose.read(stored[number], ENTRY).claims["previous"]
+    before = stored.get(number - 1)
+    expected = hash_of(before) if before is not None else previous if number > 1 else ZEROS
+    if previous == expected:
+        return
+    if before is not None and previous == hash_of(twin(before)):
+        stored[number - 1] = result.twins[number - 1] = twin(before)
+    else:
+        result.reports.append(("Break", number, hash_of(stored[number])))

@@ -241,6 +241,7 @@ VALUES = {
         "Forgery": N_("entries that the box has not signed"),
         "UnknownKey": N_("a key that was never issued"),
         "GivenUp": N_("entries that were written over"),
+        "Late": N_("entries that arrived late"),
     },
 }
 

@@ -12,9 +12,10 @@ from keyrack.console.product_names import kind
 from keyrack.core.errors import Conflict, NotFound
 from keyrack.http.page_router import Visit
 
-REPORTS = 100  # that a box's enrolment has at most, the newest first
-# In the order of how bad they are; all but the last are of somebody who means harm, or of a copy
-KINDS = ("UnknownKey", "Fork", "Break", "Forgery", "GivenUp")
+REPORTS = 20  # of one kind that a box's enrolment has at most, the newest first
+HARMLESS = ("GivenUp", "Late")  # the other kinds mean an attack, or a copy of the box
+# The worst first
+KINDS = ("UnknownKey", "Fork", "Break", "Forgery", *HARMLESS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class BoxView:
     @property
     def is_bad(self) -> bool:
         """Whether more is wrong than that the log ran over."""
-        return any(trouble.kind != "GivenUp" for trouble in self.troubles)
+        return any(trouble.kind not in HARMLESS for trouble in self.troubles)
 
 
 async def box(visit: Visit, product: int) -> BoxView | None:
@@ -51,13 +52,15 @@ async def box(visit: Visit, product: int) -> BoxView | None:
     except Conflict:  # a unit
         return None
     log: Mapping[str, Any] = state["log"]
-    return BoxView(
-        state["enrolled"], _troubles(log["reports"]), log["newest"] - log["upTo"], len(log["reports"]) >= REPORTS
-    )
+    troubles = _troubles(log["reports"])
+    is_cut = any(count >= REPORTS for count in Counter(report["kind"] for report in log["reports"]).values())
+    return BoxView(state["enrolled"], troubles, log["newest"] - log["upTo"], is_cut)
 
 
 def _troubles(reports: Sequence[Mapping[str, Any]]) -> list[BoxLogReport]:
-    counts = Counter(report["kind"] for report in reports)
+    counts = Counter[str]()
+    for report in reports:
+        counts[report["kind"]] += report["times"]
     last = {report["kind"]: report["reported"] for report in reversed(reports)}
     return [BoxLogReport(kind, counts[kind], last[kind]) for kind in KINDS if counts[kind]]
 

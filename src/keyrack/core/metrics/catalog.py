@@ -45,8 +45,8 @@ LIMITS = Counter(
     "limit",
     known=(
         "address", "challenge", "codes", "login", "name", "invitations", "users", "assignments", "dry-runs", "webhooks",
-        "connections", "connections-of-address", "slow-clients", "unread-bytes", "live-streams", "live-queue",
-        "queue-waiting", "queue-seconds", "holds",
+        "box-times", "box-times-of-user", "connections", "connections-of-address", "slow-clients", "unread-bytes",
+        "live-streams", "live-queue", "queue-waiting", "queue-seconds", "holds",
     ),
 )  # fmt: skip
 

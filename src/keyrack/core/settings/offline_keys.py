@@ -39,9 +39,26 @@ class Keys(BaseSettings):
         le=2_000,
         description="Entries of the logs of boxes that one `PUT /sdk/boxlog` may bring. Each is verified.",
     )
+    box_times_per_hour: int = Field(
+        default=60,
+        ge=1,
+        description="Signed times an hour that all phones together may fetch for each box by `POST /sdk/time`, over "
+        "time. A visit with a network needs one.",
+    )
+    box_time_burst: int = Field(
+        default=120, ge=1, description="Signed times that all phones together may fetch for each box at once."
+    )
+    box_times_per_hour_per_user: int = Field(
+        default=30,
+        ge=1,
+        description="Signed times an hour that the phones of one user may fetch for each box, over time.",
+    )
+    box_time_burst_per_user: int = Field(
+        default=60, ge=1, description="Signed times that the phones of one user may fetch for each box at once."
+    )
     max_box_reports: int = Field(
         default=100,
         ge=1,
-        description="Reports of each kind on the log of a box that are kept for each of its epochs: forks, breaks, "
-        "forgeries. What comes beyond is in the server's log alone.",
+        description="Reports of each kind on the log of a box that are kept for each of its epochs: forks, breaks and "
+        "others. Forgeries have this bound for each user who brings them. Reports beyond are counted.",
     )

@@ -3,6 +3,7 @@ brings home. Ours, beside the spec."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Literal, LiteralString
 
 from pydantic import ConfigDict, Field
@@ -11,11 +12,13 @@ from keyrack.api import conditional_requests
 from keyrack.api.endpoint import FROM_APPS, TAGGED, Endpoints
 from keyrack.api.exchange import Request, Response, answer
 from keyrack.api.permissions import Free
+from keyrack.api.principals import AppUser
 from keyrack.api.query_parameters import QueryParameter, given
+from keyrack.api.rate_limits import RateLimit, Taken, take_each
 from keyrack.api.schema.request_body import Body, Id, Moment, format_timestamp, invalid_member
 from keyrack.auth.app_tokens import user_exists
 from keyrack.core.base64url import Octets, base64url, octets
-from keyrack.core.error_codes import INVALID_TOKEN, ErrorCode, FieldError
+from keyrack.core.error_codes import INVALID_TOKEN, RATE_LIMITED, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, NotFound, Unauthorized
 from keyrack.core.settings import Settings
 from keyrack.offline_keys import box_logs, key_issuing
@@ -35,6 +38,7 @@ NO_KEYS = ErrorCode(
     "The user has no key of this box that is in force.",
     "Use the name of a box that GET /sdk/keys tells.",
 )
+HOUR = timedelta(hours=1)
 DELIVER = "deliver the log of a box"
 TIME = "tell the time"
 # Whether the user has a key of the box of this name, and who signs
@@ -235,13 +239,26 @@ async def deliver(request: Request, wanted: LogEntriesBody, settings: Settings, 
         raise BadRequest(
             invalid_member(DELIVER, "entries", hint=hint), errors=[FieldError("too-long", hint, "/entries")]
         )
-    taken = await box_logs.ingest_entries(request.db, signers, settings, app.customer, box_logs.read(wanted.entries))
+    read = box_logs.read(wanted.entries)
+    taken = await box_logs.ingest_entries(request.db, signers, settings, app.customer, app.user, read)
     receipts = [
         {"box": box_name(*box), "upTo": up_to, "receipt": base64url(receipt)}
         for box, (up_to, receipt) in taken.receipts.items()
     ]
     refused = [{"index": index, "reason": reason} for index, reason in sorted(taken.refused.items())]
     return answer({"receipts": receipts, "refused": refused})
+
+
+def time_limits(settings: Settings, app: AppUser, box: str) -> tuple[Taken, Taken]:
+    """The limits on times for a box: of this user, and of all users together.
+
+    A box may write an entry for each time that it takes, and its log is bounded. So times without end would push out
+    openings. The limit of a user is the smaller one: no user takes all the times of a box from the others.
+    """
+    rate, burst = settings.box_times_per_hour_per_user, settings.box_time_burst_per_user
+    of_user = RateLimit("box-times-of-user", rate, burst, HOUR), f"{app.customer} {box} {app.subject}"
+    rate, burst = settings.box_times_per_hour, settings.box_time_burst
+    return of_user, (RateLimit("box-times", rate, burst, HOUR), f"{app.customer} {box}")
 
 
 @endpoints.post(
@@ -252,10 +269,12 @@ async def deliver(request: Request, wanted: LogEntriesBody, settings: Settings, 
     status=200,
     answers=SignedTime,
     once=False,
-    refuses={400: (invalid_member(TIME, "box"), invalid_member(TIME, "nonce")), 404: (NO_KEYS,)},
+    refuses={
+        400: (invalid_member(TIME, "box"), invalid_member(TIME, "nonce")), 404: (NO_KEYS,), 429: (RATE_LIMITED,),
+    },
     **FROM_APPS,
-)
-async def time(request: Request, wanted: TimeRequest, signers: IssuingKeySigners) -> Response:
+)  # fmt: skip
+async def time(request: Request, wanted: TimeRequest, settings: Settings, signers: IssuingKeySigners) -> Response:
     app = app_of(request)
     if len(wanted.nonce) != NONCE:
         hint = f"It has {NONCE} bytes."
@@ -263,5 +282,6 @@ async def time(request: Request, wanted: TimeRequest, signers: IssuingKeySigners
     signer = await request.db.fetchval(TELLS_TIME, app.customer, app.subject, wanted.box, now())
     if signer is None:
         raise NotFound(NO_KEYS)
+    await take_each(request.db, *time_limits(settings, app, wanted.box))
     signed = time_for(app.customer, wanted.box, wanted.nonce, await signers.of(request.db, app.customer, signer))
     return answer({"time": base64url(signed)}, headers=UNCOPIED)

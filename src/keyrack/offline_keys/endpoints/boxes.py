@@ -11,6 +11,7 @@ from keyrack.api.endpoint import TAGGED, Endpoints
 from keyrack.api.exchange import Request, Response, answer
 from keyrack.api.permissions import Permission
 from keyrack.api.query_parameters import QueryParameter, given
+from keyrack.api.schema.group_scope import in_scope_sql
 from keyrack.api.schema.request_body import Body, Id, Moment, format_timestamp, invalid_member
 from keyrack.core.base64url import Octets, base64url, octets
 from keyrack.core.error_codes import ErrorCode, FieldError
@@ -49,15 +50,24 @@ USED_KEY = ErrorCode(
 ENROL = "enrol box"
 
 KIND: LiteralString = "select kind from product where customer_id = $1 and product_id = $2"
-STATE: LiteralString = """
+# $2 is the caller's scope, null for the whole customer; $3 the product; $4 whether the caller may see users. Of each
+# kind 20 reports, and of each bringer the newest before the second newest of any
+STATE: LiteralString = (
+    """
 select e.epoch, e.public_key, e.enrolled_at, e.up_to, e.newest, e.given_up, array(
-  select jsonb_build_object('kind', r.kind, 'number', r.number,
-    'reported', to_char(r.reported_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
-  from (select *, row_number() over (partition by kind order by report_id desc) as place from box_report
-    where customer_id = $1 and product_id = $2 and epoch = e.epoch) r
-  where r.place <= 20 order by report_id desc) as reports
-from box_epoch e where e.customer_id = $1 and e.product_id = $2 order by e.epoch desc limit 1
+  select jsonb_build_object('kind', coalesce(r.fault, r.kind), 'number', r.number,
+    'reported', to_char(r.reported_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'times', r.times,
+    'userId', case when $4 and ($2::integer is null or """
+    + in_scope_sql("user", "r.user_id")
+    + """) then r.user_id end)
+  from (
+    select *, row_number() over (partition by kind, fault order by place, report_id desc) as rank from (
+      select *, row_number() over (partition by kind, fault, user_id order by report_id desc) as place
+      from box_report where customer_id = $1 and product_id = $3 and epoch = e.epoch) p) r
+  where r.rank <= 20 order by report_id desc) as reports
+from box_epoch e where e.customer_id = $1 and e.product_id = $3 order by e.epoch desc limit 1
 """
+)
 
 
 class EnrolmentNonceBody(Body):
@@ -85,9 +95,11 @@ class EnrolledBoxBody(Body):
 class BoxReport(Body):
     """Something that is wrong with the log of a box."""
 
-    kind: Literal["Fork", "Break", "Forgery", "UnknownKey", "GivenUp"]
+    kind: Literal["Fork", "Break", "Forgery", "UnknownKey", "GivenUp", "Late"]
     number: Id
     reported: Moment
+    times: Id
+    user_id: Id | None
 
 
 class BoxLog(Body):
@@ -191,12 +203,14 @@ async def enrol(request: Request, wanted: Enrolment, settings: Settings) -> Resp
     answers=BoxStateBody,
     headers=TAGGED,
     refuses={404: (NO_PRODUCT, NOT_ENROLLED), 409: (NO_BOX,)},
+    parts_need={"`userId` of a report": Permission.USERS_READ},
     **ROW,
 )
 async def state(request: Request) -> Response:
     (product,) = request.ids
     await check_box(request.db, request.customer, product)
-    row = await request.db.fetchrow(STATE, request.customer, product)
+    sees_users = Permission.USERS_READ in request.grant.permissions
+    row = await request.db.fetchrow(STATE, request.customer, request.scope, product, sees_users)
     if row is None:
         raise NotFound(NOT_ENROLLED)
     body = {

@@ -25,6 +25,11 @@ __all__ = ["ApiError", "Garage", "ScenarioSummary", "pass_weeks"]
 
 HOUR = 3_600
 MANY = 1_000_000  # calls come as fast as weeks pass
+# Limits by the real time, which the simulated calls exceed
+LIMITS = (
+    "assignment_rate", "assignment_burst", "box_times_per_hour", "box_time_burst", "box_times_per_hour_per_user",
+    "box_time_burst_per_user",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ def pass_weeks(
 
     All of the process goes by the simulated time of keys meanwhile.
     """
-    settings = settings.model_copy(update={"assignment_rate": MANY, "assignment_burst": MANY})
+    settings = settings.model_copy(update=dict.fromkeys(LIMITS, MANY))
 
     async def use(server_settings: Settings) -> ScenarioSummary:
         acting.set(operator())

@@ -35,16 +35,18 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "log": ("How far the log of the box has come home, in this epoch.", None),
         "upTo": _UP_TO,
         "newest": ("The highest number that has come: behind a gap it is more than `upTo`.", 41),
-        "givenUp": ("How many entries are missing for good, because the box has given them up.", 0),
-        "reports": ("What was wrong with the log, the newest first; a hundred at most.", []),
+        "givenUp": ("How many entries the box gave up and no phone has brought since.", 0),
+        "reports": ("What was wrong with the log, the newest first: at most 20 of each kind.", []),
         "kind": (
             "What is wrong. `Fork`: two entries have the number. `Break`: it does not fit the one before. `Forgery`: no"
             " key of the box signed it. `UnknownKey`: it opened by a key that was never issued. `GivenUp`: entries up"
-            " to it are missing.",
+            " to it are missing. `Late`: it arrived after it was given up, and so did those directly before it.",
             "Fork",
         ),
         "number": ("The number of the entry.", 40),
         "reported": ("When that was seen.", "2026-05-01T18:00:00Z"),
+        "times": ("How many faults it counts: more than one if no further report of its kind was kept.", 1),
+        "userId": ("The user whose app brought forged entries; null for other kinds of report.", 9),
         "provisioning": ("Authority, name and time of the box, bound to the nonce.", _SIGNED),
         "keySet": ("The issuing keys, signed by the root.", _SIGNED),
         "statusList": _LIST,
