@@ -86,6 +86,10 @@ POLICY: LiteralString = """
 update key_authority set freshness = $2, opens_uncertain = $3 where customer_id = $1 returning true
 """
 
+APPROVALS: LiteralString = """
+update key_authority set needs_second_person = $2, approves_phones = $3 where customer_id = $1 returning true
+"""
+
 REMEMBERED = 1_000  # opened keys; beyond, it starts anew
 
 
@@ -283,6 +287,17 @@ async def choose(connection: Connection, customer: int, freshness: int | None, *
     """Keep what the customer has chosen: seconds for which a key is good without word from the server, None for its
     whole life; and whether boxes open while their clock is uncertain. False where there is no authority."""
     return bool(await connection.fetchval(POLICY, customer, freshness, opens_uncertain))
+
+
+async def choose_approvals(
+    connection: Connection, customer: int, *, needs_second_person: bool, approves_phones: bool
+) -> bool:
+    """Store which changes need the approval of a manager.
+
+    `needs_second_person`: the enrolment that replaces a box at work needs another manager. `approves_phones`: a new
+    phone gets keys after a manager has approved it. Returns False if the customer has no authority.
+    """
+    return bool(await connection.fetchval(APPROVALS, customer, needs_second_person, approves_phones))
 
 
 async def lose_all(connection: Connection) -> int:

@@ -22,9 +22,11 @@ SHORTEST, LONGEST = 300, 28 * UNITS["d"]  # seconds; no key lives longer
 WRITTEN = re.compile(r"([0-9]{1,7})([smhd]?)").fullmatch
 
 SHOW: LiteralString = """
-select c.name, t.public_key, t.sequence, t.freshness, t.opens_uncertain,
+select c.name, t.public_key, t.sequence, t.freshness, t.opens_uncertain, t.needs_second_person, t.approves_phones,
   (select count(distinct product_id) from box_epoch e where e.customer_id = c.customer_id) as boxes,
+  (select count(*) from box_epoch e where e.customer_id = c.customer_id and e.is_pending) as pending,
   (select count(*) from app_device d where d.customer_id = c.customer_id) as devices,
+  (select count(*) from app_device d where d.customer_id = c.customer_id and not d.is_approved) as waiting,
   (select count(*) from box_key k where k.customer_id = c.customer_id and k.is_placed and k.revoked_at is null) as keys
 from customer c left join key_authority t using (customer_id) where c.customer_id = $1
 """
@@ -62,6 +64,16 @@ Uncertain = Annotated[
     Literal["open", "refuse"] | None,
     typer.Option("--uncertain", help="Whether boxes open whose clock has stood still."),
 ]
+SecondPerson = Annotated[
+    Literal["on", "off"] | None,
+    typer.Option(
+        "--second-person", help="Whether another manager has to approve an enrolment that replaces a box at work."
+    ),
+]
+ApprovePhones = Annotated[
+    Literal["on", "off"] | None,
+    typer.Option("--approve-phones", help="Whether a manager has to approve a new phone before it gets keys."),
+]
 
 
 @command(app, "show")
@@ -73,8 +85,10 @@ async def show(session: DatabaseSession, customer: Whose) -> CommandResult:
     freshness = row["freshness"]
     value = {
         "customer": customer, "root": public(row["public_key"]).thumbprint.hex(), "sequence": row["sequence"],
-        "limit": freshness, "uncertain": "open" if row["opens_uncertain"] else "refuse", "boxes": row["boxes"],
-        "devices": row["devices"], "keys": row["keys"],
+        "limit": freshness, "uncertain": "open" if row["opens_uncertain"] else "refuse",
+        "secondPerson": _switch(row["needs_second_person"]), "approvePhones": _switch(row["approves_phones"]),
+        "boxes": row["boxes"], "pendingEnrolments": row["pending"], "devices": row["devices"],
+        "waitingDevices": row["waiting"], "keys": row["keys"],
     }  # fmt: skip
     limit = "off: a key's whole life" if freshness is None else f"{freshness:,} s"
     lines = (
@@ -82,8 +96,10 @@ async def show(session: DatabaseSession, customer: Whose) -> CommandResult:
         f"Key set             {value['sequence']}",
         f"Limit               {limit}",
         f"Clock uncertain     {value['uncertain']}",
-        f"Boxes enrolled      {value['boxes']}",
-        f"Phones registered   {value['devices']}",
+        f"Second person       {value['secondPerson']}",
+        f"Approve phones      {value['approvePhones']}",
+        f"Boxes enrolled      {value['boxes']}, of which {value['pendingEnrolments']} with a pending enrolment",
+        f"Phones registered   {value['devices']}, of which {value['waitingDevices']} wait for approval",
         f"Keys that may open  {value['keys']}",
     )
     return CommandResult(value, "\n".join(lines))
@@ -102,22 +118,45 @@ async def list_(session: DatabaseSession, customer: Whose) -> ListResult:
 
 @command(app, "policy")
 async def policy(
-    session: DatabaseSession, customer: Whose, limit: Limit = None, uncertain: Uncertain = None
+    session: DatabaseSession,
+    customer: Whose,
+    limit: Limit = None,
+    uncertain: Uncertain = None,
+    second_person: SecondPerson = None,
+    approve_phones: ApprovePhones = None,
 ) -> CommandResult:
     """Say what a customer wants of keys: phones get new ones at their next fetch."""
-    if limit is None and uncertain is None:
-        raise typer.BadParameter("Say --limit, --uncertain, or both.")
+    if limit is None and uncertain is None and second_person is None and approve_phones is None:
+        raise typer.BadParameter("Say at least one of --limit, --uncertain, --second-person and --approve-phones.")
     row = await session.sql.fetchrow(SHOW, customer)
     if row is None or row["public_key"] is None:
         raise CommandFailed(NONE.format(customer=customer))
     freshness = row["freshness"] if limit is None else limit or None
     opens = row["opens_uncertain"] if uncertain is None else uncertain == "open"
     await issuing_keys.choose(session.sql, customer, freshness, opens_uncertain=opens)
-    value = {"customer": customer, "limit": freshness, "uncertain": "open" if opens else "refuse"}
+    second = row["needs_second_person"] if second_person is None else second_person == "on"
+    approves = row["approves_phones"] if approve_phones is None else approve_phones == "on"
+    await issuing_keys.choose_approvals(session.sql, customer, needs_second_person=second, approves_phones=approves)
+    value = {
+        "customer": customer, "limit": freshness, "uncertain": "open" if opens else "refuse",
+        "secondPerson": _switch(second), "approvePhones": _switch(approves), "waitingDevices": row["waiting"],
+    }  # fmt: skip
     shown = "its whole life" if freshness is None else f"{freshness:,} seconds"
     does = "open" if opens else "refuse"
     text = f"A key is good without word from the server for {shown}; boxes {does} while their clock is uncertain."
-    return CommandResult(value, text)
+    return CommandResult(value, f"{text}\n{_approvals(second, approves, row['waiting'])}")
+
+
+def _switch(is_on: bool) -> str:
+    return "on" if is_on else "off"
+
+
+def _approvals(second: bool, approves: bool, waiting: int) -> str:
+    """Which changes need the approval of a manager, for people."""
+    box = "needs the approval of another manager" if second else "needs no approval"
+    phone = "needs the approval of a manager" if approves else "needs no approval"
+    text = f"The enrolment that replaces a box at work {box}. A new phone {phone}."
+    return text if approves or not waiting else f"{text} Phones that still wait for approval: {waiting}."
 
 
 async def _preview(session: DatabaseSession, customer: int, revoke: bool) -> ConfirmationPreview | None:
