@@ -25,8 +25,8 @@ from tests.auth.test_invitations import PASSWORD, address, code_of, posted, toke
 from tests.auth.test_mfa import Browser
 from tests.cli.test_operator_commands import Operator
 from tests.docs.code_blocks import block
-from tests.support.log_lines import captured_events
 from tests.offline_keys.offline_world import driver
+from tests.support.log_lines import captured_events
 from tests.support.people import NO_TLS, Person, Town
 from tests.support.servers import DEADLINE, NUMBERS, RunningServer, Sql, eventually, free_port, migrated_database
 from tests.support.tls import certificate
