@@ -128,6 +128,16 @@ def test_a_phone_that_has_fetched_again_is_one_line(carol: Person, pixel: Phone)
         assert re.findall('datetime="([^"]+)"', line) == [issued[0]["issued"], issued[1]["opensUntil"]]
 
 
+def test_a_key_that_a_loss_of_power_extends_says_so(carol: Person, pixel: Phone) -> None:
+    car, _ = garage(carol)
+    carol.sql.execute("update key_authority set opens_uncertain = true where customer_id = $1", carol.customer)
+    keyed(carol, car, pixel)
+    with carol.browser() as browser:
+        address = f"/{carol.customer}/cars/{car}"
+        assert "Longer if the box loses power, as its clock may stand still." in browser.get(address).text
+        assert "Länger, wenn die Box keinen Strom hat" in browser.get(address, headers=GERMAN).text
+
+
 def test_a_key_to_come_says_from_when_on(carol: Person, pixel: Phone) -> None:
     car, _ = garage(carol)
     start = (datetime.now(UTC) + timedelta(days=2)).strftime("%Y-%m-%dT%H:%M:%SZ")

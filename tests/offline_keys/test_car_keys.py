@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
+from structlog.testing import capture_logs
 
 from keyrack.api.permissions import Role
 from keyrack.offline_keys import cose
+from keyrack.offline_keys.box import firmware
 from keyrack.offline_keys.message_fields import KEY
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.auth.group_scope import limited, put
@@ -18,6 +20,7 @@ from tests.cli.test_operator_commands import Operator
 from tests.offline_keys.inspection import Logbook, changed, clock, is_revoked, listed, one_key, text
 from tests.offline_keys.offline_world import DAY, Firmware, Phone, driver, garage
 from tests.support.people import JOIN, Person, Town, done, refused
+from tests.support.servers import eventually
 
 __all__ = ["clock"]
 NO_CAR = "Unable to find a car for the given carId which is assigned to the given customerId."
@@ -63,6 +66,7 @@ def test_a_key_that_is_out_there(alice: Person, keyed: Keyed) -> None:
         "deviceId": keyed.kim.id, "deviceName": "Phone", "productId": keyed.box.product,
         "epoch": int(claims["aud"].split(":")[2]),
         "issued": 0, "begins": 0, "expires": 0, "revoked": None, "isKnownToBox": False, "opensUntil": 0,
+        "canPowerLossExtend": False,
     }  # fmt: skip
     times = [seconds(row[name]) for name in ("issued", "begins", "expires", "opensUntil")]
     assert times == [claims["iat"], claims["nbf"], claims["exp"], claims["exp"] + TOLERANCE]
@@ -137,6 +141,78 @@ def test_a_list_from_before_that_is_ahead_of_the_clock(alice: Person, keyed: Key
     assert keyed.kim.open(keyed.box, key=keyed.key) is BoxRefusalCode.GOOD
     rows = {row["userId"]: row for row in alice.get(f"/cars/{keyed.car}/keys").json()}
     assert rows[keyed.kim.user]["isKnownToBox"] is False
+
+
+def test_a_key_that_opens_while_the_clock_is_uncertain_has_no_bound(carol: Person, operator: Operator) -> None:
+    car, box = garage(carol)
+    operator.value("keys", "policy", "--customer", carol.customer, "--uncertain", "open")
+    kim, lee = driver(carol), driver(carol)
+    for phone in (kim, lee):
+        carol.assignment(car, phone.user)
+        phone.fetch()
+    assert {row["canPowerLossExtend"] for row in carol.get(f"/cars/{car}/keys").json()} == {True}
+    done(carol.delete(f"/users/{kim.user}/devices/{kim.id}"))
+    key = kim.keys(box)[0]
+    path = f"/cars/{car}/keys?$filter=userId eq {kim.user}"
+    (row,) = carol.get(path).json()
+    assert (row["isKnownToBox"], row["canPowerLossExtend"]) == (False, True)
+    # The battery is out until long after the last moment, and the clock stands still
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    box.state = firmware.start(box.state.kept, 0, None, box)
+    box.tick = 0
+    assert seconds(row["opensUntil"]) > box.challenge().time
+    assert kim.open(box, key=key) is BoxRefusalCode.GOOD
+    # A box that has heard of the revocation refuses the key, whatever its clock says
+    eventually(
+        lambda: datetime.now(UTC) > datetime.fromisoformat(row["revoked"]) + timedelta(seconds=2), "a later list"
+    )
+    lee.fetch()
+    assert lee.visit(box) is BoxRefusalCode.GOOD
+    lee.home()
+    (row,) = carol.get(path).json()
+    assert (row["isKnownToBox"], row["canPowerLossExtend"]) == (True, False)
+    assert (
+        carol.get(f"/cars/{car}/keys", params={"$filter": "canPowerLossExtend eq true"}).json()[0]["userId"] == lee.user
+    )
+
+
+FAR = 10_628_000_000  # the year 2306
+
+
+@pytest.mark.parametrize("claim", ["later", "far", "next generation", "largest generation"])
+def test_a_box_with_a_list_that_the_server_never_signed_knows_nothing(alice: Person, keyed: Keyed, claim: str) -> None:
+    """Who has stolen an issuing key signs lists of the future, which unmark revocations."""
+    book, lee = Logbook(keyed.box), driver(alice)
+    done(alice.delete(f"/users/{keyed.kim.user}/devices/{keyed.kim.id}"))
+    newest = listed(alice, keyed.box.product).claims["iat"]
+    forged = {
+        "later": (1, 1, newest + 1), "far": (1, 1, FAR), "next generation": (1, 2, newest),
+        "largest generation": (1, (1 << 53) - 1, newest),
+    }[claim]  # fmt: skip
+
+    def brought(held: tuple[int, int, int]) -> dict[str, Any]:
+        lee.entries = [book.entry(held=held)]
+        lee.home()
+        return shown(alice, keyed.car)
+
+    before = shown(alice, keyed.car)["opensUntil"]
+    assert brought((1, 1, newest))["isKnownToBox"] is True
+    with capture_logs() as logs:
+        row = brought(forged)
+    assert (row["isKnownToBox"], row["opensUntil"]) == (False, before)
+    assert [line["kind"] for line in logs if line["event"] == "box log fault found" and line["alert"]] == [
+        "UnknownList"
+    ]
+    reports = alice.get(f"/boxes/{keyed.box.product}/enrolment").json()["log"]["reports"]
+    assert [(report["kind"], report["number"]) for report in reports] == [("UnknownList", 2)]
+    assert brought((1, 1, newest))["isKnownToBox"] is True, "the box has a list of the server again"
+
+
+def test_an_entry_may_be_reported_for_its_list_and_for_its_key(alice: Person, keyed: Keyed) -> None:
+    keyed.kim.entries = [Logbook(keyed.box).opening(keyed.key, cti=bytes(16), held=((1 << 53) - 1, 1, 1))]
+    keyed.kim.home()
+    reports = alice.get(f"/boxes/{keyed.box.product}/enrolment").json()["log"]["reports"]
+    assert {report["kind"] for report in reports} == {"UnknownKey", "UnknownList"}
 
 
 def test_who_may_see_them(alice: Person, bob: Person, town: Town, keyed: Keyed) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -174,8 +174,8 @@ class Fleet:
         of = ("--customer", self.person.customer)
         for words in chance.choice([
             [("service", "change", service, "--terminate"), ("service", "change", service, "--reinstate")],
-            [("keys", "rotate", *of, "--revoke", "--yes")], [("keys", "policy", *of, "--limit", "2d")],
-            [("keys", "policy", *of, "--limit", "off", "--uncertain", "open")],
+            [("keys", "rotate", *of, "--revoke", "--yes")], [("keys", "policy", *of, "--limit", "2d", "--yes")],
+            [("keys", "policy", *of, "--limit", "off", "--uncertain", "open", "--yes")],
         ]):  # fmt: skip
             self.operator.value(*words)
 
@@ -299,6 +299,46 @@ def test_a_fetch_waits_for_what_is_going(alice: Person, sql: Sql, what: str) -> 
     finally:
         sql.execute("rollback")
     assert sql.rows(TOO_MUCH, alice.customer) == []
+
+
+WAITING = "select count(*) from pg_locks where not granted"
+# Rows of the customer that the first of the two waits for, when it has locked the authority
+BLOCKED = {
+    "policy": "select from box_key where customer_id = $1 for update",
+    "fetch": "select from status_generation where customer_id = $1 for update",
+}
+
+
+@pytest.mark.parametrize("first", BLOCKED)
+def test_a_narrower_policy_and_a_fetch(carol: Person, operator: Operator, sql: Sql, first: str) -> None:
+    """Whichever comes first waits here for a row: no key that gives more than the new policy stays in force."""
+    car, _ = garage(carol)
+    sql.execute("update key_authority set freshness = null where customer_id = $1", carol.customer)
+    kim, lee = driver(carol), driver(carol)
+    for phone in (kim, lee):
+        carol.assignment(car, phone.user)
+    kim.fetch()
+    narrow = ("keys", "policy", "--customer", carol.customer, "--limit", "1h", "--yes")
+    calls: dict[str, Callable[[], object]] = {
+        "policy": lambda: operator.quick(*narrow)[0],
+        "fetch": lambda: lee.call("GET", f"/sdk/keys?device={lee.id}").status_code,
+    }
+    second = "fetch" if first == "policy" else "policy"
+    with ThreadPoolExecutor(2) as pool:
+        sql.execute("begin")
+        try:
+            sql.rows(BLOCKED[first], carol.customer)
+            results = {first: pool.submit(calls[first])}
+            eventually(lambda: sql.value(WAITING) == 1, "the first")
+            results[second] = pool.submit(calls[second])
+            eventually(lambda: sql.value(WAITING) >= 2, "the second")
+        finally:
+            sql.execute("rollback")
+        assert (results["policy"].result(), results["fetch"].result()) == (0, 200)
+    in_force = "select freshness from box_key where customer_id = $1 and revoked_at is null"
+    assert {row["freshness"] for row in sql.rows(in_force, carol.customer)} <= {3_600}
+    lee.fetch()
+    assert {row["freshness"] for row in sql.rows(in_force, carol.customer)} == {3_600}
 
 
 @pytest.fixture(scope="module")

@@ -133,6 +133,27 @@ def test_lists_from_the_future_and_shared_uris_are_found(person: Person, operato
     assert len(findings(operator, person)) == 2
 
 
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "held_sequence = 2147483647",
+        "held_generation = held_generation + 1",
+        "held_at = held_at + interval '10 minutes'",
+    ],
+)
+def test_what_the_server_has_not_signed_is_found(person: Person, operator: Operator, claim: str) -> None:
+    """Of an existing database: what a box claims is more than what the server has."""
+    box, phone = visited(person)
+    phone.home()
+    assert findings(operator, person) == []
+    person.sql.execute(f"update box_epoch set {claim} where customer_id = $1", person.customer)
+    (text,) = findings(operator, person)
+    assert f"box {box.product} in epoch" in text
+    phone.visit(box)
+    phone.home()
+    assert findings(operator, person) == [], "the box has said since what it has"
+
+
 def test_the_keys_of_other_customers_go_on(town: Town, person: Person, operator: Operator) -> None:
     other = town.person(f"tampering{next(NUMBERS)}")
     box, phone = visited(other)

@@ -36,7 +36,7 @@ def test_a_key_says_what_the_assignment_gives(alice: Person) -> None:
     assert (claims["nbf"], claims["exp"]) == (claims["iat"], claims["iat"] + WEEK)
     assert claims["aud"] == told["box"] == box.challenge().name
     assert (claims["iss"], claims["sub"]) == (f"customer:{alice.customer}", kim.subject)
-    assert (claims["assignment"], claims["rights"], claims["limit"]) == (assignment, [OPEN, CLOSE], WEEK)
+    assert (claims["assignment"], claims["rights"], claims["limit"]) == (assignment, [OPEN, CLOSE], 3 * DAY)
     assert claims["cnf"] == kim.key.public
     moments = {name: datetime.fromisoformat(told[name]).timestamp() for name in ("issued", "begins", "expires")}
     assert moments == {"issued": claims["iat"], "begins": claims["nbf"], "expires": claims["exp"]}
@@ -120,9 +120,9 @@ def test_a_customer_s_wishes_make_new_keys(alice: Person, carol: Person, operato
     carol.assignment(car, kim.user)
     keys = [one_key(kim, box)]
     for words, limit, rights in (
-        (("--limit", "48h"), 172_800, [OPEN, CLOSE]),
-        (("--uncertain", "open"), 172_800, [OPEN, CLOSE, UNCERTAIN]),
-        (("--limit", "off", "--uncertain", "refuse"), WEEK, [OPEN, CLOSE]),
+        (("--limit", "96h"), 345_600, [OPEN, CLOSE]),
+        (("--uncertain", "open"), 345_600, [OPEN, CLOSE, UNCERTAIN]),
+        (("--limit", "off"), WEEK, [OPEN, CLOSE, UNCERTAIN]),
     ):
         operator.value("keys", "policy", "--customer", carol.customer, *words)
         keys.append(one_key(kim, box))

@@ -20,7 +20,7 @@ from tests.support.people import Person, done, refused
 from tests.support.servers import RunningServer
 
 __all__ = ["clock"]
-WEEK = 7 * DAY
+LIMIT = 3 * DAY  # of a new customer
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +144,7 @@ def test_a_place_is_given_back_when_nothing_opens_by_it(
     alice.assignment(car, lee.user)
     placed = "select is_placed from box_key where customer_id = $1 and key_id = $2::uuid"
     id = claims_of(first)["cti"].hex()
-    for ahead, stays in ((0, True), (WEEK + 3_590, True), (WEEK + 3_660, False)):
+    for ahead, stays in ((0, True), (LIMIT + 3_590, True), (LIMIT + 3_660, False)):
         clock.ahead = ahead
         tended(dsn, settings, status_list_slots.recycle_slots)
         assert alice.sql.value(placed, alice.customer, id) is stays, ahead

@@ -27,12 +27,14 @@ from keyrack.offline_keys.log_chain import LateEntries, Report, Walk, hash_of, l
 from keyrack.offline_keys.message_fields import ENTRY, RECEIPT
 from keyrack.offline_keys.opening_events import LAST_TIME, publish_openings
 from keyrack.offline_keys.p256 import verify
+from keyrack.offline_keys.status_lists import AHEAD
 from keyrack.offline_keys.timestamps import now
 
 log = structlog.get_logger("keyrack.box_logs")
 
 NAME = re.compile(r"box:([1-9]\d{0,9}):([1-9]\d{0,9})").fullmatch
 LOGGED = 10  # reports of one kind and one delivery that the server's log has one by one
+LARGEST = (1 << 31) - 1  # that a column of integers has
 AT_ONCE = 500  # entries that are told in one go
 NO_BOX = "There is no box of that name and epoch."
 FORGED = "The box has not signed this."
@@ -87,6 +89,12 @@ HELD_FROM: LiteralString = """
 select max(first) as first, max(number) as newest from box_entry
 where customer_id = $1 and product_id = $2 and epoch = $3
 """
+# What the server has signed for the box: the key set's sequence, and the newest list of each generation
+SIGNED: LiteralString = """
+select t.sequence, g.generation, extract(epoch from g.listed_at)::bigint as listed_at
+from status_generation g left join key_authority t using (customer_id)
+where g.customer_id = $1 and g.product_id = $2 and g.epoch = $3
+"""
 TURN: LiteralString = """
 update box_entry e set hash = u.hash, entry = u.entry from unnest($4::integer[], $5::bytea[], $6::bytea[])
   u (number, hash, entry)
@@ -123,12 +131,13 @@ where r.customer_id = $1 and r.report_id = (
     and n.fault is not distinct from b.fault and n.user_id is not distinct from b.user_id)
 """
 # Kinds in the column `fault` -> the one in `kind`, which is of the release before (migration 0061)
-FAULTS = {"Late": "GivenUp"}
+FAULTS = {"Late": "GivenUp", "UnknownList": "UnknownKey"}
 KEEP: LiteralString = """
 update box_epoch set up_to = $4, newest = $5, given_up = $6, receipt = coalesce($7, receipt),
-  held_generation = coalesce($8, held_generation), held_at = coalesce($9, held_at),
-  gaps = gaps - (select coalesce(range_agg(int4range(n, n, '[]')), '{}') from unnest($10::integer[]) n)
-    + (select coalesce(range_agg(int4range(a, b, '[]')), '{}') from unnest($11::integer[], $12::integer[]) g (a, b))
+  held_sequence = coalesce($8, held_sequence), held_generation = coalesce($9, held_generation),
+  held_at = coalesce($10, held_at),
+  gaps = gaps - (select coalesce(range_agg(int4range(n, n, '[]')), '{}') from unnest($11::integer[]) n)
+    + (select coalesce(range_agg(int4range(a, b, '[]')), '{}') from unnest($12::integer[], $13::integer[]) g (a, b))
 where customer_id = $1 and product_id = $2 and epoch = $3
 """
 # The last of those that are known without gaps stays: the next one names it
@@ -258,6 +267,7 @@ async def _taken(
         await connection.execute(TURN, customer, *box, list(twins), hashes, list(twins.values()))
     reports += late.reports + await publish_openings(connection, customer, box, late.entries, is_late=True)
     reports += walk.reports + await publish_openings(connection, customer, box, walk.told)
+    reports += await _unknown_lists(connection, customer, box, [*late.entries, *walk.told])
     is_due = walk.told or walk.twins or known["receipt"] is None
     receipt = _receipt(signer, customer, box, walk) if is_due and known["is_present"] else None
     newest = max(known["newest"], held["newest"] or 0 if held else 0)
@@ -269,14 +279,38 @@ async def _taken(
     return None if receipt is None else (walk.up_to, receipt)
 
 
-def _held(entries: Sequence[SignedMessage]) -> tuple[int | None, datetime | None]:
-    """Which list the box had at the last of these entries: its generation and its time."""
+def _held(entries: Sequence[SignedMessage]) -> tuple[int | None, int | None, datetime | None]:
+    """The key set and the list that the box claims in the last of these entries: sequence, generation and time.
+
+    Larger values than the columns have become the largest, which the server has never signed.
+    """
     if not entries:
-        return None, None
-    _, generation, at = entries[-1].claims["held"]
-    if generation >= 1 << 31 or at > LAST_TIME:
-        return None, None  # no list of ours
-    return generation, datetime.fromtimestamp(at, UTC)
+        return None, None, None
+    sequence, generation, at = entries[-1].claims["held"]
+    return min(sequence, LARGEST), min(generation, LARGEST), datetime.fromtimestamp(min(at, LAST_TIME), UTC)
+
+
+async def _unknown_lists(
+    connection: Connection, customer: int, box: Box, entries: Sequence[SignedMessage]
+) -> list[Report]:
+    """Reports of lists and key sets that boxes claim and the server has not signed, one for each.
+
+    The hash is not that of the entry, as an entry may be reported for its key as well.
+    """
+    claimed: dict[tuple[int, int, int], SignedMessage] = {}
+    for entry in entries:
+        claimed.setdefault(tuple(entry.claims["held"]), entry)
+    if not claimed:
+        return []
+    rows = await connection.fetch(SIGNED, customer, *box)
+    signed = {row["generation"]: row["listed_at"] for row in rows}
+    newest = max((row["sequence"] or LARGEST for row in rows), default=LARGEST)
+    latest = int((now() + AHEAD).timestamp())
+    return [
+        ("UnknownList", entry.claims["number"], hash_of(b"list" + entry.raw))
+        for (sequence, generation, at), entry in claimed.items()
+        if sequence > newest or at > min(latest, signed.get(generation) or 0)
+    ]
 
 
 async def forget(db: Database, settings: Settings) -> None:

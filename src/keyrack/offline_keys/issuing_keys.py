@@ -83,8 +83,19 @@ SET: LiteralString = """
 update key_authority set public_key = $2, sequence = $3, key_set = $4 where customer_id = $1
 """
 POLICY: LiteralString = """
-update key_authority set freshness = $2, opens_uncertain = $3 where customer_id = $1 returning true
+update key_authority set freshness = $2, opens_uncertain = $3 where customer_id = $1
 """
+CHOSEN: LiteralString = "select freshness, opens_uncertain from key_authority where customer_id = $1"
+# Keys that give more: a limit above $2, if that is not null, and right 3, if $3
+_BEYOND: LiteralString = """
+ where customer_id = $1 and is_placed and revoked_at is null and (freshness > $2::integer or ($3 and 3 = any(rights)))
+"""
+COUNT_BEYOND: LiteralString = "select count(*)::integer from box_key" + _BEYOND
+REVOKE_BEYOND: LiteralString = (
+    "with revoked as (update box_key set revoked_at = clock_timestamp()"
+    + _BEYOND
+    + "returning true) select count(*)::integer from revoked"
+)
 
 APPROVALS: LiteralString = """
 update key_authority set needs_second_person = $2, approves_phones = $3 where customer_id = $1 returning true
@@ -283,10 +294,49 @@ async def hold(connection: Connection, customer: int) -> None:
     await connection.execute(HOLD, customer)
 
 
-async def choose(connection: Connection, customer: int, freshness: int | None, *, opens_uncertain: bool) -> bool:
-    """Keep what the customer has chosen: seconds for which a key is good without word from the server, None for its
-    whole life; and whether boxes open while their clock is uncertain. False where there is no authority."""
-    return bool(await connection.fetchval(POLICY, customer, freshness, opens_uncertain))
+@dataclass(frozen=True, slots=True)
+class KeyPolicy:
+    """A customer's policy for keys."""
+
+    freshness: int | None  # seconds for which a key opens without word from the server; None: its whole life
+    opens_uncertain: bool  # whether boxes open while their clock is uncertain
+
+    def revocable_from(self, before: KeyPolicy) -> tuple[int | None, bool]:
+        """The limit that a key must not exceed, None for any, and whether it must not have right 3.
+
+        A part that is wider than before revokes nothing. A part that stays revokes what an older release has left.
+        """
+        is_wider = before.freshness is not None and (self.freshness is None or self.freshness > before.freshness)
+        return None if is_wider else self.freshness, not self.opens_uncertain
+
+
+async def policy(statements: Statements, customer: int) -> KeyPolicy | None:
+    """The customer's policy; None without an authority."""
+    row = await statements.fetchrow(CHOSEN, customer)
+    return None if row is None else KeyPolicy(row["freshness"], row["opens_uncertain"])
+
+
+async def count_beyond(statements: Statements, customer: int, chosen: KeyPolicy) -> int:
+    """The number of keys that this policy would revoke."""
+    before = await policy(statements, customer)
+    if before is None:
+        return 0
+    count: int = await statements.fetchval(COUNT_BEYOND, customer, *chosen.revocable_from(before))
+    return count
+
+
+async def choose(connection: Connection, customer: int, chosen: KeyPolicy) -> int | None:
+    """Set the customer's policy, and revoke keys in force that give more; their number, or None without an authority.
+
+    Callers that issue keys are waited for, and the next ones see the new policy.
+    """
+    await connection.execute(LOCK, customer)
+    before = await policy(connection, customer)
+    if before is None:
+        return None
+    await connection.execute(POLICY, customer, chosen.freshness, chosen.opens_uncertain)
+    revoked: int = await connection.fetchval(REVOKE_BEYOND, customer, *chosen.revocable_from(before))
+    return revoked
 
 
 async def choose_approvals(

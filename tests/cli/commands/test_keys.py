@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -10,9 +11,10 @@ from keyrack.offline_keys import cose
 from keyrack.offline_keys.message_fields import KEY, KEY_SET
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.cli.test_operator_commands import Operator
-from tests.offline_keys.inspection import is_revoked, listed, one_key
+from tests.offline_keys.inspection import is_revoked, listed, one_key, revocations
 from tests.offline_keys.offline_world import Phone, driver, garage, raw, visited
 from tests.support.people import Person
+from tests.support.servers import eventually
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +50,7 @@ def test_what_is_shown(carol: Person, operator: Operator) -> None:
     of = ("--customer", carol.customer)
     shown = operator.value("keys", "show", *of)
     assert shown | {"root": "", "sequence": 0} == {
-        "customer": carol.customer, "root": "", "sequence": 0, "limit": None, "uncertain": "refuse", "boxes": 1,
+        "customer": carol.customer, "root": "", "sequence": 0, "limit": 259_200, "uncertain": "refuse", "boxes": 1,
         "devices": 1, "keys": 1,
     }  # fmt: skip
     assert re.fullmatch("[0-9a-f]{64}", shown["root"])
@@ -56,7 +58,7 @@ def test_what_is_shown(carol: Person, operator: Operator) -> None:
     assert (only["signs"], only["revokedAt"]) == (True, None)
     assert only["kid"] == cose.read(kim.keys(box)[0], KEY).kid.hex()
     said = operator.run("keys", "show", *of).stdout
-    assert "Limit               off: a key's whole life\n" in said
+    assert "Limit               259,200 s\n" in said
     for secret in ("private", "scalar"):
         assert secret not in said
 
@@ -88,13 +90,73 @@ def test_what_is_no_limit(enrolled: Person, operator: Operator, text: str) -> No
 def test_a_policy_changes_what_it_names(carol: Person, operator: Operator) -> None:
     visited(carol)
     of = ("keys", "policy", "--customer", carol.customer)
-    assert operator.value(*of, "--limit", "1d") == {"customer": carol.customer, "limit": 86_400, "uncertain": "refuse"}
+    assert operator.value(*of, "--limit", "1d", "--yes") == {
+        "customer": carol.customer, "limit": 86_400, "uncertain": "refuse", "revokedKeys": 1,
+    }  # fmt: skip
     assert operator.value(*of, "--uncertain", "open") == {
-        "customer": carol.customer, "limit": 86_400, "uncertain": "open",
+        "customer": carol.customer, "limit": 86_400, "uncertain": "open", "revokedKeys": 0,
     }  # fmt: skip
     assert operator.value(*of, "--limit", "off")["uncertain"] == "open"
     assert "--limit, --uncertain, or both" in operator.refused(*of, status=2)
     assert operator.refused(*of, "--uncertain", "maybe", status=2)
+
+
+def test_a_narrower_policy_revokes_what_gives_more(carol: Person, bob: Person, operator: Operator) -> None:
+    of = ("keys", "policy", "--customer", carol.customer)
+    garage(carol)  # the customer has an authority
+    garage(bob)
+    operator.value(*of, "--limit", "off", "--uncertain", "open")
+    operator.value("keys", "policy", "--customer", bob.customer, "--limit", "off", "--uncertain", "open")
+    (box, kim), (his_box, ben) = visited(carol), visited(bob)
+    key, his = kim.keys(box)[0], ben.keys(his_box)[0]
+    would = "This would change the policy of customer"
+    assert would in operator.refused(*of, "--limit", "2d")
+    assert would in operator.run(*of, "--limit", "2d", "--dry-run").stdout
+    assert not is_revoked(carol, key), "neither without consent nor for show"
+    assert operator.value(*of, "--limit", "2d", "--yes")["revokedKeys"] == 1
+    assert is_revoked(carol, key)
+    (revocation,) = eventually(lambda: revocations(carol, key), "the change")
+    assert revocation["after"]["revoked"]
+    second = one_key(kim, box)
+    assert cose.read(second, KEY).claims["limit"] == 172_800
+    said = operator.run(*of, "--uncertain", "refuse", "--yes").stdout
+    assert said.endswith("Boxes refuse while their clock is uncertain. Keys revoked: 1.\n")
+    assert is_revoked(carol, second)
+    third = one_key(kim, box)
+    assert operator.value(*of, "--limit", "2d", "--uncertain", "refuse")["revokedKeys"] == 0
+    assert not is_revoked(carol, third)
+    assert not is_revoked(bob, his), "another customer's"
+
+
+def test_a_repeated_policy_revokes_what_an_older_release_left(carol: Person, operator: Operator) -> None:
+    box, kim = visited(carol)
+    key = kim.keys(box)[0]
+    carol.sql.execute("update key_authority set freshness = 3600 where customer_id = $1", carol.customer)
+    of = ("keys", "policy", "--customer", carol.customer)
+    assert operator.value(*of, "--limit", "1h", "--yes")["revokedKeys"] == 1
+    assert is_revoked(carol, key)
+
+
+def test_a_wider_policy_revokes_nothing(carol: Person, operator: Operator) -> None:
+    box, kim = visited(carol)
+    of = ("keys", "policy", "--customer", carol.customer)
+    carol.sql.execute("update key_authority set freshness = 3600 where customer_id = $1", carol.customer)
+    for words in (("--limit", "2h"), ("--limit", "4d"), ("--limit", "off"), ("--uncertain", "open")):
+        assert operator.value(*of, *words)["revokedKeys"] == 0
+    assert not is_revoked(carol, kim.keys(box)[0])
+
+
+def test_customers_of_before_keep_their_limit_and_are_named(carol: Person, operator: Operator) -> None:
+    visited(carol)
+
+    def found() -> list[str]:
+        _, output, _ = operator.quick("doctor", "--json")
+        return [check["text"] for check in json.loads(output)["checks"] if check["check"] == "box-key-limit"]
+
+    assert not any(f"customer {carol.customer}" in text for text in found())
+    operator.value("keys", "policy", "--customer", carol.customer, "--limit", "off")
+    (text,) = found()
+    assert re.search(rf"customer {carol.customer}\b", text)
 
 
 def test_another_key_signs(carol: Person, operator: Operator) -> None:

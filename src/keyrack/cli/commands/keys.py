@@ -12,7 +12,7 @@ from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import whose
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.offline_keys import issuing_keys
-from keyrack.offline_keys.issuing_keys import KeySetOverlap, public
+from keyrack.offline_keys.issuing_keys import KeyPolicy, KeySetOverlap, public
 
 app = typer.Typer()
 
@@ -116,7 +116,42 @@ async def list_(session: DatabaseSession, customer: Whose) -> ListResult:
     return ListResult(shown, columns)
 
 
-@command(app, "policy")
+async def _chosen(session: DatabaseSession, customer: int, limit: int | None, uncertain: str | None) -> KeyPolicy:
+    """The policy after a change of the given parts. Raises `CommandFailed` without an authority."""
+    before = await issuing_keys.policy(session.sql, customer)
+    if before is None:
+        raise CommandFailed(NONE.format(customer=customer))
+    freshness = before.freshness if limit is None else limit or None
+    return KeyPolicy(freshness, before.opens_uncertain if uncertain is None else uncertain == "open")
+
+
+def _require_one(*options: object) -> None:
+    """Raises a usage error if no option is given."""
+    if all(option is None for option in options):
+        raise typer.BadParameter("Say at least one of --limit, --uncertain, --second-person and --approve-phones.")
+
+
+async def _policy_preview(
+    session: DatabaseSession,
+    customer: int,
+    limit: int | None,
+    uncertain: str | None,
+    second_person: str | None,
+    approve_phones: str | None,
+) -> ConfirmationPreview | None:
+    """How many keys the policy would revoke. Raises a usage error if nothing is to change."""
+    _require_one(limit, uncertain, second_person, approve_phones)
+    if limit is None and uncertain is None:
+        return None
+    chosen = await _chosen(session, customer, limit, uncertain)
+    count = await issuing_keys.count_beyond(session.sql, customer, chosen)
+    if not count:
+        return None
+    action = f"change the policy of customer {customer} and revoke what gives more than it,"
+    return ConfirmationPreview(action, {"keys": count}, "Phones get new keys at their next fetch.")
+
+
+@command(app, "policy", preview=_policy_preview)
 async def policy(
     session: DatabaseSession,
     customer: Whose,
@@ -125,26 +160,32 @@ async def policy(
     second_person: SecondPerson = None,
     approve_phones: ApprovePhones = None,
 ) -> CommandResult:
-    """Say what a customer wants of keys: phones get new ones at their next fetch."""
-    if limit is None and uncertain is None and second_person is None and approve_phones is None:
-        raise typer.BadParameter("Say at least one of --limit, --uncertain, --second-person and --approve-phones.")
+    """Set a customer's policy for keys, and revoke keys that give more.
+
+    Phones get new keys at their next fetch. A wider policy revokes nothing.
+    """
+    _require_one(limit, uncertain, second_person, approve_phones)
+    chosen = await _chosen(session, customer, limit, uncertain)
+    revoked = 0
+    if limit is not None or uncertain is not None:
+        revoked = await issuing_keys.choose(session.sql, customer, chosen) or 0
     row = await session.sql.fetchrow(SHOW, customer)
-    if row is None or row["public_key"] is None:
+    if row is None:
         raise CommandFailed(NONE.format(customer=customer))
-    freshness = row["freshness"] if limit is None else limit or None
-    opens = row["opens_uncertain"] if uncertain is None else uncertain == "open"
-    await issuing_keys.choose(session.sql, customer, freshness, opens_uncertain=opens)
     second = row["needs_second_person"] if second_person is None else second_person == "on"
     approves = row["approves_phones"] if approve_phones is None else approve_phones == "on"
     await issuing_keys.choose_approvals(session.sql, customer, needs_second_person=second, approves_phones=approves)
+    does = "open" if chosen.opens_uncertain else "refuse"
     value = {
-        "customer": customer, "limit": freshness, "uncertain": "open" if opens else "refuse",
+        "customer": customer, "limit": chosen.freshness, "uncertain": does, "revokedKeys": revoked,
         "secondPerson": _switch(second), "approvePhones": _switch(approves), "waitingDevices": row["waiting"],
     }  # fmt: skip
-    shown = "its whole life" if freshness is None else f"{freshness:,} seconds"
-    does = "open" if opens else "refuse"
-    text = f"A key is good without word from the server for {shown}; boxes {does} while their clock is uncertain."
-    return CommandResult(value, f"{text}\n{_approvals(second, approves, row['waiting'])}")
+    shown = "its whole life" if chosen.freshness is None else f"{chosen.freshness:,} seconds"
+    text = (
+        f"A key opens without word from the server for {shown}. Boxes {does} while their clock is uncertain. "
+        f"Keys revoked: {revoked:,}.\n{_approvals(second, approves, row['waiting'])}"
+    )
+    return CommandResult(value, text)
 
 
 def _switch(is_on: bool) -> str:

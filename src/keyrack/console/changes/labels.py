@@ -248,6 +248,7 @@ VALUES = {
         "UnknownKey": N_("a key that was never issued"),
         "GivenUp": N_("entries that were written over"),
         "Late": N_("entries that arrived late"),
+        "UnknownList": N_("a list that was never signed here"),
     },
 }
 

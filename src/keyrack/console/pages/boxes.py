@@ -15,7 +15,7 @@ from keyrack.http.page_router import Visit
 REPORTS = 20  # of one kind that a box's enrolment has at most, the newest first
 HARMLESS = ("GivenUp", "Late")  # the other kinds mean an attack, or a copy of the box
 # The worst first
-KINDS = ("UnknownKey", "Fork", "Break", "Forgery", *HARMLESS)
+KINDS = ("UnknownKey", "UnknownList", "Fork", "Break", "Forgery", *HARMLESS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ ORDER = "isKnownToBox,isRevoked desc,until desc"
 LINES = (
     "filter(opensUntil gt {now} or (isKnownToBox eq true and revoked gt {lately}))"
     "/compute(revoked ne null as isRevoked)"
-    "/groupby((userId,deviceId,deviceName,assignmentId,isRevoked,isKnownToBox),"
+    "/groupby((userId,deviceId,deviceName,assignmentId,isRevoked,isKnownToBox,canPowerLossExtend),"
     "aggregate(issued with min as since,begins with min as from,revoked with min as revokedAt,"
     "opensUntil with max as until))"
 )
@@ -42,6 +42,7 @@ class CarKeyRow:
     begins: str
     revoked: str | None
     until: str
+    can_power_loss_extend: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,5 +98,5 @@ def _line(row: Mapping[str, Any], users: Mapping[int, Mapping[str, Any]], now: s
         state = "coming" if instant(row["from"]) > instant(now) else "in-force"
     return CarKeyRow(
         state, row["userId"], users.get(row["userId"]), row["deviceName"], row["since"], row["from"],
-        row["revokedAt"], row["until"],
+        row["revokedAt"], row["until"], row["canPowerLossExtend"],
     )  # fmt: skip

@@ -95,7 +95,7 @@ class EnrolledBoxBody(Body):
 class BoxReport(Body):
     """Something that is wrong with the log of a box."""
 
-    kind: Literal["Fork", "Break", "Forgery", "UnknownKey", "GivenUp", "Late"]
+    kind: Literal["Fork", "Break", "Forgery", "UnknownKey", "GivenUp", "Late", "UnknownList"]
     number: Id
     reported: Moment
     times: Id

@@ -17,12 +17,19 @@ endpoints = Endpoints("Boxes", "access")
 # docs/keys.md, "How long a revoked key opens": with the tolerance, and without what the box's clock is slow by
 TOLERANCE: LiteralString = "interval '300 seconds'"
 _LIMIT: LiteralString = "make_interval(secs => {t}.freshness)"
-# The box has said that it has the list which was the first to show the revocation, or a later one
-_IS_KNOWN: LiteralString = "(({t}_e.held_generation = {t}.generation and {t}_e.held_at >= {t}.shown_at) is true)"
+# The box claims the list that was the first to show the revocation, or a later one; but none that is later than the
+# newest one that the server has signed, as who has stolen an issuing key can sign lists of the future
+_IS_KNOWN: LiteralString = (
+    "(({t}_e.held_generation = {t}.generation and {t}_e.held_at between {t}.shown_at and (select g.listed_at"
+    " from status_generation g where g.customer_id = {t}.customer_id and g.product_id = {t}.product_id"
+    " and g.epoch = {t}.epoch and g.generation = {t}.generation)) is true)"
+)
 _UNTIL: LiteralString = (
     "case when " + _IS_KNOWN + " then {t}_e.held_at when {t}.revoked_at is null then {t}.expires_at + " + TOLERANCE
     + " else least({t}.expires_at, greatest({t}.issued_at, {t}.revoked_at) + " + _LIMIT + ") + " + TOLERANCE + " end"
 )  # fmt: skip
+# The key opens while the clock is uncertain, and a clock that has no power stands still: it is slow by the whole outage
+_CAN_POWER_LOSS_EXTEND: LiteralString = "(3 = any({t}.rights) and not " + _IS_KNOWN + ")"
 ISSUED_KEY = Resource(
     "IssuedKey",
     "box_key {t} left join box_epoch {t}_e using (customer_id, product_id, epoch)"
@@ -42,6 +49,7 @@ ISSUED_KEY = Resource(
         "revoked": date_time("{t}.revoked_at", nullable=True),
         "isKnownToBox": boolean(_IS_KNOWN),
         "opensUntil": date_time(_UNTIL),
+        "canPowerLossExtend": boolean(_CAN_POWER_LOSS_EXTEND),
     },
     limit=replace(scoped_by("car", user=True), fields={"productId": PRODUCT_IN_SCOPE}),
     permission=Permission.ACCESS_READ,

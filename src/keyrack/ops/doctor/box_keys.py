@@ -7,7 +7,7 @@ from typing import LiteralString
 from keyrack.db.connection import Connection
 from keyrack.db.encryption.cipher import CannotDecrypt, Encryption
 from keyrack.offline_keys.issuing_keys import InconsistentKeys, IssuingKeySigners
-from keyrack.ops.doctor.result import failure, ok
+from keyrack.ops.doctor.result import failure, ok, warning
 from keyrack.ops.monitoring.findings import Finding
 
 LISTED = 20  # rows in a finding
@@ -17,10 +17,25 @@ OTHER_THUMBPRINTS: LiteralString = """
 select 'customer ' || customer_id || ', device ' || encode(device_id, 'hex') as name from app_device
 where key_thumbprint(public_key) <> device_id order by customer_id, device_id limit $1
 """
-# A box has no list before the server has signed it; the clocks of nodes differ by some seconds
-FUTURE_LISTS: LiteralString = """
-select 'customer ' || customer_id || ', box ' || product_id || ' in epoch ' || epoch as name from box_epoch
-where held_at > now() + interval '60 seconds' order by customer_id, product_id, epoch limit $1
+# A box has no list and no key set before the server has signed it. The clocks of nodes differ by some seconds. An epoch
+# before the newest one counts as long as its keys have places
+UNSIGNED_LISTS: LiteralString = """
+select 'customer ' || customer_id || ', box ' || product_id || ' in epoch ' || epoch as name
+from box_epoch e left join key_authority t using (customer_id)
+where (held_at > now() + interval '60 seconds' or held_sequence > t.sequence
+  or held_generation > (select max(generation) from status_generation g
+    where g.customer_id = e.customer_id and g.product_id = e.product_id and g.epoch = e.epoch)
+  or held_at > (select listed_at from status_generation g where g.customer_id = e.customer_id
+    and g.product_id = e.product_id and g.epoch = e.epoch and g.generation = e.held_generation))
+and (epoch = (select max(epoch) from box_epoch n where n.customer_id = e.customer_id and n.product_id = e.product_id)
+  or exists (select from box_key k where k.customer_id = e.customer_id and k.product_id = e.product_id
+    and k.epoch = e.epoch and k.is_placed))
+order by customer_id, product_id, epoch limit $1
+"""
+UNLIMITED: LiteralString = """
+select 'customer ' || customer_id as name from key_authority t
+where freshness is null and exists (select from box_epoch e where e.customer_id = t.customer_id)
+order by customer_id limit $1
 """
 SHARED_URIS: LiteralString = """
 select 'customer ' || customer_id || ', box ' || product_id || ' in epoch ' || epoch as name from status_generation
@@ -30,13 +45,16 @@ ROTATE = (
     "Run `keyrack keys rotate --customer {customer} --revoke`: it repairs the row, and ends what other keys signed."
 )
 REGISTER = "Remove these devices, ask the change log who changed them, and rotate with `keyrack keys rotate --revoke`."
+UNLIMITED_TEXT = "Keys have no limit at {}: a revoked phone that keeps lists from a box opens it until its key expires."
+LOWER = "Set a limit with `keyrack keys policy --customer ID --limit 72h` (docs/keys.md, How long a revoked key opens)."
 STOLEN = (
-    "The server did not sign a list for these boxes. Run `keyrack keys rotate --revoke` for the customer, and provision"
-    " each of these boxes again (docs/keys.md, Provisioning)."
+    "The server did not sign what these boxes have, or was set back to an older state. If it was not set back, run"
+    " `keyrack keys rotate --revoke` for the customer, and provision each of these boxes again (docs/keys.md,"
+    " Provisioning)."
 )
 TRACES: tuple[tuple[LiteralString, str, str], ...] = (
     (OTHER_THUMBPRINTS, "The public keys of these phones do not fit their ids", REGISTER),
-    (FUTURE_LISTS, "These boxes have a status list from the future", STOLEN),
+    (UNSIGNED_LISTS, "These boxes have a status list or a key set of other hands", STOLEN),
     (SHARED_URIS, "Two status lists of these boxes have one URI", STOLEN),
 )
 
@@ -58,4 +76,7 @@ async def examined(connection: Connection, vault: Encryption) -> list[Finding]:
     for query, text, action in TRACES:
         if rows := await connection.fetch(query, LISTED):
             findings.append(failure(CODE, f"{text}: {'; '.join(row['name'] for row in rows)}.", action))
-    return findings or [ok(CODE, "the keys for boxes are those that the server has sealed")]
+    findings = findings or [ok(CODE, "the keys for boxes are those that the server has sealed")]
+    if rows := await connection.fetch(UNLIMITED, LISTED):
+        findings.append(warning("box-key-limit", UNLIMITED_TEXT.format(", ".join(row["name"] for row in rows)), LOWER))
+    return findings

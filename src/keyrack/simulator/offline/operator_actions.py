@@ -13,6 +13,7 @@ from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
 from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.offline_keys import issuing_keys
+from keyrack.offline_keys.issuing_keys import KeyPolicy
 
 USERNAME = "garage"
 
@@ -70,7 +71,7 @@ class Operator:
     async def choose(self, limit: int | None, *, opens_uncertain: bool) -> None:
         """`keyrack keys policy`"""
         async with self.db.transaction() as connection:
-            await issuing_keys.choose(connection, self.customer, limit, opens_uncertain=opens_uncertain)
+            await issuing_keys.choose(connection, self.customer, KeyPolicy(limit, opens_uncertain))
 
     async def serve(self, product: int, *, is_served: bool) -> None:
         """`keyrack service change --terminate`, or `--reinstate`"""

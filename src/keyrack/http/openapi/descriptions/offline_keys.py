@@ -40,7 +40,8 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "kind": (
             "What is wrong. `Fork`: two entries have the number. `Break`: it does not fit the one before. `Forgery`: no"
             " key of the box signed it. `UnknownKey`: it opened by a key that was never issued. `GivenUp`: entries up"
-            " to it are missing. `Late`: it arrived after it was given up, and so did those directly before it.",
+            " to it are missing. `Late`: it arrived after it was given up, and so did those directly before it."
+            " `UnknownList`: the box claims a status list or a key set that the server has not signed.",
             "Fork",
         ),
         "number": ("The number of the entry.", 40),
@@ -84,6 +85,11 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "opensUntil": (
             "The latest moment at which the box may still take the key, but for what its clock is slow by.",
             "2026-05-08T08:05:00Z",
+        ),
+        "canPowerLossExtend": (
+            "Whether the key also opens while the clock of the box is uncertain. That clock may stand still without"
+            " power. Then the key opens later than `opensUntil`, without a bound.",
+            False,
         ),
     },
     "PhoneKeys": {

@@ -78,7 +78,7 @@ OF_KEYS: Mapping[str, tuple[str, str]] = {
     "GET /cars/{carId}/keys": (
         "listKeysOfCar",
         "Those in force, revoked ones and past ones, as long as they are kept. `opensUntil` is the latest moment at"
-        " which a box may still take the key, but for what its clock is slow by. A list that is too long comes in"
-        " pages.",
+        " which a box may still take the key, but for what its clock is slow by. If `canPowerLossExtend`, a loss of"
+        " power extends it without a bound. A list that is too long comes in pages.",
     ),
 }
