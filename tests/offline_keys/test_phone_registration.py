@@ -495,8 +495,8 @@ def test_a_manager_approves_a_phone(carol: Person, operator: Operator) -> None:
     car, box = garage(carol)
     before = driver(carol)
     assert operator.value("keys", "policy", "--customer", carol.customer, "--approve-phones", "on") == {
-        "customer": carol.customer, "limit": None, "uncertain": "refuse", "secondPerson": "off", "approvePhones": "on",
-        "waitingDevices": 0,
+        "customer": carol.customer, "limit": 72 * 3_600, "uncertain": "refuse", "revokedKeys": 0,
+        "secondPerson": "off", "approvePhones": "on", "waitingDevices": 0,
     }  # fmt: skip
     kim = driver(carol, before.user)
     carol.assignment(car, kim.user)
