@@ -271,3 +271,15 @@ def test_tests_name_the_events_that_they_capture() -> None:
         path.relative_to(TESTS).as_posix() for path in sorted(TESTS.rglob("*.py")) if pattern.search(path.read_text())
     ]
     assert offenders == ["support/log_lines.py"], "use captured_events"
+
+
+# Where a short time limit is what is tested, or the program is one of the user's
+OWN_LIMITS = {"support/people.py", "http/test_nginx.py", "abuse", "clients"}
+
+
+def test_tests_wait_for_answers_without_the_limit_of_httpx() -> None:
+    """After five seconds httpx gives up, and a busy machine takes longer: `tests.support.people` has clients."""
+    pattern = re.compile(r"\bhttpx\.(?:AsyncClient|Client|get|post|put|delete|patch|head|options|request|stream)\(")
+    names = [path.relative_to(TESTS) for path in sorted(TESTS.rglob("*.py")) if pattern.search(path.read_text())]
+    offenders = {name.as_posix() for name in names if name.parts[0] not in OWN_LIMITS}
+    assert offenders - OWN_LIMITS == set(), "use http_client or fetch"

@@ -21,7 +21,7 @@ from keyrack.offline_keys.p256 import PrivateKey
 from tests.http.test_contract import PUBLIC, called, name, over, path_of
 from tests.http.test_tenant_isolation import PATCHES, WORLDS, Ids, ask, world
 from tests.offline_keys.offline_world import driver, garage
-from tests.support.people import Person, Town, nobody_works, refused
+from tests.support.people import Person, Town, http_client, nobody_works, refused
 from tests.support.servers import RunningServer, Sql, eventually
 from tests.telemetry.endpoints.test_ingest import unit_of
 
@@ -443,7 +443,7 @@ def test_a_list_that_the_client_has_is_not_made(alice: Person, sql: Sql) -> None
 def test_a_document_has_the_tag_of_its_bytes(endpoint: Endpoint, server: RunningServer, sql: Sql) -> None:
     form = sql.value("select max(key_form_id) from key_form where name = 'Tagged'")
     url = server.url + endpoint.path.format(keyFormId=form)
-    with httpx.Client(headers={"Accept-Encoding": "identity"}) as anyone:
+    with http_client(headers={"Accept-Encoding": "identity"}) as anyone:
         answer = anyone.get(url)
         tag = answer.headers["etag"]
         assert answer.status_code == 200

@@ -24,7 +24,7 @@ from keyrack.http.routes import ALL
 from tests.auth.group_scope import limit, limited, put
 from tests.http.test_contract import name, over
 from tests.http.test_tenant_isolation import ask, world
-from tests.support.people import Person, Town, done, refused
+from tests.support.people import Person, Town, done, http_client, refused
 from tests.support.servers import RunningServer, eventually
 
 AT_THE_LOCK = "select pid from pg_stat_activity where wait_event_type = 'Lock' and query ~ '(from|update) car'"
@@ -134,7 +134,7 @@ def test_a_refusal_is_an_answer_too(alice: Person) -> None:
 def test_what_was_limited_may_be_tried_again(town: Any, dsn: str, settings: Settings) -> None:
     carol: Person = town.person("carol")
     with RunningServer(settings.model_copy(update={"assignment_burst": 1, "assignment_rate": 60}), dsn) as node:
-        client = httpx.Client(base_url=node.url + "/v3", headers=carol.headers)
+        client = http_client(base_url=node.url + "/v3", headers=carol.headers)
         body = {"carId": carol.car(), "userId": carol.user(), "start": "2026-01-01T08:00:00Z"}
 
         def limited() -> dict[str, Any] | None:
@@ -161,7 +161,7 @@ def test_keys_belong_to_a_customer(alice: Person, bob: Person) -> None:
 
 def test_two_nodes_agree(alice: Person, dsn: str, settings: Settings) -> None:
     with RunningServer(settings, dsn, worker=False) as node:
-        other = httpx.Client(base_url=node.url + "/v3", headers=alice.headers)
+        other = http_client(base_url=node.url + "/v3", headers=alice.headers)
         for _ in range(5):
             options = keyed()
             name = str(uuid.uuid4())

@@ -11,7 +11,7 @@ import httpx
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from tests.support.people import NO_TLS, Person
+from tests.support.people import Person, http_client
 from tests.support.servers import RunningServer, Sql
 
 INSERT = """
@@ -57,7 +57,7 @@ class PasskeyBrowser:
         self._origin = server.settings.public_url
         self._address = address
         self._url = server.url
-        self._http = httpx.Client(verify=NO_TLS, timeout=60)
+        self._http = http_client()
 
     def challenge(self, server: RunningServer | None = None) -> httpx.Response:
         answer = self._post(server, "/console/sign-in/challenge", {})

@@ -24,7 +24,7 @@ from tests.auth.test_invitations import code_of, invited, posted, token
 from tests.auth.test_mfa import Browser as OwnBrowser
 from tests.auth.test_mfa import now, unused, with_app
 from tests.cli.test_operator_commands import Operator
-from tests.support.people import JOIN, NO_TLS, Person, Town
+from tests.support.people import JOIN, Person, Town, http_client
 from tests.support.servers import DEADLINE, NUMBERS, RunningServer, Sql, eventually
 
 EVIL = "the pass phrase of somebody else"
@@ -80,14 +80,14 @@ class Account:
     def get(self, path: str, customer: int, url: str = "") -> httpx.Response:
         base = url or str(self.owner.client.base_url)
         headers = self.owner.headers | {"Authorization": f"Bearer {self.token}", "Customer-ID": str(customer)}
-        with httpx.Client(verify=NO_TLS, timeout=DEADLINE) as client:
+        with http_client() as client:
             return client.get(f"{base.rstrip('/')}{path}", headers=headers)
 
     @contextmanager
     def browser(self, url: str = "") -> Iterator[httpx.Client]:
         """A browser that is signed in with the password."""
         root = url or str(self.owner.client.base_url.join("/")).rstrip("/")
-        with httpx.Client(verify=NO_TLS, timeout=DEADLINE, headers={"Origin": root}, base_url=root) as client:
+        with http_client(headers={"Origin": root}, base_url=root) as client:
             answer = client.post("/console/sign-in", data={"username": self.address, "password": self.password})
             assert answer.status_code == 303, answer.text
             yield client
@@ -109,7 +109,7 @@ def prepared(evil: Person, address: str, password: str = EVIL) -> Account:
 def invited_by_mail(owner: Person, address: str, role: str, mailing: RunningServer, inbox: Inbox) -> str:
     """The code of the link that is mailed to the address."""
     before = len(inbox.to(address))
-    with httpx.Client(base_url=mailing.url + "/v3", headers=owner.headers, timeout=DEADLINE) as client:
+    with http_client(base_url=mailing.url + "/v3", headers=owner.headers) as client:
         assert client.put("/managers", json={"emailAddress": address, "role": role}).status_code == 201
     mails = eventually(lambda: len(inbox.to(address)) > before and inbox.to(address), "the mail")
     return link_in(inbox.text(mails[-1]))
@@ -353,7 +353,7 @@ def test_another_spelling_of_an_address_gets_no_link_that_proves_it(
     assert ask(mailing, "/invitation/accept", code=early, new="yes", new_password=EVIL).status_code == 409
     assert (proof_of(operator, stored), token(bank, stored, OWN).status_code) == (None, 200)
     sent = len(inbox.taken)
-    with httpx.Client(base_url=mailing.url + "/v3", headers=evil.headers, timeout=DEADLINE) as client:
+    with http_client(base_url=mailing.url + "/v3", headers=evil.headers) as client:
         assert client.put("/managers", json={"emailAddress": typed, "role": "Viewer"}).status_code == 201
     mail = eventually(lambda: len(inbox.taken) > sent and inbox.taken[-1], "the mail")
     assert inbox.recipients[-1] == mail_recipient(stored)
@@ -576,7 +576,7 @@ def test_the_operators_link_is_no_proof(evil: Person, operator: Operator, sql: S
 
 
 def posted_with(server: RunningServer, **form: Any) -> httpx.Response:
-    with httpx.Client(verify=NO_TLS, timeout=DEADLINE) as browser:
+    with http_client() as browser:
         return browser.post(f"{server.url}/console/password/set", data=form, headers={"Origin": server.url})
 
 

@@ -18,8 +18,8 @@ from keyrack.core.settings import Settings
 from keyrack.http.routes import ALL
 from tests.http.test_contract import over, path_of
 from tests.support.event_stream import watching
-from tests.support.people import Person, Town
-from tests.support.servers import DEADLINE, RunningServer, Sql, eventually
+from tests.support.people import Person, Town, fetch, http_client
+from tests.support.servers import RunningServer, Sql, eventually
 
 RIGHTS = [endpoint for endpoint in ALL if isinstance(endpoint.permission, Permission)]
 Scoped = dict[Permission, dict[str, str]]
@@ -266,7 +266,7 @@ def test_what_is_taken_holds_on_every_process_and_open_stream(
     program = Program(alice, "cars:read", "live:read")
     headers = {**alice.headers, **program.headers()}
     with (
-        httpx.Client(base_url=other.url + "/v3", headers=headers, timeout=DEADLINE) as elsewhere,
+        http_client(base_url=other.url + "/v3", headers=headers) as elsewhere,
         watching(alice, "?topics=cars", url=other.url, Authorization=headers["Authorization"]) as stream,
     ):
         assert elsewhere.get("/cars").status_code == alice.get("/cars", headers=headers).status_code == 200
@@ -321,7 +321,7 @@ def test_a_token_is_revoked(alice: Person, other: RunningServer) -> None:
     for _ in range(2):  # what is over is revoked already
         done = revoke(client_id=program.id, client_secret=program.secret, token_type_hint="refresh_token")
         assert (done.status_code, done.content) == (200, b"")
-    with httpx.Client(base_url=other.url + "/v3", headers={**alice.headers, **headers}, timeout=DEADLINE) as elsewhere:
+    with http_client(base_url=other.url + "/v3", headers={**alice.headers, **headers}) as elsewhere:
         eventually(lambda: elsewhere.get("/cars").status_code == 401, "the refusal of the other process")
     assert alice.get("/cars", headers=headers).status_code == 401
     assert alice.get("/cars", headers=stays).status_code == 200
@@ -343,7 +343,7 @@ def test_the_key_may_be_left_out_where_the_setting_says_so(alice: Person, dsn: s
     without = settings.model_copy(update={"clients_without_key": True})
     with (
         RunningServer(without, dsn, worker=False) as running,
-        httpx.Client(base_url=running.url + "/v3", timeout=DEADLINE) as bare,
+        http_client(base_url=running.url + "/v3") as bare,
     ):
         assert bare.post("/oauth2/token", data=form).status_code == 200
         assert bare.get("/cars", headers=headers).status_code == 200
@@ -355,7 +355,7 @@ def test_the_key_may_be_left_out_where_the_setting_says_so(alice: Person, dsn: s
         assert bare.post("/oauth2/revoke", data={"token": token}).status_code == 401
         assert bare.post("/oauth2/revoke", data={**form, "token": token}).status_code == 200
         assert bare.get("/cars", headers=headers).status_code == 401
-    with httpx.Client(base_url=str(alice.client.base_url), timeout=DEADLINE) as bare:
+    with http_client(base_url=str(alice.client.base_url)) as bare:
         assert bare.post("/oauth2/token", data=form).status_code == 401
         assert bare.get("/cars", headers=headers).status_code == 401
 
@@ -390,7 +390,7 @@ def test_one_too_many(carol: Person, dsn: str, settings: Settings) -> None:
     few = settings.model_copy(update={"client_limit": 1})
     with (
         RunningServer(few, dsn, worker=False) as running,
-        httpx.Client(base_url=running.url + "/v3", headers=carol.headers, timeout=DEADLINE) as client,
+        http_client(base_url=running.url + "/v3", headers=carol.headers) as client,
     ):
         body = {"name": "X", "scopes": ["cars:read"]}
         assert client.put("/clients", json=body).status_code == 201
@@ -399,9 +399,9 @@ def test_one_too_many(carol: Person, dsn: str, settings: Settings) -> None:
 
 def test_what_programs_find_by_themselves(alice: Person) -> None:
     root = str(alice.client.base_url).removesuffix("/v3/").rstrip("/")
-    told = httpx.get(root + "/.well-known/oauth-authorization-server").json()
+    told = fetch("GET", root + "/.well-known/oauth-authorization-server").json()
     assert told["grant_types_supported"] == ["password", "client_credentials"]
     assert told["token_endpoint"].endswith("/v3/oauth2/token")
     assert told["revocation_endpoint"].endswith("/v3/oauth2/revoke")
     assert set(told["scopes_supported"]) == set(map(str, PROGRAMS)) < set(map(str, Permission))
-    assert httpx.get(root + "/.well-known/openid-configuration").json()["issuer"] == told["issuer"]
+    assert fetch("GET", root + "/.well-known/openid-configuration").json()["issuer"] == told["issuer"]

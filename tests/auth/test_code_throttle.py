@@ -11,7 +11,7 @@ from keyrack.core.settings import Settings
 from tests.auth.authenticator import PasskeyBrowser, SoftwarePasskey
 from tests.auth.test_mfa import TOLD, Browser, browser, now, opened, unused, with_app
 from tests.support.log_lines import captured_events
-from tests.support.people import Person, Town
+from tests.support.people import Person, Town, http_client
 from tests.support.servers import NUMBERS, RunningServer, Sql
 
 __all__ = ["opened"]  # a fixture
@@ -38,7 +38,7 @@ class Guesser(Browser):
         super().__init__(person)
         self.http.close()
         headers = {"Origin": server.settings.public_url, "X-Forwarded-For": address}
-        self.http = httpx.Client(base_url=server.url, headers=headers, timeout=60)
+        self.http = http_client(base_url=server.url, headers=headers)
 
     def wrong(self) -> httpx.Response:
         return self.show("000000")
@@ -121,7 +121,7 @@ def test_recovery_codes_and_passkeys_go_on_working(
     credential = passkey.sign(device.challenge().json()["publicKey"]["challenge"])
     answer = device.show(credential)
     assert answer.status_code == 303
-    session = httpx.Client(base_url=servers[0].url, cookies=answer.cookies, timeout=60)
+    session = http_client(base_url=servers[0].url, cookies=answer.cookies)
     headers = {"Origin": servers[0].settings.public_url, "Customer-ID": str(person.customer)}
     codes = session.post("/console/api/me/recovery-codes", headers=headers).json()["codes"]
     session.close()

@@ -24,7 +24,7 @@ from tests.changelog.test_access_history import FUTURE, access, between
 from tests.changelog.transparency.checkpoints import settled
 from tests.offline_keys.offline_world import driver, garage
 from tests.support.event_stream import watching
-from tests.support.people import Person, Town, done, nobody_works, refused
+from tests.support.people import Person, Town, done, fetch, nobody_works, refused
 from tests.support.servers import RunningServer, Sql, eventually
 from tests.telemetry.endpoints.test_ingest import unit_of
 
@@ -396,7 +396,7 @@ def test_limits_of_access_history_count_what_exists(twins: Twins, dsn: str, sett
     few = settings.model_copy(update={"access_max_periods": 1})
     with RunningServer(few, dsn, worker=False) as server:
         statuses = [
-            httpx.get(f"{server.url}/v3/cars/{car}/access", headers=person.headers).status_code
+            fetch("GET", f"{server.url}/v3/cars/{car}/access", headers=person.headers).status_code
             for person in (twins.whole, twins.gina)
         ]
     assert statuses == [400, 200]

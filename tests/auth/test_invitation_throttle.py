@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from keyrack.core.settings import Settings
-from tests.support.people import NO_TLS, Person, Town
-from tests.support.servers import DEADLINE, NUMBERS, RunningServer, Sql
+from tests.support.people import Person, Town, http_client
+from tests.support.servers import NUMBERS, RunningServer, Sql
 
 ACTS = """
 insert into manager_customer (customer_id, manager_id) select $1, manager_id from manager where username = $2
@@ -44,12 +44,12 @@ def owner(town: Town) -> Iterator[Person]:
 
 def invite(server: RunningServer, owner: Person, address: str, **headers: str) -> httpx.Response:
     body = {"emailAddress": address, "role": "Viewer"}
-    with httpx.Client(base_url=server.url + "/v3", verify=NO_TLS, timeout=DEADLINE) as client:
+    with http_client(base_url=server.url + "/v3") as client:
         return client.put("/managers", json=body, headers=owner.headers | headers)
 
 
 def withdraw(server: RunningServer, owner: Person, answer: httpx.Response) -> None:
-    with httpx.Client(base_url=server.url + "/v3", verify=NO_TLS, timeout=DEADLINE) as client:
+    with http_client(base_url=server.url + "/v3") as client:
         removed = client.delete(f"/invitations/{answer.json()['id']}", headers=owner.headers)
     assert removed.status_code == 204
 
@@ -116,7 +116,7 @@ def test_the_form_says_when_to_try_again(owner: Person, strict: RunningServer) -
     stranger = fresh()
     for _ in range(OF_ADDRESS):
         invite(strict, owner, stranger)
-    with httpx.Client(base_url=strict.url, headers={"Origin": strict.url}, verify=NO_TLS, timeout=DEADLINE) as browser:
+    with http_client(base_url=strict.url, headers={"Origin": strict.url}) as browser:
         browser.post("/console/sign-in", data={"username": owner.username, "password": owner.password})
         form = {"address": stranger, "role": "Viewer", "part": "whole"}
         answer = browser.post(f"/console/{owner.customer}/settings/managers/invite", data=form)

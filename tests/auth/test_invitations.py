@@ -11,8 +11,8 @@ import pytest
 
 from keyrack.api.permissions import Role
 from keyrack.auth.invitations import ALREADY, SIMILAR
-from tests.support.people import NO_TLS, Person, Town, refused, web
-from tests.support.servers import DEADLINE, Sql, eventually
+from tests.support.people import Person, Town, http_client, refused, web
+from tests.support.servers import Sql, eventually
 
 PASSWORD = "a pass phrase of mine"
 
@@ -38,7 +38,7 @@ def code_of(made: dict[str, Any]) -> str:
 def posted(owner: Person, path: str, client: httpx.Client | None = None, **form: str) -> httpx.Response:
     """A form of a page that anybody may see."""
     root = str(owner.client.base_url.join("/")).rstrip("/")
-    with client or httpx.Client(verify=NO_TLS, timeout=DEADLINE) as browser:
+    with client or http_client() as browser:
         return browser.post(f"{root}/console{path}", data=form, headers={"Origin": root})
 
 

@@ -13,7 +13,7 @@ import pytest
 from keyrack.auth import totp
 from tests.cli.test_operator_commands import Operator
 from tests.docs.code_blocks import block
-from tests.support.people import JOIN, Person, Town
+from tests.support.people import JOIN, Person, Town, http_client
 from tests.support.servers import Sql, eventually
 
 # RFC 6238, appendix B, the last six digits of its SHA-1 values
@@ -51,7 +51,7 @@ class Browser:
     def __init__(self, person: Person) -> None:
         root = person.client.base_url.join("/")
         self.person = person
-        self.http = httpx.Client(base_url=root, headers={"Origin": str(root).rstrip("/")}, timeout=60)
+        self.http = http_client(base_url=root, headers={"Origin": str(root).rstrip("/")})
 
     def sign_in(self) -> httpx.Response:
         form = {"username": self.person.username, "password": self.person.password}

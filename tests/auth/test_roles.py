@@ -22,7 +22,7 @@ from tests.docs.page_commands import CUSTOMER, run_block
 from tests.http.test_contract import ENDLESS, over, path_of
 from tests.http.test_hostile_input import Line, head
 from tests.support.event_stream import watching
-from tests.support.people import Person, Town
+from tests.support.people import Person, Town, http_client
 from tests.support.servers import RunningServer, Sql, eventually
 
 PAGE = "docs/access.md"
@@ -180,7 +180,7 @@ def test_an_owner_who_is_limited_by_hand_has_no_right(town: Town, sql: Sql) -> N
 
 def test_what_is_taken_is_gone_on_every_server(town: Town, sql: Sql, other: RunningServer) -> None:
     carol = town.person("carol")
-    clients = [carol.client, httpx.Client(base_url=f"{other.url}/v3")]
+    clients = [carol.client, http_client(base_url=f"{other.url}/v3")]
 
     def statuses() -> set[int]:
         return {client.get("/cars", headers=carol.headers).status_code for client in clients}
@@ -233,7 +233,7 @@ def test_refusals_are_counted_in_the_log(town: Town, dsn: str, settings: Setting
     viewer = town.person("curious", "Viewer")
     owner = town.another_fleet(viewer)
     with RunningServer(settings.model_copy(update={"denial_log_interval_seconds": 3_600}), dsn, worker=False) as server:
-        web = httpx.Client(base_url=f"{server.url}/v3", headers=viewer.headers)
+        web = http_client(base_url=f"{server.url}/v3", headers=viewer.headers)
         for _ in range(5):
             assert web.put("/cars", json={"name": "No"}).status_code == 403
         assert web.get("/changes").status_code == 403

@@ -10,14 +10,14 @@ from keyrack.auth.endpoints.me import NO_SESSION, WRONG_PASSWORD
 from keyrack.core import error_codes
 from keyrack.core.settings import Settings
 from tests.console.conftest import COOKIE, Desk
-from tests.support.people import NO_TLS, PASSWORD, Person, Town, done, refused, web
-from tests.support.servers import DEADLINE, RunningServer, Sql, eventually
+from tests.support.people import PASSWORD, Person, Town, done, http_client, refused, web
+from tests.support.servers import RunningServer, Sql, eventually
 
 
 def stranger(server: RunningServer, **headers: str) -> httpx.Client:
     """A browser in which nobody is signed in."""
     given = {"Origin": server.url} | {name.replace("_", "-"): value for name, value in headers.items()}
-    return httpx.Client(base_url=server.url, headers=given, timeout=DEADLINE, verify=NO_TLS)
+    return http_client(base_url=server.url, headers=given)
 
 
 def sign_in(client: httpx.Client, person: Person, **fields: str) -> httpx.Response:

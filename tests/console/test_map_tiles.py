@@ -23,7 +23,7 @@ from tests.console.conftest import Desk
 from tests.console.pmtiles import EXTENT, LINE, POLYGON, layer, pmtiles
 from tests.console.test_contrast import TOKENS
 from tests.console.test_overview import HAMBURG, car_at
-from tests.support.people import Person, Town
+from tests.support.people import Person, Town, fetch
 from tests.support.servers import RunningServer, eventually
 
 CSP = "content-security-policy"
@@ -159,7 +159,7 @@ def test_who_has_a_piece_is_told_so_and_conditions_hold(browser: httpx.Client, d
 
 
 def test_the_file_is_for_those_who_are_signed_in(browser: httpx.Client, driver: Person, streets: RunningServer) -> None:
-    answer = httpx.get(f"{streets.url}/console{at(browser, driver)}", headers={"Range": "bytes=0-9"})
+    answer = fetch("GET", f"{streets.url}/console{at(browser, driver)}", headers={"Range": "bytes=0-9"})
     assert answer.status_code == 303 and answer.headers["location"].startswith("/console/sign-in")
     assert b"PMTiles" not in answer.content
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from keyrack.console import PAGES
 from keyrack.core.settings import Settings
 from tests.console.conftest import Desk
-from tests.support.people import PASSWORD, Person
+from tests.support.people import PASSWORD, Person, fetch, http_client
 from tests.support.servers import RunningServer
 
 FORMS = [re.sub(r"\{\w+\}", "1", row.path) for row in PAGES if row.method == "POST" and not row.open]
@@ -20,7 +20,7 @@ FORMS = [re.sub(r"\{\w+\}", "1", row.path) for row in PAGES if row.method == "PO
 
 @pytest.fixture(scope="module")
 def nobody(server: RunningServer) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, headers={"Origin": server.url}, timeout=60) as client:
+    with http_client(base_url=server.url, headers={"Origin": server.url}) as client:
         yield client
 
 
@@ -55,7 +55,7 @@ def test_behind_a_proxy_one_is_led_back_too(alice: Person, dsn: str, settings: S
     with RunningServer(settings, dsn, worker=False, public_url=url) as running:
         form = {"username": alice.username, "password": PASSWORD, "next": "/fleet/console/1/cars?q=x"}
         headers = {"Origin": "https://example.org"}
-        answer = httpx.post(f"{running.url}/console/sign-in", data=form, headers=headers, timeout=60)
+        answer = fetch("POST", f"{running.url}/console/sign-in", data=form, headers=headers)
     assert answer.headers["Location"] == "/fleet/console/1/cars?q=x"
 
 

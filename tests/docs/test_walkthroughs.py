@@ -14,7 +14,7 @@ import pytest
 
 from tests.docs.code_blocks import WALKS, blocks
 from tests.docs.walkthrough import Printed, agrees, check, environment, installed, walk
-from tests.support.people import web
+from tests.support.people import http_client, web
 from tests.support.servers import Process, free_port, reachable_directory
 
 pytestmark = pytest.mark.cluster
@@ -52,7 +52,7 @@ def demo(state: Path) -> Iterator[dict[str, str]]:
 @pytest.fixture(scope="module")
 def client(demo: dict[str, str]) -> Iterator[httpx.Client]:
     headers = {"vendor-API-Key": demo["KEYRACK_API_KEY"], "Customer-ID": demo["KEYRACK_CUSTOMER_ID"]}
-    with httpx.Client(base_url=demo["KEYRACK_URL"], headers=headers) as client:
+    with http_client(base_url=demo["KEYRACK_URL"], headers=headers) as client:
         form = {"username": demo["KEYRACK_USERNAME"], "password": demo["KEYRACK_PASSWORD"], "grant_type": "password"}
         client.headers["Authorization"] = "Bearer " + client.post("/oauth2/token", data=form).json()["access_token"]
         yield client

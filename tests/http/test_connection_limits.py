@@ -10,14 +10,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 
 from keyrack.core.error_codes import FULL, FULL_OF_ONE, ErrorCode
 from keyrack.core.settings import Settings
 from keyrack.http.connection_limits import ConnectionLimiter
 from tests.http.test_hostile_input import Line, head
-from tests.support.people import Person
+from tests.support.people import Person, fetch
 from tests.support.servers import DEADLINE, Process, RunningServer
 
 SERVE = ("serve", "--port", "0", "--no-worker", "--json")
@@ -121,7 +120,7 @@ def test_idle_connections_shut_nobody_out(dsn: str, alice: Person) -> None:
             for _ in range(260):
                 stack.enter_context(socket.create_connection(("127.0.0.1", urlsplit(url).port or 0), timeout=DEADLINE))
             for _ in range(3):
-                assert httpx.get(f"{url}/cars", headers=alice.headers, timeout=DEADLINE).status_code == 200
+                assert fetch("GET", f"{url}/cars", headers=alice.headers).status_code == 200
             assert len(list(Path(f"/proc/{process.popen.pid}/fd").iterdir())) < 190
     finally:
         process.stop()

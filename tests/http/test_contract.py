@@ -15,8 +15,8 @@ from keyrack.auth.access_tokens import API_AUDIENCE
 from keyrack.auth.app_tokens import AUDIENCE
 from keyrack.core.settings import Settings
 from keyrack.http.routes import ALL
-from tests.support.people import Person, Town
-from tests.support.servers import DEADLINE, RunningServer, Sql
+from tests.support.people import Person, Town, http_client
+from tests.support.servers import RunningServer, Sql
 
 KEY_REFUSED = {
     "statusCode": 401,
@@ -144,7 +144,7 @@ PATHS = list({endpoint.path: endpoint for endpoint in ALL}.values())
 @pytest.fixture(scope="module")
 def anyone(server: RunningServer) -> Iterator[httpx.Client]:
     """A client that says nothing about itself."""
-    with httpx.Client(base_url=server.url, timeout=DEADLINE) as client:
+    with http_client(base_url=server.url) as client:
         yield client
 
 

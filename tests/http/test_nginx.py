@@ -26,7 +26,7 @@ from cryptography.x509.oid import NameOID
 from keyrack.core.settings import Settings
 from tests.console.pmtiles import pmtiles
 from tests.support.event_stream import Watcher
-from tests.support.people import Person, Town, refused
+from tests.support.people import Person, Town, fetch, refused
 from tests.support.servers import DEADLINE, RunningServer, Sql, eventually, free_port
 from tests.support.systemd import Load, activated
 from tests.telemetry.endpoints.test_ingest import unit_of
@@ -194,11 +194,11 @@ def test_headers_are_keyracks_and_one_more(nginx: Nginx, client: httpx.Client) -
 
 def test_what_comes_in_the_clear_is_led_to_pages_alone(nginx: Nginx) -> None:
     plain = f"http://127.0.0.1:{nginx.plain}"
-    led = httpx.get(f"{plain}/console/1?x=2", timeout=DEADLINE)
+    led = fetch("GET", f"{plain}/console/1?x=2")
     assert (led.status_code, led.headers["location"]) == (308, "https://keyrack.example.com/console/1?x=2")
-    other = httpx.get(f"{plain}/console", headers={"Host": "attacker.example"}, timeout=DEADLINE)
+    other = fetch("GET", f"{plain}/console", headers={"Host": "attacker.example"})
     assert (other.status_code, other.headers["location"]) == (308, "https://keyrack.example.com/console")
-    refused = httpx.get(f"{plain}/v3/cars", headers={"vendor-API-Key": "secret"}, timeout=DEADLINE)
+    refused = fetch("GET", f"{plain}/v3/cars", headers={"vendor-API-Key": "secret"})
     assert (refused.status_code, refused.text) == (403, "Use https.\n")
 
 

@@ -43,7 +43,7 @@ from tests.http.test_contract import (
 )
 from tests.http.test_hostile_input import Line, head
 from tests.http.test_tenant_isolation import connected
-from tests.support.people import JOIN, Person, Town, web
+from tests.support.people import JOIN, Person, Town, http_client, web
 from tests.support.servers import RunningServer, Sql, eventually
 from tests.telemetry.endpoints.test_ingest import unit_of
 
@@ -688,7 +688,7 @@ def test_what_is_limited(dsn: str, settings: Settings, carol: Person) -> None:
         assert carol.put(f"/groups/{group}/cars", {"carId": carol.car()}).status_code == 204
     with (
         RunningServer(settings.model_copy(update=narrow), dsn, worker=False) as node,
-        httpx.Client(base_url=node.url + "/v3", headers=carol.headers) as client,
+        http_client(base_url=node.url + "/v3", headers=carol.headers) as client,
     ):
         assert client.put("/assignments", json=body).status_code == 204
         answer = client.put("/assignments", json=body, headers={"Accept": PROBLEM})

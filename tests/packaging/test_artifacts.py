@@ -16,9 +16,9 @@ import venv
 from pathlib import Path
 from zipfile import ZipFile
 
-import httpx
 import pytest
 
+from tests.support.people import http_client
 from tests.support.servers import DEADLINE, fresh_database
 
 pytestmark = pytest.mark.cluster
@@ -166,7 +166,7 @@ def the_demo_answers(environment: Path, directory: Path, **variables: str) -> No
         assert Path(program[0]).parent == environment / "bin", program
         headers = {"vendor-API-Key": told["KEYRACK_API_KEY"]}
         form = {"grant_type": "password", "username": told["KEYRACK_USERNAME"], "password": told["KEYRACK_PASSWORD"]}
-        with httpx.Client(base_url=told["KEYRACK_URL"], headers=headers, timeout=DEADLINE) as client:
+        with http_client(base_url=told["KEYRACK_URL"], headers=headers) as client:
             token = client.post("/oauth2/token", data=form).json()["access_token"]
             own = {"Authorization": f"Bearer {token}", "Customer-ID": told["KEYRACK_CUSTOMER_ID"]}
             assert len(client.get("/cars", headers=own).json()) > 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.people import Town
+from tests.support.people import Town, fetch
 from tests.support.servers import DEADLINE, Process, Sql, eventually, free_port
 
 pytestmark = pytest.mark.cluster
@@ -34,7 +34,7 @@ def serving(pid: int) -> list[int]:
 
 def well(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/health", timeout=DEADLINE).status_code == 200
+        return fetch("GET", f"{url}/health").status_code == 200
     except httpx.TransportError:
         return False
 
@@ -158,7 +158,7 @@ def test_what_is_taken_away_is_taken_away_on_every_process(
     person = town.person("carol")
 
     def statuses() -> list[int]:
-        return [httpx.get(f"{url}/cars", headers=person.headers).status_code for url in pair]
+        return [fetch("GET", f"{url}/cars", headers=person.headers).status_code for url in pair]
 
     assert statuses() == [200, 200]  # both have it in their memory now
     sql.execute(statement, getattr(person, named))

@@ -21,7 +21,7 @@ from tests.http.test_hostile_input import head
 from tests.http.test_noisy_neighbours import locked, waiting
 from tests.server.test_supervisor import children, serving
 from tests.support.event_stream import watching
-from tests.support.people import Town
+from tests.support.people import Town, fetch
 from tests.support.servers import DEADLINE, Process, Sql, eventually, free_port, fresh_database
 from tests.support.systemd import FIRST, HANDING_OVER, Load, Systemd, activated
 
@@ -103,7 +103,7 @@ def test_systemds_own_program_hands_over_the_listener(dsn: str) -> None:
 
         def answer() -> httpx.Response | None:
             try:
-                return httpx.get(f"http://127.0.0.1:{port}/v3", timeout=DEADLINE)
+                return fetch("GET", f"http://127.0.0.1:{port}/v3")
             except httpx.ConnectError:  # it does not listen yet
                 return None
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 
-from tests.support.people import NO_TLS, Person
-from tests.support.servers import DEADLINE, eventually
+from tests.support.people import Person, http_client
+from tests.support.servers import eventually
 
 
 class Watcher:
@@ -54,7 +54,7 @@ def watching(person: Person, query: str = "", *, url: str = "", **headers: str) 
     """A stream of the person, at another server's address if one is given."""
     address = f"{url}/v3/live{query}" if url else f"/live{query}"
     options: dict[str, Any] = {"headers": person.headers | headers}
-    client = httpx.Client(base_url=person.client.base_url, timeout=DEADLINE, verify=NO_TLS)
+    client = http_client(base_url=person.client.base_url)
     try:
         with client.stream("GET", address, **options) as answer:
             assert answer.status_code == 200, answer.read()

@@ -23,10 +23,21 @@ NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # else every client reads all 
 POOL = httpx.Limits()
 
 
+def http_client(**options: Any) -> httpx.Client:
+    """A client that waits for an answer as `eventually` waits, and not the five seconds of httpx."""
+    return httpx.Client(**{"timeout": DEADLINE, "verify": NO_TLS, "limits": POOL} | options)
+
+
+def fetch(method: str, url: str, **options: Any) -> httpx.Response:
+    """The answer to one request, over a connection of its own and without the cookies of others."""
+    with http_client() as client:
+        return client.request(method, url, **options)
+
+
 @functools.cache
 def web() -> httpx.Client:
     """A client that says nothing about itself; a new one for every call would take longer than the calls."""
-    return httpx.Client(timeout=DEADLINE, verify=NO_TLS, limits=POOL)
+    return http_client()
 
 
 PASSWORD = "correct horse battery staple"
@@ -102,8 +113,7 @@ class Person:
         assert answer.status_code == 303, answer.text
         cookies = httpx.Cookies(answer.cookies)
         web().cookies.clear()
-        options = {"headers": headers, "cookies": cookies, "timeout": DEADLINE, "verify": NO_TLS, "limits": POOL}
-        return httpx.Client(base_url=root.join("/console"), **options)
+        return http_client(base_url=root.join("/console"), headers=headers, cookies=cookies)
 
     def app(self) -> Person:
         """The same customer, called by the app of a user: with an id token, and nothing else."""
@@ -248,7 +258,7 @@ class Town:
         has_roles = self._sql.value("select to_regclass('manager_role') is not null")
         self._sql.execute(JOIN if has_roles else MEMBER, unique, customer, role)
         key = self.key(unique)
-        client = httpx.Client(base_url=self._server.url + "/v3", timeout=DEADLINE, verify=NO_TLS, limits=POOL)
+        client = http_client(base_url=self._server.url + "/v3")
         person = Person(name, customer, unique, PASSWORD, key, client, self._sql)
         form = {"username": unique, "password": PASSWORD, "grant_type": "password"}
         token = when_proven(lambda: client.post("/oauth2/token", data=form, headers={"vendor-API-Key": key}))

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import httpx
 
-from tests.support.people import NO_TLS
+from tests.support.people import http_client
 from tests.support.servers import DEADLINE, Process
 
 Call = Callable[[httpx.Client], httpx.Response]
@@ -102,7 +102,7 @@ class Load:
 
     def _run(self, call: Call, keeps: bool) -> None:
         limits = httpx.Limits(max_keepalive_connections=None if keeps else 0)
-        with httpx.Client(timeout=DEADLINE, verify=NO_TLS, limits=limits) as client:
+        with http_client(limits=limits) as client:
             while not self._ends.is_set():
                 try:
                     self.answers.append(call(client).status_code)

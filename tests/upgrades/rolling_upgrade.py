@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.support.people import NO_TLS, Person
+from tests.support.people import Person, http_client
 from tests.support.servers import DEADLINE, eventually, free_port
 from tests.upgrades import releases
 
@@ -35,7 +35,7 @@ class Node:
     def __init__(self, source: Path, dsn: str, log: Path, public_url: str) -> None:
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
-        self.client = httpx.Client(base_url=self.url, timeout=DEADLINE, verify=NO_TLS)
+        self.client = http_client(base_url=self.url)
         self.busy = self.served = 0
         self._log = log.open("ab")
         env = os.environ | PATIENT | {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_PUBLIC_URL": public_url}

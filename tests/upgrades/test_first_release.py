@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-import httpx
 import pytest
 
 from keyrack.db import schema_version
 from keyrack.db.embedded.server import EmbeddedServer
-from tests.support.people import NO_TLS
+from tests.support.people import http_client
 from tests.support.servers import DEADLINE, free_port, reachable_directory
 from tests.upgrades import releases
 from tests.upgrades.releases import PACKAGE, ROOT
@@ -57,7 +56,7 @@ def pins(text: str) -> set[str]:
 
 def read(told: Mapping[str, str], url: str) -> dict[str, Any]:
     """What a caller sees with the credentials of the demo."""
-    with httpx.Client(base_url=f"{url}/v3", timeout=DEADLINE, verify=NO_TLS) as client:
+    with http_client(base_url=f"{url}/v3") as client:
         key = {"vendor-API-Key": told["KEYRACK_API_KEY"]}
         form = {
             "grant_type": "password", "username": told["KEYRACK_USERNAME"], "password": told["KEYRACK_PASSWORD"],

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.support.people import PASSWORD, Person, Town, web
-from tests.support.servers import DEADLINE, RunningServer, Sql
+from tests.support.people import PASSWORD, Person, Town, http_client, web
+from tests.support.servers import RunningServer, Sql
 
 WRONG = {
     "statusCode": 401,
@@ -22,7 +22,7 @@ WRONG = {
 @pytest.fixture(scope="module")
 def client(server: RunningServer, town: Town) -> Iterator[httpx.Client]:
     """A client that has a key and nothing else."""
-    with httpx.Client(base_url=server.url + "/v3", headers={"vendor-API-Key": town.key()}, timeout=DEADLINE) as client:
+    with http_client(base_url=server.url + "/v3", headers={"vendor-API-Key": town.key()}) as client:
         yield client
 
 

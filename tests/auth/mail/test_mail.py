@@ -27,7 +27,7 @@ from tests.cli.test_operator_commands import Operator
 from tests.docs.code_blocks import block
 from tests.offline_keys.offline_world import driver
 from tests.support.log_lines import captured_events
-from tests.support.people import NO_TLS, Person, Town
+from tests.support.people import Person, Town, fetch, http_client
 from tests.support.servers import DEADLINE, NUMBERS, RunningServer, Sql, eventually, free_port, migrated_database
 from tests.support.tls import certificate
 
@@ -101,7 +101,7 @@ def owner(town: Town) -> Iterator[Person]:
 
 
 def ask(server: RunningServer, path: str, **form: str) -> httpx.Response:
-    with httpx.Client(verify=NO_TLS, timeout=DEADLINE) as browser:
+    with http_client() as browser:
         return browser.post(f"{server.url}/console{path}", data=form, headers={"Origin": server.url})
 
 
@@ -114,7 +114,7 @@ def link_in(text: str) -> str:
 def test_an_invitation_is_mailed_with_a_link_of_its_own(owner: Person, mailing: RunningServer, inbox: Inbox) -> None:
     kim = address(owner, "mailed")
     owner.sql.execute("update manager set language = 'de' where username = $1", owner.username)
-    with httpx.Client(base_url=mailing.url + "/v3", headers=owner.headers, timeout=DEADLINE) as client:
+    with http_client(base_url=mailing.url + "/v3", headers=owner.headers) as client:
         made = client.put("/managers", json={"emailAddress": kim, "role": "Viewer"}).json()
     assert made["mailed"] is True
     (mail,) = eventually(lambda: inbox.to(kim), "the mail")
@@ -165,8 +165,8 @@ def test_many_wrong_codes_are_mailed_once_a_day(
         for _ in range(3 * mailing.settings.mfa_code_burst):
             headers = {"Origin": mailing.url, "Cookie": "; ".join(f"{c.name}={c.value}" for c in http.cookies.jar)}
             sql.execute("delete from rate_limit where key like 'codes:%'")
-            answer = httpx.put(
-                f"{mailing.url}/console/api/me/totp", json={"code": "000000"}, headers=headers | customer, timeout=60
+            answer = fetch(
+                "PUT", f"{mailing.url}/console/api/me/totp", json={"code": "000000"}, headers=headers | customer
             )
             assert answer.status_code == 422
     (mail,) = eventually(lambda: inbox.to(mailbox), "the mail")
@@ -249,8 +249,8 @@ def test_links_to_an_address_are_limited_over_all_networks(mailing: RunningServe
     """Many networks together fill no mailbox."""
     spellings = ("bombed@example.com", "Bombed@Example.com")
     statuses = [
-        httpx.post(
-            f"{mailing.url}/console/forgot", data={"address": spellings[number % 2]}, verify=NO_TLS, timeout=DEADLINE,
+        fetch(
+            "POST", f"{mailing.url}/console/forgot", data={"address": spellings[number % 2]},
             headers={"Origin": mailing.url, "X-Forwarded-For": f"2001:db8:{number:x}::1"},
         ).status_code
         for number in range(8)
@@ -263,7 +263,7 @@ def test_what_is_not_taken_is_tried_again_and_what_is_refused_is_not(
 ) -> None:
     later, never = address(owner, "later"), address(owner, "never")
     inbox.answers = ["451 4.3.0 come back later"]
-    with httpx.Client(base_url=mailing.url + "/v3", headers=owner.headers, timeout=DEADLINE) as client:
+    with http_client(base_url=mailing.url + "/v3", headers=owner.headers) as client:
         client.put("/managers", json={"emailAddress": later, "role": "Viewer"})
         waiting = "select last_error from mail where address = $1"
         eventually(lambda: "451" in (sql.value(waiting, later) or ""), "the first try")

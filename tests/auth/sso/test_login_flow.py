@@ -10,7 +10,6 @@ from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-import httpx
 import pytest
 
 from keyrack.auth import browser_state
@@ -23,7 +22,7 @@ from tests.auth.sso.conftest import DOMAIN, NAME, ON, Visitor
 from tests.auth.sso.oidc_provider import CLIENT, Oidc
 from tests.auth.test_mfa import Browser, now, unused, with_app
 from tests.support.log_lines import captured_events
-from tests.support.people import NO_TLS, Person, Town
+from tests.support.people import Person, Town, fetch
 from tests.support.servers import NUMBERS, RunningServer, Sql
 
 
@@ -267,7 +266,7 @@ def test_a_sign_in_is_finished_once_over_all_processes(
         places = [server.url + back.removeprefix(federated.url) for server in (federated, second) * 3]
 
         def come(place: str) -> tuple[int, bool]:
-            answer = httpx.get(place, headers={"Cookie": f"keyrack-sign-in={cookie}"}, timeout=60)
+            answer = fetch("GET", place, headers={"Cookie": f"keyrack-sign-in={cookie}"})
             return answer.status_code, WORDS["lapsed"] in answer.text
 
         with ThreadPoolExecutor(6) as threads:  # the provider, which takes a code once, is asked once
@@ -304,8 +303,8 @@ def test_many_networks_shut_no_other_one_out(
     kept = sql.value("select (select count(*) from login_state) + (select count(*) from used_login_state)")
     with RunningServer(few, dsn, worker=False) as server:
         statuses = [
-            httpx.post(
-                f"{server.url}/console/sign-in/provider", data={"name": NAME}, timeout=60, verify=NO_TLS,
+            fetch(
+                "POST", f"{server.url}/console/sign-in/provider", data={"name": NAME},
                 headers={"Origin": server.url, "X-Forwarded-For": f"2001:db8:56:{n:x}::1"},
             ).status_code
             for n in range(100)

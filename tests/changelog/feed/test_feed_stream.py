@@ -27,7 +27,7 @@ from tests.changelog.endpoints.test_live import CUT
 from tests.changelog.feed.change_rows import epoch, made, told
 from tests.http.test_hostile_input import Line, head
 from tests.support.event_stream import Watcher
-from tests.support.people import NO_TLS, Person, Town
+from tests.support.people import Person, Town, http_client
 from tests.support.servers import DEADLINE, RunningServer, Sql, eventually
 
 PROBLEM = {"Accept": "application/problem+json"}
@@ -87,7 +87,7 @@ class Listener(Watcher):
 
 @contextmanager
 def listening(person: Person, query: str = "", *, url: str = "", **headers: str) -> Iterator[Listener]:
-    client = httpx.Client(base_url=person.client.base_url, timeout=DEADLINE, verify=NO_TLS)
+    client = http_client(base_url=person.client.base_url)
     address = f"{url}/v3/changes{query}" if url else f"/changes{query}"
     try:
         with client.stream("GET", address, headers=person.headers | STREAM | headers) as answer:

@@ -26,7 +26,7 @@ from tests.db.replication.test_failover import Asking
 from tests.http.test_tenant_isolation import client, member_of
 from tests.offline_keys.offline_world import garage
 from tests.ops.doctor.test_doctor import told as doctor
-from tests.support.people import Person, Town, refused
+from tests.support.people import Person, Town, http_client, refused
 from tests.support.servers import RunningServer, Sql, eventually
 
 pytestmark = pytest.mark.cluster
@@ -206,7 +206,7 @@ def test_long_lists_come_from_a_replica_too(cluster: Cluster, settings: Settings
 def test_who_writes_sees_it(home: House, other: RunningServer) -> None:
     """By the same process without a word, and by every process with the position."""
     car = home.car("before")
-    elsewhere = Person(**{**vars(home.alice), "client": httpx.Client(base_url=other.url + "/v3", timeout=60)})
+    elsewhere = Person(**{**vars(home.alice), "client": http_client(base_url=other.url + "/v3")})
     home.reads_elsewhere(elsewhere)
     with behind(home, home.alice):
         written = home.alice.patch(f"/cars/{car}", [{"op": "replace", "path": "/name", "value": "after"}])
@@ -226,7 +226,7 @@ def test_who_writes_sees_it(home: House, other: RunningServer) -> None:
 def test_what_another_process_gave_notice_of_is_seen(home: House, other: RunningServer) -> None:
     """Who hears of a change and reads, without a position, is not told what was before."""
     car = home.car("before")
-    elsewhere = Person(**{**vars(home.alice), "client": httpx.Client(base_url=other.url + "/v3", timeout=60)})
+    elsewhere = Person(**{**vars(home.alice), "client": http_client(base_url=other.url + "/v3")})
     with behind(home, elsewhere):
         home.alice.patch(f"/cars/{car}", [{"op": "replace", "path": "/name", "value": "after"}])
         eventually(lambda: elsewhere.get(f"/cars/{car}").json()["name"] == "after", "the notice")

@@ -29,7 +29,7 @@ from tests.http.test_contract import ENDLESS, calling, name, over
 from tests.http.test_tenant_isolation import ask, slots, world
 from tests.support.browser import launched, needed
 from tests.support.people import PASSWORD, Person, Town, web
-from tests.support.servers import RunningServer
+from tests.support.servers import DEADLINE, RunningServer
 
 # The spec's statuses, endpoint by endpoint (401 and 500, which all have, left out)
 STATUSES = """
@@ -414,7 +414,7 @@ def test_whatever_is_asked_the_answer_is_one_that_is_told(
     )
     def run(case: Any) -> None:
         case.path_parameters.update(there)  # so that a read finds what its query options are about
-        answer = case.call(base_url=server.url + "/v3", headers=person.headers)
+        answer = case.call(base_url=server.url + "/v3", headers=person.headers, timeout=DEADLINE)
         assert answer.status_code != 500, answer.text
         case.validate_response(answer, checks=CHECKED)
 

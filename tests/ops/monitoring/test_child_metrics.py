@@ -11,7 +11,6 @@ import socket
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
@@ -21,7 +20,7 @@ from tests.ops.monitoring.conftest import Family
 from tests.ops.monitoring.scrape import parsed, ran
 from tests.server.test_supervisor import serving
 from tests.support.log_lines import log_lines
-from tests.support.people import NO_TLS, Person, web
+from tests.support.people import Person, fetch, web
 from tests.support.servers import eventually
 
 pytestmark = pytest.mark.cluster
@@ -36,7 +35,7 @@ ADDRESS = r"(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]+)"  # as far as fail2ban's <
 
 def ask(url: str, times: int, **options: object) -> list[int]:
     """Requests, each on a connection of its own, so that any process may take it."""
-    return [httpx.get(url, verify=NO_TLS, timeout=60, **options).status_code for _ in range(times)]
+    return [fetch("GET", url, **options).status_code for _ in range(times)]
 
 
 def test_requests_are_counted_by_route_whoever_took_them(family: Family, ann: Person) -> None:
@@ -59,7 +58,7 @@ def test_labels_are_bounded_whatever_is_sent(family: Family, ann: Person) -> Non
     ask(f"{family.url}/nothing/of/that", 1)
     ask(f"{family.url}/console/1/2/3/4/5/6/7", 1)
     ask(f"{family.url}/v3/cars?{'x' * 9_000}", 1)
-    httpx.request("PURGE", f"{family.url}/v3/cars", verify=NO_TLS)
+    fetch("PURGE", f"{family.url}/v3/cars")
     wanted = {
         ("GET", "/console/sign-in", "200"), ("GET", "unknown", "404"), ("GET", "unknown", "401"),
         ("GET", "unknown", "303"), ("GET", "none", "414"), ("other", "/cars", "401"),
@@ -77,7 +76,7 @@ def test_what_is_not_a_request_is_measured_too(family: Family, ann: Person) -> N
     ann.assignment(ann.car_with_box(), ann.user())
     wrong = {"username": ann.username, "password": "wrong", "grant_type": "password"}
     key = {"vendor-API-Key": ann.api_key}
-    assert httpx.post(f"{family.url}/v3/oauth2/token", data=wrong, headers=key, verify=NO_TLS).status_code == 401
+    assert fetch("POST", f"{family.url}/v3/oauth2/token", data=wrong, headers=key).status_code == 401
     ann.event(ann.car(), ann.user())
     eventually(lambda: family.scrape().sum("keyrack_logins_total", result="wrong") >= 1, "the log-in")
     page = family.scrape()
@@ -190,7 +189,7 @@ def test_whatever_is_refused_has_one_with_the_id_of_its_answer(family: Family, a
         (f"{family.url}/v3/cars/x", "/cars/{carId}", 401),
     ]
     for url, route, status in cases:
-        answer = httpx.get(url, verify=NO_TLS)
+        answer = fetch("GET", url)
         told = line(family, answer.headers["x-request-id"])
         assert (told["route"], told["status"]) == (route, answer.status_code) == (route, status), url
         assert told["customer"] is told["manager"] is None
@@ -216,7 +215,7 @@ def test_a_page_that_refuses_shows_the_id(family: Family, ann: Person) -> None:
 def failed(family: Family, username: str, address: str) -> None:
     headers = {"X-Forwarded-For": address, "Origin": family.url}
     form = {"username": username, "password": "wrong"}
-    answer = httpx.post(f"{family.url}/console/sign-in", data=form, headers=headers, verify=NO_TLS)
+    answer = fetch("POST", f"{family.url}/console/sign-in", data=form, headers=headers)
     assert answer.status_code == 401
 
 
@@ -228,8 +227,8 @@ def guesses(family: Family) -> list[str]:
     """The lines about guesses from three addresses, and from what is no address; and the log besides."""
     for address in ("203.0.113.9", "2001:db8::7", "::ffff:203.0.113.10", FORGED, "a.name.example"):
         failed(family, f"nobody {FORGED}", address)
-    httpx.get(f"{family.url}/v3/cars", headers={"X-Forwarded-For": FORGED}, verify=NO_TLS)
-    httpx.get(f"{family.url}/{FORGED}", verify=NO_TLS)
+    fetch("GET", f"{family.url}/v3/cars", headers={"X-Forwarded-For": FORGED})
+    fetch("GET", f"{family.url}/{FORGED}")
     shown = ["203.0.113.9", "2001:db8::7", "203.0.113.10", "unknown", "unknown"]
 
     def addresses() -> list[str]:

@@ -21,6 +21,7 @@ from keyrack.db.connection import Database
 from keyrack.simulator import demo
 from keyrack.simulator.demo.catalogue import CATALOGUE, entries
 from keyrack.simulator.demo.drawings import BUTTONS, KeyDrawing, draw, shade
+from tests.support.people import http_client
 from tests.support.servers import RunningServer, Sql, migrated_database
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -71,7 +72,7 @@ def demo_server(own_dsn: str, env: dict[str, str], settings: Settings) -> Iterat
 
 @pytest.fixture(scope="module")
 def client(demo_server: RunningServer, env: dict[str, str]) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=demo_server.url + "/v3", headers={"vendor-API-Key": env["KEYRACK_API_KEY"]}) as client:
+    with http_client(base_url=demo_server.url + "/v3", headers={"vendor-API-Key": env["KEYRACK_API_KEY"]}) as client:
         form = {"grant_type": "password", "username": env["KEYRACK_USERNAME"], "password": env["KEYRACK_PASSWORD"]}
         answer = client.post("/oauth2/token", data=form)
         assert answer.status_code == 200, answer.text

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from keyrack.core.settings import Settings
-from tests.support.people import Person, refused
+from tests.support.people import Person, fetch, refused
 from tests.support.servers import DEADLINE, RunningServer, eventually
 from tests.telemetry.endpoints.test_ingest import Unit, ago, device_key, unit_of
 
@@ -149,7 +149,7 @@ class Slow:
             yield b"\n"
 
         headers = {"Device-Key": key, "Content-Type": NDJSON}
-        self.status = httpx.post(url, content=content(), headers=headers, timeout=DEADLINE).status_code
+        self.status = fetch("POST", url, content=content(), headers=headers).status_code
 
     def end(self) -> int:
         self._last.set()
@@ -163,7 +163,7 @@ def test_the_bytes_under_way_of_a_key_and_of_all_are_bounded(small: str, alice: 
 
     def send(key: str, size: int = 100_000) -> httpx.Response:
         headers = {"Device-Key": key, "Content-Type": NDJSON}
-        return httpx.post(small, content=b" " * size, headers=headers, timeout=DEADLINE)
+        return fetch("POST", small, content=b" " * size, headers=headers)
 
     assert send(first, 600_000).status_code == 200
     slow = Slow(small, first, 250_000)
@@ -177,8 +177,11 @@ def test_the_bytes_under_way_of_a_key_and_of_all_are_bounded(small: str, alice: 
     refused(send(second), 503, OF_ALL)
     assert (other.end(), slow.end()) == (200, 200)
     assert [send(key).status_code for key in (first, second, third)] == [200] * 3
-    packed = httpx.post(
-        small, content=gzip.compress(b" " * 400_000), headers={"Device-Key": first, "Content-Type": NDJSON, **PACKED}
+    packed = fetch(
+        "POST",
+        small,
+        content=gzip.compress(b" " * 400_000),
+        headers={"Device-Key": first, "Content-Type": NDJSON, **PACKED},
     )
     assert packed.status_code == 200
 
@@ -187,7 +190,7 @@ def test_what_is_refused_gives_back_its_bytes(small: str, alice: Person) -> None
     key = device_key(alice)
     headers = {"Device-Key": key, "Content-Type": NDJSON}
     for _ in range(5):
-        assert httpx.post(small, content=b"\n" * 250_000, headers=headers).status_code == 413
-        assert httpx.post(small, content=b"x" * 250_000, headers=headers | PACKED).status_code == 400
+        assert fetch("POST", small, content=b"\n" * 250_000, headers=headers).status_code == 413
+        assert fetch("POST", small, content=b"x" * 250_000, headers=headers | PACKED).status_code == 400
     sample = {"serialNumber": "nobody", "carDataReadTime": ago(1)}
-    assert httpx.post(small, json=sample, headers=headers).status_code == 200
+    assert fetch("POST", small, json=sample, headers=headers).status_code == 200
