@@ -425,7 +425,7 @@ def test_the_page_names_settings_that_there_are() -> None:
 
 def test_a_user_hears_of_a_new_phone(owner: Person, mailing: RunningServer, inbox: Inbox, sql: Sql) -> None:
     """Once for each new phone, at an address, without what the phone is called."""
-    at = replace(owner, client=httpx.Client(base_url=mailing.url + "/v3", verify=NO_TLS, timeout=DEADLINE))
+    at = replace(owner, client=http_client(base_url=mailing.url + "/v3"))
     kim, nobody = driver(at, at.user("kim.mail@example.org")), driver(at, at.user(None))
     kim.register("Visit evil.example")
     waiting = "select count(*) from mail"
