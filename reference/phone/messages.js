@@ -126,7 +126,7 @@ export const MESSAGES = {
   receipt: new Message(typ('receipt'), 300, 'iss aud iat upto'),
   provisioning: new Message(typ('provisioning'), 500, 'iss aud iat nonce root box'),
   enrolment: new Message(typ('enrolment'), 400, 'cnf nonce'),
-  registration: new Message(typ('registration'), 400, 'sub cnf'),
+  registration: new Message(typ('registration'), 400, 'sub cnf nonce'),
   entry: new Message(
     typ('entry'),
     500,

@@ -52,15 +52,23 @@ export class Server {
   }
 
   /**
+   * A nonce for the registration of a phone.
+   * @returns {Promise<Bytes>}
+   */
+  async registrationNonce() {
+    return fromBase64url((await this.#json('POST', '/sdk/devices/nonce')).nonce);
+  }
+
+  /**
    * Register the phone, once or again.
    * @param {Bytes} registration
    * @param {string} name by which its user knows it: `Pixel 9`
-   * @param {'Software' | 'TrustedEnvironment' | 'SecureElement'} protection where the private key is
-   * @returns {Promise<string>} the id of the device
+   * @param {'Software' | 'TrustedEnvironment' | 'SecureElement'} claimedProtection where the private key is
+   * @returns {Promise<boolean>} whether it is approved
    */
-  async putDevice(registration, name, protection) {
-    const body = { registration: toBase64url(registration), name, protection };
-    return (await this.#json('PUT', '/sdk/devices', body)).id;
+  async putDevice(registration, name, claimedProtection) {
+    const body = { registration: toBase64url(registration), name, claimedProtection };
+    return (await this.#json('PUT', '/sdk/devices', body)).isApproved;
   }
 
   /**
@@ -102,7 +110,7 @@ export class Server {
   /**
    * @param {string} method
    * @param {string} path
-   * @param {object} body
+   * @param {object} [body]
    * @returns {Promise<any>}
    */
   async #json(method, path, body) {

@@ -17,7 +17,7 @@ from keyrack.offline_keys.message_fields import Message
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.public_key import PublicKey
 from tests.clients.tools import put_node
-from tests.offline_keys.phone_world import World, b64, unb64
+from tests.offline_keys.phone_world import NONCE, World, b64, unb64
 
 TOOLS = os.environ.get("KEYRACK_CLIENTS")
 pytestmark = pytest.mark.skipif(not TOOLS, reason="`make test-phone` installs the packages first")
@@ -51,7 +51,7 @@ def judged(directory: Path, messages: list[tuple[bytes, PublicKey]]) -> list[dic
 def signed() -> list[tuple[Message, bytes, PublicKey]]:
     """A message of each kind that a phone meets, with the key that signed it."""
     world, phone = World(), PrivateKey.generate()
-    claims = {"sub": "somebody", "cnf": phone.public}
+    claims = {"sub": "somebody", "cnf": phone.public, "nonce": NONCE}
     registration = cose.sign(message_fields.REGISTRATION, phone.public.kid, claims, phone.sign)
     device = world.put_device(registration)["id"]
     entry = world.box.kept.log.entries[0]

@@ -259,7 +259,7 @@ def test_a_phone_is_removed_and_its_keys_are_revoked(carol: Person, pixel: Phone
 
 
 def test_without_a_script_and_without_a_phone(carol: Person, pixel: Phone) -> None:
-    protection = {"registration": b64(pixel.registration()), "name": "Pixel 9", "protection": "SecureElement"}
+    protection = {"registration": b64(pixel.registration()), "name": "Pixel 9", "claimedProtection": "SecureElement"}
     assert pixel.call("PUT", "/sdk/devices", protection).status_code == 200
     there = f"/{carol.customer}/users/{pixel.user}"
     with carol.browser() as browser:

@@ -42,7 +42,7 @@ def as_app(kim: Phone, method: str, path: str, body: Any = None) -> Case:
 
 
 def registering(kim: Phone, key: PrivateKey) -> Case:
-    signed = phone.registration(kim.subject, key.public, key.sign)
+    signed = phone.registration(kim.subject, key.public, kim.nonce(), key.sign)
     return as_app(kim, "PUT", "/sdk/devices", {"registration": b64(signed), "name": "Phone"})
 
 
@@ -56,6 +56,34 @@ def too_many(person: Person) -> Case:
         method, path, body, options = registering(kim, PrivateKey.generate())
         assert person.call(method, path, body, **options).status_code == 200
     return registering(kim, PrivateKey.generate())
+
+
+def removed(person: Person) -> Case:
+    kim = driver(person)
+    assert person.delete(f"/users/{kim.user}/devices/{kim.id}").status_code == 204
+    return registering(kim, kim.key)
+
+
+def old_token(person: Person) -> Case:
+    kim = driver(person)
+    assert person.delete(f"/users/{kim.user}/devices/{kim.id}").status_code == 204
+    later = "update removed_device set removed_at = removed_at + interval '2 seconds' where customer_id = $1"
+    person.sql.execute(later, person.customer)
+    return registering(kim, PrivateKey.generate())
+
+
+def unknown_registration_nonce(person: Person) -> Case:
+    kim, key = driver(person), PrivateKey.generate()
+    signed = phone.registration(kim.subject, key.public, bytes(16), key.sign)
+    return as_app(kim, "PUT", "/sdk/devices", {"registration": b64(signed), "name": "Phone"})
+
+
+def unapproved(person: Person) -> Case:
+    garage(person)
+    kim = driver(person)
+    waits = "update app_device set is_approved = false where customer_id = $1 and user_id = $2"
+    person.sql.execute(waits, person.customer, kim.user)
+    return as_app(kim, "GET", f"/sdk/keys?device={kim.id}")
 
 
 def keyless(person: Person) -> Case:
@@ -74,4 +102,8 @@ CASES: Mapping[str, Callable[[Person], Case]] = {
     "device-of-other-user": others,
     "too-many-devices": too_many,
     "box-without-key": keyless,
+    "device-removed": removed,
+    "token-before-removal": old_token,
+    "registration-nonce-unknown": unknown_registration_nonce,
+    "device-not-approved": unapproved,
 }

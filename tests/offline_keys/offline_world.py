@@ -156,8 +156,14 @@ class Phone:
         payload = self.token.split(".")[1]
         return str(__import__("json").loads(raw(payload))["sub"])
 
+    def nonce(self) -> bytes:
+        """The server's nonce for a registration."""
+        answer = self.call("POST", "/sdk/devices/nonce")
+        assert answer.status_code == 200, answer.text
+        return raw(answer.json()["nonce"])
+
     def registration(self) -> bytes:
-        return phone.registration(self.subject, self.key.public, self.key.sign)
+        return phone.registration(self.subject, self.key.public, self.nonce(), self.key.sign)
 
     def register(self, name: str = "Phone") -> None:
         answer = self.call("PUT", "/sdk/devices", {"registration": b64(self.registration()), "name": name})

@@ -94,6 +94,8 @@ class Handler(BaseHTTPRequestHandler):
             case "POST", "do":
                 what = json.loads(body)
                 return getattr(world, HAPPENINGS[HAPPENINGS.index(what.pop("what"))])(**what)
+            case "POST", "v3", "sdk", "devices", "nonce":
+                return world.registration_nonce()
             case "PUT", "v3", "sdk", "devices":
                 return world.put_device(unb64(json.loads(body)["registration"]))
             case "GET", "v3", "sdk", "keys":

@@ -24,6 +24,7 @@ from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 ISS, BOX, PRODUCT = "customer:7", "box:1041:3", 1041
 REASON = "forgery"
+NONCE = bytes(range(16))  # for registrations
 
 
 def b64(data: bytes) -> str:
@@ -147,13 +148,17 @@ class World:
 
     # What the server answers
 
+    def registration_nonce(self) -> dict[str, Any]:
+        return {"nonce": b64(NONCE)}
+
     def put_device(self, registration: bytes) -> dict[str, Any]:
         signed = cose.read(registration, message_fields.REGISTRATION)
         public: PublicKey = signed.claims["cnf"]
         assert signed.kid == public.kid and verify(public, signed.to_be_signed, signed.signature)
+        assert signed.claims["nonce"] == NONCE
         device = b64(public.thumbprint)
         self.phones[device] = public
-        return {"id": device}
+        return {"id": device, "isApproved": True}
 
     def keys(self, device: str) -> dict[str, Any]:
         lists = [{"generation": one, "statusList": b64(self.list(one))} for one in sorted(self.bits)[-2:]]

@@ -20,6 +20,7 @@ from keyrack.core import secret_hashes
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.message_fields import KEY
 from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.phone import registration
 from tests.cli.test_operator_commands import Operator
 from tests.offline_keys.inspection import Logbook, text
 from tests.offline_keys.offline_world import Firmware, Phone, b64, driver, garage, raw
@@ -126,22 +127,31 @@ class Fleet:
         phone = chance.choice(self.phones)
         self.kept(self.person.delete("/users/assignments/customers", {"userId": phone.user}))
         self.kept(self.person.put("/users/assignments/customers", {"emailAddress": _email(phone.user)}))
+        self.sign_in(phone)
+
+    def sign_in(self, phone: Phone) -> None:
         secret = {"customerId": self.person.customer, "sdkKey": self.sdk_key, "userId": phone.user}
         answer = self.kept(self.person.post("/sdk/token", secret))
         if answer.status_code == 200:
             phone.token = answer.json()["id_token"]
-            self.register(chance, phone)
+            self._register(phone)
 
-    def register(self, chance: random.Random, phone: Phone | None = None) -> None:
-        phone = phone or chance.choice(self.phones)
-        body = {"registration": b64(phone.registration()), "name": "Phone"}
-        self.kept(phone.call("PUT", "/sdk/devices", body))
+    def register(self, chance: random.Random) -> None:
+        self._register(chance.choice(self.phones))
+
+    def _register(self, phone: Phone) -> None:
+        nonce = self.kept(phone.call("POST", "/sdk/devices/nonce"))
+        if nonce.status_code == 200:
+            key = phone.key
+            signed = registration(phone.subject, key.public, raw(nonce.json()["nonce"]), key.sign)
+            self.kept(phone.call("PUT", "/sdk/devices", {"registration": b64(signed), "name": "Phone"}))
 
     def lose(self, chance: random.Random) -> None:
         phone = chance.choice(self.phones)
         path = chance.choice((f"/users/{phone.user}/devices/{phone.id}", ""))
         self.kept(self.person.delete(path) if path else phone.call("DELETE", f"/sdk/devices/{phone.id}"))
-        self.register(chance, phone)
+        phone.key = PrivateKey.generate()  # a removed one stays removed
+        self.sign_in(phone)
 
     def enrol(self, chance: random.Random) -> None:
         box = chance.choice(self.boxes)

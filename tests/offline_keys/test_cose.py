@@ -109,7 +109,7 @@ def test_a_member_more_or_less_is_refused(said: tuple[Message, dict[str, Any]], 
 
 
 def test_a_signature_is_of_the_sig_structure() -> None:
-    claims = {"sub": "u-1", "cnf": public("phone-1")}
+    claims = {"sub": "u-1", "cnf": public("phone-1"), "nonce": bytes(16)}
     phone = signer("phone-1")
     data = cose.sign(MESSAGES["registration"], phone.public.kid, claims, phone.sign)
     protected, _, payload, signature = cbor2.loads(data).value

@@ -17,9 +17,9 @@ from tests.offline_keys.fixed_keys import public, signer
 
 
 def test_a_registration_proves_that_the_phone_has_the_key() -> None:
-    said = phone.registration("u-4711", public("phone-1"), signer("phone-1").sign)
+    said = phone.registration("u-4711", public("phone-1"), bytes(16), signer("phone-1").sign)
     read = cose.read(said, REGISTRATION)
-    assert read.claims == {"sub": "u-4711", "cnf": public("phone-1")}
+    assert read.claims == {"sub": "u-4711", "cnf": public("phone-1"), "nonce": bytes(16)}
     assert read.kid == public("phone-1").kid
     assert p256.verify(read.claims["cnf"], read.to_be_signed, read.signature)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -15,18 +17,30 @@ from keyrack.core.settings import Settings
 from keyrack.offline_keys import cose, phone
 from keyrack.offline_keys.message_fields import ENROLMENT, REGISTRATION
 from keyrack.offline_keys.p256 import PrivateKey
-from tests.auth.group_scope import limited, put
-from tests.offline_keys.offline_world import Phone, b64, driver, garage
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from tests.auth import group_scope
+from tests.auth.group_scope import limited
+from tests.cli.test_operator_commands import Operator
+from tests.offline_keys.inspection import Clock, clock
+from tests.offline_keys.offline_world import Phone, b64, driver, garage, raw
 from tests.support.people import Person, Town, done, refused
-from tests.support.servers import RunningServer
+from tests.support.servers import RunningServer, eventually
+
+__all__ = ["clock"]
 
 PATH = "/sdk/devices"
 WRONG = "Couldn't register device. No valid registration provided."
 NO_DEVICE = "Unable to find a device for the given deviceId which is assigned to the user."
 NO_USER = "Unable to find a user for the given userId which is assigned to the given customerId."
 OTHERS = "The key is registered for another user."
-ROWS = [("PUT", PATH), ("GET", PATH), ("DELETE", PATH + "/abc"), ("GET", "/sdk/keys"), ("PUT", "/sdk/boxlog"),
-        ("POST", "/sdk/time")]  # fmt: skip
+REMOVED = "The phone was removed, so its key cannot be registered again."
+NO_NONCE = "The registration names a nonce that was never issued, was used, or has expired."
+OLD_TOKEN = "The id token was issued before a phone of the user was removed."
+NOT_APPROVED = "The phone waits for the approval of a manager."
+ROWS = [
+    ("POST", PATH + "/nonce"), ("PUT", PATH), ("GET", PATH), ("DELETE", PATH + "/abc"), ("GET", "/sdk/keys"),
+    ("PUT", "/sdk/boxlog"), ("POST", "/sdk/time"),
+]  # fmt: skip
 
 
 def signed_in(person: Person, user: int | None = None) -> Phone:
@@ -43,15 +57,16 @@ def listed(kim: Phone) -> list[dict[str, Any]]:
 
 def test_a_phone_is_registered_once_and_named_anew(alice: Person) -> None:
     kim = signed_in(alice)
-    body = {"registration": b64(kim.registration()), "name": "Kim's phone", "protection": "SecureElement"}
+    body = {"registration": b64(kim.registration()), "name": "Kim's phone", "claimedProtection": "SecureElement"}
     first = kim.call("PUT", PATH, body)
     assert first.status_code == 200, first.text
     assert first.json() == {
-        "id": kim.id, "name": "Kim's phone", "protection": "SecureElement", "registered": first.json()["registered"],
+        "id": kim.id, "name": "Kim's phone", "claimedProtection": "SecureElement",
+        "registered": first.json()["registered"], "isApproved": True,
     }  # fmt: skip
     assert kim.call("PUT", PATH, body).json() == first.json()
-    again = kim.call("PUT", PATH, body | {"name": "Old phone", "protection": "Software"}).json()
-    assert again == first.json() | {"name": "Old phone", "protection": "Software"}
+    again = kim.call("PUT", PATH, body | {"name": "Old phone", "claimedProtection": "Software"}).json()
+    assert again == first.json() | {"name": "Old phone", "claimedProtection": "Software"}
     assert listed(kim) == [again]
     (seen,) = alice.get(f"/users/{kim.user}/devices").json()
     assert seen | {"registered": again["registered"]} == again
@@ -109,9 +124,11 @@ def test_what_an_id_token_is_good_for(alice: Person, bob: Person, carol: Person)
 def test_a_user_that_was_removed_has_no_app(alice: Person) -> None:
     kim = driver(alice, alice.user("comes.back@example.org"))
     assert listed(kim)
+    again = {"registration": b64(kim.registration()), "name": "x"}
     done(alice.delete("/users/assignments/customers", {"userId": kim.user}))
     for method, path, body in (
-        ("PUT", PATH, {"registration": b64(kim.registration()), "name": "x"}),
+        ("POST", PATH + "/nonce", None),
+        ("PUT", PATH, again),
         ("GET", PATH, None),
         ("GET", f"/sdk/keys?device={kim.id}", None),
         ("PUT", "/sdk/boxlog", {"entries": ["AA"]}),
@@ -121,12 +138,13 @@ def test_a_user_that_was_removed_has_no_app(alice: Person) -> None:
     done(alice.put("/users/assignments/customers", {"emailAddress": "comes.back@example.org"}))
     kim.sign_in()
     assert listed(kim) == []  # a phone of before is not there by itself
+    kim.register()  # it was not removed: its user was
 
 
 def registrations(kim: Phone, lee: Phone) -> dict[str, tuple[bytes, str]]:
     """What is no registration of Kim's phone, and why not."""
     own, other = kim.key, PrivateKey.generate()
-    good = kim.registration()
+    good, nonce = kim.registration(), bytes(16)
     sub = kim.subject
     flipped = bytearray(good)
     flipped[-1] ^= 1
@@ -145,23 +163,26 @@ def registrations(kim: Phone, lee: Phone) -> dict[str, tuple[bytes, str]]:
             "A box would say typ.",
         ),
         "signature": (bytes(flipped), "The key that it has did not sign it."),
-        "another signer": (phone.registration(sub, own.public, other.sign), "The key that it has did not sign it."),
+        "another signer": (
+            phone.registration(sub, own.public, nonce, other.sign),
+            "The key that it has did not sign it.",
+        ),
         "another kid": (
-            cose.sign(REGISTRATION, other.public.kid, {"sub": sub, "cnf": own.public}, own.sign),
+            cose.sign(REGISTRATION, other.public.kid, {"sub": sub, "cnf": own.public, "nonce": nonce}, own.sign),
             "The key that it has did not sign it.",
         ),
         "no point": (
             cose.sign(
                 REGISTRATION,
                 (nowhere := replace(own.public, y=bytes(32))).kid,
-                {"sub": sub, "cnf": nowhere},
+                {"sub": sub, "cnf": nowhere, "nonce": nonce},
                 own.sign,
             ),
             "The key that it has did not sign it.",
         ),
         "another subject": (lee.registration(), "It is for another user."),
         "another customer's subject": (
-            phone.registration("00000000-0000-0000-0000-000000000000", own.public, own.sign),
+            phone.registration("00000000-0000-0000-0000-000000000000", own.public, nonce, own.sign),
             "It is for another user.",
         ),
     }
@@ -187,9 +208,9 @@ def test_a_registration_is_a_grant(alice: Person) -> None:
     """A member that is not known is refused: who misspells what protects a key has not protected it."""
     kim = signed_in(alice)
     good = {"registration": b64(kim.registration()), "name": "Phone"}
-    for body in (good | {"protektion": "SecureElement"}, good | {"protection": "secureElement"}, good | {"name": ""},
-                 good | {"name": " "}, good | {"name": "x" * 101}, good | {"name": None}, {"name": "Phone"},
-                 {"registration": good["registration"]}, [good], "x", None):  # fmt: skip
+    for body in (good | {"protektion": "SecureElement"}, good | {"claimedProtection": "secureElement"},
+                 good | {"name": ""}, good | {"name": " "}, good | {"name": "x" * 101}, good | {"name": None},
+                 {"name": "Phone"}, {"registration": good["registration"]}, [good], "x", None):  # fmt: skip
         answer = kim.call("PUT", PATH, body) if body is not None else kim.call("PUT", PATH, content=b"null")
         assert answer.status_code in (400, 415), (body, answer.text)
     for type_ in ("text/plain", "application/cbor", "application/x-www-form-urlencoded"):
@@ -211,7 +232,7 @@ def test_a_key_is_one_user_s(alice: Person, bob: Person) -> None:
     his.key = kim.key
     his.register()  # another customer is not told
     done(kim.call("DELETE", f"{PATH}/{kim.id}"))
-    lee.register()
+    refused(lee.call("PUT", PATH, {"registration": b64(lee.registration()), "name": "Phone"}), 409, REMOVED)
 
 
 def test_a_user_has_so_many_phones(alice: Person, dsn: str, settings: Settings) -> None:
@@ -264,7 +285,7 @@ def test_a_manager_lists_and_removes_phones(alice: Person, bob: Person, town: To
         hers, nobodys = bob.call(method, there), bob.call(method, other)
         assert (hers.status_code, hers.text) == (nobodys.status_code, nobodys.text) == (404, NO_USER)
     group, other = alice.group(), alice.group()
-    put(alice, group, "userId", kim.user)
+    group_scope.put(alice, group, "userId", kim.user)
     inside, outside = (limited(town, alice, name, [one]) for name, one in (("ina", group), ("ole", other)))
     assert [one["id"] for one in inside.get(path).json()] == [kim.id]
     refused(outside.get(path), 404, NO_USER)
@@ -285,7 +306,254 @@ def test_removed_while_its_keys_are_out(alice: Person) -> None:
     assert kim.keys(box)
     done(kim.call("DELETE", f"{PATH}/{kim.id}"))
     refused(kim.call("GET", "/sdk/keys", params={"device": kim.id}), 404, NO_DEVICE)
-    kim.register()
     first = kim.keys(box)
+    kim.key = PrivateKey.generate()
+    kim.sign_in()
+    kim.register()
     kim.fetch()
     assert kim.keys(box) != first
+
+
+# A removed phone
+
+
+def put(kim: Phone, registration: bytes | None = None) -> httpx.Response:
+    return kim.call("PUT", PATH, {"registration": b64(registration or kim.registration()), "name": "Phone"})
+
+
+def removed_earlier(person: Person, seconds: int) -> None:
+    """Have all removals of the customer happened so many seconds earlier: id tokens have whole seconds."""
+    person.sql.execute(
+        "update removed_device set removed_at = removed_at - make_interval(secs => $2) where customer_id = $1",
+        person.customer,
+        seconds,
+    )
+
+
+@pytest.mark.parametrize("by_manager", [True, False])
+def test_a_removed_phone_stays_removed(alice: Person, by_manager: bool) -> None:
+    car, _ = garage(alice)
+    kim = signed_in(alice)
+    registration = kim.registration()
+    assert put(kim, registration).status_code == 200
+    alice.assignment(car, kim.user)
+    kim.fetch()
+    second = Phone(alice, kim.user, token=kim.token)
+    second.register("Second")
+    if by_manager:
+        done(alice.delete(f"/users/{kim.user}/devices/{kim.id}"))
+    else:
+        done(second.call("DELETE", f"{PATH}/{kim.id}"))
+    refused(put(kim, registration), 409, REMOVED)
+    refused(put(kim), 409, REMOVED)
+    kim.sign_in()
+    refused(put(kim), 409, REMOVED)
+    refused(kim.call("GET", "/sdk/keys", params={"device": kim.id}), 404, NO_DEVICE)
+    assert [one["id"] for one in listed(kim)] == [second.id]
+    assert second.fetch()["keys"], "the other phone goes on"
+
+
+def test_an_id_token_of_before_a_removal_registers_nothing(alice: Person) -> None:
+    kim = driver(alice)
+    old = kim.token
+    done(alice.delete(f"/users/{kim.user}/devices/{kim.id}"))
+    removed_earlier(alice, -2)
+    kim.key = PrivateKey.generate()
+    answer = put(kim)
+    assert (answer.status_code, answer.json()["message"]) == (401, OLD_TOKEN)
+    assert listed(kim) == []
+    removed_earlier(alice, 4)
+    kim.sign_in()
+    kim.register()
+    kim.token = old
+    assert put(kim).status_code == 200, "a registered phone gets another name"
+
+
+def test_removals_of_others_change_nothing(alice: Person, bob: Person) -> None:
+    kim, lee, his = driver(alice), signed_in(alice), signed_in(bob)
+    done(alice.delete(f"/users/{kim.user}/devices/{kim.id}"))
+    removed_earlier(alice, -2)
+    lee.register()
+    his.key = kim.key
+    his.register()  # removals count within a customer
+
+
+def test_so_many_removals_are_remembered(alice: Person) -> None:
+    kim, lee = driver(alice), driver(alice)
+    done(alice.delete(f"/users/{lee.user}/devices/{lee.id}"))
+    alice.sql.execute(
+        "insert into app_device (customer_id, device_id, user_id, public_key, name, protection)"
+        " select $1, sha256(n::text::bytea), $2, '', 'Phone', 'Software' from generate_series(1, 1100) n",
+        alice.customer, kim.user,
+    )  # fmt: skip
+    alice.sql.execute("delete from app_device where customer_id = $1 and user_id = $2 and public_key = ''",
+                      alice.customer, kim.user)  # fmt: skip
+    done(alice.delete(f"/users/{kim.user}/devices/{kim.id}"))
+    count = "select count(*) from removed_device where customer_id = $1 and user_id = $2"
+    assert alice.sql.value(count, alice.customer, kim.user) == 1_000
+    assert alice.sql.value(count, alice.customer, lee.user) == 1, "of each user"
+    refused(put(kim), 409, REMOVED)
+
+
+def test_removed_while_it_registers_again(alice: Person) -> None:
+    """A removed phone is not there afterwards, in whichever order the requests come."""
+    for _ in range(10):
+        kim = driver(alice)
+        registration = kim.registration()
+        path = f"/users/{kim.user}/devices/{kim.id}"
+        with ThreadPoolExecutor(8) as pool:
+            puts = [pool.submit(put, kim, registration) for _ in range(6)]
+            removal = pool.submit(alice.delete, path)
+            assert {one.result().status_code for one in puts} <= {200, 409}
+            done(removal.result())
+        assert listed(kim) == []
+
+
+# A nonce
+
+
+def test_a_registration_needs_a_nonce_of_the_server(alice: Person, clock: Clock) -> None:
+    kim, lee = signed_in(alice), signed_in(alice)
+    answer = kim.call("POST", PATH + "/nonce")
+    assert answer.headers["cache-control"] == "no-store"
+    lasts = datetime.fromisoformat(answer.json()["expires"]) - datetime.now(UTC)
+    assert 590 < lasts.total_seconds() <= 600
+
+    def registration(nonce: bytes) -> bytes:
+        return phone.registration(kim.subject, kim.key.public, nonce, kim.key.sign)
+
+    old, new = raw(answer.json()["nonce"]), kim.nonce()
+    for nonce in (bytes(16), old, lee.nonce()):
+        refused(put(kim, registration(nonce)), 409, NO_NONCE)
+    assert listed(kim) == []
+    assert put(kim, registration(new)).status_code == 200
+    kim.key = PrivateKey.generate()
+    refused(put(kim, registration(new)), 409, NO_NONCE)
+    late = kim.nonce()
+    clock.ahead = 602
+    refused(put(kim, registration(late)), 409, NO_NONCE)
+    late = kim.nonce()
+    clock.ahead = 602 + 590
+    assert put(kim, registration(late)).status_code == 200
+
+
+def test_a_refused_registration_leaves_its_nonce(alice: Person, dsn: str, settings: Settings) -> None:
+    kim = driver(alice)
+    registration = phone.registration(kim.subject, (key := PrivateKey.generate()).public, kim.nonce(), key.sign)
+    body = {"registration": b64(registration), "name": "Phone"}
+    with RunningServer(settings.model_copy(update={"sdk_devices": 1}), dsn, worker=False) as small:
+        headers = {"Authorization": f"Bearer {token_for(kim, small)}"}
+        answer = alice.client.put(f"{small.url}/v3{PATH}", json=body, headers=headers)
+        refused(answer, 409, "The user has 1 devices already.")
+    assert kim.call("PUT", PATH, body).status_code == 200
+
+
+def test_so_many_phones_are_registered_an_hour(alice: Person, dsn: str, settings: Settings) -> None:
+    kim, lee = signed_in(alice), signed_in(alice)
+    with RunningServer(settings.model_copy(update={"sdk_registrations_per_hour": 2}), dsn, worker=False) as slow:
+
+        def register(who: Phone) -> httpx.Response:
+            who.key = PrivateKey.generate()
+            body = {"registration": b64(who.registration()), "name": "Phone"}
+            headers = {"Authorization": f"Bearer {token_for(who, slow)}"}
+            return alice.client.put(f"{slow.url}/v3{PATH}", json=body, headers=headers)
+
+        assert [register(kim).status_code for _ in range(3)] == [200, 200, 429]
+        assert register(lee).status_code == 200
+        assert int(register(kim).headers["Retry-After"]) > 60
+
+
+def test_a_revoked_sdk_key_registers_nothing(alice: Person) -> None:
+    kim = signed_in(alice)
+    registration = kim.registration()
+    alice.sql.execute("update sdk_key set revoked_at = now() where customer_id = $1", alice.customer)
+
+    def is_refused() -> bool:
+        answers = [kim.call("POST", PATH + "/nonce"), put(kim, registration)]
+        return [answer.status_code for answer in answers] == [401, 401]
+
+    eventually(is_refused, "the end of the id token")
+
+
+# The approval of a phone
+
+
+@pytest.fixture
+def operator(dsn: str) -> Operator:
+    return Operator(dsn)
+
+
+@pytest.fixture
+def approves(carol: Person, operator: Operator) -> Person:
+    """A customer whose managers approve new phones."""
+    garage(carol)
+    operator.value("keys", "policy", "--customer", carol.customer, "--approve-phones", "on")
+    return carol
+
+
+def test_a_manager_approves_a_phone(carol: Person, operator: Operator) -> None:
+    car, box = garage(carol)
+    before = driver(carol)
+    assert operator.value("keys", "policy", "--customer", carol.customer, "--approve-phones", "on") == {
+        "customer": carol.customer, "limit": 72 * 3_600, "uncertain": "refuse", "revokedKeys": 0,
+        "secondPerson": "off", "approvePhones": "on", "waitingDevices": 0,
+    }  # fmt: skip
+    kim = driver(carol, before.user)
+    carol.assignment(car, kim.user)
+    (first, second) = listed(kim)
+    assert (first["isApproved"], second["isApproved"]) == (True, False)
+    path = f"/users/{kim.user}/devices"
+    assert [one["isApproved"] for one in carol.get(path, params={"$orderby": "registered"}).json()] == [True, False]
+    assert before.fetch()["keys"], "a phone of before goes on"
+    refused(kim.call("GET", "/sdk/keys", params={"device": kim.id}), 403, NOT_APPROVED)
+    assert put(kim).json()["isApproved"] is False, "it does not approve itself"
+    shown = operator.value("keys", "show", "--customer", carol.customer)
+    assert (shown["approvePhones"], shown["devices"], shown["waitingDevices"]) == ("on", 2, 1)
+    for _ in range(2):
+        done(carol.put(f"{path}/{kim.id}/approval"))
+    kim.fetch()
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    assert put(kim).json()["isApproved"] is True
+
+
+def test_a_waiting_phone_stays_so_without_the_policy(approves: Person, operator: Operator) -> None:
+    kim = driver(approves)
+    of = ("--customer", approves.customer)
+    assert operator.value("keys", "policy", *of, "--approve-phones", "off")["waitingDevices"] == 1
+    refused(kim.call("GET", "/sdk/keys", params={"device": kim.id}), 403, NOT_APPROVED)
+    assert driver(approves).fetch()["keys"] == []
+
+
+def test_who_approves_a_phone(approves: Person, bob: Person, town: Town) -> None:
+    kim = driver(approves)
+    path = f"/users/{kim.user}/devices/{kim.id}/approval"
+    refused(approves.put(f"/users/{kim.user}/devices/{'A' * 43}/approval"), 404, NO_DEVICE)
+    refused(approves.put(f"/users/2147483647/devices/{kim.id}/approval"), 404, NO_USER)
+    refused(approves.put(f"/users/{approves.user()}/devices/{kim.id}/approval"), 404, NO_DEVICE)
+    theirs, nobodys = bob.put(path), bob.put("/users/2147483647/devices/" + kim.id + "/approval")
+    assert (theirs.status_code, theirs.text) == (nobodys.status_code, nobodys.text) == (404, NO_USER)
+    assert kim.call("PUT", path).status_code == 401
+    group, other = approves.group(), approves.group()
+    group_scope.put(approves, group, "userId", kim.user)
+    inside, outside = (limited(town, approves, name, [one]) for name, one in (("ina", group), ("ole", other)))
+    refused(outside.put(path), 404, NO_USER)
+    assert limited(town, approves, "vic", [group], Role.VIEWER).put(path).status_code == 403
+    assert listed(kim)[0]["isApproved"] is False
+    done(inside.put(path))
+    assert listed(kim)[0]["isApproved"] is True
+
+
+def test_the_log_of_changes_has_new_and_approved_phones(approves: Person) -> None:
+    kim = driver(approves)
+    done(approves.put(f"/users/{kim.user}/devices/{kim.id}/approval"))
+    query = f"/changes?$filter=resource eq 'device' and resourceId eq '{kim.id}'&$orderby=id"
+
+    def recorded() -> list[dict[str, Any]] | None:
+        changes: list[dict[str, Any]] = approves.get(query).json()
+        return changes if len(changes) == 2 else None
+
+    changes = eventually(recorded, "both changes")
+    assert [(one["kind"], one["before"], one["after"]) for one in changes] == [
+        ("device.created", None, {"protection": "Software", "isApproved": False}),
+        ("device.approved", {"isApproved": False}, {"isApproved": None}),
+    ]

@@ -74,8 +74,8 @@ def test_everything_of_a_person_is_told(kim: Somebody, operator: Operator) -> No
     (device,), (key,) = told["devices"], told["keys"]
     thumbprint = kim.phone.key.public.thumbprint.hex()
     assert device | {"registered": ""} == {
-        "customerId": kim.person.customer, "thumbprint": thumbprint, "name": NAME + " II", "protection": "Software",
-        "registered": "",
+        "customerId": kim.person.customer, "thumbprint": thumbprint, "name": NAME + " II",
+        "claimedProtection": "Software", "registered": "", "isApproved": True,
     }  # fmt: skip
     assert (key["id"], key["carId"], key["productId"]) == (str(UUID(bytes=claims["cti"])), kim.car, kim.box.product)
     assert (key["assignmentId"], key["thumbprint"], key["revoked"]) == (claims["assignment"], thumbprint, None)

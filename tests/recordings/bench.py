@@ -89,7 +89,7 @@ class Bench:
             "PUT /sdk/devices": lambda: (
                 {},
                 {
-                    "registration": fleet.phone_key.registration(fleet.subject),
+                    "registration": fleet.phone_key.registration(fleet.subject, NONCE),
                     "name": "Uma's phone",
                 },
             ),
@@ -337,7 +337,8 @@ class Bench:
     def _register(self, app: Caller, number: int) -> str:
         key = Signer(100 + number)
         subject = claims(app.headers["Authorization"])["sub"]
-        body = {"registration": key.registration(subject), "name": "Second phone"}
+        nonce = self.session.ask(app, "POST", "/sdk/devices/nonce")["nonce"]
+        body = {"registration": key.registration(subject, nonce), "name": "Second phone"}
         self.session.ask(app, "PUT", "/sdk/devices", body)
         return key.id
 

@@ -210,7 +210,8 @@ class Fleet:
         )
         self.box_name = enrolled["name"]
         self.subject = claims(app.headers["Authorization"])["sub"]
-        registration = self.phone_key.registration(self.subject)
+        nonce = session.ask(app, "POST", "/sdk/devices/nonce")["nonce"]
+        registration = self.phone_key.registration(self.subject, nonce)
         session.masks.name(registration, "registration of the phone")
         session.ask(app, "PUT", "/sdk/devices", {"registration": registration, "name": "Uma's phone"})
         session.ask(app, "GET", f"/sdk/keys?device={self.phone_key.id}")

@@ -85,9 +85,9 @@ class Signer:
         signature = r.to_bytes(32, "big") + s.to_bytes(32, "big")
         return encode_base64url(_head(6, 18) + encode_cbor([protected, {}, payload, signature]))
 
-    def registration(self, subject: str) -> str:
+    def registration(self, subject: str, nonce: str) -> str:
         """What a phone signs to be registered for a user."""
-        return self.sign("registration", {2: subject, 8: {1: self.public}})
+        return self.sign("registration", {2: subject, 8: {1: self.public}, 10: decode_base64url(nonce)})
 
     def enrolment(self, nonce: str) -> str:
         """What a box signs to be enrolled."""

@@ -8,7 +8,8 @@ import { MESSAGES } from '../messages.js';
 import { fromHex, HASH, refusedAs, toHex } from './helping.js';
 
 const device = await DeviceKey.generate();
-const registration = await device.registration('somebody');
+const nonce = new Uint8Array(16);
+const registration = await device.registration('somebody', nonce);
 
 /** The registration with other parts: header, unprotected, payload, signature. */
 function altered(change) {
@@ -38,7 +39,7 @@ test('no other key has signed it, and no other claims', async () => {
   assert.equal(await isSignedBy(message, other.publicKey), false);
   assert.equal(await isSignedBy({ ...message, kid: other.kid }, other.publicKey), false);
   assert.equal(await isSignedBy({ ...message, kid: other.kid }, device.publicKey), false);
-  const claims = read(payload([[2, 'somebodx'], [8, cnf]]), 'registration');
+  const claims = read(payload([[2, 'somebodx'], [8, cnf], [10, nonce]]), 'registration');
   assert.equal(await isSignedBy(claims, device.publicKey), false);
 });
 
@@ -87,13 +88,15 @@ const FAULTS = [
   ['typ', 'the typ of an answer', header([[1, -7], [4, kid], [16, MESSAGES.answer.typ]])],
   ['encoding', 'a payload that is none', altered((parts) => { parts[2] = Uint8Array.of(0xff); })],
   ['claims', 'no map', altered((parts) => { parts[2] = encode([1]); })],
-  ['claims', 'no cnf', payload([[2, 'somebody']])],
-  ['claims', 'one more', payload([[2, 'somebody'], [8, cnf], [1, 'customer:7']])],
-  ['claims', 'another one', payload([[2, 'somebody'], [9, cnf]])],
-  ['claims', 'an empty text', payload([[2, ''], [8, cnf]])],
-  ['claims', 'a text of 129', payload([[2, 'a'.repeat(129)], [8, cnf]])],
-  ['claims', 'a cnf of two', payload([[2, 'somebody'], [8, new Map([...cnf, [3, kid]])]])],
-  ['claims', 'a key of another curve', payload([[2, 'somebody'], [8, new Map([[1, otherCurve]])]])],
+  ['claims', 'no cnf', payload([[2, 'somebody'], [10, nonce]])],
+  ['claims', 'one more', payload([[2, 'somebody'], [8, cnf], [10, nonce], [1, 'customer:7']])],
+  ['claims', 'another one', payload([[2, 'somebody'], [9, cnf], [10, nonce]])],
+  ['claims', 'no nonce', payload([[2, 'somebody'], [8, cnf]])],
+  ['claims', 'a nonce of 15 bytes', payload([[2, 'somebody'], [8, cnf], [10, nonce.slice(1)]])],
+  ['claims', 'an empty text', payload([[2, ''], [8, cnf], [10, nonce]])],
+  ['claims', 'a text of 129', payload([[2, 'a'.repeat(129)], [8, cnf], [10, nonce]])],
+  ['claims', 'a cnf of two', payload([[2, 'somebody'], [8, new Map([...cnf, [3, kid]])], [10, nonce]])],
+  ['claims', 'a key of another curve', payload([[2, 'somebody'], [8, new Map([[1, otherCurve]])], [10, nonce]])],
 ];
 
 for (const [code, what, bytes] of FAULTS) {
@@ -101,9 +104,9 @@ for (const [code, what, bytes] of FAULTS) {
 }
 
 test('only the members of a message are signed', async () => {
-  const claims = { sub: 'somebody', cnf };
+  const claims = { sub: 'somebody', cnf, nonce };
   await assert.rejects(sign('registration', { ...claims, iss: 'customer:7' }, signer()), /iss/);
-  await assert.rejects(sign('registration', { sub: 'somebody' }, signer()), /cnf/);
+  await assert.rejects(sign('registration', { sub: 'somebody', nonce }, signer()), /cnf/);
   await assert.rejects(sign('registration', { ...claims, sub: '' }, signer()), /sub/);
 });
 

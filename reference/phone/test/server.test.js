@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { fromBase64url, toBase64url } from '../bytes.js';
+import { read } from '../cose.js';
 import { DeviceKey } from '../keys.js';
 import { Phone } from '../phone.js';
 import { Server } from '../server.js';
@@ -42,13 +43,19 @@ test('base64url is read as it is written', () => {
 });
 
 test('a phone is registered', async () => {
-  const { requests, server } = answering({ json: { id: device.id } });
-  await new Phone(device, new Store(), server).register('somebody', 'Pixel 9', 'SecureElement');
-  const [{ method, url, headers, body }] = requests;
+  const nonce = new Uint8Array(16).fill(7);
+  const registered = { id: device.id, isApproved: false };
+  const { requests, server } = answering({ json: { nonce: toBase64url(nonce) } }, { json: registered });
+  const isApproved = await new Phone(device, new Store(), server).register('somebody', 'Pixel 9', 'SecureElement');
+  assert.equal(isApproved, false);
+  const [begin, { method, url, headers, body }] = requests;
+  assert.equal(`${begin.method} ${begin.url}`, 'POST https://keyrack.example/v3/sdk/devices/nonce');
   assert.equal(`${method} ${url}`, 'PUT https://keyrack.example/v3/sdk/devices');
   assert.equal(headers.Authorization, 'Bearer a.b.c');
   assert.equal(headers['Content-Type'], 'application/json');
-  assert.deepEqual({ ...body, registration: 0 }, { registration: 0, name: 'Pixel 9', protection: 'SecureElement' });
+  const expected = { registration: 0, name: 'Pixel 9', claimedProtection: 'SecureElement' };
+  assert.deepEqual({ ...body, registration: 0 }, expected);
+  assert.deepEqual(read(fromBase64url(body.registration), 'registration').claims.nonce, nonce);
 });
 
 test('keys are fetched, and the next time only what is new', async () => {

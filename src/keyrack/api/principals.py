@@ -128,4 +128,5 @@ class AppUser:
     customer: int
     subject: UUID
     user: int
-    until: float  # seconds since 1970
+    issued: float  # when the id token was issued, in seconds since 1970
+    until: float  # when it expires

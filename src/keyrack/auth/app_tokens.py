@@ -55,7 +55,8 @@ async def find(statements: Statements, text: str, keys: SigningKeys, issuer: str
     try:
         signed_token = jwt.decode(text, keys.set, algorithms=["RS256"])
         claims = signed_token.claims
-        customer, subject, until = int(claims["customer_id"]), UUID(claims["sub"]), float(claims["exp"])
+        customer, subject = int(claims["customer_id"]), UUID(claims["sub"])
+        issued, until = float(claims["iat"]), float(claims["exp"])
         key = int(claims["sdk_key_id"]) if "sdk_key_id" in claims else None
         ours = (
             claims["iss"] == issuer and claims["aud"] == audience(customer) and signed_token.header.get("typ") == TYPE
@@ -63,4 +64,4 @@ async def find(statements: Statements, text: str, keys: SigningKeys, issuer: str
     except (JoseError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
     user = await statements.fetchval(USER_BY_KEY, customer, subject, key) if ours else None
-    return None if user is None else AppUser(customer, subject, user, until)
+    return None if user is None else AppUser(customer, subject, user, issued, until)

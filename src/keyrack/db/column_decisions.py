@@ -57,6 +57,7 @@ STAYS = ColumnDecision("stays; without the emptied columns it names nobody, or a
 NUMBER = ColumnDecision("a bare number that says what is still to be erased")
 PSEUDONYM = ColumnDecision("a pseudonym; its meaning goes with `person.seed` and `box_key.user_id`")
 SOON = ColumnDecision("deleted after `KEYRACK_IDEMPOTENCY_HOURS`, and sealed until then")
+UNTIL_SENT = ColumnDecision("a bare number, deleted when the mail is sent or `KEYRACK_MAIL_HOURS` are over")
 OF_MANAGER = ColumnDecision("of a manager, a client or an invited manager, who is no user")
 NOBODY = ColumnDecision("says nothing about a user")
 
@@ -65,6 +66,7 @@ RECORDED = ColumnDecision("a member of the changes of its resource", is_included
 ACTOR = ColumnDecision("the change names its actor")
 BOX_ENTRY_HASH = ColumnDecision("the number names the entry")
 BOX_LOG_POSITION = ColumnDecision("it advances with each delivery of the box's log")
+CALLER_OF_CHANGE = ColumnDecision("it is the caller of a change that is recorded")
 CHANGE_LOG = ColumnDecision("the table is part of the change log")
 CONFLICT = ColumnDecision("another row has the same address")
 CREDENTIAL = ColumnDecision("a passkey's name by its device, and what the device does")
@@ -85,6 +87,8 @@ PROCESS = ColumnDecision("state of processes")
 QUEUE = ColumnDecision("work in a queue; its outcome is recorded")
 RATE = ColumnDecision("the use of a rate limit")
 READING = ColumnDecision("the table is a log of readings")
+REGISTRATION = ColumnDecision("the registration is recorded")
+REMOVAL_OF_PHONE = ColumnDecision("the removal of the phone is recorded")
 SCHEMA = ColumnDecision("the schema, not its rows")
 SEARCH_TEXT = ColumnDecision("it is made from columns that are recorded")
 SEED = ColumnDecision("pseudonyms are made from it")
@@ -124,6 +128,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "name": _of(ENROLLED_ANEW, ROW_GOES, NAME_OF_PHONE),
         "protection": _of(ENROLLED_ANEW, ROW_GOES, RECORDED),
         "registered_at": _of(ENROLLED_ANEW, ROW_GOES, TIME_OF_CHANGE),
+        "is_approved": _of(ENROLLED_ANEW, ROW_GOES, RECORDED),
     },
     "app_subject": {
         "customer_id": _of(ENROLLED_ANEW, COPY_GOES, TOKEN_SUBJECT),
@@ -164,6 +169,11 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "held_sequence": _of(ENROLLED_ANEW, NOBODY, BOX_LOG_POSITION),
         "gaps": _of(ENROLLED_ANEW, NOBODY, BOX_LOG_POSITION),
         "receipt": _of(ENROLLED_ANEW, NOBODY, BOX_LOG_POSITION),
+        "is_pending": _of(ENROLLED_ANEW, NOBODY, RECORDED),
+        "enrolled_by": _of(ENROLLED_ANEW, OF_MANAGER, CALLER_OF_CHANGE),
+        "proven_at": _of(ENROLLED_ANEW, NOBODY, BOX_LOG_POSITION),
+        "approved_at": _of(ENROLLED_ANEW, NOBODY, RECORDED),
+        "approved_by": _of(ENROLLED_ANEW, OF_MANAGER, CALLER_OF_CHANGE),
     },
     "box_key": {
         "customer_id": _of(ENROLLED_ANEW, STAYS, RECORDED),
@@ -593,6 +603,8 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "key_set": _of(ENROLLED_ANEW, NOBODY, SIGNED_KEYS),
         "freshness": _of(ENROLLED_ANEW, NOBODY, RECORDED),
         "opens_uncertain": _of(ENROLLED_ANEW, NOBODY, RECORDED),
+        "needs_second_person": _of(ENROLLED_ANEW, NOBODY, RECORDED),
+        "approves_phones": _of(ENROLLED_ANEW, NOBODY, RECORDED),
         "created_at": _of(ENROLLED_ANEW, NOBODY, TIME_OF_CHANGE),
     },
     "key_form": {
@@ -623,6 +635,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "created_at": _of(OF_STAFF, OF_MANAGER, QUEUE),
         "last_error": _of(OF_STAFF, OF_MANAGER, QUEUE),
         "notice": _of(OF_STAFF, OF_MANAGER, QUEUE),
+        "user_id": _of(WORK, UNTIL_SENT, QUEUE),
     },
     "manager": {
         "manager_id": _of(OF_STAFF, OF_MANAGER, RECORDED),
@@ -774,6 +787,18 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "manager_id": _of(OF_STAFF, OF_MANAGER, RECORDED),
         "hashes": _of(OF_STAFF, OF_MANAGER, RECORDED),
         "created_at": _of(OF_STAFF, OF_MANAGER, TIME_OF_CHANGE),
+    },
+    "registration_nonce": {
+        "customer_id": _of(ENROLLED_ANEW, COPY_GOES, REGISTRATION),
+        "user_id": _of(ENROLLED_ANEW, COPY_GOES, REGISTRATION),
+        "nonce": _of(ENROLLED_ANEW, COPY_GOES, REGISTRATION),
+        "expires_at": _of(ENROLLED_ANEW, COPY_GOES, REGISTRATION),
+    },
+    "removed_device": {
+        "customer_id": _of(ENROLLED_ANEW, COPY_GOES, REMOVAL_OF_PHONE),
+        "device_id": _of(ENROLLED_ANEW, COPY_GOES, REMOVAL_OF_PHONE),
+        "user_id": _of(ENROLLED_ANEW, COPY_GOES, REMOVAL_OF_PHONE),
+        "removed_at": _of(ENROLLED_ANEW, COPY_GOES, REMOVAL_OF_PHONE),
     },
     "removed_webhook": {
         "customer_id": _of(LOG_OF_SERVER, NOBODY, QUEUE),

@@ -34,8 +34,8 @@ SECTIONS: Mapping[LiteralString, LiteralString] = {
         nullif(until, 'infinity') as until, known_from as "knownFrom", nullif(known_until, 'infinity') as "knownUntil"
       from custody where custody.customer_id = c.customer_id and user_id = $1 and ended > began) h) r)""",
     "devices": """(select coalesce(json_agg(r order by r."customerId", r.registered), '[]') from (
-    select customer_id as "customerId", encode(device_id, 'hex') as thumbprint, name, protection,
-      registered_at as registered
+    select customer_id as "customerId", encode(device_id, 'hex') as thumbprint, name,
+      protection as "claimedProtection", registered_at as registered, is_approved as "isApproved"
     from app_device where user_id = $1) r)""",
     "keys": """(select coalesce(json_agg(r order by r."customerId", r.issued), '[]') from (
     select customer_id as "customerId", key_id as id, product_id as "productId", car_id as "carId",

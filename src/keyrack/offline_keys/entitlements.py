@@ -19,7 +19,7 @@ from keyrack.offline_keys.status_lists import StatusListId
 # many
 RIGHTS: LiteralString = (
     """
-select d.public_key, s.subject, t.*, r.*
+select d.public_key, d.is_approved, s.subject, t.*, r.*
 from app_subject s
 join app_device d on d.customer_id = s.customer_id and d.user_id = s.user_id
 left join lateral ("""

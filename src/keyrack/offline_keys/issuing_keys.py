@@ -97,6 +97,10 @@ REVOKE_BEYOND: LiteralString = (
     + "returning true) select count(*)::integer from revoked"
 )
 
+APPROVALS: LiteralString = """
+update key_authority set needs_second_person = $2, approves_phones = $3 where customer_id = $1 returning true
+"""
+
 REMEMBERED = 1_000  # opened keys; beyond, it starts anew
 
 
@@ -333,6 +337,17 @@ async def choose(connection: Connection, customer: int, chosen: KeyPolicy) -> in
     await connection.execute(POLICY, customer, chosen.freshness, chosen.opens_uncertain)
     revoked: int = await connection.fetchval(REVOKE_BEYOND, customer, *chosen.revocable_from(before))
     return revoked
+
+
+async def choose_approvals(
+    connection: Connection, customer: int, *, needs_second_person: bool, approves_phones: bool
+) -> bool:
+    """Store which changes need the approval of a manager.
+
+    `needs_second_person`: the enrolment that replaces a box at work needs another manager. `approves_phones`: a new
+    phone gets keys after a manager has approved it. Returns False if the customer has no authority.
+    """
+    return bool(await connection.fetchval(APPROVALS, customer, needs_second_person, approves_phones))
 
 
 async def lose_all(connection: Connection) -> int:

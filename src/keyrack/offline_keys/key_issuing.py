@@ -52,6 +52,10 @@ class NoDevice(Exception):
     """The user has no phone with this thumbprint."""
 
 
+class NotApproved(Exception):
+    """A manager has to approve the phone before it gets keys."""
+
+
 @dataclass(frozen=True, slots=True)
 class IssuedKey:
     """A key as a phone gets it."""
@@ -81,7 +85,10 @@ class IssuedKeys:
 async def issue_keys(
     db: Database, signers: IssuingKeySigners, settings: Settings, customer: int, subject: UUID, device: bytes
 ) -> IssuedKeys:
-    """What this phone is to hold: its keys, made as far as they are due. Raises `NoDevice`, `CannotDecrypt`."""
+    """The keys of a phone, and what it carries to boxes. Keys that are due are made.
+
+    Raises `NoDevice`, `NotApproved`, `CannotDecrypt`.
+    """
     arguments = (customer, subject, device, now(), settings.sdk_keys + 1)
     view = await _look(db, arguments)
     if view is None:
@@ -127,11 +134,16 @@ class _View:
 
 
 async def _look(statements: Statements, arguments: tuple[int, UUID, bytes, datetime, int]) -> _View | None:
-    """The phone's rights as they are; None where nothing opens without a network. Raises `NoDevice`."""
+    """The phone's rights as they are; None where nothing opens without a network.
+
+    Raises `NoDevice`, `NotApproved`.
+    """
     customer, _, device, at, most = arguments
     rows = await statements.fetch(RIGHTS, *arguments)
     if not rows:
         raise NoDevice
+    if not rows[0]["is_approved"]:
+        raise NotApproved
     if rows[0]["key_set"] is None:
         return None
     rights = [row for row in rows[: most - 1] if row["assignment_id"] is not None]
@@ -149,7 +161,7 @@ async def _made(
     wanted: Sequence[int],
 ) -> IssuedKeys:
     """The same after what is due was made, in the caller's transaction; `wanted` are the assignments that want a key.
-    Raises `NoDevice`, `CannotDecrypt`."""
+    Raises `NoDevice`, `NotApproved`, `CannotDecrypt`."""
     customer, _, device, at, _ = arguments
     await hold(connection, customer)
     counts = await connection.fetch(LOCK, customer, device, wanted) if wanted else []

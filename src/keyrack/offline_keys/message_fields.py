@@ -136,7 +136,7 @@ TIME = _message("time", 300, "iss", "aud", "iat", "nonce")
 RECEIPT = _message("receipt", 300, "iss", "aud", "iat", "upto")
 PROVISIONING = _message("provisioning", 500, "iss", "aud", "iat", "nonce", "root", "box")
 ENROLMENT = _message("enrolment", 400, "cnf", "nonce")
-REGISTRATION = _message("registration", 400, "sub", "cnf")
+REGISTRATION = _message("registration", 400, "sub", "cnf", "nonce")
 ENTRY = _message(
     "entry", 500,
     "aud", "iat", "cti", "command", "counter", "number", "previous", "first", "event", "code", "certain", "device",

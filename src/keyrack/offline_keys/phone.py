@@ -14,9 +14,9 @@ from keyrack.offline_keys.public_key import PublicKey
 Sign = Callable[[bytes], bytes]  # by the phone's key, 64 bytes
 
 
-def registration(subject: str, key: PublicKey, sign: Sign) -> bytes:
-    """For the server: the phone's public key, with the proof that it has the private one."""
-    return cose.sign(REGISTRATION, key.kid, {"sub": subject, "cnf": key}, sign)
+def registration(subject: str, key: PublicKey, nonce: bytes, sign: Sign) -> bytes:
+    """The registration of a phone: its public key and the server's nonce, signed by its private key."""
+    return cose.sign(REGISTRATION, key.kid, {"sub": subject, "cnf": key, "nonce": nonce}, sign)
 
 
 def counter(last: int, milliseconds: int) -> int:

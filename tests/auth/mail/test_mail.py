@@ -7,6 +7,7 @@ import ssl
 import threading
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from email import message_from_bytes
 from email.header import decode_header, make_header
 from email.message import Message
@@ -24,6 +25,7 @@ from tests.auth.test_invitations import PASSWORD, address, code_of, posted, toke
 from tests.auth.test_mfa import Browser
 from tests.cli.test_operator_commands import Operator
 from tests.docs.code_blocks import block
+from tests.offline_keys.offline_world import driver
 from tests.support.log_lines import captured_events
 from tests.support.people import Person, Town, fetch, http_client
 from tests.support.servers import DEADLINE, NUMBERS, RunningServer, Sql, eventually, free_port, migrated_database
@@ -419,3 +421,25 @@ def test_the_page_names_settings_that_there_are() -> None:
     assert {line.partition("=")[0].removesuffix("_FILE") for line in lines} <= {
         f"KEYRACK_{name}".upper() for name in Settings.model_fields
     }
+
+
+def test_a_user_hears_of_a_new_phone(owner: Person, mailing: RunningServer, inbox: Inbox, sql: Sql) -> None:
+    """Once for each new phone, at an address, without what the phone is called."""
+    at = replace(owner, client=http_client(base_url=mailing.url + "/v3"))
+    kim, nobody = driver(at, at.user("kim.mail@example.org")), driver(at, at.user(None))
+    kim.register("Visit evil.example")
+    waiting = "select count(*) from mail"
+    eventually(lambda: sql.value(waiting) == 0, "the mails")
+    (mail,) = inbox.to("kim.mail@example.org")
+    assert str(make_header(decode_header(mail["Subject"]))).startswith("New phone for your car keys:")
+    assert "A new phone was registered for you" in inbox.text(mail)
+    assert "evil.example" not in inbox.text(mail)
+    other = driver(at, at.user("left.mail@example.org"))
+    eventually(lambda: sql.value(waiting) == 0, "the mail")
+    sql.execute("delete from customer_user where customer_id = $1 and user_id = $2", at.customer, other.user)
+    put = "insert into mail (kind, address, invited_to, user_id, notice) values ('invitation', '', $1, $2, 'phone')"
+    sql.execute(put, at.customer, other.user)
+    eventually(lambda: sql.value(waiting) == 0, "the end of a mail to nobody")
+    assert len(inbox.to("left.mail@example.org")) == 1
+    assert nobody.id and len(inbox.recipients) == len([one for one in inbox.recipients if "@" in one])
+    at.client.close()

@@ -73,7 +73,11 @@ NEARLY = (
 READ: tuple[tuple[str, Json, str, str], ...] = (
     (
         "registration",
-        {"message": "registration", "signer": "phone-1", "claims": {"sub": "u-4711", "cnf": "phone-1"}},
+        {
+            "message": "registration",
+            "signer": "phone-1",
+            "claims": {"sub": "u-4711", "cnf": "phone-1", "nonce": "22" * 16},
+        },
         "a phone's public key",
         "Possession",
     ),
@@ -114,6 +118,8 @@ MISREAD = (
     ("registration", "typ", "application/vnd.keyrack.enrolment-1+cwt", BoxRefusalCode.TYP, "the typ of an enrolment"),
     ("registration", "claims/sub", None, BoxRefusalCode.CLAIMS, "no sub"),
     ("registration", "claims/sub", "", BoxRefusalCode.CLAIMS, "an empty sub"),
+    ("registration", "claims/nonce", None, BoxRefusalCode.CLAIMS, "no nonce"),
+    ("registration", "claims/nonce", "22" * 15, BoxRefusalCode.CLAIMS, "a nonce of 15 bytes"),
     ("registration", "whole", more("00" * 400), BoxRefusalCode.TOO_LONG, "more than 400 bytes"),
     ("registration", "payload", instead(public("phone-1").y.hex(), "00" * 31), BoxRefusalCode.ENCODING,
      "a coordinate too short"),

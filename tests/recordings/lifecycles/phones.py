@@ -30,25 +30,28 @@ def phones(script: Script) -> None:
         ("an unknown nonce", key.enrolment(NONCE)),
         ("no message", "AAAA"),
         ("no base64url", "*"),
-        ("another message", key.registration("x")),
+        ("another message", key.registration("x", NONCE)),
     ):
         script.send("PUT", f"/boxes/{fleet.box}/enrolment", {"enrolment": enrolment}, note=title)
     phone = Signer(901)
+    nonce = script.made("POST", "/sdk/devices/nonce", caller=app)["nonce"]
     for title, registration in (
-        ("another subject", phone.registration("x")),
+        ("another subject", phone.registration("x", nonce)),
         ("no message", "AAAA"),
-        ("a good one", phone.registration(fleet.subject)),
-        ("the same again", phone.registration(fleet.subject)),
+        ("an unknown nonce", phone.registration(fleet.subject, NONCE)),
+        ("a good one", phone.registration(fleet.subject, nonce)),
+        ("the same again", phone.registration(fleet.subject, nonce)),
     ):
         for protection in ("SecureElement", "Other"):
-            body = {"registration": registration, "name": "Phone", "protection": protection}
+            body = {"registration": registration, "name": "Phone", "claimedProtection": protection}
             script.send("PUT", "/sdk/devices", body, caller=app, note=f"{title}, {protection}")
     other = script.cast.app("other app", fleet.users[1])
     subject = claims(other.headers["Authorization"])["sub"]
-    body = {"registration": phone.registration(subject), "name": "Phone"}
+    body = {"registration": phone.registration(subject, NONCE), "name": "Phone"}
     script.send("PUT", "/sdk/devices", body, caller=other, note="of another user")
     for number in range(910, 920):
-        body = {"registration": Signer(number).registration(subject), "name": f"Phone {number}"}
+        nonce = script.made("POST", "/sdk/devices/nonce", caller=other)["nonce"]
+        body = {"registration": Signer(number).registration(subject, nonce), "name": f"Phone {number}"}
         script.send("PUT", "/sdk/devices", body, caller=other, note=f"phone {number}")
     for query in ("", f"?device={phone.id}", f"?device={Signer(910).id}", "?device=x", f"?device={fleet.phone_key.id}"):
         for caller in (app, other):

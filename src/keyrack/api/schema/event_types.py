@@ -91,8 +91,9 @@ RECORDED: Mapping[str, Mapping[str, str]] = {
         "sdkKey.deleted": "An SDK key was deleted.",
     },
     "device": {
-        "device.created": "A user's phone was registered, so that it gets keys.",
+        "device.created": "A user's phone was registered. It gets keys, unless a manager has to approve it first.",
         "device.updated": "A user's phone protects its key otherwise.",
+        "device.approved": "A manager approved a user's phone, so that it gets keys.",
         "device.deleted": "A user's phone was removed.",
     },
     "key": {
@@ -102,9 +103,10 @@ RECORDED: Mapping[str, Mapping[str, str]] = {
         "key.deleted": "What was known of an old key was forgotten.",
     },
     "enrolment": {
-        "enrolment.created": "A box was enrolled: its next epoch begins.",
+        "enrolment.created": "A box was enrolled. The enrolment is pending if it replaces a box at work.",
         "enrolment.updated": "Something of a box's enrolment has changed.",
-        "enrolment.deleted": "A box's enrolment went with the box.",
+        "enrolment.confirmed": "A pending enrolment of a box came into force, and the epoch before has ended.",
+        "enrolment.deleted": "A pending enrolment was undone, or an enrolment was deleted with its box.",
     },
     "boxReport": {
         "boxReport.created": "Something is wrong with the log of a box.",

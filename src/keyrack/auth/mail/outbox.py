@@ -17,7 +17,7 @@ import structlog
 
 from keyrack.auth import password_reset
 from keyrack.auth.invitations import link
-from keyrack.auth.mail.templates import CODES, INVITATION, PASSWORD, ROLES_DE, MailTemplate, language_of, written
+from keyrack.auth.mail.templates import CODES, INVITATION, PASSWORD, PHONE, ROLES_DE, MailTemplate, language_of, written
 from keyrack.auth.usernames import MANAGERS
 from keyrack.core.addresses import address_form
 from keyrack.core.metrics.catalog import MAILS
@@ -47,6 +47,12 @@ where i.customer_id = $1 and i.invitation_id = $2 and i.expires_at > now() and c
 returning i.role, i.invited_by, c.name, to_char(i.expires_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI "UTC"') as until,
   coalesce(i.mailed_to, i.address) as address
 """.replace("{id}", MANAGERS.key_by_form("$4"))
+# Null for a user that has left the customer
+OF_PHONE: LiteralString = """
+select p.email_address as address, c.name as customer
+from customer_user u join person p using (user_id) join customer c using (customer_id)
+where u.customer_id = $1 and u.user_id = $2
+"""
 
 
 async def send(settings: Settings, message: EmailMessage) -> None:
@@ -142,6 +148,8 @@ class MailDispatcher:
         """The mail with a new link, None where there is nothing to tell."""
         settings, secret = self._settings, new_secret()
         language = language_of(row["language"])
+        if row["notice"] == "phone":
+            return await self._notice_of_phone(row, language)
         if row["notice"] is not None:
             places = {"address": row["address"], "link": f"{settings.public_url}/console"}
             return OutgoingMail(CODES[language], row["address"], places)
@@ -163,6 +171,11 @@ class MailDispatcher:
             "link": link(settings, secret),
         }  # fmt: skip
         return OutgoingMail(INVITATION[language], details["address"], places)
+
+    async def _notice_of_phone(self, row: Row, language: str) -> OutgoingMail | None:
+        """The notice of a new phone to its user; None if the user has left the customer."""
+        user = await self._db.fetchrow(OF_PHONE, row["invited_to"], row["user_id"])
+        return None if user is None else OutgoingMail(PHONE[language], user["address"], {"customer": user["customer"]})
 
 
 def _described(error: Exception) -> str:

@@ -97,6 +97,30 @@ Wenn Sie es nicht waren, ist Ihr Kennwort nicht mehr geheim. Ändern Sie es jetz
 """,
     ),
 }
+# The phone's name was chosen by its app, so a mail does not repeat it
+PHONE: Mapping[str, MailTemplate] = {
+    "en": MailTemplate(
+        "New phone for your car keys: {customer}",
+        """\
+A new phone was registered for you at {customer}. It can get keys that open boxes of your cars.
+
+If it was you, do nothing.
+
+If it was not you, call {customer} now. A manager there can remove the phone, and its keys are revoked.
+""",
+    ),
+    "de": MailTemplate(
+        "Neues Telefon für Ihre Autoschlüssel: {customer}",
+        """\
+Für Sie wurde bei {customer} ein neues Telefon registriert. Es kann Schlüssel erhalten, die Boxen Ihrer Autos öffnen.
+
+Wenn Sie es waren, tun Sie nichts.
+
+Wenn Sie es nicht waren, melden Sie sich jetzt bei {customer}. Ein Verwalter kann das Telefon dort entfernen, und seine
+Schlüssel werden widerrufen.
+""",
+    ),
+}
 TEST = MailTemplate(
     "Keyrack can send mail", "This is a test from {host}. Whoever runs that server has asked for it.\n"
 )  # fmt: skip

@@ -22,9 +22,11 @@ SHORTEST, LONGEST = 300, 28 * UNITS["d"]  # seconds; no key lives longer
 WRITTEN = re.compile(r"([0-9]{1,7})([smhd]?)").fullmatch
 
 SHOW: LiteralString = """
-select c.name, t.public_key, t.sequence, t.freshness, t.opens_uncertain,
+select c.name, t.public_key, t.sequence, t.freshness, t.opens_uncertain, t.needs_second_person, t.approves_phones,
   (select count(distinct product_id) from box_epoch e where e.customer_id = c.customer_id) as boxes,
+  (select count(*) from box_epoch e where e.customer_id = c.customer_id and e.is_pending) as pending,
   (select count(*) from app_device d where d.customer_id = c.customer_id) as devices,
+  (select count(*) from app_device d where d.customer_id = c.customer_id and not d.is_approved) as waiting,
   (select count(*) from box_key k where k.customer_id = c.customer_id and k.is_placed and k.revoked_at is null) as keys
 from customer c left join key_authority t using (customer_id) where c.customer_id = $1
 """
@@ -62,6 +64,16 @@ Uncertain = Annotated[
     Literal["open", "refuse"] | None,
     typer.Option("--uncertain", help="Whether boxes open whose clock has stood still."),
 ]
+SecondPerson = Annotated[
+    Literal["on", "off"] | None,
+    typer.Option(
+        "--second-person", help="Whether another manager has to approve an enrolment that replaces a box at work."
+    ),
+]
+ApprovePhones = Annotated[
+    Literal["on", "off"] | None,
+    typer.Option("--approve-phones", help="Whether a manager has to approve a new phone before it gets keys."),
+]
 
 
 @command(app, "show")
@@ -73,8 +85,10 @@ async def show(session: DatabaseSession, customer: Whose) -> CommandResult:
     freshness = row["freshness"]
     value = {
         "customer": customer, "root": public(row["public_key"]).thumbprint.hex(), "sequence": row["sequence"],
-        "limit": freshness, "uncertain": "open" if row["opens_uncertain"] else "refuse", "boxes": row["boxes"],
-        "devices": row["devices"], "keys": row["keys"],
+        "limit": freshness, "uncertain": "open" if row["opens_uncertain"] else "refuse",
+        "secondPerson": _switch(row["needs_second_person"]), "approvePhones": _switch(row["approves_phones"]),
+        "boxes": row["boxes"], "pendingEnrolments": row["pending"], "devices": row["devices"],
+        "waitingDevices": row["waiting"], "keys": row["keys"],
     }  # fmt: skip
     limit = "off: a key's whole life" if freshness is None else f"{freshness:,} s"
     lines = (
@@ -82,8 +96,10 @@ async def show(session: DatabaseSession, customer: Whose) -> CommandResult:
         f"Key set             {value['sequence']}",
         f"Limit               {limit}",
         f"Clock uncertain     {value['uncertain']}",
-        f"Boxes enrolled      {value['boxes']}",
-        f"Phones registered   {value['devices']}",
+        f"Second person       {value['secondPerson']}",
+        f"Approve phones      {value['approvePhones']}",
+        f"Boxes enrolled      {value['boxes']}, of which {value['pendingEnrolments']} with a pending enrolment",
+        f"Phones registered   {value['devices']}, of which {value['waitingDevices']} wait for approval",
         f"Keys that may open  {value['keys']}",
     )
     return CommandResult(value, "\n".join(lines))
@@ -101,9 +117,7 @@ async def list_(session: DatabaseSession, customer: Whose) -> ListResult:
 
 
 async def _chosen(session: DatabaseSession, customer: int, limit: int | None, uncertain: str | None) -> KeyPolicy:
-    """The policy after a change of the given parts. Raises a usage error without any, and `CommandFailed`."""
-    if limit is None and uncertain is None:
-        raise typer.BadParameter("Say --limit, --uncertain, or both.")
+    """The policy after a change of the given parts. Raises `CommandFailed` without an authority."""
     before = await issuing_keys.policy(session.sql, customer)
     if before is None:
         raise CommandFailed(NONE.format(customer=customer))
@@ -111,10 +125,24 @@ async def _chosen(session: DatabaseSession, customer: int, limit: int | None, un
     return KeyPolicy(freshness, before.opens_uncertain if uncertain is None else uncertain == "open")
 
 
+def _require_one(*options: object) -> None:
+    """Raises a usage error if no option is given."""
+    if all(option is None for option in options):
+        raise typer.BadParameter("Say at least one of --limit, --uncertain, --second-person and --approve-phones.")
+
+
 async def _policy_preview(
-    session: DatabaseSession, customer: int, limit: int | None, uncertain: str | None
+    session: DatabaseSession,
+    customer: int,
+    limit: int | None,
+    uncertain: str | None,
+    second_person: str | None,
+    approve_phones: str | None,
 ) -> ConfirmationPreview | None:
-    """How many keys the policy would revoke."""
+    """How many keys the policy would revoke. Raises a usage error if nothing is to change."""
+    _require_one(limit, uncertain, second_person, approve_phones)
+    if limit is None and uncertain is None:
+        return None
     chosen = await _chosen(session, customer, limit, uncertain)
     count = await issuing_keys.count_beyond(session.sql, customer, chosen)
     if not count:
@@ -125,22 +153,51 @@ async def _policy_preview(
 
 @command(app, "policy", preview=_policy_preview)
 async def policy(
-    session: DatabaseSession, customer: Whose, limit: Limit = None, uncertain: Uncertain = None
+    session: DatabaseSession,
+    customer: Whose,
+    limit: Limit = None,
+    uncertain: Uncertain = None,
+    second_person: SecondPerson = None,
+    approve_phones: ApprovePhones = None,
 ) -> CommandResult:
     """Set a customer's policy for keys, and revoke keys that give more.
 
     Phones get new keys at their next fetch. A wider policy revokes nothing.
     """
+    _require_one(limit, uncertain, second_person, approve_phones)
     chosen = await _chosen(session, customer, limit, uncertain)
-    revoked = await issuing_keys.choose(session.sql, customer, chosen)
+    revoked = 0
+    if limit is not None or uncertain is not None:
+        revoked = await issuing_keys.choose(session.sql, customer, chosen) or 0
+    row = await session.sql.fetchrow(SHOW, customer)
+    if row is None:
+        raise CommandFailed(NONE.format(customer=customer))
+    second = row["needs_second_person"] if second_person is None else second_person == "on"
+    approves = row["approves_phones"] if approve_phones is None else approve_phones == "on"
+    await issuing_keys.choose_approvals(session.sql, customer, needs_second_person=second, approves_phones=approves)
     does = "open" if chosen.opens_uncertain else "refuse"
-    value = {"customer": customer, "limit": chosen.freshness, "uncertain": does, "revokedKeys": revoked}
+    value = {
+        "customer": customer, "limit": chosen.freshness, "uncertain": does, "revokedKeys": revoked,
+        "secondPerson": _switch(second), "approvePhones": _switch(approves), "waitingDevices": row["waiting"],
+    }  # fmt: skip
     shown = "its whole life" if chosen.freshness is None else f"{chosen.freshness:,} seconds"
     text = (
         f"A key opens without word from the server for {shown}. Boxes {does} while their clock is uncertain. "
-        f"Keys revoked: {revoked:,}."
+        f"Keys revoked: {revoked:,}.\n{_approvals(second, approves, row['waiting'])}"
     )
     return CommandResult(value, text)
+
+
+def _switch(is_on: bool) -> str:
+    return "on" if is_on else "off"
+
+
+def _approvals(second: bool, approves: bool, waiting: int) -> str:
+    """Which changes need the approval of a manager, for people."""
+    box = "needs the approval of another manager" if second else "needs no approval"
+    phone = "needs the approval of a manager" if approves else "needs no approval"
+    text = f"The enrolment that replaces a box at work {box}. A new phone {phone}."
+    return text if approves or not waiting else f"{text} Phones that still wait for approval: {waiting}."
 
 
 async def _preview(session: DatabaseSession, customer: int, revoke: bool) -> ConfirmationPreview | None:

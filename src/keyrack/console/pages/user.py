@@ -24,7 +24,7 @@ SECTION = "users"
 CAR = "car($select=id,name,licensePlate)"
 AHEAD, PAST, EVENTS, ASKED = 50, 10, 10, 10  # rows of each kind on the page
 RECENT = timedelta(days=7)  # for as long a failure is shown
-SAID = ("added", "linked", "phone-removed")  # by the address: what was done on the way here
+SAID = ("added", "linked", "phone-approved", "phone-removed")  # by the address: what was done on the way here
 NAMED = 5  # assignments that are named before they end
 
 

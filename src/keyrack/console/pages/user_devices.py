@@ -1,4 +1,4 @@
-"""The phones of a user that get keys, and how one is removed: a dialog of the user's page."""
+"""The phones of a user that get keys: how one is approved, and how one is removed in a dialog of the user's page."""
 
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ ROWS, ROW = "/users/{userId}/devices", "/users/{userId}/devices/{deviceId}"
 async def phones_of(visit: Visit, user: int) -> list[dict[str, Any]]:
     """The oldest first; a user has as many as `KEYRACK_SDK_DEVICES` at most. Raises `NotFound`."""
     return (await visit.call("GET", ROWS, user, query={"$orderby": "registered"})).json
+
+
+@pages.post("/{customer}/users/{user}/phones/{device}/approve", permission=Permission.USERS_WRITE)
+async def approve(visit: Visit) -> Response:
+    await visit.call("PUT", f"{ROW}/approval", visit.ids["user"], visit.ids["device"])
+    return went(visit, f"{_page(visit)}?phone-approved")
 
 
 @pages.get("/{customer}/users/{user}/phones/{device}/remove", permission=Permission.USERS_WRITE)

@@ -14,6 +14,11 @@ class Keys(BaseSettings):
     section: ClassVar[str] = "keys"
 
     sdk_devices: int = Field(default=10, ge=1, le=1_000, description="Phones that each user of a customer may have.")
+    sdk_registrations_per_hour: int = Field(
+        default=20,
+        ge=1,
+        description="New phones that each user of a customer may register an hour, over time and at once.",
+    )
     sdk_keys: int = Field(
         default=200,
         ge=1,

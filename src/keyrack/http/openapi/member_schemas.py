@@ -130,7 +130,7 @@ VALUES: Mapping[tuple[str, str], str] = {
     ("Me", "language"): "Language",
     ("Me", "theme"): "Theme",
     ("Box", "kind"): "BoxReportKind",
-    ("Device", "protection"): "KeyProtection",
+    ("Device", "claimedProtection"): "KeyProtection",
     ("PhoneKeys", "reason"): "WithheldReason",
 }
 # The bodies that are inside of a batch's items, as single requests have them

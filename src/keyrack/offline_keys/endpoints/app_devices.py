@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import secrets
+from datetime import timedelta
 from typing import Annotated, Any, Literal, LiteralString
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import FROM_APPS, TAGGED, Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Free
 from keyrack.api.principals import AppUser
-from keyrack.api.schema.request_body import IN_NFC, Moment, StrictBody, format_timestamp, invalid_member
+from keyrack.api.rate_limits import RateLimit
+from keyrack.api.schema.request_body import IN_NFC, Body, Moment, StrictBody, format_timestamp, invalid_member
 from keyrack.core.base64url import Octets, base64url
-from keyrack.core.error_codes import INVALID_TOKEN, ErrorCode, FieldError
+from keyrack.core.error_codes import INVALID_TOKEN, RATE_LIMITED, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound, Unauthorized, on_constraint
 from keyrack.core.settings import Settings
 from keyrack.core.text import NOT_BLANK
-from keyrack.db.connection import Row
+from keyrack.db.connection import Connection, Row
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.cose import MessageRefused, PublicKey
+from keyrack.offline_keys.endpoints.boxes import UNCOPIED
 from keyrack.offline_keys.endpoints.user_devices import NO_DEVICE, device_id
+from keyrack.offline_keys.enrolment import NONCE
 from keyrack.offline_keys.issuing_keys import load_authority
 from keyrack.offline_keys.message_fields import REGISTRATION
 from keyrack.offline_keys.p256 import verify
+from keyrack.offline_keys.timestamps import now
 
 endpoints = Endpoints("App SDK", Free.USER)
 
@@ -37,29 +43,73 @@ TOO_MANY_DEVICES = ErrorCode(
     "The user has {most} devices already.",
     "Remove one that is not used any more: DELETE /sdk/devices/{deviceId}.",
 )
+REMOVED_DEVICE = ErrorCode(
+    "device-removed",
+    "The phone was removed, so its key cannot be registered again.",
+    "Make another key pair on the phone. Keep a phone that was lost or stolen removed.",
+)
+NO_REGISTRATION_NONCE = ErrorCode(
+    "registration-nonce-unknown",
+    "The registration names a nonce that was never issued, was used, or has expired.",
+    "Get a nonce by POST /sdk/devices/nonce, and have the phone sign it within ten minutes.",
+)
+OLD_TOKEN = ErrorCode(
+    "token-before-removal",
+    "The id token was issued before a phone of the user was removed.",
+    "Get another id token: your server asks for it by POST /sdk/token, if the user is still signed in.",
+)
 REGISTER = "register device"
+LASTS = timedelta(minutes=10)  # validity of a nonce
+HOUR = timedelta(hours=1)
 
-# What is registered already stays, under its new name. The user's row lets one phone come at a time, and the user stay
+PUT_NONCE: LiteralString = """
+insert into registration_nonce (customer_id, user_id, nonce, expires_at)
+select u.customer_id, u.user_id, $3, $4 from app_subject s join customer_user u using (customer_id, user_id)
+where s.customer_id = $1 and s.subject = $2 for key share of u
+on conflict (customer_id, user_id) do update set nonce = excluded.nonce, expires_at = excluded.expires_at
+returning true
+"""
+TAKE_NONCE: LiteralString = """
+delete from registration_nonce where customer_id = $1 and user_id = $2 and nonce = $3 returning expires_at
+"""
+# The lock of the user's row: one phone is registered at a time, and the user stays. An id token has whole seconds
 LOCK: LiteralString = """
-select u.user_id from app_subject s join customer_user u using (customer_id, user_id)
+select u.user_id, p.type = 'Normal' and position('@' in p.email_address) > 0 as has_address,
+  coalesce((select not t.approves_phones from key_authority t where t.customer_id = $1), true) as is_approved,
+  coalesce((select date_trunc('second', max(r.removed_at)) > to_timestamp($3) from removed_device r
+    where r.customer_id = $1 and r.user_id = u.user_id), false) as is_outdated
+from app_subject s join customer_user u using (customer_id, user_id) join person p using (user_id)
 where s.customer_id = $1 and s.subject = $2 for no key update of u
 """
-OWNER: LiteralString = "select user_id, registered_at from app_device where customer_id = $1 and device_id = $2"
+OWNER: LiteralString = """
+select user_id from app_device where customer_id = $1 and device_id = $2 for no key update
+"""
+IS_REMOVED: LiteralString = """
+select exists (select from removed_device where customer_id = $1 and device_id = $2)
+"""
 COUNT: LiteralString = "select count(*) from app_device where customer_id = $1 and user_id = $2"
+# A registered phone gets its new name
 PUT: LiteralString = """
-insert into app_device (customer_id, device_id, user_id, public_key, name, protection) values ($1, $2, $3, $4, $5, $6)
+insert into app_device (customer_id, device_id, user_id, public_key, name, protection, is_approved)
+values ($1, $2, $3, $4, $5, $6, $7)
 on conflict (customer_id, device_id) do update set name = excluded.name, protection = excluded.protection
-returning registered_at
+returning device_id, name, protection, registered_at, is_approved
+"""
+MAIL: LiteralString = """
+insert into mail (kind, address, invited_to, user_id, notice)
+select 'invitation', '', $1, $2, 'phone' where (select count(*) from (select from mail limit $3) m) < $3
 """
 OF_USER: LiteralString = """
-select d.device_id, d.name, d.protection, d.registered_at
+select d.device_id, d.name, d.protection, d.registered_at, d.is_approved
 from app_subject s join app_device d using (customer_id, user_id)
 where s.customer_id = $1 and s.subject = $2 order by d.registered_at, d.device_id
 """
+# The user is locked first, as `REMOVE` does
 REMOVE_OWN: LiteralString = """
-delete from app_device d using app_subject s
-where d.customer_id = $1 and s.customer_id = $1 and s.subject = $2 and s.user_id = d.user_id and d.device_id = $3
-returning true
+delete from app_device d using (
+  select u.user_id from app_subject s join customer_user u using (customer_id, user_id)
+  where s.customer_id = $1 and s.subject = $2 for key share of u) u
+where d.customer_id = $1 and d.user_id = u.user_id and d.device_id = $3 returning true
 """
 
 
@@ -68,7 +118,14 @@ class Registration(StrictBody):
 
     registration: Octets
     name: Annotated[str, Field(max_length=100, pattern=NOT_BLANK), IN_NFC]
-    protection: Literal["Software", "TrustedEnvironment", "SecureElement"] = "Software"
+    claimed_protection: Literal["Software", "TrustedEnvironment", "SecureElement"] = "Software"
+
+
+class RegistrationNonceBody(Body):
+    model_config = ConfigDict(title="RegistrationNonce")
+
+    nonce: Octets
+    expires: Moment
 
 
 class AppDevice(StrictBody):
@@ -76,8 +133,9 @@ class AppDevice(StrictBody):
 
     id: Octets
     name: str
-    protection: Literal["Software", "TrustedEnvironment", "SecureElement"]
+    claimed_protection: Literal["Software", "TrustedEnvironment", "SecureElement"]
     registered: Moment
+    is_approved: bool
 
 
 def app_of(request: Request) -> AppUser:
@@ -86,44 +144,84 @@ def app_of(request: Request) -> AppUser:
     return request.app
 
 
+@endpoints.post(
+    "/sdk/devices/nonce",
+    "A nonce for the registration of a phone",
+    status=200,
+    answers=RegistrationNonceBody,
+    once=False,
+    finds_user=True,
+    **FROM_APPS,
+)
+async def begin(request: Request) -> Response:
+    app = app_of(request)
+    nonce, expires = secrets.token_bytes(NONCE), now() + LASTS
+    if not await request.db.fetchval(PUT_NONCE, app.customer, app.subject, nonce, expires):
+        raise Unauthorized(INVALID_TOKEN)  # the user has left the customer
+    return answer({"nonce": base64url(nonce), "expires": format_timestamp(expires)}, headers=UNCOPIED)
+
+
 @endpoints.put(
     "/sdk/devices",
-    "Register a phone, or name it anew",
+    "Register a phone, or rename it",
     body=Registration,
     what=REGISTER,
     status=200,
     answers=AppDevice,
     once=False,
     finds_user=True,
-    refuses={400: (invalid_member(REGISTER, "registration"),), 409: (OTHERS_DEVICE, TOO_MANY_DEVICES)},
+    refuses={
+        400: (invalid_member(REGISTER, "registration"),),
+        401: (OLD_TOKEN,),
+        409: (OTHERS_DEVICE, REMOVED_DEVICE, NO_REGISTRATION_NONCE, TOO_MANY_DEVICES),
+        429: (RATE_LIMITED,),
+    },
     **FROM_APPS,
 )
 async def register(request: Request, wanted: Registration, settings: Settings) -> Response:
     app = app_of(request)
-    key = _registered(wanted.registration, app)
+    key, nonce = _registered(wanted.registration, app)
     async with request.db.transaction() as connection:
-        user = await connection.fetchval(LOCK, app.customer, app.subject)
+        user = await connection.fetchrow(LOCK, app.customer, app.subject, app.issued)
         if user is None:
-            raise Unauthorized(INVALID_TOKEN)  # the user is gone
+            raise Unauthorized(INVALID_TOKEN)  # the user has left the customer
         owner = await connection.fetchrow(OWNER, app.customer, key.thumbprint)
-        if owner is None and await connection.fetchval(COUNT, app.customer, user) >= settings.sdk_devices:
-            raise Conflict(TOO_MANY_DEVICES.format(most=settings.sdk_devices))
-        if owner is not None and owner["user_id"] != user:
+        if owner is not None and owner["user_id"] != user["user_id"]:
             raise Conflict(OTHERS_DEVICE)
+        if owner is None:
+            await _check_new(connection, settings, app, user, key, nonce)
+        values = key.thumbprint, user["user_id"], load_authority(key), wanted.name, wanted.claimed_protection
         with on_constraint({"app_device_pkey": (Conflict, OTHERS_DEVICE)}):
-            registered = await connection.fetchval(
-                PUT, app.customer, key.thumbprint, user, load_authority(key), wanted.name, wanted.protection
-            )
-    return answer(
-        {
-            "id": base64url(key.thumbprint), "name": wanted.name, "protection": wanted.protection,
-            "registered": format_timestamp(registered),
-        }
-    )  # fmt: skip
+            row = await connection.fetchrow(PUT, app.customer, *values, user["is_approved"])
+        assert row is not None  # noqa: S101 - an upsert returns its row
+        if owner is None and user["has_address"] and settings.sends_mail:
+            await connection.execute(MAIL, app.customer, user["user_id"], settings.mail_waiting)
+    return answer(_shown(row))
 
 
-def _registered(data: bytes, app: AppUser) -> PublicKey:
-    """The key that is registered for this user. Raises `BadRequest`."""
+async def _check_new(
+    connection: Connection, settings: Settings, app: AppUser, user: Row, key: PublicKey, nonce: bytes
+) -> None:
+    """Check that this user may register a new phone, and use the nonce up.
+
+    A phone that is registered already needs no nonce: a request that is sent again has the same effect. Raises
+    `Unauthorized`, `Conflict`, `TooManyRequests`.
+    """
+    if await connection.fetchval(IS_REMOVED, app.customer, key.thumbprint):
+        raise Conflict(REMOVED_DEVICE)
+    if user["is_outdated"]:
+        raise Unauthorized(OLD_TOKEN)
+    expires = await connection.fetchval(TAKE_NONCE, app.customer, user["user_id"], nonce)
+    if expires is None or expires < now():
+        raise Conflict(NO_REGISTRATION_NONCE)
+    if await connection.fetchval(COUNT, app.customer, user["user_id"]) >= settings.sdk_devices:
+        raise Conflict(TOO_MANY_DEVICES.format(most=settings.sdk_devices))
+    rate = settings.sdk_registrations_per_hour
+    await RateLimit("phone-registrations", rate, rate, HOUR).take(connection, f"{app.customer} {user['user_id']}")
+
+
+def _registered(data: bytes, app: AppUser) -> tuple[PublicKey, bytes]:
+    """The key that a registration for this user names, and its nonce. Raises `BadRequest`."""
     try:
         message = cose.read(data, REGISTRATION)
     except MessageRefused as refused:
@@ -133,7 +231,7 @@ def _registered(data: bytes, app: AppUser) -> PublicKey:
         raise _no_registration("The key that it has did not sign it.")
     if message.claims["sub"] != str(app.subject):
         raise _no_registration("It is for another user.")
-    return key
+    return key, message.claims["nonce"]
 
 
 def _no_registration(hint: str) -> BadRequest:
@@ -152,8 +250,8 @@ async def devices(request: Request) -> Response:
 
 def _shown(row: Row) -> dict[str, Any]:
     return {
-        "id": base64url(row["device_id"]), "name": row["name"], "protection": row["protection"],
-        "registered": format_timestamp(row["registered_at"]),
+        "id": base64url(row["device_id"]), "name": row["name"], "claimedProtection": row["protection"],
+        "registered": format_timestamp(row["registered_at"]), "isApproved": row["is_approved"],
     }  # fmt: skip
 
 

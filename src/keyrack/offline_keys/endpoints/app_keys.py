@@ -19,7 +19,7 @@ from keyrack.api.schema.request_body import Body, Id, Moment, format_timestamp, 
 from keyrack.auth.app_tokens import user_exists
 from keyrack.core.base64url import Octets, base64url, octets
 from keyrack.core.error_codes import INVALID_TOKEN, RATE_LIMITED, ErrorCode, FieldError
-from keyrack.core.errors import BadRequest, NotFound, Unauthorized
+from keyrack.core.errors import BadRequest, Forbidden, NotFound, Unauthorized
 from keyrack.core.settings import Settings
 from keyrack.offline_keys import box_logs, key_issuing
 from keyrack.offline_keys.endpoints.app_devices import app_of
@@ -27,7 +27,7 @@ from keyrack.offline_keys.endpoints.boxes import UNCOPIED
 from keyrack.offline_keys.endpoints.user_devices import NO_DEVICE
 from keyrack.offline_keys.enrolment import NONCE, time_for
 from keyrack.offline_keys.issuing_keys import INCONSISTENT, SIGNS, IssuingKeySigners, box_name
-from keyrack.offline_keys.key_issuing import IssuedKeys, NoDevice
+from keyrack.offline_keys.key_issuing import IssuedKeys, NoDevice, NotApproved
 from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
 from keyrack.offline_keys.timestamps import now
 
@@ -39,6 +39,11 @@ NO_KEYS = ErrorCode(
     "Use the name of a box that GET /sdk/keys tells.",
 )
 HOUR = timedelta(hours=1)
+NOT_APPROVED = ErrorCode(
+    "device-not-approved",
+    "The phone waits for the approval of a manager.",
+    "Ask a manager: PUT /users/{userId}/devices/{deviceId}/approval, or the user's page of the console.",
+)
 DELIVER = "deliver the log of a box"
 TIME = "tell the time"
 # Whether the user has a key of the box of this name, and who signs
@@ -165,7 +170,7 @@ OF_DEVICE = QueryParameter(
     answers=PhoneKeys,
     headers=TAGGED,
     options=(OF_DEVICE,),
-    refuses={404: (NO_DEVICE,), 503: (INCONSISTENT,)},
+    refuses={403: (NOT_APPROVED,), 404: (NO_DEVICE,), 503: (INCONSISTENT,)},
     finds_user=True,
     **FROM_APPS,
 )
@@ -178,6 +183,8 @@ async def keys(request: Request, settings: Settings, signers: IssuingKeySigners)
         if not await user_exists(request.db, app):
             raise Unauthorized(INVALID_TOKEN) from None
         raise NotFound(NO_DEVICE) from None
+    except NotApproved:
+        raise Forbidden(NOT_APPROVED) from None
     return conditional_requests.created_response(request, answer(_shown(held)).body or b"")
 
 

@@ -1,14 +1,14 @@
-"""Phones of users that get keys: listed and removed by managers. Ours, beside the spec."""
+"""Phones of users that get keys: listed, approved and removed by managers. Ours, beside the spec."""
 
 from __future__ import annotations
 
-from typing import LiteralString
+from typing import LiteralString, NoReturn
 
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response
 from keyrack.api.permissions import Permission
 from keyrack.api.read_sql import Parent
-from keyrack.api.schema.fields import Resource, date_time, string
+from keyrack.api.schema.fields import Resource, boolean, date_time, string
 from keyrack.api.schema.group_scope import scoped_by
 from keyrack.core.base64url import octets
 from keyrack.core.error_codes import ErrorCode
@@ -33,15 +33,22 @@ DEVICE = Resource(
     {
         "id": string(_ID),
         "name": string("{t}.name", search=True),
-        "protection": string("{t}.protection", enum=PROTECTIONS),
+        "claimedProtection": string("{t}.protection", enum=PROTECTIONS),
         "registered": date_time("{t}.registered_at"),
+        "isApproved": boolean("{t}.is_approved"),
     },
     limit=scoped_by("user"),
     permission=Permission.USERS_READ,
 )
 
+# The user is locked first: a user that leaves the customer meanwhile has the same order of locks
 REMOVE: LiteralString = """
-delete from app_device where customer_id = $1 and user_id = $2 and device_id = $3 returning true
+delete from app_device d using (
+  select user_id from customer_user where customer_id = $1 and user_id = $2 for key share) u
+where d.customer_id = $1 and d.user_id = u.user_id and d.device_id = $3 returning true
+"""
+APPROVE: LiteralString = """
+update app_device set is_approved = true where customer_id = $1 and user_id = $2 and device_id = $3 returning true
 """
 # The revocations stay in the status lists, and so do the places in them
 UNCOUNT: LiteralString = """
@@ -81,8 +88,7 @@ endpoints.get(
 async def remove(request: Request) -> Response:
     user, device = request.ids
     if not await request.db.fetchval(REMOVE, request.customer, user, device):
-        known = await request.db.fetchval(HAS_USER, request.customer, user)
-        raise NotFound(NO_DEVICE if known else NO_USER)
+        await _raise_not_found(request, user)
     return NO_CONTENT
 
 
@@ -100,3 +106,23 @@ async def forget_removed(request: Request) -> Response:
         raise NotFound(NO_USER)
     await request.db.execute(UNCOUNT, request.customer, user)
     return NO_CONTENT
+
+
+@endpoints.put(
+    "/users/{userId}/devices/{deviceId}/approval",
+    "Approve a phone of a user: it gets keys",
+    convert={"deviceId": device_id},
+    limited=(),
+    refuses={404: (NO_USER, NO_DEVICE)},
+    ours=True,
+)
+async def approve(request: Request) -> Response:
+    user, device = request.ids
+    if not await request.db.fetchval(APPROVE, request.customer, user, device):
+        await _raise_not_found(request, user)
+    return NO_CONTENT
+
+
+async def _raise_not_found(request: Request, user: int) -> NoReturn:
+    known = await request.db.fetchval(HAS_USER, request.customer, user)
+    raise NotFound(NO_DEVICE if known else NO_USER)

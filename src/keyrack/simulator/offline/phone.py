@@ -59,7 +59,8 @@ class VirtualPhone:
         self.sdk_key = sdk_key
         await self._sign_in()
         subject = json.loads(octets(self.token.split(".")[1]))["sub"]
-        registration = phone.registration(subject, self.key.public, self.key.sign)
+        nonce = octets((await self._call("POST", "/sdk/devices/nonce"))["nonce"])
+        registration = phone.registration(subject, self.key.public, nonce, self.key.sign)
         await self._call("PUT", "/sdk/devices", {"registration": text(registration), "name": f"Phone of {self.user}"})
 
     async def _sign_in(self) -> None:

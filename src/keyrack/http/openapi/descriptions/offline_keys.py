@@ -57,13 +57,19 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
     "Device": {
         "id": ("The thumbprint of the phone's public key (RFC 9679).", EXAMPLE_THUMBPRINT),
         "name": ("What the phone is called.", "Uma's phone"),
-        "protection": (
-            "Where the phone says that its private key lies: in `Software`, a `TrustedEnvironment` or a"
-            " `SecureElement`. Left out of a body it is `Software`.",
+        "claimedProtection": (
+            "The app's claim where the private key is: in `Software`, a `TrustedEnvironment` or a `SecureElement`."
+            " No attestation proves it. Without it in a body it is `Software`.",
             "SecureElement",
         ),
         "registered": ("When it was registered.", "2026-05-01T07:30:00Z"),
-        "registration": ("The public key of the phone and the subject of the id token, signed by that key.", _SIGNED),
+        "isApproved": ("Whether the phone gets keys. If it is false, a manager has to approve the phone first.", True),
+        "registration": (
+            "The public key of the phone, the subject of the id token and the nonce, signed by that key.",
+            _SIGNED,
+        ),
+        "nonce": ("16 bytes, which the phone has to sign.", _NONCE),
+        "expires": ("When the nonce expires.", "2026-05-01T07:40:00Z"),
     },
     "IssuedKey": {
         "id": ("The id of the key: its `cti`.", OPERATION_ID),

@@ -6,10 +6,15 @@ from collections.abc import Mapping
 
 # Method and path -> the id, and what it does
 OF_KEYS: Mapping[str, tuple[str, str]] = {
+    "POST /sdk/devices/nonce": (
+        "beginRegistration",
+        "The nonce is valid for ten minutes and one registration. The newest one of the user counts.",
+    ),
     "PUT /sdk/devices": (
         "registerDevice",
-        "`registration` is made and signed by the phone's own key, for the user of the id token. A phone that is"
-        " registered already gets another name. docs/keys.md has the messages.",
+        "`registration` is made and signed by the phone's own key, for the user of the id token and a nonce of `POST"
+        " /sdk/devices/nonce`. A phone that is registered already gets another name, with any nonce. The key of a"
+        " removed phone is 409. docs/keys.md has the messages.",
     ),
     "GET /sdk/devices": ("listOwnDevices", "Those of the user of the id token, the oldest first."),
     "DELETE /sdk/devices/{deviceId}": (
@@ -20,7 +25,13 @@ OF_KEYS: Mapping[str, tuple[str, str]] = {
     "DELETE /users/{userId}/devices/{deviceId}": (
         "removeDeviceOfUser",
         "For a phone that was lost. What it has of keys is revoked at once: each box refuses them as soon as it has a"
-        " newer status list. The user may register another phone.",
+        " newer status list. The phone cannot be registered with this key again, and id tokens that were issued before"
+        " register no phone. The user may register another phone.",
+    ),
+    "PUT /users/{userId}/devices/{deviceId}/approval": (
+        "approveDeviceOfUser",
+        "For a phone that waits for approval (`isApproved` is false). Customers choose this by `keyrack keys policy"
+        " --approve-phones on`. A phone that is approved already stays so.",
     ),
     "DELETE /users/{userId}/removed-devices": (
         "forgetRemovedDevicesOfUser",
