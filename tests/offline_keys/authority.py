@@ -70,12 +70,13 @@ class Authority:
     def uri(self, generation: int) -> str:
         return f"https://keyrack.example/{self.name}/{generation}"
 
-    def list(self, generation: int = 1) -> bytes:
+    def list(self, generation: int = 1, **claims: Any) -> bytes:
         bits = sum(1 << index for index in self.revoked).to_bytes(status_list_bits.BYTES, "little")
-        return self.sign(
-            STATUS_LIST, self.issuing, sub=self.uri(generation), aud=self.name, exp=self.now + WEEK, ttl=300,
-            status_list=status_list_bits.pack(bits), generation=generation,
-        )  # fmt: skip
+        most = {
+            "sub": self.uri(generation), "aud": self.name, "exp": self.now + WEEK, "ttl": 300,
+            "status_list": status_list_bits.pack(bits), "generation": generation,
+        }  # fmt: skip
+        return self.sign(STATUS_LIST, self.issuing, **most | claims)
 
     def key_set(self) -> bytes:
         keys = {"keys": [public(name) for name in self.keys]}

@@ -232,11 +232,12 @@ def _carrying() -> Iterator[Good]:
     yield good("keyset-one", "a key set of one key of each kind: the lists of the others are dropped", "Rotation",
                carries(key_set(sequence=9, **keys("3"))))  # fmt: skip
     first = public("issuing-1").kid.hex()
-    yield good("keyset-list", "the list that an issuing key before has signed is dropped, the other one stays", "Rotation",
+    yield good("keyset-list", "the list of an issuing key before is dropped, the other one stays", "Rotation",
                carries(third), set={"lists": [dump(working())["lists"][0], dump(working())["lists"][1] | {
                    "signer": first}]})  # fmt: skip
-    yield good("keyset-two-one", "two issuing keys and one service key", "Rotation",
-               carries(key_set(sequence=3, keys=["issuing-2", "issuing-3"], **{"service-keys": ["service-3"]})))  # fmt: skip
+    uneven = keys("2", "3") | {"service-keys": ["service-3"]}
+    yield good("keyset-uneven", "two issuing keys and one service key", "Rotation",
+               carries(key_set(sequence=3, **uneven)))  # fmt: skip
     yield good("keyset-far", "a list that is too far ahead of the clock is dropped with it", "Rotation Clock",
                carries(third), set={"lists": far(0)})  # fmt: skip
     yield good("root", "a new root: the key set stays", "Root", carries(new_root()))
