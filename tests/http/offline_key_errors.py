@@ -42,7 +42,7 @@ def as_app(kim: Phone, method: str, path: str, body: Any = None) -> Case:
 
 
 def registering(kim: Phone, key: PrivateKey) -> Case:
-    signed = phone.registration(kim.subject, key.public, key.sign)
+    signed = phone.registration(kim.subject, key.public, bytes(16), key.sign)
     return as_app(kim, "PUT", "/sdk/devices", {"registration": b64(signed), "name": "Phone"})
 
 

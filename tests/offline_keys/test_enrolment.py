@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from datetime import UTC, datetime
 from typing import Any
@@ -11,8 +12,9 @@ import pytest
 from keyrack.api.permissions import Role
 from keyrack.offline_keys import cose, link_messages
 from keyrack.offline_keys.link_messages import AcceptedMessage, Enrol, EnrolledMessage, Provision
-from keyrack.offline_keys.message_fields import ENROLMENT, PROVISIONING, REGISTRATION
+from keyrack.offline_keys.message_fields import ENROLMENT, PROVISIONING
 from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.phone import registration
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.auth.group_scope import limited, put
 from tests.offline_keys.inspection import Clock, clock
@@ -117,7 +119,7 @@ def test_what_is_no_enrolment(alice: Person, box: Firmware) -> None:
         "encoding": b64(b"\xd2" + b"\x81" * 200),
         "too-long": b64(bytes(401)),
         "structure": b64(good[1:]),
-        "typ": b64(cose.sign(REGISTRATION, key.public.kid, {"sub": "x", "cnf": key.public}, key.sign)),
+        "typ": b64(registration("x", key.public, bytes(16), key.sign)),
     }
     for code, text in cases.items():
         refused(alice.put(path(box.product), {"enrolment": text}), 400, f"{WRONG} A box would say {code}.")
@@ -199,6 +201,25 @@ def test_provisioning(alice: Person, box: Firmware) -> None:
     before = box.challenge().time
     box.provision(alice)
     assert box.challenge().time < before, "the same call sets its clock"
+
+
+def test_a_provisioning_names_its_parts_and_a_secret(alice: Person, box: Firmware) -> None:
+    """It is bound to its list and its key set. The secret of advertisements is that of the epoch, and sealed."""
+    epochs = [box.enrol(alice)["epoch"]]
+    secrets = []
+    for _ in range(2):
+        told = alice.get(path(box.product, "provisioning?nonce=" + "A" * 22)).json()
+        claims = cose.read(raw(told["provisioning"]), PROVISIONING).claims
+        assert claims["list"] == hashlib.sha256(raw(told["statusList"])).digest()
+        assert claims["keyset"] == hashlib.sha256(raw(told["keySet"])).digest()
+        secrets.append(claims["advertising"])
+    assert secrets[0] == secrets[1] == box.state.authority.advertising
+    query = "select advertising from box_epoch where product_id = $1 and epoch = $2"
+    assert secrets[0] not in alice.sql.value(query, box.product, epochs[0])
+    box.key = PrivateKey.generate()
+    box.reset()
+    box.enrol(alice)
+    assert box.state.authority.advertising != secrets[0]
 
 
 def test_an_enrolled_box_goes_to_nobody_else(alice: Person, bob: Person) -> None:

@@ -147,7 +147,7 @@ def test_what_nothing_opens_for(alice: Person, bob: Person) -> None:
     assert (held["keys"], held["boxes"], held["withheld"]) == ([], [], [])
     his = driver(bob)
     bob.assignment(bob.car_with_box(), his.user)
-    assert his.fetch() == {"keySet": None, "keys": [], "boxes": [], "withheld": [], "isComplete": True}
+    assert his.fetch() == {"keySet": None, "roots": [], "keys": [], "boxes": [], "withheld": [], "isComplete": True}
 
 
 def test_who_has_it_already_is_told_so(alice: Person, clock: Clock) -> None:

@@ -145,23 +145,21 @@ def registrations(kim: Phone, lee: Phone) -> dict[str, tuple[bytes, str]]:
             "A box would say typ.",
         ),
         "signature": (bytes(flipped), "The key that it has did not sign it."),
-        "another signer": (phone.registration(sub, own.public, other.sign), "The key that it has did not sign it."),
+        "another signer": (
+            phone.registration(sub, own.public, bytes(16), other.sign),
+            "The key that it has did not sign it.",
+        ),
         "another kid": (
-            cose.sign(REGISTRATION, other.public.kid, {"sub": sub, "cnf": own.public}, own.sign),
+            cose.sign(REGISTRATION, other.public.kid, {"sub": sub, "cnf": own.public, "nonce": bytes(16)}, own.sign),
             "The key that it has did not sign it.",
         ),
         "no point": (
-            cose.sign(
-                REGISTRATION,
-                (nowhere := replace(own.public, y=bytes(32))).kid,
-                {"sub": sub, "cnf": nowhere},
-                own.sign,
-            ),
-            "The key that it has did not sign it.",
+            phone.registration(sub, own.public, bytes(16), own.sign).replace(own.public.y, bytes(32)),
+            "A box would say claims.",
         ),
         "another subject": (lee.registration(), "It is for another user."),
         "another customer's subject": (
-            phone.registration("00000000-0000-0000-0000-000000000000", own.public, own.sign),
+            phone.registration("00000000-0000-0000-0000-000000000000", own.public, bytes(16), own.sign),
             "It is for another user.",
         ),
     }

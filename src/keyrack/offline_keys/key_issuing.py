@@ -71,6 +71,7 @@ class IssuedKeys:
     """What a phone is to hold now."""
 
     key_set: bytes | None  # None: nothing opens without a network at this customer
+    roots: Sequence[bytes] = ()  # new roots of the authority, the oldest first
     keys: Sequence[IssuedKey] = ()
     lists: Mapping[StatusListId, bytes] = field(default_factory=dict[StatusListId, bytes])
     receipts: Mapping[tuple[int, int], bytes] = field(default_factory=dict[tuple[int, int], bytes])
@@ -84,6 +85,10 @@ async def issue_keys(
     """What this phone is to hold: its keys, made as far as they are due. Raises `NoDevice`, `CannotDecrypt`."""
     arguments = (customer, subject, device, now(), settings.sdk_keys + 1)
     view = await _look(db, arguments)
+    if view is not None and not view.authority["services"]:
+        async with db.transaction() as connection:
+            await signers.upgrade(connection, customer)
+        view = await _look(db, arguments)
     if view is None:
         return IssuedKeys(None)
     await signers.check(db, customer, view.authority)
@@ -123,7 +128,8 @@ class _View:
             if row["key_id"] is not None or row["assignment_id"] in made
         ]
         receipts = {box_of(row): row["receipt"] for row in self.rights if row["receipt"] is not None}
-        return IssuedKeys(self.authority["key_set"], keys, lists, receipts, withheld, self.is_complete)
+        key_set, roots = self.authority["key_set"], self.authority["roots"]
+        return IssuedKeys(key_set, roots, keys, lists, receipts, withheld, self.is_complete)
 
 
 async def _look(statements: Statements, arguments: tuple[int, UUID, bytes, datetime, int]) -> _View | None:

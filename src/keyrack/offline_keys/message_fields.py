@@ -27,6 +27,8 @@ DRAFT_STATUS_LIST, DRAFT_TTL, DRAFT_STATUS = 65533, 65534, 65535
 # Labels for what readers may ignore, so that a newer server can write it
 SKIPPABLE = range(-66303, -66047)
 
+LONGEST_URI = 128  # characters, of a status list
+
 OPEN, CLOSE = 1, 2  # commands, and rights
 UNCERTAIN = 3  # a right: also while the box's clock is uncertain
 
@@ -66,7 +68,9 @@ MEMBERS = {
         MessageField(10, "nonce", octets(16)),
         MessageField(DRAFT_STATUS_LIST, "status_list", wrapped("lst", octets(), bits=1)),
         MessageField(DRAFT_TTL, "ttl", _ORDINAL),  # seconds
-        MessageField(DRAFT_STATUS, "status", wrapped("status_list", record(Status, {"idx": _COUNT, "uri": text(128)}))),
+        MessageField(
+            DRAFT_STATUS, "status", wrapped("status_list", record(Status, {"idx": _COUNT, "uri": text(LONGEST_URI)}))
+        ),
         MessageField(-65537, "assignment", number(1, (1 << 31) - 1)),
         MessageField(-65538, "rights", ascending(several(number(OPEN, UNCERTAIN), 3))),
         MessageField(-65539, "limit", number(1, (1 << 31) - 1)),  # seconds

@@ -23,7 +23,7 @@ from keyrack.offline_keys.endpoints.app_devices import app_of
 from keyrack.offline_keys.endpoints.boxes import UNCOPIED
 from keyrack.offline_keys.endpoints.user_devices import NO_DEVICE
 from keyrack.offline_keys.enrolment import NONCE, time_for
-from keyrack.offline_keys.issuing_keys import INCONSISTENT, SIGNS, IssuingKeySigners, box_name
+from keyrack.offline_keys.issuing_keys import INCONSISTENT, SERVES, IssuingKeySigners, box_name
 from keyrack.offline_keys.key_issuing import IssuedKeys, NoDevice
 from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
 from keyrack.offline_keys.timestamps import now
@@ -37,10 +37,10 @@ NO_KEYS = ErrorCode(
 )
 DELIVER = "deliver the log of a box"
 TIME = "tell the time"
-# Whether the user has a key of the box of this name, and who signs
+# Whether the user has a key of the box of this name, and which service key signs
 TELLS_TIME: LiteralString = (
     "select ("
-    + SIGNS
+    + SERVES
     + """)
 from app_subject s where s.customer_id = $1 and s.subject = $2 and exists (
   select from box_key k where k.customer_id = $1 and k.user_id = s.user_id and k.is_placed and k.revoked_at is null
@@ -92,6 +92,7 @@ class PhoneKeys(Body):
     """What a phone is to hold: what it has beside that is over."""
 
     key_set: Octets | None
+    roots: list[Octets]
     keys: list[PhoneKeyBody]
     boxes: list[CarriedBox]
     withheld: list[WithheldKey]
@@ -190,6 +191,7 @@ def _shown(held: IssuedKeys) -> dict[str, object]:
     ]  # fmt: skip
     return {
         "keySet": None if held.key_set is None else base64url(held.key_set),
+        "roots": [base64url(root) for root in held.roots],
         "keys": keys,
         "boxes": _carried(held),
         "withheld": [{"assignmentId": id, "reason": reason} for id, reason in sorted(held.withheld.items())],
@@ -263,5 +265,5 @@ async def time(request: Request, wanted: TimeRequest, signers: IssuingKeySigners
     signer = await request.db.fetchval(TELLS_TIME, app.customer, app.subject, wanted.box, now())
     if signer is None:
         raise NotFound(NO_KEYS)
-    signed = time_for(app.customer, wanted.box, wanted.nonce, await signers.of(request.db, app.customer, signer))
+    signed = time_for(app.customer, wanted.box, wanted.nonce, await signers.service(request.db, app.customer, signer))
     return answer({"time": base64url(signed)}, headers=UNCOPIED)

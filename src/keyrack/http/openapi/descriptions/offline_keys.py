@@ -46,7 +46,11 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "number": ("The number of the entry.", 40),
         "reported": ("When that was seen.", "2026-05-01T18:00:00Z"),
         "provisioning": ("Authority, name and time of the box, bound to the nonce.", _SIGNED),
-        "keySet": ("The issuing keys, signed by the root.", _SIGNED),
+        "keySet": ("The issuing and service keys, signed by the root.", _SIGNED),
+        "roots": (
+            "New roots, the oldest first, each signed by the one before. A box with an older root takes them first.",
+            [],
+        ),
         "statusList": _LIST,
         "uri": ("What keys call the list.", "https://keyrack.example.com/v3/boxes/3/status?epoch=1&generation=1"),
         "generation": ("Which list of the epoch it is: the next one begins where one is full.", 1),
@@ -79,7 +83,11 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         ),
     },
     "PhoneKeys": {
-        "keySet": ("The issuing keys, for boxes that do not have them; null where nothing opens so.", _SIGNED),
+        "keySet": (
+            "The issuing and service keys, for boxes that do not have them; null where nothing opens so.",
+            _SIGNED,
+        ),
+        "roots": ("New roots, the oldest first, each signed by the one before, for boxes with an older root.", []),
         "keys": ("The keys, one for each assignment.", None),
         "boxes": ("What the phone carries to each box of its keys.", None),
         "withheld": ("The assignments for which no key is made now.", []),
