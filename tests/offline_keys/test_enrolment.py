@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,7 +20,7 @@ from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.auth.group_scope import limited, put
 from tests.offline_keys.inspection import Clock, clock
 from tests.offline_keys.offline_world import Firmware, b64, garage, raw
-from tests.support.people import JOIN, Person, Town, refused
+from tests.support.people import JOIN, NUMBERS, Person, Town, refused
 
 __all__ = ["clock"]
 NO_PRODUCT = "Unable to find a product for the given productId which is assigned to the given customerId."
@@ -220,6 +221,23 @@ def test_a_provisioning_names_its_parts_and_a_secret(alice: Person, box: Firmwar
     box.reset()
     box.enrol(alice)
     assert box.state.authority.advertising != secrets[0]
+
+
+def test_an_authority_of_version_1_gets_new_keys(town: Town) -> None:
+    """Once, whoever comes at the same time: it has no service key, and no box could read what it has signed."""
+    person = town.person(f"version{next(NUMBERS)}")
+    boxes = [Firmware(person.box_in(person.car())) for _ in range(2)]
+    for box in boxes:
+        made = link_messages.read(box.say(link_messages.write(Enrol(nonce_of(person, box.product)))), EnrolledMessage)
+        assert person.put(path(box.product), {"enrolment": b64(made.enrolment)}).status_code == 200
+    person.sql.execute("delete from service_key where customer_id = $1", person.customer)
+    person.sql.execute("update key_authority set key_set = '\\x00' where customer_id = $1", person.customer)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda box: box.provision(person), boxes))
+    for table in ("issuing_key", "service_key"):
+        query = f"select count(*) from {table} where customer_id = $1 and revoked_at is null"  # noqa: S608
+        assert person.sql.value(query, person.customer) == 1
+    assert boxes[0].state.authority.keys == boxes[1].state.authority.keys
 
 
 def test_an_enrolled_box_goes_to_nobody_else(alice: Person, bob: Person) -> None:

@@ -234,6 +234,7 @@ class IssuingKeySigners:
         self._opened: dict[tuple[int, int], IssuingKeySigner] = {}
         self._opened_services: dict[tuple[int, int], ServiceKeySigner] = {}
         self._checked: dict[int, tuple[list[object], KeySet]] = {}
+        self._current: set[int] = set()  # customers whose authorities have service keys, as they do from then on
 
     async def newest(self, connection: Connection, customer: int) -> IssuingKeySigner | None:
         """Who signs, for as long as the caller's transaction lasts (see `hold`); None where the customer has no
@@ -252,8 +253,12 @@ class IssuingKeySigners:
 
     async def upgrade(self, connection: Connection, customer: int) -> None:
         """Replace the keys of an authority of version 1, once, in the caller's transaction."""
+        if customer in self._current:
+            return
         if await connection.fetchval(IS_OF_VERSION_1, customer):
             await upgrade(connection, self.vault, customer)
+        elif await connection.fetchval(EXISTS, customer):
+            self._current.add(customer)
 
     async def service(self, statements: Statements, customer: int, id: int) -> ServiceKeySigner:
         """The service key with this number. Raises as `of` does."""
