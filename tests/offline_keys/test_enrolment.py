@@ -235,7 +235,7 @@ def test_an_authority_of_version_1_gets_new_keys(town: Town) -> None:
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda box: box.provision(person), boxes))
     for table in ("issuing_key", "service_key"):
-        query = f"select count(*) from {table} where customer_id = $1 and revoked_at is null"  # noqa: S608
+        query = f"select count(*) from {table} where customer_id = $1 and revoked_at is null"
         assert person.sql.value(query, person.customer) == 1
     assert boxes[0].state.authority.keys == boxes[1].state.authority.keys
 
