@@ -38,7 +38,7 @@ def change_service_key(person: Person) -> None:
 
 
 def add_service_key(person: Person) -> None:
-    """One of the attacker's, which is not sealed."""
+    """One of the attacker's, with the sealed private key of another one."""
     person.sql.execute(
         "insert into service_key (customer_id, private_key, public_key)"
         " select customer_id, private_key, $2 from service_key where customer_id = $1",
@@ -90,7 +90,6 @@ def restore_first_key_set(person: Person) -> None:
 CHANGES = (
     change_issuing_key,
     change_service_key,
-    add_service_key,
     add_new_root,
     change_root,
     change_key_set,
@@ -139,6 +138,21 @@ def test_changed_keys_are_refused_reported_and_repaired(
     shown = phone.held["keySet"] + phone.held["keys"][0]["key"]
     assert b64(ATTACKER.public.x) not in shown
     box.provision(person)
+
+
+def test_a_sealed_key_of_another_row_does_not_open(person: Person, operator: Operator) -> None:
+    box, phone = visited(person)
+    add_service_key(person)
+    assert len(findings(operator, person)) == 1
+    for answer in (
+        person.get(f"/boxes/{box.product}/provisioning", params={"nonce": NONCE}),
+        phone.call("GET", "/sdk/keys", params={"device": phone.id}),
+    ):
+        assert answer.status_code == 503
+    operator.value("keys", "rotate", "--customer", person.customer, "--revoke", "--yes")
+    assert findings(operator, person) == []
+    phone.fetch()
+    assert phone.visit(box) is BoxRefusalCode.GOOD
 
 
 def test_another_public_key_of_a_phone_gets_no_key(person: Person, operator: Operator) -> None:

@@ -28,8 +28,9 @@ from keyrack.offline_keys.entitlements import (
     of_key,
     phone_of,
 )
-from keyrack.offline_keys.issuing_keys import IssuingKeySigner, IssuingKeySigners, box_name, hold, issuer
+from keyrack.offline_keys.issuing_keys import IssuingKeySigner, IssuingKeySigners, box_name, hold, issuer, public
 from keyrack.offline_keys.message_fields import KEY, Status
+from keyrack.offline_keys.public_key import PublicKey
 from keyrack.offline_keys.status_list_slots import TOO_MANY, SlotAllocation, take
 from keyrack.offline_keys.status_lists import StatusListId, place_of
 from keyrack.offline_keys.timestamps import now
@@ -74,6 +75,7 @@ class IssuedKeys:
     roots: Sequence[bytes] = ()  # new roots of the authority, the oldest first
     keys: Sequence[IssuedKey] = ()
     lists: Mapping[StatusListId, bytes] = field(default_factory=dict[StatusListId, bytes])
+    box_keys: Mapping[tuple[int, int], PublicKey] = field(default_factory=dict[tuple[int, int], PublicKey])
     receipts: Mapping[tuple[int, int], bytes] = field(default_factory=dict[tuple[int, int], bytes])
     withheld: Mapping[int, str] = field(default_factory=dict[int, str])  # assignment -> why there is no new key
     is_complete: bool = True  # else the user has more assignments than are told
@@ -127,9 +129,10 @@ class _View:
             for row in self.rights
             if row["key_id"] is not None or row["assignment_id"] in made
         ]
+        box_keys = {box_of(row): public(row["box_key"]) for row in self.rights}
         receipts = {box_of(row): row["receipt"] for row in self.rights if row["receipt"] is not None}
         key_set, roots = self.authority["key_set"], self.authority["roots"]
-        return IssuedKeys(key_set, roots, keys, lists, receipts, withheld, self.is_complete)
+        return IssuedKeys(key_set, roots, keys, lists, box_keys, receipts, withheld, self.is_complete)
 
 
 async def _look(statements: Statements, arguments: tuple[int, UUID, bytes, datetime, int]) -> _View | None:

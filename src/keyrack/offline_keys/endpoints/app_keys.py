@@ -75,6 +75,7 @@ class CarriedBox(Body):
 
     box: str
     product_id: Id
+    box_key: Octets
     status_lists: list[CarriedList]
     receipt: Octets | None
 
@@ -206,7 +207,8 @@ def _carried(held: IssuedKeys) -> list[dict[str, object]]:
         lists_by_box.setdefault((place.product, place.epoch), []).append(entry)
     return [
         {
-            "box": box_name(*box), "productId": box[0], "statusLists": entry,
+            "box": box_name(*box), "productId": box[0], "boxKey": base64url(held.box_keys[box].encoded),
+            "statusLists": entry,
             "receipt": base64url(held.receipts[box]) if box in held.receipts else None,
         }
         for box, entry in lists_by_box.items()

@@ -98,6 +98,10 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "expires": _EXPIRES,
         "renewAfter": ("From when on there is another key for the assignment.", "2026-05-04T20:00:00Z"),
         "key": ("The key, as the box takes it.", _SIGNED),
+        "boxKey": (
+            "The public key of the box, a COSE_Key: what it has not signed is no entry of its log.",
+            "pAECIAEhWCBl7aWhJXfCuugpQ3_jOHAaEKqjdeG7W13hCN5DnAhVHSJYIB5S7XVwEWP3-eQN3580Gz3JuoYK9-DKfKfp7s0AhNGc",
+        ),
         "statusLists": ("The status lists of the box, the oldest first.", None),
         "receipt": _RECEIPT,
         "generation": ("Which list of the box it is.", 1),
