@@ -48,14 +48,14 @@ def signed(alice: Person) -> list[tuple[Message, bytes, PublicKey]]:
     kim.visit(box)
     receipt = raw(kim.home()["receipts"][0]["receipt"])
     authority = box.state.authority
-    (issuing,) = authority.keys
+    (issuing,), (service,) = authority.keys, authority.service_keys
     return [
         (KEY, kim.keys(box)[0], issuing),
         (STATUS_LIST, kim.carried(box)[1], issuing),
         (KEY_SET, raw(kim.held["keySet"]), authority.root),
-        (TIME, _time(kim, box), issuing),
-        (RECEIPT, receipt, issuing),
-        (PROVISIONING, _provisioning(alice, box), issuing),
+        (TIME, _time(kim, box), service),
+        (RECEIPT, receipt, service),
+        (PROVISIONING, _provisioning(alice, box), service),
         (ENTRY, kim.entries[0], box.key.public),
     ]
 

@@ -148,7 +148,7 @@ class Logbook:
         wanted: dict[str, Any] = {
             "aud": self.name, "iat": 1_790_000_000 + number, "cti": b"", "command": 0, "counter": 0, "number": number,
             "previous": before, "first": 1, "event": 4, "code": 0, "certain": 1, "device": b"",
-            "held": (1, 1, 1_790_000_000), "refused": (0, 0),
+            "held": (1, 1, 1_790_000_000), "refused": (0, 0), "skipped": 0,
         }  # fmt: skip
         made = cose.sign(ENTRY, self.key.public.kid, wanted | claims, self.key.sign)
         if number == len(self.hashes):

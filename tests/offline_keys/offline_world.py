@@ -14,7 +14,7 @@ from keyrack.core import secret_hashes
 from keyrack.offline_keys import cose, link_messages, phone
 from keyrack.offline_keys.box import firmware
 from keyrack.offline_keys.box.firmware import MessageResult
-from keyrack.offline_keys.box.state import BoxMemory
+from keyrack.offline_keys.box.state import LINKS, BoxMemory
 from keyrack.offline_keys.link_messages import (
     AcceptedMessage,
     CarryMessage,
@@ -23,7 +23,6 @@ from keyrack.offline_keys.link_messages import (
     EnrolledMessage,
     EntriesMessage,
     Fetch,
-    Hello,
     Provision,
     Result,
 )
@@ -60,6 +59,14 @@ class Firmware:
     def reset(self) -> None:
         """What somebody at the box does."""
         self.state = firmware.reset(self.key.public, os.urandom(32), self.tick)
+        for _ in range(LINKS):
+            self.state, _ = firmware.connect(self.state, self.tick)
+
+    def come_again(self, on: int = 0) -> None:
+        """A phone comes, some seconds after the one before: its link is a new one."""
+        self.tick += 4
+        self.state, place = firmware.connect(firmware.disconnect(self.state, on), self.tick)
+        assert place == on
 
     def verify(self, public: PublicKey, message: bytes, signature: bytes) -> bool:
         return verify(public, message, signature)
@@ -73,8 +80,12 @@ class Firmware:
         self.state = self.last.state
         return self.last.reply
 
+    def hello(self, on: int = 0) -> bytes:
+        """The challenge as it comes."""
+        return self.say(link_messages.write(link_messages.hello()), on)
+
     def challenge(self, on: int = 0) -> Challenge:
-        return link_messages.read(self.say(link_messages.write(Hello()), on), Challenge)
+        return link_messages.read(self.hello(on), Challenge)
 
     def carry(self, artefact: bytes, on: int = 0) -> int:
         """0 where it was taken."""
@@ -110,6 +121,8 @@ class Firmware:
         nonce = b64(self.challenge().nonce)
         told = person.get(f"/boxes/{self.product}/provisioning", params={"nonce": nonce})
         assert told.status_code == 200, told.text
+        for root in told.json()["roots"]:
+            self.carry(raw(root))  # which uses no nonce
         messages = [raw(told.json()[name]) for name in ("provisioning", "keySet", "statusList")]
         assert link_messages.read(self.say(link_messages.write(Provision(*messages))), AcceptedMessage).refused == 0, (
             self.code
@@ -185,7 +198,8 @@ class Phone:
         own = [one for one in self.held["boxes"] if one["productId"] == box.product]
         lists = [raw(one["statusList"]) for each in own for one in each["statusLists"]]
         receipts = [raw(each["receipt"]) for each in own if each["receipt"]]
-        return [raw(self.held["keySet"]), *lists, *receipts, *self.receipts.values()]
+        roots = [raw(root) for root in self.held["roots"]]
+        return [*roots, raw(self.held["keySet"]), *lists, *receipts, *self.receipts.values()]
 
     def bring(self, box: Firmware, on: int = 0) -> list[int]:
         """Carry to the box what it does not have; 0 for each that it took."""
@@ -196,7 +210,7 @@ class Phone:
 
     def open(self, box: Firmware, command: int = OPEN, on: int = 0, key: bytes | None = None) -> BoxRefusalCode:
         """What the box says to it, without anything carried before."""
-        challenge = box.challenge(on)
+        challenge = box.hello(on)
         self.count = phone.counter(self.count, int(time.time() * 1000))
         said = phone.answer(challenge, key or self.keys(box)[0], command, self.count, self.key.sign)
         result = link_messages.read(box.say(link_messages.write(said), on), Result)
@@ -209,6 +223,7 @@ class Phone:
 
     def visit(self, box: Firmware) -> BoxRefusalCode:
         """As an app does: bring what is newer, open, take the log along."""
+        box.come_again()
         self.bring(box)
         code = self.open(box)
         if code is BoxRefusalCode.GOOD:

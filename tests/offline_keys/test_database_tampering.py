@@ -10,7 +10,7 @@ import pytest
 
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.issuing_keys import issuer, load_authority
-from keyrack.offline_keys.message_fields import KEY_SET
+from keyrack.offline_keys.message_fields import KEY_SET, ROOT
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.cli.test_operator_commands import Operator
@@ -30,6 +30,31 @@ def change_issuing_key(person: Person) -> None:
     )  # fmt: skip
 
 
+def change_service_key(person: Person) -> None:
+    person.sql.execute(
+        "update service_key set public_key = $2 where customer_id = $1 and revoked_at is null",
+        person.customer, load_authority(ATTACKER.public),
+    )  # fmt: skip
+
+
+def add_service_key(person: Person) -> None:
+    """One of the attacker's, with the sealed private key of another one."""
+    person.sql.execute(
+        "insert into service_key (customer_id, private_key, public_key)"
+        " select customer_id, private_key, $2 from service_key where customer_id = $1",
+        person.customer, load_authority(ATTACKER.public),
+    )  # fmt: skip
+
+
+def add_new_root(person: Person) -> None:
+    """A new root of the attacker's, which the attacker has signed."""
+    claims = {"iss": issuer(person.customer), "iat": 1_800_000_000, "sequence": 999_999, "root": ATTACKER.public}
+    person.sql.execute(
+        "insert into new_root (customer_id, sequence, message) values ($1, 999999, $2)",
+        person.customer, cose.sign(ROOT, ATTACKER.public.kid, claims, ATTACKER.sign),
+    )  # fmt: skip
+
+
 def change_root(person: Person) -> None:
     person.sql.execute(
         "update key_authority set public_key = $2 where customer_id = $1",
@@ -39,7 +64,13 @@ def change_root(person: Person) -> None:
 
 def change_key_set(person: Person) -> None:
     """One that names the attacker's key, as a second root would sign it."""
-    claims = {"iss": issuer(person.customer), "iat": 1_800_000_000, "sequence": 1_000_000, "keys": [ATTACKER.public]}
+    claims: dict[str, Any] = {
+        "iss": issuer(person.customer),
+        "iat": 1_800_000_000,
+        "sequence": 1_000_000,
+        "keys": [ATTACKER.public],
+    }
+    claims["service-keys"] = [ATTACKER.public]
     person.sql.execute(
         "update key_authority set sequence = 1000000, key_set = $2 where customer_id = $1",
         person.customer, cose.sign(KEY_SET, ATTACKER.public.kid, claims, ATTACKER.sign),
@@ -56,7 +87,15 @@ def restore_first_key_set(person: Person) -> None:
     person.sql.execute("update key_authority set key_set = '\\x00' where customer_id = $1", person.customer)
 
 
-CHANGES = (change_issuing_key, change_root, change_key_set, change_root_and_key_set, restore_first_key_set)
+CHANGES = (
+    change_issuing_key,
+    change_service_key,
+    add_new_root,
+    change_root,
+    change_key_set,
+    change_root_and_key_set,
+    restore_first_key_set,
+)
 
 
 def findings(operator: Operator, person: Person) -> list[str]:
@@ -99,6 +138,21 @@ def test_changed_keys_are_refused_reported_and_repaired(
     shown = phone.held["keySet"] + phone.held["keys"][0]["key"]
     assert b64(ATTACKER.public.x) not in shown
     box.provision(person)
+
+
+def test_a_sealed_key_of_another_row_does_not_open(person: Person, operator: Operator) -> None:
+    box, phone = visited(person)
+    add_service_key(person)
+    assert len(findings(operator, person)) == 1
+    for answer in (
+        person.get(f"/boxes/{box.product}/provisioning", params={"nonce": NONCE}),
+        phone.call("GET", "/sdk/keys", params={"device": phone.id}),
+    ):
+        assert answer.status_code == 503
+    operator.value("keys", "rotate", "--customer", person.customer, "--revoke", "--yes")
+    assert findings(operator, person) == []
+    phone.fetch()
+    assert phone.visit(box) is BoxRefusalCode.GOOD
 
 
 def test_another_public_key_of_a_phone_gets_no_key(person: Person, operator: Operator) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,13 +13,14 @@ import pytest
 from keyrack.api.permissions import Role
 from keyrack.offline_keys import cose, link_messages
 from keyrack.offline_keys.link_messages import AcceptedMessage, Enrol, EnrolledMessage, Provision
-from keyrack.offline_keys.message_fields import ENROLMENT, PROVISIONING, REGISTRATION
+from keyrack.offline_keys.message_fields import ENROLMENT, PROVISIONING
 from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.phone import registration
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.auth.group_scope import limited, put
 from tests.offline_keys.inspection import Clock, clock
 from tests.offline_keys.offline_world import Firmware, b64, garage, raw
-from tests.support.people import JOIN, Person, Town, refused
+from tests.support.people import JOIN, NUMBERS, Person, Town, refused
 
 __all__ = ["clock"]
 NO_PRODUCT = "Unable to find a product for the given productId which is assigned to the given customerId."
@@ -199,6 +202,42 @@ def test_provisioning(alice: Person, box: Firmware) -> None:
     before = box.challenge().time
     box.provision(alice)
     assert box.challenge().time < before, "the same call sets its clock"
+
+
+def test_a_provisioning_names_its_parts_and_a_secret(alice: Person, box: Firmware) -> None:
+    """It is bound to its list and its key set. The secret of advertisements is that of the epoch, and sealed."""
+    epochs = [box.enrol(alice)["epoch"]]
+    secrets = []
+    for _ in range(2):
+        told = alice.get(path(box.product, "provisioning?nonce=" + "A" * 22)).json()
+        claims = cose.read(raw(told["provisioning"]), PROVISIONING).claims
+        assert claims["list"] == hashlib.sha256(raw(told["statusList"])).digest()
+        assert claims["keyset"] == hashlib.sha256(raw(told["keySet"])).digest()
+        secrets.append(claims["advertising"])
+    assert secrets[0] == secrets[1] == box.state.authority.advertising
+    query = "select advertising from box_epoch where product_id = $1 and epoch = $2"
+    assert secrets[0] not in alice.sql.value(query, box.product, epochs[0])
+    box.key = PrivateKey.generate()
+    box.reset()
+    box.enrol(alice)
+    assert box.state.authority.advertising != secrets[0]
+
+
+def test_an_authority_of_version_1_gets_new_keys(town: Town) -> None:
+    """Once, whoever comes at the same time: it has no service key, and no box could read what it has signed."""
+    person = town.person(f"version{next(NUMBERS)}")
+    boxes = [Firmware(person.box_in(person.car())) for _ in range(2)]
+    for box in boxes:
+        made = link_messages.read(box.say(link_messages.write(Enrol(nonce_of(person, box.product)))), EnrolledMessage)
+        assert person.put(path(box.product), {"enrolment": b64(made.enrolment)}).status_code == 200
+    person.sql.execute("delete from service_key where customer_id = $1", person.customer)
+    person.sql.execute("update key_authority set key_set = '\\x00' where customer_id = $1", person.customer)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda box: box.provision(person), boxes))
+    for table in ("issuing_key", "service_key"):
+        query = f"select count(*) from {table} where customer_id = $1 and revoked_at is null"
+        assert person.sql.value(query, person.customer) == 1
+    assert boxes[0].state.authority.keys == boxes[1].state.authority.keys
 
 
 def test_an_enrolled_box_goes_to_nobody_else(alice: Person, bob: Person) -> None:

@@ -44,6 +44,17 @@ def test_a_key_says_what_the_assignment_gives(alice: Person) -> None:
     assert (kim.held["withheld"], kim.held["isComplete"]) == ([], True)
 
 
+def test_a_phone_learns_the_keys_of_its_boxes(alice: Person) -> None:
+    """It brings home what they have signed, and nothing else."""
+    kim = driver(alice)
+    boxes: dict[int, bytes] = {}
+    for _ in range(2):
+        car, box = garage(alice)
+        alice.assignment(car, kim.user)
+        boxes[box.product] = box.key.public.encoded
+    assert {each["productId"]: raw(each["boxKey"]) for each in kim.fetch()["boxes"]} == boxes
+
+
 def test_the_bounds_of_an_assignment_are_those_of_the_key(alice: Person) -> None:
     car, box = garage(alice)
     now = datetime.now(UTC).replace(microsecond=0)
@@ -147,7 +158,7 @@ def test_what_nothing_opens_for(alice: Person, bob: Person) -> None:
     assert (held["keys"], held["boxes"], held["withheld"]) == ([], [], [])
     his = driver(bob)
     bob.assignment(bob.car_with_box(), his.user)
-    assert his.fetch() == {"keySet": None, "keys": [], "boxes": [], "withheld": [], "isComplete": True}
+    assert his.fetch() == {"keySet": None, "roots": [], "keys": [], "boxes": [], "withheld": [], "isComplete": True}
 
 
 def test_who_has_it_already_is_told_so(alice: Person, clock: Clock) -> None:

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
-TYPE = "application/vnd.keyrack.{}-1+cwt"
+TYPE = "application/vnd.keyrack.{}-2+cwt"
 ZEROS = bytes(32)
 
 
@@ -110,5 +110,6 @@ class Signer:
             -65556: b"",
             -65557: [1, 1, seconds],
             -65558: [0, 0],
+            -65563: 0,
         }
         return self.sign("entry", claims)

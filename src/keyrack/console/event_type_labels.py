@@ -42,6 +42,7 @@ EVERYTHING = {
     "boxReport.*": N_("Everything about wrong logs of boxes"),
     "keyAuthority.*": N_("Everything about the authority for keys"),
     "issuingKey.*": N_("Everything about issuing keys"),
+    "serviceKey.*": N_("Everything about service keys"),
     "changes.*": N_("Everything about the log of changes"),
 }
 # What a later release has beside them is shown as the API names it

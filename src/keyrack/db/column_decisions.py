@@ -94,6 +94,7 @@ SEARCH_TEXT = ColumnDecision("it is made from columns that are recorded")
 SEED = ColumnDecision("pseudonyms are made from it")
 SESSION = ColumnDecision("a session changes with each request")
 SIGNED_KEYS = ColumnDecision("the keys are recorded themselves")
+ADVERTISED_NAMES = ColumnDecision("a secret that is made once for each enrolment, which is recorded")
 SIGN_IN = ColumnDecision("a sign-in in progress")
 SIGN_OUT = ColumnDecision("the sign-out is recorded as a change of the manager")
 STATUS_LIST = ColumnDecision("it is made from keys, which are recorded")
@@ -174,6 +175,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "proven_at": _of(ENROLLED_ANEW, NOBODY, BOX_LOG_POSITION),
         "approved_at": _of(ENROLLED_ANEW, NOBODY, RECORDED),
         "approved_by": _of(ENROLLED_ANEW, OF_MANAGER, CALLER_OF_CHANGE),
+        "advertising": _of(ENROLLED_ANEW, NOBODY, ADVERTISED_NAMES),
     },
     "box_key": {
         "customer_id": _of(ENROLLED_ANEW, STAYS, RECORDED),
@@ -607,6 +609,11 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "approves_phones": _of(ENROLLED_ANEW, NOBODY, RECORDED),
         "created_at": _of(ENROLLED_ANEW, NOBODY, TIME_OF_CHANGE),
     },
+    "key_set_request": {
+        "customer_id": _of(ENROLLED_ANEW, NOBODY, SIGNED_KEYS),
+        "request": _of(ENROLLED_ANEW, NOBODY, SIGNED_KEYS),
+        "requested_at": _of(ENROLLED_ANEW, NOBODY, TIME_OF_CHANGE),
+    },
     "key_form": {
         "key_form_id": _of(OF_SERVER, NOBODY, RECORDED),
         "name": _of(OF_SERVER, NOBODY, RECORDED),
@@ -674,6 +681,12 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "is_limited": _of(OF_STAFF, OF_MANAGER, RECORDED),
         "groups": _of(OF_STAFF, OF_MANAGER, RECORDED),
         "scope_id": _of(OF_STAFF, OF_MANAGER, GROUP_SCOPE),
+    },
+    "new_root": {
+        "customer_id": _of(ENROLLED_ANEW, NOBODY, SIGNED_KEYS),
+        "sequence": _of(ENROLLED_ANEW, NOBODY, SIGNED_KEYS),
+        "message": _of(ENROLLED_ANEW, NOBODY, SIGNED_KEYS),
+        "created_at": _of(ENROLLED_ANEW, NOBODY, TIME_OF_CHANGE),
     },
     "odometer": {
         "customer_id": _of(ROW_OF_CUSTOMER, NOBODY, READING),
@@ -842,6 +855,14 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "is_terminated": _of(WRITTEN, NOBODY, RECORDED),
         "terminated_at": _of(WRITTEN, NOBODY, RECORDED),
         "termination_cause": _of(WRITTEN, NOBODY, RECORDED),
+    },
+    "service_key": {
+        "customer_id": _of(ENROLLED_ANEW, NOBODY, RECORDED),
+        "service_key_id": _of(ENROLLED_ANEW, NOBODY, RECORDED),
+        "private_key": _of(ENROLLED_ANEW, NOBODY, RECORDED),
+        "public_key": _of(ENROLLED_ANEW, NOBODY, RECORDED),
+        "created_at": _of(ENROLLED_ANEW, NOBODY, TIME_OF_CHANGE),
+        "revoked_at": _of(ENROLLED_ANEW, NOBODY, RECORDED),
     },
     "session": {
         "session_id": _of(OF_STAFF, OF_MANAGER, SESSION),

@@ -22,7 +22,7 @@ from keyrack.db.connection import Connection, Database, Row
 from keyrack.db.row_batches import run_in_batches
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.cose import MessageRefused, SignedMessage
-from keyrack.offline_keys.issuing_keys import IssuingKeySigner, IssuingKeySigners, box_name, issuer, public
+from keyrack.offline_keys.issuing_keys import IssuingKeySigners, ServiceKeySigner, box_name, issuer, public
 from keyrack.offline_keys.log_chain import LateEntries, Report, Walk, hash_of, late_entries
 from keyrack.offline_keys.message_fields import ENTRY, RECEIPT
 from keyrack.offline_keys.opening_events import LAST_TIME, publish_openings
@@ -243,7 +243,7 @@ async def _taken(
     reports: list[Report],
 ) -> tuple[int, bytes] | None:
     """Keep entries that the box has signed, and go on along its log; the receipt, where it could be signed anew."""
-    signer = await signers.newest(connection, customer)
+    signer = await signers.newest_service(connection, customer)
     known = await connection.fetchrow(LOCK, customer, *box)
     if known is None:
         return None  # it was removed meanwhile
@@ -321,7 +321,7 @@ async def forget(db: Database, settings: Settings) -> None:
     )
 
 
-def _receipt(signer: IssuingKeySigner | None, customer: int, box: Box, walk: Walk) -> bytes | None:
+def _receipt(signer: ServiceKeySigner | None, customer: int, box: Box, walk: Walk) -> bytes | None:
     """That the log is known up to its last entry; None where that is missing, or nobody signs."""
     if signer is None or walk.hash is None or not walk.up_to:
         return None

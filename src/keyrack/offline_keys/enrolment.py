@@ -6,6 +6,8 @@ With each new key of a box an epoch begins: keys, lists and log of the one befor
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,11 +16,12 @@ from typing import LiteralString
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection
 from keyrack.db.encryption.cipher import Encryption
+from keyrack.db.encryption.encrypted_columns import ADVERTISING_SECRET
 from keyrack.offline_keys import cose, issuing_keys, status_list_slots, status_lists
 from keyrack.offline_keys.cose import MessageRefused
 from keyrack.offline_keys.issuing_keys import (
-    IssuingKeySigner,
     IssuingKeySigners,
+    ServiceKeySigner,
     box_name,
     issuer,
     load_authority,
@@ -30,6 +33,7 @@ from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from keyrack.offline_keys.timestamps import now
 
 NONCE = 16  # bytes
+ADVERTISING = 16  # bytes
 LASTS = timedelta(minutes=10)  # of a nonce on its way to a box and back
 
 PUT_NONCE: LiteralString = """
@@ -56,6 +60,13 @@ returning epoch
 END: LiteralString = """
 update box_key set revoked_at = clock_timestamp()
 where customer_id = $1 and product_id = $2 and epoch < $3 and is_placed and revoked_at is null
+"""
+
+
+# The one that was there before stays
+KEEP_ADVERTISING: LiteralString = """
+update box_epoch set advertising = coalesce(advertising, $4) where customer_id = $1 and product_id = $2 and epoch = $3
+returning advertising
 """
 
 
@@ -86,11 +97,12 @@ class BoxEnrolment:
 
 @dataclass(frozen=True, slots=True)
 class Provisioning:
-    """The three messages that a box takes together."""
+    """The three messages that a box takes together, and what a box with an older root takes first."""
 
     provisioning: bytes
     key_set: bytes
     status_list: bytes
+    roots: tuple[bytes, ...]
 
 
 async def begin(connection: Connection, vault: Encryption, customer: int, product: int) -> tuple[bytes, datetime]:
@@ -130,25 +142,38 @@ async def provision(
 ) -> Provisioning:
     """The messages for the box, bound to its nonce. Raises `NotEnrolled`, `CannotDecrypt`, `InconsistentKeys`."""
     signer = await signers.newest(connection, customer)
+    service = await signers.newest_service(connection, customer)
     newest = await connection.fetchrow(NEWEST, customer, product)
     if newest is None or not newest["is_ours"]:
         raise NotEnrolled
     key_set = await signers.key_set(connection, customer)
-    if signer is None or key_set is None:
+    if signer is None or service is None or key_set is None:
         raise NotEnrolled
     box = BoxEnrolment(product, newest["epoch"], public(newest["public_key"]).thumbprint)
     at = now()
     locked = await status_lists.lock(connection, customer, [(product, box.epoch)])
     lists = await status_lists.renew(connection, customer, locked, signer, at)
+    status_list = lists[max(lists)]  # the newest generation
     claims = {
         "iss": issuer(customer), "aud": box.name, "iat": int(at.timestamp()), "nonce": nonce,
         "root": key_set.root, "box": box.thumbprint,
+        "advertising": await _advertising(connection, signers.vault, customer, product, box.epoch),
+        "list": hashlib.sha256(status_list).digest(), "keyset": hashlib.sha256(key_set.data).digest(),
     }  # fmt: skip
-    signed = cose.sign(PROVISIONING, signer.kid, claims, signer.key.sign)
-    return Provisioning(signed, key_set.data, lists[max(lists)])  # the newest generation
+    signed = cose.sign(PROVISIONING, service.kid, claims, service.key.sign)
+    return Provisioning(signed, key_set.data, status_list, key_set.roots)
 
 
-def time_for(customer: int, name: str, nonce: bytes, signer: IssuingKeySigner) -> bytes:
+async def _advertising(connection: Connection, vault: Encryption, customer: int, product: int, epoch: int) -> bytes:
+    """The secret of the names that the box advertises in this epoch, made when it is first needed."""
+    place = (ADVERTISING_SECRET, customer, f"{product}.{epoch}")
+    made = base64.b64encode(secrets.token_bytes(ADVERTISING)).decode()
+    sealed = await vault.seal(connection, made, *place)
+    kept = await connection.fetchval(KEEP_ADVERTISING, customer, product, epoch, sealed)
+    return base64.b64decode(await vault.open(kept, *place), validate=True)
+
+
+def time_for(customer: int, name: str, nonce: bytes, signer: ServiceKeySigner) -> bytes:
     """What o'clock it is, for the box of this name and its nonce."""
     claims = {"iss": issuer(customer), "aud": name, "iat": int(now().timestamp()), "nonce": nonce}
     return cose.sign(TIME, signer.kid, claims, signer.key.sign)

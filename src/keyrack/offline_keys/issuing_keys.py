@@ -1,14 +1,17 @@
-"""A customer's authority: the root, the issuing keys that it names, and the customer's policy.
+"""A customer's authority: the root, the issuing and service keys that it names, and the customer's policy.
 
 All private keys are sealed, and public keys are derived from them. So an attacker who can write to the database, but
 has no master key, cannot make boxes trust another key. The columns with public keys are compared with the derived ones.
 
-The root is opened to sign a key set and to check one. An issuing key is opened once in each process. Which one signs is
+The root is opened to sign a key set and to check one. Another key is opened once in each process. Which one signs is
 read each time.
+
+An authority of version 1 of the protocol has no service key. At its next use all its keys are replaced (`upgrade`).
 """
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from typing import LiteralString
 
@@ -18,10 +21,10 @@ from keyrack.core.error_codes import NOT_NOW, ErrorCode
 from keyrack.core.errors import Unavailable
 from keyrack.db.connection import Connection, Row, Statements
 from keyrack.db.encryption.cipher import Encryption
-from keyrack.db.encryption.encrypted_columns import ISSUING_KEY, ROOT_KEY
+from keyrack.db.encryption.encrypted_columns import ISSUING_KEY, ROOT_KEY, SERVICE_KEY
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.cose import MessageRefused, PublicKey
-from keyrack.offline_keys.message_fields import KEY_SET
+from keyrack.offline_keys.message_fields import KEY_SET, LONGEST_URI, ROOT
 from keyrack.offline_keys.p256 import PrivateKey, verify
 from keyrack.offline_keys.timestamps import now
 
@@ -34,6 +37,7 @@ INCONSISTENT = ErrorCode(
 )
 
 NEXT_ID: LiteralString = "select nextval(pg_get_serial_sequence('issuing_key', 'issuing_key_id'))::integer"
+NEXT_SERVICE_ID: LiteralString = "select nextval(pg_get_serial_sequence('service_key', 'service_key_id'))::integer"
 EXISTS: LiteralString = "select exists (select from key_authority where customer_id = $1)"
 NEXT_SET: LiteralString = "select nextval('key_set_seq')::integer"
 INSERT: LiteralString = """
@@ -43,25 +47,48 @@ on conflict (customer_id) do nothing returning true
 INSERT_KEY: LiteralString = """
 insert into issuing_key (customer_id, issuing_key_id, private_key, public_key) values ($1, $2, $3, $4)
 """
+INSERT_SERVICE_KEY: LiteralString = """
+insert into service_key (customer_id, service_key_id, private_key, public_key) values ($1, $2, $3, $4)
+"""
 LOCK: LiteralString = "select from key_authority where customer_id = $1 for update"
-# The authority of customer $1, with its issuing keys that are not revoked. The newest is the first, and signs
+# The authority of customer $1, with its new roots, the oldest first, and its issuing and service keys that are not
+# revoked. The newest key of a kind is the first, and signs
 AUTHORITY: LiteralString = """
 select t.private_key as sealed_root, t.public_key as root, t.sequence, t.key_set, t.freshness as chosen_freshness,
-  t.opens_uncertain, t.created_at, i.signers, i.signer_keys
+  t.opens_uncertain, t.created_at, i.signers, i.signer_keys, s.services, s.service_keys, n.roots
 from key_authority t cross join lateral (
   select coalesce(array_agg(issuing_key_id order by created_at desc, issuing_key_id desc), '{}') as signers,
     coalesce(array_agg(public_key order by created_at desc, issuing_key_id desc), '{}') as signer_keys
   from issuing_key where customer_id = t.customer_id and revoked_at is null) i
+cross join lateral (
+  select coalesce(array_agg(service_key_id order by created_at desc, service_key_id desc), '{}') as services,
+    coalesce(array_agg(public_key order by created_at desc, service_key_id desc), '{}') as service_keys
+  from service_key where customer_id = t.customer_id and revoked_at is null) s
+cross join lateral (
+  select coalesce(array_agg(message order by sequence), '{}') as roots
+  from new_root where customer_id = t.customer_id) n
 where t.customer_id = $1
 """
-CHECKED = ("sealed_root", "root", "sequence", "key_set", "signers", "signer_keys")  # columns that a check compares
+# Columns that a check compares
+CHECKED = (
+    "sealed_root", "root", "sequence", "key_set", "signers", "signer_keys", "services", "service_keys", "roots"
+)  # fmt: skip
 # Who rotates waits, and who has rotated is waited for
 HOLD: LiteralString = "select from key_authority where customer_id = $1 for key share"
 SIGNS: LiteralString = """
 select issuing_key_id from issuing_key where customer_id = $1 and revoked_at is null
 order by created_at desc, issuing_key_id desc limit 1
 """
+SERVES: LiteralString = """
+select service_key_id from service_key where customer_id = $1 and revoked_at is null
+order by created_at desc, service_key_id desc limit 1
+"""
+IS_OF_VERSION_1: LiteralString = """
+select exists (select from key_authority where customer_id = $1)
+  and not exists (select from service_key where customer_id = $1)
+"""
 SEALED: LiteralString = "select private_key from issuing_key where customer_id = $1 and issuing_key_id = $2"
+SEALED_SERVICE_KEY: LiteralString = "select private_key from service_key where customer_id = $1 and service_key_id = $2"
 # What the older one has signed, and may still open
 OLDER_OPENS: LiteralString = """
 select max(expires_at) from box_key
@@ -71,6 +98,10 @@ REVOKE: LiteralString = """
 update issuing_key set revoked_at = now(), private_key = null
 where customer_id = $1 and revoked_at is null and issuing_key_id <> all($2::integer[])
 """
+REVOKE_SERVICE_KEYS: LiteralString = """
+update service_key set revoked_at = now(), private_key = null
+where customer_id = $1 and revoked_at is null and service_key_id <> all($2::integer[])
+"""
 # What those have signed that go is over: keys are revoked, lists and receipts are made anew
 END_KEYS: LiteralString = """
 update box_key set revoked_at = clock_timestamp()
@@ -78,6 +109,18 @@ where customer_id = $1 and issuing_key_id <> $2 and is_placed and revoked_at is 
 """
 END_LISTS: LiteralString = "update status_generation set list = null where customer_id = $1"
 END_RECEIPTS: LiteralString = "update box_epoch set receipt = null where customer_id = $1 and receipt is not null"
+# A stolen issuing key may have signed lists of the present generation of a box, and later ones. A URI ends with its
+# generation; one that would be too long is found by its URI alone, and needs no address
+BEGIN_GENERATIONS: LiteralString = """
+insert into status_generation (customer_id, product_id, epoch, generation, uri)
+select customer_id, product_id, epoch, generation + 1, case when length(next) <= $2 then next
+  else 'keyrack:' || substr(next, strpos(next, '/v3/boxes/')) end
+from (select distinct on (product_id, epoch) customer_id, product_id, epoch, generation,
+    regexp_replace(uri, '[0-9]+$', (generation + 1)::text) as next
+  from status_generation where customer_id = $1 order by product_id, epoch, generation desc) g
+"""
+DROP_ROOTS: LiteralString = "delete from new_root where customer_id = $1 and message <> all($2::bytea[])"
+FORGET_SECRETS: LiteralString = "update box_epoch set advertising = null where advertising is not null"
 LOSE: LiteralString = "with lost as (delete from key_authority returning true) select count(*)::integer from lost"
 SET: LiteralString = """
 update key_authority set public_key = $2, sequence = $3, key_set = $4 where customer_id = $1
@@ -101,6 +144,7 @@ APPROVALS: LiteralString = """
 update key_authority set needs_second_person = $2, approves_phones = $3 where customer_id = $1 returning true
 """
 
+OFFLINE = "offline:"  # before the public key of a root whose private key is on another machine
 REMEMBERED = 1_000  # opened keys; beyond, it starts anew
 
 
@@ -122,6 +166,10 @@ class KeySetOverlap(Exception):
         self.until = until
 
 
+class OfflineRoot(Exception):
+    """The private root is on another machine, which has to sign."""
+
+
 @dataclass(frozen=True, slots=True)
 class IssuingKeySigner:
     """An issuing key that is open."""
@@ -135,45 +183,126 @@ class IssuingKeySigner:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceKeySigner:
+    """A service key that is open. It signs times, receipts and provisionings."""
+
+    id: int
+    key: PrivateKey
+
+    @property
+    def kid(self) -> bytes:
+        return self.key.public.kid
+
+
+@dataclass(frozen=True, slots=True)
 class KeySet:
-    """The key set of a customer, and the root that has signed it."""
+    """The key set of a customer, the root that has signed it, and the new roots that lead to that root."""
 
     root: PublicKey
     data: bytes
+    roots: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RootKey:
+    """A root, with its private key unless that is on another machine. Its text is sealed in either case."""
+
+    public: PublicKey
+    private: PrivateKey | None
+
+    @classmethod
+    def from_text(cls, text: str) -> RootKey:
+        """The root that `to_text` wrote. Raises `ValueError`."""
+        if text.startswith(OFFLINE):
+            return cls(public(base64.b64decode(text.removeprefix(OFFLINE), validate=True)), None)
+        key = PrivateKey.from_text(text)
+        return cls(key.public, key)
+
+    def to_text(self) -> str:
+        if self.private is not None:
+            return self.private.to_text()
+        return OFFLINE + base64.b64encode(load_authority(self.public)).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRotation:
+    """New keys of both kinds, and which keys stay beside them."""
+
+    key: PrivateKey
+    service: PrivateKey
+    stay: list[int]  # issuing keys
+    services_stay: list[int]
+    keys: list[PublicKey]  # issuing keys that the set names, the oldest first
+    service_keys: list[PublicKey]
+    is_revoking: bool
 
 
 class IssuingKeySigners:
-    """The opened issuing keys and the checked key sets of this process.
+    """The opened issuing and service keys and the checked key sets of this process.
 
     `logs`: inconsistent keys are logged with an alert, in addition to the exception.
     """
 
     def __init__(self, vault: Encryption, *, logs: bool = True) -> None:
-        self._vault = vault
+        self.vault = vault
         self._logs = logs
         self._opened: dict[tuple[int, int], IssuingKeySigner] = {}
+        self._opened_services: dict[tuple[int, int], ServiceKeySigner] = {}
         self._checked: dict[int, tuple[list[object], KeySet]] = {}
+        self._current: set[int] = set()  # customers whose authorities have service keys, as they do from then on
 
     async def newest(self, connection: Connection, customer: int) -> IssuingKeySigner | None:
         """Who signs, for as long as the caller's transaction lasts (see `hold`); None where the customer has no
         authority. Raises `CannotDecrypt`."""
+        await self.upgrade(connection, customer)
         await hold(connection, customer)
         id = await connection.fetchval(SIGNS, customer)
         return None if id is None else await self.of(connection, customer, id)
+
+    async def newest_service(self, connection: Connection, customer: int) -> ServiceKeySigner | None:
+        """Who signs times, receipts and provisionings, as `newest` does."""
+        await self.upgrade(connection, customer)
+        await hold(connection, customer)
+        id = await connection.fetchval(SERVES, customer)
+        return None if id is None else await self.service(connection, customer, id)
+
+    async def upgrade(self, connection: Connection, customer: int) -> None:
+        """Replace the keys of an authority of version 1, once, in the caller's transaction."""
+        if customer in self._current:
+            return
+        if await connection.fetchval(IS_OF_VERSION_1, customer):
+            await upgrade(connection, self.vault, customer)
+        elif await connection.fetchval(EXISTS, customer):
+            self._current.add(customer)
+
+    async def service(self, statements: Statements, customer: int, id: int) -> ServiceKeySigner:
+        """The service key with this number. Raises as `of` does."""
+        signer = self._opened_services.get((customer, id))
+        if signer is None:
+            key = await self._opened_key(statements, SEALED_SERVICE_KEY, SERVICE_KEY, customer, id)
+            if len(self._opened_services) >= REMEMBERED:
+                self._opened_services = {}
+            signer = self._opened_services[customer, id] = ServiceKeySigner(id, key)
+        return signer
 
     async def of(self, statements: Statements, customer: int, id: int) -> IssuingKeySigner:
         """The issuing key with this number. Raises `CannotDecrypt`, and `Unavailable` where it has just been
         revoked."""
         signer = self._opened.get((customer, id))
         if signer is None:
-            sealed = await statements.fetchval(SEALED, customer, id)
-            if sealed is None:
-                raise Unavailable(NOT_NOW)
-            key = PrivateKey.from_text(await self._vault.open(sealed, ISSUING_KEY, customer, id))
+            key = await self._opened_key(statements, SEALED, ISSUING_KEY, customer, id)
             if len(self._opened) >= REMEMBERED:
                 self._opened = {}
             signer = self._opened[customer, id] = IssuingKeySigner(id, key)
         return signer
+
+    async def _opened_key(
+        self, statements: Statements, query: LiteralString, column: str, customer: int, id: int
+    ) -> PrivateKey:
+        sealed = await statements.fetchval(query, customer, id)
+        if sealed is None:
+            raise Unavailable(NOT_NOW)
+        return PrivateKey.from_text(await self.vault.open(sealed, column, customer, id))
 
     async def key_set(self, statements: Statements, customer: int) -> KeySet | None:
         """The customer's key set, checked; None for a customer without an authority.
@@ -192,34 +321,50 @@ class IssuingKeySigners:
         known = self._checked.get(customer)
         if known is not None and known[0] == columns:
             return known[1]
-        sealed = await self._vault.open(authority["sealed_root"], ROOT_KEY, customer, customer)
-        root = PrivateKey.from_text(sealed).public
+        sealed = await self.vault.open(authority["sealed_root"], ROOT_KEY, customer, customer)
+        root = RootKey.from_text(sealed).public
         keys = [(await self.of(statements, customer, id)).key.public for id in authority["signers"]]
-        if (difference := inconsistency(authority, customer, root, keys)) is not None:
+        services = [(await self.service(statements, customer, id)).key.public for id in authority["services"]]
+        if (difference := inconsistency(authority, customer, root, keys, services)) is not None:
             raise InconsistentKeys(customer, difference, is_logged=self._logs)
         if len(self._checked) >= REMEMBERED:
             self._checked = {}
-        key_set = KeySet(root, authority["key_set"])
+        key_set = KeySet(root, authority["key_set"], tuple(authority["roots"]))
         self._checked[customer] = columns, key_set
         return key_set
 
 
-def inconsistency(authority: Row, customer: int, root: PublicKey, signer_keys: list[PublicKey]) -> str | None:
-    """The first difference between an authority's row and its sealed root and issuing keys; None without one."""
+def inconsistency(
+    authority: Row, customer: int, root: PublicKey, signer_keys: list[PublicKey], service_keys: list[PublicKey]
+) -> str | None:
+    """The first difference between an authority's row and its sealed root and other keys; None without one."""
     if authority["root"] != load_authority(root):
         return "key_authority.public_key is not that of the sealed root"
     if authority["signer_keys"] != [load_authority(key) for key in signer_keys]:
         return "issuing_key.public_key is not that of the sealed key"
+    if authority["service_keys"] != [load_authority(key) for key in service_keys]:
+        return "service_key.public_key is not that of the sealed key"
     try:
         key_set = cose.read(authority["key_set"], KEY_SET)
     except MessageRefused:
         return "key_authority.key_set is no key set"
     if key_set.kid != root.kid or not verify(root, key_set.to_be_signed, key_set.signature):
         return "key_authority.key_set is not signed by the sealed root"
-    claims = (key_set.claims["iss"], key_set.claims["sequence"], key_set.claims["keys"])
-    if claims != (issuer(customer), authority["sequence"], signer_keys[::-1]):  # the set has the oldest first
-        return "key_authority.key_set is of another customer, has another sequence, or names other issuing keys"
-    return None
+    if (key_set.claims["iss"], key_set.claims["sequence"]) != (issuer(customer), authority["sequence"]):
+        return "key_authority.key_set is of another customer, or has another sequence"
+    # The set has the oldest first
+    if (key_set.claims["keys"], key_set.claims["service-keys"]) != (signer_keys[::-1], service_keys[::-1]):
+        return "key_authority.key_set names other issuing or service keys"
+    return _inconsistent_roots(authority["roots"], root)
+
+
+def _inconsistent_roots(roots: list[bytes], root: PublicKey) -> str | None:
+    """Whether the new roots lead to another root than the sealed one. Boxes check who has signed them."""
+    try:
+        new = [cose.read(message, ROOT).claims["root"] for message in roots]
+    except MessageRefused:
+        return "new_root.message is no new root"
+    return "new_root.message names another root than the sealed one" if new and new[-1] != root else None
 
 
 def issuer(customer: int) -> str:
@@ -242,49 +387,99 @@ def public(stored: bytes) -> PublicKey:
     return PublicKey(stored[:32], stored[32:])
 
 
+async def private_root(vault: Encryption, customer: int, authority: Row) -> PrivateKey:
+    """The root of a row with the columns of `AUTHORITY`. Raises `OfflineRoot`, `CannotDecrypt`."""
+    root = RootKey.from_text(await vault.open(authority["sealed_root"], ROOT_KEY, customer, customer))
+    if root.private is None:
+        raise OfflineRoot
+    return root.private
+
+
 async def ensure(connection: Connection, vault: Encryption, customer: int) -> None:
     """Make the customer's authority, once, in the caller's transaction."""
     if await connection.fetchval(EXISTS, customer):
         return
-    root, first = PrivateKey.generate(), PrivateKey.generate()
+    root, first, service = PrivateKey.generate(), PrivateKey.generate(), PrivateKey.generate()
     sealed = await vault.seal(connection, root.to_text(), ROOT_KEY, customer, customer)
     sequence: int = await connection.fetchval(NEXT_SET)
-    key_set = _signed(customer, root, sequence, [first.public])
+    key_set = sign_key_set(customer, root, sequence, [first.public], [service.public])
     if await connection.fetchval(INSERT, customer, sealed, load_authority(root.public), sequence, key_set):
         await _insert(connection, vault, customer, first)
+        await _insert_service_key(connection, vault, customer, service)
+
+
+async def upgrade(connection: Connection, vault: Encryption, customer: int) -> None:
+    """Replace the keys of an authority of version 1 of the protocol, if nobody else has done so meanwhile.
+
+    No box of that version is in use, so nothing that those keys have signed has to stay good.
+    """
+    await connection.execute(LOCK, customer)
+    if await connection.fetchval(IS_OF_VERSION_1, customer):
+        await rotate(connection, vault, customer, revoke=True)
 
 
 async def rotate(connection: Connection, vault: Encryption, customer: int, *, revoke: bool) -> int | None:
-    """Have a new issuing key sign from now on; its number, or None where the customer has no authority.
+    """Have a new issuing key and a new service key sign from now on; the issuing key's number, or None where the
+    customer has no authority.
 
-    The one before stays in the set, so that what it signed stays good; with `revoke` it does not. Raises
-    `KeySetOverlap` while keys of the one before that may open, unless `revoke`; `CannotDecrypt`; and
-    `InconsistentKeys`, unless `revoke`, which also repairs the columns.
+    The ones before stay in the set, so that what they signed stays good; with `revoke` they do not, and each box gets
+    another generation of its list. Raises `KeySetOverlap` while keys of the one before that may open, unless `revoke`;
+    `OfflineRoot`; `CannotDecrypt`; and `InconsistentKeys`, unless `revoke`, which also repairs the columns.
     """
     await connection.execute(LOCK, customer)
     authority = await connection.fetchrow(AUTHORITY, customer)
     if authority is None:
         return None
+    root = await private_root(vault, customer, authority)
+    rotation = await plan_rotation(connection, vault, customer, authority, revoke=revoke or not authority["services"])
+    sequence: int = await connection.fetchval(NEXT_SET)
+    key_set = sign_key_set(customer, root, sequence, rotation.keys, rotation.service_keys)
+    return await install(connection, vault, customer, authority, rotation, root.public, key_set)
+
+
+async def plan_rotation(
+    connection: Connection, vault: Encryption, customer: int, authority: Row, *, revoke: bool
+) -> KeyRotation:
+    """New keys for a locked row with the columns of `AUTHORITY`, and the keys that stay. Raises as `rotate` does."""
     signers = IssuingKeySigners(vault)
     good: list[int] = authority["signers"]
     if not revoke:
         await signers.check(connection, customer, authority)
         if len(good) > 1 and (until := await connection.fetchval(OLDER_OPENS, customer, good[0])) is not None:
             raise KeySetOverlap(until)
-    key = PrivateKey.generate()
-    id = await _insert(connection, vault, customer, key)
-    stay = [] if revoke else good[:1]
-    await connection.execute(REVOKE, customer, [*stay, id])
-    if revoke:
+    stay: list[int] = [] if revoke else good[:1]
+    services_stay: list[int] = [] if revoke else authority["services"][:1]
+    key, service = PrivateKey.generate(), PrivateKey.generate()
+    keys = [(await signers.of(connection, customer, id)).key.public for id in stay]
+    service_keys = [(await signers.service(connection, customer, id)).key.public for id in services_stay]
+    return KeyRotation(
+        key, service, stay, services_stay, [*keys, key.public], [*service_keys, service.public], is_revoking=revoke
+    )
+
+
+async def install(
+    connection: Connection,
+    vault: Encryption,
+    customer: int,
+    authority: Row,
+    rotation: KeyRotation,
+    root: PublicKey,
+    key_set: bytes,
+) -> int:
+    """Have the planned keys sign from now on, by a key set that the root has signed; the issuing key's number."""
+    id = await _insert(connection, vault, customer, rotation.key)
+    service_id = await _insert_service_key(connection, vault, customer, rotation.service)
+    await connection.execute(REVOKE, customer, [*rotation.stay, id])
+    await connection.execute(REVOKE_SERVICE_KEYS, customer, [*rotation.services_stay, service_id])
+    if rotation.is_revoking:
+        await _drop_foreign_roots(connection, customer, authority["roots"], root)
         await connection.execute(END_KEYS, customer, id)
-    if revoke or len(good) > 1:
+        await connection.execute(BEGIN_GENERATIONS, customer, LONGEST_URI)
+    if rotation.is_revoking or len(authority["signers"]) > 1:
         await connection.execute(END_LISTS, customer)
         await connection.execute(END_RECEIPTS, customer)
-    keys = [(await signers.of(connection, customer, older)).key.public for older in stay]
-    root = PrivateKey.from_text(await vault.open(authority["sealed_root"], ROOT_KEY, customer, customer))
-    sequence: int = await connection.fetchval(NEXT_SET)
-    key_set = _signed(customer, root, sequence, [*keys, key.public])
-    await connection.execute(SET, customer, load_authority(root.public), sequence, key_set)
+    sequence: int = cose.read(key_set, KEY_SET).claims["sequence"]
+    await connection.execute(SET, customer, load_authority(root), sequence, key_set)
     return id
 
 
@@ -352,6 +547,7 @@ async def choose_approvals(
 
 async def lose_all(connection: Connection) -> int:
     """Give up every authority, as nothing opens their keys any more; how many. Boxes have to be enrolled anew."""
+    await connection.execute(FORGET_SECRETS)
     lost: int = await connection.fetchval(LOSE)
     return lost
 
@@ -363,6 +559,40 @@ async def _insert(connection: Connection, vault: Encryption, customer: int, key:
     return id
 
 
-def _signed(customer: int, root: PrivateKey, sequence: int, keys: list[PublicKey]) -> bytes:
-    claims = {"iss": issuer(customer), "iat": int(now().timestamp()), "sequence": sequence, "keys": keys}
+async def _drop_foreign_roots(connection: Connection, customer: int, roots: list[bytes], root: PublicKey) -> None:
+    """Delete new roots that do not lead to the sealed one: another program has written them."""
+    kid, chain = root.kid, list[bytes]()
+    for message in reversed(roots):
+        try:
+            new = cose.read(message, ROOT)
+        except MessageRefused:
+            continue
+        if new.claims["root"].kid == kid:
+            kid = new.kid
+            chain.append(message)
+    if len(chain) < len(roots):
+        await connection.execute(DROP_ROOTS, customer, chain)
+
+
+async def _insert_service_key(connection: Connection, vault: Encryption, customer: int, key: PrivateKey) -> int:
+    id: int = await connection.fetchval(NEXT_SERVICE_ID)
+    sealed = await vault.seal(connection, key.to_text(), SERVICE_KEY, customer, id)
+    await connection.execute(INSERT_SERVICE_KEY, customer, id, sealed, load_authority(key.public))
+    return id
+
+
+def named_keys(authority: Row) -> tuple[list[PublicKey], list[PublicKey]]:
+    """The issuing and the service keys of a checked row with the columns of `AUTHORITY`, the oldest first."""
+    keys, service_keys = ([public(key) for key in authority[name][::-1]] for name in ("signer_keys", "service_keys"))
+    return keys, service_keys
+
+
+def sign_key_set(
+    customer: int, root: PrivateKey, sequence: int, keys: list[PublicKey], service_keys: list[PublicKey]
+) -> bytes:
+    """The key set that names these keys, the oldest of each kind first."""
+    claims = {
+        "iss": issuer(customer), "iat": int(now().timestamp()), "sequence": sequence, "keys": keys,
+        "service-keys": service_keys,
+    }  # fmt: skip
     return cose.sign(KEY_SET, root.public.kid, claims, root.sign)

@@ -28,8 +28,9 @@ from keyrack.offline_keys.entitlements import (
     of_key,
     phone_of,
 )
-from keyrack.offline_keys.issuing_keys import IssuingKeySigner, IssuingKeySigners, box_name, hold, issuer
+from keyrack.offline_keys.issuing_keys import IssuingKeySigner, IssuingKeySigners, box_name, hold, issuer, public
 from keyrack.offline_keys.message_fields import KEY, Status
+from keyrack.offline_keys.public_key import PublicKey
 from keyrack.offline_keys.status_list_slots import TOO_MANY, SlotAllocation, take
 from keyrack.offline_keys.status_lists import StatusListId, place_of
 from keyrack.offline_keys.timestamps import now
@@ -75,8 +76,10 @@ class IssuedKeys:
     """What a phone is to hold now."""
 
     key_set: bytes | None  # None: nothing opens without a network at this customer
+    roots: Sequence[bytes] = ()  # new roots of the authority, the oldest first
     keys: Sequence[IssuedKey] = ()
     lists: Mapping[StatusListId, bytes] = field(default_factory=dict[StatusListId, bytes])
+    box_keys: Mapping[tuple[int, int], PublicKey] = field(default_factory=dict[tuple[int, int], PublicKey])
     receipts: Mapping[tuple[int, int], bytes] = field(default_factory=dict[tuple[int, int], bytes])
     withheld: Mapping[int, str] = field(default_factory=dict[int, str])  # assignment -> why there is no new key
     is_complete: bool = True  # else the user has more assignments than are told
@@ -91,6 +94,10 @@ async def issue_keys(
     """
     arguments = (customer, subject, device, now(), settings.sdk_keys + 1)
     view = await _look(db, arguments)
+    if view is not None and not view.authority["services"]:
+        async with db.transaction() as connection:
+            await signers.upgrade(connection, customer)
+        view = await _look(db, arguments)
     if view is None:
         return IssuedKeys(None)
     await signers.check(db, customer, view.authority)
@@ -129,8 +136,10 @@ class _View:
             for row in self.rights
             if row["key_id"] is not None or row["assignment_id"] in made
         ]
+        box_keys = {box_of(row): public(row["box_key"]) for row in self.rights}
         receipts = {box_of(row): row["receipt"] for row in self.rights if row["receipt"] is not None}
-        return IssuedKeys(self.authority["key_set"], keys, lists, receipts, withheld, self.is_complete)
+        key_set, roots = self.authority["key_set"], self.authority["roots"]
+        return IssuedKeys(key_set, roots, keys, lists, box_keys, receipts, withheld, self.is_complete)
 
 
 async def _look(statements: Statements, arguments: tuple[int, UUID, bytes, datetime, int]) -> _View | None:

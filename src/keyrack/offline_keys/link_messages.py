@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from keyrack.offline_keys.cbor import CborError, Value, decode, encode
-from keyrack.offline_keys.cbor_types import CborType, alone, array, number, octets, record, several, text
+from keyrack.offline_keys.cbor_types import CborType, alone, array, ascending, number, octets, record, several, text
 from keyrack.offline_keys.cose import MessageRefused
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
-LONGEST = 1536  # bytes of a message, in both directions
-VERSION = 1
+LONGEST = 2048  # bytes of a message, in both directions
+VERSIONS = (2,)  # of the protocol, that are spoken here
 MOST_ENTRIES = 4  # of one message
+SKIPPABLE = 128  # members of a challenge from this number on are skipped
 
 
 class Hello(NamedTuple):
-    version: int = VERSION
+    versions: list[int]  # that the phone speaks, ascending
 
 
 class Challenge(NamedTuple):
@@ -26,12 +28,13 @@ class Challenge(NamedTuple):
     nonce: bytes  # 16 bytes
     time: int  # seconds since 1970
     certain: int
-    sequence: int  # of the key set, 0 for none
+    sequence: int  # of the key set or new root that came last, 0 for none
     generation: int  # of the newest list, 0 for none
     listed: int  # iat of that list, 0 for none
     first: int  # the lowest number of the log that is held
     next: int
     newest: bytes  # SHA-256 of the newest entry, zeros before the first
+    root: bytes  # kid of the root, 8 bytes; empty before the first provisioning
 
 
 class CarryMessage(NamedTuple):
@@ -75,6 +78,10 @@ class Provision(NamedTuple):
     status_list: bytes
 
 
+class VersionsMessage(NamedTuple):
+    versions: list[int]  # that the box speaks, where the phone speaks none of them
+
+
 Said: TypeAlias = (
     Hello
     | Challenge
@@ -87,17 +94,30 @@ Said: TypeAlias = (
     | Enrol
     | EnrolledMessage
     | Provision
+    | VersionsMessage
 )
 Kind = TypeVar("Kind", bound=Said)
 
+
+def _without_skippable(form: CborType) -> CborType:
+    def read(value: Value) -> Any:
+        if isinstance(value, dict):
+            value = {key: each for key, each in value.items() if not isinstance(key, int) or key < SKIPPABLE}
+        return form.read(value)
+
+    return CborType(read, form.write)
+
+
 _NONCE, _HASH, _COUNT, _BIT, _SIGNED = octets(16), octets(32), number(0), number(0, 1), octets()
 _CODE = CborType(lambda value: BoxRefusalCode(number(0, max(BoxRefusalCode)).read(value)), int)
+_VERSIONS = ascending(several(_COUNT, 8))
+_SPOKEN = number(min(VERSIONS), max(VERSIONS))
 _HAS = (
-    number(VERSION, VERSION), text(40, shortest=0), _NONCE, _COUNT, _BIT, _COUNT, _COUNT, _COUNT, _COUNT, _COUNT, _HASH
+    _SPOKEN, text(40, shortest=0), _NONCE, _COUNT, _BIT, _COUNT, _COUNT, _COUNT, _COUNT, _COUNT, _HASH, octets(0, 8),
 )  # fmt: skip
 SHAPES: dict[type[Said], tuple[int, CborType]] = {
-    Hello: (1, array(number(VERSION, VERSION))),
-    Challenge: (2, alone(record(Challenge, dict(enumerate(_HAS, 1))))),
+    Hello: (1, array(_VERSIONS)),
+    Challenge: (2, alone(_without_skippable(record(Challenge, dict(enumerate(_HAS, 1)))))),
     CarryMessage: (3, array(_SIGNED)),
     AcceptedMessage: (4, array(_BIT)),
     Open: (5, array(_SIGNED, _SIGNED)),
@@ -107,7 +127,14 @@ SHAPES: dict[type[Said], tuple[int, CborType]] = {
     Enrol: (9, array(_NONCE)),
     EnrolledMessage: (10, array(_SIGNED)),
     Provision: (11, array(_SIGNED, _SIGNED, _SIGNED)),
+    VersionsMessage: (12, array(_VERSIONS)),
 }
+KNOWN = {first for first, _ in SHAPES.values()}
+
+
+def hello() -> Hello:
+    """What a phone says first: all versions that are spoken here."""
+    return Hello(list(VERSIONS))
 
 
 def write(said: Said) -> bytes:
@@ -119,21 +146,31 @@ def write(said: Said) -> bytes:
 
 
 def read(data: bytes, *kinds: type[Kind]) -> Kind:
-    """What is said, one of these. Raises `MessageRefused`: too-long, encoding, structure."""
+    """What is said, one of these. Raises `MessageRefused`: too-long, encoding, structure, unknown."""
     if len(data) > LONGEST:
         raise MessageRefused(BoxRefusalCode.TOO_LONG)
     try:
         items = decode(data)
     except CborError:
         raise MessageRefused(BoxRefusalCode.ENCODING) from None
-    for kind in kinds:
-        first, form = SHAPES[kind]
-        try:
-            if (values := _items(items))[:1] == [first]:
-                return kind(*form.read(values[1:]))
-        except CborError:
-            break
-    raise MessageRefused(BoxRefusalCode.STRUCTURE)
+    match items:
+        case [int(first), *values] if first >= 0:
+            return _of_kind(first, values, kinds)
+        case _:
+            raise MessageRefused(BoxRefusalCode.STRUCTURE)
+
+
+def _of_kind(first: int, values: list[Value], kinds: tuple[type[Kind], ...]) -> Kind:
+    if first not in KNOWN:
+        raise MessageRefused(BoxRefusalCode.UNKNOWN)
+    kind = next((kind for kind in kinds if SHAPES[kind][0] == first), None)
+    if kind is None:
+        raise MessageRefused(BoxRefusalCode.STRUCTURE)
+    make: Callable[..., Kind] = kind
+    try:
+        return make(*SHAPES[kind][1].read(values))
+    except CborError:
+        raise MessageRefused(BoxRefusalCode.STRUCTURE) from None
 
 
 def _items(value: Value) -> list[Value]:

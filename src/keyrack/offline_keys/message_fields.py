@@ -24,6 +24,11 @@ from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 # The claim keys that draft-ietf-oauth-status-list-21 requests and IANA has not assigned: they stand here alone
 DRAFT_STATUS_LIST, DRAFT_TTL, DRAFT_STATUS = 65533, 65534, 65535
 
+# Labels for what readers may ignore, so that a newer server can write it
+SKIPPABLE = range(-66303, -66047)
+
+LONGEST_URI = 128  # characters, of a status list
+
 OPEN, CLOSE = 1, 2  # commands, and rights
 UNCERTAIN = 3  # a right: also while the box's clock is uncertain
 
@@ -63,7 +68,9 @@ MEMBERS = {
         MessageField(10, "nonce", octets(16)),
         MessageField(DRAFT_STATUS_LIST, "status_list", wrapped("lst", octets(), bits=1)),
         MessageField(DRAFT_TTL, "ttl", _ORDINAL),  # seconds
-        MessageField(DRAFT_STATUS, "status", wrapped("status_list", record(Status, {"idx": _COUNT, "uri": text(128)}))),
+        MessageField(
+            DRAFT_STATUS, "status", wrapped("status_list", record(Status, {"idx": _COUNT, "uri": text(LONGEST_URI)}))
+        ),
         MessageField(-65537, "assignment", number(1, (1 << 31) - 1)),
         MessageField(-65538, "rights", ascending(several(number(OPEN, UNCERTAIN), 3))),
         MessageField(-65539, "limit", number(1, (1 << 31) - 1)),  # seconds
@@ -84,15 +91,20 @@ MEMBERS = {
         MessageField(-65554, "code", number(0, max(BoxRefusalCode))),
         MessageField(-65555, "certain", number(0, 1)),
         MessageField(-65556, "device", octets(0, 32)),
-        MessageField(-65557, "held", array(_ORDINAL, _ORDINAL, _TIME)),
+        MessageField(-65557, "held", array(_ORDINAL, _COUNT, _COUNT)),
         MessageField(-65558, "refused", array(_COUNT, number(0, max(BoxRefusalCode)))),
+        MessageField(-65559, "advertising", octets(16)),
+        MessageField(-65560, "list", _HASH),
+        MessageField(-65561, "keyset", _HASH),
+        MessageField(-65562, "service-keys", several(PUBLIC_KEY, 2)),
+        MessageField(-65563, "skipped", _COUNT),
     )
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One kind of signed message: the members that it has, all of them and no others."""
+    """One kind of signed message: the members that it has. Others may stand beside them where they are skippable."""
 
     name: str
     typ: str
@@ -100,8 +112,9 @@ class Message:
     members: tuple[MessageField, ...]
 
     def read(self, payload: Value) -> dict[str, Any]:
-        """The claims by their names. Raises `CborError`."""
-        if not isinstance(payload, dict) or set(payload) != {member.key for member in self.members}:
+        """The claims by their names, without skippable members. Raises `CborError`."""
+        own = {member.key for member in self.members}
+        if not isinstance(payload, dict) or {key for key in payload if key not in SKIPPABLE} != own:
             raise CborError(f"these are not the members of a message of type {self.typ}")
         return {member.name: member.form.read(payload[member.key]) for member in self.members}
 
@@ -117,7 +130,7 @@ class Message:
 def _message(name: str, limit: int, *members: str, typ: str = "", **forms: CborType) -> Message:
     """`forms` are those of members that have other values in this message."""
     own = {each: replace(MEMBERS[each], form=form) for each, form in forms.items()}
-    typ = typ or f"application/vnd.keyrack.{name}-1+cwt"
+    typ = typ or f"application/vnd.keyrack.{name}-2+cwt"
     return Message(name, typ, limit, tuple((MEMBERS | own)[member] for member in members))
 
 
@@ -127,19 +140,22 @@ KEY = _message(
 )  # fmt: skip
 ANSWER = _message("answer", 400, "aud", "nonce", "command", "counter", "key", "challenge")
 STATUS_LIST = _message(
-    "statuslist", 1024,
+    "statuslist", 768,
     "iss", "sub", "aud", "exp", "iat", "status_list", "ttl", "generation",
     typ="application/statuslist+cwt",
 )  # fmt: skip
-KEY_SET = _message("keyset", 400, "iss", "iat", "sequence", "keys")
+KEY_SET = _message("keyset", 640, "iss", "iat", "sequence", "keys", "service-keys")
+ROOT = _message("root", 400, "iss", "iat", "sequence", "root")
 TIME = _message("time", 300, "iss", "aud", "iat", "nonce")
 RECEIPT = _message("receipt", 300, "iss", "aud", "iat", "upto")
-PROVISIONING = _message("provisioning", 500, "iss", "aud", "iat", "nonce", "root", "box")
+PROVISIONING = _message(
+    "provisioning", 600, "iss", "aud", "iat", "nonce", "root", "box", "advertising", "list", "keyset"
+)
 ENROLMENT = _message("enrolment", 400, "cnf", "nonce")
-REGISTRATION = _message("registration", 400, "sub", "cnf", "nonce")
+REGISTRATION = _message("registration", 500, "sub", "cnf", "nonce")
 ENTRY = _message(
     "entry", 500,
     "aud", "iat", "cti", "command", "counter", "number", "previous", "first", "event", "code", "certain", "device",
-    "held", "refused",
+    "held", "refused", "skipped",
     cti=octets(0, 16), command=number(0, CLOSE),
 )  # fmt: skip

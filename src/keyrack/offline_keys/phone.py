@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.cose import SignedMessage
-from keyrack.offline_keys.link_messages import CarryMessage, Challenge, Fetch, Open, write
-from keyrack.offline_keys.message_fields import ANSWER, KEY, KEY_SET, RECEIPT, REGISTRATION, STATUS_LIST, TIME
+from keyrack.offline_keys.link_messages import CarryMessage, Challenge, Fetch, Open, read
+from keyrack.offline_keys.message_fields import ANSWER, KEY, KEY_SET, RECEIPT, REGISTRATION, ROOT, STATUS_LIST, TIME
 from keyrack.offline_keys.public_key import PublicKey
 
 Sign = Callable[[bytes], bytes]  # by the phone's key, 64 bytes
@@ -24,16 +24,19 @@ def counter(last: int, milliseconds: int) -> int:
     return max(last + 1, milliseconds)
 
 
-def answer(challenge: Challenge, key: bytes, command: int, count: int, sign: Sign) -> Open:
-    """What opens (1) or closes (2), by a key that was issued to this phone. Raises `MessageRefused` for what is
-    none."""
+def answer(message: bytes, key: bytes, command: int, count: int, sign: Sign) -> Open:
+    """The message that opens (1) or closes (2), by a key that was issued to this phone.
+
+    `message` is the challenge as it came. Raises `MessageRefused` if one of the two is none.
+    """
+    challenge = read(message, Challenge)
     claims = {
         "aud": challenge.name,
         "nonce": challenge.nonce,
         "command": command,
         "counter": count,
         "key": hashlib.sha256(key).digest(),
-        "challenge": hashlib.sha256(write(challenge)).digest(),
+        "challenge": hashlib.sha256(message).digest(),
     }
     phone = cose.read(key, KEY).claims["cnf"]
     return Open(key, cose.sign(ANSWER, phone.kid, claims, sign))
@@ -45,9 +48,21 @@ def brought(challenge: Challenge, authority: str, artefacts: Iterable[bytes]) ->
     A time uses the challenge up: after one, the box is asked for another. Raises `MessageRefused` for what is no
     artefact.
     """
-    read = [cose.read(artefact, KEY_SET, STATUS_LIST, TIME, RECEIPT) for artefact in artefacts]
-    wanted = [each for each in read if each.claims["iss"] == authority and _is_wanted(challenge, each)]
-    return [CarryMessage(each.raw) for each in sorted(wanted, key=_order)]
+    signed = [cose.read(artefact, KEY_SET, ROOT, STATUS_LIST, TIME, RECEIPT) for artefact in artefacts]
+    own = [each for each in signed if each.claims["iss"] == authority]
+    roots = _roots(challenge, [each for each in own if each.message is ROOT])
+    wanted = [each for each in own if each.message is not ROOT and _is_wanted(challenge, each)]
+    return [CarryMessage(each.raw) for each in (*roots, *sorted(wanted, key=_order))]
+
+
+def _roots(challenge: Challenge, roots: list[SignedMessage]) -> list[SignedMessage]:
+    """The new roots that lead on from the box's root, in their order."""
+    kid, chain = challenge.root, list[SignedMessage]()
+    for each in sorted(roots, key=lambda each: each.claims["sequence"]):
+        if each.kid == kid and each.claims["sequence"] > challenge.sequence:
+            kid = each.claims["root"].kid
+            chain.append(each)
+    return chain
 
 
 def fetch(following: int, held: int) -> Fetch | None:

@@ -10,26 +10,34 @@ from keyrack.offline_keys.cbor import CborError, Key, Value, encode
 KTY, CRV, X, Y = 1, -1, -2, -3  # labels of RFC 9052, section 7.1, and RFC 9053, section 7.1.1
 EC2, P256 = 2, 1
 COORDINATE = 32  # bytes
+# P-256 (SEC 2, section 2.4.2): y² = x³ - 3x + b modulo p
+MODULUS = 0xFFFFFFFF00000001000000000000000000000000FFFFFFFFFFFFFFFFFFFFFFFF
+CURVE_B = 0x5AC635D8AA3A93E7B3EBBD55769886BC651D06B0CC53B0F63BCE3C3E27D2604B
 EXAMPLE_THUMBPRINT = "u4V8Zc1qFzYwW9kU0m2Yp7dTn5oS3aRxLqEhJgPiCk0"  # in the API reference
 
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A point by its coordinates, big-endian. Whether it lies on the curve turns out at the first signature."""
+    """A point of the curve by its coordinates, big-endian. `from_map` checks that it is one."""
 
     x: bytes  # 32 bytes
     y: bytes  # 32 bytes
 
     @classmethod
     def from_map(cls, value: Value) -> PublicKey:
-        """The key that is said so. Raises `CborError`."""
+        """The key that is said so. Raises `CborError`, also for coordinates that are no point of the curve."""
         if isinstance(value, dict):
             x, y = value.get(X), value.get(Y)
             if isinstance(x, bytes) and isinstance(y, bytes) and len(x) == len(y) == COORDINATE:
                 key = cls(x, y)
-                if value == key.map:
+                if value == key.map and key.is_point:
                     return key
         raise CborError("this is no public key")
+
+    @property
+    def is_point(self) -> bool:
+        x, y = int.from_bytes(self.x, "big"), int.from_bytes(self.y, "big")
+        return x < MODULUS and y < MODULUS and (x * (x * x - 3) + CURVE_B - y * y) % MODULUS == 0
 
     @property
     def map(self) -> dict[Key, Value]:

@@ -42,6 +42,9 @@ class BoxRefusalCode(IntEnum):
     SIGNATURE = 31
     NOT_NOW = 32
     BOX = 33
+    UNKNOWN = 34
+    GENERATION = 35
+    OTHER_PART = 36
 
     @property
     def text(self) -> str:

@@ -15,13 +15,13 @@ from typing import LiteralString
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row
 from keyrack.db.row_batches import run_in_batches
+from keyrack.offline_keys.message_fields import LONGEST_URI
 from keyrack.offline_keys.status_list_bits import ENTRIES
 from keyrack.offline_keys.status_lists import StatusListId, place_of
 from keyrack.offline_keys.timestamps import now
 
 Box = tuple[int, int]  # a product in an epoch
 
-LONGEST_URI = 128  # characters (docs/keys.md, "Members")
 MARGIN = timedelta(hours=1)  # after which a place is free: the tolerance of boxes, and what their clocks may be slow by
 
 # Of each list which places are taken

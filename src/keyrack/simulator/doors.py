@@ -9,7 +9,8 @@ from random import Random
 from typing import Any
 
 from keyrack.core.api_client.responses import ApiError
-from keyrack.offline_keys import cose
+from keyrack.offline_keys import cose, link_messages
+from keyrack.offline_keys.link_messages import Challenge
 from keyrack.offline_keys.message_fields import CLOSE, ENTRY, OPEN
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
@@ -43,8 +44,9 @@ class Door:
             return False
         for said in phone.brought(box.challenge(at)):
             box.carry(said, at)
-        challenge = box.challenge(at)
-        result = box.open(phone.answer(challenge, key.raw, command, at * 1_000), at)
+        message = box.hello(at)
+        challenge = link_messages.read(message, Challenge)
+        result = box.open(phone.answer(message, key.raw, command, at * 1_000), at)
         is_done = box.code is BoxRefusalCode.GOOD
         if result.entry:
             phone.keep(box, challenge, result, at)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 
 from keyrack.offline_keys import cose
-from keyrack.offline_keys.message_fields import KEY, KEY_SET
+from keyrack.offline_keys.message_fields import KEY, KEY_SET, STATUS_LIST
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.cli.test_operator_commands import Operator
 from tests.offline_keys.inspection import is_revoked, listed, one_key, revocations
-from tests.offline_keys.offline_world import Phone, driver, garage, raw, visited
+from tests.offline_keys.offline_world import Firmware, Phone, driver, garage, raw, visited
 from tests.support.people import Person
 from tests.support.servers import eventually
 
@@ -34,6 +35,11 @@ def key_set(kim: Phone) -> list[bytes]:
     return [key.kid for key in cose.read(raw(kim.fetch()["keySet"]), KEY_SET).claims["keys"]]
 
 
+def keys_of(operator: Operator, person: Person, kind: str = "issuing") -> list[dict[str, Any]]:
+    """The keys of this kind, the newest first."""
+    return [key for key in operator.value("keys", "list", "--customer", person.customer) if key["kind"] == kind]
+
+
 def test_who_has_no_authority(carol: Person, operator: Operator) -> None:
     none = f"keyrack: Customer {carol.customer} has no authority yet: it is made when the first box is enrolled.\n"
     of = ("--customer", carol.customer)
@@ -41,6 +47,7 @@ def test_who_has_no_authority(carol: Person, operator: Operator) -> None:
     assert operator.refused("keys", "policy", *of, "--limit", "2d") == none
     assert operator.refused("keys", "rotate", *of) == none
     assert operator.value("keys", "list", *of) == []
+    assert operator.refused("keys", "root", "replace", *of, "--yes") == none
     assert "There is no customer called" in operator.refused("keys", "show", "--customer", "Nobody's fleet")
     assert operator.refused("keys", "show", "--customer", "2147483647") != ""
 
@@ -54,7 +61,7 @@ def test_what_is_shown(carol: Person, operator: Operator) -> None:
         "devices": 1, "keys": 1,
     }  # fmt: skip
     assert re.fullmatch("[0-9a-f]{64}", shown["root"])
-    (only,) = operator.value("keys", "list", *of)
+    (only,) = keys_of(operator, carol)
     assert (only["signs"], only["revokedAt"]) == (True, None)
     assert only["kid"] == cose.read(kim.keys(box)[0], KEY).kid.hex()
     said = operator.run("keys", "show", *of).stdout
@@ -166,7 +173,8 @@ def test_another_key_signs(carol: Person, operator: Operator) -> None:
     sequence = operator.value("keys", "show", *of)["sequence"]
     told = operator.value("keys", "rotate", *of)
     assert operator.value("keys", "show", *of)["sequence"] > sequence
-    newest, before = operator.value("keys", "list", *of)
+    newest, before = keys_of(operator, carol)
+    assert [key["signs"] for key in keys_of(operator, carol, "service")] == [True, False]
     assert (newest["id"], newest["signs"], before["signs"]) == (told["issuingKey"], True, False)
     assert key_set(kim) == [bytes.fromhex(before["kid"]), bytes.fromhex(newest["kid"])]
     assert one_key(kim, box) == first, "what the one before signed stays good"
@@ -180,11 +188,12 @@ def test_another_key_signs(carol: Person, operator: Operator) -> None:
     # A box holds two: as long as keys of the older one open, there is no third
     said = operator.refused("keys", "rotate", *of)
     assert said.startswith("keyrack: Keys that the issuing key before the newest one has signed may open until 20")
-    assert len(operator.value("keys", "list", *of)) == 2
+    assert len(keys_of(operator, carol)) == 2
     carol.sql.execute("update box_key set is_placed = false where customer_id = $1 and issuing_key_id = $2",
                       carol.customer, before["id"])  # fmt: skip
     operator.value("keys", "rotate", *of)
-    third = operator.value("keys", "list", *of)
+    third = keys_of(operator, carol)
+    assert [key["revokedAt"] is None for key in keys_of(operator, carol, "service")] == [True, True, False]
     assert [one["revokedAt"] is None for one in third] == [True, True, False]
     assert key_set(lee) == [bytes.fromhex(newest["kid"]), bytes.fromhex(third[0]["kid"])]
     # What the one that has gone signed is not told any more: a box that has the new set would not take it
@@ -202,17 +211,65 @@ def test_all_are_revoked_with_consent_alone(carol: Person, operator: Operator) -
     said = operator.refused(*rotate)
     assert "--yes" in said
     operator.run(*rotate, "--dry-run")
-    assert len(operator.value("keys", "list", "--customer", carol.customer)) == 1
+    assert len(keys_of(operator, carol)) == 1
     assert not is_revoked(carol, first)
     operator.value(*rotate, "--yes")
     assert is_revoked(carol, first)
-    newest, before = operator.value("keys", "list", "--customer", carol.customer)
+    newest, before = keys_of(operator, carol)
+    assert len(keys_of(operator, carol, "service")) == 2
     assert (newest["revokedAt"], before["revokedAt"] is None) == (None, False)
     assert key_set(kim) == [bytes.fromhex(newest["kid"])]
     assert one_key(kim, box) != first
     assert kim.visit(box) is BoxRefusalCode.GOOD
     assert kim.open(box, key=first) is BoxRefusalCode.REFUSED
     assert box.code is BoxRefusalCode.ISSUING_KEY
+
+
+def test_a_stolen_issuing_key_ends_with_its_revocation(carol: Person, operator: Operator) -> None:
+    """Lists that the thief has signed go with it: each box gets another generation, and hears of revocations."""
+    box, kim = visited(carol)
+    of = ("--customer", carol.customer)
+    generation = box.challenge().generation
+    operator.value("keys", "rotate", *of, "--revoke", "--yes")
+    kim.fetch()
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    assert box.challenge().generation == generation + 1
+    status = cose.read(kim.keys(box)[0], KEY).claims["status"]
+    assert status.uri.endswith(f"generation={generation + 1}")
+    (listed_now,) = [raw(each["statusList"]) for each in kim.held["boxes"][0]["statusLists"]]
+    assert cose.read(listed_now, STATUS_LIST).claims["sub"] == status.uri
+    carol.delete(f"/users/{kim.user}/devices/{kim.id}")
+    lee = driver(carol)
+    carol.assignment(carol.sql.value("select car_id from product where product_id = $1", box.product), lee.user)
+    lee.fetch()
+    assert lee.visit(box) is BoxRefusalCode.GOOD
+    assert kim.open(box) is BoxRefusalCode.REVOKED
+
+
+def test_another_root_signs(carol: Person, operator: Operator) -> None:
+    """Phones carry the new root and its key set, also to a box that has slept through two of them."""
+    box, kim = visited(carol)
+    late = Firmware(carol.box_in(carol.car()))
+    late.enrol(carol)
+    of = ("--customer", carol.customer)
+    roots = [operator.value("keys", "show", *of)["root"]]
+    for number in (1, 2):
+        replaced = operator.value("keys", "root", "replace", *of, "--yes")
+        roots.append(replaced["root"])
+        assert operator.value("keys", "show", *of)["root"] == roots[-1]
+        kim.fetch()
+        assert len(kim.held["roots"]) == number
+        assert kim.visit(box) is BoxRefusalCode.GOOD
+        assert box.challenge().root == bytes.fromhex(roots[-1])[:8]
+    assert len(set(roots)) == 3
+    late.provision(carol)
+    assert late.challenge().root == bytes.fromhex(roots[-1])[:8]
+    operator.value("keys", "rotate", *of)
+    kim.fetch()
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    fresh = Firmware(carol.box_in(carol.car()))
+    fresh.enrol(carol)
+    assert fresh.challenge().root == bytes.fromhex(roots[-1])[:8]
 
 
 def test_receipts_of_a_key_that_went(carol: Person, operator: Operator) -> None:

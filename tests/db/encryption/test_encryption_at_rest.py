@@ -504,6 +504,7 @@ SIGNED = (
     "box_entry.hash", "box_report.hash", "box_key.device_id", "box_key.token", "enrolment_nonce.nonce",
     "registration_nonce.nonce", "removed_device.device_id",
     "issuing_key.public_key", "key_authority.public_key", "key_authority.key_set", "status_generation.list",
+    "service_key.public_key", "new_root.message",
 )  # fmt: skip
 # What is secret in the schema, and how it is kept
 NUMBER = "the number of one"
@@ -519,7 +520,9 @@ KEPT = {
     "webhook.old_signing_secret": "sealed", "provider.client_secret": "sealed",
     "login_state.state": "hash", "login_state.browser": "hash", "login_state.invitation": "hash",
     "used_login_state.hash": "hash",
-    "key_authority.private_key": "sealed", "issuing_key.private_key": "sealed", **dict.fromkeys(SIGNED, "public"),
+    "key_authority.private_key": "sealed", "issuing_key.private_key": "sealed",
+    "service_key.private_key": "sealed", "box_epoch.advertising": "sealed", "key_set_request.request": "sealed",
+    **dict.fromkeys(SIGNED, "public"),
     "data_key.wrapped": "under the master key",
     "idempotency_key.key_hash": "hash", "idempotency_key.request_hash": "hash",
     "idempotency_key.answer": "under the client's key", **dict.fromkeys(PROOFS, "beside what it proves"),

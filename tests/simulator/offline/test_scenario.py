@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from textwrap import dedent
 from typing import Any
 
@@ -19,6 +20,7 @@ from keyrack.core.settings import Settings
 from keyrack.offline_keys.box import carried_messages, clock, decision
 from keyrack.offline_keys.box.state import BoxMemory
 from keyrack.offline_keys.cose import PublicKey, SignedMessage
+from keyrack.offline_keys.message_fields import KEY_SET
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from keyrack.simulator import offline
 from keyrack.simulator.offline import Garage, ScenarioSummary, pass_weeks
@@ -33,6 +35,7 @@ from keyrack.simulator.offline.attackers import (  # fmt: skip
     STOPPED,
 )
 from keyrack.simulator.offline.box import VirtualBox
+from keyrack.simulator.offline.summary import MADE_KEY
 from tests.docs.code_blocks import block
 from tests.support.servers import Sql, migrated_database
 
@@ -50,14 +53,17 @@ def empty(database_server: str) -> Iterator[str]:
 
 
 IMPOSSIBLE = (STOLEN_KEY, REPLAYED, ALTERED, ELSEWHERE)
-POSSIBLE = (FOUND, STOPPED, COPIED, BEHIND)  # within the documented windows
+POSSIBLE = (FOUND, STOPPED, COPIED, BEHIND, MADE_KEY)  # within the documented windows
 REFUSED = {"revoked", "expired", "not-yet", "stale", "uncertain", "audience", "nonce", "challenge"}
 HAPPENED = {
     "phones lost", "phones removed", "private keys copied", "services ended", "boxes put into another car",
     "boxes enrolled anew", "issuing keys rotated", "batteries taken out by thieves", "assignments given",
     "assignments changed", "assignments ended", "losses of power, the clock stood",
     "losses of power, the clock went on", "logs brought home in part, out of order", "logs brought home twice",
-    "clocks set by a phone with a network", "old lists and those of other boxes offered",
+    "roots replaced", "issuing keys stolen", "issuing keys revoked", "floods of messages",
+    "lists signed by a stolen issuing key", "times and receipts signed by a stolen issuing key",
+    "times brought to push entries out", "clocks set by a phone with a network",
+    "old lists and those of other boxes offered",
 }  # fmt: skip
 
 
@@ -76,6 +82,8 @@ def test_a_week_without_a_wrong(settings: Settings, empty: str) -> None:
     assert set(found.tries) == {*POSSIBLE, *IMPOSSIBLE}
     assert all(found.tries[name] > 5 and found.gains[name] == 0 for name in IMPOSSIBLE)
     assert found.gains[FOUND] > 0, "that is what the window is for"
+    assert found.gains[MADE_KEY] > 0, "until boxes have the next key set"
+    assert found.reports["UnknownKey"] == found.gains[MADE_KEY]
     assert set(found.refused) >= REFUSED
     assert set(found.happened) >= HAPPENED
     assert sum(found.reports.values()) > 0, "logs were forged"
@@ -98,11 +106,11 @@ CARELESS, TIMELESS = 2, 3  # of the second ones, which take old lists, too: any 
 def test_boxes_with_a_fault_are_found_out(
     settings: Settings, empty: str, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    judge, is_answered, write_down, is_older = (
+    judge, is_answered, write_down, check_newer = (
         decision.decide,
         decision.is_answered,
         clock.write_down,
-        carried_messages._is_older,
+        carried_messages._check_newer,
     )
     verify = VirtualBox.verify
 
@@ -111,9 +119,10 @@ def test_boxes_with_a_fault_are_found_out(
         product = int(name.split(":")[1])
         return None if product == 1 else (product - 2) % 4
 
-    def judge_less(state: BoxMemory, *rest: Any) -> BoxRefusalCode:
-        code, which = judge(state, *rest), fault(state.authority.name)
-        return BoxRefusalCode.GOOD if which is not None and code in FORGIVEN[number][which] else code
+    def judge_less(state: BoxMemory, *rest: Any) -> list[BoxRefusalCode]:
+        which = fault(state.authority.name)
+        forgiven = set[BoxRefusalCode]() if which is None else FORGIVEN[number][which]
+        return [code for code in judge(state, *rest) if code not in forgiven]
 
     def answers(link: Any, key: SignedMessage, answer: SignedMessage) -> bool:
         return bool(number and fault(key.claims["aud"]) == CARELESS) or is_answered(link, key, answer)
@@ -123,8 +132,9 @@ def test_boxes_with_a_fault_are_found_out(
         if not number or authority is None or fault(authority.name) != TIMELESS or not state.kept.floor:
             write_down(state, tick)
 
-    def older(state: BoxMemory, signed: SignedMessage) -> bool:
-        return not (number and fault(state.authority.name) is not None) and is_older(state, signed)
+    def check(state: BoxMemory, signed: SignedMessage, tick: int) -> None:
+        if not number or fault(state.authority.name) is None:
+            check_newer(state, signed, tick)
 
     def verifies(box: VirtualBox, public: PublicKey, message: bytes, signature: bytes) -> bool:
         is_careless = number and fault(f"box:{box.product}") == CARELESS
@@ -133,7 +143,7 @@ def test_boxes_with_a_fault_are_found_out(
     monkeypatch.setattr(decision, "decide", judge_less)
     monkeypatch.setattr(decision, "is_answered", answers)
     monkeypatch.setattr(clock, "write_down", write)
-    monkeypatch.setattr(carried_messages, "_is_older", older)
+    monkeypatch.setattr(carried_messages, "_check_newer", check)
     monkeypatch.setattr(VirtualBox, "verify", verifies)
     found = simulate(settings, empty, weeks=1.5, cars=9, users=18, limit=DAY // 3, seed=4)
     wrong, disagreeing = named(found.without_right), named(found.disagreements)
@@ -141,6 +151,22 @@ def test_boxes_with_a_fault_are_found_out(
     told = {word for line in found.disagreements for word in ("its clock is", "took what is old") if word in line}
     assert len(told) == 2 * number
     assert 1 not in wrong | disagreeing
+
+
+def test_boxes_that_keep_lists_of_a_revoked_signer_are_found_out(
+    settings: Settings, empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stolen issuing key then keeps them from hearing of revocations, after it was revoked, too."""
+    apply = carried_messages._apply
+
+    def keep(state: BoxMemory, signed: SignedMessage, *rest: Any) -> None:
+        lists = state.authority.lists
+        apply(state, signed, *rest)
+        if signed.message is KEY_SET:
+            state.kept.authority = replace(state.authority, lists=lists)
+
+    monkeypatch.setattr(carried_messages, "_apply", keep)
+    assert not simulate(settings, empty, weeks=1.5, cars=5, users=10, limit=DAY // 2, seed=4).is_good
 
 
 def named(lines: list[str]) -> set[int]:

@@ -123,6 +123,11 @@ RECORDED: Mapping[str, Mapping[str, str]] = {
         "issuingKey.updated": "A key of the authority was revoked.",
         "issuingKey.deleted": "A key of the authority was deleted.",
     },
+    "serviceKey": {
+        "serviceKey.created": "The authority got another key that signs times, receipts and provisionings.",
+        "serviceKey.updated": "A service key of the authority was revoked.",
+        "serviceKey.deleted": "A service key of the authority was deleted.",
+    },
     "manager": {
         "manager.granted": "A manager may act for the customer.",
         "manager.withdrawn": "A manager may not act for the customer any more.",

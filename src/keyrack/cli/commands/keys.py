@@ -7,16 +7,17 @@ from typing import Annotated, Literal, LiteralString
 
 import typer
 
+from keyrack.cli.commands import key_roots
+from keyrack.cli.commands.key_roots import NONE, OFFLINE, Revoke, Whose, overlap
 from keyrack.cli.confirmation import ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
-from keyrack.cli.options import whose
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.offline_keys import issuing_keys
-from keyrack.offline_keys.issuing_keys import KeyPolicy, KeySetOverlap, public
+from keyrack.offline_keys.issuing_keys import KeyPolicy, KeySetOverlap, OfflineRoot, public
 
 app = typer.Typer()
+app.add_typer(key_roots.app)
 
-Whose = Annotated[int, whose("Whose authority: the customer's id or name.")]
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 SHORTEST, LONGEST = 300, 28 * UNITS["d"]  # seconds; no key lives longer
 WRITTEN = re.compile(r"([0-9]{1,7})([smhd]?)").fullmatch
@@ -31,15 +32,19 @@ select c.name, t.public_key, t.sequence, t.freshness, t.opens_uncertain, t.needs
 from customer c left join key_authority t using (customer_id) where c.customer_id = $1
 """
 KEYS: LiteralString = """
-select issuing_key_id as id, public_key, created_at as "createdAt", revoked_at as "revokedAt",
-  revoked_at is null and row_number() over (partition by revoked_at is null order by created_at desc,
-    issuing_key_id desc) = 1 as signs
-from issuing_key where customer_id = $1 order by created_at desc, issuing_key_id desc
+select id, kind, public_key, created_at as "createdAt", revoked_at as "revokedAt",
+  revoked_at is null and row_number() over (partition by kind, revoked_at is null order by created_at desc, id desc) = 1
+    as signs
+from (
+  select issuing_key_id as id, 'issuing' as kind, public_key, created_at, revoked_at from issuing_key
+    where customer_id = $1
+  union all select service_key_id, 'service', public_key, created_at, revoked_at from service_key
+    where customer_id = $1) k
+order by kind, created_at desc, id desc
 """
 GOES: LiteralString = """
 select count(*) from box_key where customer_id = $1 and is_placed and revoked_at is null
 """
-NONE = "Customer {customer} has no authority yet: it is made when the first box is enrolled."
 
 
 def a_limit(text: str) -> int:
@@ -107,12 +112,19 @@ async def show(session: DatabaseSession, customer: Whose) -> CommandResult:
 
 @command(app, "list")
 async def list_(session: DatabaseSession, customer: Whose) -> ListResult:
-    """List the issuing keys of a customer's authority, the newest first."""
+    """List the issuing and service keys of a customer's authority, the newest of each kind first."""
     rows = await session.sql.fetch(KEYS, customer)
     shown = [{**row, "kid": public(row["public_key"]).kid.hex()} for row in rows]
     for row in shown:
         del row["public_key"]
-    columns = {"ID": "id", "KEY ID": "kid", "SIGNS": "signs", "SINCE": "createdAt", "REVOKED": "revokedAt"}
+    columns = {
+        "ID": "id",
+        "KIND": "kind",
+        "KEY ID": "kid",
+        "SIGNS": "signs",
+        "SINCE": "createdAt",
+        "REVOKED": "revokedAt",
+    }
     return ListResult(shown, columns)
 
 
@@ -204,7 +216,7 @@ async def _preview(session: DatabaseSession, customer: int, revoke: bool) -> Con
     """How many keys would be over."""
     if not revoke:
         return None
-    action = f"revoke every issuing key of customer {customer} but a new one"
+    action = f"revoke every issuing and service key of customer {customer} but new ones"
     return ConfirmationPreview(action, {"keys": await session.sql.fetchval(GOES, customer)})
 
 
@@ -212,18 +224,15 @@ async def _preview(session: DatabaseSession, customer: int, revoke: bool) -> Con
 async def rotate(
     session: DatabaseSession,
     customer: Whose,
-    revoke: Annotated[
-        bool, typer.Option("--revoke", help="The keys of before are in other hands: what they signed is over.")
-    ] = False,
+    revoke: Revoke = False,
 ) -> CommandResult:
-    """Sign with a new issuing key from now on; what the one before signed stays good."""
+    """Sign with a new issuing key and a new service key; what the ones before signed stays good."""
     try:
         id = await issuing_keys.rotate(session.sql, await session.vault(), customer, revoke=revoke)
     except KeySetOverlap as still:
-        raise CommandFailed(
-            f"Keys that the issuing key before the newest one has signed may open until {still.until:%Y-%m-%d %H:%M} "
-            "UTC, and boxes hold two. Wait until then; where a key is in other hands, add --revoke."
-        ) from None
+        raise overlap(still) from None
+    except OfflineRoot:
+        raise CommandFailed(OFFLINE) from None
     if id is None:
         raise CommandFailed(NONE.format(customer=customer))
     then = "What the others signed is over as soon as a box hears of it." if revoke else "The one before stays good."

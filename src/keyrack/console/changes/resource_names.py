@@ -39,7 +39,7 @@ DIGITS = 9  # of an id
 OFTEN = 4  # changes that are looked at of each thing that is gone: it may have come and gone more than once
 TOLD_BY = {"assignment": {"carId", "userId"}, "key": {"carId"}}  # what has no name, and the members that tell it
 WHOLE = ("created", "granted", "issued", "deleted", "withdrawn")  # what happened where a change has all members
-NAMELESS = ("assignment", "customer", "boxReport", "issuingKey", "keyAuthority")
+NAMELESS = ("assignment", "customer", "boxReport", "issuingKey", "keyAuthority", "serviceKey")
 NUMBERED = N_("number %(id)s")
 # Of those whose names stand alone, what they are called without one; and where not even the number is known
 BY_NUMBER = {

@@ -22,6 +22,9 @@ TOTP_SECRET = "totp.secret"  # noqa: S105 - a name
 CLIENT_SECRET = "provider.client_secret"  # noqa: S105 - a name
 ROOT_KEY = "key_authority.private_key"
 ISSUING_KEY = "issuing_key.private_key"
+SERVICE_KEY = "service_key.private_key"
+ROOT_REQUEST = "key_set_request.request"
+ADVERTISING_SECRET = "box_epoch.advertising"  # noqa: S105 - a name
 
 AT_ONCE = 500  # rows of a statement
 
@@ -98,6 +101,30 @@ HOLDINGS = (
         "update issuing_key k set private_key = u.sealed"
         " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
         " where k.customer_id = u.customer_id and k.issuing_key_id = u.id",
+    ),
+    EncryptedColumn(
+        SERVICE_KEY,
+        "select customer_id, service_key_id as id, private_key as sealed from service_key"
+        " where data_key_of(private_key) <> $1 order by customer_id, service_key_id limit $2 for update",
+        "update service_key k set private_key = u.sealed"
+        " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
+        " where k.customer_id = u.customer_id and k.service_key_id = u.id",
+    ),
+    EncryptedColumn(
+        ROOT_REQUEST,
+        "select customer_id, customer_id as id, request as sealed from key_set_request"
+        " where data_key_of(request) <> $1 order by customer_id limit $2 for update",
+        "update key_set_request r set request = u.sealed"
+        " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
+        " where r.customer_id = u.customer_id",
+    ),
+    EncryptedColumn(
+        ADVERTISING_SECRET,
+        "select customer_id, product_id || '.' || epoch as id, advertising as sealed from box_epoch"
+        " where data_key_of(advertising) <> $1 order by customer_id, product_id, epoch limit $2 for update",
+        "update box_epoch e set advertising = u.sealed"
+        " from unnest($1::integer[], $2::text[], $3::bytea[]) u (customer_id, id, sealed)"
+        " where e.customer_id = u.customer_id and e.product_id || '.' || e.epoch = u.id",
     ),
 )
 

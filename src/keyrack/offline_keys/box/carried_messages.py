@@ -1,27 +1,25 @@
-"""In charge of what phones carry to a box: key sets, status lists, times and receipts."""
+"""In charge of what phones carry to a box: key sets, new roots, status lists, times and receipts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-from keyrack.offline_keys import cose, status_list_bits
-from keyrack.offline_keys.box import clock, links, log, verification_budget
+from keyrack.offline_keys import cose
+from keyrack.offline_keys.box import clock, held_lists, links, log, verification_budget
 from keyrack.offline_keys.box.crypto import Crypto
 from keyrack.offline_keys.box.log import Event
-from keyrack.offline_keys.box.state import Authority, BoxMemory, StatusList
+from keyrack.offline_keys.box.state import Authority, BoxMemory
 from keyrack.offline_keys.cose import MessageRefused, SignedMessage
 from keyrack.offline_keys.link_messages import CarryMessage
-from keyrack.offline_keys.message_fields import KEY_SET, RECEIPT, STATUS_LIST, TIME
+from keyrack.offline_keys.message_fields import KEY_SET, RECEIPT, ROOT, STATUS_LIST, TIME
 from keyrack.offline_keys.public_key import PublicKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 
 def take(state: BoxMemory, link: int, said: CarryMessage, tick: int, crypto: Crypto) -> None:
-    """What is signed is the box's from now on. Raises `MessageRefused`, and has used up no more than a nonce and a
-    token."""
-    signed = cose.read(said.artefact, KEY_SET, STATUS_LIST, TIME, RECEIPT)
+    """What is signed is the box's from now on. Raises `MessageRefused`, and has used up no more than a nonce and
+    tokens."""
+    signed = cose.read(said.artefact, KEY_SET, ROOT, STATUS_LIST, TIME, RECEIPT)
     message, claims, authority = signed.message, signed.claims, state.authority
     signer = _signer(authority, signed)
     if claims["iss"] != authority.iss:
@@ -30,65 +28,62 @@ def take(state: BoxMemory, link: int, said: CarryMessage, tick: int, crypto: Cry
         raise MessageRefused(BoxRefusalCode.AUDIENCE)
     if message is TIME and links.take(state, link, tick).nonce != claims["nonce"]:
         raise MessageRefused(BoxRefusalCode.NONCE)
-    if _is_older(state, signed):
-        raise MessageRefused(BoxRefusalCode.OLDER)
+    _check_newer(state, signed, tick)
     if message is RECEIPT and not log.holds(state.kept.log, *claims["upto"]):
         raise MessageRefused(BoxRefusalCode.RECEIPT)
     if message in (STATUS_LIST, RECEIPT) and clock.is_ahead(state, tick, claims["iat"]):
         raise MessageRefused(BoxRefusalCode.FUTURE)
-    verification_budget.take(state, tick)
+    verification_budget.take(state, link, tick)
     if not crypto.verify(signer, signed.to_be_signed, signed.signature):
         raise MessageRefused(BoxRefusalCode.SIGNATURE)
+    _apply(state, signed, tick, crypto)
+
+
+def _apply(state: BoxMemory, signed: SignedMessage, tick: int, crypto: Crypto) -> None:
+    """The effect of an artefact that was verified. Raises `MessageRefused` for a list that does not inflate."""
+    message, claims, lists = signed.message, signed.claims, held_lists.counting(state, tick)
+    if message is STATUS_LIST:
+        lists = held_lists.renewed(lists, held_lists.unpacked(signed))
+    authority = state.kept.authority = replace(state.authority, lists=lists)
     if message is KEY_SET:
-        state.kept.authority = replace(authority, sequence=claims["sequence"], keys=tuple(claims["keys"]))
+        keys = tuple(claims["keys"])
+        state.kept.authority = replace(
+            authority,
+            sequence=claims["sequence"],
+            keys=keys,
+            service_keys=tuple(claims["service-keys"]),
+            lists=tuple(each for each in lists if each.signer in {key.kid for key in keys}),
+        )
         state.running.good = ()
+    elif message is ROOT:
+        state.kept.authority = replace(authority, sequence=claims["sequence"], root=claims["root"])
     elif message is TIME:
-        clock.put(state, tick, claims["iat"])
-        log.append(state, crypto, tick, Event.CLOCK_SET)
-    elif message is STATUS_LIST:
-        state.kept.authority = replace(authority, lists=renewed(authority.lists, unpacked(claims)))
-        clock.move_forward(state, tick, claims["iat"])
+        if clock.put(state, tick, claims["iat"]):
+            log.append_if_room(state, crypto, tick, Event.CLOCK_SET)
     else:
-        state.kept.log = log.free(state.kept.log, claims["upto"][0])
+        if message is RECEIPT:
+            state.kept.log = log.free(state.kept.log, claims["upto"][0])
         clock.move_forward(state, tick, claims["iat"])
-
-
-def unpacked(claims: Mapping[str, Any]) -> StatusList:
-    """The list of a message. Raises `MessageRefused` where it does not inflate to one."""
-    try:
-        bits = status_list_bits.unpack(claims["status_list"])
-    except status_list_bits.NotAList:
-        raise MessageRefused(BoxRefusalCode.INFLATE) from None
-    return StatusList(claims["sub"], claims["generation"], claims["iat"], bits)
-
-
-def is_newer(held: tuple[StatusList, ...], generation: int, iat: int) -> bool:
-    """Whether a list has its place beside or instead of those that are held."""
-    same = next((each for each in held if each.generation == generation), None)
-    return iat > same.iat if same else all(generation > each.generation for each in held)
-
-
-def renewed(held: tuple[StatusList, ...], new: StatusList) -> tuple[StatusList, ...]:
-    """The lists that are held when a newer one has come: two generations, the newer one first."""
-    others = tuple(each for each in held if each.generation != new.generation)
-    return tuple(sorted((new, *others), key=lambda each: -each.generation)[:2])
 
 
 def _signer(authority: Authority, signed: SignedMessage) -> PublicKey:
-    if signed.message is KEY_SET:
+    if signed.message in (KEY_SET, ROOT):
         signer = authority.root if signed.kid == authority.root.kid else None
-    else:
+    elif signed.message is STATUS_LIST:
         signer = authority.key(signed.kid)
+    else:
+        signer = authority.service_key(signed.kid)
     if signer is None:
         raise MessageRefused(BoxRefusalCode.ISSUING_KEY)
     return signer
 
 
-def _is_older(state: BoxMemory, signed: SignedMessage) -> bool:
-    """Whether the box has heard this already, or something newer."""
-    claims, authority = signed.claims, state.authority
-    if signed.message is KEY_SET:
-        return claims["sequence"] <= authority.sequence
-    if signed.message is STATUS_LIST:
-        return not is_newer(authority.lists, claims["generation"], claims["iat"])
-    return signed.message is RECEIPT and claims["upto"][0] < state.kept.log.first
+def _check_newer(state: BoxMemory, signed: SignedMessage, tick: int) -> None:
+    """Raises `MessageRefused` for what the box has heard already, or something newer."""
+    claims, message = signed.claims, signed.message
+    if message is STATUS_LIST:
+        held_lists.check(held_lists.counting(state, tick), claims)
+    elif (message in (KEY_SET, ROOT) and claims["sequence"] <= state.authority.sequence) or (
+        message is RECEIPT and claims["upto"][0] < state.kept.log.first
+    ):
+        raise MessageRefused(BoxRefusalCode.OLDER)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from keyrack.offline_keys import status_list_bits
-from keyrack.offline_keys.box import clock
+from keyrack.offline_keys.box import clock, held_lists
 from keyrack.offline_keys.box.state import BoxMemory, LinkState, StatusList
 from keyrack.offline_keys.cose import SignedMessage
 from keyrack.offline_keys.message_fields import UNCERTAIN
@@ -13,15 +13,21 @@ from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 TOLERANCE = 300  # seconds
 
-NO_LIST = StatusList("", 0, 0, bytes(status_list_bits.BYTES))  # so that all is worked out where there is none
+NO_LIST = StatusList("", 0, 0, bytes(status_list_bits.BYTES), b"")  # so that all is worked out where there is none
+
+# What a driver of this box may meet, whose entries the server waits for
+MAY_FAIL_IN_PROOF = {BoxRefusalCode.UNCERTAIN, BoxRefusalCode.STALE, BoxRefusalCode.RIGHT}
+FOREIGN = {BoxRefusalCode.ISSUER, BoxRefusalCode.AUDIENCE}  # keys that are not for this box
 
 
-def decide(state: BoxMemory, link: LinkState, key: SignedMessage, answer: SignedMessage, tick: int) -> BoxRefusalCode:
-    """The first code of docs/keys.md, "Judging", that applies; `link` has the nonce that was live."""
+def decide(
+    state: BoxMemory, link: LinkState, key: SignedMessage, answer: SignedMessage, tick: int
+) -> list[BoxRefusalCode]:
+    """All codes of docs/keys.md, "Judging", that apply, in its order; `link` has the nonce that was live."""
     authority, claims, answered = state.authority, key.claims, answer.claims
     now = max(clock.now(state, tick), claims["iat"])
     index, uri = claims["status"]
-    held = authority.list(uri)
+    held = next((each for each in held_lists.counting(state, tick) if each.uri == uri), None)
     newest = held or NO_LIST
     last = dict(state.kept.phones).get(claims["cnf"].thumbprint, -1)
     must_hold = (
@@ -40,7 +46,7 @@ def decide(state: BoxMemory, link: LinkState, key: SignedMessage, answer: Signed
         *_bindings(link, key, answer),
         (answered["counter"] > last, BoxRefusalCode.COUNTER),
     )
-    return next((code for holds, code in must_hold if not holds), BoxRefusalCode.GOOD)
+    return [code for holds, code in must_hold if not holds]
 
 
 def is_answered(link: LinkState, key: SignedMessage, answer: SignedMessage) -> bool:

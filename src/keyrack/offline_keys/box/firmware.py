@@ -19,7 +19,7 @@ from keyrack.offline_keys.box import (
 from keyrack.offline_keys.box.crypto import Crypto
 from keyrack.offline_keys.box.lock_operation import LockAction
 from keyrack.offline_keys.box.log import Event
-from keyrack.offline_keys.box.state import BoxMemory, LinkState, PersistentState, VolatileState
+from keyrack.offline_keys.box.state import BoxMemory, LinkState, PersistentState, TokenBucket, VolatileState
 from keyrack.offline_keys.cose import MessageRefused
 from keyrack.offline_keys.link_messages import (
     AcceptedMessage,
@@ -51,7 +51,8 @@ class MessageResult:
 
 def reset(key: PublicKey, secret: bytes, tick: int) -> BoxMemory:
     """A box without an authority, with a key pair and a secret of 32 bytes that were made just now."""
-    return BoxMemory(PersistentState(key, secret, boot=1), _running(0, tick))
+    kept = PersistentState(key, secret, boot=1)
+    return BoxMemory(kept, _running(kept, 0, tick))
 
 
 def start(kept: PersistentState, tick: int, elapsed: int | None, crypto: Crypto) -> BoxMemory:
@@ -60,14 +61,23 @@ def start(kept: PersistentState, tick: int, elapsed: int | None, crypto: Crypto)
     `elapsed` is how many seconds ago the floor was written down, by a clock that went on; None where it stood.
     """
     kept = replace(kept, boot=kept.boot + 1, is_certain=kept.is_certain and elapsed is not None)
-    state = BoxMemory(kept, _running(kept.floor + (elapsed or 0), tick))
+    state = BoxMemory(kept, _running(kept, kept.floor + (elapsed or 0), tick))
     if kept.authority is not None:
-        log.append(state, crypto, tick, Event.STARTED)
+        log.append_if_room(state, crypto, tick, Event.STARTED)
     return state
 
 
+def connect(state: BoxMemory, tick: int) -> tuple[BoxMemory, int | None]:
+    """A link has begun: which one of 0 to 2 it is from now on. If none is free, the oldest unproven one ends.
+
+    None if all are proven: the new one has to be turned away.
+    """
+    after = state.copy()
+    return after, links.connect(after, tick, TokenBucket(verification_budget.LINK, tick))
+
+
 def receive(state: BoxMemory, link: int, message: bytes, tick: int, random: bytes, crypto: Crypto) -> MessageResult:
-    """A whole message has come on a link, 0 to 2. `random` is 16 bytes, for the nonce that may be needed."""
+    """A whole message has come on a link that `connect` has given. `random` is 16 bytes, for a nonce."""
     after = state.copy()
     effect, code = LockAction.NONE, BoxRefusalCode.GOOD
     reply: Said = Result(BoxRefusalCode.REFUSED)
@@ -78,6 +88,8 @@ def receive(state: BoxMemory, link: int, message: bytes, tick: int, random: byte
         reply, effect = _reply(after, link, said, tick, random, crypto)
     except MessageRefused as refused:
         code = refused.code
+        if code is BoxRefusalCode.UNKNOWN:
+            reply = Result(code)
     if isinstance(reply, Result):
         code = code or reply.code
         if code and not reply.entry:
@@ -99,8 +111,13 @@ def write_down(state: BoxMemory, tick: int) -> BoxMemory:
     return after
 
 
-def _running(time: int, tick: int) -> VolatileState:
-    return VolatileState(booted=time - tick, refilled=tick, tokens=verification_budget.MOST)
+def _running(kept: PersistentState, time: int, tick: int) -> VolatileState:
+    full = TokenBucket(verification_budget.PHONE, tick)
+    return VolatileState(
+        booted=time - tick,
+        bucket=TokenBucket(verification_budget.COMMON, tick),
+        phone_buckets={phone: full for phone, _ in kept.phones},
+    )
 
 
 def _reply(
@@ -114,7 +131,7 @@ def _reply(
     """What the box says and does. Raises `MessageRefused`."""
     match said:
         case Hello():
-            return links.challenge(state, link, tick, random), LockAction.NONE
+            return links.challenge(state, link, said, tick, random), LockAction.NONE
         case CarryMessage():
             carried_messages.take(state, link, said, tick, crypto)
             return AcceptedMessage(0), LockAction.NONE
@@ -125,7 +142,7 @@ def _reply(
                 raise MessageRefused(BoxRefusalCode.NOT_NOW)
             return log.fetch(state.kept.log, said.begin), LockAction.NONE
         case Enrol():
-            return provisioning.enrol(state, said, crypto), LockAction.NONE
+            return provisioning.enrol(state, link, said, tick, crypto), LockAction.NONE
         case Provision():
             provisioning.take(state, link, said, tick, crypto)
             return AcceptedMessage(0), LockAction.NONE

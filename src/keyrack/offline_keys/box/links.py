@@ -6,40 +6,62 @@ import hashlib
 import hmac
 from dataclasses import replace
 
-from keyrack.offline_keys.box import clock
-from keyrack.offline_keys.box.state import BoxMemory, LinkState
+from keyrack.offline_keys.box import clock, held_lists
+from keyrack.offline_keys.box.state import BoxMemory, LinkState, TokenBucket
 from keyrack.offline_keys.cose import MessageRefused
-from keyrack.offline_keys.link_messages import VERSION, Challenge, write
+from keyrack.offline_keys.link_messages import VERSIONS, Challenge, Hello, VersionsMessage, write
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 LIFE = 10  # seconds of a nonce
 
 
-def challenge(state: BoxMemory, link: int, tick: int, random: bytes) -> Challenge:
-    """What the box has, with a new nonce for this link. `random` is 16 bytes."""
+def connect(state: BoxMemory, tick: int, bucket: TokenBucket) -> int | None:
+    """The place of a new link, which ends the oldest unproven one if none is free. None if all are proven."""
+    links = state.running.links
+    free = [place for place, each in enumerate(links) if not each.connection]
+    unproven = [place for place, each in enumerate(links) if not each.is_proven]
+    place = next(iter(free or sorted(unproven, key=lambda place: links[place].connection)), None)
+    if place is not None:
+        state.running.connections += 1
+        put(state, place, LinkState(state.running.connections, bucket))
+    return place
+
+
+def challenge(state: BoxMemory, link: int, said: Hello, tick: int, random: bytes) -> Challenge | VersionsMessage:
+    """What the box has, with a new nonce for this link, on which nothing is proven any more. `random` is 16 bytes.
+
+    Without a version that both speak, which ones the box speaks.
+    """
     kept, log, authority = state.kept, state.kept.log, state.kept.authority
-    said = Challenge(
-        version=VERSION,
+    begun = _begun(state.running.links[link])
+    put(state, link, begun)
+    common = set(said.versions) & set(VERSIONS)
+    if not common:
+        return VersionsMessage(list(VERSIONS))
+    lists = held_lists.counting(state, tick)
+    challenge = Challenge(
+        version=max(common),
         name=authority.name if authority else "",
         nonce=_nonce(state, random),
         time=clock.now(state, tick),
         certain=int(kept.is_certain),
         sequence=authority.sequence if authority else 0,
-        generation=authority.lists[0].generation if authority else 0,
-        listed=authority.lists[0].iat if authority else 0,
+        generation=lists[0].generation if lists else 0,
+        listed=lists[0].iat if lists else 0,
         first=log.first,
         next=log.next,
         newest=log.newest,
+        root=authority.root.kid if authority else b"",
     )
-    named = hashlib.sha256(write(said)).digest()
-    put(state, link, replace(state.running.links[link], nonce=said.nonce, made=tick, challenge=named))
-    return said
+    named = hashlib.sha256(write(challenge)).digest()
+    put(state, link, replace(begun, nonce=challenge.nonce, made=tick, challenge=named))
+    return challenge
 
 
 def take(state: BoxMemory, link: int, tick: int) -> LinkState:
     """The link with its live nonce, which is dead from now on. Raises `MessageRefused` where there is none."""
     was = state.running.links[link]
-    put(state, link, LinkState(is_proven=was.is_proven))
+    put(state, link, replace(_begun(was), is_proven=was.is_proven))
     if not was.nonce or tick - was.made >= LIFE:
         raise MessageRefused(BoxRefusalCode.NONCE)
     return was
@@ -48,6 +70,11 @@ def take(state: BoxMemory, link: int, tick: int) -> LinkState:
 def prove(state: BoxMemory, link: int) -> None:
     """Somebody on it has a good key."""
     put(state, link, replace(state.running.links[link], is_proven=True))
+
+
+def _begun(link: LinkState) -> LinkState:
+    """The link as it was when it was connected, but for its bucket."""
+    return LinkState(link.connection, link.bucket)
 
 
 def put(state: BoxMemory, link: int, now: LinkState) -> None:

@@ -9,7 +9,7 @@ from keyrack.offline_keys import cose
 from keyrack.offline_keys.box import clock, decision, links, log, verification_budget
 from keyrack.offline_keys.box.crypto import Crypto
 from keyrack.offline_keys.box.log import Event, OpenRequest
-from keyrack.offline_keys.box.state import Authority, BoxMemory
+from keyrack.offline_keys.box.state import Authority, BoxMemory, TokenBucket
 from keyrack.offline_keys.cose import MessageRefused, SignedMessage
 from keyrack.offline_keys.link_messages import Open, Result
 from keyrack.offline_keys.message_fields import ANSWER, KEY
@@ -33,8 +33,10 @@ def operate(state: BoxMemory, link: int, said: Open, tick: int, crypto: Crypto) 
     key, answer = cose.read(said.key, KEY), cose.read(said.answer, ANSWER)
     phone = key.claims["cnf"]
     authority = state.authority
-    verification_budget.take(state, tick)
-    code = decision.decide(state, live, key, answer, tick)
+    named = hashlib.sha256(key.raw).digest()
+    verification_budget.take_for_open(state, link, tick, named, phone.thumbprint)
+    failed = decision.decide(state, live, key, answer, tick)
+    code = failed[0] if failed else BoxRefusalCode.GOOD
     is_key_good = _is_good(state, authority, crypto, key)
     is_answer_good = crypto.verify(phone, answer.to_be_signed, answer.signature)
     if not is_key_good:
@@ -42,31 +44,32 @@ def operate(state: BoxMemory, link: int, said: Open, tick: int, crypto: Crypto) 
     clock.move_forward(state, tick, key.claims["iat"])
     if not is_answer_good or not decision.is_answered(live, key, answer):
         raise MessageRefused(code or BoxRefusalCode.ANSWER_SIGNATURE)
-    links.prove(state, link)
+    if decision.MAY_FAIL_IN_PROOF.issuperset(failed):
+        links.prove(state, link)
     effect, counter = LockAction(answer.claims["command"]), answer.claims["counter"]
     request = OpenRequest(key.claims["cti"], effect, counter, phone.thumbprint)
     if code is not BoxRefusalCode.GOOD:
-        is_written = log.has_place_for_refusals(state.kept.log)
+        is_written = decision.FOREIGN.isdisjoint(failed) and log.has_room(state.kept.log)
         entry = log.append(state, crypto, tick, Event.REFUSED, request, code) if is_written else b""
         return Result(code, entry), LockAction.NONE
-    _remember(state, phone.thumbprint, counter)
+    _remember(state, phone.thumbprint, counter, named, tick)
     event = Event.OPENED if effect is LockAction.OPEN else Event.CLOSED
     return Result(code, log.append(state, crypto, tick, event, request)), effect
 
 
 def _is_good(state: BoxMemory, authority: Authority, crypto: Crypto, key: SignedMessage) -> bool:
     """Whether an issuing key has signed this. It takes as long where none is named."""
-    named = hashlib.sha256(key.raw).digest()
-    if named in state.running.good:
+    if hashlib.sha256(key.raw).digest() in state.running.good:
         return True
     issuing = authority.key(key.kid)
     is_signed = crypto.verify(issuing or authority.keys[0], key.to_be_signed, key.signature)
-    if issuing is None or not is_signed:
-        return False
-    state.running.good = (*state.running.good, named)[-REMEMBERED_KEYS:]
-    return True
+    return issuing is not None and is_signed
 
 
-def _remember(state: BoxMemory, phone: bytes, counter: int) -> None:
-    others = tuple(each for each in state.kept.phones if each[0] != phone)
-    state.kept.phones = (*others, (phone, counter))[-REMEMBERED_PHONES:]
+def _remember(state: BoxMemory, phone: bytes, counter: int, key: bytes, tick: int) -> None:
+    kept, running = state.kept, state.running
+    others = tuple(each for each in kept.phones if each[0] != phone)
+    kept.phones = (*others, (phone, counter))[-REMEMBERED_PHONES:]
+    full = TokenBucket(verification_budget.PHONE, tick)
+    running.phone_buckets = {each: running.phone_buckets.get(each, full) for each, _ in kept.phones}
+    running.good = (*(each for each in running.good if each != key), key)[-REMEMBERED_KEYS:]

@@ -7,15 +7,15 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from keyrack.offline_keys import cose
-from keyrack.offline_keys.box import clock
+from keyrack.offline_keys.box import clock, held_lists
 from keyrack.offline_keys.box.crypto import Crypto
 from keyrack.offline_keys.box.state import BoxLogState, BoxMemory
-from keyrack.offline_keys.link_messages import LONGEST, MOST_ENTRIES, EntriesMessage, write
+from keyrack.offline_keys.link_messages import MOST_ENTRIES, EntriesMessage
 from keyrack.offline_keys.message_fields import ENTRY
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 PLACES = 1024
-FOR_OPENINGS = 256  # places that refusals leave free
+FOR_OPENINGS = 256  # places that other events leave free
 
 
 class Event(IntEnum):
@@ -48,7 +48,7 @@ def append(
     code: BoxRefusalCode = BoxRefusalCode.GOOD,
 ) -> bytes:
     """The entry, which is in the log from now on. Where there is no place, the oldest one goes."""
-    authority, log = state.authority, state.kept.log
+    authority, log, lists = state.authority, state.kept.log, held_lists.counting(state, tick)
     held = log.entries if len(log.entries) < PLACES else log.entries[1:]
     claims = request._asdict() | {
         "aud": authority.name,
@@ -59,17 +59,27 @@ def append(
         "event": int(event),
         "code": int(code),
         "certain": int(state.kept.is_certain),
-        "held": (authority.sequence, authority.lists[0].generation, authority.lists[0].iat),
+        "held": (authority.sequence, lists[0].generation, lists[0].iat) if lists else (authority.sequence, 0, 0),
         "refused": state.running.refused,
+        "skipped": state.running.skipped,
     }
     entry = cose.sign(ENTRY, state.kept.key.kid, claims, crypto.sign)
     state.kept.log = BoxLogState((*held, entry), log.next + 1, hashlib.sha256(entry).digest())
-    state.running.refused = (0, BoxRefusalCode.GOOD)
+    state.running.refused, state.running.skipped = (0, BoxRefusalCode.GOOD), 0
     clock.write_down(state, tick)
     return entry
 
 
-def has_place_for_refusals(log: BoxLogState) -> bool:
+def append_if_room(state: BoxMemory, crypto: Crypto, tick: int, event: Event) -> None:
+    """An entry of an event that is neither opening nor closing; where only these have places left, it is counted."""
+    if has_room(state.kept.log):
+        append(state, crypto, tick, event)
+    else:
+        state.running.skipped += 1
+
+
+def has_room(log: BoxLogState) -> bool:
+    """Whether there is a place for another entry than one of an opening or a closing."""
     return PLACES - len(log.entries) >= FOR_OPENINGS
 
 
@@ -79,12 +89,9 @@ def count(state: BoxMemory, code: BoxRefusalCode) -> None:
 
 
 def fetch(log: BoxLogState, begin: int) -> EntriesMessage:
-    """Entries from this number on, or from the first that is held: as many as one message has room for."""
+    """Entries from this number on, or from the first that is held: as many as one message takes."""
     start = max(begin - log.first, 0)
-    entries = list(log.entries[start : start + MOST_ENTRIES])
-    while len(write(EntriesMessage(log.next, entries))) > LONGEST:
-        entries.pop()
-    return EntriesMessage(log.next, entries)
+    return EntriesMessage(log.next, list(log.entries[start : start + MOST_ENTRIES]))
 
 
 def free(log: BoxLogState, upto: int) -> BoxLogState:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 
 from keyrack.offline_keys import cose
-from keyrack.offline_keys.box import clock, links, log, verification_budget
-from keyrack.offline_keys.box.carried_messages import is_newer, renewed, unpacked
+from keyrack.offline_keys.box import clock, held_lists, links, log, verification_budget
 from keyrack.offline_keys.box.crypto import Crypto
 from keyrack.offline_keys.box.log import Event
 from keyrack.offline_keys.box.state import Authority, BoxMemory
@@ -16,18 +16,19 @@ from keyrack.offline_keys.message_fields import ENROLMENT, KEY_SET, PROVISIONING
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 
-def enrol(state: BoxMemory, said: Enrol, crypto: Crypto) -> EnrolledMessage:
+def enrol(state: BoxMemory, link: int, said: Enrol, tick: int, crypto: Crypto) -> EnrolledMessage:
     """The box's public key, with the proof that it has the private one. Raises `MessageRefused` where it has an
-    authority."""
+    authority, or no token."""
     if state.kept.authority is not None:
         raise MessageRefused(BoxRefusalCode.NOT_NOW)
+    verification_budget.take(state, link, tick)
     key = state.kept.key
     return EnrolledMessage(cose.sign(ENROLMENT, key.kid, {"cnf": key, "nonce": said.nonce}, crypto.sign))
 
 
 def take(state: BoxMemory, link: int, said: Provision, tick: int, crypto: Crypto) -> None:
-    """All three are the box's from now on. Raises `MessageRefused`, and has used up no more than a nonce and a
-    token."""
+    """All three are the box's from now on. Raises `MessageRefused`, and has used up no more than a nonce and
+    tokens."""
     provisioning = cose.read(said.provisioning, PROVISIONING)
     key_set, listed = cose.read(said.key_set, KEY_SET), cose.read(said.status_list, STATUS_LIST)
     claims, known = provisioning.claims, state.kept.authority
@@ -36,28 +37,34 @@ def take(state: BoxMemory, link: int, said: Provision, tick: int, crypto: Crypto
     if links.take(state, link, tick).nonce != claims["nonce"]:
         raise MessageRefused(BoxRefusalCode.NONCE)
     new = Authority(
-        claims["root"], claims["iss"], claims["aud"], key_set.claims["sequence"], tuple(key_set.claims["keys"]), ()
+        root=claims["root"],
+        iss=claims["iss"],
+        name=claims["aud"],
+        sequence=key_set.claims["sequence"],
+        keys=tuple(key_set.claims["keys"]),
+        service_keys=tuple(key_set.claims["service-keys"]),
+        advertising=claims["advertising"],
+        lists=(),
     )
     if known is not None and (known.root, known.iss, known.name) != (new.root, new.iss, new.name):
         raise MessageRefused(BoxRefusalCode.NOT_NOW)
-    signer, list_signer = new.key(provisioning.kid), new.key(listed.kid)
+    signer, list_signer = new.service_key(provisioning.kid), new.key(listed.kid)
     if key_set.kid != new.root.kid or signer is None or list_signer is None:
         raise MessageRefused(BoxRefusalCode.ISSUING_KEY)
     if not new.iss == key_set.claims["iss"] == listed.claims["iss"]:
         raise MessageRefused(BoxRefusalCode.ISSUER)
     if listed.claims["aud"] != new.name:
         raise MessageRefused(BoxRefusalCode.AUDIENCE)
+    if (claims["list"], claims["keyset"]) != tuple(hashlib.sha256(each.raw).digest() for each in (listed, key_set)):
+        raise MessageRefused(BoxRefusalCode.OTHER_PART)
     if known is not None and new.sequence < known.sequence:
         raise MessageRefused(BoxRefusalCode.OLDER)
-    verification_budget.take(state, tick)
+    verification_budget.take(state, link, tick)
     for public, signed in ((signer, provisioning), (new.root, key_set), (list_signer, listed)):
         if not crypto.verify(public, signed.to_be_signed, signed.signature):
             raise MessageRefused(BoxRefusalCode.SIGNATURE)
-    fresh = unpacked(listed.claims)
-    lists = known.lists if known is not None else ()
-    if is_newer(lists, fresh.generation, fresh.iat):
-        lists = renewed(lists, fresh)
-    state.kept.authority = replace(new, lists=lists)
+    state.kept.authority = replace(new, lists=(held_lists.unpacked(listed),))
     state.running.good = ()
     clock.put(state, tick, claims["iat"])
-    log.append(state, crypto, tick, Event.PROVISIONED)
+    clock.write_down(state, tick)
+    log.append_if_room(state, crypto, tick, Event.PROVISIONED)

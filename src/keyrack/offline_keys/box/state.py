@@ -22,6 +22,7 @@ class StatusList:
     generation: int
     iat: int
     bits: bytes  # 256 bytes
+    signer: bytes  # kid of the issuing key, 8 bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +32,19 @@ class Authority:
     root: PublicKey
     iss: str
     name: str  # of the box: the aud of what is for it
-    sequence: int  # of the key set
+    sequence: int  # of the key set or new root that came last
     keys: tuple[PublicKey, ...]  # 1 or 2 issuing keys
-    lists: tuple[StatusList, ...]  # 1 or 2, the newer generation first
+    service_keys: tuple[PublicKey, ...]  # 1 or 2
+    advertising: bytes  # 16 bytes
+    lists: tuple[StatusList, ...]  # 0 to 2, the higher generation first
 
     def key(self, kid: bytes) -> PublicKey | None:
-        """The issuing key of that name."""
+        """The issuing key with this `kid`."""
         return next((key for key in self.keys if key.kid == kid), None)
 
-    def list(self, uri: str) -> StatusList | None:
-        return next((each for each in self.lists if each.uri == uri), None)
+    def service_key(self, kid: bytes) -> PublicKey | None:
+        """The service key with this `kid`."""
+        return next((key for key in self.service_keys if key.kid == kid), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +62,23 @@ class BoxLogState:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenBucket:
+    """How much may still be asked of the box; `verification_budget` counts it up."""
+
+    tokens: int
+    since: int  # the tick up to which it was counted
+
+
+@dataclass(frozen=True, slots=True)
 class LinkState:
     """What a link is at. It has a nonce from a hello on to the first use."""
 
+    connection: int = 0  # which one it is since the start; 0 for a free place
+    bucket: TokenBucket = TokenBucket(0, 0)
     nonce: bytes = b""  # 16 bytes, or none
     made: int = 0  # the tick of the nonce
     challenge: bytes = b""  # SHA-256 of the challenge that has it
-    is_proven: bool = False  # possession of a good key
+    is_proven: bool = False  # possession of a good key, since the last hello
 
 
 @dataclass(slots=True)
@@ -76,8 +90,9 @@ class PersistentState:
     boot: int = 0  # how often it has started
     floor: int = 0  # its own time as it was written down last, seconds since 1970
     is_certain: bool = False  # that time
+    ahead: int = 0  # seconds by which artefacts have moved the clock since it was set
     authority: Authority | None = None
-    phones: tuple[tuple[bytes, int], ...] = ()  # thumbprint and last counter, of who opened last at the end
+    phones: tuple[tuple[bytes, int], ...] = ()  # thumbprint and last counter; the last user is at the end
     log: BoxLogState = BoxLogState()
 
 
@@ -86,15 +101,15 @@ class VolatileState:
     """What is new with each start. Ticks are seconds of a counter that goes on while there is power."""
 
     booted: int  # what the clock would have said at tick 0, seconds since 1970
-    refilled: int  # the tick at which the bucket was counted
-    tokens: int
+    bucket: TokenBucket  # the common one
+    phone_buckets: dict[bytes, TokenBucket]  # by thumbprint, of all phones that are remembered
     challenges: int = 0
+    connections: int = 0
     links: tuple[LinkState, ...] = (LinkState(),) * LINKS
-    good: tuple[bytes, ...] = ()  # SHA-256 of keys whose signature is good under this key set, the newest last
-    refused: tuple[int, BoxRefusalCode] = (
-        0,
-        BoxRefusalCode.GOOD,
-    )  # how many, and why the last one, since the newest entry
+    good: tuple[bytes, ...] = ()  # SHA-256 of the keys that opened or closed last under this key set, the newest last
+    # Since the newest entry: how many messages were refused without one and why the last, and other events without one
+    refused: tuple[int, BoxRefusalCode] = (0, BoxRefusalCode.GOOD)
+    skipped: int = 0
 
 
 @dataclass(slots=True)
@@ -103,7 +118,8 @@ class BoxMemory:
     running: VolatileState
 
     def copy(self) -> BoxMemory:
-        return BoxMemory(replace(self.kept), replace(self.running))
+        running = replace(self.running, phone_buckets=dict(self.running.phone_buckets))
+        return BoxMemory(replace(self.kept), running)
 
     @property
     def authority(self) -> Authority:

@@ -1,19 +1,53 @@
-"""In charge of the bucket: how many signatures a box verifies for whoever asks."""
+"""The buckets: how many signatures a box verifies and makes for those on its links (docs/keys.md, "Buckets")."""
 
 from __future__ import annotations
 
-from keyrack.offline_keys.box.state import BoxMemory
+from dataclasses import replace
+
+from keyrack.offline_keys.box import links
+from keyrack.offline_keys.box.state import BoxMemory, TokenBucket
 from keyrack.offline_keys.cose import MessageRefused
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
-MOST = 16  # tokens; one a second comes
+COMMON, COMMON_PERIOD = 16, 1  # tokens that it holds, and the seconds after which it gets one
+LINK, LINK_PERIOD = 8, 4
+PHONE, PHONE_PERIOD = 4, 1
 
 
-def take(state: BoxMemory, tick: int) -> None:
-    """One token. Raises `MessageRefused` where there is none."""
-    running = state.running
-    running.tokens = min(MOST, running.tokens + tick - running.refilled)
-    running.refilled = tick
-    if not running.tokens:
+def take(state: BoxMemory, link: int, tick: int) -> None:
+    """Take a token from the link's bucket, and from the common one where the link is not proven.
+
+    Raises `MessageRefused` if one of them is empty, and takes none then.
+    """
+    running, this = state.running, state.running.links[link]
+    own = _counted(this.bucket, tick, LINK, LINK_PERIOD)
+    common = _counted(running.bucket, tick, COMMON, COMMON_PERIOD)
+    is_busy = not own.tokens or not (common.tokens or this.is_proven)
+    links.put(state, link, replace(this, bucket=own if is_busy else _less(own)))
+    running.bucket = common if is_busy or this.is_proven else _less(common)
+    if is_busy:
         raise MessageRefused(BoxRefusalCode.BUSY)
-    running.tokens -= 1
+
+
+def take_for_open(state: BoxMemory, link: int, tick: int, key: bytes, phone: bytes) -> None:
+    """Take a token for an `open`: from the phone's bucket if the box knows key and phone, else as `take` does.
+
+    `key` is the SHA-256 of the key, `phone` the thumbprint. Raises `MessageRefused`.
+    """
+    buckets = state.running.phone_buckets
+    if key in state.running.good and phone in buckets:
+        own = buckets[phone] = _counted(buckets[phone], tick, PHONE, PHONE_PERIOD)
+        if own.tokens:
+            buckets[phone] = _less(own)
+            return
+    take(state, link, tick)
+
+
+def _counted(bucket: TokenBucket, tick: int, most: int, period: int) -> TokenBucket:
+    """The bucket with one token more for each whole period that has passed."""
+    periods = (tick - bucket.since) // period
+    return TokenBucket(min(most, bucket.tokens + periods), bucket.since + periods * period)
+
+
+def _less(bucket: TokenBucket) -> TokenBucket:
+    return replace(bucket, tokens=bucket.tokens - 1)

@@ -26,7 +26,7 @@ from keyrack.offline_keys.endpoints.app_devices import app_of
 from keyrack.offline_keys.endpoints.boxes import UNCOPIED
 from keyrack.offline_keys.endpoints.user_devices import NO_DEVICE
 from keyrack.offline_keys.enrolment import NONCE, time_for
-from keyrack.offline_keys.issuing_keys import INCONSISTENT, SIGNS, IssuingKeySigners, box_name
+from keyrack.offline_keys.issuing_keys import INCONSISTENT, SERVES, IssuingKeySigners, box_name
 from keyrack.offline_keys.key_issuing import IssuedKeys, NoDevice, NotApproved
 from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
 from keyrack.offline_keys.timestamps import now
@@ -46,10 +46,10 @@ NOT_APPROVED = ErrorCode(
 )
 DELIVER = "deliver the log of a box"
 TIME = "tell the time"
-# Whether the user has a key of the box of this name, and who signs
+# Whether the user has a key of the box of this name, and which service key signs
 TELLS_TIME: LiteralString = (
     "select ("
-    + SIGNS
+    + SERVES
     + """)
 from app_subject s where s.customer_id = $1 and s.subject = $2 and exists (
   select from box_key k where k.customer_id = $1 and k.user_id = s.user_id and k.is_placed and k.revoked_at is null
@@ -84,6 +84,7 @@ class CarriedBox(Body):
 
     box: str
     product_id: Id
+    box_key: Octets
     status_lists: list[CarriedList]
     receipt: Octets | None
 
@@ -101,6 +102,7 @@ class PhoneKeys(Body):
     """What a phone is to hold: what it has beside that is over."""
 
     key_set: Octets | None
+    roots: list[Octets]
     keys: list[PhoneKeyBody]
     boxes: list[CarriedBox]
     withheld: list[WithheldKey]
@@ -201,6 +203,7 @@ def _shown(held: IssuedKeys) -> dict[str, object]:
     ]  # fmt: skip
     return {
         "keySet": None if held.key_set is None else base64url(held.key_set),
+        "roots": [base64url(root) for root in held.roots],
         "keys": keys,
         "boxes": _carried(held),
         "withheld": [{"assignmentId": id, "reason": reason} for id, reason in sorted(held.withheld.items())],
@@ -215,7 +218,8 @@ def _carried(held: IssuedKeys) -> list[dict[str, object]]:
         lists_by_box.setdefault((place.product, place.epoch), []).append(entry)
     return [
         {
-            "box": box_name(*box), "productId": box[0], "statusLists": entry,
+            "box": box_name(*box), "productId": box[0], "boxKey": base64url(held.box_keys[box].encoded),
+            "statusLists": entry,
             "receipt": base64url(held.receipts[box]) if box in held.receipts else None,
         }
         for box, entry in lists_by_box.items()
@@ -290,5 +294,5 @@ async def time(request: Request, wanted: TimeRequest, settings: Settings, signer
     if signer is None:
         raise NotFound(NO_KEYS)
     await take_each(request.db, *time_limits(settings, app, wanted.box))
-    signed = time_for(app.customer, wanted.box, wanted.nonce, await signers.of(request.db, app.customer, signer))
+    signed = time_for(app.customer, wanted.box, wanted.nonce, await signers.service(request.db, app.customer, signer))
     return answer({"time": base64url(signed)}, headers=UNCOPIED)

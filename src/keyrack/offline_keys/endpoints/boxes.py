@@ -119,11 +119,12 @@ class BoxStateBody(EnrolledBoxBody):
 
 
 class BoxProvisioning(Body):
-    """Three messages that the box takes together."""
+    """Three messages that the box takes together, and new roots that a box with an older root takes first."""
 
     provisioning: Octets
     key_set: Octets
     status_list: Octets
+    roots: list[Octets]
 
 
 def a_nonce(text: str) -> bytes:
@@ -243,4 +244,5 @@ async def provisioning(request: Request, signers: IssuingKeySigners) -> Response
     except NotEnrolled:
         raise NotFound(NOT_ENROLLED) from None
     messages = {"provisioning": result.provisioning, "keySet": result.key_set, "statusList": result.status_list}
-    return answer({name: base64url(data) for name, data in messages.items()}, headers=UNCOPIED)
+    body = {name: base64url(data) for name, data in messages.items()}
+    return answer(body | {"roots": [base64url(root) for root in result.roots]}, headers=UNCOPIED)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from keyrack.core.api_client.responses import ApiError
-from keyrack.offline_keys import cose
-from keyrack.offline_keys.link_messages import CarryMessage, Open
+from keyrack.offline_keys import cose, link_messages
+from keyrack.offline_keys.box.log import PLACES
+from keyrack.offline_keys.box.state import LINKS
+from keyrack.offline_keys.box.verification_budget import LINK_PERIOD
+from keyrack.offline_keys.link_messages import CarryMessage, Challenge, Fetch, Open
 from keyrack.offline_keys.message_fields import ENTRY, OPEN, STATUS_LIST
 from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from keyrack.simulator.offline.phone import HeldPhoneKey, VirtualPhone
 from keyrack.simulator.offline.world import World
 
@@ -24,6 +28,7 @@ ELSEWHERE = "a key at another box"
 TRICKS = 0.4  # of who stands at a box with a good key try something else, too
 GANG = 10  # who come, with what was taken last
 WAIT = 10  # seconds, in which a box's bucket fills
+FLOOD = 40  # messages on each link
 
 
 @dataclass(slots=True)
@@ -100,17 +105,80 @@ class Thieves:
     def _alter(self, loot: Loot, key: HeldPhoneKey) -> None:
         """A good answer to a challenge that was altered on its way, or an answer that was."""
         world, random = self._world, self._world.random
-        challenge = world.challenge(key.product)
-        sent_challenge = challenge._replace(time=challenge.time - 3_600) if random.random() < 0.5 else challenge
-        said = loot.phone.answer(sent_challenge, key.raw, OPEN, world.at * 1_000)
-        if sent_challenge is challenge:
+        message = world.hello(key.product)
+        challenge = link_messages.read(message, Challenge)
+        is_altered = random.random() < 0.5
+        sent = link_messages.write(challenge._replace(time=challenge.time - 3_600)) if is_altered else message
+        said = loot.phone.answer(sent, key.raw, OPEN, world.at * 1_000)
+        if not is_altered:
             said = _with_a_flaw(said, random.randrange(8 * len(said.answer)))
         world.say(key.product, said, loot.phone, OPEN, ALTERED, is_answer=False)
 
     def _elsewhere(self, loot: Loot, key: HeldPhoneKey) -> None:
         others = [product for product, box in self._world.boxes.items() if product != key.product and box.is_on]
-        if others:
-            self._world.show(loot.phone, self._world.random.choice(others), key.raw, OPEN, ELSEWHERE)
+        if not others:
+            return
+        world, other = self._world, self._world.random.choice(others)
+        world.show(loot.phone, other, key.raw, OPEN, ELSEWHERE)
+        reply = world.boxes[other].say(link_messages.write(Fetch(1)), world.at)
+        if world.boxes[other].code is not BoxRefusalCode.NOT_NOW:
+            world.summary.disagreements.append(f"a key of {key.box} has read another log: {reply.hex()}")
+        world.boxes[other].leave()
+
+    async def take_back(self, loot: Loot, product: int) -> bool:
+        """Open, then bring a box as many times as its log has places, so that the entry is pushed out.
+
+        False if the box does not open, so that there is nothing to be pushed out.
+        """
+        world, box = self._world, self._world.boxes[product]
+        keys = [key for key in loot.keys if key.product == product]
+        if not keys or not box.is_on:
+            return False
+        code, _, result = world.show(loot.phone, product, keys[-1].raw, OPEN, FOUND)
+        if result.entry:
+            loot.phone.pocket.append(result.entry)
+        if code is not BoxRefusalCode.GOOD:
+            box.leave()
+            return False
+        first = world.challenge(product).first
+        try:
+            for _ in range(PLACES):
+                if not world.carry(product, await loot.phone.time_for(world.challenge(product))):
+                    break
+                world.at += LINK_PERIOD
+        except ApiError:
+            pass  # the server has a limit
+        world.happens("times brought to push entries out")
+        if world.challenge(product).first > first:
+            world.summary.disagreements.append(f"{keys[-1].box}: times have pushed out entries")
+        box.leave()
+        return True
+
+    def flood(self, product: int) -> None:
+        """Ask on three links for as many signatures as there are; who was here before opens all the same."""
+        world, box = self._world, self._world.boxes[product]
+        known = [(phone, key) for phone, key in world.visitors.get(product, ()) if box.remembers(key.raw)]
+        if not box.is_on or not known:
+            return
+        phone, key = known[-1]
+        stranger = replace(phone, key=self._stranger, count=0)
+        links = [link for _ in range(LINKS) if (link := box.connect(world.at)) is not None]
+        for link in links:
+            for _ in range(FLOOD):
+                said = stranger.answer(box.hello(world.at, link), key.raw, OPEN, world.at * 1_000)
+                box.say(link_messages.write(said), world.at, link)
+                if box.code is BoxRefusalCode.BUSY:
+                    break
+        world.happens("floods of messages")
+        world.at += 1
+        code, _, result = world.show(phone, product, key.raw, OPEN)
+        if result.entry:
+            phone.pocket.append(result.entry)
+        for link in links:
+            box.disconnect(link)
+        if code is BoxRefusalCode.BUSY:
+            world.summary.rights_refused.append(f"{key.box}: a flood has shut out a phone that the box knows")
+        box.leave()
 
     def stop_the_clock(self, loot: Loot) -> int | None:
         """Take the battery out of a box for which there is a key; the box, until somebody puts it in again."""

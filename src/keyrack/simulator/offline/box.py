@@ -5,6 +5,7 @@ Times are the true ones, in seconds since 1970; what the box makes of them is it
 
 from __future__ import annotations
 
+import hashlib
 from random import Random
 
 from keyrack.offline_keys import link_messages
@@ -19,7 +20,6 @@ from keyrack.offline_keys.link_messages import (
     EnrolledMessage,
     EntriesMessage,
     Fetch,
-    Hello,
     Kind,
     Open,
     Provision,
@@ -47,6 +47,7 @@ class VirtualBox:
         self._key = key
         self._state: BoxMemory = firmware.reset(self._key.public, self._random.randbytes(32), 0)
         self._flash, self._written = self._state.kept, 0  # what was written down, and at which tick its floor was
+        self._link: int | None = None  # of the phone that stands at it
         self.last: MessageResult | None = None
 
     def reset(self, at: int) -> None:
@@ -81,15 +82,23 @@ class VirtualBox:
         """Start again; the clock has gone on meanwhile, unless it `stood`."""
         elapsed = None if stood else self._tick(at) - self._written
         self._state = firmware.start(self._flash, 0, elapsed, self)
-        self._since, self.is_on = at, True
+        self._since, self.is_on, self._link = at, True, None
         self._write(self._state.kept, 0)
 
     # Messages
 
-    def say(self, message: bytes, at: int, on: int = 0) -> bytes:
-        """What the box answers, which has power."""
+    def connect(self, at: int) -> int | None:
+        """Another link; None where the box turns it away."""
+        self._state, link = firmware.connect(self._state, self._tick(at))
+        return link
+
+    def say(self, message: bytes, at: int, on: int | None = None) -> bytes:
+        """What the box, which has power, answers on a link: without one on that of the phone that stands at it."""
         assert self.is_on  # noqa: S101 - whoever stands at it sees that
         tick = self._tick(at)
+        if on is None:
+            on = self._link = self.connect(at) if self._link is None else self._link
+            assert on is not None  # noqa: S101 - only one phone at a time proves a key
         self.last = firmware.receive(self._state, on, message, tick, self._random.randbytes(16), self)
         self._state = self.last.state
         if self.last.persist:
@@ -99,8 +108,12 @@ class VirtualBox:
     def _ask(self, said: link_messages.Said, at: int, kind: type[Kind]) -> Kind:
         return link_messages.read(self.say(link_messages.write(said), at), kind)
 
+    def hello(self, at: int, on: int | None = None) -> bytes:
+        """The challenge, as it comes."""
+        return self.say(link_messages.write(link_messages.hello()), at, on)
+
     def challenge(self, at: int) -> Challenge:
-        return self._ask(Hello(), at, Challenge)
+        return link_messages.read(self.hello(at), Challenge)
 
     def carry(self, said: CarryMessage, at: int) -> bool:
         """Whether it was taken."""
@@ -109,8 +122,10 @@ class VirtualBox:
     def open(self, said: Open, at: int) -> Result:
         return self._ask(said, at, Result)
 
-    def fetch(self, said: Fetch, at: int) -> EntriesMessage:
-        return self._ask(said, at, EntriesMessage)
+    def fetch(self, said: Fetch, at: int) -> EntriesMessage | None:
+        """Entries of the log; None where the phone has not proven a key of this box."""
+        answer = link_messages.read(self.say(link_messages.write(said), at), EntriesMessage, Result)
+        return answer if isinstance(answer, EntriesMessage) else None
 
     def enrol(self, said: Enrol, at: int) -> EnrolledMessage:
         return self._ask(said, at, EnrolledMessage)
@@ -121,7 +136,17 @@ class VirtualBox:
 
     def leave(self) -> None:
         """The phone has gone, and its link."""
-        self._state = firmware.disconnect(self._state, 0)
+        if self._link is not None:
+            self._state = firmware.disconnect(self._state, self._link)
+            self._link = None
+
+    def disconnect(self, link: int) -> None:
+        """Another link has gone."""
+        self._state = firmware.disconnect(self._state, link)
+
+    def remembers(self, key: bytes) -> bool:
+        """Whether the box knows this key, so that its phone has a bucket of its own."""
+        return hashlib.sha256(key).digest() in self._state.running.good
 
     @property
     def code(self) -> BoxRefusalCode:

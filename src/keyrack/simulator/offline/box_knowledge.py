@@ -23,6 +23,7 @@ class Knowledge:
     is_certain: bool = True
     listed: int = 0  # iat of its list
     sequence: int = 0  # of its key set
+    forged: int = 0  # iat of the list that it has of a stolen issuing key; 0 for none
     off: int | None = None  # since when it has no power
 
     def slow(self, at: int) -> tuple[float, float]:

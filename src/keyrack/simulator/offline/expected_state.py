@@ -110,6 +110,10 @@ class Books:
             self._revoke(self._of_box(product), at)
         self.boxes[product] = InstalledBox(name, car)
 
+    def revoke_issuing_keys(self, at: int) -> None:
+        """All that was issued is over; boxes hear of it by the next key set."""
+        self._revoke(self._all(), at)
+
     # What is issued
 
     def fetch(self, phone: str, at: int) -> Meeting:

@@ -23,6 +23,8 @@ async def bring_home(world: World, manager: Manager, product: int) -> None:
     await world.meet(phone)
     (key,) = phone.keys.values()
     world.bring(phone, product)
+    world.carry(product, await phone.time_for(world.challenge(product)))
+    world.bring(phone, product)
     _, challenge, result = world.show(phone, product, key.raw, OPEN)
     phone.keep(world.boxes[product], challenge, result, world.at)
     world.boxes[product].leave()

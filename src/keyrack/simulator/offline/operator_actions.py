@@ -12,8 +12,8 @@ from keyrack.core.api_client.credentials import Login, ServerAddress
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
 from keyrack.db.encryption.bootstrap import open_vault
-from keyrack.offline_keys import issuing_keys
-from keyrack.offline_keys.issuing_keys import KeyPolicy
+from keyrack.offline_keys import issuing_keys, root_keys
+from keyrack.offline_keys.issuing_keys import IssuingKeySigner, IssuingKeySigners, KeyPolicy
 
 USERNAME = "garage"
 
@@ -33,6 +33,7 @@ with p as (insert into product (customer_id, unique_id, serial_number, sap_numbe
 s as (insert into service (customer_id, name, product_id) select customer_id, $2, product_id from p)
 select product_id from p
 """
+SEQUENCE: LiteralString = "select sequence from key_authority where customer_id = $1"
 SERVICE: LiteralString = """
 update service set is_terminated = $3, terminated_at = case when $3 then now() end where customer_id = $1
   and product_id = $2
@@ -79,8 +80,26 @@ class Operator:
             await flush_all(self.db, connection, [self.customer], self.settings)
             await connection.execute(SERVICE, self.customer, product, not is_served)
 
-    async def rotate(self) -> None:
-        """`keyrack keys rotate`"""
+    async def sequence(self) -> int:
+        """Of the key set that the server has by now."""
+        return await self.db.fetchval(SEQUENCE, self.customer)
+
+    async def rotate(self, *, revoke: bool = False) -> None:
+        """`keyrack keys rotate`, or `--revoke`"""
         vault = await open_vault(self.db, self.settings)
         async with self.db.transaction() as connection:
-            await issuing_keys.rotate(connection, vault, self.customer, revoke=False)
+            await issuing_keys.rotate(connection, vault, self.customer, revoke=revoke)
+
+    async def replace_root(self) -> None:
+        """`keyrack keys root replace`"""
+        vault = await open_vault(self.db, self.settings)
+        async with self.db.transaction() as connection:
+            await root_keys.replace(connection, vault, self.customer)
+
+    async def leak_issuing_key(self) -> IssuingKeySigner:
+        """The issuing key that signs, as a thief of the server's memory has it."""
+        signers = IssuingKeySigners(await open_vault(self.db, self.settings))
+        async with self.db.transaction() as connection:
+            signer = await signers.newest(connection, self.customer)
+        assert signer is not None  # noqa: S101 - boxes are enrolled
+        return signer

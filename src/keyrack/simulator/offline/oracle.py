@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from keyrack.offline_keys.cose import SignedMessage
-from keyrack.offline_keys.message_fields import KEY_SET, STATUS_LIST, TIME
+from keyrack.offline_keys.message_fields import KEY_SET, ROOT, STATUS_LIST, TIME
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from keyrack.simulator.offline.box_knowledge import Knowledge
 from keyrack.simulator.offline.expected_state import Books, IssuedPhoneKey
@@ -31,6 +31,7 @@ class OpenAttempt:
     command: int
     counter: int
     is_answer: bool = True  # to the challenge of now, and as it was signed
+    is_made: bool = False  # the key was made by a stolen issuing key
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +64,24 @@ class Ledger:
     boxes: dict[int, Knowledge] = field(default_factory=dict[int, Knowledge])
     counters: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     copied: set[str] = field(default_factory=set[str])  # phones whose private keys somebody else has, too
+    revoking: tuple[int, int] | None = None  # the sequence of the key set that ends a stolen issuing key, and its time
     done: dict[str, list[BoxAction]] = field(default_factory=dict[str, list[BoxAction]])  # by box, in order
 
     def judge(self, attempt: OpenAttempt) -> ExpectedDecision:
         """What the document says to this, before it is tried."""
         key, box = attempt.key, self.boxes[attempt.product]
-        if key is None or not attempt.is_answer:
+        if not attempt.is_answer:
             return ExpectedDecision(must=False, may=False)
+        if key is None:
+            return ExpectedDecision(must=False, may=attempt.is_made and not self._has_revoked(box))
         at = attempt.at
-        evidence = max(key.issued, box.listed)
+        evidence = max(key.issued, box.listed, box.forged)
         until = min(key.expires, evidence + key.limit) + TOLERANCE + box.error(at)
         is_known = key.revoked is not None and box.listed >= key.revoked
         may = (
             (key.phone, key.box) == (attempt.phone, box.name)
-            and not is_known
+            and (not is_known or box.forged > 0)
+            and not (self._has_revoked(box) and self._is_before_revocation(key))
             and key.begins - TOLERANCE - box.haste(at) <= at <= until
             and attempt.counter > self.counters.get((box.name, attempt.phone), -1)
             and self._takes_time(box)
@@ -93,7 +98,15 @@ class Ledger:
         lately = min(grant.lifetime - grant.renewable_after, key.limit - FRESH - TOLERANCE)
         least, most = box.slow(at)
         is_honest = key.box == box.name and self._takes_time(box) and -TOLERANCE < least <= most < TOLERANCE
-        return held is key and grant.holds(at) and at - met.at <= lately and is_honest
+        has_keys = self.revoking is None or (met.at >= self.revoking[1] and not self._is_before_revocation(key))
+        return held is key and grant.holds(at) and at - met.at <= lately and is_honest and has_keys and box.forged == 0
+
+    def _has_revoked(self, box: Knowledge) -> bool:
+        """Whether the box has the key set without the stolen issuing key."""
+        return self.revoking is not None and box.sequence >= self.revoking[0]
+
+    def _is_before_revocation(self, key: IssuedPhoneKey) -> bool:
+        return self.revoking is not None and key.issued < self.revoking[1]
 
     def _takes_time(self, box: Knowledge) -> bool:
         return box.is_certain or self.opens_uncertain
@@ -115,8 +128,8 @@ class Ledger:
         if not verdict.may:
             summary.without_right.append(what)
         self.counters[box.name, attempt.phone] = attempt.counter
-        self.done.setdefault(box.name, []).append(done)
         if key is not None:
+            self.done.setdefault(box.name, []).append(done)
             box.hear(key.issued, at)
             if key.revoked is not None:
                 summary.revoked_opened(at - key.revoked, verdict.until - key.revoked)
@@ -127,11 +140,14 @@ class Ledger:
         if not (box := self.boxes[product]).agrees(time, at):
             self.summary.disagreements.append(f"{box.name}: its clock is {at - time} s slow, beyond what is documented")
 
-    def carried(self, product: int, artefact: SignedMessage, at: int, *, taken: bool) -> None:
-        """Something was carried to a box."""
+    def carried(self, product: int, artefact: SignedMessage, at: int, code: BoxRefusalCode) -> None:
+        """Something was carried to a box; `code` says why it was not taken."""
         box, claims = self.boxes[product], artefact.claims
-        if taken and not self._is_new(box, artefact):
+        taken, is_new = code is BoxRefusalCode.GOOD, self._is_new(box, artefact)
+        if taken and not is_new:
             self.summary.disagreements.append(f"{box.name}: took what is old, or of another box")
+        if code in (BoxRefusalCode.OLDER, BoxRefusalCode.GENERATION) and is_new and not box.forged:
+            self.summary.disagreements.append(f"{box.name}: has not taken what is newer: {code.text}")
         if not taken:
             self.summary.not_taken += 1
             return
@@ -139,15 +155,24 @@ class Ledger:
         if artefact.message is TIME:
             box.set(claims["iat"], at)
             return
-        if artefact.message is KEY_SET:  # the one that moves no clock
+        if artefact.message in (KEY_SET, ROOT):  # which move no clock
+            had_revoked = self._has_revoked(box)
             box.sequence = claims["sequence"]
+            if self._has_revoked(box) and not had_revoked:
+                box.listed = box.forged = 0  # its lists have gone with their signer
             return
         box.hear(claims["iat"], at)
         if artefact.message is STATUS_LIST:
             box.listed = claims["iat"]
 
+    def poisoned(self, product: int, iat: int, at: int) -> None:
+        """A box has taken a list that a stolen issuing key has signed, with this time."""
+        box = self.boxes[product]
+        box.hear(iat, at)
+        box.forged = iat
+
     def _is_new(self, box: Knowledge, artefact: SignedMessage) -> bool:
         claims = artefact.claims
-        if artefact.message is KEY_SET:
+        if artefact.message in (KEY_SET, ROOT):
             return claims["sequence"] > box.sequence
         return claims["aud"] == box.name and (artefact.message is not STATUS_LIST or claims["iat"] > box.listed)

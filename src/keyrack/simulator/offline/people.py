@@ -10,6 +10,7 @@ from keyrack.simulator.offline.manager import DAY
 from keyrack.simulator.offline.phone import HeldPhoneKey, VirtualPhone
 from keyrack.simulator.offline.world import World
 
+VISITORS = 5  # that are remembered of a box
 HABITS = (0.6 * DAY, 0.6 * DAY, 0.6 * DAY, 1.5 * DAY, 4 * DAY, 9 * DAY)  # from one meeting to the next, on average
 
 
@@ -95,6 +96,7 @@ class People:
                 phone.keep(world.boxes[key.product], challenge, result, world.at)
             if code is not BoxRefusalCode.GOOD:
                 break
+            world.visitors[key.product] = [*world.visitors.get(key.product, [])[-VISITORS:], (phone, key)]
             world.at += 60
         world.boxes[key.product].leave()
         return code

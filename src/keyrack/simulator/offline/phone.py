@@ -40,6 +40,7 @@ class VirtualPhone:
     count: int = 0  # of the last answer
     keys: dict[int, HeldPhoneKey] = field(default_factory=dict[int, HeldPhoneKey])  # by assignment
     key_set: bytes = b""
+    roots: list[bytes] = field(default_factory=list[bytes])
     carried: dict[str, list[bytes]] = field(default_factory=dict[str, list[bytes]])  # lists and receipts, by box
     pocket: list[bytes] = field(default_factory=list[bytes])  # entries on their way home
     seen: dict[str, int] = field(default_factory=dict[str, int])  # the highest number that it has had of each box
@@ -75,6 +76,7 @@ class VirtualPhone:
             for key in response["keys"]
         }
         self.key_set = octets(response["keySet"])
+        self.roots = [octets(root) for root in response["roots"]]
         for box in response["boxes"]:
             lists = [octets(each["statusList"]) for each in box["statusLists"]]
             self.carried[box["box"]] = [*lists, *([octets(box["receipt"])] if box["receipt"] else [])]
@@ -115,9 +117,9 @@ class VirtualPhone:
     def brought(self, challenge: Challenge) -> list[CarryMessage]:
         """What this box does not have yet."""
         own = self.carried.get(challenge.name, [])
-        return phone.brought(challenge, self.authority, [self.key_set, *own] if self.key_set else own)
+        return phone.brought(challenge, self.authority, [*self.roots, self.key_set, *own] if self.key_set else own)
 
-    def answer(self, challenge: Challenge, key: bytes, command: int, milliseconds: int) -> Open:
+    def answer(self, challenge: bytes, key: bytes, command: int, milliseconds: int) -> Open:
         self.count = phone.counter(self.count, milliseconds)
         return phone.answer(challenge, key, command, self.count, self.key.sign)
 
@@ -129,7 +131,7 @@ class VirtualPhone:
         following = challenge.next + bool(result.entry)
         while (wanted := phone.fetch(following, held)) is not None:
             message = box.fetch(wanted, at)
-            if not message.entries:
+            if message is None or not message.entries:
                 break
             self.pocket += message.entries
             held, following = held + len(message.entries), message.next

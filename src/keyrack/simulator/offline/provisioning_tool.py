@@ -7,7 +7,7 @@ from typing import Any
 
 from keyrack.core.api_client.responses import ApiError
 from keyrack.core.api_client.session import Client
-from keyrack.offline_keys.link_messages import Enrol, Provision
+from keyrack.offline_keys.link_messages import CarryMessage, Enrol, Provision
 from keyrack.simulator.offline.box import VirtualBox
 
 
@@ -35,6 +35,8 @@ async def provision(client: Client, box: VirtualBox, at: int) -> None:
     """Tell a box whom it obeys, and what o'clock it is. Raises `ApiError`."""
     nonce = text(box.challenge(at).nonce)
     response = await client.get(f"/boxes/{box.product}/provisioning?nonce={nonce}")
+    for root in response["roots"]:
+        box.carry(CarryMessage(octets(root)), at)
     messages = Provision(*(octets(response[name]) for name in ("provisioning", "keySet", "statusList")))
     if not box.provision(messages, at):
         raise ApiError(f"The box {box.product} does not take what the server tells it: {box.code.text}.")

@@ -11,6 +11,7 @@ from keyrack.simulator.offline import final_sync
 from keyrack.simulator.offline.attackers import Loot, Thieves
 from keyrack.simulator.offline.box import VirtualBox
 from keyrack.simulator.offline.box_knowledge import Knowledge
+from keyrack.simulator.offline.key_thief import KeyThief
 from keyrack.simulator.offline.manager import DAY, HOUR, Manager, NotDone
 from keyrack.simulator.offline.people import People, PhoneOwner
 from keyrack.simulator.offline.provisioning_tool import enrol
@@ -96,17 +97,22 @@ class Weeks:
         self._often(DAY / 2, self._carry_old)
         self._often(2 * DAY, self._forge)
         self._often(DAY, self._tend)
+        self._often(DAY / 2, self._flood)
         length = self._end - self._world.at
+        self._in(length * 0.2, self._replace_root)
+        self._in(length * 0.3, self._take_back)
         self._in(length * 0.45, self._rotate)
         self._in(length * 0.6, self._reset_box)
+        self._in(length * 0.7, self._steal_issuing_key)
 
     # What happens
 
     async def _enrol(self, product: int, car: int | None) -> None:
         world, box = self._world, self._world.boxes[product]
         name = await enrol(world.client, box, world.at)
+        sequence = await world.operator.sequence()
         world.ledger.books.enrol(product, name, car, world.at)
-        world.ledger.boxes[product] = Knowledge(name, box.rate, world.at, listed=world.at, sequence=self._sequence)
+        world.ledger.boxes[product] = Knowledge(name, box.rate, world.at, listed=world.at, sequence=sequence)
 
     async def _decide(self) -> None:
         try:
@@ -189,6 +195,10 @@ class Weeks:
         await self._world.operator.rotate()
         self._world.happens("issuing keys rotated")
 
+    async def _replace_root(self) -> None:
+        await self._world.operator.replace_root()
+        self._world.happens("roots replaced")
+
     async def _reset_box(self) -> None:
         """A box is enrolled anew, after its log was brought home."""
         world = self._world
@@ -219,6 +229,34 @@ class Weeks:
     async def _steal(self) -> None:
         self._thieves.attack(self._world.random.choice([*self._world.boxes]))
 
+    async def _flood(self) -> None:
+        self._thieves.flood(self._world.random.choice([*self._world.boxes]))
+
+    async def _take_back(self) -> None:
+        """As soon as there is somebody who can try."""
+        loot = self._loot()
+        if loot is None or not loot.keys or not await self._thieves.take_back(loot, loot.keys[-1].product):
+            self._in(6 * HOUR, self._take_back)
+
+    async def _steal_issuing_key(self) -> None:
+        """An issuing key is copied. It is revoked a day later; the thief goes on."""
+        world = self._world
+        thief = KeyThief(world, await world.operator.leak_issuing_key())
+        world.happens("issuing keys stolen")
+
+        async def attack() -> None:
+            thief.attack(world.random.choice([*world.boxes]))
+
+        self._often(2 * HOUR, attack)
+
+        async def revoke() -> None:
+            await world.operator.rotate(revoke=True)
+            world.ledger.revoking = await world.operator.sequence(), world.at
+            world.ledger.books.revoke_issuing_keys(world.at)
+            world.happens("issuing keys revoked")
+
+        self._in(DAY, revoke)
+
     async def _stop_clock(self) -> None:
         if (loot := self._loot()) is None or (product := self._thieves.stop_the_clock(loot)) is None:
             return
@@ -234,8 +272,3 @@ class Weeks:
     async def _forge(self) -> None:
         if (loot := self._loot()) is not None and loot.keys:
             await self._thieves.forge(loot, loot.keys[-1].product)
-
-    @property
-    def _sequence(self) -> int:
-        """Of the key set that the server has by now."""
-        return 1 + self._world.summary.happened["issuing keys rotated"]

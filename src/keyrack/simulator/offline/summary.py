@@ -10,6 +10,14 @@ from typing import Any
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 OWNER = "owners"  # who tries to open, and is no thief
+MADE_KEY = "a key made by a stolen issuing key"
+REPORTS = {
+    "Break": "reports of a break in a log",
+    "Forgery": "reports of a forgery in a log",
+    "Fork": "reports of a fork in a log",
+    "GivenUp": "reports of entries that a box has given up",
+    "UnknownKey": "reports of an opening by a key that was never issued",
+}
 WRONG = 10  # lines of each kind that are shown
 
 
@@ -85,7 +93,7 @@ class ScenarioSummary:
             yield _line(count, f"  {code}")
         yield _line(self.events, "events at the server")
         for kind, count in sorted(self.reports.items()):
-            yield _line(count, f"reports of a {kind.lower()} in a log")
+            yield _line(count, REPORTS.get(kind, f"reports of {kind}"))
         longest = f"was the longest that a revoked key still opened; it could have for {ago(self.longest_bound)}"
         yield _line(ago(self.longest), longest if self.longest else "was the longest that a revoked key still opened")
         yield ""

@@ -9,17 +9,17 @@ from random import Random
 from typing import Any
 
 from keyrack.core.api_client.session import Client
-from keyrack.offline_keys import cose
+from keyrack.offline_keys import cose, link_messages
 from keyrack.offline_keys.box.lock_operation import LockAction
 from keyrack.offline_keys.link_messages import CarryMessage, Challenge, Open, Result
-from keyrack.offline_keys.message_fields import ENTRY, KEY_SET, RECEIPT, STATUS_LIST, TIME
+from keyrack.offline_keys.message_fields import ENTRY, KEY_SET, RECEIPT, ROOT, STATUS_LIST, TIME
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from keyrack.simulator.offline.box import VirtualBox
 from keyrack.simulator.offline.expected_state import IssuedPhoneKey
 from keyrack.simulator.offline.operator_actions import Operator
 from keyrack.simulator.offline.oracle import BoxAction, Ledger, OpenAttempt
-from keyrack.simulator.offline.phone import VirtualPhone
-from keyrack.simulator.offline.summary import OWNER, ScenarioSummary
+from keyrack.simulator.offline.phone import HeldPhoneKey, VirtualPhone
+from keyrack.simulator.offline.summary import MADE_KEY, OWNER, ScenarioSummary
 
 RECORDED = 0.2  # of what is said to boxes, that somebody listens to
 
@@ -39,6 +39,9 @@ class World:
     issued: dict[bytes, IssuedPhoneKey] = field(default_factory=dict[bytes, IssuedPhoneKey])
     heard: list[tuple[int, Open]] = field(default_factory=list[tuple[int, Open]])  # what thieves have recorded
     expected: Counter[str] = field(default_factory=Counter[str])  # reports on logs
+    visitors: dict[int, list[tuple[VirtualPhone, HeldPhoneKey]]] = field(
+        default_factory=dict[int, list[tuple[VirtualPhone, HeldPhoneKey]]]
+    )  # who has opened a box lately, by product
     lists: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])  # that phones had, with the box
 
     @property
@@ -74,16 +77,20 @@ class World:
 
     # A phone at a box
 
+    def hello(self, product: int) -> bytes:
+        """The box's challenge, as it comes."""
+        message = self.boxes[product].hello(self.at)
+        self.ledger.told(product, link_messages.read(message, Challenge).time, self.at)
+        return message
+
     def challenge(self, product: int) -> Challenge:
-        challenge = self.boxes[product].challenge(self.at)
-        self.ledger.told(product, challenge.time, self.at)
-        return challenge
+        return link_messages.read(self.hello(product), Challenge)
 
     def carry(self, product: int, said: CarryMessage) -> bool:
         """Bring something to a box; whether it was taken."""
         taken = self.boxes[product].carry(said, self.at)
-        artefact = cose.read(said.artefact, KEY_SET, STATUS_LIST, TIME, RECEIPT)
-        self.ledger.carried(product, artefact, self.at, taken=taken)
+        artefact = cose.read(said.artefact, KEY_SET, ROOT, STATUS_LIST, TIME, RECEIPT)
+        self.ledger.carried(product, artefact, self.at, self.boxes[product].code)
         return taken
 
     def bring(self, phone: VirtualPhone, product: int) -> None:
@@ -95,10 +102,11 @@ class World:
         self, phone: VirtualPhone, product: int, raw: bytes, command: int, by: str = OWNER, *, count: int | None = None
     ) -> tuple[BoxRefusalCode, Challenge, Result]:
         """Show a key, and answer with the phone's private key; `count` is in the place of the usual counter."""
-        challenge = self.challenge(product)
+        message = self.hello(product)
+        challenge = link_messages.read(message, Challenge)
         if count is not None:
             phone.count = count - 1
-        said = phone.answer(challenge, raw, command, self.at * 1000 if count is None else 0)
+        said = phone.answer(message, raw, command, self.at * 1000 if count is None else 0)
         if by == OWNER and self.random.random() < RECORDED:
             self.heard.append((product, said))
         code, result = self.say(product, said, phone, command, by)
@@ -110,10 +118,12 @@ class World:
         """Say to a box what is to open it; the exact code, and the result."""
         box = self.boxes[product]
         key = self.issued.get(said.key)
-        attempt = OpenAttempt(self.at, by, phone.id, product, key, command, phone.count, is_answer)
+        attempt = OpenAttempt(self.at, by, phone.id, product, key, command, phone.count, is_answer, by == MADE_KEY)
         verdict = self.ledger.judge(attempt)
         result = box.open(said, self.at)
         effect = LockAction.NONE if box.last is None else box.last.effect
+        if effect is not LockAction.NONE and key is None:
+            self.expected["UnknownKey"] += 1
         self.ledger.note(attempt, verdict, box.code, _done(effect, key, result))
         return box.code, result
 

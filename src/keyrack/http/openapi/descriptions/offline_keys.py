@@ -49,7 +49,11 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "times": ("How many faults it counts: more than one if no further report of its kind was kept.", 1),
         "userId": ("The user whose app brought forged entries; null for other kinds of report.", 9),
         "provisioning": ("Authority, name and time of the box, bound to the nonce.", _SIGNED),
-        "keySet": ("The issuing keys, signed by the root.", _SIGNED),
+        "keySet": ("The issuing and service keys, signed by the root.", _SIGNED),
+        "roots": (
+            "New roots, the oldest first, each signed by the one before. A box with an older root takes them first.",
+            [],
+        ),
         "statusList": _LIST,
         "uri": ("What keys call the list.", "https://keyrack.example.com/v3/boxes/3/status?epoch=1&generation=1"),
         "generation": ("Which list of the epoch it is: the next one begins where one is full.", 1),
@@ -93,7 +97,11 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         ),
     },
     "PhoneKeys": {
-        "keySet": ("The issuing keys, for boxes that do not have them; null where nothing opens so.", _SIGNED),
+        "keySet": (
+            "The issuing and service keys, for boxes that do not have them; null where nothing opens so.",
+            _SIGNED,
+        ),
+        "roots": ("New roots, the oldest first, each signed by the one before, for boxes with an older root.", []),
         "keys": ("The keys, one for each assignment.", None),
         "boxes": ("What the phone carries to each box of its keys.", None),
         "withheld": ("The assignments for which no key is made now.", []),
@@ -104,6 +112,10 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "expires": _EXPIRES,
         "renewAfter": ("From when on there is another key for the assignment.", "2026-05-04T20:00:00Z"),
         "key": ("The key, as the box takes it.", _SIGNED),
+        "boxKey": (
+            "The public key of the box, a COSE_Key: what it has not signed is no entry of its log.",
+            "pAECIAEhWCBl7aWhJXfCuugpQ3_jOHAaEKqjdeG7W13hCN5DnAhVHSJYIB5S7XVwEWP3-eQN3580Gz3JuoYK9-DKfKfp7s0AhNGc",
+        ),
         "statusLists": ("The status lists of the box, the oldest first.", None),
         "receipt": _RECEIPT,
         "generation": ("Which list of the box it is.", 1),

@@ -1,0 +1,214 @@
+"""Commands for the root of a customer's authority: another one, and one on a machine without a network."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any, LiteralString, cast
+
+import typer
+
+from keyrack.cli.confirmation import ConfirmationPreview
+from keyrack.cli.database_session import DatabaseSession, command, explained
+from keyrack.cli.options import whose
+from keyrack.cli.output import CommandFailed, CommandResult, Json, show
+from keyrack.core.base64url import base64url, octets
+from keyrack.offline_keys import offline_root, root_keys
+from keyrack.offline_keys.issuing_keys import KeySetOverlap, OfflineRoot
+from keyrack.offline_keys.offline_root import InvalidRequest, NoRequest, OnlineRoot, OutdatedRequest, Unsigned
+from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.public_key import PublicKey
+
+app = typer.Typer()
+root_app = typer.Typer(help="Make and replace roots, which sign key sets.")
+app.add_typer(root_app, name="root")
+
+BOXES: LiteralString = "select count(distinct product_id) from box_epoch where customer_id = $1"
+NONE = "Customer {customer} has no authority yet: it is made when the first box is enrolled."
+OVERLAP = (
+    "Keys that the issuing key before the newest one has signed may open until {until:%Y-%m-%d %H:%M} UTC, and boxes "
+    "hold two. Wait until then; where a key is in other hands, add --revoke."
+)
+OFFLINE = "The root is on another machine. Run `keyrack keys request`, and have it sign there."
+ONLINE = "The server has the root itself. Run `keyrack keys rotate`, or move the root with `keyrack keys root offline`."
+OUTDATED = "The keys have changed since the request. Make another one with `keyrack keys request`."
+NO_REQUEST = "Nothing waits for a signature of the root. Run `keyrack keys request` first."
+NOT_READ = "{path} is not a file of `keyrack keys {command}`."
+TAKEN = "{path} exists. Name a new file."
+
+Whose = Annotated[int, whose("Whose authority: the customer's id or name.")]
+Revoke = Annotated[
+    bool, typer.Option("--revoke", help="The keys of before are in other hands: what they signed is over.")
+]
+Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to write.")]
+RootKeyFile = Annotated[Path, typer.Option("--root-key", metavar="FILE", help="The file of the private root.")]
+RootKeyFiles = Annotated[
+    list[Path], typer.Option("--root-key", metavar="FILE", help="The file of the private root. May be repeated.")
+]
+
+
+def overlap(still: KeySetOverlap) -> CommandFailed:
+    """Why there is no further issuing key yet."""
+    return CommandFailed(OVERLAP.format(until=still.until))
+
+
+async def _preview(session: DatabaseSession, customer: int) -> ConfirmationPreview:
+    """How many boxes have to hear of it."""
+    boxes: int = await session.sql.fetchval(BOXES, customer)
+    return ConfirmationPreview(f"replace the root of customer {customer}", {"boxes": boxes})
+
+
+@command(root_app, "replace", preview=_preview)
+async def replace(session: DatabaseSession, customer: Whose) -> CommandResult:
+    """Make another root, which the present one signs: phones carry both to boxes."""
+    try:
+        new = await root_keys.replace(session.sql, await session.vault(), customer)
+    except OfflineRoot:
+        raise CommandFailed(OFFLINE) from None
+    if new is None:
+        raise CommandFailed(NONE.format(customer=customer))
+    root = new.thumbprint.hex()
+    text = f"The root is {root} from now on. A box obeys the one before until a phone brings it the new one."
+    return CommandResult({"customer": customer, "root": root}, text)
+
+
+@root_app.command("new")
+def new(root_key: RootKeyFile, as_json: Json = False) -> None:
+    """Make an offline root on this machine, without a database: print its public key."""
+
+    def work() -> None:
+        key = PrivateKey.generate()
+        _write(root_key, key.to_text(), mode=0o600)
+        text = base64url(key.public.encoded)
+        show(CommandResult({"publicKey": text, "root": key.public.thumbprint.hex()}, text), as_json)
+
+    explained(work, as_json=as_json)
+
+
+@command(root_app, "offline")
+async def offline(
+    session: DatabaseSession,
+    customer: Whose,
+    public_key: Annotated[
+        str, typer.Option("--public-key", metavar="KEY", help="What `keyrack keys root new` has printed.")
+    ],
+    out: Out,
+) -> CommandResult:
+    """Request the move of the root to another machine, which `keyrack keys accept` completes."""
+    try:
+        new_root = offline_root.read_public_key(public_key)
+    except ValueError:
+        raise typer.BadParameter("--public-key is not what `keyrack keys root new` has printed.") from None
+    wanted = await offline_root.request(session.sql, await session.vault(), customer, new_root=new_root)
+    return _requested(customer, wanted, out)
+
+
+@command(app, "request")
+async def request(session: DatabaseSession, customer: Whose, out: Out, revoke: Revoke = False) -> CommandResult:
+    """Make new keys that an offline root has to sign, and write the request to a file."""
+    try:
+        wanted = await offline_root.request(session.sql, await session.vault(), customer, revoke=revoke)
+    except OnlineRoot:
+        raise CommandFailed(ONLINE) from None
+    except KeySetOverlap as still:
+        raise overlap(still) from None
+    return _requested(customer, wanted, out)
+
+
+@app.command("sign")
+def sign(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file of `keyrack keys request`.")],
+    root_key: RootKeyFiles,
+    out: Out,
+    as_json: Json = False,
+) -> None:
+    """Sign a request with an offline root, on its machine: this needs no database."""
+
+    def work() -> None:
+        value = _read(file, "request")
+        try:
+            wanted = [Unsigned.from_json(each) for each in value["wanted"]]
+            signed = offline_root.sign(wanted, [_private_key(path) for path in root_key])
+        except InvalidRequest as error:
+            raise CommandFailed(str(error)) from None
+        except (KeyError, TypeError):
+            raise CommandFailed(NOT_READ.format(path=file, command="request")) from None
+        _write(out, json.dumps({"customer": value["customer"], "signed": [base64url(each) for each in signed]}))
+        rows = [_shown(each) for each in wanted]
+        text = "\n".join(f"Signed: {json.dumps(row)}" for row in rows)
+        show(CommandResult({"file": str(out), "signed": rows}, text), as_json)
+
+    explained(work, as_json=as_json)
+
+
+@command(app, "accept")
+async def accept(
+    session: DatabaseSession,
+    customer: Whose,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file of `keyrack keys sign`.")],
+) -> CommandResult:
+    """Sign with the keys that an offline root has named, from now on."""
+    try:
+        signed = [octets(each) for each in _read(file, "sign")["signed"]]
+        root = await offline_root.accept(session.sql, await session.vault(), customer, signed)
+    except (KeyError, TypeError, ValueError):
+        raise CommandFailed(NOT_READ.format(path=file, command="sign")) from None
+    except NoRequest:
+        raise CommandFailed(NO_REQUEST) from None
+    except OutdatedRequest:
+        raise CommandFailed(OUTDATED) from None
+    except InvalidRequest as error:
+        raise CommandFailed(str(error)) from None
+    text = (
+        f"The key set of root {root.thumbprint.hex()} is in force. Phones carry it to boxes from their next fetch on."
+    )
+    return CommandResult({"customer": customer, "root": root.thumbprint.hex()}, text)
+
+
+def _requested(customer: int, wanted: list[Unsigned] | None, out: Path) -> CommandResult:
+    if wanted is None:
+        raise CommandFailed(NONE.format(customer=customer))
+    _write(out, json.dumps({"customer": customer, "wanted": [each.to_json() for each in wanted]}))
+    rows = [_shown(each) for each in wanted]
+    text = f"{out} has what the root has to sign: `keyrack keys sign` on its machine, then `keyrack keys accept` here."
+    return CommandResult({"customer": customer, "file": str(out), "wanted": rows}, text)
+
+
+def _private_key(path: Path) -> PrivateKey:
+    try:
+        return PrivateKey.from_text(path.read_text().strip())
+    except (OSError, ValueError):
+        raise CommandFailed(NOT_READ.format(path=path, command="root new")) from None
+
+
+def _shown(each: Unsigned) -> dict[str, Any]:
+    """What the operator compares on both machines."""
+    shown: dict[str, Any] = {"message": each.message.name, "root": each.signer.thumbprint.hex()}
+    for name, value in each.claims.items():
+        if isinstance(value, PublicKey):
+            shown[name] = value.thumbprint.hex()
+        elif isinstance(value, list):
+            shown[name] = [key.kid.hex() for key in cast("list[PublicKey]", value)]
+        else:
+            shown[name] = value
+    return shown
+
+
+def _read(path: Path, command: str) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text())
+    except (OSError, ValueError):
+        raise CommandFailed(NOT_READ.format(path=path, command=command)) from None
+    if not isinstance(value, dict):
+        raise CommandFailed(NOT_READ.format(path=path, command=command))
+    return cast("dict[str, Any]", value)
+
+
+def _write(path: Path, text: str, mode: int = 0o644) -> None:
+    """A new file. Raises `CommandFailed` if there is one."""
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
+            file.write(text + "\n")
+    except FileExistsError:
+        raise CommandFailed(TAKEN.format(path=path)) from None

@@ -1,0 +1,50 @@
+"""The status lists that a box holds: which of them count, and which place a new one takes (docs/keys.md, "Lists")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keyrack.offline_keys import status_list_bits
+from keyrack.offline_keys.box import clock
+from keyrack.offline_keys.box.state import BoxMemory, StatusList
+from keyrack.offline_keys.cose import MessageRefused, SignedMessage
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+
+MOST = 2  # generations
+
+
+def counting(state: BoxMemory, tick: int) -> tuple[StatusList, ...]:
+    """The lists that are not far ahead of the clock, the higher generation first; none without an authority."""
+    authority, latest = state.kept.authority, clock.now(state, tick) + clock.AHEAD
+    return tuple(each for each in (authority.lists if authority else ()) if each.iat <= latest)
+
+
+def check(held: Sequence[StatusList], claims: Mapping[str, Any]) -> None:
+    """Check that a carried list has a place beside or instead of the lists that count.
+
+    Raises `MessageRefused`: generation, older.
+    """
+    generation = claims["generation"]
+    if any((each.generation == generation) != (each.uri == claims["sub"]) for each in held):
+        raise MessageRefused(BoxRefusalCode.GENERATION)
+    same = next((each for each in held if each.generation == generation), None)
+    has_place = len(held) < MOST or generation > held[-1].generation
+    if not (has_place if same is None else claims["iat"] > same.iat):
+        raise MessageRefused(BoxRefusalCode.OLDER)
+
+
+def renewed(held: Sequence[StatusList], new: StatusList) -> tuple[StatusList, ...]:
+    """The lists that are held once a new one has its place: the higher generation first."""
+    others = [each for each in held if each.generation != new.generation]
+    return tuple(sorted((new, *others), key=lambda each: -each.generation)[:MOST])
+
+
+def unpacked(signed: SignedMessage) -> StatusList:
+    """The list of a message. Raises `MessageRefused` if it does not inflate to one."""
+    claims = signed.claims
+    try:
+        bits = status_list_bits.unpack(claims["status_list"])
+    except status_list_bits.NotAList:
+        raise MessageRefused(BoxRefusalCode.INFLATE) from None
+    return StatusList(claims["sub"], claims["generation"], claims["iat"], bits, signed.kid)
