@@ -1,4 +1,4 @@
-/* In charge of the port on BearSSL: constant time, no allocation, deterministic signatures (RFC 6979). */
+/* The port on BearSSL: constant time, no allocation, deterministic signatures (RFC 6979). */
 #include <string.h>
 
 #include <bearssl.h>
@@ -19,14 +19,43 @@ static void sha256(void *user, const struct kr_bytes *pieces, size_t count, uint
     br_sha256_out(&context, digest);
 }
 
+/* Whether the scalar is from 1 to n - 1, in the same time for each. */
+static bool is_scalar(const uint8_t scalar[32])
+{
+    size_t len;
+    const uint8_t *n = br_ec_get_default()->order(BR_EC_secp256r1, &len);
+    unsigned borrow = 0;
+    unsigned any = 0;
+    for (size_t i = 32; i-- > 0;) {
+        borrow = ((unsigned)scalar[i] - n[i] - borrow) >> 8 & 1;
+        any |= scalar[i];
+    }
+    return len == 32 && borrow == 1 && any != 0;
+}
+
+static void encode_point(const uint8_t point[KR_POINT], uint8_t encoded[1 + KR_POINT])
+{
+    encoded[0] = UNCOMPRESSED;
+    memcpy(encoded + 1, point, KR_POINT);
+}
+
+/* BearSSL has no function for it, but multiplies nothing else than points. By one that is cheap. */
+static bool is_point(void *user, const uint8_t point[KR_POINT])
+{
+    static const uint8_t one = 1;
+    uint8_t encoded[1 + KR_POINT];
+    (void)user;
+    encode_point(point, encoded);
+    return br_ec_get_default()->mul(encoded, sizeof encoded, &one, 1, BR_EC_secp256r1) == 1;
+}
+
 static bool verify(void *user, const uint8_t point[KR_POINT], const uint8_t digest[KR_DIGEST],
                    const uint8_t signature[KR_SIGNATURE])
 {
     uint8_t encoded[1 + KR_POINT];
     const br_ec_public_key key = {BR_EC_secp256r1, encoded, sizeof encoded};
     (void)user;
-    encoded[0] = UNCOMPRESSED;
-    memcpy(encoded + 1, point, KR_POINT);
+    encode_point(point, encoded);
     return br_ecdsa_i31_vrfy_raw(br_ec_get_default(), digest, KR_DIGEST, &key, signature, KR_SIGNATURE) == 1;
 }
 
@@ -45,22 +74,8 @@ static bool random_bytes(void *user, uint8_t *bytes, size_t len)
 
 struct kr_port kr_bearssl_port(struct kr_bearssl *keys)
 {
-    struct kr_port port = {keys, sha256, verify, sign, random_bytes};
+    struct kr_port port = {keys, sha256, is_point, verify, sign, random_bytes};
     return port;
-}
-
-/* Whether the scalar is from 1 to n - 1, in the same time for each. */
-static bool is_scalar(const uint8_t scalar[32])
-{
-    size_t len;
-    const uint8_t *n = br_ec_get_default()->order(BR_EC_secp256r1, &len);
-    unsigned borrow = 0;
-    unsigned any = 0;
-    for (size_t i = 32; i-- > 0;) {
-        borrow = ((unsigned)scalar[i] - n[i] - borrow) >> 8 & 1;
-        any |= scalar[i];
-    }
-    return len == 32 && borrow == 1 && any != 0;
 }
 
 bool kr_bearssl_make_key(struct kr_bearssl *keys, uint8_t point[KR_POINT])
