@@ -154,6 +154,17 @@ def test_a_free_link_answers_nothing(box: CBox) -> None:
     assert box.receive(3, write(hello()), 7, bytes(16)).reply == REFUSED
 
 
+def test_a_hello_leaves_no_secret_on_the_stack(box: CBox) -> None:
+    state, random = load(fuzz_boxes.states()["working"]), bytes(range(100, 116))
+    state.kept.secret = bytes(range(200, 232))
+    box.load(state, 7)
+    ctypes.memmove(box.test.random, random, len(random))
+    box.stack(0, write(hello()), 7)
+    pads = [bytes(each ^ pad for each in state.kept.secret) for pad in (0, 0x36, 0x5C)]
+    parts = {part[start : start + 8] for part in (*pads, random) for start in range(len(part) - 7)}
+    assert [part.hex() for part in parts if part in box.stack_bytes] == []
+
+
 def test_the_port_knows_points_of_the_curve(box: CBox) -> None:
     key = load(fuzz_boxes.states()["fresh"]).kept.key
     x, y = (int.from_bytes(each, "big") for each in (key.x, key.y))

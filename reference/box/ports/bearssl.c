@@ -8,6 +8,14 @@
 #define UNCOMPRESSED 4 /* the first byte of a point with both coordinates (SEC 1, 2.3.3) */
 #define TRIES 16       /* a scalar is out of range about once in 2^32 */
 
+static void wipe(void *bytes, size_t len)
+{
+    volatile uint8_t *at = bytes;
+    for (size_t i = 0; i < len; i++) {
+        at[i] = 0;
+    }
+}
+
 static void sha256(void *user, const struct kr_bytes *pieces, size_t count, uint8_t digest[KR_DIGEST])
 {
     br_sha256_context context;
@@ -17,6 +25,7 @@ static void sha256(void *user, const struct kr_bytes *pieces, size_t count, uint
         br_sha256_update(&context, pieces[i].at, pieces[i].len);
     }
     br_sha256_out(&context, digest);
+    wipe(&context, sizeof context); /* some of it may be of the box's secret */
 }
 
 /* Whether the scalar is from 1 to n - 1, in the same time for each. */

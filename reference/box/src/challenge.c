@@ -13,6 +13,15 @@ static void put64(uint8_t *at, uint64_t value)
     }
 }
 
+/* Secrets do not stay on the stack. A compiler may leave out what it takes for useless, but nothing that is volatile. */
+static void wipe(uint8_t *bytes, size_t len)
+{
+    volatile uint8_t *at = bytes;
+    for (size_t i = 0; i < len; i++) {
+        at[i] = 0;
+    }
+}
+
 /* HMAC (RFC 2104) by a key of 32 bytes. */
 static void hmac(const struct kr_port *port, const uint8_t key[KR_DIGEST], struct kr_bytes bytes,
                  uint8_t digest[KR_DIGEST])
@@ -27,6 +36,9 @@ static void hmac(const struct kr_port *port, const uint8_t key[KR_DIGEST], struc
     const struct kr_bytes second[] = {{outer, BLOCK}, {within, KR_DIGEST}};
     port->sha256(port->user, first, 2, within);
     port->sha256(port->user, second, 2, digest);
+    wipe(inner, sizeof inner);
+    wipe(outer, sizeof outer);
+    wipe(within, sizeof within);
 }
 
 /* A nonce does not come again even where the random source repeats: both counters only go up. */
@@ -39,6 +51,8 @@ static void make_nonce(struct kr_box *box, const uint8_t random[KR_NONCE], uint8
     memcpy(seed + 16, random, KR_NONCE);
     hmac(box->port, box->kept.secret, (struct kr_bytes){seed, sizeof seed}, digest);
     memcpy(nonce, digest, KR_NONCE);
+    wipe(seed, sizeof seed);
+    wipe(digest, sizeof digest);
 }
 
 bool kr_use_nonce(const struct kr_box *box, struct kr_link *link)
@@ -97,6 +111,7 @@ enum kr_code kr_hello(struct kr_box *box, struct kr_link *link, bool is_spoken, 
         return KR_CODE_REFUSED;
     }
     make_nonce(box, random, link->nonce);
+    wipe(random, sizeof random);
     kr_write_head(reply, KR_ARRAY, 2);
     kr_write_uint(reply, KR_SAYS_CHALLENGE);
     write_members(box, link, reply);
