@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import re
 import subprocess
 import zlib
@@ -12,6 +13,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_dss_signature
 
 from keyrack.offline_keys import status_list_bits
 from keyrack.offline_keys.box.lock_operation import LockAction
@@ -26,6 +30,7 @@ from tests.offline_keys.vectors.state_json import dump, load
 CODE_MOST = 64 * 1024  # without the crypto library
 RAM_MOST = 16 * 1024
 REFUSED = write(Result(BoxRefusalCode.REFUSED))
+ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of P-256
 SEED = 20261125
 MUTANTS = 8_000
 STREAMS = 8_000
@@ -175,6 +180,25 @@ def test_the_port_knows_points_of_the_curve(box: CBox) -> None:
     }  # fmt: skip
     for (x, y), is_point in points.items():
         assert box.is_point(x.to_bytes(32, "big") + y.to_bytes(32, "big")) is is_point, (x, y)
+
+
+def test_the_port_verifies_scalars_from_1_to_below_the_order(box: CBox) -> None:
+    """BearSSL alone takes r = 0 if the digest is 0 modulo the order."""
+    key = load(fuzz_boxes.states()["fresh"]).kept.key
+    digest = hashlib.sha256(b"an entry").digest()
+    r, s = decode_dss_signature(
+        ec.derive_private_key(int.from_bytes(fuzz_boxes.own_key(), "big"), ec.SECP256R1()).sign(
+            digest, ec.ECDSA(Prehashed(hashes.SHA256()))
+        )
+    )
+    signatures = {
+        (digest, r, s): True, (digest, r, ORDER - s): True, (digest, r, s ^ 1): False, (digest, 0, s): False,
+        (digest, r, 0): False, (digest, r, ORDER): False, (digest, ORDER, s): False, (bytes(32), 0, 1): False,
+        (ORDER.to_bytes(32, "big"), 0, 1): False,
+    }  # fmt: skip
+    for (named, r, s), is_valid in signatures.items():
+        given = r.to_bytes(32, "big") + s.to_bytes(32, "big")
+        assert box.verify(key.x + key.y, named, given) is is_valid, (named.hex(), r, s)
 
 
 def test_mutants_of_the_vectors_lead_to_the_same(library: ctypes.CDLL) -> None:

@@ -58,6 +58,7 @@ static bool is_point(void *user, const uint8_t point[KR_POINT])
     return br_ec_get_default()->mul(encoded, sizeof encoded, &one, 1, BR_EC_secp256r1) == 1;
 }
 
+/* BearSSL takes r = 0 where the digest is 0 modulo n; with the ranges of the standard nothing of the kind passes. */
 static bool verify(void *user, const uint8_t point[KR_POINT], const uint8_t digest[KR_DIGEST],
                    const uint8_t signature[KR_SIGNATURE])
 {
@@ -65,7 +66,8 @@ static bool verify(void *user, const uint8_t point[KR_POINT], const uint8_t dige
     const br_ec_public_key key = {BR_EC_secp256r1, encoded, sizeof encoded};
     (void)user;
     encode_point(point, encoded);
-    return br_ecdsa_i31_vrfy_raw(br_ec_get_default(), digest, KR_DIGEST, &key, signature, KR_SIGNATURE) == 1;
+    return is_scalar(signature) && is_scalar(signature + 32) &&
+           br_ecdsa_i31_vrfy_raw(br_ec_get_default(), digest, KR_DIGEST, &key, signature, KR_SIGNATURE) == 1;
 }
 
 static bool sign(void *user, const uint8_t digest[KR_DIGEST], uint8_t signature[KR_SIGNATURE])
