@@ -52,6 +52,7 @@ class Rivals:
     def __init__(self, built: ctypes.CDLL, private_key: bytes, state: BoxMemory, tick: int) -> None:
         self._c = CBox(built, private_key, stubbed=True)
         self._stub = Stub()
+        self.reply = b""  # the last one
         self.change(state, tick)
 
     def change(self, state: BoxMemory, tick: int) -> None:
@@ -71,6 +72,10 @@ class Rivals:
         self._state = self._beginning.state
 
     @property
+    def log(self) -> BoxLogState:
+        return self._state.kept.log
+
+    @property
     def links(self) -> list[int]:
         """The links that are connected."""
         return [place for place, link in enumerate(self._state.running.links) if link.connection]
@@ -80,6 +85,13 @@ class Rivals:
         self._state, place = firmware.connect(self._state, tick)
         if place != (other := self._c.connect(tick)):
             raise Differ(f"link: Python {place}, C {other}")
+        self._compare(self._state, tick)
+
+    def start(self, elapsed: int | None, tick: int) -> None:
+        """Power comes back. Raises `Differ`."""
+        self._state = firmware.start(self._state.kept, tick, elapsed, self._stub)
+        if not self._c.start(elapsed, tick):
+            raise Differ("C does not start")
         self._compare(self._state, tick)
 
     def disconnect(self, link: int) -> None:
@@ -94,7 +106,7 @@ class Rivals:
         if told != (theirs.code, theirs.reply, theirs.effect, theirs.persist):
             raise Differ(f"Python {told}\nC {theirs}")
         self._compare(ours.state, tick)
-        self._state = ours.state
+        self._state, self.reply = ours.state, ours.reply
         return ours.code
 
     def _compare(self, state: BoxMemory, tick: int) -> None:

@@ -23,7 +23,7 @@ from keyrack.offline_keys.box.state import BoxMemory, TokenBucket
 from keyrack.offline_keys.link_messages import LONGEST, Enrol, Fetch, Open, Provision, Result, hello, write
 from keyrack.offline_keys.public_key import CURVE_B, MODULUS
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
-from tests.offline_keys import c_box, c_structs, fuzz_boxes
+from tests.offline_keys import box_conversations, c_box, c_structs, fuzz_boxes
 from tests.offline_keys.c_box import CBox
 from tests.offline_keys.vectors.state_json import dump, load
 
@@ -34,6 +34,12 @@ ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of
 SEED = 20261125
 MUTANTS = 8_000
 STREAMS = 8_000
+STEPS = 600  # of a conversation
+REACHED = {  # by conversations
+    BoxRefusalCode.GENERATION, BoxRefusalCode.OLDER, BoxRefusalCode.FUTURE, BoxRefusalCode.ISSUING_KEY,
+    BoxRefusalCode.LIST, BoxRefusalCode.REVOKED, BoxRefusalCode.STALE, BoxRefusalCode.UNCERTAIN, BoxRefusalCode.RIGHT,
+    BoxRefusalCode.AUDIENCE, BoxRefusalCode.COUNTER, BoxRefusalCode.NONCE, BoxRefusalCode.BUSY, BoxRefusalCode.NOT_NOW,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -206,6 +212,15 @@ def test_mutants_of_the_vectors_lead_to_the_same(library: ctypes.CDLL) -> None:
     assert sum(codes.values()) == MUTANTS
     assert len(codes) > 20, codes  # all parts of a box are reached
     assert codes[BoxRefusalCode.GOOD] > MUTANTS // 100
+
+
+def test_conversations_lead_to_the_same(library: ctypes.CDLL) -> None:
+    """Long ones, also with a log that is nearly full."""
+    codes = Counter[BoxRefusalCode]()
+    for seed, entries in enumerate((0, 0, 760, 1020)):
+        codes.update(box_conversations.run(library, STEPS, seed, entries))
+    assert codes[BoxRefusalCode.GOOD] > STEPS
+    assert set(codes) > REACHED, codes
 
 
 def test_it_unpacks_what_zlib_unpacks(library: ctypes.CDLL) -> None:
