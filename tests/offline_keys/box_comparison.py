@@ -1,4 +1,4 @@
-"""In charge of two boxes that get the same: the one in Python and the one in C, signatures stubbed in both."""
+"""Two boxes that get the same: the one in Python and the one in C, signatures stubbed in both."""
 
 from __future__ import annotations
 
@@ -52,6 +52,7 @@ class Rivals:
     def __init__(self, built: ctypes.CDLL, private_key: bytes, state: BoxMemory, tick: int) -> None:
         self._c = CBox(built, private_key, stubbed=True)
         self._stub = Stub()
+        self.reply = b""  # the last one
         self.change(state, tick)
 
     def change(self, state: BoxMemory, tick: int) -> None:
@@ -70,6 +71,33 @@ class Rivals:
         ctypes.memmove(ctypes.addressof(test), self._beginning.image, SIZE)
         self._state = self._beginning.state
 
+    @property
+    def log(self) -> BoxLogState:
+        return self._state.kept.log
+
+    @property
+    def links(self) -> list[int]:
+        """The links that are connected."""
+        return [place for place, link in enumerate(self._state.running.links) if link.connection]
+
+    def connect(self, tick: int) -> None:
+        """A connection begins. Raises `Differ`."""
+        self._state, place = firmware.connect(self._state, tick)
+        if place != (other := self._c.connect(tick)):
+            raise Differ(f"link: Python {place}, C {other}")
+        self._compare(self._state, tick)
+
+    def start(self, elapsed: int | None, tick: int) -> None:
+        """Power comes back. Raises `Differ`."""
+        self._state = firmware.start(self._state.kept, tick, elapsed, self._stub)
+        if not self._c.start(elapsed, tick):
+            raise Differ("C does not start")
+        self._compare(self._state, tick)
+
+    def disconnect(self, link: int) -> None:
+        self._state = firmware.disconnect(self._state, link)
+        self._c.disconnect(link)
+
     def receive(self, link: int, message: bytes, tick: int, random: bytes) -> BoxRefusalCode:
         """The code. Raises `Differ`."""
         ours = firmware.receive(self._state, link, message, tick, random, self._stub)
@@ -77,12 +105,15 @@ class Rivals:
         told = (ours.code, ours.reply, ours.effect, ours.persist)
         if told != (theirs.code, theirs.reply, theirs.effect, theirs.persist):
             raise Differ(f"Python {told}\nC {theirs}")
-        if (expected := c_structs.at(ours.state, tick)) != (state := self._of_c()):
-            raise Differ(
-                "\n".join((*_differences(expected.kept, state.kept), *_differences(expected.running, state.running)))
-            )
-        self._state = ours.state
+        self._compare(ours.state, tick)
+        self._state, self.reply = ours.state, ours.reply
         return ours.code
+
+    def _compare(self, state: BoxMemory, tick: int) -> None:
+        if (ours := c_structs.at(state, tick)) != (theirs := self._of_c()):
+            raise Differ(
+                "\n".join((*_differences(ours.kept, theirs.kept), *_differences(ours.running, theirs.running)))
+            )
 
     def _of_c(self) -> BoxMemory:
         """The state of the one in C: what was read from the same bytes before is not read again."""

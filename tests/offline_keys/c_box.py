@@ -1,4 +1,4 @@
-"""In charge of the box in C as tests see it: built from reference/box, and spoken to as the one in Python."""
+"""The box in C as tests see it: built from reference/box, and spoken to as the one in Python."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from keyrack.offline_keys.box.lock_operation import LockAction
-from keyrack.offline_keys.box.state import BoxLogState, BoxMemory
+from keyrack.offline_keys.box.state import LINKS, BoxLogState, BoxMemory
 from keyrack.offline_keys.link_messages import LONGEST
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.offline_keys import c_structs
@@ -103,12 +103,37 @@ class CBox:
         since = ctypes.c_uint64(STOOD if elapsed is None else elapsed)
         return bool(self._built.kr_test_start(self._at, since, ctypes.c_uint64(tick)))
 
+    def start_damaged(self, tick: int) -> None:
+        self._built.kr_test_start_damaged(self._at, ctypes.c_uint64(tick))
+
+    def write_down(self, tick: int) -> bool:
+        return bool(self._built.kr_test_write_down(self._at, ctypes.c_uint64(tick)))
+
+    def connect(self, tick: int) -> int | None:
+        """The link of a new connection. None if it is turned away."""
+        link: int = self._built.kr_test_connect(self._at, ctypes.c_uint64(tick))
+        return link if link < LINKS else None
+
+    def disconnect(self, link: int) -> None:
+        self._built.kr_test_disconnect(self._at, link)
+
+    def is_point(self, point: bytes) -> bool:
+        return bool(self._built.kr_test_is_point(self._at, point))
+
+    def verify(self, point: bytes, digest: bytes, signature: bytes) -> bool:
+        return bool(self._built.kr_test_verify(self._at, point, digest, signature))
+
     def stack(self, link: int, message: bytes, tick: int) -> int:
-        """How many bytes of stack this message takes."""
-        stack, size = ctypes.create_string_buffer(STACK), ctypes.c_size_t(STACK)
+        """How many bytes of stack this message takes, which `stack_bytes` then has."""
+        self._stack, size = ctypes.create_string_buffer(STACK), ctypes.c_size_t(STACK)
         length, at = ctypes.c_size_t(len(message)), ctypes.c_uint64(tick)
-        depth: int = self._built.kr_test_stack(self._at, link, message, length, at, self._reply, stack, size)
+        depth: int = self._built.kr_test_stack(self._at, link, message, length, at, self._reply, self._stack, size)
         return depth
+
+    @property
+    def stack_bytes(self) -> bytes:
+        """The stack as the last message of `stack` has left it."""
+        return self._stack.raw
 
     def load(self, state: BoxMemory, tick: int) -> None:
         """Have it be in this state, at this tick."""

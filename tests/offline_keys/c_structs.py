@@ -1,4 +1,4 @@
-"""In charge of the structs of reference/box as bytes, and of the states of the box in Python in them."""
+"""The structs of reference/box, filled from states of the box in Python."""
 
 from __future__ import annotations
 
@@ -15,14 +15,22 @@ from keyrack.offline_keys.box.state import (
     LinkState,
     PersistentState,
     StatusList,
+    TokenBucket,
     VolatileState,
 )
-from keyrack.offline_keys.box.verification_budget import MOST
+from keyrack.offline_keys.box.verification_budget import (
+    COMMON,
+    COMMON_PERIOD,
+    LINK,
+    LINK_PERIOD,
+    PHONE,
+    PHONE_PERIOD,
+)
 from keyrack.offline_keys.cbor import GREATEST
 from keyrack.offline_keys.public_key import PublicKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
-PLACES, ENTRY, GOOD_KEYS = 1024, 500, 16
+PLACES, ENTRY, GOOD_KEYS, PHONES = 1024, 500, 16, 64
 Byte, Uint, Flag = ctypes.c_uint8, ctypes.c_uint64, ctypes.c_bool
 Bytes32 = Byte * 32
 
@@ -36,7 +44,10 @@ class Key(ctypes.Structure):
 
 
 class List(ctypes.Structure):
-    _fields_ = [("generation", Uint), ("iat", Uint), ("uri_len", Byte), ("uri", Byte * 128), ("bits", Byte * 256)]
+    _fields_ = [
+        ("generation", Uint), ("iat", Uint), ("signer", Byte * 8), ("uri_len", Byte), ("uri", Byte * 128),
+        ("bits", Byte * 256),
+    ]  # fmt: skip
 
 
 class Phone(ctypes.Structure):
@@ -46,21 +57,26 @@ class Phone(ctypes.Structure):
 class KeptInC(ctypes.Structure):
     _fields_ = [
         ("self", Key), ("secret", Bytes32), ("boot", Uint), ("provisioned", Flag), ("authority", Text), ("name", Text),
-        ("root", Key), ("issuing", Key * 2), ("issuing_count", Byte), ("sequence", Uint), ("lists", List * 2),
-        ("floor", Uint), ("certain", Flag), ("phones", Phone * 64), ("phone_count", Byte), ("first", Uint),
-        ("next", Uint), ("newest", Bytes32),
+        ("root", Key), ("issuing", Key * 2), ("issuing_count", Byte), ("service", Key * 2), ("service_count", Byte),
+        ("sequence", Uint), ("advertising", Byte * 16), ("lists", List * 2), ("floor", Uint), ("certain", Flag),
+        ("ahead", Uint), ("phones", Phone * PHONES), ("phone_count", Byte), ("first", Uint), ("next", Uint),
+        ("newest", Bytes32),
     ]  # fmt: skip
 
 
 class LinkInC(ctypes.Structure):
-    _fields_ = [("has_nonce", Flag), ("proven", Flag), ("made", Uint), ("nonce", Byte * 16), ("challenge", Bytes32)]
+    _fields_ = [
+        ("connection", Uint), ("tokens", Byte), ("since", Uint), ("proven", Flag), ("has_nonce", Flag), ("made", Uint),
+        ("nonce", Byte * 16), ("challenge", Bytes32),
+    ]  # fmt: skip
 
 
 class BoxInC(ctypes.Structure):
     _fields_ = [
-        ("port", ctypes.c_void_p), ("store", ctypes.c_void_p), ("kept", KeptInC), ("changed", Flag), ("tick", Uint),
-        ("time", Uint), ("tokens", Uint), ("challenges", Uint), ("links", LinkInC * 3), ("good", Bytes32 * GOOD_KEYS),
-        ("good_count", Byte), ("good_next", Byte), ("refused_count", Uint), ("refused_code", Byte),
+        ("port", ctypes.c_void_p), ("store", ctypes.c_void_p), ("kept", KeptInC), ("damaged", Flag), ("changed", Flag),
+        ("tick", Uint), ("time", Uint), ("tokens", Byte), ("spent", Byte * PHONES), ("challenges", Uint),
+        ("connections", Uint), ("links", LinkInC * 3), ("good", Bytes32 * GOOD_KEYS), ("good_count", Byte),
+        ("refused_count", Uint), ("refused_code", Byte), ("skipped_count", Uint),
     ]  # fmt: skip
 
 
@@ -68,18 +84,35 @@ class Test(ctypes.Structure):
     """`struct kr_test` of reference/box/tests/bridge.c."""
 
     _fields_ = [
-        ("box", BoxInC), ("port", ctypes.c_void_p * 5), ("store", ctypes.c_void_p * 3),
+        ("box", BoxInC), ("port", ctypes.c_void_p * 6), ("store", ctypes.c_void_p * 3),
         ("private_key", Bytes32), ("random_source", ctypes.c_void_p * 2), ("random", Bytes32),
         ("lens", ctypes.c_uint32 * PLACES), ("entries", (Byte * ENTRY) * PLACES),
     ]  # fmt: skip
 
 
 def at(state: BoxMemory, tick: int) -> BoxMemory:
-    """The same state, as it is told with bucket and clock brought up to this tick."""
+    """The same state, with buckets and clock brought up to this tick."""
     running = state.running
-    tokens = min(MOST, running.tokens + tick - running.refilled)
-    booted = min(running.booted, GREATEST - tick)  # where the clock stops
-    return BoxMemory(state.kept, replace(running, booted=booted, refilled=tick, tokens=tokens))
+    return BoxMemory(
+        state.kept,
+        replace(
+            running,
+            booted=min(running.booted, GREATEST - tick),  # where the clock stops
+            bucket=_counted(running.bucket, tick, COMMON, COMMON_PERIOD),
+            phone_buckets={
+                phone: _counted(bucket, tick, PHONE, PHONE_PERIOD) for phone, bucket in running.phone_buckets.items()
+            },
+            links=tuple(
+                replace(link, bucket=_counted(link.bucket, tick, LINK, LINK_PERIOD)) if link.connection else link
+                for link in running.links
+            ),
+        ),
+    )
+
+
+def _counted(bucket: TokenBucket, tick: int, most: int, period: int) -> TokenBucket:
+    periods = (tick - bucket.since) // period
+    return TokenBucket(min(most, bucket.tokens + periods), bucket.since + periods * period)
 
 
 def put_entry(test: Test, number: int, entry: bytes) -> None:
@@ -95,15 +128,20 @@ def put(box: BoxInC, state: BoxMemory, tick: int) -> None:
     """Have the struct, which is all zeros, be in this state at this tick."""
     kept, running = state.kept, at(state, tick).running
     _put_kept(box.kept, kept)
-    box.tick, box.time, box.tokens, box.challenges = tick, running.booted + tick, running.tokens, running.challenges
-    for link, said in zip(box.links, running.links, strict=True):
-        link.has_nonce, link.proven, link.made = bool(said.nonce), said.is_proven, said.made
-        _put(link.nonce, said.nonce)
-        _put(link.challenge, said.challenge)
-    box.good_count, box.good_next = len(running.good), len(running.good) % GOOD_KEYS
+    box.tick, box.time, box.tokens = tick, running.booted + tick, running.bucket.tokens
+    box.challenges, box.connections = running.challenges, running.connections
+    for place, (phone, _) in enumerate(kept.phones):
+        box.spent[place] = PHONE - running.phone_buckets[phone].tokens
+    for link, each in zip(box.links, running.links, strict=True):
+        link.connection, link.tokens, link.since = each.connection, each.bucket.tokens, each.bucket.since
+        link.has_nonce, link.proven, link.made = bool(each.nonce), each.is_proven, each.made
+        _put(link.nonce, each.nonce)
+        _put(link.challenge, each.challenge)
+    box.good_count = len(running.good)
     for place, digest in zip(box.good, running.good, strict=False):
         _put(place, digest)
     box.refused_count, box.refused_code = running.refused[0], int(running.refused[1])
+    box.skipped_count = running.skipped
 
 
 def state(box: BoxInC, log: BoxLogState) -> BoxMemory:
@@ -128,7 +166,7 @@ def _put_text(place: Any, text: str) -> None:
 def _put_kept(place: Any, kept: PersistentState) -> None:
     _put_key(place.self, kept.key)
     _put(place.secret, kept.secret)
-    place.boot, place.floor, place.certain = kept.boot, kept.floor, kept.is_certain
+    place.boot, place.floor, place.certain, place.ahead = kept.boot, kept.floor, kept.is_certain, kept.ahead
     place.first, place.next, place.phone_count = kept.log.first, kept.log.next, len(kept.phones)
     _put(place.newest, kept.log.newest)
     for phone, (thumbprint, counter) in zip(place.phones, kept.phones, strict=False):
@@ -144,10 +182,15 @@ def _put_authority(place: Any, authority: Authority) -> None:
     _put_text(place.authority, authority.iss)
     _put_text(place.name, authority.name)
     place.sequence, place.issuing_count = authority.sequence, len(authority.keys)
+    place.service_count = len(authority.service_keys)
+    _put(place.advertising, authority.advertising)
     for issuing, key in zip(place.issuing, authority.keys, strict=False):
         _put_key(issuing, key)
+    for service, key in zip(place.service, authority.service_keys, strict=False):
+        _put_key(service, key)
     for held, each in zip(place.lists, authority.lists, strict=False):
         held.generation, held.iat, held.uri_len = each.generation, each.iat, len(each.uri)
+        _put(held.signer, each.signer)
         _put(held.uri, each.uri.encode())
         _put(held.bits, each.bits)
 
@@ -168,38 +211,53 @@ def _text(place: Any) -> str:
 
 
 def _list(place: Any) -> StatusList:
-    return StatusList(bytes(place.uri[: place.uri_len]).decode(), place.generation, place.iat, bytes(place.bits))
+    uri = bytes(place.uri[: place.uri_len]).decode()
+    return StatusList(uri, place.generation, place.iat, bytes(place.bits), bytes(place.signer))
 
 
 def _authority(kept: Any) -> Authority:
-    keys = tuple(_key(place) for place in kept.issuing[: kept.issuing_count])
-    lists = tuple(_list(place) for place in kept.lists if place.generation)
-    return Authority(_key(kept.root), _text(kept.authority), _text(kept.name), kept.sequence, keys, lists)
+    return Authority(
+        root=_key(kept.root),
+        iss=_text(kept.authority),
+        name=_text(kept.name),
+        sequence=kept.sequence,
+        keys=tuple(_key(place) for place in kept.issuing[: kept.issuing_count]),
+        service_keys=tuple(_key(place) for place in kept.service[: kept.service_count]),
+        advertising=bytes(kept.advertising),
+        lists=tuple(_list(place) for place in kept.lists if place.generation),
+    )
 
 
 def _kept(kept: Any, log: BoxLogState) -> PersistentState:
     phones = tuple((bytes(place.thumbprint), place.counter) for place in kept.phones[: kept.phone_count])
     authority = _authority(kept) if kept.provisioned else None
     return PersistentState(
-        _key(kept.self), bytes(kept.secret), kept.boot, kept.floor, kept.certain, authority, phones, log
+        _key(kept.self), bytes(kept.secret), kept.boot, kept.floor, kept.certain, kept.ahead, authority, phones, log
     )  # fmt: skip
 
 
 def _link(place: Any) -> LinkState:
+    bucket = TokenBucket(place.tokens, place.since)
     if not place.has_nonce:
-        return LinkState(is_proven=place.proven)
-    return LinkState(bytes(place.nonce), place.made, bytes(place.challenge), place.proven)
+        return LinkState(place.connection, bucket, is_proven=place.proven)
+    return LinkState(
+        place.connection, bucket, bytes(place.nonce), place.made, bytes(place.challenge), place.proven
+    )  # fmt: skip
 
 
 def _running(box: Any) -> VolatileState:
-    oldest = box.good_next if box.good_count == GOOD_KEYS else 0
-    good: Sequence[Any] = box.good[: box.good_count]
+    phones: Sequence[Any] = box.kept.phones[: box.kept.phone_count]
     return VolatileState(
         booted=box.time - box.tick,
-        refilled=box.tick,
-        tokens=box.tokens,
+        bucket=TokenBucket(box.tokens, box.tick),
+        phone_buckets={
+            bytes(phone.thumbprint): TokenBucket(PHONE - spent, box.tick)
+            for phone, spent in zip(phones, box.spent, strict=False)
+        },
         challenges=box.challenges,
+        connections=box.connections,
         links=tuple(_link(place) for place in box.links),
-        good=tuple(bytes(each) for each in (*good[oldest:], *good[:oldest])),
+        good=tuple(bytes(each) for each in box.good[: box.good_count]),
         refused=(box.refused_count, BoxRefusalCode(box.refused_code)),
+        skipped=box.skipped_count,
     )

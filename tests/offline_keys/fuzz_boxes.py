@@ -87,9 +87,15 @@ def run(library: ctypes.CDLL, count: int, seed: int) -> Iterator[BoxRefusalCode]
         if number % 8 != 7:  # each eighth goes on where the one before has led to
             rivals.begin()
             tick = vector.tick + random.choice(LATER)
-        link = vector.link if random.random() < 0.95 else random.randrange(3)
+        link = vector.link if random.random() < 0.95 else random.choice(rivals.links)
         message = mutants.of(vector.message)
         try:
+            if random.random() < 0.02:
+                rivals.disconnect(random.choice(rivals.links))
+            if random.random() < 0.05 or link not in rivals.links:
+                rivals.connect(tick)
+            if link not in rivals.links:
+                link = rivals.links[0]
             yield rivals.receive(link, message, tick, vector.random)
         except Exception as error:
             said = f"seed {seed}, input {number}, tick {tick}, link {link}: {message.hex()}"
@@ -113,7 +119,7 @@ def corpus(directory: Path) -> None:
         name.write_bytes(bytes([at, 0]) + each.message)
         for place, site in enumerate(sites(each.message)):
             if len(site.around) > 1 and not site.start:
-                for kind in range(5):
+                for kind in range(6):  # KINDS of tests/fuzz.c
                     Path(f"{name}-{place}-{kind}").write_bytes(bytes([100 + at, kind << 3]) + site.raw)
             if site.raw[-1:] and site.level[site.content : site.content + 1] == b"\x78":
                 Path(f"{name}-{place}-z").write_bytes(bytes([200, 0]) + site.level[site.content : site.end])
@@ -151,7 +157,7 @@ def several(count: int, seed: int, seconds: int) -> bool:
             return good
         corpus(build)
         c_box.make(build, str(build / "fuzz"))
-        fuzzer = [str(build / "fuzz"), f"-max_total_time={seconds}", "-max_len=1600", "-print_final_stats=1"]
+        fuzzer = [str(build / "fuzz"), f"-max_total_time={seconds}", "-max_len=2100", "-print_final_stats=1"]
         named = [
             [*fuzzer, f"-seed={seed + core}", f"-artifact_prefix={build}/", str(build / "inputs")]
             for core in range(CORES)

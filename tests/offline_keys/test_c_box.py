@@ -1,8 +1,9 @@
-"""In charge of the box in C: it does what the vectors and the box in Python do, and is small."""
+"""The box in C equals the vectors and the box in Python, and is small."""
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import re
 import subprocess
 import zlib
@@ -12,19 +13,33 @@ from random import Random
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_dss_signature
 
 from keyrack.offline_keys import status_list_bits
-from keyrack.offline_keys.box.state import BoxMemory
+from keyrack.offline_keys.box.lock_operation import LockAction
+from keyrack.offline_keys.box.state import BoxMemory, TokenBucket
+from keyrack.offline_keys.link_messages import LONGEST, Enrol, Fetch, Open, Provision, Result, hello, write
+from keyrack.offline_keys.public_key import CURVE_B, MODULUS
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
-from tests.offline_keys import c_box, c_structs, fuzz_boxes
+from tests.offline_keys import box_conversations, c_box, c_structs, fuzz_boxes
 from tests.offline_keys.c_box import CBox
 from tests.offline_keys.vectors.state_json import dump, load
 
 CODE_MOST = 64 * 1024  # without the crypto library
 RAM_MOST = 16 * 1024
+REFUSED = write(Result(BoxRefusalCode.REFUSED))
+ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of P-256
 SEED = 20261125
 MUTANTS = 8_000
 STREAMS = 8_000
+STEPS = 600  # of a conversation
+REACHED = {  # by conversations
+    BoxRefusalCode.GENERATION, BoxRefusalCode.OLDER, BoxRefusalCode.FUTURE, BoxRefusalCode.ISSUING_KEY,
+    BoxRefusalCode.LIST, BoxRefusalCode.REVOKED, BoxRefusalCode.STALE, BoxRefusalCode.UNCERTAIN, BoxRefusalCode.RIGHT,
+    BoxRefusalCode.AUDIENCE, BoxRefusalCode.COUNTER, BoxRefusalCode.NONCE, BoxRefusalCode.BUSY, BoxRefusalCode.NOT_NOW,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +52,8 @@ def box(library: ctypes.CDLL) -> CBox:
     return CBox(library, fuzz_boxes.own_key())
 
 
-def told(state: BoxMemory, tick: int) -> dict[str, Any]:
-    """A state as vectors have it, its bucket filled up to the tick."""
+def described(state: BoxMemory, tick: int) -> dict[str, Any]:
+    """A state as vectors have it, its buckets filled up to the tick."""
     members = dump(c_structs.at(state, tick))
     del members["log"]["entries"]  # of which they have some
     return members
@@ -47,7 +62,7 @@ def told(state: BoxMemory, tick: int) -> dict[str, Any]:
 def after(before: dict[str, Any], changes: dict[str, Any], tick: int) -> dict[str, Any]:
     """What a vector says of the state afterwards."""
     log = {"entries": {}} | (before | changes)["log"]
-    return told(load(before | changes | {"log": log}), tick)
+    return described(load(before | changes | {"log": log}), tick)
 
 
 def test_items_of_the_vectors(library: ctypes.CDLL) -> None:
@@ -68,7 +83,7 @@ def test_messages_of_the_vectors(box: CBox) -> None:
         outcome = box.receive(test["link"], bytes.fromhex(test["message"]), test["tick"], bytes.fromhex(test["random"]))
         found = (outcome.code, outcome.effect, outcome.reply.hex())
         expected = (test["code"], test["effect"], test["reply"])
-        state = told(box.state(), test["tick"])
+        state = described(box.state(), test["tick"])
         if found != expected or state != after(before, test["changes"], test["tick"]):
             wrong.append((test["tcId"], test["comment"], found))
     assert wrong == []
@@ -82,7 +97,15 @@ def test_starts_of_the_vectors(box: CBox) -> None:
         state = box.state()
         entries = state.kept.log.entries[before["log"]["next"] - before["log"]["first"] :]
         assert b"".join(entries).hex() == test["entry"], test["comment"]
-        assert told(state, test["tick"]) == after(before, test["changes"], test["tick"]), test["comment"]
+        assert described(state, test["tick"]) == after(before, test["changes"], test["tick"]), test["comment"]
+
+
+def test_connections_of_the_vectors(box: CBox) -> None:
+    for test in fuzz_boxes.vectors("Connect"):
+        before = fuzz_boxes.states()[test["state"]] | test["set"]
+        box.load(load(before), test["tick"])
+        assert box.connect(test["tick"]) == test["link"], test["comment"]
+        assert described(box.state(), test["tick"]) == after(before, test["changes"], test["tick"]), test["comment"]
 
 
 def test_reset_makes_a_box_without_authority(box: CBox) -> None:
@@ -92,15 +115,96 @@ def test_reset_makes_a_box_without_authority(box: CBox) -> None:
     assert (state.kept.key, state.kept.secret, state.kept.boot) == (key, bytes(range(32)), 1)
     assert state.kept.authority is None
     assert state.kept.log.next == 1
-    assert (state.running.booted, state.running.tokens) == (-5, 16)
+    assert (state.running.booted, state.running.bucket) == (-5, TokenBucket(16, 5))
+    assert [box.connect(5) for _ in range(4)] == [0, 1, 2, 0]
 
 
-@pytest.mark.parametrize("member", ["phone_count", "issuing_count", "first"])
-def test_it_does_not_start_with_what_is_damaged(box: CBox, member: str) -> None:
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("boot", 0), ("phone_count", 65), ("issuing_count", 3), ("issuing_count", 0), ("service_count", 3),
+        ("service_count", 0), ("first", 0), ("first", 200), ("next", 2000), ("floor", 1 << 53), ("ahead", 604_801),
+    ],
+)  # fmt: skip
+def test_damaged_state_refuses_each_message_until_a_reset(box: CBox, member: str, value: int) -> None:
     box.load(load(fuzz_boxes.states()["working"]), 7)
-    setattr(box.test.box.kept, member, 200)
+    setattr(box.test.box.kept, member, value)
     assert not box.start(None, 7)
-    assert not box.test.box.kept.provisioned
+    refuses_everything_until_a_reset(box)
+
+
+def test_memory_that_cannot_be_read_refuses_each_message_until_a_reset(box: CBox) -> None:
+    box.load(load(fuzz_boxes.states()["working"]), 7)
+    box.start_damaged(7)
+    refuses_everything_until_a_reset(box)
+
+
+def refuses_everything_until_a_reset(box: CBox) -> None:
+    assert box.connect(7) == 0
+    for said in (hello(), Fetch(1), Enrol(bytes(16)), Open(b"", b""), Provision(b"", b"", b"")):
+        outcome = box.receive(0, write(said), 7, bytes(16))
+        assert (outcome.reply, outcome.effect, outcome.persist) == (REFUSED, LockAction.NONE, False), said
+    assert not box.write_down(8)
+    key = load(fuzz_boxes.states()["fresh"]).kept.key
+    box.reset(key.x + key.y, bytes(32), 9)
+    assert box.connect(9) == 0
+    assert box.receive(0, write(hello()), 9, bytes(16)).reply != REFUSED
+    assert box.write_down(10)
+
+
+def test_a_free_link_answers_nothing(box: CBox) -> None:
+    """Neither before a connection nor after it."""
+    box.load(load(fuzz_boxes.states()["fresh"]), 7)
+    for link in range(3):
+        box.disconnect(link)
+    assert box.receive(0, write(hello()), 7, bytes(16)).reply == REFUSED
+    assert box.connect(7) == 0
+    assert box.receive(0, write(hello()), 7, bytes(16)).reply != REFUSED
+    box.disconnect(0)
+    assert box.receive(0, write(hello()), 7, bytes(16)).reply == REFUSED
+    assert box.receive(3, write(hello()), 7, bytes(16)).reply == REFUSED
+
+
+def test_a_hello_leaves_no_secret_on_the_stack(box: CBox) -> None:
+    state, random = load(fuzz_boxes.states()["working"]), bytes(range(100, 116))
+    state.kept.secret = bytes(range(200, 232))
+    box.load(state, 7)
+    ctypes.memmove(box.test.random, random, len(random))
+    box.stack(0, write(hello()), 7)
+    pads = [bytes(each ^ pad for each in state.kept.secret) for pad in (0, 0x36, 0x5C)]
+    parts = {part[start : start + 8] for part in (*pads, random) for start in range(len(part) - 7)}
+    assert [part.hex() for part in parts if part in box.stack_bytes] == []
+
+
+def test_the_port_knows_points_of_the_curve(box: CBox) -> None:
+    key = load(fuzz_boxes.states()["fresh"]).kept.key
+    x, y = (int.from_bytes(each, "big") for each in (key.x, key.y))
+    small_x, small_y = 5, pow(5**3 - 3 * 5 + CURVE_B, (MODULUS + 1) // 4, MODULUS)  # so that x + p has 32 bytes, too
+    points = {
+        (x, y): True, (x, MODULUS - y): True, (small_x, small_y): True, (x, y ^ 1): False, (y, x): False, (0, 0): False,
+        (x, 0): False, (small_x + MODULUS, small_y): False, (1, MODULUS): False,
+    }  # fmt: skip
+    for (x, y), is_point in points.items():
+        assert box.is_point(x.to_bytes(32, "big") + y.to_bytes(32, "big")) is is_point, (x, y)
+
+
+def test_the_port_verifies_scalars_from_1_to_below_the_order(box: CBox) -> None:
+    """BearSSL alone takes r = 0 if the digest is 0 modulo the order."""
+    key = load(fuzz_boxes.states()["fresh"]).kept.key
+    digest = hashlib.sha256(b"an entry").digest()
+    r, s = decode_dss_signature(
+        ec.derive_private_key(int.from_bytes(fuzz_boxes.own_key(), "big"), ec.SECP256R1()).sign(
+            digest, ec.ECDSA(Prehashed(hashes.SHA256()))
+        )
+    )
+    signatures = {
+        (digest, r, s): True, (digest, r, ORDER - s): True, (digest, r, s ^ 1): False, (digest, 0, s): False,
+        (digest, r, 0): False, (digest, r, ORDER): False, (digest, ORDER, s): False, (bytes(32), 0, 1): False,
+        (ORDER.to_bytes(32, "big"), 0, 1): False,
+    }  # fmt: skip
+    for (named, r, s), is_valid in signatures.items():
+        given = r.to_bytes(32, "big") + s.to_bytes(32, "big")
+        assert box.verify(key.x + key.y, named, given) is is_valid, (named.hex(), r, s)
 
 
 def test_mutants_of_the_vectors_lead_to_the_same(library: ctypes.CDLL) -> None:
@@ -108,6 +212,15 @@ def test_mutants_of_the_vectors_lead_to_the_same(library: ctypes.CDLL) -> None:
     assert sum(codes.values()) == MUTANTS
     assert len(codes) > 20, codes  # all parts of a box are reached
     assert codes[BoxRefusalCode.GOOD] > MUTANTS // 100
+
+
+def test_conversations_lead_to_the_same(library: ctypes.CDLL) -> None:
+    """Long ones, also with a log that is nearly full."""
+    codes = Counter[BoxRefusalCode]()
+    for seed, entries in enumerate((0, 0, 760, 1020)):
+        codes.update(box_conversations.run(library, STEPS, seed, entries))
+    assert codes[BoxRefusalCode.GOOD] > STEPS
+    assert set(codes) > REACHED, codes
 
 
 def test_it_unpacks_what_zlib_unpacks(library: ctypes.CDLL) -> None:
@@ -167,7 +280,7 @@ def test_it_allocates_nothing_and_prints_nothing() -> None:
 
 
 def test_its_memory_is_small(library: ctypes.CDLL) -> None:
-    """The struct, and the deepest stack with and without the library of cryptography, on a stack that was painted."""
+    """The struct, a message, its reply and the deepest stack, which was painted before."""
     deepest = {}
     for stubbed in (True, False):
         box = CBox(library, fuzz_boxes.own_key(), stubbed=stubbed)
@@ -177,7 +290,7 @@ def test_its_memory_is_small(library: ctypes.CDLL) -> None:
             deepest[stubbed] = max(depth, deepest.get(stubbed, 0))
     state: int = library.kr_test_box_size()
     assert 1_000 < deepest[True] < deepest[False]
-    assert state + deepest[False] < RAM_MOST
+    assert state + deepest[False] + 2 * LONGEST < RAM_MOST
 
 
 def test_the_example_of_its_readme_compiles(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-/* In charge of the port on BearSSL: constant time, no allocation, deterministic signatures (RFC 6979). */
+/* The port on BearSSL: constant time, no allocation, deterministic signatures (RFC 6979). */
 #ifndef KEYRACK_BEARSSL_H
 #define KEYRACK_BEARSSL_H
 

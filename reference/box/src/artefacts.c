@@ -1,13 +1,13 @@
-/* In charge of what phones carry to a box: lists, key sets, times, receipts ("What phones carry to a box"). */
-#include <string.h>
-
+/* What phones carry to a box: lists, key sets, new roots, times, receipts ("What phones carry to a box"). */
 #include "box.h"
 #include "inflate.h"
 
-static const enum kr_message ARTEFACTS[] = {KR_STATUS_LIST, KR_KEY_SET, KR_TIME, KR_RECEIPT};
+#define SMALL_STEP 60 /* seconds: a time that moves a certain clock by less is not written down */
 
-static enum kr_code read_artefact(struct kr_bytes bytes, struct kr_signed *message, struct kr_claims *claims,
-                                  enum kr_message *kind)
+static const enum kr_message ARTEFACTS[] = {KR_STATUS_LIST, KR_KEY_SET, KR_NEW_ROOT, KR_TIME, KR_RECEIPT};
+
+static enum kr_code read_artefact(const struct kr_port *port, struct kr_bytes bytes, struct kr_signed *message,
+                                  struct kr_claims *claims, enum kr_message *kind)
 {
     enum kr_code code = KR_CODE_TOO_LONG;
     if (bytes.len <= kr_most(KR_STATUS_LIST)) { /* the longest of them */
@@ -19,7 +19,7 @@ static enum kr_code read_artefact(struct kr_bytes bytes, struct kr_signed *messa
     for (size_t i = 0; i < sizeof ARTEFACTS / sizeof ARTEFACTS[0]; i++) {
         if (kr_is_typ(message->typ, ARTEFACTS[i])) {
             *kind = ARTEFACTS[i];
-            return kr_read_claims(message->payload, *kind, claims);
+            return kr_read_claims(port, message->payload, *kind, claims);
         }
     }
     return KR_CODE_TYP;
@@ -36,32 +36,49 @@ static bool holds_entry(struct kr_box *box, const struct kr_claims *receipt)
         return false;
     }
     kr_sha256(box->port, (struct kr_bytes){entry, len}, digest);
-    return kr_equal(digest, receipt->upto_digest.at, KR_DIGEST);
+    return kr_equal(digest, receipt->upto_digest, KR_DIGEST);
 }
 
-/* Row "not newer" and the one behind it. */
-static enum kr_code check_newer(struct kr_box *box, enum kr_message kind, const struct kr_claims *claims)
+/* A key set and a new root are taken by their sequence alone: a box whose clock stood for long still takes them. */
+static bool is_of_root(enum kr_message kind)
 {
-    const struct kr_kept *kept = &box->kept;
-    switch (kind) {
-    case KR_KEY_SET:
-        return claims->sequence > kept->sequence ? KR_GOOD : KR_CODE_OLDER;
-    case KR_STATUS_LIST:
-        return kr_is_newer_list(kept, claims) ? KR_GOOD : KR_CODE_OLDER;
-    case KR_RECEIPT:
-        if (claims->upto < kept->first) {
-            return KR_CODE_OLDER;
-        }
-        return holds_entry(box, claims) ? KR_GOOD : KR_CODE_RECEIPT;
-    default:
-        return KR_GOOD;
-    }
+    return kind == KR_KEY_SET || kind == KR_NEW_ROOT;
 }
 
-/* A key set is taken by its sequence alone: so a box whose clock stood for long still learns who signs the time. */
 static bool moves_forward(enum kr_message kind)
 {
     return kind == KR_STATUS_LIST || kind == KR_RECEIPT;
+}
+
+/* The key that has to have signed it; NULL where its `kid` is of none of the right kind. */
+static const struct kr_public_key *signer_of(const struct kr_kept *kept, enum kr_message kind,
+                                             const struct kr_signed *message)
+{
+    if (is_of_root(kind)) {
+        return kr_signer(&kept->root, 1, message);
+    }
+    return kind == KR_STATUS_LIST ? kr_signer(kept->issuing, kept->issuing_count, message)
+                                  : kr_signer(kept->service, kept->service_count, message);
+}
+
+/* Rows "place" to "what it names". */
+static enum kr_code check_newer(struct kr_box *box, enum kr_message kind, const struct kr_claims *claims)
+{
+    const struct kr_kept *kept = &box->kept;
+
+    if (is_of_root(kind)) {
+        return claims->sequence > kept->sequence ? KR_GOOD : KR_CODE_OLDER;
+    }
+    if (kind == KR_STATUS_LIST) {
+        return kr_check_list(box, claims);
+    }
+    if (kind != KR_RECEIPT) {
+        return KR_GOOD;
+    }
+    if (claims->upto < kept->first) {
+        return KR_CODE_OLDER;
+    }
+    return holds_entry(box, claims) ? KR_GOOD : KR_CODE_RECEIPT;
 }
 
 /* All that stands before the bucket. */
@@ -76,35 +93,52 @@ static enum kr_code check_artefact(struct kr_box *box, struct kr_link *link, enu
     if (!kr_same(claims->iss, kr_text_bytes(&kept->authority))) {
         return KR_CODE_ISSUER;
     }
-    if (kind != KR_KEY_SET && !kr_same(claims->aud, kr_text_bytes(&kept->name))) {
+    if (!is_of_root(kind) && !kr_same(claims->aud, kr_text_bytes(&kept->name))) {
         return KR_CODE_AUDIENCE;
     }
-    if (kind == KR_TIME && !(kr_use_nonce(box, link) && kr_equal(link->nonce, claims->nonce.at, KR_NONCE))) {
+    if (kind == KR_TIME && !(kr_use_nonce(box, link) && kr_equal(link->nonce, claims->nonce, KR_NONCE))) {
         return KR_CODE_NONCE;
     }
     enum kr_code code = check_newer(box, kind, claims);
-    if (code == KR_GOOD && moves_forward(kind) && kr_is_ahead(box, claims->iat)) {
+    if (code == KR_GOOD && moves_forward(kind) && kr_is_future(box, claims->iat)) {
         code = KR_CODE_FUTURE;
     }
     return code;
 }
 
-static void take(struct kr_box *box, enum kr_message kind, const struct kr_claims *claims, const uint8_t *bits)
+/* A small step is neither written down nor logged: each phone that comes by sets the clock. */
+static void take_time(struct kr_box *box, uint64_t time)
 {
+    uint64_t step = time > box->time ? time - box->time : box->time - time;
+    bool is_small = box->kept.certain && step < SMALL_STEP;
+
+    kr_set_clock(box, time);
+    if (!is_small) {
+        kr_write_down(box);
+        kr_log_event(box, KR_CLOCK_SET);
+    }
+}
+
+static void take(struct kr_box *box, enum kr_message kind, const struct kr_signed *message,
+                 const struct kr_claims *claims, const uint8_t *bits)
+{
+    kr_drop_uncounted_lists(box);
     switch (kind) {
     case KR_KEY_SET:
         kr_take_key_set(box, claims);
         break;
+    case KR_NEW_ROOT:
+        kr_take_root(box, claims);
+        break;
     case KR_STATUS_LIST:
-        kr_take_list(box, claims, bits);
+        kr_take_list(box, message, claims, bits);
         break;
     case KR_RECEIPT:
         box->kept.first = claims->upto + 1;
         box->changed = true;
         break;
     default:
-        kr_put_clock(box, claims->iat);
-        (void)kr_log_event(box, KR_CLOCK_SET); /* the clock is right whether or not the log says so */
+        take_time(box, claims->iat);
     }
     if (moves_forward(kind)) {
         kr_move_forward(box, claims->iat);
@@ -118,22 +152,19 @@ enum kr_code kr_carry(struct kr_box *box, struct kr_link *link, struct kr_bytes 
     enum kr_message kind = KR_MESSAGES;
     uint8_t bits[KR_LIST_BITS / 8];
 
-    enum kr_code code = read_artefact(artefact, &message, &claims, &kind);
+    enum kr_code code = read_artefact(box->port, artefact, &message, &claims, &kind);
     if (code != KR_GOOD) {
         return code;
     }
     if (!box->kept.provisioned) {
         return KR_CODE_NOT_NOW;
     }
-    const struct kr_public_key *signer = kr_issuing_key(&box->kept, &message);
-    if (kind == KR_KEY_SET) {
-        signer = kr_is_by(&message, &box->kept.root) ? &box->kept.root : NULL;
-    }
+    const struct kr_public_key *signer = signer_of(&box->kept, kind, &message);
     code = check_artefact(box, link, kind, signer, &claims);
     if (code != KR_GOOD) {
         return code;
     }
-    if (!kr_take_token(box)) {
+    if (!kr_take_token(box, link)) {
         return KR_CODE_BUSY;
     }
     if (!kr_verify(box->port, &message, signer)) {
@@ -142,6 +173,6 @@ enum kr_code kr_carry(struct kr_box *box, struct kr_link *link, struct kr_bytes 
     if (kind == KR_STATUS_LIST && !kr_inflate(claims.lst, bits, sizeof bits)) {
         return KR_CODE_INFLATE;
     }
-    take(box, kind, &claims, bits);
+    take(box, kind, &message, &claims, bits);
     return KR_GOOD;
 }

@@ -1,9 +1,9 @@
-/* In charge of the box as a whole: its beginnings, and each message of a link (docs/keys.md, "On the link"). */
+/* The box as a whole: its beginnings, its links, and each message of a link (docs/keys.md, "On the link"). */
 #include <string.h>
 
 #include "box.h"
 
-#define VERSION 1
+#define VERSIONS_MOST 8 /* that a phone names */
 
 static void begin(struct kr_box *box, const struct kr_port *port, const struct kr_store *store, uint64_t tick)
 {
@@ -22,19 +22,29 @@ bool kr_box_reset(struct kr_box *box, const struct kr_port *port, const struct k
 
     begin(box, port, store, tick);
     kr_write_public_key(&out, point);
-    kr_public_key(port, (struct kr_bytes){encoded, sizeof encoded}, &box->kept.self);
+    kr_public_key(port, encoded, &box->kept.self);
     box->kept.boot = 1;
     box->kept.first = 1;
     box->kept.next = 1;
-    return port->random(port->user, box->kept.secret, sizeof box->kept.secret);
+    box->damaged = !port->random(port->user, box->kept.secret, sizeof box->kept.secret);
+    return !box->damaged;
 }
 
-/* Whether what was written down says nothing that would be read beyond its bounds. */
+static bool are_lists_sound(const struct kr_list lists[KR_LISTS])
+{
+    return lists[0].uri_len <= KR_URI_MOST && lists[1].uri_len <= KR_URI_MOST &&
+           (lists[1].generation == 0 || lists[1].generation < lists[0].generation);
+}
+
+/* Whether this is what a box has written down, as far as that can be seen; so nothing is read beyond its bounds. */
 static bool is_sound(const struct kr_kept *kept)
 {
-    return kept->authority.len <= KR_NAME_MOST && kept->name.len <= KR_NAME_MOST && kept->issuing_count <= 2 &&
-           kept->lists[0].uri_len <= KR_URI_MOST && kept->lists[1].uri_len <= KR_URI_MOST &&
-           kept->phone_count <= KR_PHONES && kept->first <= kept->next && kept->next - kept->first <= KR_LOG_PLACES;
+    uint8_t least = kept->provisioned ? 1 : 0; /* keys of each kind */
+    return kept->boot >= 1 && kept->authority.len <= KR_NAME_MOST && kept->name.len <= KR_NAME_MOST &&
+           kept->issuing_count >= least && kept->issuing_count <= 2 && kept->service_count >= least &&
+           kept->service_count <= 2 && are_lists_sound(kept->lists) && kept->floor <= KR_UINT_MAX &&
+           kept->ahead <= KR_AHEAD && kept->phone_count <= KR_PHONES && kept->first >= 1 && kept->first <= kept->next &&
+           kept->next - kept->first <= KR_LOG_PLACES;
 }
 
 bool kr_box_start(struct kr_box *box, const struct kr_port *port, const struct kr_store *store,
@@ -42,24 +52,64 @@ bool kr_box_start(struct kr_box *box, const struct kr_port *port, const struct k
 {
     bool stood = elapsed == KR_CLOCK_STOOD;
 
-    begin(box, port, store, tick);
     if (!is_sound(kept)) {
+        kr_box_start_damaged(box, port, store, tick);
         return false;
     }
+    begin(box, port, store, tick);
     box->kept = *kept;
     box->kept.boot++;
     box->kept.certain = kept->certain && !stood;
     box->time = kr_add(kept->floor, stood ? 0 : elapsed, KR_UINT_MAX);
     if (kept->provisioned) {
-        (void)kr_log_event(box, KR_STARTED); /* without a log it opens nothing, and says so then */
+        kr_log_event(box, KR_STARTED);
     }
     return true;
 }
 
-void kr_box_write_down(struct kr_box *box, uint64_t tick)
+void kr_box_start_damaged(struct kr_box *box, const struct kr_port *port, const struct kr_store *store, uint64_t tick)
 {
+    begin(box, port, store, tick);
+    box->damaged = true;
+}
+
+bool kr_box_write_down(struct kr_box *box, uint64_t tick)
+{
+    if (box->damaged) {
+        return false;
+    }
     kr_tick(box, tick);
     kr_write_down(box);
+    return true;
+}
+
+/* The first free link, or the one that has been there longest of those that are not proven. */
+static unsigned choose_link(const struct kr_box *box)
+{
+    unsigned oldest = KR_LINKS;
+    for (unsigned i = 0; i < KR_LINKS; i++) {
+        const struct kr_link *link = &box->links[i];
+        if (link->connection == 0) {
+            return i;
+        }
+        if (!link->proven && (oldest == KR_LINKS || link->connection < box->links[oldest].connection)) {
+            oldest = i;
+        }
+    }
+    return oldest;
+}
+
+unsigned kr_box_connect(struct kr_box *box, uint64_t tick)
+{
+    kr_tick(box, tick);
+    unsigned link = choose_link(box);
+    if (link < KR_LINKS) {
+        kr_box_disconnect(box, link);
+        box->links[link].connection = ++box->connections;
+        box->links[link].tokens = KR_LINK_BUCKET;
+        box->links[link].since = box->tick;
+    }
+    return link;
 }
 
 void kr_box_disconnect(struct kr_box *box, unsigned link)
@@ -95,16 +145,36 @@ static bool read_strings(struct kr_cursor *in, uint64_t rest, struct kr_bytes *s
     return good;
 }
 
+/* The versions that a phone speaks, ascending; whether the box's is among them. */
+static bool read_versions(struct kr_cursor *in, bool *is_spoken)
+{
+    uint64_t count, version, least = 0;
+
+    *is_spoken = false;
+    if (!kr_read_array(in, 1, VERSIONS_MOST, &count)) {
+        return false;
+    }
+    for (; count > 0; count--) {
+        if (!kr_read_uint(in, least, KR_UINT_MAX, &version)) {
+            return false;
+        }
+        *is_spoken = *is_spoken || version == KR_VERSION;
+        least = version + 1;
+    }
+    return true;
+}
+
 /* What a message of this kind leads to. Where no reply is written, it is refused. */
 static enum kr_code serve(struct kr_box *box, struct kr_link *link, uint64_t what, struct kr_cursor *in, uint64_t rest,
                           enum kr_effect *effect, struct kr_writer *reply)
 {
     struct kr_bytes s[3];
     uint64_t from;
+    bool is_spoken;
 
     switch (what) {
     case KR_SAYS_HELLO:
-        return rest == 1 && kr_read_exactly(in, VERSION) ? kr_hello(box, link, reply) : KR_CODE_STRUCTURE;
+        return rest == 1 && read_versions(in, &is_spoken) ? kr_hello(box, link, is_spoken, reply) : KR_CODE_STRUCTURE;
     case KR_SAYS_CARRY:
         return read_strings(in, rest, s, 1) ? taken(kr_carry(box, link, s[0]), reply) : KR_CODE_STRUCTURE;
     case KR_SAYS_OPEN:
@@ -113,12 +183,13 @@ static enum kr_code serve(struct kr_box *box, struct kr_link *link, uint64_t wha
         return rest == 1 && kr_read_uint(in, 0, KR_UINT_MAX, &from) ? kr_fetch(box, link, from, reply)
                                                                     : KR_CODE_STRUCTURE;
     case KR_SAYS_ENROL:
-        return read_strings(in, rest, s, 1) && s[0].len == KR_NONCE ? kr_enrol(box, s[0], reply) : KR_CODE_STRUCTURE;
+        return read_strings(in, rest, s, 1) && s[0].len == KR_NONCE ? kr_enrol(box, link, s[0], reply)
+                                                                    : KR_CODE_STRUCTURE;
     case KR_SAYS_PROVISION:
         return read_strings(in, rest, s, 3) ? taken(kr_provision(box, link, s[0], s[1], s[2]), reply)
                                             : KR_CODE_STRUCTURE;
     default:
-        return KR_CODE_STRUCTURE;
+        return what >= 1 && what <= KR_SAYS_VERSIONS ? KR_CODE_STRUCTURE : KR_CODE_UNKNOWN;
     }
 }
 
@@ -134,10 +205,16 @@ static enum kr_code receive(struct kr_box *box, struct kr_link *link, struct kr_
     if (!kr_cbor_check(message, KR_UNTAGGED)) {
         return KR_CODE_ENCODING;
     }
-    if (!kr_read_array(&in, 2, 4, &members) || !kr_read_uint(&in, 0, KR_UINT_MAX, &what)) {
+    if (!kr_read_array(&in, 1, KR_WIRE_MOST, &members) || !kr_read_uint(&in, 0, KR_UINT_MAX, &what)) {
         return KR_CODE_STRUCTURE;
     }
     return serve(box, link, what, &in, members - 1, effect, reply);
+}
+
+/* A newer phone goes on with an older message where the box does not know this one; nothing else shows why. */
+static void write_refusal(struct kr_writer *reply, enum kr_code code)
+{
+    kr_write_result(reply, code == KR_CODE_UNKNOWN ? code : KR_CODE_REFUSED, (struct kr_bytes){NULL, 0});
 }
 
 struct kr_outcome kr_box_receive(struct kr_box *box, unsigned link, struct kr_bytes message, uint64_t tick,
@@ -148,11 +225,11 @@ struct kr_outcome kr_box_receive(struct kr_box *box, unsigned link, struct kr_by
 
     box->changed = false;
     kr_tick(box, tick);
-    if (link < KR_LINKS) {
+    if (!box->damaged && link < KR_LINKS && box->links[link].connection != 0) {
         outcome.code = receive(box, &box->links[link], message, &outcome.effect, &out);
     }
     if (out.len == 0) {
-        kr_write_result(&out, KR_CODE_REFUSED, (struct kr_bytes){NULL, 0});
+        write_refusal(&out, outcome.code);
         kr_count_refusal(box, outcome.code);
     }
     outcome.reply_len = out.len;

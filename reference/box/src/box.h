@@ -1,22 +1,25 @@
-/* In charge of what the parts of the box share: its clock, its bucket, its lists, its log. */
+/* What the parts of the box share: its clock, its buckets, its lists, its log. */
 #ifndef KR_BOX_H
 #define KR_BOX_H
 
 #include "claims.h"
 
-#define KR_AHEAD 604800 /* seconds that something signed may be ahead of the clock */
-#define KR_BUCKET 16
+#define KR_VERSION 2    /* of the protocol, the only one that this box speaks */
+#define KR_AHEAD 604800 /* seconds by which artefacts may move the clock in sum, and a list may be later than it */
 #define KR_TOLERANCE 300
+#define KR_BUCKET 16    /* tokens of the common bucket */
+#define KR_LINK_BUCKET 8
+#define KR_PHONE_BUCKET 4
 
-/* What a message of a link says it is. */
+/* The first member of a message on a link. */
 enum kr_says {
     KR_SAYS_HELLO = 1, KR_SAYS_CHALLENGE, KR_SAYS_CARRY, KR_SAYS_TAKEN, KR_SAYS_OPEN, KR_SAYS_RESULT, KR_SAYS_FETCH,
-    KR_SAYS_ENTRIES, KR_SAYS_ENROL, KR_SAYS_ENROLLED, KR_SAYS_PROVISION
+    KR_SAYS_ENTRIES, KR_SAYS_ENROL, KR_SAYS_ENROLLED, KR_SAYS_PROVISION, KR_SAYS_VERSIONS
 };
 
 enum kr_event { KR_OPENED = 1, KR_CLOSED, KR_REFUSAL, KR_STARTED, KR_CLOCK_SET, KR_PROVISIONED };
 
-/* What an entry says beside what the box knows. */
+/* The members of an entry that do not come from the box's state. */
 struct kr_record {
     enum kr_event event;
     enum kr_code code;
@@ -29,40 +32,64 @@ struct kr_record {
 /* clock.c */
 /* The sum, or `most` where it is more. */
 uint64_t kr_add(uint64_t value, uint64_t more, uint64_t most);
+/* Brings clock and buckets up to this tick. */
 void kr_tick(struct kr_box *box, uint64_t tick);
-bool kr_take_token(struct kr_box *box);
-bool kr_is_ahead(const struct kr_box *box, uint64_t iat);
+bool kr_is_future(const struct kr_box *box, uint64_t iat);
 void kr_move_forward(struct kr_box *box, uint64_t iat);
-void kr_put_clock(struct kr_box *box, uint64_t time);
+/* Sets the clock to a time that was signed for a live nonce. The floor stays. */
+void kr_set_clock(struct kr_box *box, uint64_t time);
 void kr_write_down(struct kr_box *box);
+
+/* buckets.c */
+/* So many seconds have gone by. */
+void kr_fill_buckets(struct kr_box *box, uint64_t seconds);
+/* Takes a token from the bucket of the phone in this place. */
+bool kr_take_phone_token(struct kr_box *box, size_t place);
+/* Takes a token from the link's bucket, and from the common one as well where the link is not proven; or none at all. */
+bool kr_take_token(struct kr_box *box, struct kr_link *link);
 
 /* challenge.c */
 /* The nonce of this link is dead from now on. Whether it was live. */
 bool kr_use_nonce(const struct kr_box *box, struct kr_link *link);
-enum kr_code kr_hello(struct kr_box *box, struct kr_link *link, struct kr_writer *reply);
+/* `is_spoken`: whether the phone speaks a version that the box speaks. */
+enum kr_code kr_hello(struct kr_box *box, struct kr_link *link, bool is_spoken, struct kr_writer *reply);
 
 /* log.c */
-bool kr_has_place_for_refusals(const struct kr_kept *kept);
 void kr_count_refusal(struct kr_box *box, enum kr_code code);
-/* Writes the next entry, which then lies in `entry` (KR_ENTRY_MOST bytes). False where nothing was written. */
+/* Writes the next entry, which then lies in `entry` (KR_ENTRY_MOST bytes). False where nothing was written: there is no
+ * place for such an entry, or the store or the port fails. */
 bool kr_log(struct kr_box *box, const struct kr_record *record, uint8_t *entry, size_t *len);
-/* An event of the box itself. */
-bool kr_log_event(struct kr_box *box, enum kr_event event);
+/* Writes an event of the box itself, or counts it. */
+void kr_log_event(struct kr_box *box, enum kr_event event);
 enum kr_code kr_fetch(struct kr_box *box, const struct kr_link *link, uint64_t from, struct kr_writer *reply);
 
 /* authority.c */
 struct kr_bytes kr_text_bytes(const struct kr_text *text);
 void kr_set_text(struct kr_text *text, struct kr_bytes bytes);
-/* These two take as long whatever they find, as does kr_find_phone: who has no good key learns nothing from the time. */
-const struct kr_public_key *kr_issuing_key(const struct kr_kept *kept, const struct kr_signed *message);
-const struct kr_list *kr_find_list(const struct kr_kept *kept, struct kr_bytes uri);
-bool kr_is_newer_list(const struct kr_kept *kept, const struct kr_claims *list);
-void kr_take_list(struct kr_box *box, const struct kr_claims *list, const uint8_t *bits);
+/* The key that this message names as its signer; NULL where none of them is. Takes as long whatever the message names. */
+const struct kr_public_key *kr_signer(const struct kr_public_key *keys, size_t count, const struct kr_signed *message);
 void kr_take_key_set(struct kr_box *box, const struct kr_claims *set);
+void kr_take_root(struct kr_box *box, const struct kr_claims *root);
+
+/* lists.c. A list counts where its iat is at most KR_AHEAD later than the clock; all others are as absent. */
+const struct kr_list *kr_newest_list(const struct kr_box *box);
+/* The list with this URI, or NULL. Takes as long whatever it finds, as kr_phone_place does. */
+const struct kr_list *kr_find_list(const struct kr_box *box, struct kr_bytes uri);
+/* KR_GOOD where this list may be taken, else KR_CODE_GENERATION or KR_CODE_OLDER. */
+enum kr_code kr_check_list(const struct kr_box *box, const struct kr_claims *list);
+void kr_drop_uncounted_lists(struct kr_box *box);
+/* Drops lists whose signer is not among the issuing keys. */
+void kr_drop_unsigned_lists(struct kr_box *box);
+/* Takes a list that may be taken. */
+void kr_take_list(struct kr_box *box, const struct kr_signed *message, const struct kr_claims *list,
+                  const uint8_t *bits);
 
 /* phones.c */
-const struct kr_phone *kr_find_phone(const struct kr_kept *kept, const uint8_t thumbprint[KR_DIGEST]);
+/* Where this phone is; KR_PHONES where it is not. */
+size_t kr_phone_place(const struct kr_kept *kept, const uint8_t thumbprint[KR_DIGEST]);
 void kr_keep_counter(struct kr_box *box, const uint8_t thumbprint[KR_DIGEST], uint64_t counter);
+bool kr_is_good_key(const struct kr_box *box, const uint8_t digest[KR_DIGEST]);
+void kr_keep_good_key(struct kr_box *box, const uint8_t digest[KR_DIGEST]);
 
 /* What is looked at while an `open` is worked on. */
 struct kr_attempt {
@@ -71,7 +98,9 @@ struct kr_attempt {
     struct kr_claims key;
     struct kr_claims answer;
     uint8_t key_digest[KR_DIGEST];
+    bool is_good_key;           /* whether the box remembers it */
     struct kr_public_key phone;
+    size_t phone_place;
     uint8_t nonce[KR_NONCE]; /* that was live on the link */
     uint8_t challenge[KR_DIGEST];
     const struct kr_public_key *issuer; /* NULL where its kid is unknown */
@@ -79,13 +108,16 @@ struct kr_attempt {
 };
 
 /* judge.c */
-enum kr_code kr_judge(const struct kr_box *box, const struct kr_attempt *attempt);
-/* Whether the answer was made for this key and this challenge: one that was recorded is not, and proves nothing. */
-bool kr_is_fresh(const struct kr_attempt *attempt);
+struct kr_judgement {
+    enum kr_code code; /* of the first row that fails */
+    uint32_t failed;   /* a bit for the code of each row that fails */
+};
+#define KR_ROW(code) (UINT32_C(1) << (code))
+struct kr_judgement kr_judge(const struct kr_box *box, const struct kr_attempt *attempt);
 
 /* artefacts.c, provisioning.c, open.c, box.c: what is answered on a link */
 enum kr_code kr_carry(struct kr_box *box, struct kr_link *link, struct kr_bytes artefact);
-enum kr_code kr_enrol(struct kr_box *box, struct kr_bytes nonce, struct kr_writer *reply);
+enum kr_code kr_enrol(struct kr_box *box, struct kr_link *link, struct kr_bytes nonce, struct kr_writer *reply);
 enum kr_code kr_provision(struct kr_box *box, struct kr_link *link, struct kr_bytes provisioning, struct kr_bytes set,
                           struct kr_bytes list);
 enum kr_code kr_open(struct kr_box *box, struct kr_link *link, struct kr_bytes key, struct kr_bytes answer,

@@ -210,11 +210,16 @@ bool kr_read_array(struct kr_cursor *in, uint64_t least, uint64_t most, uint64_t
     return kr_read_head(in, &major, count) && major == KR_ARRAY && *count >= least && *count <= most;
 }
 
-bool kr_read_map(struct kr_cursor *in, uint64_t count)
+bool kr_read_map_head(struct kr_cursor *in, uint64_t *count)
 {
     enum kr_major major;
+    return kr_read_head(in, &major, count) && major == KR_MAP;
+}
+
+bool kr_read_map(struct kr_cursor *in, uint64_t count)
+{
     uint64_t members;
-    return kr_read_head(in, &major, &members) && major == KR_MAP && members == count;
+    return kr_read_map_head(in, &members) && members == count;
 }
 
 bool kr_skip(struct kr_cursor *in)

@@ -44,6 +44,7 @@ bool kr_read_text(struct kr_cursor *in, size_t least, size_t most, struct kr_byt
 bool kr_read_name(struct kr_cursor *in, const char *expected);
 /* The head of an array or a map of so many members. */
 bool kr_read_array(struct kr_cursor *in, uint64_t least, uint64_t most, uint64_t *count);
+bool kr_read_map_head(struct kr_cursor *in, uint64_t *count);
 bool kr_read_map(struct kr_cursor *in, uint64_t count);
 /* One item with all that is in it. */
 bool kr_skip(struct kr_cursor *in);

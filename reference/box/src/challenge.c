@@ -1,16 +1,24 @@
-/* In charge of challenges and their nonces (docs/keys.md, "On the link"). */
+/* Challenges and their nonces (docs/keys.md, "On the link"). */
 #include <string.h>
 
 #include "box.h"
 
-#define VERSION 1
-#define BLOCK 64          /* of SHA-256 */
+#define BLOCK 64       /* of SHA-256 */
 #define NONCE_LIVES 10 /* seconds */
 
 static void put64(uint8_t *at, uint64_t value)
 {
     for (unsigned i = 0; i < 8; i++) {
         at[i] = (uint8_t)(value >> (56 - 8 * i));
+    }
+}
+
+/* Secrets do not stay on the stack. A compiler may leave out what it takes for useless, but nothing that is volatile. */
+static void wipe(uint8_t *bytes, size_t len)
+{
+    volatile uint8_t *at = bytes;
+    for (size_t i = 0; i < len; i++) {
+        at[i] = 0;
     }
 }
 
@@ -28,6 +36,9 @@ static void hmac(const struct kr_port *port, const uint8_t key[KR_DIGEST], struc
     const struct kr_bytes second[] = {{outer, BLOCK}, {within, KR_DIGEST}};
     port->sha256(port->user, first, 2, within);
     port->sha256(port->user, second, 2, digest);
+    wipe(inner, sizeof inner);
+    wipe(outer, sizeof outer);
+    wipe(within, sizeof within);
 }
 
 /* A nonce does not come again even where the random source repeats: both counters only go up. */
@@ -40,6 +51,8 @@ static void make_nonce(struct kr_box *box, const uint8_t random[KR_NONCE], uint8
     memcpy(seed + 16, random, KR_NONCE);
     hmac(box->port, box->kept.secret, (struct kr_bytes){seed, sizeof seed}, digest);
     memcpy(nonce, digest, KR_NONCE);
+    wipe(seed, sizeof seed);
+    wipe(digest, sizeof digest);
 }
 
 bool kr_use_nonce(const struct kr_box *box, struct kr_link *link)
@@ -52,12 +65,15 @@ bool kr_use_nonce(const struct kr_box *box, struct kr_link *link)
 static void write_members(const struct kr_box *box, const struct kr_link *link, struct kr_writer *out)
 {
     const struct kr_kept *kept = &box->kept;
-    const uint64_t numbers[] = {box->time,           kept->certain ? 1 : 0, kept->sequence, kept->lists[0].generation,
-                                kept->lists[0].iat, kept->first,           kept->next};
+    const struct kr_list *newest = kr_newest_list(box);
+    const uint64_t numbers[] = {
+        box->time, kept->certain ? 1 : 0, kept->sequence, newest == NULL ? 0 : newest->generation,
+        newest == NULL ? 0 : newest->iat, kept->first, kept->next,
+    };
 
-    kr_write_head(out, KR_MAP, 11);
+    kr_write_head(out, KR_MAP, 12);
     kr_write_uint(out, 1);
-    kr_write_uint(out, VERSION);
+    kr_write_uint(out, KR_VERSION);
     kr_write_uint(out, 2);
     kr_write_text(out, kr_text_bytes(&kept->name));
     kr_write_uint(out, 3);
@@ -68,17 +84,34 @@ static void write_members(const struct kr_box *box, const struct kr_link *link, 
     }
     kr_write_uint(out, 11);
     kr_write_bytes(out, (struct kr_bytes){kept->newest, KR_DIGEST});
+    kr_write_uint(out, 12);
+    kr_write_bytes(out, (struct kr_bytes){kept->root.thumbprint, kept->provisioned ? KR_KID : 0});
 }
 
-enum kr_code kr_hello(struct kr_box *box, struct kr_link *link, struct kr_writer *reply)
+static void write_versions(struct kr_writer *reply)
+{
+    kr_write_head(reply, KR_ARRAY, 2);
+    kr_write_uint(reply, KR_SAYS_VERSIONS);
+    kr_write_head(reply, KR_ARRAY, 1);
+    kr_write_uint(reply, KR_VERSION);
+}
+
+/* A hello begins a visit: nonce and proof of the one before end, also without a common version. */
+enum kr_code kr_hello(struct kr_box *box, struct kr_link *link, bool is_spoken, struct kr_writer *reply)
 {
     uint8_t random[KR_NONCE];
 
-    link->has_nonce = false; /* the one before dies */
+    link->has_nonce = false;
+    link->proven = false;
+    if (!is_spoken) {
+        write_versions(reply);
+        return KR_GOOD;
+    }
     if (!box->port->random(box->port->user, random, sizeof random)) {
         return KR_CODE_REFUSED;
     }
     make_nonce(box, random, link->nonce);
+    wipe(random, sizeof random);
     kr_write_head(reply, KR_ARRAY, 2);
     kr_write_uint(reply, KR_SAYS_CHALLENGE);
     write_members(box, link, reply);

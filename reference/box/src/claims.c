@@ -10,10 +10,12 @@ static const int32_t MEMBERS[][MEMBERS_MOST + 1] = {
                 KR_M_ASSIGNMENT, KR_M_RIGHTS, KR_M_LIMIT},
     [KR_ANSWER] = {KR_M_AUD, KR_M_NONCE, KR_M_COMMAND, KR_M_COUNTER, KR_M_KEY, KR_M_CHALLENGE},
     [KR_STATUS_LIST] = {KR_M_ISS, KR_M_SUB, KR_M_AUD, KR_M_EXP, KR_M_IAT, KR_M_STATUS_LIST, KR_M_TTL, KR_M_GENERATION},
-    [KR_KEY_SET] = {KR_M_ISS, KR_M_IAT, KR_M_SEQUENCE, KR_M_KEYS},
+    [KR_KEY_SET] = {KR_M_ISS, KR_M_IAT, KR_M_SEQUENCE, KR_M_KEYS, KR_M_SERVICE_KEYS},
+    [KR_NEW_ROOT] = {KR_M_ISS, KR_M_IAT, KR_M_SEQUENCE, KR_M_ROOT},
     [KR_TIME] = {KR_M_ISS, KR_M_AUD, KR_M_IAT, KR_M_NONCE},
     [KR_RECEIPT] = {KR_M_ISS, KR_M_AUD, KR_M_IAT, KR_M_UPTO},
-    [KR_PROVISIONING] = {KR_M_ISS, KR_M_AUD, KR_M_IAT, KR_M_NONCE, KR_M_ROOT, KR_M_BOX},
+    [KR_PROVISIONING] = {KR_M_ISS, KR_M_AUD, KR_M_IAT, KR_M_NONCE, KR_M_ROOT, KR_M_BOX, KR_M_ADVERTISING, KR_M_LIST,
+                         KR_M_KEYSET},
 };
 
 static bool read_time(struct kr_cursor *in, uint64_t *value)
@@ -21,15 +23,21 @@ static bool read_time(struct kr_cursor *in, uint64_t *value)
     return kr_read_uint(in, 1, KR_UINT_MAX, value);
 }
 
-static bool read_digest(struct kr_cursor *in, struct kr_bytes *value)
+/* A byte string of this length. */
+static bool read_octets(struct kr_cursor *in, size_t len, const uint8_t **value)
 {
-    return kr_read_bytes(in, KR_DIGEST, KR_DIGEST, value);
+    struct kr_bytes bytes;
+    bool holds = kr_read_bytes(in, len, len, &bytes);
+    if (holds) {
+        *value = bytes.at;
+    }
+    return holds;
 }
 
 /* {1: public-key} */
-static bool read_cnf(struct kr_cursor *in, struct kr_claims *claims)
+static bool read_cnf(const struct kr_port *port, struct kr_cursor *in, struct kr_claims *claims)
 {
-    return kr_read_map(in, 1) && kr_read_exactly(in, 1) && kr_read_public_key(in, &claims->cnf);
+    return kr_read_map(in, 1) && kr_read_exactly(in, 1) && kr_read_public_key(port, in, &claims->cnf);
 }
 
 /* {"lst": bytes, "bits": 1} */
@@ -65,15 +73,15 @@ static bool read_rights(struct kr_cursor *in, struct kr_claims *claims)
     return true;
 }
 
-static bool read_keys(struct kr_cursor *in, struct kr_claims *claims)
+static bool read_keys(const struct kr_port *port, struct kr_cursor *in, struct kr_keys *keys)
 {
     uint64_t count;
     if (!kr_read_array(in, 1, 2, &count)) {
         return false;
     }
-    claims->key_count = (size_t)count;
-    for (size_t i = 0; i < claims->key_count; i++) {
-        if (!kr_read_public_key(in, &claims->keys[i])) {
+    keys->count = (uint8_t)count;
+    for (size_t i = 0; i < keys->count; i++) {
+        if (!kr_read_public_key(port, in, &keys->encoded[i])) {
             return false;
         }
     }
@@ -85,7 +93,7 @@ static bool read_upto(struct kr_cursor *in, struct kr_claims *claims)
 {
     uint64_t count;
     return kr_read_array(in, 2, 2, &count) && kr_read_uint(in, 1, KR_UINT_MAX, &claims->upto) &&
-           read_digest(in, &claims->upto_digest);
+           read_octets(in, KR_DIGEST, &claims->upto_digest);
 }
 
 /* A value that is only looked at. */
@@ -95,7 +103,7 @@ static bool read_unused(struct kr_cursor *in, uint64_t most)
     return kr_read_uint(in, 1, most, &value);
 }
 
-static bool read_member(struct kr_cursor *in, int32_t member, struct kr_claims *claims)
+static bool read_member(const struct kr_port *port, struct kr_cursor *in, int32_t member, struct kr_claims *claims)
 {
     switch (member) {
     case KR_M_ISS:
@@ -111,11 +119,11 @@ static bool read_member(struct kr_cursor *in, int32_t member, struct kr_claims *
     case KR_M_IAT:
         return read_time(in, &claims->iat);
     case KR_M_CTI:
-        return kr_read_bytes(in, KR_CTI, KR_CTI, &claims->cti);
+        return read_octets(in, KR_CTI, &claims->cti);
     case KR_M_CNF:
-        return read_cnf(in, claims);
+        return read_cnf(port, in, claims);
     case KR_M_NONCE:
-        return kr_read_bytes(in, KR_NONCE, KR_NONCE, &claims->nonce);
+        return read_octets(in, KR_NONCE, &claims->nonce);
     case KR_M_STATUS_LIST:
         return read_status_list(in, claims);
     case KR_M_TTL:
@@ -133,50 +141,70 @@ static bool read_member(struct kr_cursor *in, int32_t member, struct kr_claims *
     case KR_M_COUNTER:
         return kr_read_uint(in, 0, KR_UINT_MAX, &claims->counter);
     case KR_M_KEY:
-        return read_digest(in, &claims->key);
+        return read_octets(in, KR_DIGEST, &claims->key);
     case KR_M_CHALLENGE:
-        return read_digest(in, &claims->challenge);
+        return read_octets(in, KR_DIGEST, &claims->challenge);
     case KR_M_SEQUENCE:
         return kr_read_uint(in, 1, KR_UINT_MAX, &claims->sequence);
     case KR_M_KEYS:
-        return read_keys(in, claims);
+        return read_keys(port, in, &claims->keys);
     case KR_M_GENERATION:
         return kr_read_uint(in, 1, KR_UINT_MAX, &claims->generation);
     case KR_M_UPTO:
         return read_upto(in, claims);
     case KR_M_ROOT:
-        return kr_read_public_key(in, &claims->root);
+        return kr_read_public_key(port, in, &claims->root);
     case KR_M_BOX:
-        return read_digest(in, &claims->box);
+        return read_octets(in, KR_DIGEST, &claims->box);
+    case KR_M_ADVERTISING:
+        return read_octets(in, KR_ADVERTISING, &claims->advertising);
+    case KR_M_LIST:
+        return read_octets(in, KR_DIGEST, &claims->list);
+    case KR_M_KEYSET:
+        return read_octets(in, KR_DIGEST, &claims->keyset);
+    case KR_M_SERVICE_KEYS:
+        return read_keys(port, in, &claims->service_keys);
     default:
         return false;
     }
 }
 
-enum kr_code kr_read_claims(struct kr_bytes payload, enum kr_message kind, struct kr_claims *claims)
+/* A member that is skipped, with its value. */
+static bool skip_member(struct kr_cursor *in)
 {
-    const int32_t *members = MEMBERS[kind];
+    enum kr_major major;
+    uint64_t argument;
+    return kr_read_head(in, &major, &argument) && major == KR_NEGATIVE && argument >= KR_SKIPPED_LEAST &&
+           argument <= KR_SKIPPED_MOST && kr_skip(in);
+}
+
+enum kr_code kr_read_claims(const struct kr_port *port, struct kr_bytes payload, enum kr_message kind,
+                            struct kr_claims *claims)
+{
     struct kr_cursor in = kr_cursor(payload);
-    uint64_t count = 0;
+    uint64_t left;
 
     if (!kr_cbor_check(payload, KR_UNTAGGED)) {
         return KR_CODE_ENCODING;
     }
-    while (members[count] != 0) {
-        count++;
-    }
-    if (!kr_read_map(&in, count)) {
+    if (!kr_read_map_head(&in, &left)) {
         return KR_CODE_CLAIMS;
     }
-    for (; *members != 0; members++) {
-        if (!kr_read_exactly(&in, *members) || !read_member(&in, *members, claims)) {
+    for (const int32_t *member = MEMBERS[kind]; *member != 0; member++, left--) {
+        if (left == 0 || !kr_read_exactly(&in, *member) || !read_member(port, &in, *member, claims)) {
+            return KR_CODE_CLAIMS;
+        }
+    }
+    for (; left > 0; left--) {
+        if (!skip_member(&in)) {
             return KR_CODE_CLAIMS;
         }
     }
     return KR_GOOD;
 }
 
-enum kr_code kr_read(struct kr_bytes bytes, enum kr_message kind, struct kr_signed *message, struct kr_claims *claims)
+enum kr_code kr_read(const struct kr_port *port, struct kr_bytes bytes, enum kr_message kind,
+                     struct kr_signed *message, struct kr_claims *claims)
 {
     enum kr_code code = KR_CODE_TOO_LONG;
     if (bytes.len <= kr_most(kind)) {
@@ -185,5 +213,5 @@ enum kr_code kr_read(struct kr_bytes bytes, enum kr_message kind, struct kr_sign
     if (code == KR_GOOD && !kr_is_typ(message->typ, kind)) {
         code = KR_CODE_TYP;
     }
-    return code == KR_GOOD ? kr_read_claims(message->payload, kind, claims) : code;
+    return code == KR_GOOD ? kr_read_claims(port, message->payload, kind, claims) : code;
 }

@@ -14,15 +14,16 @@ static const struct {
     char typ[44];
     uint16_t most;
 } MESSAGES[KR_MESSAGES] = {
-    [KR_KEY] = {"application/vnd.keyrack.key-1+cwt", 640},
-    [KR_ANSWER] = {"application/vnd.keyrack.answer-1+cwt", 400},
-    [KR_STATUS_LIST] = {"application/statuslist+cwt", 1024},
-    [KR_KEY_SET] = {"application/vnd.keyrack.keyset-1+cwt", 400},
-    [KR_TIME] = {"application/vnd.keyrack.time-1+cwt", 300},
-    [KR_RECEIPT] = {"application/vnd.keyrack.receipt-1+cwt", 300},
-    [KR_PROVISIONING] = {"application/vnd.keyrack.provisioning-1+cwt", 500},
-    [KR_ENROLMENT] = {"application/vnd.keyrack.enrolment-1+cwt", 400},
-    [KR_ENTRY] = {"application/vnd.keyrack.entry-1+cwt", KR_ENTRY_MOST},
+    [KR_KEY] = {"application/vnd.keyrack.key-2+cwt", 640},
+    [KR_ANSWER] = {"application/vnd.keyrack.answer-2+cwt", 400},
+    [KR_STATUS_LIST] = {"application/statuslist+cwt", 768},
+    [KR_KEY_SET] = {"application/vnd.keyrack.keyset-2+cwt", 640},
+    [KR_NEW_ROOT] = {"application/vnd.keyrack.root-2+cwt", 400},
+    [KR_TIME] = {"application/vnd.keyrack.time-2+cwt", 300},
+    [KR_RECEIPT] = {"application/vnd.keyrack.receipt-2+cwt", 300},
+    [KR_PROVISIONING] = {"application/vnd.keyrack.provisioning-2+cwt", 600},
+    [KR_ENROLMENT] = {"application/vnd.keyrack.enrolment-2+cwt", 400},
+    [KR_ENTRY] = {"application/vnd.keyrack.entry-2+cwt", KR_ENTRY_MOST},
 };
 
 static struct kr_bytes typ_of(enum kr_message message)

@@ -4,10 +4,9 @@
 
 #include "cbor.h"
 
-#define KR_KID 8
-
 enum kr_message {
-    KR_KEY, KR_ANSWER, KR_STATUS_LIST, KR_KEY_SET, KR_TIME, KR_RECEIPT, KR_PROVISIONING, KR_ENROLMENT, KR_ENTRY,
+    KR_KEY, KR_ANSWER, KR_STATUS_LIST, KR_KEY_SET, KR_NEW_ROOT, KR_TIME, KR_RECEIPT, KR_PROVISIONING, KR_ENROLMENT,
+    KR_ENTRY,
     KR_MESSAGES /* so many */
 };
 
@@ -40,10 +39,11 @@ bool kr_verify(const struct kr_port *port, const struct kr_signed *message, cons
 bool kr_write_signed(const struct kr_port *port, const struct kr_public_key *self, enum kr_message kind,
                      struct kr_bytes payload, struct kr_writer *out);
 
-/* Public keys, in the one encoding that they have. */
+/* Public keys, in the one encoding that they have. `encoded` is where KR_PUBLIC_KEY bytes lie. */
 #define KR_PUBLIC_KEY 75
-bool kr_read_public_key(struct kr_cursor *in, struct kr_bytes *encoded);
-void kr_public_key(const struct kr_port *port, struct kr_bytes encoded, struct kr_public_key *key);
+/* False where it is another item, or not a point of the curve. */
+bool kr_read_public_key(const struct kr_port *port, struct kr_cursor *in, const uint8_t **encoded);
+void kr_public_key(const struct kr_port *port, const uint8_t *encoded, struct kr_public_key *key);
 void kr_write_public_key(struct kr_writer *out, const uint8_t point[KR_POINT]);
 
 #endif

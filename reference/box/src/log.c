@@ -1,4 +1,4 @@
-/* In charge of the log: signed entries, each with the SHA-256 of the one before (docs/keys.md, "The log of a box"). */
+/* The log: signed entries, each with the SHA-256 of the one before (docs/keys.md, "The log of a box"). */
 #include <string.h>
 
 #include "box.h"
@@ -11,12 +11,13 @@ static uint64_t places_left(const struct kr_kept *kept)
     return KR_LOG_PLACES - (kept->next - kept->first);
 }
 
-bool kr_has_place_for_refusals(const struct kr_kept *kept)
+/* Nothing but openings and closings takes the last places, so nothing else pushes them out. */
+static bool has_place_for(const struct kr_kept *kept, enum kr_event event)
 {
-    return places_left(kept) >= KR_LOG_FOR_OPENINGS;
+    return event == KR_OPENED || event == KR_CLOSED || places_left(kept) >= KR_LOG_FOR_OPENINGS;
 }
 
-/* What is refused and not written: the next entry says how many there were. */
+/* A refusal that is not written: the next entry has the count. */
 void kr_count_refusal(struct kr_box *box, enum kr_code code)
 {
     if (box->refused_count < KR_UINT_MAX) {
@@ -41,8 +42,9 @@ static void write_payload(const struct kr_box *box, const struct kr_record *reco
                           struct kr_writer *out)
 {
     const struct kr_kept *kept = &box->kept;
+    const struct kr_list *newest = kr_newest_list(box);
 
-    kr_write_head(out, KR_MAP, 14);
+    kr_write_head(out, KR_MAP, 15);
     kr_write_int(out, KR_M_AUD);
     kr_write_text(out, kr_text_bytes(&kept->name));
     member(out, KR_M_IAT, box->time);
@@ -59,12 +61,13 @@ static void write_payload(const struct kr_box *box, const struct kr_record *reco
     kr_write_int(out, KR_M_HELD);
     kr_write_head(out, KR_ARRAY, 3);
     kr_write_uint(out, kept->sequence);
-    kr_write_uint(out, kept->lists[0].generation);
-    kr_write_uint(out, kept->lists[0].iat);
+    kr_write_uint(out, newest == NULL ? 0 : newest->generation);
+    kr_write_uint(out, newest == NULL ? 0 : newest->iat);
     kr_write_int(out, KR_M_REFUSED);
     kr_write_head(out, KR_ARRAY, 2);
     kr_write_uint(out, box->refused_count);
     kr_write_uint(out, box->refused_code);
+    member(out, KR_M_SKIPPED, box->skipped_count);
 }
 
 bool kr_log(struct kr_box *box, const struct kr_record *record, uint8_t *entry, size_t *len)
@@ -75,6 +78,9 @@ bool kr_log(struct kr_box *box, const struct kr_record *record, uint8_t *entry, 
     struct kr_writer out = kr_writer(entry, KR_ENTRY_MOST);
     uint64_t first = places_left(kept) > 0 ? kept->first : kept->first + 1; /* the oldest goes */
 
+    if (!has_place_for(kept, record->event)) {
+        return false;
+    }
     write_payload(box, record, first, &payload);
     if (payload.full ||
         !kr_write_signed(box->port, &kept->self, KR_ENTRY, (struct kr_bytes){bytes, payload.len}, &out) ||
@@ -86,17 +92,21 @@ bool kr_log(struct kr_box *box, const struct kr_record *record, uint8_t *entry, 
     kr_sha256(box->port, (struct kr_bytes){entry, out.len}, kept->newest);
     box->refused_count = 0;
     box->refused_code = 0;
+    box->skipped_count = 0;
     kr_write_down(box);
+    box->changed = true;
     *len = out.len;
     return true;
 }
 
-bool kr_log_event(struct kr_box *box, enum kr_event event)
+void kr_log_event(struct kr_box *box, enum kr_event event)
 {
     struct kr_record record = {event, KR_GOOD, 0, 0, {NULL, 0}, {NULL, 0}};
     uint8_t entry[KR_ENTRY_MOST];
     size_t len;
-    return kr_log(box, &record, entry, &len);
+    if (!kr_log(box, &record, entry, &len)) {
+        box->skipped_count++;
+    }
 }
 
 /* `entries`: from `from` on, or from the first that is held, as many as the reply has room for. */

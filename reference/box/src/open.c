@@ -1,25 +1,30 @@
-/* In charge of `open` (docs/keys.md, "What a box does with `open`"). */
+/* `open` (docs/keys.md, "What a box does with `open`"). */
 #include <string.h>
 
 #include "box.h"
 
-static bool is_remembered(const struct kr_box *box, const uint8_t digest[KR_DIGEST])
+/* Rows of the judgement without which an answer proves nothing: it was made for another key or another challenge. */
+#define FRESHNESS (KR_ROW(KR_CODE_OTHER_KEY) | KR_ROW(KR_CODE_NONCE) | KR_ROW(KR_CODE_CHALLENGE))
+/* Rows that may fail for a driver of this box, who may read its log. */
+#define EXCUSED (KR_ROW(KR_CODE_UNCERTAIN) | KR_ROW(KR_CODE_STALE) | KR_ROW(KR_CODE_RIGHT))
+/* Rows without which a key is for another box, and writes nothing into the log of this one. */
+#define FOR_THIS_BOX (KR_ROW(KR_CODE_ISSUER) | KR_ROW(KR_CODE_AUDIENCE))
+
+static void look_up(const struct kr_box *box, struct kr_attempt *attempt)
 {
-    for (size_t i = 0; i < box->good_count; i++) {
-        if (kr_equal(box->good[i], digest, KR_DIGEST)) {
-            return true;
-        }
-    }
-    return false;
+    kr_sha256(box->port, attempt->key_message.whole, attempt->key_digest);
+    kr_public_key(box->port, attempt->key.cnf, &attempt->phone);
+    attempt->is_good_key = kr_is_good_key(box, attempt->key_digest);
+    attempt->phone_place = kr_phone_place(&box->kept, attempt->phone.thumbprint);
+    attempt->issuer = kr_signer(box->kept.issuing, box->kept.issuing_count, &attempt->key_message);
+    attempt->list = kr_find_list(box, attempt->key.uri);
 }
 
-static void remember(struct kr_box *box, const uint8_t digest[KR_DIGEST])
+/* A known phone with an empty bucket takes as others do. */
+static bool take_token(struct kr_box *box, struct kr_link *link, const struct kr_attempt *attempt)
 {
-    memcpy(box->good[box->good_next], digest, KR_DIGEST);
-    box->good_next = (uint8_t)((box->good_next + 1) % KR_GOOD_KEYS);
-    if (box->good_count < KR_GOOD_KEYS) {
-        box->good_count++;
-    }
+    bool is_known = attempt->is_good_key && attempt->phone_place < KR_PHONES;
+    return (is_known && kr_take_phone_token(box, attempt->phone_place)) || kr_take_token(box, link);
 }
 
 /* "Reading": looks only at what the phone has sent and done. */
@@ -31,60 +36,51 @@ static enum kr_code read_attempt(struct kr_box *box, struct kr_link *link, struc
     }
     memcpy(attempt->nonce, link->nonce, KR_NONCE);
     memcpy(attempt->challenge, link->challenge, KR_DIGEST);
-    enum kr_code code = kr_read(key, KR_KEY, &attempt->key_message, &attempt->key);
+    enum kr_code code = kr_read(box->port, key, KR_KEY, &attempt->key_message, &attempt->key);
     if (code == KR_GOOD) {
-        code = kr_read(answer, KR_ANSWER, &attempt->answer_message, &attempt->answer);
+        code = kr_read(box->port, answer, KR_ANSWER, &attempt->answer_message, &attempt->answer);
     }
-    if (code == KR_GOOD && !box->kept.provisioned) {
-        code = KR_CODE_NOT_NOW;
+    if (code != KR_GOOD) {
+        return code;
     }
-    if (code == KR_GOOD && !kr_take_token(box)) {
-        code = KR_CODE_BUSY;
+    if (!box->kept.provisioned) {
+        return KR_CODE_NOT_NOW;
     }
-    return code;
+    look_up(box, attempt);
+    return take_token(box, link, attempt) ? KR_GOOD : KR_CODE_BUSY;
 }
 
-static void look_up(const struct kr_box *box, struct kr_attempt *attempt)
+/* A key whose `kid` is unknown is verified too, by the first issuing key, and is not good: that takes as long. */
+static bool is_key_good(const struct kr_box *box, const struct kr_attempt *attempt)
 {
-    kr_sha256(box->port, attempt->key_message.whole, attempt->key_digest);
-    kr_public_key(box->port, attempt->key.cnf, &attempt->phone);
-    attempt->issuer = kr_issuing_key(&box->kept, &attempt->key_message);
-    attempt->list = kr_find_list(&box->kept, attempt->key.uri);
-}
-
-/* A key of nobody whom the box knows is verified too, by the first issuing key, and is not good: that takes as long. */
-static bool is_key_good(struct kr_box *box, const struct kr_attempt *attempt)
-{
-    if (is_remembered(box, attempt->key_digest)) {
+    if (attempt->is_good_key) {
         return true;
     }
     const struct kr_public_key *by = attempt->issuer != NULL ? attempt->issuer : &box->kept.issuing[0];
-    bool good = kr_verify(box->port, &attempt->key_message, by) && attempt->issuer != NULL;
-    if (good) {
-        remember(box, attempt->key_digest);
-    }
-    return good;
+    return kr_verify(box->port, &attempt->key_message, by) && attempt->issuer != NULL;
 }
 
 /* What is proven is written down, and the lock moves only where it was. */
-static enum kr_code conclude(struct kr_box *box, const struct kr_attempt *attempt, enum kr_code code,
-                             enum kr_effect *effect, struct kr_writer *reply)
+static enum kr_code conclude(struct kr_box *box, const struct kr_attempt *attempt,
+                             const struct kr_judgement *judgement, enum kr_effect *effect, struct kr_writer *reply)
 {
     const struct kr_claims *answer = &attempt->answer;
+    enum kr_code code = judgement->code;
     bool opens = answer->command == KR_OPEN;
     enum kr_event event = code != KR_GOOD ? KR_REFUSAL : opens ? KR_OPENED : KR_CLOSED;
-    const struct kr_record record = {event, code, answer->command, answer->counter, attempt->key.cti,
+    const struct kr_record record = {event, code, answer->command, answer->counter, {attempt->key.cti, KR_CTI},
                                      {attempt->phone.thumbprint, KR_DIGEST}};
     uint8_t entry[KR_ENTRY_MOST];
     size_t len = 0;
 
     if (code == KR_GOOD) {
         kr_keep_counter(box, attempt->phone.thumbprint, answer->counter);
+        kr_keep_good_key(box, attempt->key_digest);
         if (!kr_log(box, &record, entry, &len)) {
             return KR_CODE_REFUSED;
         }
         *effect = opens ? KR_OPENS : KR_CLOSES;
-    } else if (!kr_has_place_for_refusals(&box->kept) || !kr_log(box, &record, entry, &len)) {
+    } else if ((judgement->failed & FOR_THIS_BOX) != 0 || !kr_log(box, &record, entry, &len)) {
         len = 0;
         kr_count_refusal(box, code);
     }
@@ -92,7 +88,7 @@ static enum kr_code conclude(struct kr_box *box, const struct kr_attempt *attemp
     return code;
 }
 
-/* All is worked out before anything is said, so that it takes as long whatever is wrong. */
+/* All is worked out before anything is answered, so that it takes as long whatever is wrong. */
 enum kr_code kr_open(struct kr_box *box, struct kr_link *link, struct kr_bytes key, struct kr_bytes answer,
                      enum kr_effect *effect, struct kr_writer *reply)
 {
@@ -102,19 +98,18 @@ enum kr_code kr_open(struct kr_box *box, struct kr_link *link, struct kr_bytes k
     if (code != KR_GOOD) {
         return code;
     }
-    look_up(box, &attempt);
-    code = kr_judge(box, &attempt);
+    struct kr_judgement judgement = kr_judge(box, &attempt);
     bool key_good = is_key_good(box, &attempt);
     bool answer_good = kr_verify(box->port, &attempt.answer_message, &attempt.phone);
     if (key_good) {
         kr_move_forward(box, attempt.key.iat);
     }
-    if (key_good && answer_good && kr_is_fresh(&attempt)) {
-        link->proven = true;
-        return conclude(box, &attempt, code, effect, reply);
+    if (key_good && answer_good && (judgement.failed & FRESHNESS) == 0) {
+        link->proven = link->proven || (judgement.failed & ~EXCUSED) == 0;
+        return conclude(box, &attempt, &judgement, effect, reply);
     }
-    if (code == KR_GOOD) {
-        code = key_good ? KR_CODE_ANSWER_SIGNATURE : KR_CODE_KEY_SIGNATURE;
+    if (judgement.code != KR_GOOD) {
+        return judgement.code;
     }
-    return code;
+    return key_good ? KR_CODE_ANSWER_SIGNATURE : KR_CODE_KEY_SIGNATURE;
 }

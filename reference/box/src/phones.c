@@ -1,30 +1,25 @@
-/* In charge of the counters of phones (docs/keys.md, "On the link"): 64 of them, the oldest goes. */
+/* Phones and keys that the box remembers: those that opened or closed last (docs/keys.md, "What a box keeps"). */
 #include <string.h>
 
 #include "box.h"
 
-/* Where this phone is; KR_PHONES where it is not. */
-static size_t place_of(const struct kr_kept *kept, const uint8_t thumbprint[KR_DIGEST])
+size_t kr_phone_place(const struct kr_kept *kept, const uint8_t thumbprint[KR_DIGEST])
 {
-    size_t found = KR_PHONES;
+    size_t match = KR_PHONES;
     for (size_t place = 0; place < KR_PHONES; place++) {
         bool is_same = kr_equal(kept->phones[place].thumbprint, thumbprint, KR_DIGEST);
-        found = is_same && place < kept->phone_count ? place : found;
+        match = is_same && place < kept->phone_count ? place : match;
     }
-    return found;
+    return match;
 }
 
-const struct kr_phone *kr_find_phone(const struct kr_kept *kept, const uint8_t thumbprint[KR_DIGEST])
-{
-    size_t place = place_of(kept, thumbprint);
-    return place < KR_PHONES ? &kept->phones[place] : NULL;
-}
-
-/* Takes the phone out where it is, or the oldest one where there is no room, and puts it at the end. */
+/* Takes the phone out where it is, or the oldest one where there is no room, and puts it at the end. A phone that is new
+ * has a full bucket. */
 void kr_keep_counter(struct kr_box *box, const uint8_t thumbprint[KR_DIGEST], uint64_t counter)
 {
     struct kr_kept *kept = &box->kept;
-    size_t out = place_of(kept, thumbprint);
+    size_t out = kr_phone_place(kept, thumbprint);
+    uint8_t spent = out < KR_PHONES ? box->spent[out] : 0;
 
     if (out == KR_PHONES && kept->phone_count == KR_PHONES) {
         out = 0;
@@ -32,9 +27,41 @@ void kr_keep_counter(struct kr_box *box, const uint8_t thumbprint[KR_DIGEST], ui
     if (out < KR_PHONES) {
         kept->phone_count--;
         memmove(&kept->phones[out], &kept->phones[out + 1], (kept->phone_count - out) * sizeof kept->phones[0]);
+        memmove(&box->spent[out], &box->spent[out + 1], kept->phone_count - out);
     }
+    box->spent[kept->phone_count] = spent;
     struct kr_phone *phone = &kept->phones[kept->phone_count++];
     memcpy(phone->thumbprint, thumbprint, KR_DIGEST);
     phone->counter = counter;
     box->changed = true;
+}
+
+/* Its place among the keys; KR_GOOD_KEYS where it is not there. */
+static size_t key_place(const struct kr_box *box, const uint8_t digest[KR_DIGEST])
+{
+    size_t match = KR_GOOD_KEYS;
+    for (size_t place = 0; place < KR_GOOD_KEYS; place++) {
+        bool is_same = kr_equal(box->good[place], digest, KR_DIGEST);
+        match = is_same && place < box->good_count ? place : match;
+    }
+    return match;
+}
+
+bool kr_is_good_key(const struct kr_box *box, const uint8_t digest[KR_DIGEST])
+{
+    return key_place(box, digest) < KR_GOOD_KEYS;
+}
+
+void kr_keep_good_key(struct kr_box *box, const uint8_t digest[KR_DIGEST])
+{
+    size_t out = key_place(box, digest);
+
+    if (out == KR_GOOD_KEYS && box->good_count == KR_GOOD_KEYS) {
+        out = 0;
+    }
+    if (out < KR_GOOD_KEYS) {
+        box->good_count--;
+        memmove(box->good[out], box->good[out + 1], (size_t)(box->good_count - out) * KR_DIGEST);
+    }
+    memcpy(box->good[box->good_count++], digest, KR_DIGEST);
 }

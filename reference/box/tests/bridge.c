@@ -1,5 +1,5 @@
-/* In charge of what tests need beside the header: a store in memory, chance that is given, and signatures that are not
- * looked at. Not for firmware. */
+/* What tests need beside the header: a store in memory, given random bytes, and signatures that are not looked at. Not
+ * for firmware. */
 #define _XOPEN_SOURCE 700
 #include <string.h>
 #include <ucontext.h>
@@ -34,10 +34,17 @@ EXPORT void kr_test_receive(struct kr_test *t, unsigned link, const uint8_t *mes
                             uint8_t *reply, uint32_t outcome[4]);
 EXPORT int kr_test_reset(struct kr_test *t, const uint8_t point[KR_POINT], uint64_t tick);
 EXPORT int kr_test_start(struct kr_test *t, uint64_t elapsed, uint64_t tick);
+EXPORT void kr_test_start_damaged(struct kr_test *t, uint64_t tick);
+EXPORT int kr_test_write_down(struct kr_test *t, uint64_t tick);
+EXPORT unsigned kr_test_connect(struct kr_test *t, uint64_t tick);
+EXPORT void kr_test_disconnect(struct kr_test *t, unsigned link);
 EXPORT size_t kr_test_stack(struct kr_test *t, unsigned link, const uint8_t *message, size_t len, uint64_t tick,
                             uint8_t *reply, uint8_t *stack, size_t size);
 EXPORT int kr_test_inflate(const uint8_t *stream, size_t len, uint8_t *out, size_t size);
 EXPORT int kr_test_cbor(const uint8_t *item, size_t len, int may_be_tagged);
+EXPORT int kr_test_is_point(struct kr_test *t, const uint8_t point[KR_POINT]);
+EXPORT int kr_test_verify(struct kr_test *t, const uint8_t point[KR_POINT], const uint8_t digest[KR_DIGEST],
+                          const uint8_t signature[KR_SIGNATURE]);
 
 static bool put(void *user, uint64_t number, struct kr_bytes entry)
 {
@@ -128,6 +135,26 @@ int kr_test_start(struct kr_test *t, uint64_t elapsed, uint64_t tick)
     return kr_box_start(&t->box, &t->port, &t->store, &kept, elapsed, tick);
 }
 
+void kr_test_start_damaged(struct kr_test *t, uint64_t tick)
+{
+    kr_box_start_damaged(&t->box, &t->port, &t->store, tick);
+}
+
+int kr_test_write_down(struct kr_test *t, uint64_t tick)
+{
+    return kr_box_write_down(&t->box, tick);
+}
+
+unsigned kr_test_connect(struct kr_test *t, uint64_t tick)
+{
+    return kr_box_connect(&t->box, tick);
+}
+
+void kr_test_disconnect(struct kr_test *t, unsigned link)
+{
+    kr_box_disconnect(&t->box, link);
+}
+
 void kr_test_receive(struct kr_test *t, unsigned link, const uint8_t *message, size_t len, uint64_t tick,
                      uint8_t *reply, uint32_t outcome[4])
 {
@@ -188,4 +215,15 @@ int kr_test_inflate(const uint8_t *stream, size_t len, uint8_t *out, size_t size
 int kr_test_cbor(const uint8_t *item, size_t len, int may_be_tagged)
 {
     return kr_cbor_check((struct kr_bytes){item, len}, may_be_tagged ? KR_MAY_BE_TAGGED : KR_UNTAGGED);
+}
+
+int kr_test_is_point(struct kr_test *t, const uint8_t point[KR_POINT])
+{
+    return t->port.is_point(t->port.user, point);
+}
+
+int kr_test_verify(struct kr_test *t, const uint8_t point[KR_POINT], const uint8_t digest[KR_DIGEST],
+                   const uint8_t signature[KR_SIGNATURE])
+{
+    return t->port.verify(t->port.user, point, digest, signature);
 }

@@ -1,4 +1,4 @@
-/* In charge of fuzzing the box alone (libFuzzer, with sanitizers): `make fuzz`, or from tests/offline_keys/fuzz_boxes.py with
+/* Fuzzing the box alone (libFuzzer, with sanitizers): `make fuzz`, or from tests/offline_keys/fuzz_boxes.py with
  * states and messages to begin with. Signatures are not looked at; what is unpacked is compared with zlib.
  *
  * An input is a byte that says what it is, one that says when and on which link, and the rest. */
@@ -14,6 +14,7 @@
 #define STATES_MOST 64
 #define IN_A_MESSAGE 100 /* from here on the rest is the payload of a message, from there on a stream */
 #define A_STREAM 200
+#define KINDS 6
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -81,6 +82,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     port.sign = sign;
     port.random = random_bytes;
     (void)kr_box_reset(&states[0], &port, &store, point, 0);
+    (void)kr_box_connect(&states[0], 0);
     state_count = 1;
     while (file && state_count < STATES_MOST && fread(&states[state_count], sizeof states[0], 1, file) == 1) {
         state_count++;
@@ -125,7 +127,7 @@ static void answer(const struct kr_box *box, struct kr_bytes key, uint64_t comma
     struct kr_claims claims;
     struct kr_public_key phone = {{0}, {0}};
 
-    if (kr_read(key, KR_KEY, &message, &claims) == KR_GOOD) {
+    if (kr_read(&port, key, KR_KEY, &message, &claims) == KR_GOOD) {
         kr_public_key(&port, claims.cnf, &phone);
     }
     kr_sha256(&port, key, digest);
@@ -145,21 +147,29 @@ static void answer(const struct kr_box *box, struct kr_bytes key, uint64_t comma
     wrap(&phone, KR_ANSWER, (struct kr_bytes){bytes, payload.len}, out);
 }
 
+static const struct kr_public_key *signer_of(const struct kr_box *box, enum kr_message kind)
+{
+    if (kind == KR_KEY_SET || kind == KR_NEW_ROOT) {
+        return &box->kept.root;
+    }
+    return kind == KR_TIME || kind == KR_RECEIPT ? &box->kept.service[0] : &box->kept.issuing[0];
+}
+
 /* A message with this payload in it, signed by whom the box believes. */
 static size_t message_of(const struct kr_box *box, unsigned what, struct kr_bytes payload, uint8_t *message)
 {
-    static const enum kr_message kinds[] = {KR_STATUS_LIST, KR_KEY_SET, KR_TIME, KR_RECEIPT, KR_KEY};
+    static const enum kr_message kinds[] = {KR_STATUS_LIST, KR_KEY_SET, KR_NEW_ROOT, KR_TIME, KR_RECEIPT, KR_KEY};
     uint8_t first[KR_WIRE_MOST], second[KR_WIRE_MOST];
     struct kr_writer one = kr_writer(first, sizeof first), two = kr_writer(second, sizeof second);
     struct kr_writer out = kr_writer(message, KR_WIRE_MOST);
-    enum kr_message kind = kinds[what % 5];
+    enum kr_message kind = kinds[what % KINDS];
 
-    wrap(kind == KR_KEY_SET ? &box->kept.root : &box->kept.issuing[0], kind, payload, &one);
+    wrap(signer_of(box, kind), kind, payload, &one);
     kr_write_head(&out, KR_ARRAY, kind == KR_KEY ? 3 : 2);
     kr_write_uint(&out, kind == KR_KEY ? KR_SAYS_OPEN : KR_SAYS_CARRY);
     kr_write_bytes(&out, (struct kr_bytes){first, one.len});
     if (kind == KR_KEY) {
-        answer(box, (struct kr_bytes){first, one.len}, 1 + what / 5 % 2, &two);
+        answer(box, (struct kr_bytes){first, one.len}, 1 + what / KINDS % 2, &two);
         kr_write_bytes(&out, (struct kr_bytes){second, two.len});
     }
     return out.len;
@@ -170,7 +180,8 @@ static void check(const struct kr_box *box, struct kr_outcome outcome)
 {
     const struct kr_kept *kept = &box->kept;
     if (outcome.reply_len == 0 || outcome.reply_len > KR_WIRE_MOST || kept->next - kept->first > KR_LOG_PLACES ||
-        kept->phone_count > KR_PHONES || kept->issuing_count > 2 || box->tokens > 16 || box->time > KR_UINT_MAX ||
+        kept->phone_count > KR_PHONES || kept->issuing_count > 2 || kept->service_count > 2 ||
+        box->good_count > KR_GOOD_KEYS || box->tokens > KR_BUCKET || kept->ahead > KR_AHEAD || box->time > KR_UINT_MAX ||
         (outcome.effect != KR_STAYS && outcome.code != KR_GOOD)) {
         abort();
     }
@@ -179,7 +190,7 @@ static void check(const struct kr_box *box, struct kr_outcome outcome)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const uint64_t ticks[] = {0, 1, 9, 10, 11, 1000, 1000000, UINT64_MAX / 2};
-    static const uint8_t hello[] = {0x82, 0x01, 0x01}, fetch[] = {0x82, 0x07, 0x00};
+    static const uint8_t hello[] = {0x82, 0x01, 0x81, KR_VERSION}, fetch[] = {0x82, 0x07, 0x00};
     uint8_t message[KR_WIRE_MOST], reply[KR_WIRE_MOST];
 
     if (size < 3) {
