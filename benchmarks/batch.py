@@ -142,8 +142,6 @@ async def compare(dsn: str, headers: dict[str, str]) -> None:
     """The table."""
     port = free_port()
     raw = await asyncpg.connect(dsn)
-    await raw.execute(PREPARE)
-    await raw.execute("vacuum analyze")
     env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_DRY_RUN_RATE": "100000", "KEYRACK_DRY_RUN_BURST": "1000", **UNLIMITED}
     with running(["keyrack", "serve", "--port", str(port), "--no-worker"], port, "/health", env) as server:
         headers = headers | {"Authorization": "Bearer " + await asyncio.to_thread(token, port, headers)}
@@ -166,5 +164,5 @@ async def compare(dsn: str, headers: dict[str, str]) -> None:
 def main() -> None:
     """Print the table of docs/performance.md, "Batches"."""
     with database("batch") as dsn:
-        headers = asyncio.run(load(dsn, 3, 1_200))
+        headers = asyncio.run(load(dsn, 3, 1_200, PREPARE))
         asyncio.run(compare(dsn, headers))

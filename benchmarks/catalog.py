@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+
+import structlog
 
 
 @dataclass(frozen=True)
@@ -17,7 +20,9 @@ class Benchmark:
     function: str = "main"
 
     def run(self) -> None:
-        """Print the tables. The module is imported here, as its sizes are those of the process."""
+        """Print the tables; the log goes to standard error. The module is imported here, as its sizes are those of the
+        process."""
+        structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
         module = importlib.import_module(f"benchmarks.{self.module or self.name}")
         main: Callable[[], None] = getattr(module, self.function)
         main()

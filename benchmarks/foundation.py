@@ -34,6 +34,11 @@ from keyrack.db.embedded.server import EmbeddedServer
 CUSTOMERS, CARS = 100, sized(100_000, tiny=1_400)
 GROWTH = (1_000, sized(1_000_000, tiny=2_000))  # cars
 START_TIMEOUT = 60.0  # seconds until a server answers
+SETTLE_TIMEOUT = 300.0  # seconds until a worker has begun the access history of all customers
+UNSETTLED = """
+select exists (select from customer c where not exists (
+  select from custody_log l where l.customer_id = c.customer_id)) or exists (select from change_inbox)
+"""
 COUNT = sized(6_000, tiny=40)  # requests of one row
 SMALL, LARGE = 1, 2  # the customers with 100 and with 1,000 cars
 UNLIMITED = {"KEYRACK_ASSIGNMENT_RATE": "100000000", "KEYRACK_ASSIGNMENT_BURST": "100000000"}
@@ -60,11 +65,11 @@ class Running:
     port: int
 
 
-async def load(dsn: str, customers: int, cars: int) -> dict[str, str]:
-    """Fill a database; the headers of a manager of all its customers."""
+async def load(dsn: str, customers: int, cars: int, more: str = "") -> dict[str, str]:
+    """Fill a database, with the rows of `LOAD` and those of `more`; the headers of a manager of all its customers."""
     await schema_version.migrate(dsn)
     raw = await asyncpg.connect(dsn)
-    for statement in LOAD.split(";\n"):
+    for statement in (LOAD + more).split(";\n"):
         if statement.strip():
             await raw.execute(statement.replace("$1", str(customers)).replace("$2", str(cars)))
     key, password = secret_hashes.new_secret(), "bench"
@@ -75,9 +80,26 @@ async def load(dsn: str, customers: int, cars: int) -> dict[str, str]:
     await raw.execute(
         "insert into manager_role (manager_id, customer_id, role) select 1, customer_id, 'Owner' from customer"
     )
-    await raw.execute("vacuum analyze")
     await raw.close()
+    await settle(dsn)
     return {"vendor-API-Key": key}
+
+
+async def settle(dsn: str) -> None:
+    """Let a worker do what it does once for new rows, which would else go on while something is measured: it begins the
+    access history of each customer. The changes that the rows are have no number: there would be a million of them."""
+    raw = await asyncpg.connect(dsn)
+    await raw.execute("delete from change_inbox")
+    env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_LOG_LEVEL": "error"}
+    end = time.monotonic() + SETTLE_TIMEOUT
+    with started(["keyrack", "work"], environment=env):
+        while await raw.fetchval(UNSETTLED):
+            if time.monotonic() > end:
+                raise TimeoutError("The worker has not begun the access history of all customers.")
+            await asyncio.sleep(0.1)
+    await raw.execute("vacuum analyze")
+    await raw.execute("checkpoint")
+    await raw.close()
 
 
 def free_port() -> int:

@@ -303,12 +303,7 @@ def quantiles(times: list[float]) -> str:
 
 
 async def run(dsn: str) -> None:
-    headers = await load(dsn, 100, CARS)
-    raw = await asyncpg.connect(dsn)
-    for statement in PREPARE.split(";\n"):
-        if statement.strip():
-            await raw.execute(statement)
-    await raw.close()
+    headers = await load(dsn, 100, CARS, PREPARE)
     receiver = Receiver()
     await receiver.start()
     silent = f"http://127.0.0.1:{receiver.port}/dead"

@@ -19,7 +19,7 @@ from typing import Any
 
 import asyncpg
 
-from benchmarks.foundation import UNLIMITED, Running, database, free_port, running
+from benchmarks.foundation import UNLIMITED, Running, database, free_port, running, settle
 from benchmarks.load import cpu_seconds, http, measure, resident
 from benchmarks.outcomes import Receiver, until, workers
 from benchmarks.sizes import sized
@@ -126,9 +126,8 @@ async def fill(dsn: str, customers: int) -> None:
     await schema_version.migrate(dsn)
     raw = await asyncpg.connect(dsn)
     await raw.execute(LOAD.format(customers=customers, cars=CARS, used=USED))
-    await raw.execute("vacuum analyze")
-    await raw.execute("checkpoint")
     await raw.close()
+    await settle(dsn)
 
 
 def receiver_of(system: System, customer: int, hosts: int) -> str:

@@ -6,7 +6,7 @@
 import { sha256 } from './bytes.js';
 import { read } from './cose.js';
 import { BoxRefusal, Refused } from './codes.js';
-import { Link } from './link.js';
+import { Link, TransportLost } from './link.js';
 import { CLOSE, OPEN } from './messages.js';
 
 /**
@@ -32,6 +32,26 @@ export class NoKey extends Error {
     this.box = box;
     this.action = 'online';
     this.help = 'Go where there is a network, let the app meet the server, then try again.';
+  }
+}
+
+/**
+ * The command was sent, and no answer came that can be read: the box may have opened, or not. An app says so, and asks the
+ * user to look. It never says that it failed. To open once more does no harm.
+ */
+export class OutcomeUnknown extends Error {
+  /**
+   * @param {string} box its name
+   * @param {number} next the number that its next entry had before the command
+   * @param {unknown} cause
+   */
+  constructor(box, next, cause) {
+    super('It is not known whether the box has done it.', { cause });
+    this.name = 'OutcomeUnknown';
+    this.box = box;
+    this.next = next;
+    this.action = 'look';
+    this.help = 'Look at the box. If nothing has happened, try again.';
   }
 }
 
@@ -63,6 +83,17 @@ export class Conversation {
   }
 
   /**
+   * Whether a command with an unknown outcome has done nothing. A box writes an entry whenever it opens or closes, so where
+   * no entry was written since then, it has not. `false` says that the outcome stays unknown.
+   * @param {OutcomeUnknown} unknown
+   * @returns {Promise<boolean>}
+   */
+  async hasDoneNothing(unknown) {
+    const { name, next } = await this.#link.hello();
+    return name === unknown.box && next === unknown.next;
+  }
+
+  /**
    * Get a challenge, after the box was brought whatever it does not have. What was brought may have taken long, and a
    * nonce lives 10 seconds: so there is a new challenge then.
    * @returns {Promise<Challenge>}
@@ -80,11 +111,11 @@ export class Conversation {
    */
   async fetchLog() {
     const { name, first } = await this.#link.hello();
-    let from = this.#store.firstMissing(name, first);
+    let from = await this.#store.firstMissing(name, first);
     for (let left = MOST_FETCHES; left > 0; left -= 1) {
       const { next, entries } = await this.#link.fetch(from);
       if (entries.length === 0) return;
-      for (const entry of entries) from = await this.#keep(entry, from);
+      from = await this.#keep(entries, from);
       if (from >= next) return;
     }
   }
@@ -95,7 +126,7 @@ export class Conversation {
    * @returns {Promise<boolean>} whether there was anything to bring
    */
   async #bring(challenge) {
-    const artefacts = this.#store.artefactsFor(challenge);
+    const artefacts = await this.#store.artefactsFor(challenge);
     for (const artefact of artefacts) await this.#link.carry(artefact);
     return artefacts.length > 0;
   }
@@ -115,16 +146,18 @@ export class Conversation {
   /**
    * @param {number} command
    * @returns {Promise<{box: string, key: HeldKey, entry: Bytes}>} what was opened or closed, by what, and the proof
-   * @throws {NoKey | BoxRefusal}
+   * @throws {NoKey | BoxRefusal | TransportLost | OutcomeUnknown}
    */
   async #command(command) {
     const challenge = await this.greet();
     const box = challenge.name;
-    const key = this.#store.keyFor(box);
+    const key = await this.#store.keyFor(box);
     if (key === null) throw new NoKey(box);
     const answer = await this.#answer(challenge, key, command);
-    const { code, entry } = await this.#link.open(key.message, answer);
-    if (entry.length > 0) await this.#keep(entry, 1);
+    const { code, entry } = await this.#link.open(key.message, answer).catch((error) => {
+      throw isNothingSent(error) ? error : new OutcomeUnknown(box, challenge.next, error);
+    });
+    if (entry.length > 0) await this.#keep([entry], 1);
     if (code !== 0) throw new BoxRefusal(code);
     return { box, key, entry };
   }
@@ -146,14 +179,27 @@ export class Conversation {
   }
 
   /**
-   * @param {Bytes} message an entry
-   * @param {number} least that its number may be
-   * @returns {Promise<number>} the number behind it
+   * @param {Bytes[]} messages entries in their order
+   * @param {number} least that the first number may be
+   * @returns {Promise<number>} the number behind the last one
    */
-  async #keep(message, least) {
-    const { aud, number } = read(message, 'entry').claims;
-    if (number < least) throw new Refused('structure', 'entries that are not in their order');
-    await this.#store.keepEntry({ box: aud, number, message });
-    return number + 1;
+  async #keep(messages, least) {
+    let next = least;
+    const entries = messages.map((message) => {
+      const { aud, number } = read(message, 'entry').claims;
+      if (number < next) throw new Refused('structure', 'entries that are not in their order');
+      next = number + 1;
+      return { box: aud, number, message };
+    });
+    await this.#store.keepEntries(entries);
+    return next;
   }
+}
+
+/**
+ * Whether a command did not reach the box, so that it has done nothing.
+ * @param {unknown} error
+ */
+function isNothingSent(error) {
+  return error instanceof TransportLost && error.sent !== 'all';
 }

@@ -33,15 +33,15 @@ export async function openBox(phone, exchange, say) {
     const { message, help = 'Try again.' } = /** @type {any} */ (error);
     say(`${message} ${help}`);
   }
-  await phone.meetServer().catch(() => warn(phone, say)); // without a network it is tried again the next time
+  await phone.meetServer().catch(async () => warn(await phone.store.overdue(), say)); // without a network it is tried again the next time
 }
 
 /**
- * @param {Phone} phone
+ * @param {import('./store.js').HeldKey[]} overdue
  * @param {(text: string) => void} say
  */
-function warn(phone, say) {
-  if (phone.store.overdue.length > 0) say('Go online soon: some keys open nothing any more before long.');
+function warn(overdue, say) {
+  if (overdue.length > 0) say('Go online soon: some keys open nothing any more before long.');
 }
 
 /** @param {string} idToken */

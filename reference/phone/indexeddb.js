@@ -1,9 +1,13 @@
 /**
  * In charge of IndexedDB as the place where a browser keeps the key pair and the state of the store.
+ *
+ * Several pages and a service worker may have it open. Each change is one transaction, under a Web Lock.
  */
 
 import { DeviceKey } from './keys.js';
 import { emptyState, Store } from './store.js';
+
+/** @typedef {import('./store.js').State} State */
 
 const NAME = 'keyrack-phone';
 const SHELF = 'kept';
@@ -16,11 +20,97 @@ const STATE = 'state';
  */
 export async function openPhone() {
   const database = await openDatabase();
+  const device = await locked(() => openDevice(database));
+  return { device, store: new Store(new DatabaseRecords(database)) };
+}
+
+/** The store's state in IndexedDB, for all pages and workers of this origin. */
+class DatabaseRecords {
+  #database;
+
+  /** @param {IDBDatabase} database */
+  constructor(database) {
+    this.#database = database;
+  }
+
+  /** @returns {Promise<State>} */
+  async read() {
+    return (await get(this.#database, STATE)) ?? emptyState();
+  }
+
+  /**
+   * @template T
+   * @param {(state: State) => T} edit
+   * @returns {Promise<T>}
+   */
+  change(edit) {
+    return locked(() => changed(this.#database, edit));
+  }
+}
+
+/**
+ * Run by one page or worker at a time.
+ * @template T
+ * @param {() => Promise<T>} work
+ * @returns {Promise<T>}
+ */
+function locked(work) {
+  return /** @type {Promise<any>} */ (navigator.locks.request(NAME, work)); // what the request returns is awaited
+}
+
+/**
+ * The device's key. Only under the lock: two pages that begin at once would make a key each.
+ * @param {IDBDatabase} database
+ */
+async function openDevice(database) {
   const kept = await get(database, DEVICE);
-  const device = kept === undefined ? await DeviceKey.generate() : await DeviceKey.of(kept);
-  if (kept === undefined) await put(database, DEVICE, device.pair);
-  const state = (await get(database, STATE)) ?? emptyState();
-  return { device, store: new Store(state, (changed) => put(database, STATE, changed)) };
+  if (kept !== undefined) return DeviceKey.of(kept);
+  const device = await DeviceKey.generate();
+  await changing(database, (shelf) => shelf.put(device.pair, DEVICE));
+  return device;
+}
+
+/**
+ * Read, edit and save the state in one transaction.
+ * @template T
+ * @param {IDBDatabase} database
+ * @param {(state: State) => T} edit
+ * @returns {Promise<T>}
+ */
+async function changed(database, edit) {
+  /** @type {{value?: T, error?: unknown}} */
+  const outcome = {};
+  await changing(database, (shelf) => {
+    const reading = shelf.get(STATE);
+    reading.onsuccess = () => {
+      const state = reading.result ?? emptyState();
+      try {
+        outcome.value = edit(state);
+        shelf.put(state, STATE);
+      } catch (error) {
+        outcome.error = error;
+        shelf.transaction.abort();
+      }
+    };
+  }).catch((error) => {
+    throw outcome.error ?? error;
+  });
+  return /** @type {T} */ (outcome.value);
+}
+
+/**
+ * One transaction, durable when the promise is fulfilled: a counter that was sent is kept.
+ * @param {IDBDatabase} database
+ * @param {(shelf: IDBObjectStore) => void} work
+ * @returns {Promise<void>}
+ */
+function changing(database, work) {
+  const transaction = database.transaction(SHELF, 'readwrite', { durability: 'strict' });
+  return new Promise((resolve, reject) => {
+    transaction.oncomplete = () => resolve();
+    transaction.onabort = () => reject(transaction.error);
+    work(transaction.objectStore(SHELF));
+  });
 }
 
 /** @returns {Promise<IDBDatabase>} */
@@ -37,23 +127,6 @@ function openDatabase() {
  */
 function get(database, name) {
   return result(database.transaction(SHELF).objectStore(SHELF).get(name));
-}
-
-/**
- * Durable when the promise is fulfilled: a counter that was sent is kept.
- * @param {IDBDatabase} database
- * @param {string} name
- * @param {unknown} value
- * @returns {Promise<void>}
- */
-function put(database, name, value) {
-  const transaction = database.transaction(SHELF, 'readwrite', { durability: 'strict' });
-  transaction.objectStore(SHELF).put(value, name);
-  return new Promise((resolve, reject) => {
-    transaction.oncomplete = () => resolve();
-    transaction.onerror = () => reject(transaction.error);
-    transaction.onabort = () => reject(transaction.error);
-  });
 }
 
 /**

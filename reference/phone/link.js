@@ -9,7 +9,8 @@ import { BoxRefusal, Refused } from './codes.js';
  * @typedef {import('./cose.js').Bytes} Bytes
  * @typedef {import('./cbor.js').Item} Item
  *
- * Any transport that carries one whole message to the box, and its answer back.
+ * Any transport that carries one whole message to the box, and its answer back. Where the connection is lost it throws a
+ * `TransportLost`. Any other error counts as one after all was sent.
  * @typedef {(message: Bytes) => Promise<Uint8Array>} Exchange
  *
  * @typedef {Object} Challenge
@@ -44,6 +45,18 @@ const OPEN = 5;
 const RESULT = 6;
 const FETCH = 7;
 const ENTRIES = 8;
+
+/** The connection to the box is lost. */
+export class TransportLost extends Error {
+  /** @param {'none' | 'part' | 'all'} sent how much of the message had left the phone; a box does nothing with a part */
+  constructor(sent) {
+    super('The connection to the box is lost.');
+    this.name = 'TransportLost';
+    this.sent = sent;
+    this.action = 'again';
+    this.help = 'Go nearer to the box, then try again.';
+  }
+}
 
 /** One link to a box. */
 export class Link {

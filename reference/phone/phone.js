@@ -41,8 +41,9 @@ export class Phone {
    */
   async meetServer() {
     await this.#bringHome();
-    const { answer, etag } = await this.server.getKeys(this.device.id, this.store.state.etag);
-    if (answer === null) await this.store.haveMet(etag);
+    const { etag: known } = await this.store.state();
+    const { answer, etag } = await this.server.getKeys(this.device.id, known);
+    if (answer === null) await this.store.haveMet();
     else await this.store.takeKeys(answer, etag, this.device.publicKey);
   }
 
@@ -55,8 +56,9 @@ export class Phone {
   }
 
   async #bringHome() {
-    while (this.store.state.entries.length > 0) {
-      const entries = this.store.state.entries.slice(0, MOST_ENTRIES);
+    for (;;) {
+      const entries = (await this.store.state()).entries.slice(0, MOST_ENTRIES);
+      if (entries.length === 0) return;
       const { receipts } = await this.server.putLog(entries.map(({ message }) => message));
       await this.store.broughtHome(entries, receipts.map(({ receipt }) => receipt));
     }

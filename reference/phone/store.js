@@ -1,11 +1,13 @@
 /**
  * In charge of what the phone keeps: keys, what boxes are to be brought, and entries to bring home.
  *
- * All of it is one plain object (`state`), which IndexedDB takes as it is; `save` is called after each change, and what
- * comes next waits for it. A counter that was not kept would be refused by the box when it comes again.
+ * All of it is one plain object, which IndexedDB takes as it is. Two pages and a service worker may use it at the same
+ * time, so nobody has a copy of it: each question reads it, and each change is one transaction that reads it, changes it
+ * and saves it. A method's promise is fulfilled when the change is on the disk: the box would refuse a counter that was
+ * sent and is forgotten.
  */
 
-import { equal } from './bytes.js';
+import { equal, toBase64url } from './bytes.js';
 import { encode } from './cbor.js';
 import { Refused } from './codes.js';
 import { read } from './cose.js';
@@ -36,6 +38,7 @@ import { read } from './cose.js';
  * @typedef {Object} HeldReceipt
  * @property {string} box
  * @property {number} number up to which the server has the log
+ * @property {number} iat in seconds, as in the receipt
  * @property {Bytes} message
  *
  * @typedef {Object} HeldEntry
@@ -53,6 +56,11 @@ import { read } from './cose.js';
  * @property {HeldReceipt[]} receipts
  * @property {HeldEntry[]} entries
  * @property {number} counter the last one
+ *
+ * @typedef {Object} Records where the state is kept
+ * @property {() => Promise<State>} read
+ * @property {<T>(edit: (state: State) => T) => Promise<T>} change run `edit` in a transaction: nobody else changes the
+ *   state meanwhile, and where `edit` throws, all stays as it was
  */
 
 /** @returns {State} */
@@ -61,23 +69,55 @@ export function emptyState() {
   return { metServer: 0, etag: null, keySet: null, counter: 0, ...lists };
 }
 
+/** Records that end with the page: for tests, and for apps that keep the state in another way. */
+export class MemoryRecords {
+  #state;
+
+  /** @param {State} state */
+  constructor(state = emptyState()) {
+    this.#state = state;
+  }
+
+  async read() {
+    return structuredClone(this.#state);
+  }
+
+  /**
+   * @template T
+   * @param {(state: State) => T} edit
+   */
+  async change(edit) {
+    const state = structuredClone(this.#state);
+    const result = edit(state);
+    this.#state = state;
+    return result;
+  }
+}
+
 export class Store {
-  #save;
+  #records;
   #now;
 
   /**
-   * @param {State} state
-   * @param {(state: State) => Promise<void>} save
+   * @param {Records} records
    * @param {() => number} now in milliseconds since 1970
    */
-  constructor(state = emptyState(), save = async () => {}, now = Date.now) {
-    this.state = state;
-    this.#save = save;
+  constructor(records = new MemoryRecords(), now = Date.now) {
+    this.#records = records;
     this.#now = now;
   }
 
   /**
-   * Take what the server answers to `GET /sdk/keys`. If any of it is not what it should be, all stays as it was.
+   * What is kept now: a copy, which nobody changes later.
+   * @returns {Promise<State>}
+   */
+  state() {
+    return this.#records.read();
+  }
+
+  /**
+   * Take what the server answers to `GET /sdk/keys`. If any of it is not what it should be, all stays as it was. Of two
+   * answers that arrive in the wrong order the later one may be the older; a key set never gives way to an older one.
    * @param {KeysAnswer} answer
    * @param {string | null} etag
    * @param {ItemMap} publicKey the phone's
@@ -87,38 +127,42 @@ export class Store {
     const keys = answer.keys.map((key) => toKey(key, publicKey));
     const lists = answer.boxes.flatMap(({ statusLists }) => statusLists.map(toList));
     const receipts = answer.boxes.flatMap(({ receipt }) => (receipt === null ? [] : [toReceipt(receipt)]));
-    Object.assign(this.state, { keySet, keys, lists, withheld: answer.withheld });
-    this.#takeReceipts(receipts);
-    await this.haveMet(etag);
+    const metServer = this.#now();
+    await this.#records.change((state) => {
+      const isOlder = keySet !== null && state.keySet !== null && keySet.sequence < state.keySet.sequence;
+      Object.assign(state, { keys, lists, withheld: answer.withheld, etag, metServer });
+      if (!isOlder) state.keySet = keySet;
+      takeReceipts(state, receipts);
+    });
   }
 
-  /**
-   * The phone has met the server, which has nothing newer than this.
-   * @param {string | null} etag
-   */
-  async haveMet(etag) {
-    Object.assign(this.state, { etag, metServer: this.#now() });
-    await this.#save(this.state);
+  /** The phone has met the server, which has nothing newer than what the phone has. */
+  async haveMet() {
+    const metServer = this.#now();
+    await this.#records.change((state) => {
+      state.metServer = Math.max(state.metServer, metServer);
+    });
   }
 
   /**
    * The keys for which an app must warn its user: there have been newer ones for a while, and the phone has not met the
    * server since. Some time later they open nothing any more.
+   * @returns {Promise<HeldKey[]>}
    */
-  get overdue() {
-    const { keys, metServer } = this.state;
+  async overdue() {
+    const { keys, metServer } = await this.state();
     return keys.filter(({ renewAfter }) => renewAfter <= this.#now() && metServer < renewAfter);
   }
 
   /**
    * The key for a box: one that holds now, else the one that ends last: the clock of the box decides, not ours.
    * @param {string} box
-   * @returns {HeldKey | null}
+   * @returns {Promise<HeldKey | null>}
    */
-  keyFor(box) {
+  async keyFor(box) {
     const now = this.#now();
     const holds = (/** @type {HeldKey} */ key) => Number(key.begins <= now && now < key.expires);
-    const keys = this.state.keys.filter((key) => key.box === box);
+    const keys = (await this.state()).keys.filter((key) => key.box === box);
     keys.sort((one, other) => holds(other) - holds(one) || other.expires - one.expires);
     return keys[0] ?? null;
   }
@@ -127,10 +171,10 @@ export class Store {
    * What the box does not have yet, in the order in which it is to be brought: the key set, lists, a receipt. Of two
    * lists the newest one comes last, so that a box which has it has the one before it, too.
    * @param {Challenge} challenge
-   * @returns {Bytes[]}
+   * @returns {Promise<Bytes[]>}
    */
-  artefactsFor({ name, sequence, generation, listIat, first, next }) {
-    const { keySet, lists, receipts } = this.state;
+  async artefactsFor({ name, sequence, generation, listIat, first, next }) {
+    const { keySet, lists, receipts } = await this.state();
     const newer = lists.filter(
       (list) => list.box === name
         && (list.generation > generation || (list.generation >= generation - 1 && list.iat > listIat)),
@@ -142,30 +186,41 @@ export class Store {
     return [...sets, ...newer, ...due].map(({ message }) => message);
   }
 
-  /** A counter that is higher than each before, also where the app was installed anew. */
-  async nextCounter() {
-    this.state.counter = Math.max(this.state.counter + 1, this.#now());
-    await this.#save(this.state);
-    return this.state.counter;
+  /**
+   * A counter that is higher than each before, also where the app was installed anew.
+   * @returns {Promise<number>}
+   */
+  nextCounter() {
+    const now = this.#now();
+    return this.#records.change((state) => {
+      state.counter = Math.max(state.counter + 1, now);
+      return state.counter;
+    });
   }
 
-  /** @param {HeldEntry} entry */
-  async keepEntry(entry) {
-    if (this.state.entries.some((held) => equal(held.message, entry.message))) return;
-    this.state.entries.push(entry);
-    await this.#save(this.state);
+  /**
+   * Keep what is not kept yet.
+   * @param {HeldEntry[]} entries
+   */
+  async keepEntries(entries) {
+    await this.#records.change((state) => {
+      const isKept = isAmong(state.entries);
+      state.entries.push(...entries.filter((entry) => !isKept(entry)));
+    });
   }
 
   /**
    * The number of the first entry that neither the phone nor, as far as it knows, the server has.
    * @param {string} box
    * @param {number} first the lowest one that the box holds
+   * @returns {Promise<number>}
    */
-  firstMissing(box, first) {
-    const receipt = this.state.receipts.find((held) => held.box === box);
-    const held = new Set(this.state.entries.filter((entry) => entry.box === box).map(({ number }) => number));
+  async firstMissing(box, first) {
+    const { receipts, entries } = await this.state();
+    const receipt = receipts.find((kept) => kept.box === box);
+    const numbers = new Set(entries.filter((entry) => entry.box === box).map(({ number }) => number));
     let number = Math.max(first, receipt === undefined ? 1 : receipt.number + 1);
-    while (held.has(number)) number += 1;
+    while (numbers.has(number)) number += 1;
     return number;
   }
 
@@ -175,22 +230,45 @@ export class Store {
    * @param {Bytes[]} receipts
    */
   async broughtHome(entries, receipts) {
-    this.state.entries = this.state.entries.filter((held) => !entries.includes(held));
-    this.#takeReceipts(receipts.map(toReceipt));
-    await this.#save(this.state);
+    const newest = receipts.map(toReceipt);
+    const isHome = isAmong(entries);
+    await this.#records.change((state) => {
+      state.entries = state.entries.filter((entry) => !isHome(entry));
+      takeReceipts(state, newest);
+    });
   }
+}
 
-  /**
-   * Of each box the highest one.
-   * @param {HeldReceipt[]} receipts
-   */
-  #takeReceipts(receipts) {
-    for (const receipt of receipts) {
-      const known = this.state.receipts.find(({ box }) => box === receipt.box);
-      if (known === undefined) this.state.receipts.push(receipt);
-      else if (known.number < receipt.number) Object.assign(known, receipt);
-    }
+/**
+ * Whether an entry is one of these, byte for byte: after each read they are other objects.
+ * @param {HeldEntry[]} entries
+ * @returns {(entry: HeldEntry) => boolean}
+ */
+function isAmong(entries) {
+  const messages = new Set(entries.map(({ message }) => toBase64url(message)));
+  return ({ message }) => messages.has(toBase64url(message));
+}
+
+/**
+ * Of each box the receipt with the highest number. Of two with one number the later one: a rotation with `--revoke`
+ * signs them anew, and the box refuses what the key before has signed.
+ * @param {State} state
+ * @param {HeldReceipt[]} receipts
+ */
+function takeReceipts(state, receipts) {
+  for (const receipt of receipts) {
+    const known = state.receipts.find(({ box }) => box === receipt.box);
+    if (known === undefined) state.receipts.push(receipt);
+    else if (isLater(receipt, known)) Object.assign(known, receipt);
   }
+}
+
+/**
+ * @param {HeldReceipt} one
+ * @param {HeldReceipt} other
+ */
+function isLater(one, other) {
+  return one.number > other.number || (one.number === other.number && one.iat > other.iat);
 }
 
 /**
@@ -228,6 +306,6 @@ function toList(message) {
  * @returns {HeldReceipt}
  */
 function toReceipt(message) {
-  const { aud, upto } = read(message, 'receipt').claims;
-  return { box: aud, number: upto[0], message };
+  const { aud, iat, upto } = read(message, 'receipt').claims;
+  return { box: aud, number: upto[0], iat, message };
 }

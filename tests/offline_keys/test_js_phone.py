@@ -71,7 +71,7 @@ START = """async ([path, subject]) => {
   const said = [];
   await openBox(phone, exchange, (text) => said.push(text));
   const refusal = await crypto.subtle.exportKey('pkcs8', phone.device.pair.privateKey).catch((error) => error.name);
-  return { said, refusal, device: phone.device.id, entries: phone.store.state.entries.length };
+  return { said, refusal, device: phone.device.id, entries: (await phone.store.state()).entries.length };
 }"""
 
 
@@ -112,3 +112,52 @@ KEPT = """async () => {
 def kept(page: Page) -> object:
     """What lies in IndexedDB."""
     return json.loads(page.evaluate(KEPT))
+
+
+MESSAGES = 12  # of each page and worker
+SHARED = """
+  const { openPhone } = await import('/phone/indexeddb.js');
+  const { device, store } = await openPhone();
+  const counters = [];
+  for (let number = 1; number <= MESSAGES; number += 1) {
+    const message = Uint8Array.of(place, number);
+    const entry = { box: 'box:1:1', number, message };
+    const [counter] = await Promise.all([store.nextCounter(), store.keepEntries([entry])]);
+    counters.push(counter);
+    await store.haveMet();
+  }
+  return { device: device.id, counters };
+""".replace("MESSAGES", str(MESSAGES))
+IN_PAGE = f"async (place) => {{ {SHARED} }}"
+IN_WORKER = f"""(place) => new Promise((resolve, reject) => {{
+  const source = `const work = async (place) => {{ {SHARED.replace("'/phone", "'${location.origin}/phone")} }};
+    onmessage = async ({{ data }}) => postMessage(await work(data));`;
+  const url = URL.createObjectURL(new Blob([source], {{ type: 'text/javascript' }}));
+  const worker = new Worker(url, {{ type: 'module' }});
+  worker.onmessage = ({{ data }}) => resolve(data);
+  worker.onerror = (event) => reject(new Error(event.message));
+  worker.postMessage(place);
+}})"""
+ALL = """async () => {
+  const { openPhone } = await import('/phone/indexeddb.js');
+  const { entries, counter } = await (await openPhone()).store.state();
+  return { entries: entries.length, counter };
+}"""
+
+
+@browser.needed
+def test_two_pages_and_a_worker_lose_nothing_of_each_other(bridged: Bridge) -> None:
+    """All three begin without a key pair, make one together, and change the store at the same time."""
+    with browser.launched() as chromium:
+        context = chromium.new_context(base_url=bridged.url)
+        pages = [context.new_page() for _ in range(2)]
+        for page in pages:
+            page.goto("/")
+        begin = "([work, place]) => { globalThis.outcome = eval(`(${work})`)(place); }"
+        for place, (page, work) in enumerate(zip([*pages, pages[0]], [IN_PAGE, IN_PAGE, IN_WORKER], strict=True)):
+            page.evaluate(begin.replace("outcome", f"outcome{place}"), [work, place])
+        outcomes = [pages[0 if place == 2 else place].evaluate(f"outcome{place}") for place in range(3)]
+        assert len({outcome["device"] for outcome in outcomes}) == 1
+        counters = [counter for outcome in outcomes for counter in outcome["counters"]]
+        assert len(set(counters)) == len(counters) == 3 * MESSAGES
+        assert pages[0].evaluate(ALL) == {"entries": 3 * MESSAGES, "counter": max(counters)}

@@ -6,9 +6,9 @@ import assert from 'node:assert/strict';
 import { test as testOfNode } from 'node:test';
 
 import { DeviceKey } from '../keys.js';
-import { Link } from '../link.js';
+import { Link, TransportLost } from '../link.js';
 import { Phone } from '../phone.js';
-import { Store } from '../store.js';
+import { MemoryRecords, Store } from '../store.js';
 import { BRIDGE, World } from './world.js';
 
 const BOX = 'box:1041:3';
@@ -20,6 +20,14 @@ function test(what, body) {
   testOfNode(what, options, body);
 }
 
+async function kept(phone) {
+  return (await phone.store.state()).entries.map(({ number }) => number);
+}
+
+function storeWith(state, now = Date.now) {
+  return new Store(new MemoryRecords(state), now);
+}
+
 test('a phone opens and closes, and brings the proof home', async () => {
   const world = await World.make();
   const { phone, at, meet } = await world.phone();
@@ -29,10 +37,10 @@ test('a phone opens and closes, and brings the proof home', async () => {
   assert.equal(opened.key.assignmentId, 4711);
   await conversation.close();
   assert.deepEqual((await world.seen()).effects, ['OPEN', 'CLOSE']);
-  assert.deepEqual(phone.store.state.entries.map(({ number }) => number), [2, 3]);
+  assert.deepEqual(await kept(phone), [2, 3]);
   await meet();
   assert.deepEqual((await world.seen()).home, [2, 3]);
-  assert.deepEqual(phone.store.state.entries, []);
+  assert.deepEqual(await kept(phone), []);
 });
 
 test('a revoked key opens until somebody carries the list', async () => {
@@ -45,19 +53,19 @@ test('a revoked key opens until somebody carries the list', async () => {
   await bob.at().open();
   await assert.rejects(alice.at().open(), { name: 'BoxRefusal', code: 'revoked', action: 'ask' });
   assert.deepEqual((await world.seen()).effects, ['OPEN', 'OPEN']);
-  assert.equal(alice.phone.store.state.entries.length, 2, 'the refusal is brought home, too');
+  assert.equal((await kept(alice.phone)).length, 2, 'the refusal is brought home, too');
 });
 
 test('a revoked phone carries the list itself', async () => {
   const world = await World.make();
   const { phone, at, meet } = await world.phone();
-  const key = phone.store.keyFor(BOX);
+  const { keys } = await phone.store.state();
   await world.do('seconds_pass', { seconds: 1 });
   await world.do('revoke', { device: phone.device.id });
   await meet();
   await assert.rejects(at().open(), { name: 'NoKey', action: 'online' });
-  phone.store.state.keys = [key];
-  await assert.rejects(at().open(), { code: 'revoked' });
+  const withKeys = new Phone(phone.device, storeWith({ ...(await phone.store.state()), keys }), phone.server);
+  await assert.rejects(withKeys.at(world.link()).open(), { code: 'revoked' });
 });
 
 test('a stale box hears of a newer list, and opens', async () => {
@@ -139,8 +147,7 @@ test('another phone fetches the whole log', async () => {
   const conversation = bob.at();
   await conversation.open();
   await conversation.fetchLog();
-  const numbers = bob.phone.store.state.entries.map(({ number }) => number).sort((one, other) => one - other);
-  assert.deepEqual(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+  assert.deepEqual((await kept(bob.phone)).sort((one, other) => one - other), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
   await bob.meet();
   assert.equal((await world.seen()).home.length, 11);
 });
@@ -223,19 +230,19 @@ test('an open that is said twice opens once', async () => {
 test('another phone cannot use a key', async () => {
   const world = await World.make();
   const [alice, mallory] = [await world.phone(), await world.phone()];
-  mallory.phone.store.state.keys = alice.phone.store.state.keys;
-  await assert.rejects(mallory.at().open(), { code: 'refused' });
+  const store = storeWith(await alice.phone.store.state());
+  await assert.rejects(new Phone(mallory.phone.device, store, mallory.phone.server).at(world.link()).open(), { code: 'refused' });
   assert.deepEqual((await world.seen()).effects, []);
 });
 
 test('a phone that was set back is refused, and one that was installed anew is not', async () => {
   const world = await World.make();
   const { phone, at } = await world.phone();
-  const before = structuredClone(phone.store.state);
+  const before = await phone.store.state();
   await at().open();
-  phone.store.state.counter = 0;
-  await at().open();
-  const back = new Store({ ...before, counter: 1 }, async () => {}, () => 0);
+  const anew = new Phone(phone.device, storeWith({ ...before, counter: 0 }), phone.server);
+  await anew.at(world.link()).open();
+  const back = storeWith({ ...before, counter: 1 }, () => 0);
   await assert.rejects(new Phone(phone.device, back, phone.server).at(world.link()).open(), { code: 'counter' });
 });
 
@@ -243,8 +250,47 @@ test('a store that was kept goes on where it was', async () => {
   const world = await World.make();
   const { phone, at } = await world.phone();
   await at().open();
-  const [pair, state] = structuredClone([phone.device.pair, phone.store.state]);
-  const again = new Phone(await DeviceKey.of(pair), new Store(state), phone.server);
+  const [pair, state] = structuredClone([phone.device.pair, await phone.store.state()]);
+  const again = new Phone(await DeviceKey.of(pair), storeWith(state), phone.server);
   await again.at(world.link()).open();
-  assert.equal(again.store.state.entries.length, 2);
+  assert.equal((await kept(again)).length, 2);
+});
+
+test('an opening without an answer is unknown, and the next link tells where nothing has happened', async () => {
+  const world = await World.make();
+  const { phone, at } = await world.phone();
+  const losing = (reaches) => async (message) => {
+    if (message[1] !== 5) return world.link()(message);
+    if (reaches) await world.link()(message);
+    throw new TransportLost('all');
+  };
+  const lost = await phone.at(losing(false)).open().catch((error) => error);
+  assert.deepEqual([lost.name, lost.box, lost.action], ['OutcomeUnknown', BOX, 'look']);
+  assert.equal(await at().hasDoneNothing(lost), true);
+  const done = await phone.at(losing(true)).open().catch((error) => error);
+  assert.equal(done.name, 'OutcomeUnknown');
+  assert.equal(await at().hasDoneNothing(done), false);
+  assert.deepEqual((await world.seen()).effects, ['OPEN']);
+});
+
+test('what is no answer leaves the outcome unknown, too', async () => {
+  const world = await World.make();
+  const { phone } = await world.phone();
+  const garbling = async (message) => {
+    const answer = await world.link()(message);
+    return message[1] === 5 ? Uint8Array.of(0xff) : answer;
+  };
+  await assert.rejects(phone.at(garbling).open(), { name: 'OutcomeUnknown' });
+  assert.deepEqual((await world.seen()).effects, ['OPEN']);
+});
+
+test('a command of which only a part was sent has done nothing', async () => {
+  const world = await World.make();
+  const { phone } = await world.phone();
+  const losing = async (message) => {
+    if (message[1] === 5) throw new TransportLost('part');
+    return world.link()(message);
+  };
+  await assert.rejects(phone.at(losing).open(), { name: 'TransportLost', action: 'again' });
+  assert.deepEqual((await world.seen()).effects, []);
 });

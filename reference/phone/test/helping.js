@@ -55,8 +55,8 @@ export class Authority {
     return this.issuing.sign('keyset', { iss: 'customer:7', iat: NOW, sequence, keys: [this.issuing.publicKey] });
   }
 
-  receipt(number) {
-    return this.issuing.sign('receipt', { iss: 'customer:7', aud: BOX, iat: NOW, upto: [number, HASH] });
+  receipt(number, iat = NOW) {
+    return this.issuing.sign('receipt', { iss: 'customer:7', aud: BOX, iat, upto: [number, HASH] });
   }
 
   /** An entry, as a box would sign it. */

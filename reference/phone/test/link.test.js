@@ -6,7 +6,7 @@ import { BoxRefusal, CODES } from '../codes.js';
 import { Conversation } from '../box.js';
 import { DeviceKey } from '../keys.js';
 import { Link } from '../link.js';
-import { emptyState, Store } from '../store.js';
+import { Store } from '../store.js';
 import { Authority, BOX, HASH, NOW, refusedAs } from './helping.js';
 
 const NONCE = new Uint8Array(16).fill(3);
@@ -83,14 +83,14 @@ test('the log is fetched until all of it is there, though the box gives few at a
   const store = new Store();
   await new Conversation(exchange, await DeviceKey.generate(), store).fetchLog();
   assert.deepEqual(asked.slice(1), [[7, 1], [7, 4]]);
-  assert.deepEqual(store.state.entries.map(({ number }) => number), [1, 2, 3, 4, 5]);
+  assert.deepEqual((await store.state()).entries.map(({ number }) => number), [1, 2, 3, 4, 5]);
 });
 
 test('a box that gives the same entries again and again is not asked for ever', async () => {
   const authority = await Authority.make();
   const again = [8, 9, [await authority.entry(1)]];
   const { exchange } = answering(challenge(), again, again);
-  const store = new Store(emptyState());
+  const store = new Store();
   const conversation = new Conversation(exchange, await DeviceKey.generate(), store);
   await assert.rejects(conversation.fetchLog(), refusedAs('structure'));
 });

@@ -57,12 +57,12 @@ test('keys are fetched, and the next time only what is new', async () => {
   const store = new Store();
   const phone = new Phone(device, store, server);
   await phone.meetServer();
-  assert.equal(store.keyFor(BOX).assignmentId, 4711);
-  assert.equal(store.state.receipts[0].number, 3);
+  assert.equal((await store.keyFor(BOX)).assignmentId, 4711);
+  assert.equal((await store.state()).receipts[0].number, 3);
   await phone.meetServer();
   assert.equal(requests[1].url, `https://keyrack.example/v3/sdk/keys?device=${device.id}`);
   assert.deepEqual(requests.map(({ headers }) => headers['If-None-Match']), [undefined, '"1"']);
-  assert.equal(store.keyFor(BOX).assignmentId, 4711);
+  assert.equal((await store.keyFor(BOX)).assignmentId, 4711);
 });
 
 test('the log is brought home before keys are fetched', async () => {
@@ -72,12 +72,12 @@ test('the log is brought home before keys are fetched', async () => {
   const { requests, server } = answering(log, log, { status: 304 });
   const store = new Store();
   for (let number = 1; number <= 150; number += 1) {
-    await store.keepEntry({ box: BOX, number, message: Uint8Array.of(number) });
+    await store.keepEntries([{ box: BOX, number, message: Uint8Array.of(number) }]);
   }
   await new Phone(device, store, server).meetServer();
   assert.deepEqual(requests.map(({ body }) => body?.entries.length), [100, 50, undefined]);
-  assert.deepEqual(store.state.entries, []);
-  assert.equal(store.firstMissing(BOX, 1), 151);
+  assert.deepEqual((await store.state()).entries, []);
+  assert.equal(await store.firstMissing(BOX, 1), 151);
 });
 
 test('what the server refuses has its code', async () => {
