@@ -62,8 +62,9 @@ export class DeviceKey {
   /**
    * The registration: it proves to the server that the phone has the private key.
    * @param {string} subject of the user, as in the id token
+   * @param {Bytes} nonce of the server, which lives ten minutes
    */
-  registration(subject) {
-    return this.sign('registration', { sub: subject, cnf: new Map([[1, this.publicKey]]) });
+  registration(subject, nonce) {
+    return this.sign('registration', { sub: subject, cnf: new Map([[1, this.publicKey]]), nonce });
   }
 }
