@@ -28,11 +28,11 @@ export async function openBox(phone, exchange, say) {
   try {
     const { key } = await conversation.open();
     say(`Car ${key.carId} is open.`);
-    await conversation.fetchLog();
   } catch (error) {
     const { message, help = 'Try again.' } = /** @type {any} */ (error);
     say(`${message} ${help}`);
   }
+  await conversation.fetchLog().catch(() => undefined); // another visit fetches it
   await phone.meetServer().catch(async () => warn(await phone.store.overdue(), say)); // without a network it is tried again the next time
 }
 

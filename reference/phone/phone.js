@@ -26,13 +26,15 @@ export class Phone {
   }
 
   /**
-   * Once, when a user has signed in.
+   * Once, when a user has signed in. Make another key pair if the server refuses this one as `device-removed`.
    * @param {string} subject `sub` of the id token
    * @param {string} name by which the user knows the phone: `Pixel 9`
-   * @param {'Software' | 'TrustedEnvironment' | 'SecureElement'} protection where the private key is
+   * @param {'Software' | 'TrustedEnvironment' | 'SecureElement'} claimedProtection where the private key is
+   * @returns {Promise<boolean>} whether the phone gets keys; false if a manager has to approve it first
    */
-  async register(subject, name, protection = 'Software') {
-    await this.server.putDevice(await this.device.registration(subject), name, protection);
+  async register(subject, name, claimedProtection = 'Software') {
+    const nonce = await this.server.registrationNonce();
+    return this.server.putDevice(await this.device.registration(subject, nonce), name, claimedProtection);
   }
 
   /**

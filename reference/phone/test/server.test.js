@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { fromBase64url, toBase64url } from '../bytes.js';
+import { read } from '../cose.js';
 import { DeviceKey } from '../keys.js';
 import { Phone } from '../phone.js';
 import { Server } from '../server.js';
@@ -42,13 +43,19 @@ test('base64url is read as it is written', () => {
 });
 
 test('a phone is registered', async () => {
-  const { requests, server } = answering({ json: { id: device.id } });
-  await new Phone(device, new Store(), server).register('somebody', 'Pixel 9', 'SecureElement');
-  const [{ method, url, headers, body }] = requests;
+  const nonce = new Uint8Array(16).fill(7);
+  const registered = { id: device.id, isApproved: false };
+  const { requests, server } = answering({ json: { nonce: toBase64url(nonce) } }, { json: registered });
+  const isApproved = await new Phone(device, new Store(), server).register('somebody', 'Pixel 9', 'SecureElement');
+  assert.equal(isApproved, false);
+  const [begin, { method, url, headers, body }] = requests;
+  assert.equal(`${begin.method} ${begin.url}`, 'POST https://keyrack.example/v3/sdk/devices/nonce');
   assert.equal(`${method} ${url}`, 'PUT https://keyrack.example/v3/sdk/devices');
   assert.equal(headers.Authorization, 'Bearer a.b.c');
   assert.equal(headers['Content-Type'], 'application/json');
-  assert.deepEqual({ ...body, registration: 0 }, { registration: 0, name: 'Pixel 9', protection: 'SecureElement' });
+  const expected = { registration: 0, name: 'Pixel 9', claimedProtection: 'SecureElement' };
+  assert.deepEqual({ ...body, registration: 0 }, expected);
+  assert.deepEqual(read(fromBase64url(body.registration), 'registration').claims.nonce, nonce);
 });
 
 test('keys are fetched, and the next time only what is new', async () => {
@@ -65,6 +72,21 @@ test('keys are fetched, and the next time only what is new', async () => {
   assert.equal((await store.keyFor(BOX)).assignmentId, 4711);
 });
 
+test('new roots and keys of boxes are fetched, and an older server may have none', async () => {
+  const customer = await Authority.make();
+  const roots = await customer.newRoots(2, 3);
+  const json = written(await customer.answer(device.publicKey, { sequence: 4, roots }));
+  const { roots: _, boxes: [{ boxKey, ...box }], ...older } = json;
+  const { server } = answering({ json }, { json: { ...older, boxes: [box] } });
+  const store = new Store();
+  const phone = new Phone(device, store, server);
+  await phone.meetServer();
+  assert.deepEqual((await store.state()).roots.map(({ message }) => message), roots);
+  assert.deepEqual((await store.boxOf(BOX)).publicKey, customer.box.publicKey);
+  await phone.meetServer();
+  assert.deepEqual(await store.boxOf(BOX), { name: BOX, publicKey: null });
+});
+
 test('the log is brought home before keys are fetched', async () => {
   const receipt = toBase64url(await authority.receipt(150));
   const refused = [{ index: 0, reason: 'forgery' }];
@@ -72,7 +94,7 @@ test('the log is brought home before keys are fetched', async () => {
   const { requests, server } = answering(log, log, { status: 304 });
   const store = new Store();
   for (let number = 1; number <= 150; number += 1) {
-    await store.keepEntries([{ box: BOX, number, message: Uint8Array.of(number) }]);
+    await store.keepEntries(BOX, [{ box: BOX, number, message: Uint8Array.of(number) }]);
   }
   await new Phone(device, store, server).meetServer();
   assert.deepEqual(requests.map(({ body }) => body?.entries.length), [100, 50, undefined]);
