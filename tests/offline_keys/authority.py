@@ -15,7 +15,6 @@ from keyrack.offline_keys.link_messages import (
     Challenge,
     EntriesMessage,
     Fetch,
-    Hello,
     Open,
     Provision,
     Result,
@@ -27,6 +26,7 @@ from keyrack.offline_keys.message_fields import (
     KEY_SET,
     PROVISIONING,
     RECEIPT,
+    ROOT,
     STATUS_LIST,
     TIME,
     Message,
@@ -46,8 +46,11 @@ class Authority:
 
     now: int = START
     name: str = "box:1041:3"
+    root: str = "root"
     issuing: str = "issuing-1"
+    service: str = "service-1"
     keys: list[str] = field(default_factory=lambda: ["issuing-1"])
+    service_keys: list[str] = field(default_factory=lambda: ["service-1"])
     sequence: int = 1
     revoked: set[int] = field(default_factory=set[int])
     keys_made: int = 0
@@ -67,25 +70,51 @@ class Authority:
     def uri(self, generation: int) -> str:
         return f"https://keyrack.example/{self.name}/{generation}"
 
-    def list(self, generation: int = 1) -> bytes:
+    def list(self, generation: int = 1, **claims: Any) -> bytes:
         bits = sum(1 << index for index in self.revoked).to_bytes(status_list_bits.BYTES, "little")
-        return self.sign(
-            STATUS_LIST, self.issuing, sub=self.uri(generation), aud=self.name, exp=self.now + WEEK, ttl=300,
-            status_list=status_list_bits.pack(bits), generation=generation,
-        )  # fmt: skip
+        most = {
+            "sub": self.uri(generation), "aud": self.name, "exp": self.now + WEEK, "ttl": 300,
+            "status_list": status_list_bits.pack(bits), "generation": generation,
+        }  # fmt: skip
+        return self.sign(STATUS_LIST, self.issuing, **most | claims)
 
     def key_set(self) -> bytes:
-        return self.sign(KEY_SET, "root", sequence=self.sequence, keys=[public(name) for name in self.keys])
+        keys = {"keys": [public(name) for name in self.keys]}
+        keys["service-keys"] = [public(name) for name in self.service_keys]
+        return self.sign(KEY_SET, self.root, sequence=self.sequence, **keys)
+
+    def new_root(self, name: str) -> bytes:
+        """The present root names another one, which signs from now on."""
+        self.sequence += 1
+        said = self.sign(ROOT, self.root, sequence=self.sequence, root=public(name))
+        self.root = name
+        self.sequence += 1
+        return said
+
+    def rotate(self, number: int, *, revoke: bool = False) -> None:
+        """Another issuing key and service key sign from now on."""
+        self.sequence += 1
+        self.issuing, self.service = f"issuing-{number}", f"service-{number}"
+        self.keys = [self.issuing] if revoke else [*self.keys[-1:], self.issuing]
+        self.service_keys = [self.service] if revoke else [*self.service_keys[-1:], self.service]
 
     def time(self, nonce: bytes) -> bytes:
-        return self.sign(TIME, self.issuing, aud=self.name, nonce=nonce)
+        return self.sign(TIME, self.service, aud=self.name, nonce=nonce)
 
     def receipt(self, number: int, digest: bytes) -> bytes:
-        return self.sign(RECEIPT, self.issuing, aud=self.name, upto=(number, digest))
+        return self.sign(RECEIPT, self.service, aud=self.name, upto=(number, digest))
 
-    def provisioning(self, nonce: bytes, **claims: Any) -> bytes:
-        most = {"aud": self.name, "root": public("root"), "box": public("box").thumbprint}
-        return self.sign(PROVISIONING, self.issuing, nonce=nonce, **most | claims)
+    def provisioning(self, nonce: bytes, key_set: bytes, listed: bytes, **claims: Any) -> bytes:
+        most = {
+            "aud": self.name, "root": public(self.root), "box": public("box").thumbprint, "advertising": bytes(16),
+            "list": hashlib.sha256(listed).digest(), "keyset": hashlib.sha256(key_set).digest(),
+        }  # fmt: skip
+        return self.sign(PROVISIONING, self.service, nonce=nonce, **most | claims)
+
+    def provision(self, nonce: bytes, generation: int = 1, **claims: Any) -> Provision:
+        """All three parts, which fit together."""
+        key_set, listed = self.key_set(), self.list(generation)
+        return Provision(self.provisioning(nonce, key_set, listed, **claims), key_set, listed)
 
 
 @dataclass
@@ -100,13 +129,23 @@ class Box:
     last: MessageResult | None = None
 
     def __post_init__(self) -> None:
-        self.state = firmware.reset(public("box"), bytes(32), self.tick)
+        self.reset()
         self.provision()
 
-    def provision(self) -> None:
-        given = self.authority
-        said = Provision(given.provisioning(self.challenge().nonce), given.key_set(), given.list())
-        assert not self.say(said).code
+    def reset(self) -> None:
+        self.state = firmware.reset(public("box"), bytes(32), self.tick)
+        self.connect()
+
+    def connect(self, links: int = 3) -> list[int | None]:
+        """New links, one after the other."""
+        places: list[int | None] = []
+        for _ in range(links):
+            self.state, place = firmware.connect(self.state, self.tick)
+            places.append(place)
+        return places
+
+    def provision(self, generation: int = 1) -> None:
+        assert not self.say(self.authority.provision(self.challenge().nonce, generation)).code
 
     def passes(self, seconds: int) -> None:
         """For the box and for the world."""
@@ -119,6 +158,7 @@ class Box:
         elapsed = self.now + seconds - self.state.kept.floor if clock_goes_on else None
         self.tick = 0
         self.state = firmware.start(self.state.kept, 0, elapsed, self.own)
+        self.connect()
 
     @property
     def now(self) -> int:
@@ -141,13 +181,17 @@ class Box:
     def say(self, said: Said, on: int = 0) -> MessageResult:
         return self.hear(link_messages.write(said), on)
 
+    def hello(self, on: int = 0) -> bytes:
+        """The challenge as it comes."""
+        return self.say(link_messages.hello(), on).reply
+
     def challenge(self, on: int = 0) -> Challenge:
-        return link_messages.read(self.say(Hello(), on).reply, Challenge)
+        return link_messages.read(self.hello(on), Challenge)
 
     def answer(self, key: bytes, command: int = 1, on: int = 0, count: int | None = None, by: str = "phone-1") -> Open:
         """To a challenge that is asked for."""
         count = self.authority.now * 1000 if count is None else count
-        return phone.answer(self.challenge(on), key, command, count, signer(by).sign)
+        return phone.answer(self.hello(on), key, command, count, signer(by).sign)
 
     def open(
         self, key: bytes, command: int = 1, on: int = 0, count: int | None = None, by: str = "phone-1"

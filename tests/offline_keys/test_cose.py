@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from keyrack.offline_keys import cose, p256
 from keyrack.offline_keys.cbor import GREATEST, CborError, decode, encode
 from keyrack.offline_keys.message_fields import MEMBERS, Message, Status
-from keyrack.offline_keys.public_key import PublicKey
+from keyrack.offline_keys.public_key import CURVE_B, MODULUS, PublicKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
-from tests.offline_keys.fixed_keys import public, signer
+from tests.offline_keys.fixed_keys import NAMES, public, signer
 from tests.offline_keys.vectors.message_recipes import MESSAGES
 
 TEXT = st.characters(min_codepoint=0x20, max_codepoint=0x7E)
@@ -31,7 +31,7 @@ def octets(length: int) -> st.SearchStrategy[bytes]:
 
 
 TIME, COUNT = st.integers(1, GREATEST), st.integers(0, GREATEST)
-PUBLIC = st.builds(PublicKey, octets(32), octets(32))
+PUBLIC = st.sampled_from([public(name) for name in NAMES])
 CLAIMS: dict[str, st.SearchStrategy[Any]] = {
     "iss": text(40),
     "sub": text(128),
@@ -54,6 +54,7 @@ CLAIMS: dict[str, st.SearchStrategy[Any]] = {
     "challenge": octets(32),
     "sequence": TIME,
     "keys": st.lists(PUBLIC, min_size=1, max_size=2),
+    "service-keys": st.lists(PUBLIC, min_size=1, max_size=2),
     "generation": TIME,
     "upto": st.tuples(TIME, octets(32)),
     "root": PUBLIC,
@@ -62,11 +63,15 @@ CLAIMS: dict[str, st.SearchStrategy[Any]] = {
     "previous": octets(32),
     "first": TIME,
     "event": st.integers(1, 6),
-    "code": st.integers(0, 33),
+    "code": st.integers(0, 36),
     "certain": st.integers(0, 1),
     "device": octets(32) | st.just(b""),
-    "held": st.tuples(TIME, TIME, TIME),
-    "refused": st.tuples(COUNT, st.integers(0, 33)),
+    "held": st.tuples(TIME, COUNT, COUNT),
+    "refused": st.tuples(COUNT, st.integers(0, 36)),
+    "advertising": octets(16),
+    "list": octets(32),
+    "keyset": octets(32),
+    "skipped": COUNT,
 }
 
 
@@ -103,13 +108,21 @@ def test_a_member_more_or_less_is_refused(said: tuple[Message, dict[str, Any]], 
         message.write(less)
     payload = message.write(claims)
     assert isinstance(payload, dict)
-    for key in data.draw(st.sampled_from((0, 99, 65532, -65536, -65559, "iss"))), MEMBERS[name].key:
+    for key in data.draw(st.sampled_from((0, 99, 65532, -65536, -65564, -66047, -66304, "iss"))), MEMBERS[name].key:
         with pytest.raises(CborError):
             message.read({**payload, key: data.draw(st.sampled_from((-1, "", [], {}, [[]])))})
 
 
+@given(SAID, st.dictionaries(st.integers(-66303, -66048), st.sampled_from((0, -7, b"", "a", [], {"a": [1]}))))
+def test_members_that_are_skipped_change_nothing(said: tuple[Message, dict[str, Any]], more: dict[Any, Any]) -> None:
+    message, claims = said
+    payload = message.write(claims)
+    assert isinstance(payload, dict)
+    assert message.read(payload | more) == claims
+
+
 def test_a_signature_is_of_the_sig_structure() -> None:
-    claims = {"sub": "u-1", "cnf": public("phone-1")}
+    claims = {"sub": "u-1", "cnf": public("phone-1"), "nonce": bytes(16)}
     phone = signer("phone-1")
     data = cose.sign(MESSAGES["registration"], phone.public.kid, claims, phone.sign)
     protected, _, payload, signature = cbor2.loads(data).value
@@ -118,7 +131,7 @@ def test_a_signature_is_of_the_sig_structure() -> None:
     assert cbor2.loads(protected) == {
         1: -7,
         4: phone.public.kid,
-        16: "application/vnd.keyrack.registration-1+cwt",
+        16: "application/vnd.keyrack.registration-2+cwt",
     }
     assert cose.read(data, MESSAGES["registration"]).to_be_signed == structure
 
@@ -128,10 +141,10 @@ def test_the_limit_holds_for_who_signs_and_who_reads() -> None:
     claims = {
         "iss": "i", "sub": "s", "aud": "a", "exp": 1, "iat": 1, "status_list": bytes(2000), "ttl": 1, "generation": 1
     }  # fmt: skip
-    with pytest.raises(ValueError, match="at most 1024 bytes"):
+    with pytest.raises(ValueError, match="at most 768 bytes"):
         cose.sign(message, bytes(8), claims, lambda _: bytes(64))
     with pytest.raises(cose.MessageRefused) as refused:
-        cose.read(bytes(1025), message)
+        cose.read(bytes(769), message)
     assert refused.value.code is BoxRefusalCode.TOO_LONG
 
 
@@ -146,6 +159,38 @@ def test_a_thumbprint_is_that_of_rfc_9679() -> None:
     assert hashlib.sha256(key.encoded).digest() == key.thumbprint
 
 
+def on_curve(x: bytes, y: bytes) -> bool:
+    try:
+        p256.ec.EllipticCurvePublicNumbers(int.from_bytes(x, "big"), int.from_bytes(y, "big"), p256.CURVE).public_key()
+    except ValueError:
+        return False
+    return True
+
+
+@given(st.sampled_from(NAMES), st.integers(0, 511), st.booleans())
+def test_a_public_key_is_a_point_of_the_curve(name: str, bit: int, negative: bool) -> None:
+    """By another library; a coordinate is less than p, and the other root is a point, too."""
+    key = public(name)
+    y = (MODULUS - int.from_bytes(key.y, "big")).to_bytes(32, "big") if negative else key.y
+    assert PublicKey(key.x, y).is_point
+    point = bytearray(key.x + y)
+    point[bit // 8] ^= 1 << bit % 8
+    x, y = bytes(point[:32]), bytes(point[32:])
+    assert PublicKey(x, y).is_point is on_curve(x, y)
+
+
+def test_coordinates_are_less_than_p() -> None:
+    """The point with the least x has another encoding of it, plus p, that fits into 32 bytes."""
+    x = next(x for x in range(100) if is_square((x**3 - 3 * x + CURVE_B) % MODULUS))
+    y = pow(x**3 - 3 * x + CURVE_B, (MODULUS + 1) // 4, MODULUS).to_bytes(32, "big")
+    assert PublicKey(x.to_bytes(32, "big"), y).is_point
+    assert not PublicKey((x + MODULUS).to_bytes(32, "big"), y).is_point
+
+
+def is_square(number: int) -> bool:
+    return pow(number, (MODULUS - 1) // 2, MODULUS) in (0, 1)
+
+
 LIKE_A_KEY = st.fixed_dictionaries(
     {1: st.sampled_from((2, 1, b"")), -1: st.sampled_from((1, 2)), -2: octets(32), -3: octets(32) | octets(31)},
     optional={2: st.just(b"")},
@@ -158,6 +203,7 @@ def test_a_public_key_has_one_form(value: dict[Any, Any]) -> None:
         set(value) == {1, -1, -2, -3}
         and (value[1], value[-1]) == (2, 1)
         and all(isinstance(value[each], bytes) and len(value[each]) == 32 for each in (-2, -3))
+        and on_curve(value[-2], value[-3])
     )
     if is_one:
         assert PublicKey.from_map(value).map == value

@@ -8,16 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyrack.offline_keys import cose, link_messages
-from keyrack.offline_keys.cbor import GREATEST, CborError
+from keyrack.offline_keys.cbor import GREATEST, CborError, decode, encode
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 COUNT, BIT, SIGNED = st.integers(0, GREATEST), st.integers(0, 1), st.binary(max_size=300)
 NONCE, HASH = st.binary(min_size=16, max_size=16), st.binary(min_size=32, max_size=32)
 NAME = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=40)
+VERSIONS = st.sets(COUNT, min_size=1, max_size=8).map(sorted)
+KID = st.sampled_from((b"", bytes(8)))
 SAID = st.one_of(
-    st.just(link_messages.Hello()),
+    st.builds(link_messages.Hello, VERSIONS),
     st.builds(
-        link_messages.Challenge, st.just(1), NAME, NONCE, COUNT, BIT, COUNT, COUNT, COUNT, COUNT, COUNT, HASH
+        link_messages.Challenge, st.just(2), NAME, NONCE, COUNT, BIT, COUNT, COUNT, COUNT, COUNT, COUNT, HASH, KID
     ),
     st.builds(link_messages.CarryMessage, SIGNED),
     st.builds(link_messages.AcceptedMessage, BIT),
@@ -28,6 +30,7 @@ SAID = st.one_of(
     st.builds(link_messages.Enrol, NONCE),
     st.builds(link_messages.EnrolledMessage, SIGNED),
     st.builds(link_messages.Provision, SIGNED, SIGNED, SIGNED),
+    st.builds(link_messages.VersionsMessage, VERSIONS),
 )  # fmt: skip
 KINDS = tuple(link_messages.SHAPES)
 
@@ -48,9 +51,31 @@ def test_what_is_not_expected_is_not_heard(said: link_messages.Said) -> None:
 
 
 def test_the_numbers_are_those_of_the_document() -> None:
-    assert [number for number, _ in link_messages.SHAPES.values()] == list(range(1, 12))
-    assert link_messages.write(link_messages.Hello()) == bytes.fromhex("820101")
+    assert [number for number, _ in link_messages.SHAPES.values()] == list(range(1, 13))
+    assert link_messages.write(link_messages.hello()) == bytes.fromhex("82018102")
     assert link_messages.write(link_messages.Result(BoxRefusalCode.REFUSED)) == bytes.fromhex("83060140")
+
+
+def test_a_number_that_is_not_known_is_said_to_be_unknown() -> None:
+    """So a newer phone goes on with an older message. Numbers of messages that exist are out of place."""
+    for number in (0, 13, 99, GREATEST):
+        with pytest.raises(cose.MessageRefused) as refused:
+            link_messages.read(encode([number, b""]), *KINDS)
+        assert refused.value.code is BoxRefusalCode.UNKNOWN
+    for item in ([-1], [b"\1"], [], 1, {1: 2}):
+        with pytest.raises(cose.MessageRefused) as refused:
+            link_messages.read(encode(item), *KINDS)
+        assert refused.value.code is BoxRefusalCode.STRUCTURE
+
+
+def test_members_of_a_challenge_that_are_not_known_are_skipped() -> None:
+    said = link_messages.Challenge(2, "", bytes(16), 0, 0, 0, 0, 0, 1, 1, bytes(32), b"")
+    number, members = decode(link_messages.write(said))
+    for key in (128, 129, GREATEST):
+        assert link_messages.read(encode([number, members | {key: [b"", {"a": 1}]}]), link_messages.Challenge) == said
+    for key in (0, 13, 127, -1, "a"):
+        with pytest.raises(cose.MessageRefused):
+            link_messages.read(encode([number, members | {key: 0}]), link_messages.Challenge)
 
 
 def test_a_message_has_its_bound() -> None:
@@ -74,7 +99,9 @@ def test_a_message_has_its_bound() -> None:
         link_messages.AcceptedMessage(2),
         link_messages.Fetch(-1),
         link_messages.EntriesMessage(1, [b""] * 5),
-        link_messages.Hello(2),
+        link_messages.Hello([]),
+        link_messages.Hello([2, 1]),
+        link_messages.Hello(list(range(9))),
     ],
     ids=str,
 )
@@ -88,4 +115,4 @@ def test_whatever_comes_is_heard_or_refused(data: bytes) -> None:
     try:
         assert link_messages.write(link_messages.read(data, *KINDS)) == data
     except cose.MessageRefused as refused:
-        assert refused.code in (BoxRefusalCode.ENCODING, BoxRefusalCode.STRUCTURE)
+        assert refused.code in (BoxRefusalCode.ENCODING, BoxRefusalCode.STRUCTURE, BoxRefusalCode.UNKNOWN)

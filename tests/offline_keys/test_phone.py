@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyrack.offline_keys import cose, link_messages, p256, phone
+from keyrack.offline_keys.cbor import decode, encode
 from keyrack.offline_keys.link_messages import Challenge, EntriesMessage, Fetch
 from keyrack.offline_keys.message_fields import ANSWER, REGISTRATION
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
@@ -17,17 +18,19 @@ from tests.offline_keys.fixed_keys import public, signer
 
 
 def test_a_registration_proves_that_the_phone_has_the_key() -> None:
-    said = phone.registration("u-4711", public("phone-1"), signer("phone-1").sign)
+    nonce = bytes(range(16))
+    said = phone.registration("u-4711", public("phone-1"), nonce, signer("phone-1").sign)
     read = cose.read(said, REGISTRATION)
-    assert read.claims == {"sub": "u-4711", "cnf": public("phone-1")}
+    assert read.claims == {"sub": "u-4711", "cnf": public("phone-1"), "nonce": nonce}
     assert read.kid == public("phone-1").kid
     assert p256.verify(read.claims["cnf"], read.to_be_signed, read.signature)
 
 
 def test_an_answer_is_to_one_challenge_with_one_key() -> None:
     box = Box()
-    key, said = box.authority.key(), box.challenge()
-    opened = phone.answer(said, key, 2, 42, signer("phone-1").sign)
+    key, message = box.authority.key(), box.hello()
+    said = link_messages.read(message, Challenge)
+    opened = phone.answer(message, key, 2, 42, signer("phone-1").sign)
     read = cose.read(opened.answer, ANSWER)
     assert opened.key == key
     assert read.claims == {
@@ -36,11 +39,21 @@ def test_an_answer_is_to_one_challenge_with_one_key() -> None:
         "command": 2,
         "counter": 42,
         "key": hashlib.sha256(key).digest(),
-        "challenge": hashlib.sha256(link_messages.write(said)).digest(),
+        "challenge": hashlib.sha256(message).digest(),
     }
     assert p256.verify(public("phone-1"), read.to_be_signed, read.signature)
     with pytest.raises(cose.MessageRefused):
-        phone.answer(said, key[:-1], 1, 1, signer("phone-1").sign)
+        phone.answer(message, key[:-1], 1, 1, signer("phone-1").sign)
+    with pytest.raises(cose.MessageRefused):
+        phone.answer(message[:-1], key, 1, 1, signer("phone-1").sign)
+
+
+def test_the_challenge_is_named_as_it_came() -> None:
+    """With members that the phone skips: the box hashes what it has sent."""
+    number, members = decode(Box().hello())
+    message = encode([number, members | {128: "of a later version"}])
+    opened = phone.answer(message, Authority().key(), 1, 1, signer("phone-1").sign)
+    assert cose.read(opened.answer, ANSWER).claims["challenge"] == hashlib.sha256(message).digest()
 
 
 @given(st.integers(0, 1 << 52), st.integers(0, 1 << 50))
@@ -75,11 +88,30 @@ def test_a_box_that_has_slept_through_a_rotation_wakes_up() -> None:
     box = Box()
     box.stops(3 * WEEK)
     authority = box.authority
-    authority.sequence, authority.keys, authority.issuing = 3, ["issuing-2", "issuing-3"], "issuing-3"
+    authority.rotate(2)
+    authority.rotate(3)
     challenge = box.challenge()
     told = [authority.list(), authority.time(challenge.nonce), authority.key_set()]
     assert [box.say(each).code for each in phone.brought(challenge, ISS, told)] == [BoxRefusalCode.GOOD] * 3
     assert box.open(authority.key()).code is BoxRefusalCode.GOOD
+
+
+def test_new_roots_are_brought_in_their_order_from_the_root_of_the_box_on() -> None:
+    box = Box()
+    authority = box.authority
+    roots = [authority.new_root("next-root"), authority.new_root("last-root")]
+    other = Authority(sequence=90, root="other-root").new_root("stranger")
+    authority.issuing, authority.service = "issuing-2", "service-2"
+    authority.keys, authority.service_keys = ["issuing-2"], ["service-2"]
+    told = [authority.list(2), authority.key_set(), roots[1], other, roots[0]]
+    said = phone.brought(box.challenge(), ISS, told)
+    assert [each.artefact for each in said] == [*roots, told[1], told[0]]
+    assert [box.say(each).code for each in said] == [BoxRefusalCode.GOOD] * 4
+    assert box.challenge().root == public("last-root").kid
+    assert phone.brought(box.challenge(), ISS, told) == []
+    half = Box()
+    assert half.carry(roots[0]) is BoxRefusalCode.GOOD
+    assert [each.artefact for each in phone.brought(half.challenge(), ISS, told)] == [roots[1], told[1], told[0]]
 
 
 def test_an_older_list_may_come_beside_the_newest() -> None:
@@ -106,13 +138,16 @@ def test_what_is_for_another_box_is_not_brought() -> None:
 @pytest.mark.parametrize("held", [0, 1, 3, 11])
 def test_the_log_is_taken_home(held: int) -> None:
     box = Box()
+    key = box.authority.key()
     for _ in range(10):
         box.passes(1)
-        box.open(box.authority.key())
+        assert box.open(key).code is BoxRefusalCode.GOOD
     assert box.carry(box.authority.receipt(2, box.log[1]["digest"])) is BoxRefusalCode.GOOD
     got: list[bytes] = []
     challenge = box.challenge()
-    last, following = max(held, challenge.first - 1), challenge.next
+    last, following = max(held, challenge.first - 1), challenge.next + 1
+    box.passes(1)
+    assert box.open(box.authority.key()).code is BoxRefusalCode.GOOD  # who asks for entries proves a key
     while wanted := phone.fetch(following, last):
         fresh = link_messages.read(box.say(wanted).reply, EntriesMessage)
         got += fresh.entries
@@ -130,8 +165,9 @@ def test_a_challenge_that_was_altered_opens_nothing() -> None:
     box = Box()
     key, said = box.authority.key(), box.challenge()
     for altered in (said._replace(time=START + 5), said._replace(certain=0), said._replace(next=9)):
-        box.say(link_messages.Hello())
-        answer = phone.answer(_nonce(altered, box), key, 1, 1, signer("phone-1").sign)
+        box.hello()
+        message = link_messages.write(_nonce(altered, box))
+        answer = phone.answer(message, key, 1, 1, signer("phone-1").sign)
         assert box.say(answer).code is BoxRefusalCode.CHALLENGE
 
 
@@ -143,6 +179,6 @@ def _newer(box: Box) -> list[bytes]:
     """What a server tells after a while, in the order in which it does not have to come."""
     box.passes(60)
     authority = box.authority
-    authority.sequence, authority.keys, authority.issuing = 2, ["issuing-1", "issuing-2"], "issuing-2"
+    authority.rotate(2)
     receipt = authority.receipt(1, box.log[0]["digest"])
     return [receipt, authority.list(3), authority.list(2), authority.list(1), authority.key_set()]

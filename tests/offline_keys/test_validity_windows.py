@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keyrack.offline_keys.box import firmware
-from keyrack.offline_keys.box.verification_budget import MOST
+from keyrack.offline_keys.box.state import TokenBucket
 from keyrack.offline_keys.cbor import GREATEST
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.offline_keys.authority import DAY, START, WEEK, Box
@@ -92,6 +92,45 @@ def test_what_is_signed_moves_the_clock_forward_by_a_week_at_most() -> None:
     box.passes(1)
     assert box.open(key).code is BoxRefusalCode.GOOD
     assert box.now == START + WEEK + 1
+    assert box.state.kept.ahead == WEEK
+
+
+def test_artefacts_move_the_clock_by_a_week_in_sum() -> None:
+    """However often they come, over losses of power, until a time or a provisioning sets it."""
+    box = Box()
+    for day in range(7):
+        box.authority.now += DAY
+        artefact = box.authority.list() if day % 2 else box.authority.receipt(1, box.log[0]["digest"])
+        if day == 0:
+            assert box.carry(artefact) is BoxRefusalCode.GOOD
+        else:
+            assert box.open(box.authority.key(rights=[1, 3])).code is BoxRefusalCode.GOOD
+        box.stops(0)
+    assert (box.now, box.state.kept.ahead) == (START + WEEK, WEEK)
+    box.authority.now += 1
+    assert box.carry(box.authority.list()) is BoxRefusalCode.FUTURE
+    assert box.open(box.authority.key(rights=[1, 3])).code is BoxRefusalCode.FUTURE
+    box.passes(1)
+    assert box.carry(box.authority.list()) is BoxRefusalCode.FUTURE
+    assert box.carry(box.authority.time(box.challenge().nonce)) is BoxRefusalCode.GOOD
+    assert box.state.kept.ahead == 0
+    box.authority.now += WEEK
+    assert box.carry(box.authority.list()) is BoxRefusalCode.GOOD
+    box.provision()
+    assert box.state.kept.ahead == 0
+
+
+def test_a_time_that_corrects_little_is_not_written_down() -> None:
+    box = Box()
+    floor, entries = box.state.kept.floor, len(box.log)
+    for by in (59, -59):
+        box.authority.now += by
+        assert box.carry(box.authority.time(box.challenge().nonce)) is BoxRefusalCode.GOOD
+        assert box.now == box.authority.now
+    assert (box.state.kept.floor, len(box.log)) == (floor, entries)
+    box.authority.now += 60
+    assert box.carry(box.authority.time(box.challenge().nonce)) is BoxRefusalCode.GOOD
+    assert (box.state.kept.floor, len(box.log)) == (box.now, entries + 1)
 
 
 def test_a_good_key_moves_the_clock_whoever_brings_it() -> None:
@@ -148,6 +187,13 @@ DONE = st.one_of(
     st.tuples(st.just("write"), st.just(0)),
     st.tuples(st.just("open"), st.integers(0, 9)),
 )
+
+
+def fill(box: Box) -> None:
+    """The buckets that bound the messages of one second."""
+    links = box.state.running.links
+    box.state.running.bucket = TokenBucket(16, box.tick)
+    box.state.running.links = tuple(replace(each, bucket=TokenBucket(8, box.tick)) for each in links)
 
 
 @dataclass
@@ -208,7 +254,7 @@ class History:
                 pass
 
     def open(self, key: Key) -> None:
-        self.box.state.running.tokens = MOST
+        fill(self.box)
         was_certain = bool(self.box.state.kept.is_certain)
         self.count += 1
         outcome = self.box.open(key.raw, count=self.count)
@@ -232,7 +278,7 @@ def test_a_revoked_key_opens_as_long_as_the_formula_says(limit: int, done: list[
     history = History(limit)
     history.do("issue", 1)
     for what, number in [*done, ("time", 0), *(("open", key) for key in range(len(history.keys)))]:
-        history.box.state.running.tokens = MOST
+        fill(history.box)
         history.do(what, number)
 
 

@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from keyrack.offline_keys import cose
+from keyrack.offline_keys.box import firmware
 from keyrack.offline_keys.cbor import CborError, decode, encode
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from tests.offline_keys.fixed_keys import Own
 from tests.offline_keys.vectors import vector_file
 from tests.offline_keys.vectors.message_recipes import MESSAGES, Json, changed, message, spliced
+from tests.offline_keys.vectors.state_json import changes, load
 
 INPUT = ("state", "set", "tick", "link", "random")
 
@@ -112,9 +115,35 @@ def test_each_code_has_a_refused_message_and_each_flag_a_description() -> None:
 
 
 def test_before_possession_is_proven_the_wire_says_one_thing() -> None:
-    entries = [test for test in vectors_of("Box") if test["result"] == "invalid" and test["wireCode"] != 1]
-    assert entries
-    for test in entries:
-        links = test["changes"]["links"]
-        assert links[test["link"]]["proven"] == 1, test["comment"]
-        assert test["wireCode"] == test["code"]
+    told = [test for test in vectors_of("Box") if test["result"] == "invalid" and test["wireCode"] != 1]
+    assert told
+    for test in told:
+        assert test["wireCode"] == test["code"], test["comment"]
+
+
+def test_a_link_is_proven_where_a_driver_of_this_box_is_on_it() -> None:
+    proven = {
+        BoxRefusalCode(test["code"])
+        for test in vectors_of("Box")
+        if "answer" in test["toBeSigned"]
+        and test["wireCode"] != 1
+        and test["changes"].get("links", [{"proven": 0}] * 3)[test["link"]]["proven"]
+    }
+    assert proven == {BoxRefusalCode.GOOD, BoxRefusalCode.UNCERTAIN, BoxRefusalCode.STALE, BoxRefusalCode.RIGHT}
+
+
+@pytest.mark.parametrize("test", vectors_of("Connect"), ids=name)
+def test_a_link_begins_where_it_says(test: Json) -> None:
+    before = load(groups()["Box"]["states"][test["state"]] | test["set"])
+    after, place = firmware.connect(before, test["tick"])
+    assert place == test["link"]
+    assert json.loads(json.dumps(changes(before, after))) == test["changes"]
+
+
+@pytest.mark.parametrize("test", vectors_of("Start"), ids=name)
+def test_a_box_starts_as_it_says(test: Json) -> None:
+    before = load(groups()["Box"]["states"][test["state"]] | test["set"])
+    after = firmware.start(before.kept, test["tick"], test["elapsed"], Own())
+    entries = after.kept.log.entries[len(before.kept.log.entries) :] if test["entry"] else ()
+    assert b"".join(entries).hex() == test["entry"]
+    assert json.loads(json.dumps(changes(before, after))) == test["changes"]

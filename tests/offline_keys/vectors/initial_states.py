@@ -6,7 +6,7 @@ import functools
 import hashlib
 
 from keyrack.offline_keys.box import firmware
-from keyrack.offline_keys.box.state import BoxMemory
+from keyrack.offline_keys.box.state import LINKS, BoxMemory
 from tests.offline_keys.fixed_keys import Own, public
 from tests.offline_keys.vectors.message_recipes import Built, Json
 from tests.offline_keys.vectors.state_json import dump
@@ -61,7 +61,20 @@ def key_set(**claims: object) -> Json:
     return {
         "message": "keyset",
         "signer": "root",
-        "claims": {"iss": ISS, "iat": NOW - 30 * DAY, "sequence": 1, "keys": ["issuing-1"]} | claims,
+        "claims": {"iss": ISS, "iat": NOW - 30 * DAY, "sequence": 1} | keys("1") | claims,
+    }
+
+
+def keys(*numbers: str) -> Json:
+    """The claims of a key set that names these keys of each kind."""
+    return {"keys": [f"issuing-{each}" for each in numbers], "service-keys": [f"service-{each}" for each in numbers]}
+
+
+def new_root(**claims: object) -> Json:
+    return {
+        "message": "root",
+        "signer": "root",
+        "claims": {"iss": ISS, "iat": NOW - DAY, "sequence": 3, "root": "next-root"} | claims,
     }
 
 
@@ -84,13 +97,13 @@ def status_list(generation: int, iat: int, **claims: object) -> Json:
 
 
 def time(iat: int) -> Json:
-    return {"message": "time", "signer": "issuing-2", "claims": {"iss": ISS, "aud": NAME, "iat": iat}}
+    return {"message": "time", "signer": "service-2", "claims": {"iss": ISS, "aud": NAME, "iat": iat}}
 
 
 def receipt(number: int, digest: str, **claims: object) -> Json:
     return {
         "message": "receipt",
-        "signer": "issuing-2",
+        "signer": "service-2",
         "claims": {"iss": ISS, "aud": NAME, "iat": NOW - 60, "upto": [number, digest]} | claims,
     }
 
@@ -98,8 +111,16 @@ def receipt(number: int, digest: str, **claims: object) -> Json:
 def provisioning(iat: int, **claims: object) -> Json:
     return {
         "message": "provisioning",
-        "signer": "issuing-1",
-        "claims": {"iss": ISS, "aud": NAME, "iat": iat, "root": "root", "box": public("box").thumbprint.hex()} | claims,
+        "signer": "service-1",
+        "claims": {
+            "iss": ISS,
+            "aud": NAME,
+            "iat": iat,
+            "root": "root",
+            "box": public("box").thumbprint.hex(),
+            "advertising": "a0" * 16,
+        }
+        | claims,
     }
 
 
@@ -109,6 +130,13 @@ class Life:
     def __init__(self) -> None:
         self.state: BoxMemory = firmware.reset(public("box"), SECRET, 0)
         self.said = 0
+        self.connect(10)
+
+    def connect(self, tick: int) -> None:
+        """All three links, of which none was there."""
+        for _ in range(LINKS):
+            self.state, place = firmware.connect(self.state, tick)
+            assert place is not None
 
     def hear(self, tick: int, on: int, recipe: Json) -> firmware.MessageResult:
         built = Built(recipe, dump(self.state)["links"])
@@ -128,7 +156,7 @@ def fresh() -> BoxMemory:
 
 @functools.cache
 def working() -> BoxMemory:
-    """A box at work: two issuing keys, two lists, a log, of which a receipt has freed the beginning.
+    """A box at work: two keys of each kind, two lists, a log, of which a receipt has freed the beginning.
 
     It was started twice. At tick 1000 link 0 was asked for a challenge; link 1 has proven a good key at tick 950.
     """
@@ -144,7 +172,8 @@ def working() -> BoxMemory:
     }
     said = [life.hear(25, 0, provision)]
     life.state = firmware.start(life.state.kept, 0, 19 * DAY - 100, Own())
-    second = key_set(sequence=2, keys=["issuing-1", "issuing-2"], iat=NOW - 8 * DAY)
+    life.connect(50)
+    second = key_set(sequence=2, iat=NOW - 8 * DAY, **keys("1", "2"))
     carried = [second, status_list(1, NOW - 7300), status_list(2, NOW - 7200)]
     said += [life.hear(100, 0, {"say": "carry", "artefact": each}) for each in carried]
     # The clock is right from here on

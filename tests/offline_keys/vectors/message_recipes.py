@@ -1,7 +1,8 @@
 """In charge of messages by recipe: what a vector says in JSON, as the bytes that a box gets.
 
 What follows from something else is not said: an answer has the live nonce of the link that it answers, the hash of its
-challenge and that of the key; a time and a provisioning have the nonce. A null takes a claim away.
+challenge and that of the key; a time and a provisioning have the nonce, and a provisioning the hashes of its list and
+key set. A null takes a claim away.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from keyrack.offline_keys.message_fields import (
     PROVISIONING,
     RECEIPT,
     REGISTRATION,
+    ROOT,
     STATUS_LIST,
     TIME,
     Status,
@@ -31,15 +33,19 @@ Json = dict[str, Any]
 
 MESSAGES = {
     message.name: message
-    for message in (ANSWER, ENROLMENT, ENTRY, KEY, KEY_SET, PROVISIONING, RECEIPT, REGISTRATION, STATUS_LIST, TIME)
-}
-OCTETS = {"cti", "nonce", "key", "challenge", "box", "previous", "device"}
+    for message in (
+        ANSWER, ENROLMENT, ENTRY, KEY, KEY_SET, PROVISIONING, RECEIPT, REGISTRATION, ROOT, STATUS_LIST, TIME
+    )
+}  # fmt: skip
+OCTETS = {"cti", "nonce", "key", "challenge", "box", "previous", "device", "advertising", "list", "keyset"}
 NUMBERS = {"hello": 1, "carry": 3, "open": 5, "fetch": 7, "enrol": 9, "provision": 11}
 PARTS = {
     "carry": ("artefact",),
     "open": ("key", "answer"),
     "provision": ("provisioning", "keyset", "list"),
 }
+# The parts that another one names by their hash are made before it
+MADE = {"provision": ("list", "keyset", "provisioning")}
 
 
 class Built:
@@ -49,16 +55,20 @@ class Built:
         self.signed: dict[str, bytes] = {}
         self.parts: dict[str, bytes] = {}
         live = links[recipe.get("answers", 0)]
-        for name in PARTS.get(recipe["say"], ()):
+        names = PARTS.get(recipe["say"], ())
+        for name in MADE.get(recipe["say"], names):
             part = copy.deepcopy(recipe[name])
-            follows = {"nonce": live["nonce"], "challenge": live["challenge"]}
-            if name == "answer":
-                follows["key"] = hashlib.sha256(self.parts["key"]).hexdigest()
+            hashes = {made: hashlib.sha256(data).hexdigest() for made, data in self.parts.items()}
+            follows = {"nonce": live["nonce"], "challenge": live["challenge"]} | hashes
             own = {member.name for member in MESSAGES[part["message"]].members}
             part["claims"] = {each: value for each, value in follows.items() if each in own} | part["claims"]
             self.parts[name], self.signed[name] = message(part)
-        values = {"hello": [1], "fetch": [recipe.get("from")], "enrol": [bytes.fromhex(recipe.get("nonce", ""))]}
-        item = [NUMBERS[recipe["say"]], *values.get(recipe["say"], self.parts.values())]
+        values = {
+            "hello": [recipe.get("versions", [2])],
+            "fetch": [recipe.get("from")],
+            "enrol": [bytes.fromhex(recipe.get("nonce", ""))],
+        }
+        item = [NUMBERS[recipe["say"]], *values.get(recipe["say"], (self.parts[name] for name in names))]
         self.message = spliced(encode(item), recipe.get("splice"))
 
 
@@ -74,7 +84,7 @@ def message(recipe: Json) -> tuple[bytes, bytes]:
         member.key: member.form.write(claim(member.name, given[member.name]))
         for member in kind.members
         if member.name in given
-    }
+    } | {int(label): value for label, value in recipe.get("also", {}).items()}
     payload = spliced(encode(claims), recipe.get("payload"))
     signed = cose.to_be_signed(protected, payload)
     signature = _signature(signer(by).sign(signed), recipe.get("signature"))
@@ -87,7 +97,7 @@ def claim(name: str, value: Any) -> Any:
         return bytes.fromhex(value)
     if name in ("cnf", "root"):
         return public(value)
-    if name == "keys":
+    if name in ("keys", "service-keys"):
         return [public(each) for each in value]
     if name == "status":
         return Status(value["idx"], value["uri"])

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.offline_keys.fixed_keys import ORDER, public
-from tests.offline_keys.vectors.accepted_messages import HERE, STORED, TICK, WEEK, links
-from tests.offline_keys.vectors.initial_states import NOW, entry, random, uri, working
+from tests.offline_keys.vectors.accepted_messages import HERE, STORED, TICK, WEEK, bucket, far, links, proven
+from tests.offline_keys.vectors.initial_states import DAY, NOW, entry, random, uri, working
 from tests.offline_keys.vectors.rejected_case import Bad, bad, instead, more, several
 from tests.offline_keys.vectors.state_json import dump
 
@@ -34,8 +34,9 @@ def _judgement() -> Iterator[Bad]:
         "recipe/key/signer",
         ("stranger", BoxRefusalCode.ISSUING_KEY, "Authority", "a key that somebody else has signed"),
         ("root", BoxRefusalCode.ISSUING_KEY, "Authority", "a key that the root has signed"),
+        ("service-2", BoxRefusalCode.ISSUING_KEY, "Authority", "a key that a service key has signed"),
     )
-    rotated = authority | {"sequence": 3, "keys": authority["keys"][1:]}
+    rotated = authority | {"sequence": 3, "keys": authority["keys"][1:], "serviceKeys": authority["serviceKeys"][1:]}
     yield bad(
         "open-older-issuer",
         "set/authority",
@@ -55,6 +56,31 @@ def _judgement() -> Iterator[Bad]:
     yield bad(
         "open-ahead", claims + "iat", HERE + WEEK + 1, BoxRefusalCode.FUTURE, "Clock Time", "iat more than a week ahead"
     )
+    yield bad(
+        "open-ahead-rest",
+        "set/ahead",
+        DAY + 1,
+        BoxRefusalCode.FUTURE,
+        "Clock Time",
+        "the clock was moved a second more",
+    )
+    yield bad(
+        "open-ahead-rest",
+        claims + "iat",
+        HERE + WEEK - DAY + 1,
+        BoxRefusalCode.FUTURE,
+        "Clock Time",
+        "further ahead than the clock may still be moved",
+    )
+    yield bad(
+        "open-far-bound",
+        "set/lists",
+        far(0)[:1],
+        BoxRefusalCode.LIST,
+        "Clock Revocation",
+        "its list is a second too far ahead of the clock",
+    )
+    yield bad("open-far", "set/lists", far(1), BoxRefusalCode.LIST, "Clock Revocation", "its list is too far ahead")
     yield bad("open-nbf", claims + "nbf", HERE + 301, BoxRefusalCode.NOT_YET, "Time", "nbf a second later")
     yield bad("open-exp", claims + "exp", HERE - 300, BoxRefusalCode.EXPIRED, "Time", "exp a second earlier")
     yield bad("open-exp", "tick", 1006, BoxRefusalCode.EXPIRED, "Time", "a second later")
@@ -87,6 +113,22 @@ def _judgement() -> Iterator[Bad]:
     lists = dump(working())["lists"]
     revoked = [lists[0] | {"revoked": [3, 7, 64, 2046]}, lists[1]]
     yield bad("open", "set/lists", revoked, BoxRefusalCode.REVOKED, "Revocation", "the key was revoked")
+    yield bad(
+        "open",
+        "set",
+        {"certain": 0, "lists": revoked},
+        BoxRefusalCode.UNCERTAIN,
+        "Possession Revocation",
+        "the clock is uncertain, and the key was revoked: the link is not proven",
+    )
+    yield bad(
+        "open-only",
+        "set",
+        {"certain": 0},
+        BoxRefusalCode.UNCERTAIN,
+        "Possession",
+        "the clock is uncertain, and nothing else fails: the link is proven",
+    )
     yield bad(
         "open-index",
         claims + "status",
@@ -212,22 +254,83 @@ def _signatures() -> Iterator[Bad]:
         "open",
         "recipe/key/payload",
         instead(x, x[:-2] + "00"),
-        BoxRefusalCode.OTHER_KEY,
-        "Signature",
+        BoxRefusalCode.CLAIMS,
+        "Point",
         "cnf is no point of the curve",
     )
+    for place, coordinate in ("x", 0), ("y", 1):
+        own = (x, public("phone-1").y.hex())[coordinate]
+        yield bad(
+            "open",
+            "recipe/key/payload",
+            instead(own, "ff" * 32),
+            BoxRefusalCode.CLAIMS,
+            "Point",
+            f"{place} of cnf is not less than p",
+        )
 
 
 def _flood() -> Iterator[Bad]:
-    empty = {"tokens": 0, "refilled": TICK}
-    yield bad("open-token", "set/bucket", empty, BoxRefusalCode.BUSY, "Flood", "no token is left")
-    yield bad("list", "set/bucket", empty, BoxRefusalCode.BUSY, "Flood", "no token for a list")
-    yield bad("provision-again", "set/bucket", empty, BoxRefusalCode.BUSY, "Flood", "no token for a provisioning")
+    yield from several(
+        "open-token",
+        "set/links",
+        (links(bucket=bucket(0)), BoxRefusalCode.BUSY, "Flood", "no token is left in the link's bucket"),
+        (links(bucket=bucket(0, TICK - 3)), BoxRefusalCode.BUSY, "Flood", "an empty one, 3 s ago"),
+    )
+    yield bad("open-token", "set/bucket", bucket(0), BoxRefusalCode.BUSY, "Flood", "none in the common one")
+    yield bad(
+        "open-known-phone",
+        "set/phoneBuckets",
+        [bucket(0)],
+        BoxRefusalCode.BUSY,
+        "Flood",
+        "none in any bucket, for a phone that the box knows",
+    )
+    yield bad(
+        "open-known-phone",
+        "set/good",
+        [],
+        BoxRefusalCode.BUSY,
+        "Flood",
+        "the phone has another key, which the box does not remember",
+    )
+    yield bad(
+        "open-known-phone",
+        "recipe/key/claims/cnf",
+        "phone-2",
+        BoxRefusalCode.BUSY,
+        "Flood",
+        "a phone that the box does not know",
+    )
+    yield bad(
+        "open-proven",
+        "set/links",
+        proven(0, 0)["links"],
+        BoxRefusalCode.BUSY,
+        "Flood Possession",
+        "no token in the bucket of a proven link",
+    )
+    for name, comment in (
+        ("list", "a list"),
+        ("keyset", "a key set"),
+        ("root", "a new root"),
+        ("time", "a time, whose nonce dies"),
+        ("receipt", "a receipt"),
+        ("provision-again", "a provisioning, whose nonce dies"),
+    ):
+        yield bad(name, "set/bucket", bucket(0), BoxRefusalCode.BUSY, "Flood", f"no token for {comment}")
+    yield bad("enrol", "set/bucket", bucket(0), BoxRefusalCode.BUSY, "Flood", "no token for an enrolment")
 
 
 def _carried() -> Iterator[Bad]:
     artefact, claims = "recipe/artefact/", "recipe/artefact/claims/"
-    for name, comment in (("keyset", "a key set"), ("list", "a list"), ("time", "a time"), ("receipt", "a receipt")):
+    for name, comment in (
+        ("keyset", "a key set"),
+        ("root", "a new root"),
+        ("list", "a list"),
+        ("time", "a time"),
+        ("receipt", "a receipt"),
+    ):
         yield bad(
             name, "state", "fresh", BoxRefusalCode.NOT_NOW, "Provisioning", f"{comment} for a box without an authority"
         )
@@ -253,7 +356,16 @@ def _carried() -> Iterator[Bad]:
         yield bad(
             name, artefact + "whole", more("00"), BoxRefusalCode.ENCODING, "Encoding", f"a byte follows {comment}"
         )
-        if name != "keyset":
+        if name in ("time", "receipt"):
+            yield bad(
+                name,
+                artefact + "signer",
+                "issuing-2",
+                BoxRefusalCode.ISSUING_KEY,
+                "Authority",
+                f"{comment} that an issuing key has signed",
+            )
+        if name not in ("keyset", "root"):
             yield bad(
                 name, claims + "aud", "box:1042:3", BoxRefusalCode.AUDIENCE, "Audience", f"{comment} for another box"
             )
@@ -274,11 +386,128 @@ def _carried() -> Iterator[Bad]:
                 "Clock",
                 f"{comment} of more than a week ahead",
             )
+            yield bad(
+                f"{name}-ahead-rest" if name == "list" else "receipt-ahead",
+                "set/ahead",
+                DAY + 1,
+                BoxRefusalCode.FUTURE,
+                "Clock",
+                f"{comment} further ahead than the clock may still be moved",
+            )
     yield from several(
         "keyset",
         artefact + "signer",
         ("issuing-2", BoxRefusalCode.ISSUING_KEY, "Authority Rotation", "an issuing key does not name issuing keys"),
         ("other-root", BoxRefusalCode.ISSUING_KEY, "Authority Rotation", "a key set of another root"),
+        ("service-2", BoxRefusalCode.ISSUING_KEY, "Authority Rotation", "a service key does not, either"),
+    )
+    yield bad(
+        "keyset-next-root",
+        artefact + "signer",
+        "root",
+        BoxRefusalCode.ISSUING_KEY,
+        "Root Rotation",
+        "a key set of the root before",
+    )
+    yield from several(
+        "root",
+        artefact + "signer",
+        ("next-root", BoxRefusalCode.ISSUING_KEY, "Root", "a new root that has signed itself"),
+        ("issuing-2", BoxRefusalCode.ISSUING_KEY, "Root", "an issuing key does not name a root"),
+    )
+    yield from several(
+        "root",
+        claims + "sequence",
+        (2, BoxRefusalCode.OLDER, "Root Rollback", "the sequence of the box's key set"),
+        (1, BoxRefusalCode.OLDER, "Root Rollback", "an older sequence"),
+        (None, BoxRefusalCode.CLAIMS, "ClosedMap", "no sequence"),
+    )
+    yield from several(
+        "keyset-next-root",
+        claims + "sequence",
+        (3, BoxRefusalCode.OLDER, "Root Rollback", "the sequence of the new root"),
+        (2, BoxRefusalCode.OLDER, "Root Rollback", "that of the key set that the box has"),
+    )
+    yield from several(
+        "root",
+        artefact + "payload",
+        (
+            instead(public("next-root").y.hex(), public("root").y.hex()),
+            BoxRefusalCode.CLAIMS,
+            "Root Point",
+            "a new root that is no point of the curve",
+        ),
+    )
+    yield from several(
+        "keyset",
+        artefact + "payload",
+        (
+            instead(public("issuing-3").y.hex(), public("root").y.hex()),
+            BoxRefusalCode.CLAIMS,
+            "Point",
+            "an issuing key that is no point of the curve",
+        ),
+        (
+            instead(public("service-2").x.hex(), public("root").x.hex()),
+            BoxRefusalCode.CLAIMS,
+            "Point",
+            "a service key that is no point of the curve",
+        ),
+    )
+    yield from several(
+        "keyset",
+        claims + "service-keys",
+        ([], BoxRefusalCode.CLAIMS, "Bounds", "no service key"),
+        (["service-1", "service-2", "service-3"], BoxRefusalCode.CLAIMS, "Bounds", "three service keys"),
+        (None, BoxRefusalCode.CLAIMS, "ClosedMap", "a key set without service keys"),
+    )
+    yield from several(
+        "list-lower",
+        claims + "sub",
+        (uri(2), BoxRefusalCode.GENERATION, "Revocation", "a lower generation with the uri of the other one"),
+    )
+    yield from several(
+        "list",
+        claims + "sub",
+        (uri(3), BoxRefusalCode.GENERATION, "Revocation", "the generation that the box has, with another uri"),
+        (uri(1), BoxRefusalCode.GENERATION, "Revocation", "the uri of the other generation"),
+    )
+    yield from several(
+        "list",
+        claims + "generation",
+        (3, BoxRefusalCode.GENERATION, "Revocation", "the next generation, with a uri that the box has"),
+        ((1 << 53) - 1, BoxRefusalCode.GENERATION, "Revocation", "the highest generation, with a uri that the box has"),
+    )
+    yield bad(
+        "list-again",
+        "set/lists",
+        dump(working())["lists"],
+        BoxRefusalCode.OLDER,
+        "Clock Revocation",
+        "the later list is not too far ahead",
+    )
+    for path, value, comment in (
+        ("-66047", 0, "a label above those that are skipped"),
+        ("-66304", 0, "a label below those that are skipped"),
+        ("-65564", 0, "a label behind the last member"),
+        ("66048", 0, "a positive label"),
+    ):
+        yield bad("skipped-list", artefact + "also", {path: value}, BoxRefusalCode.CLAIMS, "ClosedMap Skipped", comment)
+    yield bad(
+        "skipped-list",
+        artefact + "payload",
+        instead("a1616282206163", "a161628181818100"),
+        BoxRefusalCode.ENCODING,
+        "Encoding Skipped",
+        "a member that is skipped, and nested too deep",
+    )
+    yield bad(
+        "skipped-list",
+        artefact + "also",
+        {"-66048": "a" * 600},
+        BoxRefusalCode.TOO_LONG,
+        "Bounds Skipped",
+        "a member that is skipped, and makes the list too long",
     )
     yield from several(
         "keyset",
@@ -291,6 +520,7 @@ def _carried() -> Iterator[Bad]:
         "keyset",
         claims + "keys",
         ([], BoxRefusalCode.CLAIMS, "Bounds", "no issuing key"),
+        (None, BoxRefusalCode.CLAIMS, "ClosedMap", "a key set without issuing keys"),
         (["issuing-1", "issuing-2", "issuing-3"], BoxRefusalCode.CLAIMS, "Bounds", "three issuing keys"),
     )
     yield from several(
@@ -308,12 +538,10 @@ def _carried() -> Iterator[Bad]:
         "a list of the generation before, of the same time",
     )
     lists = dump(working())["lists"]
-    later = [lists[0] | {"generation": 5}, lists[1]]
-    yield bad(
-        "list-next", "set/lists", later, BoxRefusalCode.OLDER, "Rollback", "a generation between those that the box has"
-    )
+    later = [lists[0] | {"generation": 5, "uri": uri(5)}, lists[1] | {"generation": 4, "uri": uri(4)}]
+    yield bad("list-next", "set/lists", later, BoxRefusalCode.OLDER, "Rollback", "a generation below both of the box")
     yield bad("list", artefact + "typ", "application/statuslist+jwt", BoxRefusalCode.TYP, "Typ", "a list in JSON")
-    yield bad("list", artefact + "whole", more("00" * 900), BoxRefusalCode.TOO_LONG, "Bounds", "more than 1,024 bytes")
+    yield bad("list", artefact + "whole", more("00" * 600), BoxRefusalCode.TOO_LONG, "Bounds", "more than 768 bytes")
     yield bad(
         "list",
         artefact + "payload",
@@ -350,7 +578,7 @@ def _carried() -> Iterator[Bad]:
     yield bad(
         "receipt",
         artefact + "typ",
-        "application/vnd.keyrack.entry-1+cwt",
+        "application/vnd.keyrack.entry-2+cwt",
         BoxRefusalCode.TYP,
         "Typ",
         "the typ of an entry",
@@ -363,7 +591,7 @@ def _inflating() -> Iterator[Bad]:
         (STORED[:-1], "it ends in the checksum"),
         (STORED[:-4], "no checksum"),
         (STORED + b"\0", "a byte follows"),
-        (STORED + STORED, "another stream follows"),
+        (STORED + zlib.compress(bytes(256), 9), "another stream follows"),
         (STORED[:-1] + bytes([STORED[-1] ^ 1]), "another checksum"),
         (b"", "no bytes"),
         (bytes.fromhex("6881") + STORED[2:], "a window of 16 KiB: the first byte is 68"),
@@ -432,10 +660,58 @@ def _provisioned() -> Iterator[Bad]:
     yield bad(
         "provision",
         "recipe/provisioning/signer",
-        "issuing-2",
+        "service-2",
         BoxRefusalCode.ISSUING_KEY,
         "Provisioning",
-        "an issuing key that the set does not name",
+        "a service key that the set does not name",
+    )
+    yield bad(
+        "provision",
+        "recipe/provisioning/signer",
+        "issuing-1",
+        BoxRefusalCode.ISSUING_KEY,
+        "Provisioning",
+        "an issuing key does not provision",
+    )
+    yield bad(
+        "provision",
+        "recipe/list/signer",
+        "service-1",
+        BoxRefusalCode.ISSUING_KEY,
+        "Provisioning",
+        "a list that a service key has signed",
+    )
+    for name, comment in (("list", "another list"), ("keyset", "another key set")):
+        yield bad(
+            "provision",
+            claims + name,
+            "00" * 32,
+            BoxRefusalCode.OTHER_PART,
+            "Provisioning Rollback",
+            f"it names {comment}",
+        )
+        yield bad("provision", claims + name, None, BoxRefusalCode.CLAIMS, "ClosedMap", f"it does not name its {name}")
+    yield from several(
+        "provision",
+        claims + "advertising",
+        (None, BoxRefusalCode.CLAIMS, "ClosedMap", "no secret for advertisements"),
+        ("a0" * 15, BoxRefusalCode.CLAIMS, "Bounds", "one of 15 bytes"),
+    )
+    yield bad(
+        "provision-roots",
+        "set/authority",
+        dump(working())["authority"],
+        BoxRefusalCode.NOT_NOW,
+        "Provisioning Root",
+        "a box that has not taken the new root",
+    )
+    yield bad(
+        "provision-roots",
+        "recipe/keyset/claims/sequence",
+        2,
+        BoxRefusalCode.OLDER,
+        "Provisioning Root Rollback",
+        "a key set from before the new root",
     )
     yield bad(
         "provision",

@@ -11,6 +11,7 @@ from keyrack.offline_keys.box.state import (
     LinkState,
     PersistentState,
     StatusList,
+    TokenBucket,
     VolatileState,
 )
 from keyrack.offline_keys.public_key import PublicKey
@@ -37,17 +38,26 @@ def dump(state: BoxMemory, numbers: range = range(0)) -> Json:
         "boot": kept.boot,
         "floor": kept.floor,
         "certain": int(kept.is_certain),
+        "ahead": kept.ahead,
         "authority": {
             "root": written(authority.root),
             "iss": authority.iss,
             "name": authority.name,
             "sequence": authority.sequence,
             "keys": [written(each) for each in authority.keys],
+            "serviceKeys": [written(each) for each in authority.service_keys],
+            "advertising": authority.advertising.hex(),
         }
         if authority
         else None,
         "lists": [
-            {"uri": each.uri, "generation": each.generation, "iat": each.iat, "revoked": _revoked(each.bits)}
+            {
+                "uri": each.uri,
+                "generation": each.generation,
+                "iat": each.iat,
+                "revoked": _revoked(each.bits),
+                "signer": each.signer.hex(),
+            }
             for each in (authority.lists if authority else ())
         ],
         "phones": [[phone.hex(), counter] for phone, counter in kept.phones],
@@ -58,10 +68,14 @@ def dump(state: BoxMemory, numbers: range = range(0)) -> Json:
             "entries": {str(n): log.entries[n - log.first].hex() for n in numbers if log.first <= n < log.next},
         },
         "booted": running.booted,
-        "bucket": {"tokens": running.tokens, "refilled": running.refilled},
+        "bucket": _bucket(running.bucket),
+        "phoneBuckets": [_bucket(running.phone_buckets[phone]) for phone, _ in kept.phones],
         "challenges": running.challenges,
+        "connections": running.connections,
         "links": [
             {
+                "connection": each.connection,
+                "bucket": _bucket(each.bucket),
                 "nonce": each.nonce.hex(),
                 "made": each.made,
                 "challenge": each.challenge.hex(),
@@ -71,12 +85,13 @@ def dump(state: BoxMemory, numbers: range = range(0)) -> Json:
         ],
         "good": [each.hex() for each in running.good],
         "refused": [running.refused[0], int(running.refused[1])],
+        "skipped": running.skipped,
     }
 
 
 def load(value: Json) -> BoxMemory:
     """The state; entries that are not told are empty."""
-    authority, log, bucket = value["authority"], value["log"], value["bucket"]
+    authority, log = value["authority"], value["log"]
     entries = tuple(bytes.fromhex(log["entries"].get(str(n), "")) for n in range(log["first"], log["next"]))
     kept = PersistentState(
         key=key(value["key"]),
@@ -84,6 +99,7 @@ def load(value: Json) -> BoxMemory:
         boot=value["boot"],
         floor=value["floor"],
         is_certain=bool(value["certain"]),
+        ahead=value["ahead"],
         authority=authority
         and Authority(
             root=key(authority["root"]),
@@ -91,8 +107,12 @@ def load(value: Json) -> BoxMemory:
             name=authority["name"],
             sequence=authority["sequence"],
             keys=tuple(key(each) for each in authority["keys"]),
+            service_keys=tuple(key(each) for each in authority["serviceKeys"]),
+            advertising=bytes.fromhex(authority["advertising"]),
             lists=tuple(
-                StatusList(each["uri"], each["generation"], each["iat"], _bits(each["revoked"]))
+                StatusList(
+                    each["uri"], each["generation"], each["iat"], _bits(each["revoked"]), bytes.fromhex(each["signer"])
+                )
                 for each in value["lists"]
             ),
         ),
@@ -101,17 +121,27 @@ def load(value: Json) -> BoxMemory:
     )
     running = VolatileState(
         booted=value["booted"],
-        refilled=bucket["refilled"],
-        tokens=bucket["tokens"],
+        bucket=TokenBucket(**value["bucket"]),
+        phone_buckets={
+            bytes.fromhex(phone): TokenBucket(**bucket)
+            for (phone, _), bucket in zip(value["phones"], value["phoneBuckets"], strict=True)
+        },
         challenges=value["challenges"],
+        connections=value["connections"],
         links=tuple(
             LinkState(
-                bytes.fromhex(each["nonce"]), each["made"], bytes.fromhex(each["challenge"]), bool(each["proven"])
+                each["connection"],
+                TokenBucket(**each["bucket"]),
+                bytes.fromhex(each["nonce"]),
+                each["made"],
+                bytes.fromhex(each["challenge"]),
+                bool(each["proven"]),
             )
             for each in value["links"]
         ),
         good=tuple(bytes.fromhex(each) for each in value["good"]),
         refused=(value["refused"][0], BoxRefusalCode(value["refused"][1])),
+        skipped=value["skipped"],
     )
     return BoxMemory(kept, running)
 
@@ -122,6 +152,10 @@ def changes(before: BoxMemory, after: BoxMemory) -> Json:
     for each in (was, now):
         del each["log"]["entries"]
     return {member: value for member, value in now.items() if was[member] != value}
+
+
+def _bucket(bucket: TokenBucket) -> Json:
+    return {"tokens": bucket.tokens, "since": bucket.since}
 
 
 def _revoked(bits: bytes) -> list[int]:

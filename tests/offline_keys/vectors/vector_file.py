@@ -18,7 +18,7 @@ from keyrack.offline_keys.link_messages import AcceptedMessage, Result, read
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.offline_keys.fixed_keys import NAMES, Own, public, scalar
 from tests.offline_keys.vectors import codec_items
-from tests.offline_keys.vectors.accepted_messages import goods
+from tests.offline_keys.vectors.accepted_messages import TICK, a_log, far, goods, phones
 from tests.offline_keys.vectors.diagnostic_notation import shown
 from tests.offline_keys.vectors.initial_states import fresh, working
 from tests.offline_keys.vectors.malformed_messages import unread
@@ -45,6 +45,7 @@ FLAGS = {
     "Link": ("FUNCTIONALITY", "What is said on a link."),
     "Log": ("FUNCTIONALITY", "Entries, receipts, and a log that is full."),
     "Opening": ("BASIC", "A key opens or closes."),
+    "Point": ("INVALID_PUBLIC_KEY", "A public key is a point of the curve, with coordinates less than p."),
     "Possession": ("AUTH_BYPASS", "The answer is by the phone that has the key, and to this challenge."),
     "Power": ("FUNCTIONALITY", "A start after a loss of power."),
     "Provisioning": ("AUTH_BYPASS", "How a box gets an authority, and from whom only."),
@@ -52,11 +53,14 @@ FLAGS = {
     "Revocation": ("AUTH_BYPASS", "Status lists: places, generations, bits."),
     "Rights": ("AUTH_BYPASS", "What a key opens, and whether it closes."),
     "Rollback": ("AUTH_BYPASS", "What is older than what the box has."),
+    "Root": ("AUTH_BYPASS", "A new root, which the one before has signed."),
     "Rotation": ("AUTH_BYPASS", "Key sets, and what the issuing keys before have signed."),
     "Signature": ("INVALID_SIGNATURE", "Signatures that do not hold, or have another form."),
+    "Skipped": ("FUNCTIONALITY", "Members that readers skip."),
     "Tag": ("BER_ENCODING", "Tag 18 around the whole of a signed message, and no other tag anywhere."),
     "Time": ("AUTH_BYPASS", "nbf, exp and iat against the clock, with 300 s of tolerance."),
     "Typ": ("MODIFIED_PARAMETER", "A message of one kind in place of one of another."),
+    "Version": ("FUNCTIONALITY", "Versions of the protocol, and messages that a box does not know."),
 }  # fmt: skip
 HEADER = [
     "Vectors of docs/keys.md. Bytes are hexadecimal, times seconds since 1970, ticks seconds since the box has",
@@ -66,26 +70,27 @@ HEADER = [
     "Box: a message on a link.",
     "The state before is the one of that name, with the members of `set` in place of its own; `changes` has the",
     "members that differ afterwards. `entries` of a log has those that are asked for, by their numbers, and",
-    "`changes` has none. `booted` is what the clock would have said at tick 0; `good` (keys that were verified",
-    "before) is for boxes that remember them. A box may write `floor` down more often. `random` is what the random",
-    "source gives.",
+    "`changes` has none. `booted` is what the clock would have said at tick 0; `good` are the keys that opened or",
+    "closed last. `phoneBuckets` are in the order of `phones`; `connection` of a link is 0 for a free place. A box may",
+    "write `floor` down more often. `random` is what the random source gives. Connect: a link begins; `link` is its",
+    "place, null where it is turned away.",
     "`code` is the exact one, which stands in the log where the reply has an entry. `wireCode` is that of a result,",
     "or the number in `taken`, or null. `effect`: 1 opens, 2 closes.",
     "`recipe` says how a message is made, by the private keys in `keys`. A refused one is one thing away from the",
     "good one that `mends` names: `change` says at which place of that one's input another value stands (null:",
-    "none). What follows from something is made anew: hashes, signatures, lengths. Signatures are those of RFC",
-    "6979.",
+    "none). `also` has members that are skipped, by their labels. What follows from something is made anew: hashes,",
+    "signatures, lengths. Signatures are those of RFC 6979.",
 ]
 
 
 def document() -> Json:
     """The whole file."""
     count = itertools.count(1)
-    groups = [_encoding(count), _reading(count), _starts(count), _box(count)]
+    groups = [_encoding(count), _reading(count), _starts(count), _connections(count), _box(count)]
     tests = [test for group in groups for test in group["tests"]]
     used = {flag for test in tests for flag in test["flags"]}
     return {
-        "schema": "keyrack-keys-vectors-1",
+        "schema": "keyrack-keys-vectors-2",
         "numberOfTests": len(tests),
         "header": HEADER,
         "notes": {
@@ -173,6 +178,18 @@ def _starts(count: Iterator[int]) -> Json:
         ("start-kept", "the clock went on for 40 s, and is as certain as before", "working", {}, 40),
         ("start-uncertain", "it went on, and stays uncertain", "working", {"certain": 0}, 40),
         ("start-fresh", "a box without an authority writes no entry", "fresh", {}, None),
+        ("start-ahead", "how far artefacts have moved the clock outlives the power", "working", {"ahead": 86_400}, 40),
+        ("start-256", "where 256 places are left, a start is written", "working", {"log": a_log(768)}, None),
+        ("start-255", "where fewer are left, it is counted", "working", {"log": a_log(769)}, None),
+        (
+            "start-full",
+            "a log that is full: nothing but openings push out entries",
+            "working",
+            {"log": a_log(1024)},
+            40,
+        ),
+        ("start-far", "the newest list is too far ahead of the clock", "working", {"lists": far(0)}, 10),
+        ("start-phones", "the buckets of phones are full", "working", phones(3), 40),
     ):
         before = load(states()[state] | differs)
         after = firmware.start(before.kept, 7, elapsed, Own())
@@ -191,6 +208,42 @@ def _starts(count: Iterator[int]) -> Json:
             "changes": changes(before, after),
         })  # fmt: skip
     return {"type": "Start", "tests": tests}
+
+
+def _connections(count: Iterator[int]) -> Json:
+    """Links that begin: free places first, then those of links that are not proven, the oldest first."""
+    tests: list[Json] = []
+    first, second, third = states()["working"]["links"]
+    free = states()["fresh"]["links"][0] | {
+        "connection": 0,
+        "bucket": {"tokens": 0, "since": 0},
+        "nonce": "",
+        "made": 0,
+    }
+    free["challenge"] = ""
+    for comment, differs in (
+        ("the oldest link ends that is not proven", {}),
+        ("the first free place", {"links": [first, free, free]}),
+        ("the only free place", {"links": [first, second, free]}),
+        ("the one that has been there longest, whatever its place", {"links": [third, second, first]}),
+        ("the only one that is not proven", {"links": [first | {"proven": 1}, second, third]}),
+        ("the first place, which is free", {"links": [free, second, third | {"proven": 1}]}),
+        ("all are proven: it is turned away", {"links": [each | {"proven": 1} for each in (first, second, third)]}),
+    ):
+        before = load(states()["working"] | differs)
+        after, place = firmware.connect(before, TICK)
+        tests.append({
+            "tcId": next(count),
+            "comment": comment,
+            "flags": ["Link"],
+            "state": "working",
+            "set": differs,
+            "tick": TICK,
+            "result": "valid",
+            "link": place,
+            "changes": changes(before, after),
+        })  # fmt: skip
+    return {"type": "Connect", "tests": tests}
 
 
 def _reading(count: Iterator[int]) -> Json:
