@@ -17,7 +17,7 @@ from keyrack.offline_keys.message_fields import Message
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.public_key import PublicKey
 from tests.clients.tools import put_node
-from tests.offline_keys.phone_world import World, b64, unb64
+from tests.offline_keys.phone_world import NONCE, World, b64, unb64
 
 TOOLS = os.environ.get("KEYRACK_CLIENTS")
 pytestmark = pytest.mark.skipif(not TOOLS, reason="`make test-phone` installs the packages first")
@@ -51,20 +51,23 @@ def judged(directory: Path, messages: list[tuple[bytes, PublicKey]]) -> list[dic
 def signed() -> list[tuple[Message, bytes, PublicKey]]:
     """A message of each kind that a phone meets, with the key that signed it."""
     world, phone = World(), PrivateKey.generate()
-    claims = {"sub": "somebody", "cnf": phone.public}
+    claims = {"sub": "somebody", "cnf": phone.public, "nonce": NONCE}
     registration = cose.sign(message_fields.REGISTRATION, phone.public.kid, claims, phone.sign)
     device = world.put_device(registration)["id"]
     entry = world.box.kept.log.entries[0]
     receipt = world.put_log([entry])["receipts"][0]["receipt"]
     answer = world.keys(device)
-    issuing = world.issuing[0].public
+    issuing, service = world.issuing[0].public, world.service[0].public
+    root = world.root.public
+    world.replace_root()
     return [
         (message_fields.REGISTRATION, registration, phone.public),
         (message_fields.KEY, unb64(answer["keys"][0]["key"]), issuing),
         (message_fields.STATUS_LIST, unb64(answer["boxes"][0]["statusLists"][0]["statusList"]), issuing),
-        (message_fields.KEY_SET, unb64(answer["keySet"]), world.root.public),
-        (message_fields.TIME, unb64(world.time("box:1041:3", bytes(16))["time"]), issuing),
-        (message_fields.RECEIPT, unb64(receipt), issuing),
+        (message_fields.KEY_SET, unb64(answer["keySet"]), root),
+        (message_fields.ROOT, world.roots[0], root),
+        (message_fields.TIME, unb64(world.time("box:1041:3", bytes(16))["time"]), service),
+        (message_fields.RECEIPT, unb64(receipt), service),
         (message_fields.ENTRY, entry, world.box_key.public),
     ]
 

@@ -25,7 +25,7 @@ from urllib.parse import parse_qs, urlsplit
 from tests.offline_keys.phone_world import World, unb64
 
 PHONE = Path(__file__).parents[2] / "reference/phone"
-HAPPENINGS = ("seconds_pass", "power_is_cut", "revoke", "rotate", "begin_generation", "change", "seen")
+HAPPENINGS = ("seconds_pass", "power_is_cut", "revoke", "rotate", "replace_root", "begin_generation", "change", "seen")
 PAGE = b'<!doctype html><html lang="en"><title>Phone</title><link rel="icon" href="data:,">'
 
 
@@ -94,6 +94,8 @@ class Handler(BaseHTTPRequestHandler):
             case "POST", "do":
                 what = json.loads(body)
                 return getattr(world, HAPPENINGS[HAPPENINGS.index(what.pop("what"))])(**what)
+            case "POST", "v3", "sdk", "devices", "nonce":
+                return world.registration_nonce()
             case "PUT", "v3", "sdk", "devices":
                 return world.put_device(unb64(json.loads(body)["registration"]))
             case "GET", "v3", "sdk", "keys":
