@@ -13,8 +13,8 @@ import { Server } from './server.js';
 export async function start(base, idToken) {
   const { device, store } = await openPhone(); // the key pair and what is kept, made at the first time
   const phone = new Phone(device, store, new Server(base, idToken));
-  await phone.register(subjectOf(await idToken()), 'Browser of Alice');
-  await phone.meetServer();
+  const isApproved = await phone.register(subjectOf(await idToken()), 'Browser of Alice');
+  if (isApproved) await phone.meetServer(); // otherwise a manager has to approve the phone first
   return phone;
 }
 

@@ -135,7 +135,7 @@ class World:
         self.revoked.add(device)
 
     def rotate(self) -> None:
-        """Another issuing key and another service key sign from now on, and keys are issued anew."""
+        """Replace the issuing key, the service key and the keys of phones."""
         self.issuing = [self.issuing[-1], PrivateKey.generate()]
         self.service = [self.service[-1], PrivateKey.generate()]
         self.sequence += 1

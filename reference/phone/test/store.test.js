@@ -105,6 +105,15 @@ test('the box is brought the new roots that lead on from its own, in their order
   assert.deepEqual(await brings({ name: 'box:9:1', root: kids[0] }), [], 'another customer may have that box');
 });
 
+test('new roots that lead back to a root of before are brought once', async () => {
+  const customer = await Authority.make();
+  const { root } = customer;
+  const [away] = await customer.newRoots(2);
+  const back = await customer.root.sign('root', { iss: 'customer:7', iat: NOW, sequence: 3, root: root.publicKey });
+  const { store } = await filled({ sequence: 1, roots: [away, back] }, customer);
+  assert.deepEqual(await store.authorityFor({ ...NOTHING, sequence: 1, root: root.kid }), [away, back]);
+});
+
 test('a counter is higher than each before, and kept before it is sent', async () => {
   const { store, clock } = await filled();
   assert.equal(await store.nextCounter(), clock.now);
