@@ -1,10 +1,10 @@
 /**
  * In charge of a conversation with a box: what it does not have yet is brought, then it opens or closes, and its log is
- * fetched.
+ * fetched. A box does not sign its challenge, so a fake one can say anything. Only entries of its log prove something.
  */
 
-import { sha256 } from './bytes.js';
-import { read } from './cose.js';
+import { equal, sha256 } from './bytes.js';
+import { isSignedBy, read } from './cose.js';
 import { BoxRefusal, Refused } from './codes.js';
 import { Link, TransportLost } from './link.js';
 import { CLOSE, OPEN } from './messages.js';
@@ -13,8 +13,11 @@ import { CLOSE, OPEN } from './messages.js';
  * @typedef {import('./cose.js').Bytes} Bytes
  * @typedef {import('./link.js').Challenge} Challenge
  * @typedef {import('./link.js').Exchange} Exchange
+ * @typedef {import('./link.js').VersionMismatch} VersionMismatch
  * @typedef {import('./store.js').Store} Store
+ * @typedef {import('./store.js').HeldBox} HeldBox
  * @typedef {import('./store.js').HeldKey} HeldKey
+ * @typedef {import('./messages.js').Claims} Claims
  * @typedef {import('./keys.js').DeviceKey} DeviceKey
  *
  * Asks the server for a signed time, where there is a network.
@@ -22,6 +25,7 @@ import { CLOSE, OPEN } from './messages.js';
  */
 
 const MOST_FETCHES = 300; // a box holds 1,024 entries, and gives 4 at a time
+const CLOCK_TOLERANCE_MS = 300_000; // as boxes have it
 
 /** The phone has no key for this box. `message` and `help` are for the user, as those of a `BoxRefusal`. */
 export class NoKey extends Error {
@@ -60,6 +64,8 @@ export class Conversation {
   #device;
   #store;
   #askTime;
+  /** @type {Challenge | null} the last one */
+  #challenge = null;
 
   /**
    * @param {Exchange} exchange
@@ -84,59 +90,72 @@ export class Conversation {
 
   /**
    * Whether a command with an unknown outcome has done nothing. A box writes an entry whenever it opens or closes, so where
-   * no entry was written since then, it has not. `false` says that the outcome stays unknown.
+   * no entry was written since then, it has not. `false` says that the outcome stays unknown. Fetch the log before: this
+   * asks for a challenge.
    * @param {OutcomeUnknown} unknown
    * @returns {Promise<boolean>}
    */
   async hasDoneNothing(unknown) {
-    const { name, next } = await this.#link.hello();
+    const { name, next } = await this.#hello();
     return name === unknown.box && next === unknown.next;
   }
 
   /**
-   * Get a challenge, after the box was brought whatever it does not have. What was brought may have taken long, and a
-   * nonce lives 10 seconds: so there is a new challenge then.
+   * Get a challenge, after the box was brought whatever it does not have: keys of the authority, with which it verifies
+   * the rest, a time, which lets it take lists that are ahead of its clock, then lists and the receipt. What was brought
+   * may have taken long, and a nonce lives 10 seconds: so there is a new challenge after each step.
    * @returns {Promise<Challenge>}
    */
   async greet() {
-    let challenge = await this.#link.hello();
-    if (await this.#bring(challenge)) challenge = await this.#link.hello();
-    if (await this.#setClock(challenge)) challenge = await this.#link.hello();
+    let challenge = await this.#hello();
+    if (await this.#bring(await this.#store.authorityFor(challenge))) challenge = await this.#hello();
+    if (await this.#setClock(challenge)) challenge = await this.#hello();
+    if (await this.#bring(await this.#store.artefactsFor(challenge))) challenge = await this.#hello();
     return challenge;
   }
 
   /**
-   * Fetch the entries that neither the phone nor, as far as it knows, the server has. For this, an answer on this link
-   * must have proven a good key; the box says `refused` else.
+   * Fetch the entries that neither the phone nor, as far as it knows, the server has. For this, the last command must
+   * have proven a good key; the box says `refused` else. A challenge ends that, so there is none in between.
+   * @throws {NoKey | BoxRefusal | Refused} `Refused` if the box gives what it has not signed
    */
   async fetchLog() {
-    const { name, first } = await this.#link.hello();
+    const { name, first } = this.#challenge ?? (await this.#hello());
+    const box = await this.#store.boxOf(name);
+    if (box === null) throw new NoKey(name);
     let from = await this.#store.firstMissing(name, first);
     for (let left = MOST_FETCHES; left > 0; left -= 1) {
       const { next, entries } = await this.#link.fetch(from);
       if (entries.length === 0) return;
-      from = await this.#keep(entries, from);
-      if (from >= next) return;
+      const { hasRoom, following } = await this.#keep(box, entries, from);
+      from = await this.#store.firstMissing(name, following);
+      if (!hasRoom || from >= next) return;
     }
+  }
+
+  async #hello() {
+    this.#challenge = await this.#link.hello();
+    return this.#challenge;
   }
 
   /**
    * What the box refuses is not brought again in this conversation; it goes by what it has.
-   * @param {Challenge} challenge
+   * @param {Bytes[]} artefacts
    * @returns {Promise<boolean>} whether there was anything to bring
    */
-  async #bring(challenge) {
-    const artefacts = await this.#store.artefactsFor(challenge);
+  async #bring(artefacts) {
     for (const artefact of artefacts) await this.#link.carry(artefact);
     return artefacts.length > 0;
   }
 
   /**
-   * Make a clock certain that is not. Without a network it stays as it is, and the key says whether it opens so.
+   * Set a clock that is uncertain, or that differs from the phone's: one of both is wrong, and the server knows which.
+   * Without a network it stays as it is, and the key says whether it opens so.
    * @param {Challenge} challenge
    */
-  async #setClock({ name, nonce, isCertain }) {
-    if (isCertain || this.#askTime === undefined) return false;
+  async #setClock({ name, nonce, time: seconds, isCertain }) {
+    const isRight = isCertain && Math.abs(seconds * 1000 - this.#store.now()) <= CLOCK_TOLERANCE_MS;
+    if (isRight || this.#askTime === undefined) return false;
     const time = await this.#askTime(name, nonce).catch(() => null);
     if (time === null) return false;
     await this.#link.carry(time); // the nonce is dead now, whether it was taken or not
@@ -146,54 +165,103 @@ export class Conversation {
   /**
    * @param {number} command
    * @returns {Promise<{box: string, key: HeldKey, entry: Bytes}>} what was opened or closed, by what, and the proof
-   * @throws {NoKey | BoxRefusal | TransportLost | OutcomeUnknown}
+   * @throws {NoKey | VersionMismatch | BoxRefusal | TransportLost | OutcomeUnknown}
    */
   async #command(command) {
     const challenge = await this.greet();
-    const box = challenge.name;
-    const key = await this.#store.keyFor(box);
-    if (key === null) throw new NoKey(box);
-    const answer = await this.#answer(challenge, key, command);
+    const { name, next } = challenge;
+    const [key, box] = [await this.#store.keyFor(name), await this.#store.boxOf(name)];
+    if (key === null || box === null) throw new NoKey(name);
+    const counter = await this.#store.nextCounter();
+    const answer = await this.#answer(challenge, key, command, counter);
     const { code, entry } = await this.#link.open(key.message, answer).catch((error) => {
-      throw isNothingSent(error) ? error : new OutcomeUnknown(box, challenge.next, error);
+      throw isNothingSent(error) ? error : new OutcomeUnknown(name, next, error);
     });
-    if (entry.length > 0) await this.#keep([entry], 1);
-    if (code !== 0) throw new BoxRefusal(code);
-    return { box, key, entry };
+    if (code !== 0) {
+      if (entry.length > 0) await this.#keep(box, [entry], 1).catch(ignoreRefused);
+      throw new BoxRefusal(code);
+    }
+    await this.#keepProof(box, entry, command, counter).catch((error) => {
+      throw error instanceof Refused ? new OutcomeUnknown(name, next, error) : error;
+    });
+    return { box: name, key, entry };
   }
 
   /**
    * @param {Challenge} challenge
    * @param {HeldKey} key
    * @param {number} command
+   * @param {number} counter
    */
-  async #answer({ name, nonce, message }, key, command) {
+  async #answer({ name, nonce, message }, key, command, counter) {
     return this.#device.sign('answer', {
       aud: name,
       nonce,
       command,
-      counter: await this.#store.nextCounter(),
+      counter,
       key: await sha256(key.message),
       challenge: await sha256(message),
     });
   }
 
   /**
-   * @param {Bytes[]} messages entries in their order
-   * @param {number} least that the first number may be
-   * @returns {Promise<number>} the number behind the last one
+   * Keep the entry of a command that the box has done. An older entry, or none, is no proof of it.
+   * @param {HeldBox} box
+   * @param {Bytes} message
+   * @param {number} command
+   * @param {number} counter of the answer
    */
-  async #keep(messages, least) {
-    let next = least;
-    const entries = messages.map((message) => {
-      const { aud, number } = read(message, 'entry').claims;
-      if (number < next) throw new Refused('structure', 'entries that are not in their order');
-      next = number + 1;
-      return { box: aud, number, message };
-    });
-    await this.#store.keepEntries(entries);
-    return next;
+  async #keepProof(box, message, command, counter) {
+    const { number, event, device, counter: entryCounter } = await verified(box, message);
+    const isOurs = event === command && entryCounter === counter && equal(device, this.#device.thumbprint);
+    if (!isOurs) throw new Refused('claims', 'the entry of another command');
+    await this.#store.keepEntries(box.name, [{ box: box.name, number, message }]);
   }
+
+  /**
+   * Keep entries of a box. If it has not signed one of them, none is kept.
+   * @param {HeldBox} box
+   * @param {Bytes[]} messages in the order of their numbers
+   * @param {number} least that the first number may be
+   * @returns {Promise<{following: number, hasRoom: boolean}>} the number behind the last one, and whether the store has
+   *   room for more
+   */
+  async #keep(box, messages, least) {
+    let following = least;
+    const entries = [];
+    for (const message of messages) {
+      const { number } = await verified(box, message);
+      if (number < following) throw new Refused('structure', 'entries that are not in their order');
+      following = number + 1;
+      entries.push({ box: box.name, number, message });
+    }
+    return { following, hasRoom: await this.#store.keepEntries(box.name, entries) };
+  }
+}
+
+/**
+ * The claims of an entry. An honest phone brings home no entry that the box has not signed: the server would report a
+ * forgery.
+ * @param {HeldBox} box
+ * @param {Bytes} message
+ * @returns {Promise<Claims>}
+ * @throws {Refused}
+ */
+async function verified(box, message) {
+  const entry = read(message, 'entry');
+  if (entry.claims.aud !== box.name) throw new Refused('audience', 'the entry of another box');
+  if (box.publicKey !== null && !(await isSignedBy(entry, box.publicKey))) {
+    throw new Refused('signature', 'an entry that the box has not signed');
+  }
+  return entry.claims;
+}
+
+/**
+ * A refusal stays one, whatever entry came with it.
+ * @param {unknown} error
+ */
+function ignoreRefused(error) {
+  if (!(error instanceof Refused)) throw error;
 }
 
 /**

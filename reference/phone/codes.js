@@ -7,7 +7,7 @@ export const CODES = Object.freeze([
   '', 'refused', 'too-long', 'encoding', 'structure', 'header', 'algorithm', 'typ', 'claims', 'issuing-key', 'issuer',
   'audience', 'future', 'not-yet', 'expired', 'uncertain', 'list', 'index', 'revoked', 'stale', 'right', 'nonce',
   'other-key', 'challenge', 'counter', 'key-signature', 'answer-signature', 'busy', 'older', 'inflate', 'receipt',
-  'signature', 'not-now', 'box',
+  'signature', 'not-now', 'box', 'unknown', 'generation', 'other-part',
 ]);
 
 /** What helps: `again` at once, `wait` a little, come `online`, or `ask` whoever gave the key. */
@@ -33,6 +33,9 @@ const SAID = {
   right: ['The key does not allow this.', ASK],
   counter: ['The box has seen a later answer of this phone: is its key in use elsewhere?', AGAIN],
   busy: ['The box is busy.', WAIT],
+  unknown: ['The box is too old to know what the app has asked for.', ASK],
+  generation: ['The box has another list in the place of this one.', ONLINE],
+  'other-part': ['The parts with which the box is set up do not belong together.', ONLINE],
 };
 
 /** @type {Record<string, string>} */

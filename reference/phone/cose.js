@@ -97,13 +97,14 @@ export function read(bytes, ...names) {
 /**
  * Whether the holder of a key has signed a message.
  * @param {SignedMessage} message
- * @param {ItemMap} publicKey
+ * @param {ItemMap} publicKey for which `isPublicKey` holds
  * @returns {Promise<boolean>}
  */
 export async function isSignedBy(message, publicKey) {
   if (!equal(message.kid, await kidOf(publicKey))) return false;
-  const key = await importPublicKey(publicKey);
-  return key !== null && crypto.subtle.verify(ES256, key, message.signature, message.toBeSigned);
+  const point = Uint8Array.of(UNCOMPRESSED, ...publicKey.get(-2), ...publicKey.get(-3));
+  const key = await crypto.subtle.importKey('raw', point, CURVE, true, ['verify']);
+  return crypto.subtle.verify(ES256, key, message.signature, message.toBeSigned);
 }
 
 /**
@@ -143,17 +144,4 @@ function readHeader(header) {
  */
 function toBeSigned(header, payload) {
   return encode(['Signature1', header, new Uint8Array(), payload]);
-}
-
-/**
- * @param {ItemMap} publicKey
- * @returns {Promise<CryptoKey | null>} none where the point is not on the curve
- */
-async function importPublicKey(publicKey) {
-  const point = Uint8Array.of(UNCOMPRESSED, ...publicKey.get(-2), ...publicKey.get(-3));
-  try {
-    return await crypto.subtle.importKey('raw', point, CURVE, true, ['verify']);
-  } catch {
-    return null;
-  }
 }

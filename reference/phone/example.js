@@ -13,8 +13,8 @@ import { Server } from './server.js';
 export async function start(base, idToken) {
   const { device, store } = await openPhone(); // the key pair and what is kept, made at the first time
   const phone = new Phone(device, store, new Server(base, idToken));
-  await phone.register(subjectOf(await idToken()), 'Browser of Alice');
-  await phone.meetServer();
+  const isApproved = await phone.register(subjectOf(await idToken()), 'Browser of Alice');
+  if (isApproved) await phone.meetServer(); // otherwise a manager has to approve the phone first
   return phone;
 }
 
@@ -28,11 +28,11 @@ export async function openBox(phone, exchange, say) {
   try {
     const { key } = await conversation.open();
     say(`Car ${key.carId} is open.`);
-    await conversation.fetchLog();
   } catch (error) {
     const { message, help = 'Try again.' } = /** @type {any} */ (error);
     say(`${message} ${help}`);
   }
+  await conversation.fetchLog().catch(() => undefined); // another visit fetches it
   await phone.meetServer().catch(async () => warn(await phone.store.overdue(), say)); // without a network it is tried again the next time
 }
 

@@ -35,7 +35,7 @@ class DatabaseRecords {
 
   /** @returns {Promise<State>} */
   async read() {
-    return (await get(this.#database, STATE)) ?? emptyState();
+    return toState(await get(this.#database, STATE));
   }
 
   /**
@@ -46,6 +46,15 @@ class DatabaseRecords {
   change(edit) {
     return locked(() => changed(this.#database, edit));
   }
+}
+
+/**
+ * The state that was kept, perhaps by an older version of the app, which knew fewer properties.
+ * @param {Partial<State> | undefined} kept
+ * @returns {State}
+ */
+function toState(kept) {
+  return { ...emptyState(), ...kept };
 }
 
 /**
@@ -83,7 +92,7 @@ async function changed(database, edit) {
   await changing(database, (shelf) => {
     const reading = shelf.get(STATE);
     reading.onsuccess = () => {
-      const state = reading.result ?? emptyState();
+      const state = toState(reading.result);
       try {
         outcome.value = edit(state);
         shelf.put(state, STATE);

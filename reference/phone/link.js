@@ -19,23 +19,27 @@ import { BoxRefusal, Refused } from './codes.js';
  * @property {Bytes} nonce
  * @property {number} time in seconds since 1970
  * @property {boolean} isCertain whether the time is
- * @property {number} sequence of the key set that the box has
+ * @property {number} sequence of the key set or new root that the box has taken last, 0 for none
  * @property {number} generation of its newest list, 0 for none
  * @property {number} listIat of that list, 0 for none
  * @property {number} first the lowest number of the log that it holds
  * @property {number} next the number that the next entry gets
+ * @property {Bytes} root the kid of its root; empty before the first provisioning
  *
  * @typedef {Object} Result
  * @property {number} code 0 where the box has done it
  * @property {Bytes} entry empty where none was written
  */
 
-const VERSION = 1;
-const MOST = 1536; // bytes of a message, in both directions
+const VERSIONS = [2]; // of the protocol, ascending
+const MOST = 2048; // bytes of a message, in both directions
 const MOST_ENTRIES = 4; // in one answer
 const MOST_NAME = 40; // characters
 const NONCE_SIZE = 16;
 const HASH_SIZE = 32;
+const KID_SIZE = 8;
+const SKIPPED = 128; // members of a challenge are skipped from this key on
+const MOST_VERSIONS = 8; // in one message
 
 const HELLO = 1;
 const CHALLENGE = 2;
@@ -45,6 +49,7 @@ const OPEN = 5;
 const RESULT = 6;
 const FETCH = 7;
 const ENTRIES = 8;
+const SPOKEN = 12;
 
 /** The connection to the box is lost. */
 export class TransportLost extends Error {
@@ -58,6 +63,19 @@ export class TransportLost extends Error {
   }
 }
 
+/** The app and the box speak no common version of the protocol. `message` and `help` are for the user. */
+export class VersionMismatch extends Error {
+  /** @param {number[]} versions that the box speaks */
+  constructor(versions) {
+    const isAppOld = versions.some((version) => version > Math.max(...VERSIONS));
+    super(isAppOld ? 'The app is too old for this box.' : 'The box is too old for this app.');
+    this.name = 'VersionMismatch';
+    this.versions = versions;
+    this.action = isAppOld ? 'update' : 'ask';
+    this.help = isAppOld ? 'Update the app, then try again.' : 'Ask the operator to update the box.';
+  }
+}
+
 /** One link to a box. */
 export class Link {
   #exchange;
@@ -68,16 +86,18 @@ export class Link {
   }
 
   /**
-   * Ask for a challenge. Each has a new nonce, and the one before is dead.
+   * Ask for a challenge. It has a new nonce, and the one before is dead. What was proven on this link is proven no
+   * more.
    * @returns {Promise<Challenge>}
+   * @throws {VersionMismatch} if the box speaks none of the phone's versions
    */
   async hello() {
-    const { message, members } = await this.#ask([HELLO, VERSION], CHALLENGE, 1);
+    const { message, members } = await this.#ask([HELLO, VERSIONS], CHALLENGE, 1);
     return toChallenge(message, members[0]);
   }
 
   /**
-   * Bring a status list, a key set, a time or a receipt.
+   * Bring a new root, a key set, a time, a status list or a receipt.
    * @param {Bytes} artefact
    * @returns {Promise<boolean>} whether the box has taken it
    */
@@ -121,6 +141,7 @@ export class Link {
     if (!Array.isArray(answer)) throw malformed('no array');
     const [said, ...members] = answer;
     if (said === RESULT && kind !== RESULT) throw new BoxRefusal(number(members[0]));
+    if (said === SPOKEN && kind === CHALLENGE && members.length === 1) throw new VersionMismatch(versions(members[0]));
     if (said !== kind || members.length !== count) throw malformed(`not the answer that is due: ${kind}`);
     return { message, members };
   }
@@ -133,7 +154,7 @@ const upTo = (most) => (value) => number(value, most);
 
 /** The members of a challenge: the name here, and how its value is read; their keys are 1, 2, 3 and so on. */
 const MEMBERS = /** @type {const} */ ([
-  ['version', upTo(VERSION)],
+  ['version', version],
   ['name', nameOf],
   ['nonce', bytesOf(NONCE_SIZE)],
   ['time', upTo()],
@@ -144,6 +165,7 @@ const MEMBERS = /** @type {const} */ ([
   ['first', upTo()],
   ['next', upTo()],
   ['newest', bytesOf(HASH_SIZE)],
+  ['root', rootKid],
 ]);
 
 /**
@@ -152,10 +174,43 @@ const MEMBERS = /** @type {const} */ ([
  * @returns {Challenge}
  */
 function toChallenge(message, map) {
-  if (!(map instanceof Map) || map.size !== MEMBERS.length) throw malformed('no challenge');
+  if (!(map instanceof Map)) throw malformed('no challenge');
+  const own = [...map.keys()].filter((key) => typeof key !== 'number' || key < SKIPPED);
+  if (own.length !== MEMBERS.length) throw malformed('not the members of a challenge');
   const read = Object.fromEntries(MEMBERS.map(([name, reads], place) => [name, reads(map.get(place + 1))]));
-  if (read.version !== VERSION) throw malformed('a challenge of another version');
   return /** @type {any} */ ({ ...read, message, isCertain: read.certain === 1 });
+}
+
+/**
+ * @param {Item} value
+ * @returns {number}
+ */
+function version(value) {
+  if (typeof value !== 'number' || !VERSIONS.includes(value)) throw malformed('a version that was not offered');
+  return value;
+}
+
+/**
+ * @param {Item} value
+ * @returns {number[]} 1 to 8 versions, ascending, none of which the phone speaks
+ */
+function versions(value) {
+  if (!Array.isArray(value) || value.length === 0 || value.length > MOST_VERSIONS) throw malformed('no versions');
+  const each = value.map((item) => number(item));
+  if (each.some((item, place) => VERSIONS.includes(item) || (place > 0 && item <= each[place - 1]))) {
+    throw malformed('versions that are not ascending, or one that was offered');
+  }
+  return each;
+}
+
+/**
+ * @param {Item} value
+ * @returns {Bytes}
+ */
+function rootKid(value) {
+  const kid = bytes(value);
+  if (kid.length !== 0 && kid.length !== KID_SIZE) throw malformed('no kid of a root');
+  return kid;
 }
 
 /**

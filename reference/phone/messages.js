@@ -7,6 +7,7 @@
  */
 
 import { CODES, Refused } from './codes.js';
+import { isPoint } from './curve.js';
 
 /**
  * @typedef {import('./cbor.js').Item} Item
@@ -21,6 +22,7 @@ export const CLOSE = 2;
 const MOST = Number.MAX_SAFE_INTEGER;
 const MOST_INT32 = 2 ** 31 - 1;
 const RIGHTS = [1, 2, 3]; // open, close, also while the clock is uncertain
+const SKIPPED = [-66303, -66048]; // the least and the greatest label that readers skip
 
 /** @type {(least?: number, most?: number) => Check} */
 const uint = (least = 0, most = MOST) => (value) => typeof value === 'number' && value >= least && value <= most;
@@ -43,8 +45,18 @@ const time = uint(1);
 const count = uint();
 const code = uint(0, CODES.length - 1);
 
-/** A COSE_Key of exactly four members: kty EC2, crv P-256, x and y. */
-export const isPublicKey = mapOf(new Map([[1, exactly(2)], [-1, exactly(1)], [-2, bytes(32)], [-3, bytes(32)]]));
+const isKeyMap = mapOf(new Map([[1, exactly(2)], [-1, exactly(1)], [-2, bytes(32)], [-3, bytes(32)]]));
+
+/**
+ * Whether this is a COSE_Key of exactly four members (kty EC2, crv P-256, x and y), whose point lies on the curve.
+ * @type {Check}
+ */
+export const isPublicKey = (value) => isKeyMap(value) && isPointOf(/** @type {ItemMap} */ (value));
+
+/** @param {ItemMap} key */
+function isPointOf(key) {
+  return isPoint(key.get(-2), key.get(-3));
+}
 
 /** @type {Check} */
 const areRights = (value) =>
@@ -88,8 +100,13 @@ export const MEMBERS = {
   code: [-65554, code],
   certain: [-65555, uint(0, 1)],
   device: [-65556, bytes(0, 32)],
-  held: [-65557, arrayOf(uint(1), uint(1), time)],
+  held: [-65557, arrayOf(uint(1), count, count)],
   refused: [-65558, arrayOf(count, code)],
+  advertising: [-65559, bytes(16)],
+  list: [-65560, bytes(32)],
+  keyset: [-65561, bytes(32)],
+  'service-keys': [-65562, areKeys],
+  skipped: [-65563, count],
 };
 
 /** @type {Record<string, Check>} where an entry has another range: nobody may have been there */
@@ -114,23 +131,24 @@ class Message {
 }
 
 /** @type {(name: string) => string} */
-const typ = (name) => `application/vnd.keyrack.${name}-1+cwt`;
+const typ = (name) => `application/vnd.keyrack.${name}-2+cwt`;
 
 /** @type {Record<string, Message>} each message by its name */
 export const MESSAGES = {
   key: new Message(typ('key'), 640, 'iss sub aud exp nbf iat cti cnf status assignment rights limit'),
   answer: new Message(typ('answer'), 400, 'aud nonce command counter key challenge'),
-  statuslist: new Message('application/statuslist+cwt', 1024, 'iss sub aud exp iat status_list ttl generation'),
-  keyset: new Message(typ('keyset'), 400, 'iss iat sequence keys'),
+  statuslist: new Message('application/statuslist+cwt', 768, 'iss sub aud exp iat status_list ttl generation'),
+  keyset: new Message(typ('keyset'), 640, 'iss iat sequence keys service-keys'),
+  root: new Message(typ('root'), 400, 'iss iat sequence root'),
   time: new Message(typ('time'), 300, 'iss aud iat nonce'),
   receipt: new Message(typ('receipt'), 300, 'iss aud iat upto'),
-  provisioning: new Message(typ('provisioning'), 500, 'iss aud iat nonce root box'),
+  provisioning: new Message(typ('provisioning'), 600, 'iss aud iat nonce root box advertising list keyset'),
   enrolment: new Message(typ('enrolment'), 400, 'cnf nonce'),
-  registration: new Message(typ('registration'), 400, 'sub cnf nonce'),
+  registration: new Message(typ('registration'), 500, 'sub cnf nonce'),
   entry: new Message(
     typ('entry'),
     500,
-    'aud iat cti command counter number previous first event code certain device held refused',
+    'aud iat cti command counter number previous first event code certain device held refused skipped',
     IN_ENTRIES,
   ),
 };
@@ -150,7 +168,8 @@ export function toPayload(name, claims) {
 }
 
 /**
- * The claims of a payload, which must be exactly the closed map of the message (`claims`).
+ * The claims of a payload, which must be exactly the closed map of the message (`claims`). Skippable members may stand
+ * beside it, and are left out.
  * @param {string} name of the message
  * @param {Item} payload
  * @returns {Claims}
@@ -160,6 +179,12 @@ export function fromPayload(name, payload) {
   if (!(payload instanceof Map)) throw new Refused('claims', 'the payload is no map');
   const wrong = members.find((member) => !member.check(payload.get(member.key)));
   if (wrong !== undefined) throw new Refused('claims', `${wrong.name} is missing or out of its range`);
-  if (payload.size !== members.length) throw new Refused('claims', 'a member that the message does not have');
+  const own = [...payload.keys()].filter((key) => !isSkippable(key));
+  if (own.length !== members.length) throw new Refused('claims', 'a member that the message does not have');
   return Object.fromEntries(members.map((member) => [member.name, payload.get(member.key)]));
+}
+
+/** @param {number | string} label of a payload */
+function isSkippable(label) {
+  return typeof label === 'number' && label >= SKIPPED[0] && label <= SKIPPED[1];
 }

@@ -9,9 +9,11 @@ import { fromBase64url, toBase64url } from './bytes.js';
  *
  * @typedef {Object} KeysAnswer what `GET /sdk/keys` says, with the messages as bytes
  * @property {Bytes | null} keySet none where nothing opens without a network at this customer
+ * @property {Bytes[]} roots all new roots of the customer, each signed by the one before
  * @property {Array<{assignmentId: number, carId: number, productId: number, box: string, issued: string,
  *   begins: string, expires: string, renewAfter: string, key: Bytes}>} keys
- * @property {Array<{box: string, productId: number, statusLists: Bytes[], receipt: Bytes | null}>} boxes
+ * @property {Array<{box: string, productId: number, boxKey: Bytes | null, statusLists: Bytes[],
+ *   receipt: Bytes | null}>} boxes `boxKey` is the box's public key, none where the server does not say it
  * @property {Array<{assignmentId: number, reason: string}>} withheld assignments that get no new key, and why
  * @property {boolean} isComplete whether these are all of the user's assignments
  *
@@ -19,6 +21,8 @@ import { fromBase64url, toBase64url } from './bytes.js';
  * @property {Array<{box: string, upTo: number, receipt: Bytes}>} receipts
  * @property {Array<{index: number, reason: string}>} refused
  */
+
+const TIME_TIMEOUT_MS = 5_000; // a nonce of a box lives 10 s
 
 /** The server has refused a call. `status` and `code` say why (docs/errors.md). */
 export class ServerRefusal extends Error {
@@ -98,23 +102,26 @@ export class Server {
   }
 
   /**
-   * A time for the box whose challenge has this nonce. It is good as long as the nonce lives.
+   * A time for the box whose challenge has this nonce. It is good as long as the nonce lives, so this call waits 5 s at
+   * most.
    * @param {string} box its name
    * @param {Bytes} nonce
    * @returns {Promise<Bytes>}
    */
   async time(box, nonce) {
-    return fromBase64url((await this.#json('POST', '/sdk/time', { box, nonce: toBase64url(nonce) })).time);
+    const body = { box, nonce: toBase64url(nonce) };
+    return fromBase64url((await this.#json('POST', '/sdk/time', body, AbortSignal.timeout(TIME_TIMEOUT_MS))).time);
   }
 
   /**
    * @param {string} method
    * @param {string} path
    * @param {object} [body]
+   * @param {AbortSignal} [signal]
    * @returns {Promise<any>}
    */
-  async #json(method, path, body) {
-    return (await this.#call(method, path, body)).json();
+  async #json(method, path, body, signal) {
+    return (await this.#call(method, path, body, {}, signal)).json();
   }
 
   /**
@@ -122,8 +129,9 @@ export class Server {
    * @param {string} path below the base
    * @param {object} [body]
    * @param {Record<string, string>} [headers]
+   * @param {AbortSignal} [signal]
    */
-  async #call(method, path, body, headers = {}) {
+  async #call(method, path, body, headers = {}, signal) {
     const response = await this.#fetch(this.#base + path, {
       method,
       headers: {
@@ -134,6 +142,7 @@ export class Server {
       },
       body: body === undefined ? undefined : JSON.stringify(body),
       cache: 'no-store', // the store keeps what there is to keep
+      signal,
     });
     if (!response.ok && response.status !== 304) throw await refusal(response);
     return response;
@@ -148,9 +157,11 @@ function toKeysAnswer(json) {
   return {
     ...json,
     keySet: json.keySet === null ? null : fromBase64url(json.keySet),
+    roots: (json.roots ?? []).map(fromBase64url),
     keys: json.keys.map((/** @type {any} */ key) => ({ ...key, key: fromBase64url(key.key) })),
     boxes: json.boxes.map((/** @type {any} */ box) => ({
       ...box,
+      boxKey: typeof box.boxKey === 'string' ? fromBase64url(box.boxKey) : null,
       statusLists: box.statusLists.map((/** @type {any} */ list) => fromBase64url(list.statusList)),
       receipt: box.receipt === null ? null : fromBase64url(box.receipt),
     })),

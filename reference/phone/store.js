@@ -8,9 +8,10 @@
  */
 
 import { equal, toBase64url } from './bytes.js';
-import { encode } from './cbor.js';
+import { decode, encode } from './cbor.js';
 import { Refused } from './codes.js';
-import { read } from './cose.js';
+import { kidOf, read } from './cose.js';
+import { isPublicKey } from './messages.js';
 
 /**
  * @typedef {import('./cose.js').Bytes} Bytes
@@ -27,6 +28,16 @@ import { read } from './cose.js';
  * @property {number} begins
  * @property {number} expires
  * @property {number} renewAfter
+ * @property {Bytes} message
+ *
+ * @typedef {Object} HeldBox a box of which the phone has a list
+ * @property {string} name
+ * @property {ItemMap | null} publicKey by which its entries are verified; none where the server has not said it
+ *
+ * @typedef {Object} HeldRoot a new root
+ * @property {number} sequence
+ * @property {Bytes} signer the kid of the root before
+ * @property {Bytes} kid its own
  * @property {Bytes} message
  *
  * @typedef {Object} HeldList
@@ -50,6 +61,8 @@ import { read } from './cose.js';
  * @property {number} metServer when the phone has last met the server; 0 for never
  * @property {string | null} etag of what the server has said then
  * @property {{sequence: number, message: Bytes} | null} keySet
+ * @property {HeldRoot[]} roots in the order of their sequences
+ * @property {HeldBox[]} boxes
  * @property {HeldKey[]} keys
  * @property {Array<{assignmentId: number, reason: string}>} withheld assignments that get no new key, and why
  * @property {HeldList[]} lists
@@ -63,9 +76,11 @@ import { read } from './cose.js';
  *   state meanwhile, and where `edit` throws, all stays as it was
  */
 
+const MOST_ENTRIES = 1_100; // of one box: it holds 1,024
+
 /** @returns {State} */
 export function emptyState() {
-  const lists = { keys: [], withheld: [], lists: [], receipts: [], entries: [] };
+  const lists = { roots: [], boxes: [], keys: [], withheld: [], lists: [], receipts: [], entries: [] };
   return { metServer: 0, etag: null, keySet: null, counter: 0, ...lists };
 }
 
@@ -96,7 +111,6 @@ export class MemoryRecords {
 
 export class Store {
   #records;
-  #now;
 
   /**
    * @param {Records} records
@@ -104,7 +118,7 @@ export class Store {
    */
   constructor(records = new MemoryRecords(), now = Date.now) {
     this.#records = records;
-    this.#now = now;
+    this.now = now;
   }
 
   /**
@@ -117,28 +131,29 @@ export class Store {
 
   /**
    * Take what the server answers to `GET /sdk/keys`. If any of it is not what it should be, all stays as it was. Of two
-   * answers that arrive in the wrong order the later one may be the older; a key set never gives way to an older one.
+   * answers that arrive in the wrong order the later one may be the older; key set and roots never give way to older ones.
    * @param {KeysAnswer} answer
    * @param {string | null} etag
    * @param {ItemMap} publicKey the phone's
    */
   async takeKeys(answer, etag, publicKey) {
-    const keySet = toKeySet(answer.keySet);
+    const authority = { keySet: toKeySet(answer.keySet), roots: await toRoots(answer.roots) };
+    const boxes = answer.boxes.filter(({ statusLists }) => statusLists.length > 0).map(toBox);
     const keys = answer.keys.map((key) => toKey(key, publicKey));
     const lists = answer.boxes.flatMap(({ statusLists }) => statusLists.map(toList));
     const receipts = answer.boxes.flatMap(({ receipt }) => (receipt === null ? [] : [toReceipt(receipt)]));
-    const metServer = this.#now();
+    const metServer = this.now();
     await this.#records.change((state) => {
-      const isOlder = keySet !== null && state.keySet !== null && keySet.sequence < state.keySet.sequence;
-      Object.assign(state, { keys, lists, withheld: answer.withheld, etag, metServer });
-      if (!isOlder) state.keySet = keySet;
+      const isOlder = authority.keySet !== null && newestSequence(authority) < newestSequence(state);
+      Object.assign(state, { boxes, keys, lists, withheld: answer.withheld, etag, metServer });
+      if (!isOlder) Object.assign(state, authority);
       takeReceipts(state, receipts);
     });
   }
 
   /** The phone has met the server, which has nothing newer than what the phone has. */
   async haveMet() {
-    const metServer = this.#now();
+    const metServer = this.now();
     await this.#records.change((state) => {
       state.metServer = Math.max(state.metServer, metServer);
     });
@@ -151,7 +166,7 @@ export class Store {
    */
   async overdue() {
     const { keys, metServer } = await this.state();
-    return keys.filter(({ renewAfter }) => renewAfter <= this.#now() && metServer < renewAfter);
+    return keys.filter(({ renewAfter }) => renewAfter <= this.now() && metServer < renewAfter);
   }
 
   /**
@@ -160,7 +175,7 @@ export class Store {
    * @returns {Promise<HeldKey | null>}
    */
   async keyFor(box) {
-    const now = this.#now();
+    const now = this.now();
     const holds = (/** @type {HeldKey} */ key) => Number(key.begins <= now && now < key.expires);
     const keys = (await this.state()).keys.filter((key) => key.box === box);
     keys.sort((one, other) => holds(other) - holds(one) || other.expires - one.expires);
@@ -168,22 +183,43 @@ export class Store {
   }
 
   /**
-   * What the box does not have yet, in the order in which it is to be brought: the key set, lists, a receipt. Of two
-   * lists the newest one comes last, so that a box which has it has the one before it, too.
+   * The box of this name, if the phone has a list of it.
+   * @param {string} name
+   * @returns {Promise<HeldBox | null>}
+   */
+  async boxOf(name) {
+    return (await this.state()).boxes.find((box) => box.name === name) ?? null;
+  }
+
+  /**
+   * The keys of the authority that the box does not have yet, in the order in which it takes them: the new roots that
+   * lead on from its own, then the key set.
    * @param {Challenge} challenge
    * @returns {Promise<Bytes[]>}
    */
-  async artefactsFor({ name, sequence, generation, listIat, first, next }) {
-    const { keySet, lists, receipts } = await this.state();
+  async authorityFor({ name, sequence, root }) {
+    const { boxes, keySet, roots } = await this.state();
+    if (!boxes.some((box) => box.name === name)) return [];
+    const newer = (/** @type {{sequence: number}} */ each) => each.sequence > sequence;
+    const sets = keySet === null ? [] : [keySet];
+    return [...succession(root, roots.filter(newer)), ...sets.filter(newer)].map(({ message }) => message);
+  }
+
+  /**
+   * The lists and the receipt that the box does not have yet, in the order in which it takes them. Of two lists the
+   * newest one comes last, so that a box which has it has the one before it, too.
+   * @param {Challenge} challenge
+   * @returns {Promise<Bytes[]>}
+   */
+  async artefactsFor({ name, generation, listIat, first, next }) {
+    const { lists, receipts } = await this.state();
     const newer = lists.filter(
       (list) => list.box === name
         && (list.generation > generation || (list.generation >= generation - 1 && list.iat > listIat)),
     );
     newer.sort((one, other) => one.generation - other.generation);
     const due = receipts.filter(({ box, number }) => box === name && number >= first && number < next);
-    const isOurs = lists.some(({ box }) => box === name);
-    const sets = isOurs && keySet !== null && keySet.sequence > sequence ? [keySet] : [];
-    return [...sets, ...newer, ...due].map(({ message }) => message);
+    return [...newer, ...due].map(({ message }) => message);
   }
 
   /**
@@ -191,7 +227,7 @@ export class Store {
    * @returns {Promise<number>}
    */
   nextCounter() {
-    const now = this.#now();
+    const now = this.now();
     return this.#records.change((state) => {
       state.counter = Math.max(state.counter + 1, now);
       return state.counter;
@@ -199,13 +235,19 @@ export class Store {
   }
 
   /**
-   * Keep what is not kept yet.
-   * @param {HeldEntry[]} entries
+   * Keep what is not kept yet: 1,100 entries of one box at most, so that no box fills the phone. What comes first stays,
+   * as a box holds its newest entries itself.
+   * @param {string} box
+   * @param {HeldEntry[]} entries of this box
+   * @returns {Promise<boolean>} whether there is room for another one
    */
-  async keepEntries(entries) {
-    await this.#records.change((state) => {
+  keepEntries(box, entries) {
+    return this.#records.change((state) => {
       const isKept = isAmong(state.entries);
-      state.entries.push(...entries.filter((entry) => !isKept(entry)));
+      const room = Math.max(0, MOST_ENTRIES - state.entries.filter((entry) => entry.box === box).length);
+      const fresh = entries.filter((entry) => !isKept(entry));
+      state.entries.push(...fresh.slice(0, room));
+      return fresh.length < room;
     });
   }
 
@@ -272,12 +314,53 @@ function isLater(one, other) {
 }
 
 /**
+ * The new roots that lead on from a box's root, in their order.
+ * @param {Bytes} kid of the box's root
+ * @param {HeldRoot[]} roots in the order of their sequences
+ * @returns {HeldRoot[]}
+ */
+function succession(kid, roots) {
+  const next = roots.findIndex(({ signer }) => equal(signer, kid));
+  return next === -1 ? [] : [roots[next], ...succession(roots[next].kid, roots.slice(next + 1))];
+}
+
+/**
+ * Key sets and new roots have one series of sequences.
+ * @param {Pick<State, 'keySet' | 'roots'>} authority
+ */
+function newestSequence({ keySet, roots }) {
+  return Math.max(keySet?.sequence ?? 0, ...roots.map(({ sequence }) => sequence));
+}
+
+/**
  * @param {Bytes | null} message none where the customer has no authority
  * @returns {State['keySet']}
  */
 function toKeySet(message) {
   if (message === null) return null;
   return { sequence: read(message, 'keyset').claims.sequence, message };
+}
+
+/**
+ * @param {Bytes[]} messages
+ * @returns {Promise<HeldRoot[]>}
+ */
+async function toRoots(messages) {
+  const roots = await Promise.all(messages.map(async (message) => {
+    const { claims, kid } = read(message, 'root');
+    return { sequence: claims.sequence, signer: kid, kid: await kidOf(claims.root), message };
+  }));
+  return roots.sort((one, other) => one.sequence - other.sequence);
+}
+
+/**
+ * @param {KeysAnswer['boxes'][number]} box
+ * @returns {HeldBox}
+ */
+function toBox({ box: name, boxKey }) {
+  const publicKey = boxKey === null ? null : decode(boxKey);
+  if (publicKey !== null && !isPublicKey(publicKey)) throw new Refused('claims', 'the key of a box is no public key');
+  return { name, publicKey: /** @type {ItemMap | null} */ (publicKey) };
 }
 
 /**

@@ -57,14 +57,17 @@ def signed() -> list[tuple[Message, bytes, PublicKey]]:
     entry = world.box.kept.log.entries[0]
     receipt = world.put_log([entry])["receipts"][0]["receipt"]
     answer = world.keys(device)
-    issuing = world.issuing[0].public
+    issuing, service = world.issuing[0].public, world.service[0].public
+    root = world.root.public
+    world.replace_root()
     return [
         (message_fields.REGISTRATION, registration, phone.public),
         (message_fields.KEY, unb64(answer["keys"][0]["key"]), issuing),
         (message_fields.STATUS_LIST, unb64(answer["boxes"][0]["statusLists"][0]["statusList"]), issuing),
-        (message_fields.KEY_SET, unb64(answer["keySet"]), world.root.public),
-        (message_fields.TIME, unb64(world.time("box:1041:3", bytes(16))["time"]), issuing),
-        (message_fields.RECEIPT, unb64(receipt), issuing),
+        (message_fields.KEY_SET, unb64(answer["keySet"]), root),
+        (message_fields.ROOT, world.roots[0], root),
+        (message_fields.TIME, unb64(world.time("box:1041:3", bytes(16))["time"]), service),
+        (message_fields.RECEIPT, unb64(receipt), service),
         (message_fields.ENTRY, entry, world.box_key.public),
     ]
 

@@ -25,7 +25,7 @@ from urllib.parse import parse_qs, urlsplit
 from tests.offline_keys.phone_world import World, unb64
 
 PHONE = Path(__file__).parents[2] / "reference/phone"
-HAPPENINGS = ("seconds_pass", "power_is_cut", "revoke", "rotate", "begin_generation", "change", "seen")
+HAPPENINGS = ("seconds_pass", "power_is_cut", "revoke", "rotate", "replace_root", "begin_generation", "change", "seen")
 PAGE = b'<!doctype html><html lang="en"><title>Phone</title><link rel="icon" href="data:,">'
 
 

@@ -65,7 +65,8 @@ class World:
 
     def __post_init__(self) -> None:
         self.begun, self.tick = int(time.time()), 0
-        self.root, self.issuing = PrivateKey.generate(), [PrivateKey.generate()]
+        self.root, self.roots = PrivateKey.generate(), list[bytes]()
+        self.issuing, self.service = [PrivateKey.generate()], [PrivateKey.generate()]
         self.sequence, self.generation = 1, 1
         self.bits = {1: bytearray(status_list_bits.BYTES)}
         self.phones: dict[str, PublicKey] = {}
@@ -78,6 +79,7 @@ class World:
         self.box_key = PrivateKey.generate()
         self.crypto = Crypto(self.box_key)
         self.box = firmware.reset(self.box_key.public, secrets.token_bytes(32), self.tick)
+        self._connect()
         self._provision()
 
     @property
@@ -96,13 +98,23 @@ class World:
             self.codes.append(outcome.code.text)
         return outcome.reply
 
+    def _connect(self) -> None:
+        """Begin all links that the box has."""
+        for _ in self.box.running.links:
+            self.box, _ = firmware.connect(self.box, self.tick)
+
     def _provision(self) -> None:
         nonce = link_messages.read(
-            self.say(0, link_messages.write(link_messages.Hello())), link_messages.Challenge
+            self.say(0, link_messages.write(link_messages.hello())), link_messages.Challenge
         ).nonce
-        claims = {"nonce": nonce, "root": self.root.public, "box": self.box_key.public.thumbprint}
-        provisioning = self._sign(message_fields.PROVISIONING, **claims)
-        said = link_messages.Provision(provisioning, self.key_set(), self.list(self.generation))
+        key_set, status_list = self.key_set(), self.list(self.generation)
+        claims = {
+            "nonce": nonce, "root": self.root.public, "box": self.box_key.public.thumbprint,
+            "advertising": secrets.token_bytes(16), "list": hashlib.sha256(status_list).digest(),
+            "keyset": hashlib.sha256(key_set).digest(),
+        }  # fmt: skip
+        provisioning = self._sign_service(message_fields.PROVISIONING, **claims)
+        said = link_messages.Provision(provisioning, key_set, status_list)
         assert link_messages.read(
             self.say(0, link_messages.write(said)), link_messages.AcceptedMessage
         ) == link_messages.AcceptedMessage(0)
@@ -115,6 +127,7 @@ class World:
     def power_is_cut(self) -> None:
         """The clock of the box stands meanwhile."""
         self.box = firmware.start(self.box.kept, self.tick, None, self.crypto)
+        self._connect()
 
     def revoke(self, device: str) -> None:
         issued = self.issued.pop(device)
@@ -122,10 +135,19 @@ class World:
         self.revoked.add(device)
 
     def rotate(self) -> None:
-        """Another issuing key signs from now on, and keys are issued anew."""
+        """Replace the issuing key, the service key and the keys of phones."""
         self.issuing = [self.issuing[-1], PrivateKey.generate()]
+        self.service = [self.service[-1], PrivateKey.generate()]
         self.sequence += 1
         self.issued.clear()
+
+    def replace_root(self) -> None:
+        """The root signs another one, which signs the next key set."""
+        successor = PrivateKey.generate()
+        claims = {"iss": ISS, "iat": self.now, "sequence": self.sequence + 1, "root": successor.public}
+        self.roots.append(cose.sign(message_fields.ROOT, self.root.public.kid, claims, self.root.sign))
+        self.root = successor
+        self.sequence += 2
 
     def begin_generation(self) -> None:
         self.generation += 1
@@ -142,8 +164,8 @@ class World:
         authority = self.box.authority
         return {
             "effects": self.effects, "codes": self.codes, "first": log.first, "next": log.next,
-            "home": sorted(self.entries), "sequence": authority.sequence, "certain": self.box.kept.is_certain,
-            "lists": [each.generation for each in authority.lists],
+            "home": sorted(self.entries), "sequence": authority.sequence, "root": b64(authority.root.kid),
+            "certain": self.box.kept.is_certain, "lists": [each.generation for each in authority.lists],
         }  # fmt: skip
 
     # What the server answers
@@ -165,9 +187,16 @@ class World:
         receipt = self._receipt()
         return {
             "keySet": b64(self.key_set()),
+            "roots": [b64(root) for root in self.roots],
             "keys": [] if device in self.revoked else [self._told(self._issued(device))],
             "boxes": [
-                {"box": BOX, "productId": PRODUCT, "statusLists": lists, "receipt": receipt and b64(receipt)},
+                {
+                    "box": BOX,
+                    "productId": PRODUCT,
+                    "boxKey": b64(self.box_key.public.encoded),
+                    "statusLists": lists,
+                    "receipt": receipt and b64(receipt),
+                },
             ],
             "withheld": [],
             "isComplete": True,
@@ -187,11 +216,11 @@ class World:
 
     def time(self, box: str, nonce: bytes) -> dict[str, Any]:
         assert box == BOX
-        return {"time": b64(self._sign(message_fields.TIME, nonce=nonce))}
+        return {"time": b64(self._sign_service(message_fields.TIME, nonce=nonce))}
 
     def key_set(self) -> bytes:
-        keys = [key.public for key in self.issuing]
-        claims = {"iss": ISS, "iat": self.now, "sequence": self.sequence, "keys": keys}
+        keys, service = [key.public for key in self.issuing], [key.public for key in self.service]
+        claims = {"iss": ISS, "iat": self.now, "sequence": self.sequence, "keys": keys, "service-keys": service}
         return cose.sign(message_fields.KEY_SET, self.root.public.kid, claims, self.root.sign)
 
     def list(self, generation: int) -> bytes:
@@ -229,12 +258,17 @@ class World:
 
     def _receipt(self) -> bytes | None:
         end = self._end()
-        return (
-            self._sign(message_fields.RECEIPT, upto=(end, hashlib.sha256(self.entries[end]).digest())) if end else None
-        )
+        if not end:
+            return None
+        return self._sign_service(message_fields.RECEIPT, upto=(end, hashlib.sha256(self.entries[end]).digest()))
 
     def _sign(self, message: Message, **claims: Any) -> bytes:
-        key = self.issuing[-1]
+        return self._signed(self.issuing[-1], message, claims)
+
+    def _sign_service(self, message: Message, **claims: Any) -> bytes:
+        return self._signed(self.service[-1], message, claims)
+
+    def _signed(self, key: PrivateKey, message: Message, claims: dict[str, Any]) -> bytes:
         return cose.sign(message, key.public.kid, {"iss": ISS, "aud": BOX, "iat": self.now} | claims, key.sign)
 
 

@@ -122,7 +122,7 @@ SHARED = """
   for (let number = 1; number <= MESSAGES; number += 1) {
     const message = Uint8Array.of(place, number);
     const entry = { box: 'box:1:1', number, message };
-    const [counter] = await Promise.all([store.nextCounter(), store.keepEntries([entry])]);
+    const [counter] = await Promise.all([store.nextCounter(), store.keepEntries(entry.box, [entry])]);
     counters.push(counter);
     await store.haveMet();
   }

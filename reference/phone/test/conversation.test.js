@@ -5,6 +5,8 @@
 import assert from 'node:assert/strict';
 import { test as testOfNode } from 'node:test';
 
+import { toBase64url } from '../bytes.js';
+import { encode } from '../cbor.js';
 import { DeviceKey } from '../keys.js';
 import { Link, TransportLost } from '../link.js';
 import { Phone } from '../phone.js';
@@ -114,6 +116,33 @@ test('a new key set goes to the box before what it has signed', async () => {
   assert.equal((await world.seen()).sequence, 2);
 });
 
+test('a box that has slept through new roots is brought on from one to the next', async () => {
+  const world = await World.make();
+  const { phone, at, meet } = await world.phone();
+  for (let times = 0; times < 3; times += 1) await world.do('replace_root');
+  await world.do('rotate');
+  await meet();
+  await at().open();
+  const { sequence, root } = await world.seen();
+  const { roots, keySet } = await phone.store.state();
+  assert.equal(roots.length, 3);
+  assert.deepEqual({ sequence, root }, { sequence: keySet.sequence, root: toBase64url(roots[2].kid) });
+});
+
+test('a box that knows no time is brought one before the lists that are far ahead of it', async () => {
+  const world = await World.make();
+  const { network, at, meet } = await world.phone();
+  await world.do('seconds_pass', { seconds: 30 * DAY });
+  await world.do('power_is_cut');
+  await world.do('rotate');
+  await meet();
+  await assert.rejects(at().open(), { code: 'future', action: 'online' });
+  network.isThere = true;
+  await at().open();
+  const { certain, effects } = await world.seen();
+  assert.deepEqual({ certain, effects }, { certain: true, effects: ['OPEN'] });
+});
+
 test('both generations of lists are carried', async () => {
   const world = await World.make();
   const [alice, bob] = [await world.phone(), await world.phone()];
@@ -150,6 +179,35 @@ test('another phone fetches the whole log', async () => {
   assert.deepEqual((await kept(bob.phone)).sort((one, other) => one - other), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
   await bob.meet();
   assert.equal((await world.seen()).home.length, 11);
+});
+
+test('a phone whose key is stale fetches the log, too', async () => {
+  const world = await World.make({ limit: HOUR });
+  const { phone, at } = await world.phone();
+  await world.do('seconds_pass', { seconds: HOUR + 1 });
+  const conversation = at();
+  await assert.rejects(conversation.open(), { code: 'stale' });
+  await conversation.fetchLog();
+  assert.deepEqual((await kept(phone)).sort(), [1, 2]);
+});
+
+test('a question for a new challenge ends the proof', async () => {
+  const world = await World.make();
+  const conversation = (await world.phone()).at();
+  await conversation.open();
+  await conversation.greet();
+  await assert.rejects(conversation.fetchLog(), { code: 'refused' });
+});
+
+test('no entry of a fake box is brought home', async () => {
+  const [world, other] = [await World.make(), await World.make()];
+  const { phone } = await world.phone();
+  const elsewhere = await other.phone();
+  const { entry } = await elsewhere.at().open();
+  const fake = async (message) => (message[1] === 5 ? encode([6, 0, entry]) : world.link()(message));
+  const unknown = await phone.at(fake).open().catch((error) => error);
+  assert.deepEqual([unknown.name, unknown.cause.code], ['OutcomeUnknown', 'signature']);
+  assert.deepEqual(await kept(phone), []);
 });
 
 test('who has proven nothing on this link is not told the log', async () => {

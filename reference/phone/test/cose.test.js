@@ -4,8 +4,8 @@ import { test } from 'node:test';
 import { decodeSigned, encode, Tagged } from '../cbor.js';
 import { isSignedBy, read, sign, thumbprint } from '../cose.js';
 import { DeviceKey } from '../keys.js';
-import { MESSAGES } from '../messages.js';
-import { fromHex, HASH, refusedAs, toHex } from './helping.js';
+import { isPublicKey, MESSAGES } from '../messages.js';
+import { fromHex, HASH, OFF_CURVE, refusedAs, toHex } from './helping.js';
 
 const device = await DeviceKey.generate();
 const nonce = new Uint8Array(16);
@@ -43,11 +43,35 @@ test('no other key has signed it, and no other claims', async () => {
   assert.equal(await isSignedBy(claims, device.publicKey), false);
 });
 
-test('a key that is no point of the curve has signed nothing', async () => {
-  const nowhere = new Map([[1, 2], [-1, 1], [-2, HASH], [-3, HASH]]);
-  const message = read(registration, 'registration');
-  message.kid = (await thumbprint(nowhere)).slice(0, 8);
-  assert.equal(await isSignedBy(message, nowhere), false);
+test('members that readers skip change nothing, whatever they are', () => {
+  const own = [[2, 'somebody'], [8, cnf], [10, nonce]];
+  for (const skipped of [[[-66048, 0]], [[-66303, [1, [2]]]], [[-66100, 'more'], [-66101, new Map([[1, nonce]])]]]) {
+    assert.deepEqual(read(payload([...own, ...skipped]), 'registration').claims, { sub: 'somebody', cnf, nonce });
+  }
+});
+
+test('a label beside those that readers skip is unknown', () => {
+  for (const label of [-66047, -66304, 66048, 'more']) {
+    const message = payload([[2, 'somebody'], [8, cnf], [10, nonce], [label, 0]]);
+    assert.throws(() => read(message, 'registration'), refusedAs('claims'));
+  }
+});
+
+test('keys of two kinds are in a key set, and each is a point of the curve', async () => {
+  const claims = { iss: 'customer:7', iat: 1, sequence: 1, keys: [device.publicKey] };
+  const set = await device.sign('keyset', { ...claims, 'service-keys': [device.publicKey, device.publicKey] });
+  assert.equal(read(set, 'keyset').claims['service-keys'].length, 2);
+  for (const wrong of [[], [device.publicKey, device.publicKey, device.publicKey], [OFF_CURVE]]) {
+    await assert.rejects(device.sign('keyset', { ...claims, 'service-keys': wrong }), /service-keys/);
+  }
+});
+
+test('a coordinate of p and more is none', () => {
+  const y = fromHex('459243b9aa581806fe913bce99817ade11ca503c64d9a3c533415c083248fbcc'); // of x = 5
+  const key = (x) => new Map([[1, 2], [-1, 1], [-2, fromHex(x)], [-3, y]]);
+  assert.equal(isPublicKey(key(`${'00'.repeat(31)}05`)), true);
+  assert.equal(isPublicKey(key('ffffffff00000001000000000000000000000001000000000000000000000004')), false); // p + 5
+  assert.equal(isPublicKey(key(`${'00'.repeat(31)}06`)), false);
 });
 
 test('the private key cannot be extracted', async () => {
@@ -64,7 +88,7 @@ test('the thumbprint is that of RFC 9679', async () => {
 });
 
 const FAULTS = [
-  ['too-long', 'more than 400 bytes', new Uint8Array(401)],
+  ['too-long', 'more than 500 bytes', new Uint8Array(501)],
   ['encoding', 'no item', registration.slice(0, -1)],
   ['encoding', 'tag 61 around it', Uint8Array.of(0xd8, 61, ...registration)],
   ['structure', 'no tag', registration.slice(1)],
@@ -96,6 +120,7 @@ const FAULTS = [
   ['claims', 'an empty text', payload([[2, ''], [8, cnf], [10, nonce]])],
   ['claims', 'a text of 129', payload([[2, 'a'.repeat(129)], [8, cnf], [10, nonce]])],
   ['claims', 'a cnf of two', payload([[2, 'somebody'], [8, new Map([...cnf, [3, kid]])], [10, nonce]])],
+  ['claims', 'a key that is no point', payload([[2, 'somebody'], [8, new Map([[1, OFF_CURVE]])], [10, nonce]])],
   ['claims', 'a key of another curve', payload([[2, 'somebody'], [8, new Map([[1, otherCurve]])], [10, nonce]])],
 ];
 

@@ -2,6 +2,7 @@
  * In charge of what the tests share: hexadecimal, an authority that signs, and faults of messages.
  */
 
+import { encode } from '../cbor.js';
 import { DeviceKey } from '../keys.js';
 
 /** @param {string} text hexadecimal, with spaces where they help */
@@ -23,16 +24,22 @@ export const BOX = 'box:1041:3';
 export const NOW = 1_800_000_000; // seconds
 export const HASH = new Uint8Array(32).fill(7);
 const NONCE = new Uint8Array(16).fill(9);
+export const OFF_CURVE = new Map([[1, 2], [-1, 1], [-2, HASH], [-3, HASH]]);
 
-/** A customer's authority whose messages no box has to take. */
+/** A customer's authority whose messages no box has to take, and the key of a box. */
 export class Authority {
-  /** @param {DeviceKey} issuing the issuing key, which signs all of it */
-  constructor(issuing) {
-    this.issuing = issuing;
+  /**
+   * @param {DeviceKey} root
+   * @param {DeviceKey} issuing the issuing key
+   * @param {DeviceKey} service the service key
+   * @param {DeviceKey} box
+   */
+  constructor(root, issuing, service, box) {
+    Object.assign(this, { root, issuing, service, box });
   }
 
   static async make() {
-    return new Authority(await DeviceKey.generate());
+    return new Authority(...(await Promise.all([1, 2, 3, 4].map(() => DeviceKey.generate()))));
   }
 
   key(publicKey, claims = {}) {
@@ -52,30 +59,48 @@ export class Authority {
   }
 
   keySet(sequence) {
-    return this.issuing.sign('keyset', { iss: 'customer:7', iat: NOW, sequence, keys: [this.issuing.publicKey] });
+    return this.root.sign('keyset', {
+      iss: 'customer:7', iat: NOW, sequence, keys: [this.issuing.publicKey], 'service-keys': [this.service.publicKey],
+    });
+  }
+
+  /** New roots with these sequences, each signed by the one before. The last one is the root from then on. */
+  async newRoots(...sequences) {
+    const messages = [];
+    for (const sequence of sequences) {
+      const next = await DeviceKey.generate();
+      messages.push(await this.root.sign('root', { iss: 'customer:7', iat: NOW, sequence, root: next.publicKey }));
+      this.root = next;
+    }
+    return messages;
   }
 
   receipt(number, iat = NOW) {
-    return this.issuing.sign('receipt', { iss: 'customer:7', aud: BOX, iat, upto: [number, HASH] });
+    return this.service.sign('receipt', { iss: 'customer:7', aud: BOX, iat, upto: [number, HASH] });
+  }
+
+  time(nonce, iat = NOW) {
+    return this.service.sign('time', { iss: 'customer:7', aud: BOX, iat, nonce });
   }
 
   /** An entry, as a box would sign it. */
-  entry(number) {
-    return this.issuing.sign('entry', {
+  entry(number, claims = {}) {
+    return this.box.sign('entry', {
       aud: BOX, iat: NOW, cti: NONCE, command: 1, counter: number, number, previous: HASH, first: 1, event: 1, code: 0,
-      certain: 1, device: HASH, held: [1, 1, NOW], refused: [0, 0],
+      certain: 1, device: HASH, held: [1, 1, NOW], refused: [0, 0], skipped: 0, ...claims,
     });
   }
 
   /** What `GET /sdk/keys` answers, of one assignment. */
-  async answer(publicKey, { sequence = 1, lists = [[1, NOW]], receipt = null } = {}) {
+  async answer(publicKey, { sequence = 1, roots = [], lists = [[1, NOW]], receipt = null } = {}) {
     const key = await this.key(publicKey);
     const statusLists = await Promise.all(lists.map(([generation, iat]) => this.list(generation, iat)));
     const times = { issued: at(0), begins: at(0), expires: at(604_800), renewAfter: at(302_400) };
     return {
       keySet: await this.keySet(sequence),
+      roots,
       keys: [{ assignmentId: 4711, carId: 12, productId: 1041, box: BOX, ...times, key }],
-      boxes: [{ box: BOX, productId: 1041, statusLists, receipt }],
+      boxes: [{ box: BOX, productId: 1041, boxKey: encode(this.box.publicKey), statusLists, receipt }],
       withheld: [],
       isComplete: true,
     };

@@ -72,6 +72,21 @@ test('keys are fetched, and the next time only what is new', async () => {
   assert.equal((await store.keyFor(BOX)).assignmentId, 4711);
 });
 
+test('new roots and keys of boxes are fetched, and an older server may have none', async () => {
+  const customer = await Authority.make();
+  const roots = await customer.newRoots(2, 3);
+  const json = written(await customer.answer(device.publicKey, { sequence: 4, roots }));
+  const { roots: _, boxes: [{ boxKey, ...box }], ...older } = json;
+  const { server } = answering({ json }, { json: { ...older, boxes: [box] } });
+  const store = new Store();
+  const phone = new Phone(device, store, server);
+  await phone.meetServer();
+  assert.deepEqual((await store.state()).roots.map(({ message }) => message), roots);
+  assert.deepEqual((await store.boxOf(BOX)).publicKey, customer.box.publicKey);
+  await phone.meetServer();
+  assert.deepEqual(await store.boxOf(BOX), { name: BOX, publicKey: null });
+});
+
 test('the log is brought home before keys are fetched', async () => {
   const receipt = toBase64url(await authority.receipt(150));
   const refused = [{ index: 0, reason: 'forgery' }];
@@ -79,7 +94,7 @@ test('the log is brought home before keys are fetched', async () => {
   const { requests, server } = answering(log, log, { status: 304 });
   const store = new Store();
   for (let number = 1; number <= 150; number += 1) {
-    await store.keepEntries([{ box: BOX, number, message: Uint8Array.of(number) }]);
+    await store.keepEntries(BOX, [{ box: BOX, number, message: Uint8Array.of(number) }]);
   }
   await new Phone(device, store, server).meetServer();
   assert.deepEqual(requests.map(({ body }) => body?.entries.length), [100, 50, undefined]);

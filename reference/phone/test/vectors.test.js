@@ -16,8 +16,8 @@ import { fromHex, refusedAs, toHex } from './helping.js';
 const vectors = JSON.parse(readFileSync(new URL('../../../docs/keys-vectors.json', import.meta.url), 'utf8'));
 const READING = ['too-long', 'encoding', 'structure', 'header', 'algorithm', 'typ', 'claims'];
 const SIGNATURES = ['key-signature', 'answer-signature', 'signature'];
-const MOST = 1536;
-const ARTEFACTS = ['keyset', 'statuslist', 'time', 'receipt'];
+const MOST = 2048;
+const ARTEFACTS = ['keyset', 'root', 'statuslist', 'time', 'receipt'];
 
 /** The signed messages in a message of the link, by its number: the name of each, and which it may be. */
 const PARTS = {
@@ -120,6 +120,7 @@ async function isAnswered({ message, reply, result, wireCode }) {
     if (entry.length > 0) assert.ok(await isSigned(read(entry, 'entry')));
   }
   if (said === 4) assert.equal(await link.carry(new Uint8Array()), result === 'valid');
-  if (kind === 1) assert.equal(toHex((await link.hello()).message), reply);
+  if (said === 2) assert.equal(toHex((await link.hello()).message), reply);
+  if (said === 12) await assert.rejects(link.hello(), refusedAs('structure'), 'this phone offers what the box speaks');
   if (kind === 7) for (const entry of (await link.fetch(1)).entries) assert.ok(await isSigned(read(entry, 'entry')));
 }

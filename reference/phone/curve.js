@@ -1,0 +1,20 @@
+/** The curve P-256 (SEC 2, section 2.4.2): y² = x³ - 3x + b modulo p. */
+
+const P = 0xffffffff00000001000000000000000000000000ffffffffffffffffffffffffn;
+const B = 0x5ac635d8aa3a93e7b3ebbd55769886bc651d06b0cc53b0f63bce3c3e27d2604bn;
+
+/**
+ * Whether two coordinates, big-endian, are less than p and a point of the curve. For public keys only: the time that it
+ * takes depends on the values.
+ * @param {Uint8Array} x
+ * @param {Uint8Array} y
+ */
+export function isPoint(x, y) {
+  const [left, right] = [toInteger(x), toInteger(y)];
+  return left < P && right < P && (left ** 3n - 3n * left + B - right ** 2n) % P === 0n;
+}
+
+/** @param {Uint8Array} bytes */
+function toInteger(bytes) {
+  return bytes.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
+}
