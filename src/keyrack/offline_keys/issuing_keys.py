@@ -273,6 +273,8 @@ class IssuingKeySigners:
         if await connection.fetchval(IS_OF_VERSION_1, customer):
             await upgrade(connection, self.vault, customer)
         elif await connection.fetchval(EXISTS, customer):
+            if len(self._current) >= REMEMBERED:
+                self._current = set()
             self._current.add(customer)
 
     async def service(self, statements: Statements, customer: int, id: int) -> ServiceKeySigner:
