@@ -120,7 +120,7 @@ def test_what_is_no_enrolment(alice: Person, box: Firmware) -> None:
         "encoding": b64(b"\xd2" + b"\x81" * 200),
         "too-long": b64(bytes(401)),
         "structure": b64(good[1:]),
-        "typ": b64(cose.sign(REGISTRATION, key.public.kid, {"sub": "x", "cnf": key.public, "nonce": nonce}, key.sign)),
+        "typ": b64(registration("x", key.public, nonce, key.sign)),
     }
     for code, text in cases.items():
         refused(alice.put(path(box.product), {"enrolment": text}), 400, f"{WRONG} A box would say {code}.")

@@ -1,4 +1,4 @@
--- 59 revisions, 652 statements
+-- 61 revisions, 675 statements
 
 -- revision 0001: 61 statements
 
@@ -4724,3 +4724,240 @@ begin
   end if;
   return coalesce(found, acting());
 end $$;
+
+-- revision 0064: 13 statements
+
+alter table box_epoch
+  add column is_pending boolean not null default false,
+  add column enrolled_by text,
+  add column proven_at timestamptz,
+  add column approved_at timestamptz,
+  add column approved_by text;
+
+alter table key_authority
+  add column needs_second_person boolean not null default false,
+  add column approves_phones boolean not null default false;
+
+alter table app_device add column is_approved boolean not null default true;
+
+alter table mail add column user_id integer;
+
+create table registration_nonce (
+  customer_id integer not null,
+  user_id integer not null,
+  nonce bytea not null,
+  expires_at timestamptz not null,
+  constraint registration_nonce_pkey primary key (customer_id, user_id),
+  constraint registration_nonce_of_user foreign key (customer_id, user_id) references customer_user on delete cascade
+);
+
+create table removed_device (
+  customer_id integer not null,
+  device_id bytea not null,
+  user_id integer not null,
+  removed_at timestamptz not null,
+  constraint removed_device_pkey primary key (customer_id, device_id),
+  constraint removed_device_of_user foreign key (customer_id, user_id) references customer_user on delete cascade
+);
+
+create index removed_device_user on removed_device (customer_id, user_id, removed_at);;
+
+create function remember_removed_devices() returns trigger language plpgsql as $$
+begin
+  insert into removed_device (customer_id, device_id, user_id, removed_at)
+  select o.customer_id, o.device_id, o.user_id, clock_timestamp()
+  from old_rows o join customer_user u using (customer_id, user_id) order by o.customer_id, o.device_id
+  on conflict (customer_id, device_id) do update set user_id = excluded.user_id, removed_at = excluded.removed_at;
+  delete from removed_device r using (
+    select customer_id, device_id, row_number() over (
+      partition by customer_id, user_id order by removed_at desc, device_id) as place
+    from removed_device where (customer_id, user_id) in (select customer_id, user_id from old_rows)) p
+  where r.customer_id = p.customer_id and r.device_id = p.device_id and p.place > 1000;
+  return null;
+end $$;
+
+create trigger remember_removed_devices_delete after delete on app_device referencing old table as old_rows
+  for each statement execute function remember_removed_devices();
+
+create or replace function record_key_authority() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'keyAuthority.created', 'keyAuthority', n.customer_id::text, acting(), '{}'::integer[], null, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(n.public_key, 'hex'), 'sequence', n.sequence, 'freshness', n.freshness, 'opensUncertain', n.opens_uncertain, 'needsSecondPerson', case when n.needs_second_person then true end, 'approvesPhones', case when n.approves_phones then true end, 'privateKey', case when n.private_key is not null then '***' end))
+    from new_rows n 
+    order by n.customer_id;
+  elsif tg_op = 'DELETE' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select o.customer_id, 'keyAuthority.deleted', 'keyAuthority', o.customer_id::text, acting(), '{}'::integer[], jsonb_strip_nulls(jsonb_build_object('publicKey', encode(o.public_key, 'hex'), 'sequence', o.sequence, 'freshness', o.freshness, 'opensUncertain', o.opens_uncertain, 'needsSecondPerson', case when o.needs_second_person then true end, 'approvesPhones', case when o.approves_phones then true end, 'privateKey', case when o.private_key is not null then '***' end)), null
+    from (select old.*) o 
+    order by o.customer_id;
+  else
+    if (select count(*) from old_rows) <>
+      (select count(*) from old_rows join new_rows using (customer_id))
+    then
+      raise exception 'The key of a row of key_authority does not change.' using errcode = 'KR002';
+    end if;
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'keyAuthority.updated', 'keyAuthority', n.customer_id::text, acting(), '{}'::integer[], d.before, d.after
+    from old_rows o join new_rows n using (customer_id) 
+    cross join lateral (
+      select jsonb_object_agg(m.name, m.old) as before, jsonb_object_agg(m.name, m.new) as after
+      from (values
+        ('publicKey', to_jsonb(encode(o.public_key, 'hex')), to_jsonb(encode(n.public_key, 'hex')), encode(o.public_key, 'hex') is distinct from encode(n.public_key, 'hex')),
+        ('sequence', to_jsonb(o.sequence), to_jsonb(n.sequence), o.sequence is distinct from n.sequence),
+        ('freshness', to_jsonb(o.freshness), to_jsonb(n.freshness), o.freshness is distinct from n.freshness),
+        ('opensUncertain', to_jsonb(o.opens_uncertain), to_jsonb(n.opens_uncertain), o.opens_uncertain is distinct from n.opens_uncertain),
+        ('needsSecondPerson', to_jsonb(case when o.needs_second_person then true end), to_jsonb(case when n.needs_second_person then true end), case when o.needs_second_person then true end is distinct from case when n.needs_second_person then true end),
+        ('approvesPhones', to_jsonb(case when o.approves_phones then true end), to_jsonb(case when n.approves_phones then true end), case when o.approves_phones then true end is distinct from case when n.approves_phones then true end),
+        ('privateKey', case when o.private_key is not null then '"***"'::jsonb end, case when n.private_key is not null then '"***"'::jsonb end, o.private_key is distinct from n.private_key)
+      ) m (name, old, new, differs) where m.differs) d
+    where d.before is not null
+    order by n.customer_id;
+  end if;
+  return null;
+end $$;
+
+create or replace function record_box_epoch() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'enrolment.created', 'enrolment', n.product_id || '.' || n.epoch, acting(), array(select g.group_id from group_product g where g.customer_id = n.customer_id and g.product_id = n.product_id order by 1), null, jsonb_strip_nulls(jsonb_build_object('productId', n.product_id, 'epoch', n.epoch, 'publicKey', encode(n.public_key, 'hex'), 'isPending', case when n.is_pending then true end, 'isApproved', case when n.approved_at is not null then true end))
+    from new_rows n 
+    order by n.customer_id, n.product_id, n.epoch;
+  elsif tg_op = 'DELETE' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select o.customer_id, 'enrolment.deleted', 'enrolment', o.product_id || '.' || o.epoch, acting(), array(select g.group_id from group_product g where g.customer_id = o.customer_id and g.product_id = o.product_id order by 1), jsonb_strip_nulls(jsonb_build_object('productId', o.product_id, 'epoch', o.epoch, 'publicKey', encode(o.public_key, 'hex'), 'isPending', case when o.is_pending then true end, 'isApproved', case when o.approved_at is not null then true end)), null
+    from (select old.*) o 
+    order by o.customer_id, o.product_id, o.epoch;
+  else
+    if (select count(*) from old_rows) <>
+      (select count(*) from old_rows join new_rows using (customer_id, product_id, epoch))
+    then
+      raise exception 'The key of a row of box_epoch does not change.' using errcode = 'KR002';
+    end if;
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, case when o.is_pending and not n.is_pending then 'enrolment.confirmed' else 'enrolment.updated' end, 'enrolment', n.product_id || '.' || n.epoch, acting(), array(select g.group_id from group_product g where g.customer_id = n.customer_id and g.product_id = n.product_id order by 1), d.before, d.after
+    from old_rows o join new_rows n using (customer_id, product_id, epoch) 
+    cross join lateral (
+      select jsonb_object_agg(m.name, m.old) as before, jsonb_object_agg(m.name, m.new) as after
+      from (values
+        ('productId', to_jsonb(o.product_id), to_jsonb(n.product_id), o.product_id is distinct from n.product_id),
+        ('epoch', to_jsonb(o.epoch), to_jsonb(n.epoch), o.epoch is distinct from n.epoch),
+        ('publicKey', to_jsonb(encode(o.public_key, 'hex')), to_jsonb(encode(n.public_key, 'hex')), encode(o.public_key, 'hex') is distinct from encode(n.public_key, 'hex')),
+        ('isPending', to_jsonb(case when o.is_pending then true end), to_jsonb(case when n.is_pending then true end), case when o.is_pending then true end is distinct from case when n.is_pending then true end),
+        ('isApproved', to_jsonb(case when o.approved_at is not null then true end), to_jsonb(case when n.approved_at is not null then true end), case when o.approved_at is not null then true end is distinct from case when n.approved_at is not null then true end)
+      ) m (name, old, new, differs) where m.differs) d
+    where d.before is not null
+    order by n.customer_id, n.product_id, n.epoch;
+  end if;
+  return null;
+end $$;
+
+create or replace function record_app_device() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'device.created', 'device', translate(encode(n.device_id, 'base64'), '+/=', '-_'), acting(), array(select g.group_id from group_user g where g.customer_id = n.customer_id and g.user_id = n.user_id order by 1), null, jsonb_strip_nulls(jsonb_build_object('protection', n.protection, 'otherPublicKey', case when key_thumbprint(n.public_key) <> n.device_id then encode(n.public_key, 'hex') end, 'isApproved', case when not n.is_approved then false end))
+    from new_rows n 
+    order by n.customer_id, n.device_id;
+  elsif tg_op = 'DELETE' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select o.customer_id, 'device.deleted', 'device', translate(encode(o.device_id, 'base64'), '+/=', '-_'), acting(), array(select g.group_id from group_user g where g.customer_id = o.customer_id and g.user_id = o.user_id order by 1), jsonb_strip_nulls(jsonb_build_object('protection', o.protection, 'otherPublicKey', case when key_thumbprint(o.public_key) <> o.device_id then encode(o.public_key, 'hex') end, 'isApproved', case when not o.is_approved then false end)), null
+    from (select old.*) o 
+    order by o.customer_id, o.device_id;
+  else
+    if (select count(*) from old_rows) <>
+      (select count(*) from old_rows join new_rows using (customer_id, device_id))
+    then
+      raise exception 'The key of a row of app_device does not change.' using errcode = 'KR002';
+    end if;
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, case when not o.is_approved and n.is_approved then 'device.approved' else 'device.updated' end, 'device', translate(encode(n.device_id, 'base64'), '+/=', '-_'), acting(), array(select g.group_id from group_user g where g.customer_id = n.customer_id and g.user_id = n.user_id order by 1), d.before, d.after
+    from old_rows o join new_rows n using (customer_id, device_id) 
+    cross join lateral (
+      select jsonb_object_agg(m.name, m.old) as before, jsonb_object_agg(m.name, m.new) as after
+      from (values
+        ('protection', to_jsonb(o.protection), to_jsonb(n.protection), o.protection is distinct from n.protection),
+        ('otherPublicKey', to_jsonb(case when key_thumbprint(o.public_key) <> o.device_id then encode(o.public_key, 'hex') end), to_jsonb(case when key_thumbprint(n.public_key) <> n.device_id then encode(n.public_key, 'hex') end), case when key_thumbprint(o.public_key) <> o.device_id then encode(o.public_key, 'hex') end is distinct from case when key_thumbprint(n.public_key) <> n.device_id then encode(n.public_key, 'hex') end),
+        ('isApproved', to_jsonb(case when not o.is_approved then false end), to_jsonb(case when not n.is_approved then false end), case when not o.is_approved then false end is distinct from case when not n.is_approved then false end)
+      ) m (name, old, new, differs) where m.differs) d
+    where d.before is not null
+    order by n.customer_id, n.device_id;
+  end if;
+  return null;
+end $$;
+
+create or replace view recorded_state as select 'customer'::text as resource, ''::text as part, r.customer_id as customer_id, r.customer_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'historyDays', r.history_days, 'keepsPositions', r.keeps_positions, 'changesDays', r.changes_days)) as members from customer r  union all select 'car'::text as resource, ''::text as part, r.customer_id as customer_id, r.car_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'description', r.description, 'vin', r.vin, 'licensePlate', r.license_plate, 'brand', r.brand, 'model', r.model)) as members from car r  union all select 'user'::text as resource, ''::text as part, r.customer_id as customer_id, r.user_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('emailAddress', p.email_address, 'firstName', p.first_name, 'lastName', p.last_name, 'type', p.type)) as members from customer_user r left join person p on p.user_id = r.user_id union all select 'product'::text as resource, ''::text as part, r.customer_id as customer_id, r.product_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('uniqueId', r.unique_id, 'serialNumber', r.serial_number, 'sapNumber', r.sap_number, 'type', r.kind, 'dongleTerminated', to_char(r.dongle_terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'carId', r.car_id)) as members from product r  union all select 'service'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'productId', r.product_id, 'isTerminated', r.is_terminated, 'terminated', to_char(r.terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'terminationCause', r.termination_cause)) as members from service r  union all select 'contract'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('orderNumber', r.order_number, 'documentNumber', r.document_number, 'orderPosition', r.order_position, 'start', to_char(r.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(r.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'termOfContract', r.term_of_contract, 'termOfNotice', r.term_of_notice, 'unitOfNotice', r.unit_of_notice)) as members from contract r  union all select 'assignment'::text as resource, ''::text as part, r.customer_id as customer_id, r.assignment_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('carId', r.car_id, 'userId', r.user_id, 'start', to_char(r.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(r.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', r.lifetime, 'renewableAfter', r.renewable_after)) as members from assignment r  union all select 'group'::text as resource, ''::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name)) as members from fleet_group r  union all select 'group'::text as resource, 'car'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('carId', r.car_id)) as members from group_car r  union all select 'group'::text as resource, 'product'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id)) as members from group_product r  union all select 'group'::text as resource, 'service'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('serviceId', r.service_id)) as members from group_service r  union all select 'group'::text as resource, 'user'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('userId', r.user_id)) as members from group_user r  union all select 'webhook'::text as resource, ''::text as part, r.customer_id as customer_id, r.webhook_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('url', r.url, 'kinds', r.kinds, 'isEnabled', r.is_enabled, 'disabledReason', r.disabled_reason, 'oldSigningSecretUntil', to_char(r.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'secret', case when r.secret is not null then '***' end, 'signingSecret', case when r.signing_secret is not null then '***' end)) as members from webhook r  union all select 'deviceKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.device_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'productId', r.product_id, 'isGateway', r.is_gateway, 'scopes', r.scopes, 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from device_key r  union all select 'sdkKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.sdk_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from sdk_key r  union all select 'manager'::text as resource, ''::text as part, r.customer_id as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('username', p.username, 'acceptedProvider', r.accepted_provider, 'acceptedAddress', r.accepted_address)) as members from manager_customer r left join manager p on p.manager_id = r.manager_id union all select 'manager'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('username', r.username, 'isDisabled', r.is_disabled, 'signOuts', r.sign_outs, 'provenBy', r.proven_by, 'password', case when r.password_hash is not null then '***' end)) as members from manager r  union all select 'apiKey'::text as resource, ''::text as part, 0 as customer_id, r.api_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from api_key r  union all select 'signingKey'::text as resource, ''::text as part, 0 as customer_id, r.kid as resource_id, jsonb_strip_nulls(jsonb_build_object('revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from signing_key r  union all select 'brandKey'::text as resource, ''::text as part, 0 as customer_id, r.brand_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('brand', r.brand, 'boxName', r.box_name, 'boxSapNumber', r.box_sap_number, 'keyFormId', r.key_form_id)) as members from brand_key r  union all select 'keyForm'::text as resource, ''::text as part, 0 as customer_id, r.key_form_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'imageUrl', r.image_url, 'drawing', r.drawing)) as members from key_form r  union all select 'role'::text as resource, ''::text as part, r.customer_id as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'role', r.role, 'isLimited', r.is_limited, 'groups', to_jsonb(r.groups))) as members from manager_role r  union all select 'client'::text as resource, ''::text as part, coalesce(r.managed_by, 0) as customer_id, r.client_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'isDisabled', r.is_disabled, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))) as members from client r  union all select 'scopes'::text as resource, ''::text as part, r.customer_id as customer_id, r.client_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('clientId', r.client_id, 'scopes', r.scopes)) as members from client_customer r  union all select 'clientSecret'::text as resource, ''::text as part, coalesce(r.managed_by, 0) as customer_id, r.client_secret_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('clientId', r.client_id, 'secret', case when r.hash is not null then '***' end)) as members from client_secret r  union all select 'invitation'::text as resource, ''::text as part, r.customer_id as customer_id, r.invitation_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('emailAddress', r.address, 'role', r.role, 'invitedBy', r.invited_by, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'groups', to_jsonb(r.groups), 'link', case when r.hash is not null then '***' end)) as members from invitation r  union all select 'passkey'::text as resource, ''::text as part, 0 as customer_id, r.passkey_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'name', r.name, 'isRefused', r.is_refused)) as members from passkey r  union all select 'totp'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'isConfirmed', (r.confirmed_at is not null), 'secret', case when r.secret is not null then '***' end)) as members from totp r  union all select 'recovery'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'left', cardinality(r.hashes), 'codes', case when r.hashes is not null then '***' end)) as members from recovery r  union all select 'factorRule'::text as resource, ''::text as part, r.customer_id as customer_id, r.role as resource_id, jsonb_strip_nulls(jsonb_build_object('role', r.role)) as members from factor_rule r  union all select 'provider'::text as resource, ''::text as part, 0 as customer_id, r.provider_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'label', r.label, 'issuer', r.issuer, 'clientId', r.client_id, 'algorithms', to_jsonb(r.algorithms), 'countsMfa', r.counts_mfa, 'clientSecret', case when r.client_secret is not null then '***' end)) as members from provider r  union all select 'provider'::text as resource, 'domain'::text as part, 0 as customer_id, r.provider_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('domain', r.domain)) as members from provider_domain r  union all select 'identity'::text as resource, ''::text as part, 0 as customer_id, r.identity_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('providerId', r.provider_id, 'subject', r.subject, 'managerId', r.manager_id, 'emailAddress', nullif(r.address, ''))) as members from manager_identity r  union all select 'keyAuthority'::text as resource, ''::text as part, r.customer_id as customer_id, r.customer_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'sequence', r.sequence, 'freshness', r.freshness, 'opensUncertain', r.opens_uncertain, 'needsSecondPerson', case when r.needs_second_person then true end, 'approvesPhones', case when r.approves_phones then true end, 'privateKey', case when r.private_key is not null then '***' end)) as members from key_authority r  union all select 'issuingKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.issuing_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from issuing_key r  union all select 'enrolment'::text as resource, ''::text as part, r.customer_id as customer_id, r.product_id || '.' || r.epoch as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'publicKey', encode(r.public_key, 'hex'), 'isPending', case when r.is_pending then true end, 'isApproved', case when r.approved_at is not null then true end)) as members from box_epoch r  union all select 'device'::text as resource, ''::text as part, r.customer_id as customer_id, translate(encode(r.device_id, 'base64'), '+/=', '-_') as resource_id, jsonb_strip_nulls(jsonb_build_object('protection', r.protection, 'otherPublicKey', case when key_thumbprint(r.public_key) <> r.device_id then encode(r.public_key, 'hex') end, 'isApproved', case when not r.is_approved then false end)) as members from app_device r  union all select 'key'::text as resource, ''::text as part, r.customer_id as customer_id, r.key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'assignmentId', r.assignment_id, 'carId', r.car_id, 'deviceId', translate(encode(r.device_id, 'base64'), '+/=', '-_'), 'issuingKeyId', r.issuing_key_id, 'begins', to_char(r.begins_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'isCounted', nullif(r.is_counted, true))) as members from box_key r  union all select 'boxReport'::text as resource, ''::text as part, r.customer_id as customer_id, r.report_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'kind', coalesce(r.fault, r.kind), 'number', r.number)) as members from box_report r;
+
+-- revision 0065: 10 statements
+
+create table service_key (
+  customer_id integer not null constraint service_key_of_authority references key_authority on delete cascade,
+  service_key_id integer generated by default as identity,
+  private_key bytea,
+  public_key bytea not null,
+  created_at timestamptz not null default clock_timestamp(),
+  revoked_at timestamptz,
+  constraint service_key_pkey primary key (customer_id, service_key_id)
+);
+
+create table new_root (
+  customer_id integer not null constraint new_root_of_authority references key_authority on delete cascade,
+  sequence integer not null,
+  message bytea not null,
+  created_at timestamptz not null default clock_timestamp(),
+  constraint new_root_pkey primary key (customer_id, sequence)
+);
+
+create table key_set_request (
+  customer_id integer not null constraint key_set_request_pkey primary key
+    constraint key_set_request_of_authority references key_authority on delete cascade,
+  request bytea not null,
+  requested_at timestamptz not null default clock_timestamp()
+);;
+
+alter table box_epoch add column advertising bytea;
+
+create function record_service_key() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'INSERT' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'serviceKey.created', 'serviceKey', n.service_key_id::text, acting(), '{}'::integer[], null, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(n.public_key, 'hex'), 'revoked', to_char(n.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when n.private_key is not null then '***' end))
+    from new_rows n 
+    order by n.customer_id, n.service_key_id;
+  elsif tg_op = 'DELETE' then
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select o.customer_id, 'serviceKey.deleted', 'serviceKey', o.service_key_id::text, acting(), '{}'::integer[], jsonb_strip_nulls(jsonb_build_object('publicKey', encode(o.public_key, 'hex'), 'revoked', to_char(o.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when o.private_key is not null then '***' end)), null
+    from (select old.*) o 
+    order by o.customer_id, o.service_key_id;
+  else
+    if (select count(*) from old_rows) <>
+      (select count(*) from old_rows join new_rows using (customer_id, service_key_id))
+    then
+      raise exception 'The key of a row of service_key does not change.' using errcode = 'KR002';
+    end if;
+    insert into change_inbox (customer_id, kind, resource, resource_id, who, groups, before, after)
+    select n.customer_id, 'serviceKey.updated', 'serviceKey', n.service_key_id::text, acting(), '{}'::integer[], d.before, d.after
+    from old_rows o join new_rows n using (customer_id, service_key_id) 
+    cross join lateral (
+      select jsonb_object_agg(m.name, m.old) as before, jsonb_object_agg(m.name, m.new) as after
+      from (values
+        ('publicKey', to_jsonb(encode(o.public_key, 'hex')), to_jsonb(encode(n.public_key, 'hex')), encode(o.public_key, 'hex') is distinct from encode(n.public_key, 'hex')),
+        ('revoked', to_jsonb(to_char(o.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_jsonb(to_char(n.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')), to_char(o.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') is distinct from to_char(n.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+        ('privateKey', case when o.private_key is not null then '"***"'::jsonb end, case when n.private_key is not null then '"***"'::jsonb end, o.private_key is distinct from n.private_key)
+      ) m (name, old, new, differs) where m.differs) d
+    where d.before is not null
+    order by n.customer_id, n.service_key_id;
+  end if;
+  return null;
+end $$;
+
+create trigger "RECORD_insert" after insert on service_key referencing new table as new_rows for each statement execute function record_service_key();
+
+create trigger "RECORD_update" after update on service_key referencing old table as old_rows new table as new_rows for each statement execute function record_service_key();
+
+create trigger "RECORD_delete" after delete on service_key for each row execute function record_service_key();
+
+create trigger "RECORD_truncate" before truncate on service_key for each statement execute function refuse_truncate();
+
+create or replace view recorded_state as select 'customer'::text as resource, ''::text as part, r.customer_id as customer_id, r.customer_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'historyDays', r.history_days, 'keepsPositions', r.keeps_positions, 'changesDays', r.changes_days)) as members from customer r  union all select 'car'::text as resource, ''::text as part, r.customer_id as customer_id, r.car_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'description', r.description, 'vin', r.vin, 'licensePlate', r.license_plate, 'brand', r.brand, 'model', r.model)) as members from car r  union all select 'user'::text as resource, ''::text as part, r.customer_id as customer_id, r.user_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('emailAddress', p.email_address, 'firstName', p.first_name, 'lastName', p.last_name, 'type', p.type)) as members from customer_user r left join person p on p.user_id = r.user_id union all select 'product'::text as resource, ''::text as part, r.customer_id as customer_id, r.product_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('uniqueId', r.unique_id, 'serialNumber', r.serial_number, 'sapNumber', r.sap_number, 'type', r.kind, 'dongleTerminated', to_char(r.dongle_terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'carId', r.car_id)) as members from product r  union all select 'service'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'productId', r.product_id, 'isTerminated', r.is_terminated, 'terminated', to_char(r.terminated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'terminationCause', r.termination_cause)) as members from service r  union all select 'contract'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('orderNumber', r.order_number, 'documentNumber', r.document_number, 'orderPosition', r.order_position, 'start', to_char(r.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(r.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'termOfContract', r.term_of_contract, 'termOfNotice', r.term_of_notice, 'unitOfNotice', r.unit_of_notice)) as members from contract r  union all select 'assignment'::text as resource, ''::text as part, r.customer_id as customer_id, r.assignment_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('carId', r.car_id, 'userId', r.user_id, 'start', to_char(r.starts_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'end', to_char(r.ends_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', r.lifetime, 'renewableAfter', r.renewable_after)) as members from assignment r  union all select 'group'::text as resource, ''::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name)) as members from fleet_group r  union all select 'group'::text as resource, 'car'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('carId', r.car_id)) as members from group_car r  union all select 'group'::text as resource, 'product'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id)) as members from group_product r  union all select 'group'::text as resource, 'service'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('serviceId', r.service_id)) as members from group_service r  union all select 'group'::text as resource, 'user'::text as part, r.customer_id as customer_id, r.group_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('userId', r.user_id)) as members from group_user r  union all select 'webhook'::text as resource, ''::text as part, r.customer_id as customer_id, r.webhook_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('url', r.url, 'kinds', r.kinds, 'isEnabled', r.is_enabled, 'disabledReason', r.disabled_reason, 'oldSigningSecretUntil', to_char(r.old_signing_secret_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'secret', case when r.secret is not null then '***' end, 'signingSecret', case when r.signing_secret is not null then '***' end)) as members from webhook r  union all select 'deviceKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.device_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'productId', r.product_id, 'isGateway', r.is_gateway, 'scopes', r.scopes, 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from device_key r  union all select 'sdkKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.sdk_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from sdk_key r  union all select 'manager'::text as resource, ''::text as part, r.customer_id as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('username', p.username, 'acceptedProvider', r.accepted_provider, 'acceptedAddress', r.accepted_address)) as members from manager_customer r left join manager p on p.manager_id = r.manager_id union all select 'manager'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('username', r.username, 'isDisabled', r.is_disabled, 'signOuts', r.sign_outs, 'provenBy', r.proven_by, 'password', case when r.password_hash is not null then '***' end)) as members from manager r  union all select 'apiKey'::text as resource, ''::text as part, 0 as customer_id, r.api_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'key', case when r.hash is not null then '***' end)) as members from api_key r  union all select 'signingKey'::text as resource, ''::text as part, 0 as customer_id, r.kid as resource_id, jsonb_strip_nulls(jsonb_build_object('revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from signing_key r  union all select 'brandKey'::text as resource, ''::text as part, 0 as customer_id, r.brand_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('brand', r.brand, 'boxName', r.box_name, 'boxSapNumber', r.box_sap_number, 'keyFormId', r.key_form_id)) as members from brand_key r  union all select 'keyForm'::text as resource, ''::text as part, 0 as customer_id, r.key_form_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'imageUrl', r.image_url, 'drawing', r.drawing)) as members from key_form r  union all select 'role'::text as resource, ''::text as part, r.customer_id as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'role', r.role, 'isLimited', r.is_limited, 'groups', to_jsonb(r.groups))) as members from manager_role r  union all select 'client'::text as resource, ''::text as part, coalesce(r.managed_by, 0) as customer_id, r.client_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'isDisabled', r.is_disabled, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))) as members from client r  union all select 'scopes'::text as resource, ''::text as part, r.customer_id as customer_id, r.client_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('clientId', r.client_id, 'scopes', r.scopes)) as members from client_customer r  union all select 'clientSecret'::text as resource, ''::text as part, coalesce(r.managed_by, 0) as customer_id, r.client_secret_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('clientId', r.client_id, 'secret', case when r.hash is not null then '***' end)) as members from client_secret r  union all select 'invitation'::text as resource, ''::text as part, r.customer_id as customer_id, r.invitation_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('emailAddress', r.address, 'role', r.role, 'invitedBy', r.invited_by, 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'groups', to_jsonb(r.groups), 'link', case when r.hash is not null then '***' end)) as members from invitation r  union all select 'passkey'::text as resource, ''::text as part, 0 as customer_id, r.passkey_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'name', r.name, 'isRefused', r.is_refused)) as members from passkey r  union all select 'totp'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'isConfirmed', (r.confirmed_at is not null), 'secret', case when r.secret is not null then '***' end)) as members from totp r  union all select 'recovery'::text as resource, ''::text as part, 0 as customer_id, r.manager_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('managerId', r.manager_id, 'left', cardinality(r.hashes), 'codes', case when r.hashes is not null then '***' end)) as members from recovery r  union all select 'factorRule'::text as resource, ''::text as part, r.customer_id as customer_id, r.role as resource_id, jsonb_strip_nulls(jsonb_build_object('role', r.role)) as members from factor_rule r  union all select 'provider'::text as resource, ''::text as part, 0 as customer_id, r.provider_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('name', r.name, 'label', r.label, 'issuer', r.issuer, 'clientId', r.client_id, 'algorithms', to_jsonb(r.algorithms), 'countsMfa', r.counts_mfa, 'clientSecret', case when r.client_secret is not null then '***' end)) as members from provider r  union all select 'provider'::text as resource, 'domain'::text as part, 0 as customer_id, r.provider_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('domain', r.domain)) as members from provider_domain r  union all select 'identity'::text as resource, ''::text as part, 0 as customer_id, r.identity_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('providerId', r.provider_id, 'subject', r.subject, 'managerId', r.manager_id, 'emailAddress', nullif(r.address, ''))) as members from manager_identity r  union all select 'keyAuthority'::text as resource, ''::text as part, r.customer_id as customer_id, r.customer_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'sequence', r.sequence, 'freshness', r.freshness, 'opensUncertain', r.opens_uncertain, 'needsSecondPerson', case when r.needs_second_person then true end, 'approvesPhones', case when r.approves_phones then true end, 'privateKey', case when r.private_key is not null then '***' end)) as members from key_authority r  union all select 'issuingKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.issuing_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from issuing_key r  union all select 'enrolment'::text as resource, ''::text as part, r.customer_id as customer_id, r.product_id || '.' || r.epoch as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'publicKey', encode(r.public_key, 'hex'), 'isPending', case when r.is_pending then true end, 'isApproved', case when r.approved_at is not null then true end)) as members from box_epoch r  union all select 'device'::text as resource, ''::text as part, r.customer_id as customer_id, translate(encode(r.device_id, 'base64'), '+/=', '-_') as resource_id, jsonb_strip_nulls(jsonb_build_object('protection', r.protection, 'otherPublicKey', case when key_thumbprint(r.public_key) <> r.device_id then encode(r.public_key, 'hex') end, 'isApproved', case when not r.is_approved then false end)) as members from app_device r  union all select 'key'::text as resource, ''::text as part, r.customer_id as customer_id, r.key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'assignmentId', r.assignment_id, 'carId', r.car_id, 'deviceId', translate(encode(r.device_id, 'base64'), '+/=', '-_'), 'issuingKeyId', r.issuing_key_id, 'begins', to_char(r.begins_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'expires', to_char(r.expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'isCounted', nullif(r.is_counted, true))) as members from box_key r  union all select 'boxReport'::text as resource, ''::text as part, r.customer_id as customer_id, r.report_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('productId', r.product_id, 'epoch', r.epoch, 'kind', coalesce(r.fault, r.kind), 'number', r.number)) as members from box_report r  union all select 'serviceKey'::text as resource, ''::text as part, r.customer_id as customer_id, r.service_key_id::text as resource_id, jsonb_strip_nulls(jsonb_build_object('publicKey', encode(r.public_key, 'hex'), 'revoked', to_char(r.revoked_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'privateKey', case when r.private_key is not null then '***' end)) as members from service_key r;
