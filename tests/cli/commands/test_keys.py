@@ -58,7 +58,8 @@ def test_what_is_shown(carol: Person, operator: Operator) -> None:
     shown = operator.value("keys", "show", *of)
     assert shown | {"root": "", "sequence": 0} == {
         "customer": carol.customer, "root": "", "sequence": 0, "limit": 259_200, "uncertain": "refuse", "boxes": 1,
-        "devices": 1, "keys": 1, "secondPerson": "off", "approvePhones": "off", "pendingEnrolments": 0, "waitingDevices": 0,
+        "devices": 1, "keys": 1, "secondPerson": "off", "approvePhones": "off", "pendingEnrolments": 0,
+        "waitingDevices": 0,
     }  # fmt: skip
     assert re.fullmatch("[0-9a-f]{64}", shown["root"])
     (only,) = keys_of(operator, carol)
