@@ -174,6 +174,8 @@ def settings() -> Settings:
         login_burst_per_address=10_000,
         user_lookup_burst=1_000_000,
         db_queue_timeout_seconds=60,
+        statement_timeout_seconds=60,
+        lock_timeout_seconds=60,
         load_shedding_lag_seconds=60,
         health_check_timeout_seconds=60,
         batch_seconds=60,
