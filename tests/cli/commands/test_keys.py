@@ -48,8 +48,9 @@ def test_what_is_shown(carol: Person, operator: Operator) -> None:
     of = ("--customer", carol.customer)
     shown = operator.value("keys", "show", *of)
     assert shown | {"root": "", "sequence": 0} == {
-        "customer": carol.customer, "root": "", "sequence": 0, "limit": None, "uncertain": "refuse", "boxes": 1,
-        "devices": 1, "keys": 1,
+        "customer": carol.customer, "root": "", "sequence": 0, "limit": None, "uncertain": "refuse",
+        "secondPerson": "off", "approvePhones": "off", "boxes": 1, "pendingEnrolments": 0, "devices": 1,
+        "waitingDevices": 0, "keys": 1,
     }  # fmt: skip
     assert re.fullmatch("[0-9a-f]{64}", shown["root"])
     (only,) = operator.value("keys", "list", *of)
@@ -88,12 +89,20 @@ def test_what_is_no_limit(enrolled: Person, operator: Operator, text: str) -> No
 def test_a_policy_changes_what_it_names(carol: Person, operator: Operator) -> None:
     visited(carol)
     of = ("keys", "policy", "--customer", carol.customer)
-    assert operator.value(*of, "--limit", "1d") == {"customer": carol.customer, "limit": 86_400, "uncertain": "refuse"}
-    assert operator.value(*of, "--uncertain", "open") == {
-        "customer": carol.customer, "limit": 86_400, "uncertain": "open",
+    first = {
+        "customer": carol.customer, "limit": 86_400, "uncertain": "refuse", "secondPerson": "off",
+        "approvePhones": "off", "waitingDevices": 0,
     }  # fmt: skip
+    assert operator.value(*of, "--limit", "1d") == first
+    assert operator.value(*of, "--uncertain", "open") == first | {"uncertain": "open"}
+    assert operator.value(*of, "--second-person", "on") == first | {"uncertain": "open", "secondPerson": "on"}
+    both = first | {"uncertain": "open", "secondPerson": "off", "approvePhones": "on"}
+    assert operator.value(*of, "--second-person", "off", "--approve-phones", "on") == both
+    said = operator.run(*of, "--second-person", "on").stdout
+    assert "The enrolment that replaces a box at work needs the approval of another manager." in said
+    assert "A new phone needs the approval of a manager." in said
     assert operator.value(*of, "--limit", "off")["uncertain"] == "open"
-    assert "--limit, --uncertain, or both" in operator.refused(*of, status=2)
+    assert "--limit, --uncertain, --second-person and" in operator.refused(*of, status=2)
     assert operator.refused(*of, "--uncertain", "maybe", status=2)
 
 

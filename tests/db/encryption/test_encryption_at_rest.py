@@ -502,6 +502,7 @@ PROOFS = (
 SIGNED = (
     "app_device.device_id", "app_device.public_key", "box_epoch.public_key", "box_epoch.receipt", "box_entry.entry",
     "box_entry.hash", "box_report.hash", "box_key.device_id", "box_key.token", "enrolment_nonce.nonce",
+    "registration_nonce.nonce", "removed_device.device_id",
     "issuing_key.public_key", "key_authority.public_key", "key_authority.key_set", "status_generation.list",
 )  # fmt: skip
 # What is secret in the schema, and how it is kept

@@ -35,6 +35,7 @@ class BoxView:
     troubles: Sequence[BoxLogReport] = ()
     missing: int = 0  # entries that are known to be, and have not come home yet
     cut: bool = False
+    pending: Mapping[str, Any] | None = None  # an enrolment that is not in force yet
 
     @property
     def is_bad(self) -> bool:
@@ -52,8 +53,9 @@ async def box(visit: Visit, product: int) -> BoxView | None:
         return None
     log: Mapping[str, Any] = state["log"]
     return BoxView(
-        state["enrolled"], _troubles(log["reports"]), log["newest"] - log["upTo"], len(log["reports"]) >= REPORTS
-    )
+        state["enrolled"], _troubles(log["reports"]), log["newest"] - log["upTo"], len(log["reports"]) >= REPORTS,
+        state["pending"],
+    )  # fmt: skip
 
 
 def _troubles(reports: Sequence[Mapping[str, Any]]) -> list[BoxLogReport]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random
@@ -39,6 +41,7 @@ class World:
     issued: dict[bytes, IssuedPhoneKey] = field(default_factory=dict[bytes, IssuedPhoneKey])
     heard: list[tuple[int, Open]] = field(default_factory=list[tuple[int, Open]])  # what thieves have recorded
     expected: Counter[str] = field(default_factory=Counter[str])  # reports on logs
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1_000_000))  # of further users
     lists: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])  # that phones had, with the box
 
     @property
