@@ -45,6 +45,7 @@ change-not-found change-not-proven checkpoint-ahead log-altered no-checkpoint pa
 no-stream-for-limited
 box-key-used box-keys-inconsistent box-not-enrolled box-without-key device-of-other-user enrolment-nonce-unknown
 product-takes-no-keys status-list-not-found too-many-devices
+device-not-approved device-removed registration-nonce-unknown token-before-removal
 invalid-scope token-of-another two-client-authentications client-must-show-itself invalid-client for-people-only
 """
 OF_PROGRAMS = set(_CODES.split())

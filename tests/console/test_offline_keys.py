@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from keyrack.api.permissions import Role
+from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.console import axe
 from tests.console.conftest import Desk
@@ -237,7 +238,7 @@ def test_a_phone_is_removed_and_its_keys_are_revoked(carol: Person, pixel: Phone
     page.goto(f"/console/{carol.customer}/users/{pixel.user}")
     phones = page.get_by_role("region", name="Phones")
     expect(phones.get_by_role("listitem")).to_contain_text("Pixel 9")
-    expect(phones.get_by_role("listitem")).to_contain_text("Its key is kept by software alone.")
+    expect(phones.get_by_role("listitem")).to_contain_text("The app claims that its key is kept by software alone.")
     second = Phone(carol, pixel.user)
     second.sign_in()
     second.register("Tablet")
@@ -263,7 +264,7 @@ def test_without_a_script_and_without_a_phone(carol: Person, pixel: Phone) -> No
     assert pixel.call("PUT", "/sdk/devices", protection).status_code == 200
     there = f"/{carol.customer}/users/{pixel.user}"
     with carol.browser() as browser:
-        assert "Its key is in a chip of its own." in browser.get(there).text
+        assert "The app claims that its key is in a chip of its own." in browser.get(there).text
         asked = browser.get(f"{there}/phones/{pixel.id}/remove")
         assert "It is the only phone of Kim Lee." in asked.text
         for _ in range(2):  # and whoever is second finds it done
@@ -340,3 +341,75 @@ def test_everybody_can_use_it(carol: Person, pixel: Phone, desk: Desk, theme: st
         page.goto(f"/console/{carol.customer}/{path}")
         assert (path, axe.faults(page)) == (path, [])
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+
+
+def test_a_phone_is_approved(carol: Person, pixel: Phone) -> None:
+    waits = "update app_device set is_approved = false where customer_id = $1 and user_id = $2"
+    carol.sql.execute(waits, carol.customer, pixel.user)
+    there = f"/{carol.customer}/users/{pixel.user}"
+    with carol.browser() as browser:
+        shown = browser.get(there).text
+        assert "Waits for approval" in shown and "Approve phone Pixel 9" in shown
+        assert "Wartet auf Freigabe" in browser.get(there, headers=GERMAN).text
+        for _ in range(2):
+            done = browser.post(f"{there}/phones/{pixel.id}/approve")
+            assert (done.status_code, done.headers["Location"]) == (303, f"/console{there}?phone-approved")
+        shown = browser.get(f"{there}?phone-approved").text
+        assert "The phone is approved." in shown and "Waits for approval" not in shown
+        assert browser.post(f"{there}/phones/{'A' * 43}/approve").status_code == 404
+    assert carol.get(f"/users/{pixel.user}/devices").json()[0]["isApproved"] is True
+
+
+def enrolled_anew(person: Person, box: Firmware) -> str:
+    """Enrol the box once more; the thumbprint."""
+    box.key = PrivateKey.generate()
+    box.reset()
+    return box.enrol(person)["thumbprint"]
+
+
+def test_a_pending_enrolment_is_shown_and_undone(carol: Person, town: Town, sql: Sql) -> None:
+    car, box = garage(carol)
+    there = f"/{carol.customer}/cars/{car}"
+    dialog = f"{there}/boxes/{box.product}/enrolment"
+    with carol.browser() as browser:
+        assert "Look at the enrolment" not in browser.get(there).text
+        assert browser.get(dialog).status_code == 404
+        thumbprint = enrolled_anew(carol, box)
+        assert f'href="/console{dialog}"' in browser.get(there).text
+        shown = browser.get(dialog).text
+        assert thumbprint in shown and "Undo enrolment" in shown and "Approve enrolment" not in shown
+        assert "Ausstehende Einschreibung der Box" in browser.get(dialog, headers=GERMAN).text
+        done = browser.post(f"{dialog}/undo")
+        assert (done.status_code, done.headers["Location"]) == (303, f"/console{there}")
+        again = browser.post(f"{dialog}/undo")
+        assert again.status_code == 409 and "There is no pending enrolment any more." in again.text
+        assert "Look at the enrolment" not in browser.get(there).text
+    enrolled_anew(carol, box)
+    with joined(town, sql, carol, Role.VIEWER) as viewer:
+        shown = viewer.get(there).text
+        assert "the enrolment is pending" in shown and "Look at the enrolment" not in shown
+        assert (viewer.get(dialog).status_code, viewer.post(f"{dialog}/undo").status_code) == (403, 403)
+
+
+def test_a_second_person_approves_an_enrolment(carol: Person, town: Town, sql: Sql) -> None:
+    car, box = garage(carol)
+    sql.execute("update key_authority set needs_second_person = true where customer_id = $1", carol.customer)
+    thumbprint = enrolled_anew(carol, box)
+    there = f"/{carol.customer}/cars/{car}"
+    dialog = f"{there}/boxes/{box.product}/enrolment"
+    with carol.browser() as browser:
+        assert "It needs the approval of another manager" in browser.get(there).text
+        assert "Approve enrolment" in browser.get(dialog).text
+        own = browser.post(f"{dialog}/approve", data={"thumbprint": thumbprint})
+        assert own.status_code == 403 and "Another manager has to approve the enrolment" in own.text
+        other = browser.post(f"{dialog}/approve", data={"thumbprint": another_thumbprint()})
+        assert other.status_code == 409 and "has another thumbprint than the expected one" in other.text
+    with joined(town, sql, carol, Role.TECHNICIAN) as technician:
+        done = technician.post(f"{dialog}/approve", data={"thumbprint": thumbprint})
+        assert (done.status_code, done.headers["Location"]) == (303, f"/console{there}")
+        assert "Approve enrolment" not in technician.get(dialog).text
+    assert carol.get(f"/boxes/{box.product}/enrolment").json()["pending"]["isApproved"] is True
+
+
+def another_thumbprint() -> str:
+    return b64(PrivateKey.generate().public.thumbprint)

@@ -9,7 +9,7 @@ from keyrack.core.base64url import base64url
 from keyrack.offline_keys import link_messages, phone
 from keyrack.offline_keys.link_messages import Enrol, EnrolledMessage
 from keyrack.offline_keys.p256 import PrivateKey
-from tests.offline_keys.offline_world import Firmware, Phone, b64, driver, garage, raw
+from tests.offline_keys.offline_world import Firmware, Phone, b64, confirm, driver, garage, raw
 from tests.support.people import Person
 
 Case = tuple[Any, ...]  # method, path, perhaps a body, perhaps more
@@ -24,6 +24,7 @@ def used_key(person: Person) -> Case:
         box.key = key
         box.reset()
         box.enrol(person)
+        confirm(person, box)
     box.key = first
     box.reset()
     nonce = raw(person.post(f"/boxes/{box.product}/enrolment").json()["nonce"])
@@ -35,6 +36,26 @@ def unknown_nonce(person: Person) -> Case:
     box = Firmware(person.product())
     answer = link_messages.read(box.say(link_messages.write(Enrol(bytes(16)))), EnrolledMessage)
     return "PUT", f"/boxes/{box.product}/enrolment", {"enrolment": b64(answer.enrolment)}
+
+
+def replaced(person: Person) -> Firmware:
+    """A box at work that was enrolled anew, which is pending."""
+    _, box = garage(person)
+    box.key = PrivateKey.generate()
+    box.reset()
+    box.enrol(person)
+    return box
+
+
+def other_key(person: Person) -> Case:
+    method, path, body = unknown_nonce(person)
+    return method, path, body | {"thumbprint": NONE}
+
+
+def own_approval(person: Person) -> Case:
+    box = replaced(person)
+    body = {"thumbprint": b64(box.key.public.thumbprint)}
+    return "POST", f"/boxes/{box.product}/enrolment/approval", body
 
 
 def as_app(kim: Phone, method: str, path: str, body: Any = None) -> Case:
@@ -97,6 +118,9 @@ CASES: Mapping[str, Callable[[Person], Case]] = {
     "box-not-enrolled": lambda p: ("GET", f"/boxes/{p.product()}/enrolment"),
     "enrolment-nonce-unknown": unknown_nonce,
     "box-key-used": used_key,
+    "box-key-differs": other_key,
+    "enrolment-not-pending": lambda p: ("DELETE", f"/boxes/{garage(p)[1].product}/enrolment"),
+    "second-person-needed": own_approval,
     "status-list-not-found": lambda p: ("GET", f"/boxes/{garage(p)[1].product}/status?generation=2"),
     "device-not-found": lambda p: as_app(driver(p), "GET", f"/sdk/keys?device={NONE}"),
     "device-of-other-user": others,

@@ -278,7 +278,10 @@ def test_an_id_token_is_no_access_token(endpoint: Endpoint, alice: Person) -> No
 def test_an_id_token_says_itself_for_which_customer(endpoint: Endpoint, alice: Person, bob: Person) -> None:
     plain = called(endpoint, alice)
     other = called(endpoint, alice, headers={"Customer-ID": str(bob.customer), "vendor-API-Key": "nonsense"})
-    assert (plain.status_code, plain.content) == (other.status_code, other.content)
+    if endpoint.path.endswith("/nonce"):  # each answer has a nonce of its own
+        assert plain.status_code == other.status_code == 200
+    else:
+        assert (plain.status_code, plain.content) == (other.status_code, other.content)
 
 
 def test_a_token_is_bearer_in_any_case(alice: Person) -> None:

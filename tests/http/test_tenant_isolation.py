@@ -22,6 +22,7 @@ from keyrack.offline_keys.link_messages import Enrol, EnrolledMessage
 from keyrack.offline_keys.message_fields import ENTRY
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.changelog.transparency.checkpoints import signed
+from tests.http import offline_key_errors
 from tests.http.test_contract import name, query_of
 from tests.offline_keys.offline_world import Firmware, Phone, b64, driver, garage, raw
 from tests.support.people import JOIN, Person
@@ -35,7 +36,7 @@ NAMES = {"serialNumber", "uniqueId", "emailAddress", "sdkKey"}
 # Ids of what belongs to no customer, and an id that is one's own choice
 OF_NOBODY = {"keyFormId"}
 # What a device makes for its own place alone
-MADE = {"enrolment"}
+MADE = {"enrolment", "thumbprint"}
 # Two ways to say who is meant, of which one is needed
 BY = {"PUT /users/assignments/customers", "DELETE /users/assignments/customers"}
 # What the design lets everybody do: people are shared, so any customer may take in whom it knows by the address
@@ -280,8 +281,17 @@ def enrolling(person: Person) -> Ids:
     nonce = raw(person.post(f"/boxes/{box.product}/enrolment").json()["nonce"])
     return {
         "productId": box.product,
+        "thumbprint": b64(box.key.public.thumbprint),
         "enrolment": b64(link_messages.read(box.say(link_messages.write(Enrol(nonce))), EnrolledMessage).enrolment),
     }
+
+
+def replaced(person: Person) -> Ids:
+    """A box with a pending enrolment, which somebody else has begun."""
+    box = offline_key_errors.replaced(person)
+    begun = "update box_epoch set enrolled_by = 'client:0' where customer_id = $1 and is_pending"
+    person.sql.execute(begun, person.customer)
+    return {"productId": box.product, "thumbprint": b64(box.key.public.thumbprint)}
 
 
 # Where the rows must stand in a relation for the request to succeed in their owner's hands
@@ -312,6 +322,9 @@ WORLDS: Mapping[str, Callable[[Person], Ids]] = {
     "DELETE /clients/{clientId}/secrets/{secretId}": with_secrets,
     "DELETE /me/passkeys/{passkeyId}": with_passkey,
     "DELETE /users/{userId}/devices/{deviceId}": with_phone,
+    "PUT /users/{userId}/devices/{deviceId}/approval": with_phone,
+    "DELETE /boxes/{productId}/enrolment": replaced,
+    "POST /boxes/{productId}/enrolment/approval": replaced,
     "PUT /boxes/{productId}/enrolment": enrolling,
     "GET /boxes/{productId}/enrolment": enrolled,
     "GET /boxes/{productId}/provisioning": enrolled,

@@ -193,6 +193,10 @@ class Phone:
     def keys(self, box: Firmware) -> list[bytes]:
         return [raw(key["key"]) for key in self.held["keys"] if key["productId"] == box.product]
 
+    def key_for(self, challenge: Challenge) -> bytes:
+        """Its first key for the box of this name."""
+        return next(raw(key["key"]) for key in self.held["keys"] if key["box"] == challenge.name)
+
     def carried(self, box: Firmware) -> list[bytes]:
         """What it has for this box, the key set first."""
         own = [one for one in self.held["boxes"] if one["productId"] == box.product]
@@ -212,7 +216,7 @@ class Phone:
         """What the box says to it, without anything carried before."""
         challenge = box.hello(on)
         self.count = phone.counter(self.count, int(time.time() * 1000))
-        said = phone.answer(challenge, key or self.keys(box)[0], command, self.count, self.key.sign)
+        said = phone.answer(challenge, key or self.key_for(challenge), command, self.count, self.key.sign)
         result = link_messages.read(box.say(link_messages.write(said), on), Result)
         if result.entry:
             self.entries.append(result.entry)
@@ -252,6 +256,13 @@ def driver(person: Person, user: int | None = None) -> Phone:
     found.sign_in()
     found.register()
     return found
+
+
+def confirm(person: Person, box: Firmware) -> None:
+    """Bring home what a box has written since its enrolment, which comes into force by that."""
+    bearer = driver(person)
+    bearer.entries = list(box.state.kept.log.entries)
+    assert bearer.home()["refused"] == []
 
 
 def visited(person: Person) -> tuple[Firmware, Phone]:

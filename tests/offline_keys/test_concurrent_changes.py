@@ -42,7 +42,8 @@ where k.customer_id = $1 and k.is_placed and k.revoked_at is null and (
   and k.expires_at <= k.issued_at + make_interval(secs => a.lifetime)
   and p.car_id = k.car_id and p.kind = 'Box' and not v.is_terminated and d.user_id = k.user_id
   and s.user_id is not null and i.revoked_at is null
-  and k.epoch = (select max(epoch) from box_epoch e where e.customer_id = k.customer_id and e.product_id = k.product_id)
+  and k.epoch >= (select max(epoch) from box_epoch e where e.customer_id = k.customer_id
+    and e.product_id = k.product_id and not e.is_pending)
 ) is not true
 """
 # Two keys with one place
@@ -159,6 +160,11 @@ class Fleet:
             box.key = PrivateKey.generate()
             box.reset()
             box.enrol(self.person)
+            entries = [b64(entry) for entry in box.state.kept.log.entries]
+        if chance.random() < 0.7:
+            self.kept(chance.choice(self.phones).call("PUT", "/sdk/boxlog", {"entries": entries}))
+        elif chance.random() < 0.5:
+            self.kept(self.person.delete(f"/boxes/{box.product}/enrolment"))
 
     def deliver(self, chance: random.Random) -> None:
         box, phone = chance.choice(self.boxes), chance.choice(self.phones)

@@ -19,7 +19,7 @@ from keyrack.offline_keys.phone import registration
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.auth.group_scope import limited, put
 from tests.offline_keys.inspection import Clock, clock
-from tests.offline_keys.offline_world import Firmware, b64, garage, raw
+from tests.offline_keys.offline_world import Firmware, b64, confirm, garage, raw
 from tests.support.people import JOIN, NUMBERS, Person, Town, refused
 
 __all__ = ["clock"]
@@ -64,12 +64,13 @@ def test_a_box_is_enrolled(alice: Person, box: Firmware) -> None:
     told = alice.put(path(box.product), {"enrolment": b64(made.enrolment)})
     assert told.json() == {
         "productId": box.product, "epoch": told.json()["epoch"], "name": f"box:{box.product}:{told.json()['epoch']}",
-        "thumbprint": b64(box.key.public.thumbprint),
+        "thumbprint": b64(box.key.public.thumbprint), "isPending": False,
     }  # fmt: skip
     box.provision(alice)
     assert box.challenge().name == told.json()["name"]
     state = alice.get(path(box.product)).json()
-    assert {name: state[name] for name in told.json()} == told.json()
+    assert {name: state.get(name, False) for name in told.json()} == told.json()
+    assert state["pending"] is None
     assert state["log"] == {"upTo": 0, "newest": 0, "givenUp": 0, "reports": []}
 
 
@@ -106,6 +107,7 @@ def test_a_key_of_before_is_no_key(alice: Person, box: Firmware) -> None:
     box.key = PrivateKey.generate()
     box.reset()
     epochs.append(box.enrol(alice)["epoch"])
+    confirm(alice, box)
     assert epochs == sorted(set(epochs))
     nonce = nonce_of(alice, box.product)
     refused(alice.put(path(box.product), enrolment(nonce, first)), 409, USED_KEY)

@@ -12,7 +12,7 @@ from keyrack.offline_keys.message_fields import STATUS_LIST
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.offline_keys.inspection import LIST_TYPE, Clock, changed, clock, is_revoked, listed, one_key, places, text
-from tests.offline_keys.offline_world import driver, garage, raw
+from tests.offline_keys.offline_world import confirm, driver, garage, raw
 from tests.support.people import Person, done, refused
 
 __all__ = ["clock"]
@@ -164,6 +164,8 @@ def test_epochs_and_generations(alice: Person) -> None:
     box.key = PrivateKey.generate()
     box.reset()
     later = box.enrol(alice)["epoch"]
+    assert listed(alice, box.product).claims["aud"] == f"box:{box.product}:{epoch}", "the one in force"
+    confirm(alice, box)
     assert is_revoked(alice, old), "the list of before is still told"
     assert listed(alice, box.product).claims["aud"] == f"box:{box.product}:{later}"
     assert bits(listed(alice, box.product, epoch=epoch))[0] == 1

@@ -20,7 +20,7 @@ import structlog
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row
 from keyrack.db.row_batches import run_in_batches
-from keyrack.offline_keys import cose
+from keyrack.offline_keys import cose, enrolment
 from keyrack.offline_keys.cose import MessageRefused, SignedMessage
 from keyrack.offline_keys.issuing_keys import IssuingKeySigners, ServiceKeySigner, box_name, issuer, public
 from keyrack.offline_keys.log_chain import LateEntries, Report, Walk, hash_of, late_entries
@@ -41,12 +41,12 @@ FORGED = "The box has not signed this."
 UNREADABLE = "This is no entry: {code}."
 
 BOXES: LiteralString = """
-select product_id, epoch, public_key from box_epoch where customer_id = $1 and (product_id, epoch) in (
+select product_id, epoch, public_key, is_pending from box_epoch where customer_id = $1 and (product_id, epoch) in (
   select * from unnest($2::integer[], $3::integer[]))
 """
 LOCK: LiteralString = """
-select up_to, newest, given_up, receipt, not isempty(gaps) as has_gaps, epoch = (
-    select max(epoch) from box_epoch where customer_id = $1 and product_id = $2) as is_present
+select up_to, newest, given_up, receipt, not isempty(gaps) as has_gaps, epoch >= coalesce((
+    select max(epoch) from box_epoch where customer_id = $1 and product_id = $2 and not is_pending), 0) as is_present
 from box_epoch where customer_id = $1 and product_id = $2 and epoch = $3 for update
 """
 # An entry that is there already stays, and another one with its number is a fork; but not its twin (`log_chain`), which
@@ -211,7 +211,9 @@ async def ingest_entries(
         refused |= dict.fromkeys(forged, FORGED)
         reports: list[Report] = [("Forgery", entry.claims["number"], hash_of(entry.raw)) for entry in forged.values()]
         async with db.transaction() as connection:
-            receipt = await _taken(connection, signers, settings, customer, user, box, signed, reports)
+            receipt = await _taken(
+                connection, signers, settings, customer, user, box, signed, reports, is_pending=row["is_pending"]
+            )
         if receipt is not None:
             receipts[box] = receipt
     return UploadResult(receipts, refused)
@@ -241,12 +243,18 @@ async def _taken(
     box: Box,
     entries: Sequence[SignedMessage],
     reports: list[Report],
+    *,
+    is_pending: bool,
 ) -> tuple[int, bytes] | None:
     """Keep entries that the box has signed, and go on along its log; the receipt, where it could be signed anew."""
     signer = await signers.newest_service(connection, customer)
+    if is_pending:
+        await enrolment.lock(connection, customer, box[0])
     known = await connection.fetchrow(LOCK, customer, *box)
     if known is None:
         return None  # it was removed meanwhile
+    if is_pending and entries:  # a box has a name from its provisioning on, so any entry proves that
+        await enrolment.prove(connection, customer, *box)
     columns = (
         [entry.claims["number"] for entry in entries], [entry.claims["first"] for entry in entries],
         [hash_of(entry.raw) for entry in entries], [entry.raw for entry in entries],

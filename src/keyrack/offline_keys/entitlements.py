@@ -13,10 +13,10 @@ from keyrack.offline_keys.issuing_keys import AUTHORITY, InconsistentKeys, publi
 from keyrack.offline_keys.message_fields import CLOSE, OPEN, UNCERTAIN
 from keyrack.offline_keys.status_lists import StatusListId
 
-# The phone, whoever signs, what keys hold to; and beside it each assignment of its user that is in force, or begins
-# within a key's life, in whose car there is a box that takes keys: with the phone's newest key for it, and the box's
-# newest list. One row without an assignment where there is none. $1 customer, $2 subject, $3 the phone, $4 now, $5 how
-# many
+# The phone, whoever signs, what keys hold to. Beside it each assignment of its user that is in force, or begins within
+# a key's life, in whose car there is a box that takes keys: once for the box's epoch in force, and once for its pending
+# one. With it the phone's newest key for that epoch, and the newest list. One row without an assignment where there is
+# none. $1 customer, $2 subject, $3 the phone, $4 now, $5 how many
 RIGHTS: LiteralString = (
     """
 select d.public_key, d.is_approved, s.subject, t.*, r.*
@@ -34,10 +34,10 @@ left join lateral (
   from assignment a
   join product p on p.customer_id = a.customer_id and p.car_id = a.car_id and p.kind = 'Box'
   join service v on v.customer_id = p.customer_id and v.product_id = p.product_id and not v.is_terminated
-  join lateral (
-    select epoch, public_key, receipt, enrolled_at from box_epoch
-    where customer_id = p.customer_id and product_id = p.product_id
-    order by epoch desc limit 1) e on e.enrolled_at >= t.created_at
+  join box_epoch e on e.customer_id = p.customer_id and e.product_id = p.product_id
+    and e.enrolled_at >= t.created_at and e.epoch >= coalesce((
+      select max(epoch) from box_epoch
+      where customer_id = p.customer_id and product_id = p.product_id and not is_pending), 0)
   join lateral (
     select generation, uri, is_outdated, listed_at, list from status_generation
     where customer_id = p.customer_id and product_id = p.product_id and epoch = e.epoch
@@ -49,20 +49,26 @@ left join lateral (
     order by number desc limit 1) k on true
   where a.customer_id = d.customer_id and a.user_id = d.user_id and (a.ends_at is null or a.ends_at > $4)
     and a.starts_at < $4 + make_interval(secs => a.lifetime)
-  order by greatest(a.starts_at, $4), a.assignment_id limit $5) r on true
+  order by greatest(a.starts_at, $4), a.assignment_id, e.epoch limit $5) r on true
 where s.customer_id = $1 and s.subject = $2 and d.device_id = $3
 """
 )
 # What keys of these assignments stand on, so that nobody takes it away meanwhile, and who else fetches for this phone
-# waits; and how many keys each has, without those that a manager has taken from the count
+# waits
 LOCK: LiteralString = """
-select a.assignment_id, (select count(*) from box_key k where k.customer_id = $1
-    and k.assignment_id = a.assignment_id and k.is_placed and k.is_counted) as keys
+select a.assignment_id
 from app_device d join assignment a using (customer_id, user_id) join product p using (customer_id, car_id)
   join service v on v.customer_id = p.customer_id and v.product_id = p.product_id
 where d.customer_id = $1 and d.device_id = $2 and a.assignment_id = any($3::integer[]) and p.kind = 'Box'
 order by a.assignment_id for no key update of d for share of a, p, v
 """
+# How many keys of each of these assignments have a place in the lists of an epoch: each epoch has lists of its own
+COUNTS: LiteralString = """
+select assignment_id, epoch, count(*) as keys from box_key
+where customer_id = $1 and assignment_id = any($2::integer[]) and is_placed and is_counted group by 1, 2
+"""
+
+Right = tuple[int, int]  # an assignment, and the epoch of the box: a pending epoch has keys beside those in force
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +119,11 @@ def life(row: Row, issued: datetime) -> tuple[datetime, datetime]:
 def freshness(row: Row, phone: Phone) -> int:
     """Seconds for which the key is good without word from the server: all its life where the customer has no limit."""
     return row["lifetime"] if phone.freshness is None else phone.freshness
+
+
+def right_of(row: Row) -> Right:
+    """Which right a row of `RIGHTS` is."""
+    return row["assignment_id"], row["epoch"]
 
 
 def box_of(row: Row) -> tuple[int, int]:

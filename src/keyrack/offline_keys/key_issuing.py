@@ -18,15 +18,18 @@ from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row, Statements
 from keyrack.offline_keys import cose, status_lists
 from keyrack.offline_keys.entitlements import (
+    COUNTS,
     LOCK,
     RIGHTS,
     Phone,
+    Right,
     box_of,
     freshness,
     life,
     needs_renewal,
     of_key,
     phone_of,
+    right_of,
 )
 from keyrack.offline_keys.issuing_keys import IssuingKeySigner, IssuingKeySigners, box_name, hold, issuer, public
 from keyrack.offline_keys.message_fields import KEY, Status
@@ -119,22 +122,22 @@ class _View:
     is_complete: bool
 
     @property
-    def due(self) -> list[int]:
-        """The assignments that want another key."""
-        return [row["assignment_id"] for row in self.rights if needs_renewal(row, self.phone, self.at)]
+    def due(self) -> list[Right]:
+        """The rights that want another key."""
+        return [right_of(row) for row in self.rights if needs_renewal(row, self.phone, self.at)]
 
     @property
     def outdated(self) -> set[StatusListId]:
         return {place for place, row in self.lists.items() if status_lists.is_due(row, self.at)}
 
     def held(
-        self, made: Mapping[int, IssuedKey], lists: Mapping[StatusListId, bytes], withheld: Mapping[int, str]
+        self, made: Mapping[Right, IssuedKey], lists: Mapping[StatusListId, bytes], withheld: Mapping[int, str]
     ) -> IssuedKeys:
         """What the phone gets: keys that were made, and the others as they are."""
         keys = [
-            made.get(row["assignment_id"]) or _known(row)
+            made.get(right_of(row)) or _known(row)
             for row in self.rights
-            if row["key_id"] is not None or row["assignment_id"] in made
+            if row["key_id"] is not None or right_of(row) in made
         ]
         box_keys = {box_of(row): public(row["box_key"]) for row in self.rights}
         receipts = {box_of(row): row["receipt"] for row in self.rights if row["receipt"] is not None}
@@ -167,21 +170,24 @@ async def _made(
     signers: IssuingKeySigners,
     settings: Settings,
     arguments: tuple[int, UUID, bytes, datetime, int],
-    wanted: Sequence[int],
+    wanted: Sequence[Right],
 ) -> IssuedKeys:
-    """The same after what is due was made, in the caller's transaction; `wanted` are the assignments that want a key.
+    """The same after what is due was made, in the caller's transaction; `wanted` are the rights that want a key.
     Raises `NoDevice`, `NotApproved`, `CannotDecrypt`."""
     customer, _, device, at, _ = arguments
     await hold(connection, customer)
-    counts = await connection.fetch(LOCK, customer, device, wanted) if wanted else []
-    keys = {row["assignment_id"]: row["keys"] for row in counts}
+    assignments = list({assignment for assignment, _ in wanted})
+    rows = await connection.fetch(LOCK, customer, device, assignments) if wanted else []
+    locked_assignments = {row["assignment_id"] for row in rows}
+    counts = await connection.fetch(COUNTS, customer, assignments) if wanted else []
+    many = {right_of(row) for row in counts if row["keys"] >= settings.keys_per_assignment}
     view = await _look(connection, arguments)
     if view is None:
         return IssuedKeys(None)
     signer = await signers.of(connection, customer, view.phone.signers[0])
-    many = {id for id, count in keys.items() if count >= settings.keys_per_assignment}
-    wanting = set(view.due) & keys.keys() - many
-    due = [row for row in view.rights if row["assignment_id"] in wanting]
+    wanting = {right for right in view.due if right[0] in locked_assignments}
+    many &= wanting
+    due = [row for row in view.rights if right_of(row) in wanting - many]
     boxes = {box_of(row) for row in due} | {(place.product, place.epoch) for place in view.outdated}
     locked = await status_lists.lock(connection, customer, boxes)
     taken = await take(connection, settings, customer, due, locked)
@@ -193,7 +199,8 @@ async def _made(
         connection, customer, [row for row in locked if place_of(row) in list_ids], signer, at
     )
     others = {place: row["list"] for place, row in view.lists.items() if place not in signed}
-    return view.held(made, others | signed, dict.fromkeys(many, TOO_MANY) | dict(taken.refused))
+    withheld = {assignment: TOO_MANY for assignment, _ in many}
+    return view.held(made, others | signed, withheld | {right[0]: reason for right, reason in taken.refused.items()})
 
 
 async def _make(
@@ -204,11 +211,11 @@ async def _make(
     taken: SlotAllocation,
     uris: Mapping[StatusListId, str],
     at: datetime,
-) -> dict[int, IssuedKey]:
+) -> dict[Right, IssuedKey]:
     """Sign and keep a key for each of these rights that has got a place."""
     uris = {**uris, **taken.begun}
-    of = [row for row in due if row["assignment_id"] in taken.places]
-    got = [taken.places[row["assignment_id"]] for row in of]
+    of = [row for row in due if right_of(row) in taken.places]
+    got = [taken.places[right_of(row)] for row in of]
     ids = [secrets.token_bytes(16) for _ in of]
     keys = [
         _signed(phone, signer, row, id, place, Status(index, uris[place]), at)
@@ -222,7 +229,7 @@ async def _make(
             [freshness(row, phone) for row in of], [row["lifetime"] for row in of], [key.begins for key in keys],
             [key.expires for key in keys], [key.token for key in keys],
         )  # fmt: skip
-    return {key.assignment: key for key in keys}
+    return {(key.assignment, key.place.epoch): key for key in keys}
 
 
 def _signed(

@@ -57,10 +57,13 @@ LIST_FULL = "status-list-full"  # both lists of the box are full of keys that ma
 
 @dataclass(frozen=True, slots=True)
 class SlotAllocation:
-    """What each assignment got: its place, or why there is none; and which lists were begun, with their URIs."""
+    """Places by right, reasons for rights without a place, and URIs of new lists.
 
-    places: Mapping[int, tuple[StatusListId, int]]
-    refused: Mapping[int, str]
+    A right is an assignment and the epoch of a box.
+    """
+
+    places: Mapping[tuple[int, int], tuple[StatusListId, int]]
+    refused: Mapping[tuple[int, int], str]
     begun: Mapping[StatusListId, str]
 
 
@@ -76,27 +79,29 @@ async def begin(
 async def take(
     connection: Connection, settings: Settings, customer: int, rows: Sequence[Row], locked: Iterable[Row]
 ) -> SlotAllocation:
-    """A place for a new key of each of these rights, which are of different assignments, in the caller's transaction.
-    `locked` are all lists of their boxes."""
-    boxes: dict[Box, list[int]] = {}
+    """Allocate a place for a new key of each of these rights, which are all different.
+
+    `locked` are all lists of their boxes.
+    """
+    boxes: dict[Box, list[tuple[int, int]]] = {}
     for row in rows:
-        boxes.setdefault((row["product_id"], row["epoch"]), []).append(row["assignment_id"])
+        boxes.setdefault((row["product_id"], row["epoch"]), []).append((row["assignment_id"], row["epoch"]))
     columns = ([product for product, _ in boxes], [epoch for _, epoch in boxes])
     known = await connection.fetch(TAKEN, customer, *columns)
     taken: dict[StatusListId, set[int]] = {place_of(row): set(row["places"]) for row in known}
-    places: dict[int, tuple[StatusListId, int]] = {}
-    refused: dict[int, str] = {}
+    places: dict[tuple[int, int], tuple[StatusListId, int]] = {}
+    refused: dict[tuple[int, int], str] = {}
     begun: dict[StatusListId, str] = {}
     newest = {(place.product, place.epoch): place for place in sorted(place_of(row) for row in locked)}
-    for box, assignments in boxes.items():
+    for box, rights in boxes.items():
         place = newest[box]
-        got = _free(place, taken.get(place, set[int]()), len(assignments))
-        if len(got) < len(assignments) and not any(_is_before(list_id, place) for list_id in taken):
+        got = _free(place, taken.get(place, set[int]()), len(rights))
+        if len(got) < len(rights) and not any(_is_before(list_id, place) for list_id in taken):
             place = StatusListId(*box, place.generation + 1)
             begun[place] = await begin(connection, settings, customer, *box, place.generation)
-            got += _free(place, set[int](), len(assignments) - len(got))
-        places |= zip(assignments, got, strict=False)
-        refused |= dict.fromkeys(assignments[len(got) :], LIST_FULL)
+            got += _free(place, set[int](), len(rights) - len(got))
+        places |= zip(rights, got, strict=False)
+        refused |= dict.fromkeys(rights[len(got) :], LIST_FULL)
     return SlotAllocation(places, refused, begun)
 
 

@@ -60,12 +60,7 @@ class Door:
         Raises `ApiError`."""
         for phone in [self._phones[user] for user in self._met if user in self._phones]:
             await phone.empty_pocket(Random())  # noqa: S311 - any order will do
-            try:
-                await phone.fetch()
-            except ApiError as error:
-                if error.status != 404:
-                    raise
-                phone.keys = {}  # somebody has removed it
+            await _fetch(phone)
         self._met = set()
         if not self._done:
             return {}
@@ -80,6 +75,16 @@ class Door:
         """Openings that are home, and of which there is no event."""
         missing, self._done = self._done, []
         return [f"car {self._car}: there is no event of {done}" for done in missing]
+
+
+async def _fetch(phone: VirtualPhone) -> None:
+    """Fetch the keys of a phone. It has none if it was removed or waits for approval. Raises `ApiError`."""
+    try:
+        await phone.fetch()
+    except ApiError as error:
+        if error.status not in (403, 404):
+            raise
+        phone.keys = {}
 
 
 class Doors:
@@ -125,11 +130,22 @@ class Doors:
     async def _phone(self, user: int) -> None:
         """The phone of a user, the same in each run. Raises `ApiError`."""
         if user not in self._phones:
-            key = self._key("phone", user, 0)
+            self._phones[user] = await self._registered(user)
+        await _fetch(self._phones[user])
+
+    async def _registered(self, user: int) -> VirtualPhone:
+        """A phone of the user, with the first key that was not removed. Raises `ApiError`."""
+        for number in range(TRIED):
+            key = self._key("phone", user, number)
             phone = VirtualPhone(self._client, self._access.customer, user, key)
-            await phone.register(self._access.sdk_key)
-            self._phones[user] = phone
-        await self._phones[user].fetch()
+            try:
+                await phone.register(self._access.sdk_key)
+            except ApiError as error:
+                if error.code != "device-removed" or number == TRIED - 1:
+                    raise
+            else:
+                return phone
+        raise AssertionError("the last number returns or raises")
 
     def _key(self, *of: object) -> PrivateKey:
         """A private key that comes again in the next run, and that nobody else can make."""

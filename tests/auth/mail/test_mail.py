@@ -426,7 +426,7 @@ def test_the_page_names_settings_that_there_are() -> None:
 def test_a_user_hears_of_a_new_phone(owner: Person, mailing: RunningServer, inbox: Inbox, sql: Sql) -> None:
     """Once for each new phone, at an address, without what the phone is called."""
     at = replace(owner, client=http_client(base_url=mailing.url + "/v3"))
-    kim, nobody = driver(at, at.user("kim.mail@example.org")), driver(at, at.user(None))
+    kim = driver(at, at.user("kim.mail@example.org"))
     kim.register("Visit evil.example")
     waiting = "select count(*) from mail"
     eventually(lambda: sql.value(waiting) == 0, "the mails")
@@ -441,5 +441,4 @@ def test_a_user_hears_of_a_new_phone(owner: Person, mailing: RunningServer, inbo
     sql.execute(put, at.customer, other.user)
     eventually(lambda: sql.value(waiting) == 0, "the end of a mail to nobody")
     assert len(inbox.to("left.mail@example.org")) == 1
-    assert nobody.id and len(inbox.recipients) == len([one for one in inbox.recipients if "@" in one])
     at.client.close()

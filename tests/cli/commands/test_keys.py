@@ -98,15 +98,20 @@ def test_what_is_no_limit(enrolled: Person, operator: Operator, text: str) -> No
 def test_a_policy_changes_what_it_names(carol: Person, operator: Operator) -> None:
     visited(carol)
     of = ("keys", "policy", "--customer", carol.customer)
-    policy = {"customer": carol.customer, "secondPerson": "off", "approvePhones": "off", "waitingDevices": 0}
-    assert operator.value(*of, "--limit", "1d", "--yes") == policy | {
-        "limit": 86_400, "uncertain": "refuse", "revokedKeys": 1,
+    policy = {
+        "customer": carol.customer, "limit": 86_400, "uncertain": "open", "secondPerson": "off",
+        "approvePhones": "off", "waitingDevices": 0, "revokedKeys": 0,
     }  # fmt: skip
-    assert operator.value(*of, "--uncertain", "open") == policy | {
-        "limit": 86_400, "uncertain": "open", "revokedKeys": 0,
-    }  # fmt: skip
+    assert operator.value(*of, "--limit", "1d", "--yes") == policy | {"uncertain": "refuse", "revokedKeys": 1}
+    assert operator.value(*of, "--uncertain", "open") == policy
+    assert operator.value(*of, "--second-person", "on") == policy | {"secondPerson": "on"}
+    both = policy | {"approvePhones": "on"}
+    assert operator.value(*of, "--second-person", "off", "--approve-phones", "on") == both
+    said = operator.run(*of, "--second-person", "on").stdout
+    assert "The enrolment that replaces a box at work needs the approval of another manager." in said
+    assert "A new phone needs the approval of a manager." in said
     assert operator.value(*of, "--limit", "off")["uncertain"] == "open"
-    assert "at least one of --limit, --uncertain, --second-person" in operator.refused(*of, status=2)
+    assert "--limit, --uncertain, --second-person and" in operator.refused(*of, status=2)
     assert operator.refused(*of, "--uncertain", "maybe", status=2)
 
 

@@ -301,7 +301,8 @@ def test_every_table_of_a_customer_is_exported_or_named_here(sql: Sql) -> None:
         "delivery", "delivery_lane", "removed_webhook",  # what was sent from here
         "idempotency_key",  # answers to requests at this server
         # private keys, and what is worth nothing without them: boxes are enrolled anew, phones registered anew
-        "key_authority", "issuing_key", "service_key", "new_root", "key_set_request", "enrolment_nonce", "box_epoch",
+        "key_authority", "issuing_key", "service_key", "new_root", "key_set_request", "enrolment_nonce",
+        "registration_nonce", "removed_device", "box_epoch",
         "status_generation", "box_key", "box_entry", "box_report", "app_subject", "app_device",
         "customer_import", "imported_id",  # where it came from
         "custody", "custody_log", "fitting",  # made of the log

@@ -36,6 +36,7 @@ class BoxView:
     troubles: Sequence[BoxLogReport] = ()
     missing: int = 0  # entries that are known to be, and have not come home yet
     cut: bool = False
+    pending: Mapping[str, Any] | None = None  # an enrolment that is not in force yet
 
     @property
     def is_bad(self) -> bool:
@@ -54,7 +55,7 @@ async def box(visit: Visit, product: int) -> BoxView | None:
     log: Mapping[str, Any] = state["log"]
     troubles = _troubles(log["reports"])
     is_cut = any(count >= REPORTS for count in Counter(report["kind"] for report in log["reports"]).values())
-    return BoxView(state["enrolled"], troubles, log["newest"] - log["upTo"], is_cut)
+    return BoxView(state["enrolled"], troubles, log["newest"] - log["upTo"], is_cut, state["pending"])
 
 
 def _troubles(reports: Sequence[Mapping[str, Any]]) -> list[BoxLogReport]:

@@ -19,6 +19,15 @@ class Keys(BaseSettings):
         ge=1,
         description="New phones that each user of a customer may register an hour, over time and at once.",
     )
+    enrolments_per_hour_per_customer: int = Field(
+        default=300, ge=1, description="Enrolments of boxes of each customer an hour, over time and at once."
+    )
+    enrolments_per_hour_per_caller: int = Field(
+        default=100,
+        ge=1,
+        description="Enrolments of boxes of each manager or machine client for a customer an hour, over time and at "
+        "once.",
+    )
     sdk_keys: int = Field(
         default=200,
         ge=1,
@@ -29,7 +38,8 @@ class Keys(BaseSettings):
         default=40,
         ge=4,
         le=1_000,
-        description="Keys of one assignment, of all phones of its user, that may open at the same time. Each has a "
+        description="Keys of one assignment for one epoch of a box, of all phones of its user, that may open at the "
+        "same time. Each has a "
         "place in the status list of the box until it is over, revoked ones too.",
     )
     offline_key_retention_days: int = Field(

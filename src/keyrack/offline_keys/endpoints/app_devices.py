@@ -74,7 +74,7 @@ delete from registration_nonce where customer_id = $1 and user_id = $2 and nonce
 """
 # The lock of the user's row: one phone is registered at a time, and the user stays. An id token has whole seconds
 LOCK: LiteralString = """
-select u.user_id, p.type = 'Normal' and position('@' in p.email_address) > 0 as has_address,
+select u.user_id, position('@' in p.email_address) > 0 as has_address,
   coalesce((select not t.approves_phones from key_authority t where t.customer_id = $1), true) as is_approved,
   coalesce((select date_trunc('second', max(r.removed_at)) > to_timestamp($3) from removed_device r
     where r.customer_id = $1 and r.user_id = u.user_id), false) as is_outdated

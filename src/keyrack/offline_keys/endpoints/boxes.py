@@ -8,22 +8,24 @@ from pydantic import ConfigDict, Field
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import TAGGED, Endpoints
-from keyrack.api.exchange import Request, Response, answer
+from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Permission
+from keyrack.api.principals import FOR_PEOPLE
 from keyrack.api.query_parameters import QueryParameter, given
 from keyrack.api.schema.group_scope import in_scope_sql
-from keyrack.api.schema.request_body import Body, Id, Moment, format_timestamp, invalid_member
+from keyrack.api.schema.request_body import Body, Id, Moment, StrictBody, format_timestamp, invalid_member
 from keyrack.core.base64url import Octets, base64url, octets
-from keyrack.core.error_codes import ErrorCode, FieldError
-from keyrack.core.errors import BadRequest, Conflict, NotFound
+from keyrack.core.error_codes import RATE_LIMITED, ErrorCode, FieldError
+from keyrack.core.errors import BadRequest, Conflict, Forbidden, NotFound
 from keyrack.core.settings import Settings
-from keyrack.db.connection import Statements
+from keyrack.db.connection import Row, Statements
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.fleet.endpoints.products import NO_PRODUCT
 from keyrack.offline_keys import enrolment
 from keyrack.offline_keys.cose import MessageRefused
-from keyrack.offline_keys.enrolment import NONCE, NoNonce, NotEnrolled, UsedKey
+from keyrack.offline_keys.enrolment import NONCE, NoNonce, NotEnrolled, NotPending, OtherKey, SameCaller, UsedKey
 from keyrack.offline_keys.issuing_keys import INCONSISTENT, IssuingKeySigners, box_name, public
+from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
 
 endpoints = Endpoints("Boxes", "boxes")
 
@@ -47,7 +49,24 @@ USED_KEY = ErrorCode(
     "The box has had this key in an epoch that is over.",
     "Reset the box: it makes another key pair.",
 )
+OTHER_KEY = ErrorCode(
+    "box-key-differs",
+    "The box's key has another thumbprint than the expected one.",
+    "Compare the thumbprint with what the box shows. Another thumbprint means another box.",
+)
+NOT_PENDING = ErrorCode(
+    "enrolment-not-pending",
+    "The box has no pending enrolment.",
+    "GET /boxes/{productId}/enrolment shows a pending one. It came into force, or was undone.",
+)
+SAME_MANAGER = ErrorCode(
+    "second-person-needed",
+    "Another manager has to approve the enrolment: this one has begun it.",
+    "Ask another manager of the customer: POST /boxes/{productId}/enrolment/approval.",
+)
 ENROL = "enrol box"
+APPROVE = "approve enrolment"
+THUMBPRINT = 32  # bytes
 
 KIND: LiteralString = "select kind from product where customer_id = $1 and product_id = $2"
 # $2 is the caller's scope, null for the whole customer; $3 the product; $4 whether the caller may see users. There are
@@ -65,9 +84,15 @@ select e.epoch, e.public_key, e.enrolled_at, e.up_to, e.newest, e.given_up, arra
       select *, row_number() over (partition by kind, fault, user_id order by report_id desc) as place
       from box_report where customer_id = $1 and product_id = $3 and epoch = e.epoch) p) r
   where r.rank <= 20 order by report_id desc) as reports
-from box_epoch e where e.customer_id = $1 and e.product_id = $3 order by e.epoch desc limit 1
+from box_epoch e where e.customer_id = $1 and e.product_id = $3 and not e.is_pending order by e.epoch desc limit 1
 """
 )
+PENDING: LiteralString = """
+select e.epoch, e.public_key, e.enrolled_at, e.proven_at is not null as is_proven,
+  e.approved_at is not null as is_approved, coalesce(t.needs_second_person, false) as needs_approval
+from box_epoch e left join key_authority t using (customer_id)
+where e.customer_id = $1 and e.product_id = $2 and e.is_pending
+"""
 
 
 class EnrolmentNonceBody(Body):
@@ -77,10 +102,11 @@ class EnrolmentNonceBody(Body):
     expires: Moment
 
 
-class Enrolment(Body):
-    """What the box has made: docs/keys.md, "Provisioning"."""
+class Enrolment(StrictBody):
+    """The enrolment that the box has made, and the thumbprint that it shows: docs/keys.md, "Provisioning"."""
 
     enrolment: Octets
+    thumbprint: Octets | None = None
 
 
 class EnrolledBoxBody(Body):
@@ -90,6 +116,25 @@ class EnrolledBoxBody(Body):
     epoch: Id
     name: str
     thumbprint: Octets
+    is_pending: bool
+
+
+class EnrolmentApproval(StrictBody):
+    """The key that is approved, by the thumbprint that the box shows."""
+
+    thumbprint: Octets
+
+
+class PendingEnrolment(Body):
+    """An enrolment that replaces a box at work, and is not in force yet."""
+
+    epoch: Id
+    name: str
+    thumbprint: Octets
+    enrolled: Moment
+    is_proven: bool
+    needs_approval: bool
+    is_approved: bool
 
 
 class BoxReport(Body):
@@ -111,11 +156,16 @@ class BoxLog(Body):
     reports: list[BoxReport]
 
 
-class BoxStateBody(EnrolledBoxBody):
+class BoxStateBody(Body):
     model_config = ConfigDict(title="BoxState")
 
+    product_id: Id
+    epoch: Id
+    name: str
+    thumbprint: Octets
     enrolled: Moment
     log: BoxLog
+    pending: PendingEnrolment | None
 
 
 class BoxProvisioning(Body):
@@ -138,6 +188,20 @@ def a_nonce(text: str) -> bytes:
 OF_BOX = QueryParameter(
     "nonce", a_nonce, "The nonce of the box's challenge: 16 bytes in base64url.",
     {"type": "string", "format": "base64url", "examples": ["AAECAwQFBgcICQoLDA0ODw"]}, needed=True,
+)  # fmt: skip
+
+
+def a_thumbprint(text: str) -> bytes:
+    """Raises `ValueError`."""
+    thumbprint = octets(text)
+    if len(thumbprint) != THUMBPRINT:
+        raise ValueError(f"It has {THUMBPRINT} bytes.")
+    return thumbprint
+
+
+OF_KEY = QueryParameter(
+    "thumbprint", a_thumbprint, "The thumbprint of the box's key. Without it the pending enrolment, if there is one.",
+    {"type": "string", "format": "base64url", "examples": [EXAMPLE_THUMBPRINT]},
 )  # fmt: skip
 UNCOPIED = {"Cache-Control": "no-store"}
 ROW: dict[str, Any] = {"limited": (), "ours": True}
@@ -175,25 +239,88 @@ async def begin(request: Request, vault: Encryption) -> Response:
     what=ENROL,
     status=200,
     answers=EnrolledBoxBody,
-    refuses={400: (invalid_member(ENROL, "enrolment"),), 404: (NO_PRODUCT,), 409: (NO_BOX, NO_NONCE, USED_KEY)},
+    refuses={
+        400: (invalid_member(ENROL, "enrolment"), invalid_member(ENROL, "thumbprint")),
+        404: (NO_PRODUCT,),
+        409: (NO_BOX, OTHER_KEY, NO_NONCE, USED_KEY),
+        429: (RATE_LIMITED,),
+    },
     **ROW,
 )
 async def enrol(request: Request, wanted: Enrolment, settings: Settings) -> Response:
     (product,) = request.ids
+    assert request.caller is not None  # noqa: S101 - the row needs a permission
     try:
         async with request.db.transaction() as connection:
             await check_box(connection, request.customer, product)
-            box = await enrolment.enrol(connection, settings, request.customer, product, wanted.enrolment)
+            box = await enrolment.enrol(
+                connection, settings, request.customer, product, wanted.enrolment,
+                caller=request.caller.key, thumbprint=wanted.thumbprint,
+            )  # fmt: skip
     except MessageRefused as refused:
         hint = f"A box would say {refused.code.text}."
         raise BadRequest(
             invalid_member(ENROL, "enrolment", hint=hint), errors=[FieldError("wrong-form", hint, "/enrolment")]
         ) from None
+    except OtherKey:
+        raise Conflict(OTHER_KEY) from None
     except NoNonce:
         raise Conflict(NO_NONCE) from None
     except UsedKey:
         raise Conflict(USED_KEY) from None
-    return answer({"productId": product, "epoch": box.epoch, "name": box.name, "thumbprint": base64url(box.thumbprint)})
+    return answer(
+        {
+            "productId": product, "epoch": box.epoch, "name": box.name, "thumbprint": base64url(box.thumbprint),
+            "isPending": box.is_pending,
+        }
+    )  # fmt: skip
+
+
+@endpoints.delete(
+    "/boxes/{productId}/enrolment",
+    "Undo the pending enrolment of a box",
+    refuses={404: (NO_PRODUCT,), 409: (NO_BOX, NOT_PENDING)},
+    **ROW,
+)
+async def undo(request: Request) -> Response:
+    (product,) = request.ids
+    try:
+        async with request.db.transaction() as connection:
+            await check_box(connection, request.customer, product)
+            await enrolment.undo(connection, request.customer, product)
+    except NotPending:
+        raise Conflict(NOT_PENDING) from None
+    return NO_CONTENT
+
+
+@endpoints.post(
+    "/boxes/{productId}/enrolment/approval",
+    "Approve the pending enrolment of a box, as a second person",
+    body=EnrolmentApproval,
+    what=APPROVE,
+    refuses={
+        400: (invalid_member(APPROVE, "thumbprint"),),
+        403: (FOR_PEOPLE, SAME_MANAGER),
+        404: (NO_PRODUCT,),
+        409: (NO_BOX, NOT_PENDING, OTHER_KEY),
+    },
+    **ROW,
+)
+async def approve(request: Request, wanted: EnrolmentApproval) -> Response:
+    (product,) = request.ids
+    try:
+        async with request.db.transaction() as connection:
+            await check_box(connection, request.customer, product)
+            await enrolment.approve(
+                connection, request.customer, product, caller=request.manager.key, thumbprint=wanted.thumbprint
+            )
+    except NotPending:
+        raise Conflict(NOT_PENDING) from None
+    except OtherKey:
+        raise Conflict(OTHER_KEY) from None
+    except SameCaller:
+        raise Forbidden(SAME_MANAGER) from None
+    return NO_CONTENT
 
 
 @endpoints.write(
@@ -214,12 +341,22 @@ async def state(request: Request) -> Response:
     row = await request.db.fetchrow(STATE, request.customer, request.scope, product, sees_users)
     if row is None:
         raise NotFound(NOT_ENROLLED)
+    pending = await request.db.fetchrow(PENDING, request.customer, product)
     body = {
         "productId": product, "epoch": row["epoch"], "name": box_name(product, row["epoch"]),
         "thumbprint": base64url(public(row["public_key"]).thumbprint), "enrolled": format_timestamp(row["enrolled_at"]),
         "log": {"upTo": row["up_to"], "newest": row["newest"], "givenUp": row["given_up"], "reports": row["reports"]},
+        "pending": None if pending is None else _pending(product, pending),
     }  # fmt: skip
     return conditional_requests.created_response(request, answer(body).body or b"")
+
+
+def _pending(product: int, row: Row) -> dict[str, Any]:
+    return {
+        "epoch": row["epoch"], "name": box_name(product, row["epoch"]),
+        "thumbprint": base64url(public(row["public_key"]).thumbprint), "enrolled": format_timestamp(row["enrolled_at"]),
+        "isProven": row["is_proven"], "needsApproval": row["needs_approval"], "isApproved": row["is_approved"],
+    }  # fmt: skip
 
 
 @endpoints.write(
@@ -229,18 +366,19 @@ async def state(request: Request) -> Response:
     status=200,
     answers=BoxProvisioning,
     permission=Permission.BOXES_WRITE,
-    options=(OF_BOX,),
+    options=(OF_BOX, OF_KEY),
     refuses={404: (NO_PRODUCT, NOT_ENROLLED), 409: (NO_BOX,), 503: (INCONSISTENT,)},
     leads=True,
     **ROW,
 )
 async def provisioning(request: Request, signers: IssuingKeySigners) -> Response:
     (product,) = request.ids
-    nonce: bytes = given(request.query, (OF_BOX,))[OF_BOX.name]
+    parameters = given(request.query, (OF_BOX, OF_KEY))
+    nonce, thumbprint = parameters[OF_BOX.name], parameters.get(OF_KEY.name)
     try:
         async with request.db.transaction() as connection:
             await check_box(connection, request.customer, product)
-            result = await enrolment.provision(connection, signers, request.customer, product, nonce)
+            result = await enrolment.provision(connection, signers, request.customer, product, nonce, thumbprint)
     except NotEnrolled:
         raise NotFound(NOT_ENROLLED) from None
     messages = {"provisioning": result.provisioning, "keySet": result.key_set, "statusList": result.status_list}

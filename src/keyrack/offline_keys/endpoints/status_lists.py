@@ -30,14 +30,14 @@ NO_LIST = ErrorCode(
 )
 LIST_TYPE = "application/statuslist+cwt"
 
-# The one that is asked for, or the one that grows
+# The one that is asked for, or the one that grows: of the epoch in force, not of a pending one
 LIST: LiteralString = """
 select g.epoch, g.generation, g.uri, g.is_outdated, g.listed_at, g.list,
   exists (select from key_authority where customer_id = $1) as is_signed
-from status_generation g
+from status_generation g join box_epoch e using (customer_id, product_id, epoch)
 where g.customer_id = $1 and g.product_id = $2 and ($3::integer is null or g.epoch = $3)
   and ($4::integer is null or g.generation = $4)
-order by g.epoch desc, g.generation desc limit 1
+order by e.is_pending, g.epoch desc, g.generation desc limit 1
 """
 
 
@@ -49,7 +49,7 @@ class BoxStatusList(Body):
 
 
 NUMBER = {"type": "integer", "format": "int32", "minimum": 1}
-EPOCH = QueryParameter("epoch", whole_number, "The epoch of the box; without it the present one.", NUMBER)
+EPOCH = QueryParameter("epoch", whole_number, "The epoch of the box; without it the one in force.", NUMBER)
 GENERATION = QueryParameter(
     "generation", whole_number, "The generation of the list; without it the one that grows.", NUMBER
 )

@@ -17,7 +17,7 @@ async def bring_home(world: World, manager: Manager, product: int) -> None:
     """Have somebody new, who may open it now, take all of a box's log home, and look what is reported of it."""
     car = world.ledger.books.boxes[product].car
     assert car is not None  # noqa: S101 - each box is in a car
-    user = await manager.user(1_000_000 + world.at)
+    user = await manager.user(next(world.numbers))
     await manager.assign(car, user, world.at, world.at + DAY)
     phone = await world.new_phone(user)
     await world.meet(phone)

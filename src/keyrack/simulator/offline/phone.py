@@ -71,7 +71,7 @@ class VirtualPhone:
     async def fetch(self) -> dict[str, Any]:
         """Have the keys that there are now, and what is to be carried; what the server says. Raises `ApiError`."""
         response = await self._call("GET", f"/sdk/keys?device={self.id}")
-        self.keys = {
+        self.keys = {  # of two keys of an assignment that of the newer epoch
             key["assignmentId"]: HeldPhoneKey(key["assignmentId"], key["productId"], key["box"], octets(key["key"]))
             for key in response["keys"]
         }

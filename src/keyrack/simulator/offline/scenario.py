@@ -200,7 +200,7 @@ class Weeks:
         self._world.happens("roots replaced")
 
     async def _reset_box(self) -> None:
-        """A box is enrolled anew, after its log was brought home."""
+        """A box is enrolled anew, after its log was brought home. The first phone confirms the enrolment."""
         world = self._world
         products = [product for product, fitting in world.ledger.books.boxes.items() if fitting.is_served]
         product = next((candidate for candidate in products if world.boxes[candidate].is_on), None)
@@ -209,6 +209,7 @@ class Weeks:
         await final_sync.bring_home(world, self._manager, product)
         world.boxes[product].reset(world.at)
         await self._enrol(product, world.ledger.books.boxes[product].car)
+        await final_sync.bring_home(world, self._manager, product)
         world.happens("boxes enrolled anew")
 
     async def _tend(self) -> None:

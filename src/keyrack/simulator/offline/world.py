@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from random import Random
@@ -42,6 +44,7 @@ class World:
     visitors: dict[int, list[tuple[VirtualPhone, HeldPhoneKey]]] = field(
         default_factory=dict[int, list[tuple[VirtualPhone, HeldPhoneKey]]]
     )  # who has opened a box lately, by product
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1_000_000))  # of further users
     lists: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])  # that phones had, with the box
 
     @property

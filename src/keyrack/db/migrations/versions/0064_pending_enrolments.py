@@ -1,4 +1,4 @@
-"""Pending enrolments of boxes, removed phones, nonces for registrations, and phones that wait for approval."""
+"""Pending enrolments of boxes, and removed and waiting phones."""
 
 from dataclasses import replace
 
@@ -50,8 +50,8 @@ create table removed_device (
 );
 create index removed_device_user on removed_device (customer_id, user_id, removed_at);
 """
-# The phones of a user that leaves the customer go by a cascade, and are not remembered. Of each user the newest 1,000
-# are remembered
+# The table has the newest 1,000 removals of each user. A cascade deletes the phones of a user that leaves the customer,
+# and they are not in the table
 REMEMBER = """
 create function remember_removed_devices() returns trigger language plpgsql as $$
 begin

@@ -12,7 +12,7 @@ from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
 _SIGNED = "0oRYOaMBJgRI"
 _NONCE = "AAECAwQFBgcICQoLDA0ODw"
 _BOX = ("What the box is called in messages: `box:`, the product's id, `:` and the epoch.", "box:3:1")
-_EPOCH = ("How many times the box was enrolled: keys, lists and log of the epochs before are over.", 1)
+_EPOCH = ("The number of the enrolment. When an epoch comes into force, those before it end.", 1)
 _LIST = ("The signed status list, a Token Status List as a CWT.", _SIGNED)
 _UP_TO = ("Up to which number the log of the box is known without a gap.", 41)
 _ISSUED = ("When the key was issued.", "2026-05-01T08:00:00Z")
@@ -31,7 +31,16 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
             "The thumbprint of the box's public key (RFC 9679): to be compared with what the box shows.",
             EXAMPLE_THUMBPRINT,
         ),
-        "enrolled": ("When this epoch began.", "2026-05-01T08:01:00Z"),
+        "enrolled": ("When the box was enrolled in this epoch.", "2026-05-01T08:01:00Z"),
+        "isPending": (
+            "Whether the enrolment is pending, because the box has an epoch in force. That one ends as soon as an entry"
+            " that the new key has signed arrives.",
+            False,
+        ),
+        "pending": ("The pending enrolment; null if there is none.", None),
+        "isProven": ("Whether an entry that the new key has signed has arrived.", False),
+        "needsApproval": ("Whether the customer wants the approval of a second person.", True),
+        "isApproved": ("Whether another manager has approved the enrolment.", False),
         "log": ("How far the log of the box has come home, in this epoch.", None),
         "upTo": _UP_TO,
         "newest": ("The highest number that has come: behind a gap it is more than `upTo`.", 41),
@@ -102,7 +111,7 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
             _SIGNED,
         ),
         "roots": ("New roots, the oldest first, each signed by the one before, for boxes with an older root.", []),
-        "keys": ("The keys, one for each assignment.", None),
+        "keys": ("The keys: one for each assignment, and another one while an enrolment of its box is pending.", None),
         "boxes": ("What the phone carries to each box of its keys.", None),
         "withheld": ("The assignments for which no key is made now.", []),
         "isComplete": ("Whether these are all: else there are more assignments than one answer has keys.", True),

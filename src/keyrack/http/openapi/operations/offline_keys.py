@@ -62,18 +62,31 @@ OF_KEYS: Mapping[str, tuple[str, str]] = {
     ),
     "PUT /boxes/{productId}/enrolment": (
         "enrolBox",
-        "What was issued for the box before is over: its keys, its lists, and what has not come home of its log."
-        " Compare `thumbprint` with what the box or its label shows.",
+        "A box that is at work keeps its epoch, and the new one is pending until an entry that the new key has signed"
+        " arrives. Then the epoch before ends, with its keys and lists. A further enrolment replaces a pending one."
+        " Send the `thumbprint` that the box shows: another key is 409. Enrolments are limited for each customer and"
+        " each caller: beyond the limit the answer is 429 with `Retry-After`.",
+    ),
+    "DELETE /boxes/{productId}/enrolment": (
+        "undoEnrolment",
+        "The pending epoch is deleted, and its keys are revoked. The epoch in force stays. A box that was enrolled in"
+        " the pending one has to be reset.",
+    ),
+    "POST /boxes/{productId}/enrolment/approval": (
+        "approveEnrolment",
+        "Customers choose by `keyrack keys policy --second-person on` that a pending enrolment comes into force only"
+        " after another manager has approved it. `thumbprint` is that of the pending enrolment, and of the box.",
     ),
     "GET /boxes/{productId}/enrolment": (
         "getEnrolledBox",
         "`log` tells how far the box's log is known without a gap, how far it goes, and what was wrong with it: the"
-        " newest hundred reports.",
+        " newest hundred reports. `pending` is an enrolment that is not in force yet.",
     ),
     "GET /boxes/{productId}/provisioning": (
         "getProvisioning",
         "The box takes the three messages together, or none; they are good for the one nonce. A box that is at work"
-        " already gets its clock set by them.",
+        " already gets its clock set by them. While an enrolment is pending, the messages are for its key; `thumbprint`"
+        " chooses the box at work.",
     ),
     "GET /boxes/{productId}/status": (
         "getStatusList",
