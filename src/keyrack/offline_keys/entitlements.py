@@ -62,7 +62,8 @@ from app_device d join assignment a using (customer_id, user_id) join product p 
 where d.customer_id = $1 and d.device_id = $2 and a.assignment_id = any($3::integer[]) and p.kind = 'Box'
 order by a.assignment_id for no key update of d for share of a, p, v
 """
-# How many keys of each of these assignments have a place in the lists of an epoch: each epoch has lists of its own
+# How many keys of each of these assignments have a place in the lists of an epoch, which has lists of its own; without
+# those that a manager has taken from the count
 COUNTS: LiteralString = """
 select assignment_id, epoch, count(*) as keys from box_key
 where customer_id = $1 and assignment_id = any($2::integer[]) and is_placed and is_counted group by 1, 2
