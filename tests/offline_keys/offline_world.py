@@ -216,7 +216,8 @@ class Phone:
         """What the box says to it, without anything carried before."""
         challenge = box.hello(on)
         self.count = phone.counter(self.count, int(time.time() * 1000))
-        said = phone.answer(challenge, key or self.key_for(challenge), command, self.count, self.key.sign)
+        key = key or self.key_for(link_messages.read(challenge, Challenge))
+        said = phone.answer(challenge, key, command, self.count, self.key.sign)
         result = link_messages.read(box.say(link_messages.write(said), on), Result)
         if result.entry:
             self.entries.append(result.entry)
