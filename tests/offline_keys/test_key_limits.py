@@ -80,6 +80,14 @@ def test_an_assignment_has_so_many_keys(alice: Person, small: RunningServer) -> 
     assert (len(held["keys"]), [one["reason"] for one in held["withheld"]]) == (1, ["too-many-keys"])
 
 
+def another(phone: Phone) -> Phone:
+    """Another phone of the same user, registered with an id token from after all removals."""
+    new = replace(phone, key=PrivateKey.generate())
+    new.sign_in()
+    new.register()
+    return new
+
+
 def test_a_manager_makes_room_that_removed_phones_have_used_up(
     alice: Person, bob: Person, town: Town, small: RunningServer
 ) -> None:
@@ -88,15 +96,15 @@ def test_a_manager_makes_room_that_removed_phones_have_used_up(
     car, box = garage(person)
     kim = driver(person)
     assignment = person.assignment(car, kim.user)
-    thief = [replace(kim, key=PrivateKey.generate()) for _ in range(3)]
+    thief: list[Phone] = []
     keys: list[bytes] = []
-    for phone in thief:
-        phone.register()
+    for _ in range(3):
+        phone = another(kim)
+        thief.append(phone)
         keys.append(one_key(phone, box))
         done(phone.call("DELETE", f"/sdk/devices/{phone.id}"))
     own = one_key(kim, box)
-    new = replace(kim, key=PrivateKey.generate())
-    new.register()
+    new = another(kim)
     assert new.fetch()["withheld"] == [{"assignmentId": assignment, "reason": "too-many-keys"}]
     path = f"/users/{kim.user}/removed-devices"
     refused(bob.delete(path), 404, NO_USER)
@@ -115,11 +123,8 @@ def test_a_manager_makes_room_that_removed_phones_have_used_up(
     assert len(set(places_of(*keys, own, fresh))) == 5, "no place went to another key"
     # What still counts: keys in force, and those of phones that are registered
     for _ in range(2):
-        phone = replace(kim, key=PrivateKey.generate())
-        phone.register()
-        one_key(phone, box)
-    last = replace(kim, key=PrivateKey.generate())
-    last.register()
+        one_key(another(kim), box)
+    last = another(kim)
     done(person.delete(path))
     assert last.fetch()["withheld"] == [{"assignmentId": assignment, "reason": "too-many-keys"}]
     query = {"$filter": f"resource eq 'key' and resourceId eq '{UUID(bytes=claims_of(keys[0])['cti'])}'"}
