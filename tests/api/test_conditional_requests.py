@@ -20,7 +20,7 @@ from keyrack.http.routes import ALL
 from keyrack.offline_keys.p256 import PrivateKey
 from tests.http.test_contract import PUBLIC, called, name, over, path_of
 from tests.http.test_tenant_isolation import PATCHES, WORLDS, Ids, ask, world
-from tests.offline_keys.offline_world import driver, garage
+from tests.offline_keys.offline_world import confirm, driver, garage
 from tests.support.people import Person, Town, http_client, nobody_works, refused
 from tests.support.servers import RunningServer, Sql, eventually
 from tests.telemetry.endpoints.test_ingest import unit_of
@@ -476,6 +476,7 @@ def test_a_box_is_told_as_long_as_it_stays_as_it_is(endpoint: Endpoint, carol: P
     box.key = PrivateKey.generate()
     box.reset()
     box.enrol(carol)
+    confirm(carol, box)
     assert carol.get(path, **none_match(tag)).status_code == 200
 
 

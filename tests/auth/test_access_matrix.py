@@ -1,7 +1,7 @@
 """Every operation with every kind of caller: refusals, and what group-limited callers see.
 
 The table of endpoints is the only source of the operations. The refusals follow from a row's permissions, and from the
-rule that the paths below `/me` and `/sessions` are about a person.
+rule that the paths below `/me` and `/sessions` are about a person, and that a second person is no machine client.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ PROBLEM = {"Accept": "application/problem+json"}
 REFUSALS = {reason.code for reason in (NOT_PERMITTED, LIMITED, FOR_PEOPLE, INVALID_TOKEN, INVALID_DEVICE_KEY)}
 # Their answers depend on a secret in the request, which no caller of the matrix shows
 BY_SECRET = [row for row in ALL if row.by_secret]
+SECOND_PERSON = "/boxes/{productId}/enrolment/approval"
 LIMITED_ROLES = [role for role in Role if role is not Role.OWNER]
 
 
@@ -75,6 +76,8 @@ class Principal:
             if wanted not in has:
                 code = LIMITED.code if row.customer and self.is_limited and wanted in self.whole else NOT_PERMITTED.code
                 return 403, code, str(wanted)
+        if row.path == SECOND_PERSON and self.kind == "client":
+            return 403, FOR_PEOPLE.code, None
         if row.customer and self.is_limited and not row.honours_limits:
             return 403, LIMITED.code, str(row.permission)
         return None

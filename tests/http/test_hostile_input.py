@@ -16,6 +16,7 @@ import pytest
 from keyrack.api.endpoint import Endpoint
 from keyrack.core.settings import Settings
 from keyrack.http.routes import ALL
+from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
 from tests.http.test_contract import called, over, path_of, query_of
 from tests.support.people import Person, refused
 from tests.support.servers import DEADLINE, RunningServer, eventually
@@ -334,7 +335,11 @@ def test_bytes_in_the_path(alice: Person, path: str) -> None:
     clear(answer, 404)
 
 
-BODIES = {"/boxes/{productId}/enrolment": {"enrolment": ""}}  # that would be right, were it not for the path
+# That would be right, were it not for the path
+BODIES = {
+    "/boxes/{productId}/enrolment": {"enrolment": ""},
+    "/boxes/{productId}/enrolment/approval": {"thumbprint": EXAMPLE_THUMBPRINT},
+}
 VALUES = {"/carId": 1, "/url": "https://example.org/", "/role": "Auditor"}  # of a step, where "A" is none
 
 

@@ -21,13 +21,13 @@ from keyrack.api.grants import LimitedToGroups
 from keyrack.api.odata import check_names
 from keyrack.api.path_ids import path_id
 from keyrack.api.permissions import Free, Permission, closed
-from keyrack.api.principals import Caller, ClientCaller, Scope
+from keyrack.api.principals import FOR_PEOPLE, Caller, ClientCaller, ManagerCaller, Scope
 from keyrack.api.query_parameters import QueryParameter, given
 from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.api.read_sql import Parent, Select
 from keyrack.api.schema.fields import Resource
 from keyrack.core.error_codes import NOTHING_HERE, ErrorCode
-from keyrack.core.errors import JSON
+from keyrack.core.errors import JSON, Forbidden
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Statements
 
@@ -71,6 +71,7 @@ class Endpoint:
     # Machine clients show a secret here: where they go without an API key, the endpoint looks itself who needs one
     by_secret: bool = False
     device: Scope | None = None  # a device key with this scope says who calls, and for which customer
+    for_people: bool = False  # machine clients are refused here, whatever their permissions
     app: bool = False  # an app calls for a user: its id token says for whom, and for which customer
     finds_user: bool = False  # its own statement finds out whether an app's user is still there
     item: TypeAdapter[Any] | None = None  # of one line of a raw body
@@ -109,9 +110,14 @@ class Endpoint:
             raise TypeError(f"{self.method} {self.path}: what is a customer's needs a permission there")
 
     def permit(self, caller: Caller | None, customer: int) -> None:
-        """Raises `NotPermitted` unless the caller has every permission of the row."""
+        """Raises `NotPermitted` unless the caller has every permission of the row.
+
+        Raises `Forbidden` for a machine client if the row is for people.
+        """
         for wanted in self._checked:
             permit(caller, wanted, customer)
+        if self.for_people and not isinstance(caller, ManagerCaller):
+            raise Forbidden(FOR_PEOPLE)
         if customer and not self.honours_limits and caller is not None and caller.grant(customer).scope is not None:
             raise LimitedToGroups(self.permission, customer)
 
@@ -144,7 +150,7 @@ class Endpoint:
     @property
     def principals(self) -> Principals:
         """The types of the principals that the row is for."""
-        return principals(self.permission)
+        return (ManagerCaller,) if self.for_people else principals(self.permission)
 
     @cached_property
     def parameters(self) -> list[str]:

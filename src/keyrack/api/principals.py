@@ -16,7 +16,7 @@ from keyrack.core.errors import Forbidden, NotFound
 
 FOR_PEOPLE = ErrorCode(
     "for-people-only",
-    "This is about the account of a person, and a machine client has none.",
+    "This is for people: a machine client may not do it.",
     "Use the token of a person. `GET /clients/{clientId}` shows what a client may do.",
 )
 

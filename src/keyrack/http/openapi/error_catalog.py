@@ -84,8 +84,8 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
         {403: (NOT_PERMITTED, FACTOR_NEEDED, LIMITED)},
     ),
     (
-        "every endpoint that is about a person's own account",
-        lambda row: row.permission is Free.PERSON,
+        "every endpoint that is for people",
+        lambda row: row.permission is Free.PERSON or row.for_people,
         {403: (FOR_PEOPLE,)},
     ),
     (

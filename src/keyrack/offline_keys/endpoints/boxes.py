@@ -10,7 +10,6 @@ from keyrack.api import conditional_requests
 from keyrack.api.endpoint import TAGGED, Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Permission
-from keyrack.api.principals import FOR_PEOPLE
 from keyrack.api.query_parameters import QueryParameter, given
 from keyrack.api.schema.group_scope import in_scope_sql
 from keyrack.api.schema.request_body import Body, Id, Moment, StrictBody, format_timestamp, invalid_member
@@ -298,9 +297,10 @@ async def undo(request: Request) -> Response:
     "Approve the pending enrolment of a box, as a second person",
     body=EnrolmentApproval,
     what=APPROVE,
+    for_people=True,
     refuses={
         400: (invalid_member(APPROVE, "thumbprint"),),
-        403: (FOR_PEOPLE, SAME_MANAGER),
+        403: (SAME_MANAGER,),
         404: (NO_PRODUCT,),
         409: (NO_BOX, NOT_PENDING, OTHER_KEY),
     },
