@@ -83,6 +83,7 @@ class KeyThief:
             taken = world.boxes[product].carry(CarryMessage(made), world.at)
             world.happens("lists signed by a stolen issuing key")
             if taken and may:
+                world.poisoned.add(product)
                 world.ledger.poisoned(product, world.at + ahead, world.at)
             elif taken:
                 name = world.ledger.boxes[product].name

@@ -17,6 +17,7 @@ REPORTS = {
     "Fork": "reports of a fork in a log",
     "GivenUp": "reports of entries that a box has given up",
     "UnknownKey": "reports of an opening by a key that was never issued",
+    "UnknownList": "reports of a list that the server has not signed",
 }
 WRONG = 10  # lines of each kind that are shown
 

@@ -41,6 +41,7 @@ class World:
     issued: dict[bytes, IssuedPhoneKey] = field(default_factory=dict[bytes, IssuedPhoneKey])
     heard: list[tuple[int, Open]] = field(default_factory=list[tuple[int, Open]])  # what thieves have recorded
     expected: Counter[str] = field(default_factory=Counter[str])  # reports on logs
+    poisoned: set[int] = field(default_factory=set[int])  # products of boxes that took a list of a thief
     visitors: dict[int, list[tuple[VirtualPhone, HeldPhoneKey]]] = field(
         default_factory=dict[int, list[tuple[VirtualPhone, HeldPhoneKey]]]
     )  # who has opened a box lately, by product
