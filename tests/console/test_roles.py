@@ -19,6 +19,7 @@ from keyrack.console.lists import LISTS
 from keyrack.console.lists.definition import List, wanted
 from keyrack.http.page_router import ConsolePage
 from tests.console.phones import phone_with_key
+from tests.offline_keys.offline_world import Firmware
 from tests.support.people import JOIN, Person, Town
 from tests.support.servers import Sql, eventually
 
@@ -76,11 +77,13 @@ def ids(owner: Person) -> dict[str, Any]:
     assignment = owner.assignment(car, user)
     owner.event(car, user)
     device = phone_with_key(owner, car, user).id
+    box = owner.get(f"/cars/{car}/products").json()[0]["id"]
+    Firmware(box).enrol(owner)  # in place of the one at work, so it is pending
     webhook = owner.put("/webhooks", {"url": "http://127.0.0.1:9/hook"}).json()["id"]
     change = eventually(lambda: owner.get("/changes?$filter=kind eq 'webhook.created'").json(), "its change")[0]["id"]
     return {
         "customer": owner.customer, "car": car, "carId": car, "user": user, "group": group, "assignment": assignment,
-        "productId": owner.get(f"/cars/{car}/products").json()[0]["id"], "webhook": webhook, "device": device,
+        "productId": box, "webhook": webhook, "device": device,
         "manager": owner.get("/managers").json()[0]["id"],
         "client": owner.put("/clients", {"name": "Booking", "scopes": ["cars:read"]}).json()["id"],
         "delivery": owner.post(f"/webhooks/{webhook}/test").json()["id"], "change": change,

@@ -9,7 +9,6 @@ from typing import Any
 
 import httpx
 import pytest
-from structlog.testing import capture_logs
 
 from keyrack.api.permissions import Permission, Role
 from keyrack.api.principals import FOR_PEOPLE
@@ -25,6 +24,7 @@ from tests.auth.test_access_matrix import client
 from tests.cli.test_operator_commands import Operator
 from tests.offline_keys.inspection import Logbook, is_revoked
 from tests.offline_keys.offline_world import Firmware, Phone, b64, confirm, driver, garage, raw
+from tests.support.log_lines import captured_events
 from tests.support.people import Person, Town, done, refused
 from tests.support.servers import RunningServer, Sql, eventually
 
@@ -427,13 +427,13 @@ def test_whatever_happens_while_phones_fetch(carol: Person, sql: Sql) -> None:
 
 
 def test_the_log_of_changes_and_an_alert(carol: Person) -> None:
-    with capture_logs() as logs:
+    with captured_events("box at work enrolled anew") as alerts:
         made = scene(carol)
         made.attack()
         done(carol.delete(path(made.box)))
         confirm(carol, made.reset())
-    alerts = [line for line in logs if line["event"] == "box at work enrolled anew"]
-    assert [(line["product"], line["alert"]) for line in alerts] == [(made.box.product, True)] * 2
+    alerts = [line for line in alerts if line["product"] == made.box.product]
+    assert [line["alert"] for line in alerts] == [True, True]
     query = "/changes?$filter=resource eq 'enrolment'&$orderby=id"
 
     def recorded() -> list[dict[str, Any]] | None:
