@@ -136,7 +136,8 @@ struct kr_link {
     uint64_t connection;       /* how many-th since the start, 0 while the link is free */
     uint8_t tokens;            /* in its bucket */
     uint64_t since;            /* the tick up to which the bucket was filled */
-    bool proven;               /* possession of a good key of this box, so that `fetch` is answered */
+    bool proven;               /* possession of a good key of this box, since the last hello */
+    uint64_t proven_at;        /* the tick of that, 0 where it is not proven */
     bool has_nonce;
     uint64_t made;             /* the tick of the nonce */
     uint8_t nonce[KR_NONCE];
@@ -188,8 +189,7 @@ bool kr_box_start(struct kr_box *box, const struct kr_port *port, const struct k
  * nothing to be written down. */
 void kr_box_start_damaged(struct kr_box *box, const struct kr_port *port, const struct kr_store *store, uint64_t tick);
 
-/* A connection begins. Its link, 0 to 2, which the host ends first where it has another connection there; KR_LINKS
- * where the connection is turned away. */
+/* A connection begins. Its link, 0 to 2, which the host ends first where it has another connection there. */
 unsigned kr_box_connect(struct kr_box *box, uint64_t tick);
 
 /* A whole message has come on a link. `reply` has room for KR_WIRE_MOST bytes, elsewhere than the message. */
