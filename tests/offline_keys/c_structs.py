@@ -30,7 +30,7 @@ from keyrack.offline_keys.cbor import GREATEST
 from keyrack.offline_keys.public_key import PublicKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
-PLACES, ENTRY, GOOD_KEYS, PHONES = 1024, 500, 16, 64
+PLACES, ENTRY, GOOD_KEYS, PHONES = 1025, 500, 16, 64  # `PLACES` are those of the store
 Byte, Uint, Flag = ctypes.c_uint8, ctypes.c_uint64, ctypes.c_bool
 Bytes32 = Byte * 32
 

@@ -26,6 +26,7 @@ extern "C" {
 #define KR_GOOD_KEYS 16     /* that opened last, and need not be verified again */
 #define KR_LOG_PLACES 1024
 #define KR_LOG_FOR_OPENINGS 256 /* of them, which only openings and closings take */
+#define KR_STORE_PLACES (KR_LOG_PLACES + 1) /* of a store; the one too many is that of the next entry */
 
 #define KR_DIGEST 32
 #define KR_POINT 64         /* x and y of a public key */
@@ -54,8 +55,9 @@ struct kr_port {
     bool (*random)(void *user, uint8_t *bytes, size_t len);
 };
 
-/* Where the entries of the log lie: KR_LOG_PLACES of at most KR_ENTRY_MOST bytes; number % KR_LOG_PLACES is a good
- * place. An entry that `put` took must be there after a loss of power. */
+/* Where the entries of the log lie: KR_STORE_PLACES of at most KR_ENTRY_MOST bytes; number % KR_STORE_PLACES is a good
+ * place. An entry that `put` took must be there after a loss of power. A full log still has its oldest entry then where
+ * `kept` was not written down: so the next entry must not lie in that one's place. */
 struct kr_store {
     void *user;
     bool (*put)(void *user, uint64_t number, struct kr_bytes entry);
