@@ -281,7 +281,7 @@ def test_links_that_stay_shut_nobody_out() -> None:
 
 
 def test_a_proof_ends_after_300_seconds() -> None:
-    """Else a link that stays would read the log long after its key was revoked."""
+    """A link that stays does not read the log long after its key was revoked."""
     box = Box()
     key = box.authority.key()
     assert box.open(key).code is BoxRefusalCode.GOOD

@@ -42,9 +42,9 @@ def renewed(held: Sequence[StatusList], new: StatusList) -> tuple[StatusList, ..
 
 
 def provisioned(held: Sequence[StatusList], new: StatusList, keys: Iterable[PublicKey]) -> tuple[StatusList, ...]:
-    """The list of a provisioning, and beside it the one of the next lower generation that one of these keys has signed.
+    """The list of a provisioning, and the next lower list by one of these keys.
 
-    Without that one its place would be free for an older list of its generation, so that revoked keys would open again.
+    If the lower one went, an older list of its generation would take the place, and revoked keys would open again.
     """
     signers = {key.kid for key in keys}
     lower = [each for each in held if each.generation < new.generation and each.uri != new.uri]

@@ -19,8 +19,8 @@ PROOF_LIFE = 300  # seconds of a proof: ample for fetching a whole log
 def connect(state: BoxMemory, tick: int, bucket: TokenBucket) -> int:
     """The place of a new link, which ends another one if none is free.
 
-    That is the oldest one that is not proven, or the oldest one of all if all are proven. Nobody is turned away: else
-    three proven links that stay would shut everybody out, also a list that revokes their keys.
+    The oldest link that is not proven ends, or the oldest one of all if all are proven. No link is turned away: three
+    proven links that stay would shut out all phones, and with them the list that revokes the keys of the three.
     """
     links = state.running.links
     free = [place for place, each in enumerate(links) if not each.connection]
@@ -77,7 +77,7 @@ def prove(state: BoxMemory, link: int, tick: int) -> None:
 
 
 def is_proven(state: BoxMemory, link: int, tick: int) -> bool:
-    """Whether possession of a good key was proven on the link, since its last hello and not too long ago."""
+    """Whether the link has a proof of possession that still holds."""
     proven_at = state.running.links[link].proven_at
     return proven_at is not None and tick - proven_at < PROOF_LIFE
 
