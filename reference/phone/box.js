@@ -26,6 +26,9 @@ import { CLOSE, OPEN } from './messages.js';
 
 const MOST_FETCHES = 300; // a box holds 1,024 entries, and gives 4 at a time
 const CLOCK_TOLERANCE_MS = 300_000; // as boxes have it
+const MOST_KEYS = 3; // that are tried for one command: each costs the box a token
+/** Refusals of a key, where another key for the same box may open. */
+const OF_ONE_KEY = new Set(['refused', 'not-yet', 'expired', 'uncertain', 'list', 'index', 'revoked', 'stale', 'right']);
 
 /** The phone has no key for this box. `message` and `help` are for the user, as those of a `BoxRefusal`. */
 export class NoKey extends Error {
@@ -163,15 +166,40 @@ export class Conversation {
   }
 
   /**
+   * A user with two assignments has two keys for the box. Where the best one is refused, the other one may open: the
+   * phone may not know that an assignment has ended.
    * @param {number} command
    * @returns {Promise<{box: string, key: HeldKey, entry: Bytes}>} what was opened or closed, by what, and the proof
-   * @throws {NoKey | VersionMismatch | BoxRefusal | TransportLost | OutcomeUnknown}
+   * @throws {NoKey | VersionMismatch | BoxRefusal | TransportLost | OutcomeUnknown} the refusal of the best key
    */
   async #command(command) {
-    const challenge = await this.greet();
+    let challenge = await this.greet();
+    const { name } = challenge;
+    const [keys, box] = [await this.#store.keysFor(name), await this.#store.boxOf(name)];
+    if (keys.length === 0 || box === null) throw new NoKey(name);
+    /** @type {BoxRefusal | null} */
+    let refusal = null;
+    for (const key of keys.slice(0, MOST_KEYS)) {
+      if (refusal !== null) challenge = await this.#hello();
+      try {
+        return await this.#use(key, box, challenge, command);
+      } catch (error) {
+        if (!(error instanceof BoxRefusal && OF_ONE_KEY.has(error.code))) throw error;
+        refusal ??= error;
+      }
+    }
+    throw refusal;
+  }
+
+  /**
+   * @param {HeldKey} key
+   * @param {HeldBox} box
+   * @param {Challenge} challenge
+   * @param {number} command
+   * @returns {Promise<{box: string, key: HeldKey, entry: Bytes}>}
+   */
+  async #use(key, box, challenge, command) {
     const { name, next } = challenge;
-    const [key, box] = [await this.#store.keyFor(name), await this.#store.boxOf(name)];
-    if (key === null || box === null) throw new NoKey(name);
     const counter = await this.#store.nextCounter();
     const answer = await this.#answer(challenge, key, command, counter);
     const { code, entry } = await this.#link.open(key.message, answer).catch((error) => {

@@ -170,16 +170,16 @@ export class Store {
   }
 
   /**
-   * The key for a box: one that holds now, else the one that ends last: the clock of the box decides, not ours.
+   * The keys for a box, the best one first: those that hold now, then those that end last. The clock of the box decides,
+   * not ours.
    * @param {string} box
-   * @returns {Promise<HeldKey | null>}
+   * @returns {Promise<HeldKey[]>}
    */
-  async keyFor(box) {
+  async keysFor(box) {
     const now = this.now();
     const holds = (/** @type {HeldKey} */ key) => Number(key.begins <= now && now < key.expires);
     const keys = (await this.state()).keys.filter((key) => key.box === box);
-    keys.sort((one, other) => holds(other) - holds(one) || other.expires - one.expires);
-    return keys[0] ?? null;
+    return keys.sort((one, other) => holds(other) - holds(one) || other.expires - one.expires);
   }
 
   /**

@@ -136,9 +136,9 @@ class Box:
         self.state = firmware.reset(public("box"), bytes(32), self.tick)
         self.connect()
 
-    def connect(self, links: int = 3) -> list[int | None]:
+    def connect(self, links: int = 3) -> list[int]:
         """New links, one after the other."""
-        places: list[int | None] = []
+        places: list[int] = []
         for _ in range(links):
             self.state, place = firmware.connect(self.state, self.tick)
             places.append(place)

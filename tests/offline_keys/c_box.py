@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from keyrack.offline_keys.box.lock_operation import LockAction
-from keyrack.offline_keys.box.state import LINKS, BoxLogState, BoxMemory
+from keyrack.offline_keys.box.state import BoxLogState, BoxMemory
 from keyrack.offline_keys.link_messages import LONGEST
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.offline_keys import c_structs
@@ -109,10 +109,10 @@ class CBox:
     def write_down(self, tick: int) -> bool:
         return bool(self._built.kr_test_write_down(self._at, ctypes.c_uint64(tick)))
 
-    def connect(self, tick: int) -> int | None:
-        """The link of a new connection. None if it is turned away."""
+    def connect(self, tick: int) -> int:
+        """The link of a new connection."""
         link: int = self._built.kr_test_connect(self._at, ctypes.c_uint64(tick))
-        return link if link < LINKS else None
+        return link
 
     def disconnect(self, link: int) -> None:
         self._built.kr_test_disconnect(self._at, link)

@@ -30,7 +30,7 @@ from keyrack.offline_keys.cbor import GREATEST
 from keyrack.offline_keys.public_key import PublicKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
-PLACES, ENTRY, GOOD_KEYS, PHONES = 1024, 500, 16, 64
+PLACES, ENTRY, GOOD_KEYS, PHONES = 1025, 500, 16, 64  # `PLACES` are those of the store
 Byte, Uint, Flag = ctypes.c_uint8, ctypes.c_uint64, ctypes.c_bool
 Bytes32 = Byte * 32
 
@@ -66,8 +66,8 @@ class KeptInC(ctypes.Structure):
 
 class LinkInC(ctypes.Structure):
     _fields_ = [
-        ("connection", Uint), ("tokens", Byte), ("since", Uint), ("proven", Flag), ("has_nonce", Flag), ("made", Uint),
-        ("nonce", Byte * 16), ("challenge", Bytes32),
+        ("connection", Uint), ("tokens", Byte), ("since", Uint), ("proven", Flag), ("proven_at", Uint),
+        ("has_nonce", Flag), ("made", Uint), ("nonce", Byte * 16), ("challenge", Bytes32),
     ]  # fmt: skip
 
 
@@ -134,7 +134,8 @@ def put(box: BoxInC, state: BoxMemory, tick: int) -> None:
         box.spent[place] = PHONE - running.phone_buckets[phone].tokens
     for link, each in zip(box.links, running.links, strict=True):
         link.connection, link.tokens, link.since = each.connection, each.bucket.tokens, each.bucket.since
-        link.has_nonce, link.proven, link.made = bool(each.nonce), each.is_proven, each.made
+        link.has_nonce, link.made = bool(each.nonce), each.made
+        link.proven, link.proven_at = each.proven_at is not None, each.proven_at or 0
         _put(link.nonce, each.nonce)
         _put(link.challenge, each.challenge)
     box.good_count = len(running.good)
@@ -237,12 +238,10 @@ def _kept(kept: Any, log: BoxLogState) -> PersistentState:
 
 
 def _link(place: Any) -> LinkState:
-    bucket = TokenBucket(place.tokens, place.since)
+    bucket, proven_at = TokenBucket(place.tokens, place.since), place.proven_at if place.proven else None
     if not place.has_nonce:
-        return LinkState(place.connection, bucket, is_proven=place.proven)
-    return LinkState(
-        place.connection, bucket, bytes(place.nonce), place.made, bytes(place.challenge), place.proven
-    )  # fmt: skip
+        return LinkState(place.connection, bucket, proven_at=proven_at)
+    return LinkState(place.connection, bucket, bytes(place.nonce), place.made, bytes(place.challenge), proven_at)
 
 
 def _running(box: Any) -> VolatileState:

@@ -258,12 +258,41 @@ def test_a_new_link_ends_the_oldest_that_is_not_proven() -> None:
     for on in (1, 2):
         box.passes(1)
         assert box.open(key, on=on).code is BoxRefusalCode.GOOD
-    assert box.connect(1) == [None], "all are proven"
-    assert box.say(Fetch(1), 0).code is BoxRefusalCode.GOOD
     box.challenge(2)
     assert box.connect(1) == [2], "a hello ends the proof"
+    assert box.say(Fetch(1), 0).code is BoxRefusalCode.GOOD
     box.state = firmware.disconnect(box.state, 0)
     assert box.connect(1) == [0], "a free place is taken first"
+
+
+def test_links_that_stay_shut_nobody_out() -> None:
+    """A driver holds three proven links. Then a phone brings the list that revokes the driver's key."""
+    box = Box()
+    key = box.authority.key()
+    for on in (0, 1, 2):
+        box.passes(1)
+        assert box.open(key, on=on).code is BoxRefusalCode.GOOD
+    box.authority.revoked = {1}
+    for _ in range(3):
+        (on,) = box.connect(1)
+        box.passes(1)
+        assert box.carry(box.authority.list(), on) is BoxRefusalCode.GOOD
+        assert box.open(box.authority.key(3), on=on).code is BoxRefusalCode.GOOD
+
+
+def test_a_proof_ends_after_300_seconds() -> None:
+    """A link that stays does not read the log long after its key was revoked."""
+    box = Box()
+    key = box.authority.key()
+    assert box.open(key).code is BoxRefusalCode.GOOD
+    box.authority.revoked = {1}
+    box.passes(299)
+    assert box.carry(box.authority.list()) is BoxRefusalCode.GOOD
+    assert box.say(Fetch(1)).code is BoxRefusalCode.GOOD
+    box.passes(1)
+    assert box.say(Fetch(1)).code is BoxRefusalCode.NOT_NOW
+    assert box.open(box.authority.key(3)).code is BoxRefusalCode.GOOD
+    assert box.say(Fetch(1)).code is BoxRefusalCode.GOOD, "another answer proves it anew"
 
 
 @pytest.mark.parametrize(
@@ -458,7 +487,27 @@ def test_a_list_far_ahead_of_the_clock_counts_as_absent() -> None:
     assert box.challenge().listed == authority.now
 
 
-def test_a_provisioning_replaces_all_lists() -> None:
+def test_after_a_provisioning_no_older_list_comes_back() -> None:
+    """A driver keeps a list from before the revocation until a tool has set the clock."""
+    box = Box()
+    authority, key = box.authority, box.authority.key()
+    box.passes(60)
+    kept = authority.list(1)
+    box.passes(60)
+    authority.revoked = {1}
+    assert box.carry(authority.list(1)) is BoxRefusalCode.GOOD
+    for generation in (1, 2, 2):
+        box.passes(60)
+        box.provision(generation)
+        assert box.carry(kept) is BoxRefusalCode.OLDER
+        assert box.open(key).code is BoxRefusalCode.REVOKED
+    authority.rotate(2, revoke=True)
+    box.provision(3)
+    assert [each.generation for each in box.state.authority.lists] == [3], "what another issuing key has signed"
+    assert box.carry(kept) is BoxRefusalCode.ISSUING_KEY
+
+
+def test_a_provisioning_replaces_lists_of_its_generation_and_of_later_ones() -> None:
     box = Box()
     authority = box.authority
     box.passes(1)

@@ -8,6 +8,7 @@ import re
 import subprocess
 import zlib
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -98,6 +99,26 @@ def test_starts_of_the_vectors(box: CBox) -> None:
         entries = state.kept.log.entries[before["log"]["next"] - before["log"]["first"] :]
         assert b"".join(entries).hex() == test["entry"], test["comment"]
         assert described(state, test["tick"]) == after(before, test["changes"], test["tick"]), test["comment"]
+
+
+def test_a_full_log_is_whole_if_power_is_lost_before_the_state_is_written_down(box: CBox) -> None:
+    """The entry that is put may not lie in the place of the oldest one, which the box still has."""
+    test = next(test for test in fuzz_boxes.vectors("Box") if test["effect"] and _held(test) == 1024)
+    before = load(fuzz_boxes.states()[test["state"]] | test["set"])
+    log = before.kept.log
+    before.kept.log = replace(log, entries=tuple(f"entry {log.first + place}".encode() for place in range(1024)))
+    box.load(before, test["tick"])
+    kept = bytes(box.test.box.kept)
+    assert box.receive(test["link"], bytes.fromhex(test["message"]), test["tick"], bytes(16)).effect
+    assert box.test.box.kept.first == log.first + 1
+    ctypes.memmove(ctypes.byref(box.test.box.kept), kept, len(kept))
+    assert box.start(None, 0)
+    assert box.state().kept.log == before.kept.log
+
+
+def _held(test: dict[str, Any]) -> int:
+    log = (fuzz_boxes.states()[test["state"]] | test["set"])["log"]
+    return log["next"] - log["first"]
 
 
 def test_connections_of_the_vectors(box: CBox) -> None:

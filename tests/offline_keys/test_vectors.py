@@ -127,7 +127,7 @@ def test_a_link_is_proven_where_a_driver_of_this_box_is_on_it() -> None:
         for test in vectors_of("Box")
         if "answer" in test["toBeSigned"]
         and test["wireCode"] != 1
-        and test["changes"].get("links", [{"proven": 0}] * 3)[test["link"]]["proven"]
+        and test["changes"].get("links", [{"provenAt": None}] * 3)[test["link"]]["provenAt"] is not None
     }
     assert proven == {BoxRefusalCode.GOOD, BoxRefusalCode.UNCERTAIN, BoxRefusalCode.STALE, BoxRefusalCode.RIGHT}
 

@@ -26,6 +26,7 @@ extern "C" {
 #define KR_GOOD_KEYS 16     /* that opened last, and need not be verified again */
 #define KR_LOG_PLACES 1024
 #define KR_LOG_FOR_OPENINGS 256 /* of them, which only openings and closings take */
+#define KR_STORE_PLACES (KR_LOG_PLACES + 1) /* of a store; the one too many is that of the next entry */
 
 #define KR_DIGEST 32
 #define KR_POINT 64         /* x and y of a public key */
@@ -54,8 +55,9 @@ struct kr_port {
     bool (*random)(void *user, uint8_t *bytes, size_t len);
 };
 
-/* Where the entries of the log lie: KR_LOG_PLACES of at most KR_ENTRY_MOST bytes; number % KR_LOG_PLACES is a good
- * place. An entry that `put` took must be there after a loss of power. */
+/* Where the entries of the log lie: KR_STORE_PLACES of at most KR_ENTRY_MOST bytes; number % KR_STORE_PLACES is a good
+ * place. An entry that `put` took must be there after a loss of power. A full log still has its oldest entry then where
+ * `kept` was not written down: so the next entry must not lie in that one's place. */
 struct kr_store {
     void *user;
     bool (*put)(void *user, uint64_t number, struct kr_bytes entry);
@@ -136,7 +138,8 @@ struct kr_link {
     uint64_t connection;       /* how many-th since the start, 0 while the link is free */
     uint8_t tokens;            /* in its bucket */
     uint64_t since;            /* the tick up to which the bucket was filled */
-    bool proven;               /* possession of a good key of this box, so that `fetch` is answered */
+    bool proven;               /* possession of a good key of this box, since the last hello */
+    uint64_t proven_at;        /* the tick of that, 0 where it is not proven */
     bool has_nonce;
     uint64_t made;             /* the tick of the nonce */
     uint8_t nonce[KR_NONCE];
@@ -188,8 +191,7 @@ bool kr_box_start(struct kr_box *box, const struct kr_port *port, const struct k
  * nothing to be written down. */
 void kr_box_start_damaged(struct kr_box *box, const struct kr_port *port, const struct kr_store *store, uint64_t tick);
 
-/* A connection begins. Its link, 0 to 2, which the host ends first where it has another connection there; KR_LINKS
- * where the connection is turned away. */
+/* A connection begins. Its link, 0 to 2, which the host ends first where it has another connection there. */
 unsigned kr_box_connect(struct kr_box *box, uint64_t tick);
 
 /* A whole message has come on a link. `reply` has room for KR_WIRE_MOST bytes, elsewhere than the message. */

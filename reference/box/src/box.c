@@ -83,16 +83,17 @@ bool kr_box_write_down(struct kr_box *box, uint64_t tick)
     return true;
 }
 
-/* The first free link, or the one that has been there longest of those that are not proven. */
+/* The first free link, or the one that has been there longest: of those that are not proven where there are any. */
 static unsigned choose_link(const struct kr_box *box)
 {
-    unsigned oldest = KR_LINKS;
+    unsigned oldest = 0;
     for (unsigned i = 0; i < KR_LINKS; i++) {
-        const struct kr_link *link = &box->links[i];
+        const struct kr_link *link = &box->links[i], *other = &box->links[oldest];
+        bool is_proven = kr_is_proven(box, link), is_other_proven = kr_is_proven(box, other);
         if (link->connection == 0) {
             return i;
         }
-        if (!link->proven && (oldest == KR_LINKS || link->connection < box->links[oldest].connection)) {
+        if (is_proven == is_other_proven ? link->connection < other->connection : is_other_proven) {
             oldest = i;
         }
     }
@@ -103,12 +104,10 @@ unsigned kr_box_connect(struct kr_box *box, uint64_t tick)
 {
     kr_tick(box, tick);
     unsigned link = choose_link(box);
-    if (link < KR_LINKS) {
-        kr_box_disconnect(box, link);
-        box->links[link].connection = ++box->connections;
-        box->links[link].tokens = KR_LINK_BUCKET;
-        box->links[link].since = box->tick;
-    }
+    kr_box_disconnect(box, link);
+    box->links[link].connection = ++box->connections;
+    box->links[link].tokens = KR_LINK_BUCKET;
+    box->links[link].since = box->tick;
     return link;
 }
 

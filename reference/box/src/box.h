@@ -51,6 +51,8 @@ bool kr_take_token(struct kr_box *box, struct kr_link *link);
 /* challenge.c */
 /* The nonce of this link is dead from now on. Whether it was live. */
 bool kr_use_nonce(const struct kr_box *box, struct kr_link *link);
+/* Whether possession of a good key was proven on this link, since its last hello and not too long ago. */
+bool kr_is_proven(const struct kr_box *box, const struct kr_link *link);
 /* `is_spoken`: whether the phone speaks a version that the box speaks. */
 enum kr_code kr_hello(struct kr_box *box, struct kr_link *link, bool is_spoken, struct kr_writer *reply);
 
@@ -80,6 +82,8 @@ enum kr_code kr_check_list(const struct kr_box *box, const struct kr_claims *lis
 void kr_drop_uncounted_lists(struct kr_box *box);
 /* Drops lists whose signer is not among the issuing keys. */
 void kr_drop_unsigned_lists(struct kr_box *box);
+/* Drops lists that do not stay beside this one, which is part of a provisioning. */
+void kr_drop_replaced_lists(struct kr_box *box, const struct kr_claims *list);
 /* Takes a list that may be taken. */
 void kr_take_list(struct kr_box *box, const struct kr_signed *message, const struct kr_claims *list,
                   const uint8_t *bits);

@@ -39,11 +39,12 @@ bool kr_take_phone_token(struct kr_box *box, size_t place)
 
 bool kr_take_token(struct kr_box *box, struct kr_link *link)
 {
-    if (link->tokens == 0 || (!link->proven && box->tokens == 0)) {
+    bool is_proven = kr_is_proven(box, link);
+    if (link->tokens == 0 || (!is_proven && box->tokens == 0)) {
         return false;
     }
     link->tokens--;
-    if (!link->proven) {
+    if (!is_proven) {
         box->tokens--;
     }
     return true;

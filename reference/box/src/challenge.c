@@ -4,7 +4,8 @@
 #include "box.h"
 
 #define BLOCK 64       /* of SHA-256 */
-#define NONCE_LIVES 10 /* seconds */
+#define NONCE_LIVES 10  /* seconds */
+#define PROOF_LIVES 300 /* seconds: ample for fetching a whole log */
 
 static void put64(uint8_t *at, uint64_t value)
 {
@@ -62,6 +63,11 @@ bool kr_use_nonce(const struct kr_box *box, struct kr_link *link)
     return live;
 }
 
+bool kr_is_proven(const struct kr_box *box, const struct kr_link *link)
+{
+    return link->proven && box->tick - link->proven_at < PROOF_LIVES;
+}
+
 static void write_members(const struct kr_box *box, const struct kr_link *link, struct kr_writer *out)
 {
     const struct kr_kept *kept = &box->kept;
@@ -103,6 +109,7 @@ enum kr_code kr_hello(struct kr_box *box, struct kr_link *link, bool is_spoken, 
 
     link->has_nonce = false;
     link->proven = false;
+    link->proven_at = 0;
     if (!is_spoken) {
         write_versions(reply);
         return KR_GOOD;

@@ -98,6 +98,16 @@ void kr_drop_unsigned_lists(struct kr_box *box)
     }
 }
 
+void kr_drop_replaced_lists(struct kr_box *box, const struct kr_claims *list)
+{
+    for (size_t i = KR_LISTS; i-- > 0;) {
+        const struct kr_list *held = &box->kept.lists[i];
+        if (held->generation >= list->generation || kr_same(uri_of(held), list->sub)) {
+            drop(box, i);
+        }
+    }
+}
+
 /* Where this list belongs: over the one of its generation, before lower ones, or behind a higher one. */
 static struct kr_list *make_place(struct kr_kept *kept, uint64_t generation)
 {

@@ -117,7 +117,7 @@ enum kr_code kr_fetch(struct kr_box *box, const struct kr_link *link, uint64_t f
     size_t len, head;
     uint8_t count = 0;
 
-    if (!link->proven) {
+    if (!kr_is_proven(box, link)) {
         return KR_CODE_NOT_NOW;
     }
     kr_write_head(reply, KR_ARRAY, 3);

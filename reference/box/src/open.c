@@ -105,7 +105,10 @@ enum kr_code kr_open(struct kr_box *box, struct kr_link *link, struct kr_bytes k
         kr_move_forward(box, attempt.key.iat);
     }
     if (key_good && answer_good && (judgement.failed & FRESHNESS) == 0) {
-        link->proven = link->proven || (judgement.failed & ~EXCUSED) == 0;
+        if ((judgement.failed & ~EXCUSED) == 0) {
+            link->proven = true;
+            link->proven_at = box->tick;
+        }
         return conclude(box, &attempt, &judgement, effect, reply);
     }
     if (judgement.code != KR_GOOD) {

@@ -136,7 +136,8 @@ static void take_three(struct kr_box *box, const struct three *three, const uint
     kr_set_text(&kept->authority, provisioning->iss);
     kr_set_text(&kept->name, provisioning->aud);
     memcpy(kept->advertising, provisioning->advertising, KR_ADVERTISING);
-    memset(kept->lists, 0, sizeof kept->lists);
+    kr_drop_uncounted_lists(box);
+    kr_drop_replaced_lists(box, &three->claims[LIST]);
     kr_take_key_set(box, &three->claims[SET]);
     kr_take_list(box, &three->messages[LIST], &three->claims[LIST], bits);
     kr_set_clock(box, provisioning->iat);

@@ -24,23 +24,23 @@ struct signer {
 };
 
 static struct kr_box box;
-static uint8_t log_entries[KR_LOG_PLACES][KR_ENTRY_MOST];
-static size_t log_lens[KR_LOG_PLACES];
+static uint8_t log_entries[KR_STORE_PLACES][KR_ENTRY_MOST];
+static size_t log_lens[KR_STORE_PLACES];
 static uint64_t counter = 1;
 
 static bool put(void *user, uint64_t number, struct kr_bytes entry)
 {
     (void)user;
-    memcpy(log_entries[number % KR_LOG_PLACES], entry.at, entry.len);
-    log_lens[number % KR_LOG_PLACES] = entry.len;
+    memcpy(log_entries[number % KR_STORE_PLACES], entry.at, entry.len);
+    log_lens[number % KR_STORE_PLACES] = entry.len;
     return true;
 }
 
 static bool get(void *user, uint64_t number, uint8_t *entry, size_t *len)
 {
     (void)user;
-    *len = log_lens[number % KR_LOG_PLACES];
-    memcpy(entry, log_entries[number % KR_LOG_PLACES], *len);
+    *len = log_lens[number % KR_STORE_PLACES];
+    memcpy(entry, log_entries[number % KR_STORE_PLACES], *len);
     return true;
 }
 

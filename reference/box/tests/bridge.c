@@ -16,8 +16,8 @@ struct kr_test {
     struct kr_store store;
     struct kr_bearssl keys;
     uint8_t random[KR_DIGEST]; /* what the random source gives */
-    uint32_t lens[KR_LOG_PLACES];
-    uint8_t entries[KR_LOG_PLACES][KR_ENTRY_MOST];
+    uint32_t lens[KR_STORE_PLACES];
+    uint8_t entries[KR_STORE_PLACES][KR_ENTRY_MOST];
 };
 
 #if defined(__GNUC__)
@@ -49,7 +49,7 @@ EXPORT int kr_test_verify(struct kr_test *t, const uint8_t point[KR_POINT], cons
 static bool put(void *user, uint64_t number, struct kr_bytes entry)
 {
     struct kr_test *t = user;
-    size_t place = (size_t)(number % KR_LOG_PLACES);
+    size_t place = (size_t)(number % KR_STORE_PLACES);
     t->lens[place] = (uint32_t)entry.len;
     memcpy(t->entries[place], entry.at, entry.len);
     return true;
@@ -58,7 +58,7 @@ static bool put(void *user, uint64_t number, struct kr_bytes entry)
 static bool get(void *user, uint64_t number, uint8_t *entry, size_t *len)
 {
     struct kr_test *t = user;
-    size_t place = (size_t)(number % KR_LOG_PLACES);
+    size_t place = (size_t)(number % KR_STORE_PLACES);
     *len = t->lens[place];
     memcpy(entry, t->entries[place], *len);
     return true;

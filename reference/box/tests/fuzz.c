@@ -21,22 +21,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct kr_box states[STATES_MOST];
 static size_t state_count;
-static uint8_t entries[KR_LOG_PLACES][KR_ENTRY_MOST];
-static size_t lens[KR_LOG_PLACES];
+static uint8_t entries[KR_STORE_PLACES][KR_ENTRY_MOST];
+static size_t lens[KR_STORE_PLACES];
 
 static bool put(void *user, uint64_t number, struct kr_bytes entry)
 {
     (void)user;
-    memcpy(entries[number % KR_LOG_PLACES], entry.at, entry.len);
-    lens[number % KR_LOG_PLACES] = entry.len;
+    memcpy(entries[number % KR_STORE_PLACES], entry.at, entry.len);
+    lens[number % KR_STORE_PLACES] = entry.len;
     return true;
 }
 
 static bool get(void *user, uint64_t number, uint8_t *entry, size_t *len)
 {
     (void)user;
-    *len = lens[number % KR_LOG_PLACES];
-    memcpy(entry, entries[number % KR_LOG_PLACES], *len);
+    *len = lens[number % KR_STORE_PLACES];
+    memcpy(entry, entries[number % KR_STORE_PLACES], *len);
     return *len > 0;
 }
 

@@ -70,6 +70,27 @@ test('a revoked phone carries the list itself', async () => {
   await assert.rejects(withKeys.at(world.link()).open(), { code: 'revoked' });
 });
 
+test('a key opens though another one of the same phone was revoked', async () => {
+  const world = await World.make();
+  const [alice, bob] = [await world.phone(), await world.phone()];
+  const { phone } = alice;
+  const { keys: first } = await phone.store.state();
+  await world.do('seconds_pass', { seconds: HOUR });
+  await world.do('change', { limit: 2 * DAY });
+  await alice.meet();
+  const { keys: second, ...others } = await phone.store.state();
+  await world.do('seconds_pass', { seconds: HOUR });
+  await world.do('revoke', { device: phone.device.id });
+  await bob.meet();
+  await bob.at().open();
+  const store = storeWith({ ...others, keys: [...first, ...second] }, () => Date.now() + 2 * HOUR * 1000);
+  const withBoth = new Phone(phone.device, store, phone.server);
+  const { key } = await withBoth.at(world.link()).open();
+  assert.deepEqual(key, first[0]);
+  const { codes, effects } = await world.seen();
+  assert.deepEqual([codes, effects], [['revoked'], ['OPEN', 'OPEN']]);
+});
+
 test('a stale box hears of a newer list, and opens', async () => {
   const world = await World.make({ limit: HOUR });
   const { at, meet } = await world.phone();

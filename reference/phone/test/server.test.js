@@ -64,12 +64,12 @@ test('keys are fetched, and the next time only what is new', async () => {
   const store = new Store();
   const phone = new Phone(device, store, server);
   await phone.meetServer();
-  assert.equal((await store.keyFor(BOX)).assignmentId, 4711);
+  assert.equal((await store.keysFor(BOX))[0].assignmentId, 4711);
   assert.equal((await store.state()).receipts[0].number, 3);
   await phone.meetServer();
   assert.equal(requests[1].url, `https://keyrack.example/v3/sdk/keys?device=${device.id}`);
   assert.deepEqual(requests.map(({ headers }) => headers['If-None-Match']), [undefined, '"1"']);
-  assert.equal((await store.keyFor(BOX)).assignmentId, 4711);
+  assert.equal((await store.keysFor(BOX))[0].assignmentId, 4711);
 });
 
 test('new roots and keys of boxes are fetched, and an older server may have none', async () => {

@@ -24,10 +24,10 @@ async function filled(options, customer = authority) {
 test('what the server answered is kept, and a store begins with it again', async () => {
   const { store, records } = await filled();
   const again = new Store(records);
-  assert.deepEqual(await again.keyFor(BOX), await store.keyFor(BOX));
+  assert.deepEqual(await again.keysFor(BOX), await store.keysFor(BOX));
   const { etag, metServer } = await again.state();
   assert.deepEqual([etag, metServer], ['"1"', NOW * 1000]);
-  assert.equal(await again.keyFor('box:1041:4'), null);
+  assert.deepEqual(await again.keysFor('box:1041:4'), []);
 });
 
 test('the key of another phone refuses the whole answer', async () => {
@@ -63,9 +63,9 @@ test('a key that holds now goes before one that ends later', async () => {
   const later = { ...held, assignmentId: 4712, begins: held.expires, expires: held.expires + HOUR };
   const over = { ...held, assignmentId: 4710, begins: 0, expires: held.begins };
   await putKeys(later, over, held);
-  assert.equal((await store.keyFor(BOX)).assignmentId, 4711);
+  assert.equal((await store.keysFor(BOX))[0].assignmentId, 4711);
   await putKeys(over, later);
-  assert.equal((await store.keyFor(BOX)).assignmentId, 4712);
+  assert.equal((await store.keysFor(BOX))[0].assignmentId, 4712);
 });
 
 test('the box is brought the lists and the receipt that it does not have, the newest list last', async () => {

@@ -146,6 +146,8 @@ def _talking() -> Iterator[Good]:
         "fetch-gone", "entries that are gone: what is held begins later", "Log", {"say": "fetch", "from": 1}, link=1
     )
     yield good("fetch-last", "the newest entry alone", "Log", {"say": "fetch", "from": 7}, link=1)
+    yield good("fetch-proof", "the last second of a proof", "Link Possession", {"say": "fetch", "from": 7}, link=1,
+               tick=950 + 299)  # fmt: skip
     yield good("fetch-none", "entries that do not exist yet", "Log", {"say": "fetch", "from": 8}, link=1)
     yield good(
         "enrol", "a box without an authority says its public key", "Provisioning",
@@ -219,6 +221,8 @@ def _bounds() -> Iterator[Good]:
                set=buckets(1, 1, 0))  # fmt: skip
     yield good("open-proven", "a proven link takes nothing from the common bucket", "Flood Possession", UNSEEN,
                link=1, set=proven(1, 0))  # fmt: skip
+    yield good("open-proof-over", "a proof that is 300 s old: the common bucket loses a token, too", "Flood Possession",
+               UNSEEN, link=1, set=proven(1, 1, TICK - 300))  # fmt: skip
     yield good("open-counter", "the counter is one more than the last one", "Clone",
                opens(said=answer(counter=(NOW - 52) * 1000 + 1)))  # fmt: skip
     yield good("open-largest", "numbers at their bounds", "Bounds",
@@ -307,14 +311,26 @@ def _provisioning() -> Iterator[Good]:
         "provision-again", "provisioning of a box at work: the clock is set, also back", "Provisioning Clock", AGAIN
     )
     older = AGAIN | {"list": status_list(1, NOW - 7301)}
-    yield good("provision-older", "it replaces all lists, also by an older one, which it names", "Provisioning", older)
+    yield good(
+        "provision-older",
+        "it replaces a list by an older one, which it names, and one of a later generation",
+        "Provisioning",
+        older,
+    )
+    following = AGAIN | {"list": status_list(3, NOW - 7100)}
+    yield good("provision-next", "the list of the generation before stays beside the next one",
+               "Provisioning Revocation", following)  # fmt: skip
+    yield good("provision-next-far", "it does not stay where it is too far ahead of the clock as it was before",
+               "Provisioning Clock", following, set={"lists": far(0)})  # fmt: skip
+    yield good("provision-renamed", "nor where it has the URI of the new one", "Provisioning Revocation",
+               AGAIN | {"list": status_list(3, NOW - 7100, sub=uri(2))})  # fmt: skip
     yield good("provision-later", "a service key that is not the first one", "Provisioning Rotation",
                AGAIN | {"provisioning": other(AGAIN["provisioning"], signer="service-2")})  # fmt: skip
     yield good("provision-full", "a log that is full: it is counted", "Provisioning Log", AGAIN,
                set={"log": a_log(1024)})  # fmt: skip
     yield good("provision-ahead", "the clock may be moved by a week again", "Provisioning Clock", AGAIN,
                set={"ahead": WEEK})  # fmt: skip
-    yield good("provision-far", "its list is too far ahead of the clock: the box has none that counts",
+    yield good("provision-far", "its list is too far ahead of the clock: the one of the generation before counts",
                "Provisioning Clock", AGAIN | {"list": status_list(2, NOW - 300 + WEEK + 1)})  # fmt: skip
     yield good("provision-roots", "a box that has taken a new root, with a key set of that root", "Provisioning Root",
                AGAIN | {
@@ -329,11 +345,14 @@ def _provisioning() -> Iterator[Good]:
     yield good("provision-newer", "with a newer key set and the next list", "Provisioning Rotation", newer)
 
 
-def proven(link: int, common: int) -> Json:
-    """The working box, whose second link, which is proven, has a nonce; with as many tokens."""
+def proven(link: int, common: int, at: int = TICK - 299) -> Json:
+    """The working box, whose second link, which was proven at this tick, has a nonce; with as many tokens."""
     first, second, third = dump(working())["links"]
     asked = {each: first[each] for each in ("nonce", "made", "challenge")}
-    return {"links": [first, second | asked | {"bucket": bucket(link)}, third], "bucket": bucket(common)}
+    return {
+        "links": [first, second | asked | {"bucket": bucket(link), "provenAt": at}, third],
+        "bucket": bucket(common),
+    }
 
 
 def next_root() -> Json:

@@ -79,6 +79,7 @@ def _talk() -> Iterator[Bad]:
     yield bad(
         "fetch", "link", 0, BoxRefusalCode.NOT_NOW, "Link Possession", "the log, where nobody has proven a good key"
     )
+    yield bad("fetch-proof", "tick", 950 + 300, BoxRefusalCode.NOT_NOW, "Link Possession", "a proof that is 300 s old")
     yield bad("enrol", "recipe/nonce", "00" * 15, BoxRefusalCode.STRUCTURE, "Link", "a nonce of 15 bytes")
     yield bad("enrol", "state", "working", BoxRefusalCode.NOT_NOW, "Provisioning", "a box that has an authority")
     yield bad("open", "set/authority", None, BoxRefusalCode.NOT_NOW, "Provisioning", "a box that has no authority")

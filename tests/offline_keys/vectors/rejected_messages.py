@@ -310,6 +310,14 @@ def _flood() -> Iterator[Bad]:
         "Flood Possession",
         "no token in the bucket of a proven link",
     )
+    yield bad(
+        "open-proven",
+        "set/links",
+        proven(1, 0, TICK - 300)["links"],
+        BoxRefusalCode.BUSY,
+        "Flood Possession",
+        "no token in the common bucket, and a proof that is 300 s old",
+    )
     for name, comment in (
         ("list", "a list"),
         ("keyset", "a key set"),

@@ -79,7 +79,7 @@ def dump(state: BoxMemory, numbers: range = range(0)) -> Json:
                 "nonce": each.nonce.hex(),
                 "made": each.made,
                 "challenge": each.challenge.hex(),
-                "proven": int(each.is_proven),
+                "provenAt": each.proven_at,
             }
             for each in running.links
         ],
@@ -135,7 +135,7 @@ def load(value: Json) -> BoxMemory:
                 bytes.fromhex(each["nonce"]),
                 each["made"],
                 bytes.fromhex(each["challenge"]),
-                bool(each["proven"]),
+                each["provenAt"],
             )
             for each in value["links"]
         ),

@@ -71,9 +71,9 @@ HEADER = [
     "The state before is the one of that name, with the members of `set` in place of its own; `changes` has the",
     "members that differ afterwards. `entries` of a log has those that are asked for, by their numbers, and",
     "`changes` has none. `booted` is what the clock would have said at tick 0; `good` are the keys that opened or",
-    "closed last. `phoneBuckets` are in the order of `phones`; `connection` of a link is 0 for a free place. A box may",
-    "write `floor` down more often. `random` is what the random source gives. Connect: a link begins; `link` is its",
-    "place, null where it is turned away.",
+    "closed last. `phoneBuckets` are in the order of `phones`; `connection` of a link is 0 for a free place, and",
+    "`provenAt` is the tick at which it was proven last, or null. A box may write `floor` down more often. `random` is",
+    "what the random source gives. Connect: a link begins; `link` is its place.",
     "`code` is the exact one, which stands in the log where the reply has an entry. `wireCode` is that of a result,",
     "or the number in `taken`, or null. `effect`: 1 opens, 2 closes.",
     "`recipe` says how a message is made, by the private keys in `keys`. A refused one is one thing away from the",
@@ -211,7 +211,7 @@ def _starts(count: Iterator[int]) -> Json:
 
 
 def _connections(count: Iterator[int]) -> Json:
-    """Links that begin: free places first, then those of links that are not proven, the oldest first."""
+    """Links that begin: free places first, then those of links that are not proven, then all, the oldest first."""
     tests: list[Json] = []
     first, second, third = states()["working"]["links"]
     free = states()["fresh"]["links"][0] | {
@@ -221,14 +221,16 @@ def _connections(count: Iterator[int]) -> Json:
         "made": 0,
     }
     free["challenge"] = ""
+    now, late = {"provenAt": TICK - 299}, {"provenAt": TICK - 300}
     for comment, differs in (
         ("the oldest link ends that is not proven", {}),
         ("the first free place", {"links": [first, free, free]}),
         ("the only free place", {"links": [first, second, free]}),
         ("the one that has been there longest, whatever its place", {"links": [third, second, first]}),
-        ("the only one that is not proven", {"links": [first | {"proven": 1}, second, third]}),
-        ("the first place, which is free", {"links": [free, second, third | {"proven": 1}]}),
-        ("all are proven: it is turned away", {"links": [each | {"proven": 1} for each in (first, second, third)]}),
+        ("the only one that is not proven", {"links": [first | now, second, third]}),
+        ("the first place, which is free", {"links": [free, second, third | now]}),
+        ("the only one whose proof is over", {"links": [first | now, second | late, third | now]}),
+        ("all are proven: the oldest link ends", {"links": [third | now, first | now, second | now]}),
     ):
         before = load(states()["working"] | differs)
         after, place = firmware.connect(before, TICK)

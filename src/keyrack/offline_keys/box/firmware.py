@@ -67,11 +67,8 @@ def start(kept: PersistentState, tick: int, elapsed: int | None, crypto: Crypto)
     return state
 
 
-def connect(state: BoxMemory, tick: int) -> tuple[BoxMemory, int | None]:
-    """A link has begun: which one of 0 to 2 it is from now on. If none is free, the oldest unproven one ends.
-
-    None if all are proven: the new one has to be turned away.
-    """
+def connect(state: BoxMemory, tick: int) -> tuple[BoxMemory, int]:
+    """A link has begun: which one of 0 to 2 it is from now on. If none is free, another one ends."""
     after = state.copy()
     return after, links.connect(after, tick, TokenBucket(verification_budget.LINK, tick))
 
@@ -138,7 +135,7 @@ def _reply(
         case Open():
             return lock_operation.operate(state, link, said, tick, crypto)
         case Fetch():
-            if not state.running.links[link].is_proven:
+            if not links.is_proven(state, link, tick):
                 raise MessageRefused(BoxRefusalCode.NOT_NOW)
             return log.fetch(state.kept.log, said.begin), LockAction.NONE
         case Enrol():

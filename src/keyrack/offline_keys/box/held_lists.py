@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from keyrack.offline_keys import status_list_bits
 from keyrack.offline_keys.box import clock
 from keyrack.offline_keys.box.state import BoxMemory, StatusList
 from keyrack.offline_keys.cose import MessageRefused, SignedMessage
+from keyrack.offline_keys.public_key import PublicKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 MOST = 2  # generations
@@ -38,6 +39,16 @@ def renewed(held: Sequence[StatusList], new: StatusList) -> tuple[StatusList, ..
     """The lists that are held once a new one has its place: the higher generation first."""
     others = [each for each in held if each.generation != new.generation]
     return tuple(sorted((new, *others), key=lambda each: -each.generation)[:MOST])
+
+
+def provisioned(held: Sequence[StatusList], new: StatusList, keys: Iterable[PublicKey]) -> tuple[StatusList, ...]:
+    """The list of a provisioning, and the next lower list by one of these keys.
+
+    If the lower one went, an older list of its generation would take the place, and revoked keys would open again.
+    """
+    signers = {key.kid for key in keys}
+    lower = [each for each in held if each.generation < new.generation and each.uri != new.uri]
+    return (new, *[each for each in lower if each.signer in signers][: MOST - 1])
 
 
 def unpacked(signed: SignedMessage) -> StatusList:

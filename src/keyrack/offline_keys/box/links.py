@@ -13,17 +13,21 @@ from keyrack.offline_keys.link_messages import VERSIONS, Challenge, Hello, Versi
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 LIFE = 10  # seconds of a nonce
+PROOF_LIFE = 300  # seconds of a proof: ample for fetching a whole log
 
 
-def connect(state: BoxMemory, tick: int, bucket: TokenBucket) -> int | None:
-    """The place of a new link, which ends the oldest unproven one if none is free. None if all are proven."""
+def connect(state: BoxMemory, tick: int, bucket: TokenBucket) -> int:
+    """The place of a new link, which ends another one if none is free.
+
+    The oldest link that is not proven ends, or the oldest one of all if all are proven. No link is turned away: three
+    proven links that stay would shut out all phones, and with them the list that revokes the keys of the three.
+    """
     links = state.running.links
     free = [place for place, each in enumerate(links) if not each.connection]
-    unproven = [place for place, each in enumerate(links) if not each.is_proven]
-    place = next(iter(free or sorted(unproven, key=lambda place: links[place].connection)), None)
-    if place is not None:
-        state.running.connections += 1
-        put(state, place, LinkState(state.running.connections, bucket))
+    unproven = [place for place in range(len(links)) if not is_proven(state, place, tick)]
+    place = free[0] if free else min(unproven or range(len(links)), key=lambda place: links[place].connection)
+    state.running.connections += 1
+    put(state, place, LinkState(state.running.connections, bucket))
     return place
 
 
@@ -61,15 +65,21 @@ def challenge(state: BoxMemory, link: int, said: Hello, tick: int, random: bytes
 def take(state: BoxMemory, link: int, tick: int) -> LinkState:
     """The link with its live nonce, which is dead from now on. Raises `MessageRefused` where there is none."""
     was = state.running.links[link]
-    put(state, link, replace(_begun(was), is_proven=was.is_proven))
+    put(state, link, replace(_begun(was), proven_at=was.proven_at))
     if not was.nonce or tick - was.made >= LIFE:
         raise MessageRefused(BoxRefusalCode.NONCE)
     return was
 
 
-def prove(state: BoxMemory, link: int) -> None:
+def prove(state: BoxMemory, link: int, tick: int) -> None:
     """Somebody on it has a good key."""
-    put(state, link, replace(state.running.links[link], is_proven=True))
+    put(state, link, replace(state.running.links[link], proven_at=tick))
+
+
+def is_proven(state: BoxMemory, link: int, tick: int) -> bool:
+    """Whether the link has a proof of possession that still holds."""
+    proven_at = state.running.links[link].proven_at
+    return proven_at is not None and tick - proven_at < PROOF_LIFE
 
 
 def _begun(link: LinkState) -> LinkState:

@@ -45,7 +45,7 @@ def operate(state: BoxMemory, link: int, said: Open, tick: int, crypto: Crypto) 
     if not is_answer_good or not decision.is_answered(live, key, answer):
         raise MessageRefused(code or BoxRefusalCode.ANSWER_SIGNATURE)
     if decision.MAY_FAIL_IN_PROOF.issuperset(failed):
-        links.prove(state, link)
+        links.prove(state, link, tick)
     effect, counter = LockAction(answer.claims["command"]), answer.claims["counter"]
     request = OpenRequest(key.claims["cti"], effect, counter, phone.thumbprint)
     if code is not BoxRefusalCode.GOOD:

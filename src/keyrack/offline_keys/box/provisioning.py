@@ -63,7 +63,8 @@ def take(state: BoxMemory, link: int, said: Provision, tick: int, crypto: Crypto
     for public, signed in ((signer, provisioning), (new.root, key_set), (list_signer, listed)):
         if not crypto.verify(public, signed.to_be_signed, signed.signature):
             raise MessageRefused(BoxRefusalCode.SIGNATURE)
-    state.kept.authority = replace(new, lists=(held_lists.unpacked(listed),))
+    lists = held_lists.provisioned(held_lists.counting(state, tick), held_lists.unpacked(listed), new.keys)
+    state.kept.authority = replace(new, lists=lists)
     state.running.good = ()
     clock.put(state, tick, claims["iat"])
     clock.write_down(state, tick)

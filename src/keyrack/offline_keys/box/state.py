@@ -78,7 +78,7 @@ class LinkState:
     nonce: bytes = b""  # 16 bytes, or none
     made: int = 0  # the tick of the nonce
     challenge: bytes = b""  # SHA-256 of the challenge that has it
-    is_proven: bool = False  # possession of a good key, since the last hello
+    proven_at: int | None = None  # the tick at which possession of a good key was proven last, since the last hello
 
 
 @dataclass(slots=True)

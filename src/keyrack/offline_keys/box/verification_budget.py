@@ -22,9 +22,10 @@ def take(state: BoxMemory, link: int, tick: int) -> None:
     running, this = state.running, state.running.links[link]
     own = _counted(this.bucket, tick, LINK, LINK_PERIOD)
     common = _counted(running.bucket, tick, COMMON, COMMON_PERIOD)
-    is_busy = not own.tokens or not (common.tokens or this.is_proven)
+    is_proven = links.is_proven(state, link, tick)
+    is_busy = not own.tokens or not (common.tokens or is_proven)
     links.put(state, link, replace(this, bucket=own if is_busy else _less(own)))
-    running.bucket = common if is_busy or this.is_proven else _less(common)
+    running.bucket = common if is_busy or is_proven else _less(common)
     if is_busy:
         raise MessageRefused(BoxRefusalCode.BUSY)
 

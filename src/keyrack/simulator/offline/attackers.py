@@ -162,7 +162,7 @@ class Thieves:
             return
         phone, key = known[-1]
         stranger = replace(phone, key=self._stranger, count=0)
-        links = [link for _ in range(LINKS) if (link := box.connect(world.at)) is not None]
+        links = [box.connect(world.at) for _ in range(LINKS)]
         for link in links:
             for _ in range(FLOOD):
                 said = stranger.answer(box.hello(world.at, link), key.raw, OPEN, world.at * 1_000)
