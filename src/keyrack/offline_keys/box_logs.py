@@ -282,8 +282,8 @@ async def _taken(
     receipt = _receipt(signer, customer, box, walk) if is_due and known["is_present"] else None
     newest = max(known["newest"], held["newest"] or 0 if held else 0)
     await connection.execute(
-        KEEP, customer, *box, walk.up_to, newest, walk.given_up - len(late.entries), receipt, *_held(walk.told, unknown),
-        late.numbers, [first for first, _ in walk.gaps], [last for _, last in walk.gaps],
+        KEEP, customer, *box, walk.up_to, newest, walk.given_up - len(late.entries), receipt,
+        *_held(walk.told, unknown), late.numbers, [first for first, _ in walk.gaps], [last for _, last in walk.gaps],
     )  # fmt: skip
     await _report(connection, settings, customer, user, box, reports)
     return None if receipt is None else (walk.up_to, receipt)

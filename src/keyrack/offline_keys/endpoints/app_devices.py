@@ -18,6 +18,7 @@ from keyrack.api.schema.request_body import IN_NFC, Body, Moment, StrictBody, fo
 from keyrack.core.base64url import Octets, base64url
 from keyrack.core.error_codes import INVALID_TOKEN, RATE_LIMITED, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound, Unauthorized
+from keyrack.core.metrics.catalog import LIMITS
 from keyrack.core.settings import Settings
 from keyrack.core.text import NOT_BLANK
 from keyrack.db.connection import Connection, Row
@@ -60,7 +61,8 @@ OLD_TOKEN = ErrorCode(
 )
 REGISTER = "register device"
 LASTS = timedelta(minutes=10)  # validity of a nonce
-HOUR = timedelta(hours=1)
+NOTICES = "phone-mails"
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 PUT_NONCE: LiteralString = """
 insert into registration_nonce (customer_id, user_id, nonce, expires_at)
@@ -196,8 +198,25 @@ async def register(request: Request, wanted: Registration, settings: Settings) -
         if row is None:
             raise Conflict(OTHERS_DEVICE)
         if owner is None and user["has_address"] and settings.sends_mail:
-            await connection.execute(MAIL, app.customer, user["user_id"], settings.mail_waiting)
+            await _send_notice(connection, settings, app.customer, user["user_id"])
     return answer(_shown(row))
+
+
+async def _send_notice(connection: Connection, settings: Settings, customer: int, user: int) -> None:
+    """Queue the mail to a user about a new phone, within its limits.
+
+    An SDK key can register phones for all users of a customer, and mails of all customers wait in one queue.
+    """
+    of_user, of_customer = settings.phone_mails_per_day_per_user, settings.phone_mails_per_hour_per_customer
+    limits = (
+        (RateLimit(NOTICES, of_user, of_user, DAY), f"user {customer} {user}"),
+        (RateLimit(NOTICES, of_customer, of_customer, HOUR), f"customer {customer}"),
+    )
+    for limit, who in limits:
+        if not await limit.count(connection, who):
+            LIMITS.add(NOTICES)
+            return
+    await connection.execute(MAIL, customer, user, settings.mail_waiting)
 
 
 async def _check_new(
