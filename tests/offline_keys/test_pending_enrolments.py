@@ -424,7 +424,7 @@ def test_whatever_happens_while_phones_fetch(carol: Person, sql: Sql) -> None:
 
 
 def test_a_tool_provisions_while_enrolments_come_and_go(carol: Person) -> None:
-    """Each answer is for an epoch that is there, and there is no other error."""
+    """Each provisioning is for an epoch that exists."""
     made = scene(carol)
 
     def provision(_: int) -> set[int]:

@@ -406,7 +406,7 @@ def test_removed_while_it_registers_again(alice: Person) -> None:
 
 
 def test_two_users_register_one_key_at_once(alice: Person) -> None:
-    """One of them has the phone, and the other one is told so."""
+    """One of them gets the phone, the other one an error."""
     for _ in range(10):
         kim, lee = signed_in(alice), signed_in(alice)
         lee.key = kim.key

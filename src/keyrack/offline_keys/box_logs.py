@@ -310,7 +310,10 @@ def _held(
 async def _unknown_claims(
     connection: Connection, customer: int, box: Box, entries: Sequence[SignedMessage]
 ) -> dict[Claim, SignedMessage]:
-    """Claimed lists and key sets that the server has not signed, each with the first entry that claims it."""
+    """Claims of lists and key sets that the server has not signed.
+
+    Each has the first entry that makes it.
+    """
     claimed: dict[Claim, SignedMessage] = {}
     for entry in entries:
         claimed.setdefault(entry.claims["held"], entry)

@@ -508,7 +508,10 @@ class KeyPolicy:
 
 
 async def lock(connection: Connection, customer: int) -> None:
-    """Lock the customer's authority for the caller's transaction, which changes a part of what it reads."""
+    """Lock the customer's authority for the caller's transaction.
+
+    So a change that keeps parts of what it has read loses no change of another transaction.
+    """
     await connection.execute(LOCK, customer)
 
 
