@@ -26,6 +26,7 @@ from tests.support.servers import RunningServer
 
 PATH = "/sdk/boxlog"
 NO_BOX = "There is no box of that name and epoch."
+TOO_LARGE = "Its number or its first number is larger than 2,147,483,647."
 FORGED = "The box has not signed this."
 WRONG = "Couldn't deliver the log of a box. No valid entries provided."
 
@@ -237,7 +238,7 @@ def test_times_that_nobody_has_lived(alice: Person, drive: Drive) -> None:
 def test_numbers_that_no_box_counts_to(alice: Person, drive: Drive) -> None:
     book, kim = drive.book, drive.kim
     found = brought(kim, book.entry((1 << 31) - 1), book.entry(1 << 31), book.entry(1, first=1 << 40))
-    assert [one["reason"] for one in found["refused"]] == [NO_BOX, NO_BOX]
+    assert [one["reason"] for one in found["refused"]] == [TOO_LARGE, TOO_LARGE]
     assert state(alice, drive.box) == (0, (1 << 31) - 1, 0)
     brought(kim, book.opening(drive.key, first=(1 << 31) - 1))
     assert state(alice, drive.box) == ((1 << 31) - 1, (1 << 31) - 1, (1 << 31) - 3)

@@ -204,6 +204,12 @@ def test_a_box_with_a_list_that_the_server_never_signed_knows_nothing(alice: Per
     assert [(line["kind"], line["alert"]) for line in logs] == [("UnknownList", True)]
     reports = alice.get(f"/boxes/{keyed.box.product}/enrolment").json()["log"]["reports"]
     assert [(report["kind"], report["number"]) for report in reports] == [("UnknownList", 2)]
+    alice.sql.execute(  # the claimed time is a past one by then
+        "update status_generation set listed_at = '2400-01-01' where customer_id = $1 and product_id = $2",
+        alice.customer,
+        keyed.box.product,
+    )
+    assert shown(alice, keyed.car)["isKnownToBox"] is False, "the server's own lists reach the time"
     assert brought((1, 1, newest))["isKnownToBox"] is True, "the box has a list of the server again"
 
 

@@ -347,6 +347,25 @@ def test_a_narrower_policy_and_a_fetch(carol: Person, operator: Operator, sql: S
     assert {row["freshness"] for row in sql.rows(in_force, carol.customer)} == {3_600}
 
 
+def test_two_commands_change_parts_of_one_policy(carol: Person, operator: Operator, sql: Sql) -> None:
+    """Each leaves the parts that the other one has set."""
+    garage(carol)
+    of = ("keys", "policy", "--customer", carol.customer, "--uncertain", "open", "--approve-phones", "on")
+    other = "update key_authority set freshness = 3600, needs_second_person = true where customer_id = $1"
+    with ThreadPoolExecutor(1) as pool:
+        sql.execute("begin")
+        try:
+            sql.execute(other, carol.customer)
+            command = pool.submit(operator.quick, *of)
+            eventually(lambda: sql.value(WAITING) == 1, "the command")
+        finally:
+            sql.execute("commit")
+        assert command.result()[0] == 0
+    shown = operator.value("keys", "show", "--customer", carol.customer)
+    policy = [shown[name] for name in ("limit", "secondPerson", "uncertain", "approvePhones")]
+    assert policy == [3_600, "on", "open", "on"]
+
+
 @pytest.fixture(scope="module")
 def quiet(town: Town, operator: Operator) -> Iterator[Fleet]:
     person = town.person("quinn")

@@ -14,7 +14,9 @@ from keyrack.offline_keys.message_fields import KEY_SET, ROOT
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.cli.test_operator_commands import Operator
+from tests.offline_keys.inspection import Logbook, listed
 from tests.offline_keys.offline_world import Phone, b64, visited
+from tests.offline_keys.test_pending_enrolments import enrolled_from_afar
 from tests.support.people import NUMBERS, Person, Town, refused
 from tests.support.servers import eventually
 
@@ -206,6 +208,28 @@ def test_what_the_server_has_not_signed_is_found(person: Person, operator: Opera
     phone.visit(box)
     phone.home()
     assert findings(operator, person) == [], "the box has said since what it has"
+
+
+def test_a_claim_stays_found_when_the_lists_of_the_server_reach_it(person: Person, operator: Operator) -> None:
+    box, phone = visited(person)
+    newest = listed(person, box.product).claims["iat"]
+    phone.entries = [Logbook(box).entry(held=(1, 1, newest + 60))]
+    phone.home()
+    person.sql.execute(
+        "update status_generation set listed_at = listed_at + interval '120 s' where customer_id = $1", person.customer
+    )
+    (text,) = findings(operator, person)
+    assert f"box {box.product} in epoch" in text
+
+
+def test_a_box_at_work_is_checked_beside_a_pending_enrolment(person: Person, operator: Operator) -> None:
+    box, phone = visited(person)
+    phone.home()
+    person.sql.execute("update box_key set is_placed = false where customer_id = $1", person.customer)
+    person.sql.execute("update box_epoch set held_sequence = 2147483647 where customer_id = $1", person.customer)
+    assert enrolled_from_afar(person, box.product, ATTACKER).json()["isPending"] is True
+    (text,) = findings(operator, person)
+    assert f"box {box.product} in epoch" in text
 
 
 def test_the_keys_of_other_customers_go_on(town: Town, person: Person, operator: Operator) -> None:

@@ -423,6 +423,27 @@ def test_whatever_happens_while_phones_fetch(carol: Person, sql: Sql) -> None:
     assert sql.rows(DEAD_EPOCHS, carol.customer) == []
 
 
+def test_a_tool_provisions_while_enrolments_come_and_go(carol: Person) -> None:
+    """Each provisioning is for an epoch that exists."""
+    made = scene(carol)
+
+    def provision(_: int) -> set[int]:
+        query = f"provisioning?nonce={b64(bytes(16))}"
+        return {carol.get(path(made.box, query)).status_code for _ in range(25)}
+
+    def change(_: int) -> set[int]:
+        statuses = set[int]()
+        for _ in range(8):
+            statuses |= {enrolled_from_afar(carol, made.box.product, PrivateKey.generate()).status_code}
+            statuses |= {carol.delete(path(made.box)).status_code}
+        return statuses
+
+    with ThreadPoolExecutor(6) as pool:
+        provisions, changes = pool.map(provision, range(4)), pool.map(change, range(2))
+        assert set[int]().union(*provisions) == {200}
+        assert set[int]().union(*changes) <= {200, 204, 409}
+
+
 # What is recorded
 
 

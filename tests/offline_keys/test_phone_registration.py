@@ -405,6 +405,21 @@ def test_removed_while_it_registers_again(alice: Person) -> None:
         assert listed(kim) == []
 
 
+def test_two_users_register_one_key_at_once(alice: Person) -> None:
+    """One of them gets the phone, the other one an error."""
+    for _ in range(10):
+        kim, lee = signed_in(alice), signed_in(alice)
+        lee.key = kim.key
+        registrations = kim.registration(), lee.registration()
+        with ThreadPoolExecutor(2) as pool:
+            answers = list(pool.map(put, (kim, lee), registrations))
+        assert sorted(answer.status_code for answer in answers) == [200, 409]
+        assert {answer.text for answer in answers if answer.status_code == 409} == {OTHERS}
+        phones = [listed(user) for user in (kim, lee)]
+        assert sorted(len(each) for each in phones) == [0, 1]
+        assert [len(each) for each in phones] == [int(answer.status_code == 200) for answer in answers]
+
+
 # A nonce
 
 

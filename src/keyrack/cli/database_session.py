@@ -269,6 +269,8 @@ def explain(error: Exception) -> str:
         return f"A value is not valid: {text}"
     if isinstance(error, OutcomeUnknown):
         return f"The connection to the database was lost: look whether it was done, or not. {text}"
+    if isinstance(error, OSError) and error.filename is not None:  # no connection has one
+        return f"{error.filename} cannot be opened: {error.strerror}."
     if isinstance(error, UNREACHABLE):
         return f"The database cannot be reached: {text or 'it does not answer.'}"
     if isinstance(error, asyncpg.LockNotAvailableError):

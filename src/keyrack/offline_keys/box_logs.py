@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import LiteralString
@@ -37,6 +37,7 @@ LOGGED = 10  # reports of one kind and one delivery that the server's log has on
 LARGEST = (1 << 31) - 1  # that a column of integers has
 AT_ONCE = 500  # entries that are told in one go
 NO_BOX = "There is no box of that name and epoch."
+TOO_LARGE = f"Its number or its first number is larger than {LARGEST:,}."
 FORGED = "The box has not signed this."
 UNREADABLE = "This is no entry: {code}."
 
@@ -180,15 +181,14 @@ def read(entries: Iterable[bytes]) -> ReadEntries:
         except MessageRefused as reason:
             refused[place] = UNREADABLE.format(code=reason.code.text)
             continue
-        if (name := NAME(entry.claims["aud"])) is None or max(int(name[1]), int(name[2]), _last(entry)) >= 1 << 31:
+        if (name := NAME(entry.claims["aud"])) is None or max(int(name[1]), int(name[2])) > LARGEST:
             refused[place] = NO_BOX
+            continue
+        if max(entry.claims["number"], entry.claims["first"]) > LARGEST:
+            refused[place] = TOO_LARGE
             continue
         entries_by_box.setdefault((int(name[1]), int(name[2])), []).append((place, entry))
     return ReadEntries(entries_by_box, refused)
-
-
-def _last(entry: SignedMessage) -> int:
-    return max(entry.claims["number"], entry.claims["first"])
 
 
 async def ingest_entries(
@@ -275,51 +275,59 @@ async def _taken(
         await connection.execute(TURN, customer, *box, list(twins), hashes, list(twins.values()))
     reports += late.reports + await publish_openings(connection, customer, box, late.entries, is_late=True)
     reports += walk.reports + await publish_openings(connection, customer, box, walk.told)
-    reports += await _unknown_lists(connection, customer, box, [*late.entries, *walk.told])
+    unknown = await _unknown_claims(connection, customer, box, [*late.entries, *walk.told])
+    # The hash is not that of the entry, as an entry may be reported for its key as well
+    reports += [("UnknownList", entry.claims["number"], hash_of(b"list" + entry.raw)) for entry in unknown.values()]
     is_due = walk.told or walk.twins or known["receipt"] is None
     receipt = _receipt(signer, customer, box, walk) if is_due and known["is_present"] else None
     newest = max(known["newest"], held["newest"] or 0 if held else 0)
     await connection.execute(
-        KEEP, customer, *box, walk.up_to, newest, walk.given_up - len(late.entries), receipt, *_held(walk.told),
-        late.numbers, [first for first, _ in walk.gaps], [last for _, last in walk.gaps],
+        KEEP, customer, *box, walk.up_to, newest, walk.given_up - len(late.entries), receipt,
+        *_held(walk.told, unknown), late.numbers, [first for first, _ in walk.gaps], [last for _, last in walk.gaps],
     )  # fmt: skip
     await _report(connection, settings, customer, user, box, reports)
     return None if receipt is None else (walk.up_to, receipt)
 
 
-def _held(entries: Sequence[SignedMessage]) -> tuple[int | None, int | None, datetime | None]:
+Claim = tuple[int, int, int]  # sequence, generation and time of a list, as an entry has them in `held`
+
+
+def _held(
+    entries: Sequence[SignedMessage], unknown: Container[Claim]
+) -> tuple[int | None, int | None, datetime | None]:
     """What the last of these entries claims: sequence, generation and time of a list.
 
-    Larger values than the columns have become the largest, which the server has never signed.
+    Larger values than the columns have become the largest, which the server has never signed. A claim that the server
+    has not signed gets the largest time: the claimed one may be a time of the future, and the server's lists reach it.
     """
     if not entries:
         return None, None, None
-    sequence, generation, at = entries[-1].claims["held"]
-    return min(sequence, LARGEST), min(generation, LARGEST), datetime.fromtimestamp(min(at, LAST_TIME), UTC)
+    sequence, generation, at = claim = entries[-1].claims["held"]
+    at = LAST_TIME if claim in unknown else min(at, LAST_TIME)
+    return min(sequence, LARGEST), min(generation, LARGEST), datetime.fromtimestamp(at, UTC)
 
 
-async def _unknown_lists(
+async def _unknown_claims(
     connection: Connection, customer: int, box: Box, entries: Sequence[SignedMessage]
-) -> list[Report]:
-    """Reports of claimed lists and key sets that the server has not signed.
+) -> dict[Claim, SignedMessage]:
+    """Claims of lists and key sets that the server has not signed.
 
-    One report covers the entries with the same claim.
-    The hash is not that of the entry, as an entry may be reported for its key as well.
+    Each has the first entry that makes it.
     """
-    claimed: dict[tuple[int, int, int], SignedMessage] = {}
+    claimed: dict[Claim, SignedMessage] = {}
     for entry in entries:
-        claimed.setdefault(tuple(entry.claims["held"]), entry)
+        claimed.setdefault(entry.claims["held"], entry)
     if not claimed:
-        return []
+        return {}
     rows = await connection.fetch(SIGNED, customer, *box)
     signed = {row["generation"]: row["listed_at"] for row in rows}
     newest = max((row["sequence"] or LARGEST for row in rows), default=LARGEST)
     latest = int((now() + AHEAD).timestamp())
-    return [
-        ("UnknownList", entry.claims["number"], hash_of(b"list" + entry.raw))
+    return {
+        (sequence, generation, at): entry
         for (sequence, generation, at), entry in claimed.items()
         if sequence > newest or at > min(latest, signed.get(generation) or 0)
-    ]
+    }
 
 
 async def forget(db: Database, settings: Settings) -> None:

@@ -52,6 +52,8 @@ delete from enrolment_nonce where customer_id = $1 and product_id = $2 and nonce
 """
 # The row of the box, which is locked for share while a key is issued
 LOCK: LiteralString = "select from product where customer_id = $1 and product_id = $2 for no key update"
+# The same for a reader of the box's epochs: none begins, ends or is undone meanwhile
+LOCK_SHARED: LiteralString = "select from product where customer_id = $1 and product_id = $2 for share"
 # The epoch in force, and behind it the pending one
 PRESENT: LiteralString = """
 select e.epoch, e.public_key, e.is_pending, e.enrolled_by, e.enrolled_at >= t.created_at as is_ours
@@ -291,6 +293,7 @@ async def provision(
     """
     signer = await signers.newest(connection, customer)
     service = await signers.newest_service(connection, customer)
+    await connection.execute(LOCK_SHARED, customer, product)
     rows = await connection.fetch(PRESENT, customer, product)
     boxes = [_present(product, row) for row in rows if row["is_ours"]]
     box = next((box for box in reversed(boxes) if thumbprint in (None, box.thumbprint)), None)

@@ -507,6 +507,14 @@ class KeyPolicy:
         return None if is_wider else self.freshness, not self.opens_uncertain
 
 
+async def lock(connection: Connection, customer: int) -> None:
+    """Lock the customer's authority for the caller's transaction.
+
+    So a change that keeps parts of what it has read loses no change of another transaction.
+    """
+    await connection.execute(LOCK, customer)
+
+
 async def policy(statements: Statements, customer: int) -> KeyPolicy | None:
     """The customer's policy; None without an authority."""
     row = await statements.fetchrow(CHOSEN, customer)
@@ -527,7 +535,7 @@ async def choose(connection: Connection, customer: int, chosen: KeyPolicy) -> in
 
     Callers that issue keys are waited for, and the next ones see the new policy.
     """
-    await connection.execute(LOCK, customer)
+    await lock(connection, customer)
     before = await policy(connection, customer)
     if before is None:
         return None

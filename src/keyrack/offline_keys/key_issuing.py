@@ -198,7 +198,8 @@ async def _made(
     signed = await status_lists.renew(
         connection, customer, [row for row in locked if place_of(row) in list_ids], signer, at
     )
-    others = {place: row["list"] for place, row in view.lists.items() if place not in signed}
+    # A list that was not signed yet may have gone with its box or its epoch meanwhile
+    others = {place: row["list"] for place, row in view.lists.items() if place not in signed and row["list"]}
     withheld = {assignment: TOO_MANY for assignment, _ in many}
     return view.held(made, others | signed, withheld | {right[0]: reason for right, reason in taken.refused.items()})
 

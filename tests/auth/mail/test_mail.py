@@ -423,6 +423,23 @@ def test_the_page_names_settings_that_there_are() -> None:
     }
 
 
+def test_mails_about_new_phones_are_bounded(inbox: Inbox, dsn: str, settings: Settings, sql: Sql) -> None:
+    """An SDK key can register phones for all users: the queue of mails stays free for others."""
+    limits = {"phone_mails_per_day_per_user": 2, "phone_mails_per_hour_per_customer": 3}
+    with (
+        smtp(inbox) as port,
+        RunningServer(settings.model_copy(update=mail_at(port, **limits)), dsn) as running,
+    ):
+        at = Town(sql, running).person("the owner of many phones")
+        addresses = ["first.phones@example.org", "second.phones@example.org"]
+        for user in [at.user(address) for address in addresses]:
+            for _ in range(3):
+                driver(at, user)
+        eventually(lambda: sql.value("select count(*) from mail") == 0, "the mails")
+        assert [len(inbox.to(address)) for address in addresses] == [2, 1]
+        at.client.close()
+
+
 def test_a_user_hears_of_a_new_phone(owner: Person, mailing: RunningServer, inbox: Inbox, sql: Sql) -> None:
     """Once for each new phone, at an address, without what the phone is called."""
     at = replace(owner, client=http_client(base_url=mailing.url + "/v3"))

@@ -144,7 +144,15 @@ def test_what_are_no_files_of_it(person: Person, operator: Operator, tmp_path: P
     visited(person)
     machine = Machine(operator, person, tmp_path)
     machine.move()
-    for text in ("", "[]", "{}", '{"customer": 1, "wanted": [{}]}', '{"signed": [1]}', '{"signed": ["?"]}'):
+    for text in (
+        "",
+        "[]",
+        "[" * 100_000,
+        "{}",
+        '{"customer": 1, "wanted": [{}]}',
+        '{"signed": [1]}',
+        '{"signed": ["?"]}',
+    ):
         path = tmp_path / "wrong.json"
         path.write_text(text)
         signing = operator.refused("keys", "sign", path, "--root-key", machine.key, "--out", tmp_path / "out")
@@ -155,6 +163,10 @@ def test_what_are_no_files_of_it(person: Person, operator: Operator, tmp_path: P
     no_key = operator.refused("keys", "sign", request, "--root-key", request, "--out", tmp_path / "out")
     assert "is not a file of `keyrack keys root new`" in no_key
     assert "exists. Name a new file." in operator.refused("keys", "root", "new", "--root-key", machine.key)
+    nowhere = tmp_path / "nowhere" / "file"
+    for command in (("root", "new", "--root-key", nowhere), ("request", *machine.of, "--out", nowhere)):
+        said = operator.refused("keys", *command)
+        assert said == f"keyrack: {nowhere} cannot be written: No such file or directory.\n"
     wrong = operator.refused(
         "keys", "root", "offline", *machine.of, "--public-key", "AAAA", "--out", os.devnull, status=2
     )

@@ -36,6 +36,7 @@ OUTDATED = "The keys have changed since the request. Make another one with `keyr
 NO_REQUEST = "Nothing waits for a signature of the root. Run `keyrack keys request` first."
 NOT_READ = "{path} is not a file of `keyrack keys {command}`."
 TAKEN = "{path} exists. Name a new file."
+NOT_WRITTEN = "{path} cannot be written: {reason}."
 
 Whose = Annotated[int, whose("Whose authority: the customer's id or name.")]
 Revoke = Annotated[
@@ -198,7 +199,7 @@ def _shown(each: Unsigned) -> dict[str, Any]:
 def _read(path: Path, command: str) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         raise CommandFailed(NOT_READ.format(path=path, command=command)) from None
     if not isinstance(value, dict):
         raise CommandFailed(NOT_READ.format(path=path, command=command))
@@ -206,9 +207,11 @@ def _read(path: Path, command: str) -> dict[str, Any]:
 
 
 def _write(path: Path, text: str, mode: int = 0o644) -> None:
-    """A new file. Raises `CommandFailed` if there is one."""
+    """Write a new file. Raises `CommandFailed` if there is one, or if it cannot be written."""
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
             file.write(text + "\n")
     except FileExistsError:
         raise CommandFailed(TAKEN.format(path=path)) from None
+    except OSError as error:
+        raise CommandFailed(NOT_WRITTEN.format(path=path, reason=error.strerror)) from None

@@ -177,6 +177,7 @@ async def policy(
     Phones get new keys at their next fetch. A wider policy revokes nothing.
     """
     _require_one(limit, uncertain, second_person, approve_phones)
+    await issuing_keys.lock(session.sql, customer)  # the parts that are not named stay as another command left them
     chosen = await _chosen(session, customer, limit, uncertain)
     revoked = 0
     if limit is not None or uncertain is not None:

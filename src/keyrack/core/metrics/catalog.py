@@ -45,8 +45,9 @@ LIMITS = Counter(
     "limit",
     known=(
         "address", "challenge", "codes", "login", "name", "invitations", "users", "assignments", "dry-runs", "webhooks",
-        "box-times", "box-times-of-user", "connections", "connections-of-address", "slow-clients", "unread-bytes",
-        "live-streams", "live-queue", "queue-waiting", "queue-seconds", "holds",
+        "revocations", "box-times", "box-times-of-user", "box-enrolments", "phone-registrations", "phone-mails",
+        "connections", "connections-of-address", "slow-clients", "unread-bytes", "live-streams", "live-queue",
+        "queue-waiting", "queue-seconds", "holds",
     ),
 )  # fmt: skip
 

@@ -59,6 +59,14 @@ class Mail(BaseSettings):
     invitation_burst_per_address: int = Field(
         default=5, ge=1, description="Invitations of each address by a customer at once."
     )
+    phone_mails_per_day_per_user: int = Field(
+        default=10, ge=1, description="Mails about new phones to each user of a customer a day, over time and at once."
+    )
+    phone_mails_per_hour_per_customer: int = Field(
+        default=300,
+        ge=1,
+        description="Mails about new phones to all users of a customer an hour, over time and at once.",
+    )
     password_mails_per_hour_per_address: int = Field(
         default=6,
         ge=1,

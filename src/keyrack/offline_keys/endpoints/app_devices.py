@@ -17,7 +17,8 @@ from keyrack.api.rate_limits import RateLimit
 from keyrack.api.schema.request_body import IN_NFC, Body, Moment, StrictBody, format_timestamp, invalid_member
 from keyrack.core.base64url import Octets, base64url
 from keyrack.core.error_codes import INVALID_TOKEN, RATE_LIMITED, ErrorCode, FieldError
-from keyrack.core.errors import BadRequest, Conflict, NotFound, Unauthorized, on_constraint
+from keyrack.core.errors import BadRequest, Conflict, NotFound, Unauthorized
+from keyrack.core.metrics.catalog import LIMITS
 from keyrack.core.settings import Settings
 from keyrack.core.text import NOT_BLANK
 from keyrack.db.connection import Connection, Row
@@ -60,7 +61,8 @@ OLD_TOKEN = ErrorCode(
 )
 REGISTER = "register device"
 LASTS = timedelta(minutes=10)  # validity of a nonce
-HOUR = timedelta(hours=1)
+NOTICES = "phone-mails"
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 PUT_NONCE: LiteralString = """
 insert into registration_nonce (customer_id, user_id, nonce, expires_at)
@@ -88,11 +90,12 @@ IS_REMOVED: LiteralString = """
 select exists (select from removed_device where customer_id = $1 and device_id = $2)
 """
 COUNT: LiteralString = "select count(*) from app_device where customer_id = $1 and user_id = $2"
-# A registered phone gets its new name
+# A registered phone gets its new name. No row for a key that another user has registered at the same time
 PUT: LiteralString = """
 insert into app_device (customer_id, device_id, user_id, public_key, name, protection, is_approved)
 values ($1, $2, $3, $4, $5, $6, $7)
 on conflict (customer_id, device_id) do update set name = excluded.name, protection = excluded.protection
+  where app_device.user_id = excluded.user_id
 returning device_id, name, protection, registered_at, is_approved
 """
 MAIL: LiteralString = """
@@ -191,12 +194,29 @@ async def register(request: Request, wanted: Registration, settings: Settings) -
         if owner is None:
             await _check_new(connection, settings, app, user, key, nonce)
         values = key.thumbprint, user["user_id"], load_authority(key), wanted.name, wanted.claimed_protection
-        with on_constraint({"app_device_pkey": (Conflict, OTHERS_DEVICE)}):
-            row = await connection.fetchrow(PUT, app.customer, *values, user["is_approved"])
-        assert row is not None  # noqa: S101 - an upsert returns its row
+        row = await connection.fetchrow(PUT, app.customer, *values, user["is_approved"])
+        if row is None:
+            raise Conflict(OTHERS_DEVICE)
         if owner is None and user["has_address"] and settings.sends_mail:
-            await connection.execute(MAIL, app.customer, user["user_id"], settings.mail_waiting)
+            await _send_notice(connection, settings, app.customer, user["user_id"])
     return answer(_shown(row))
+
+
+async def _send_notice(connection: Connection, settings: Settings, customer: int, user: int) -> None:
+    """Queue the mail to a user about a new phone, within its limits.
+
+    An SDK key can register phones for all users of a customer, and mails of all customers wait in one queue.
+    """
+    of_user, of_customer = settings.phone_mails_per_day_per_user, settings.phone_mails_per_hour_per_customer
+    limits = (
+        (RateLimit(NOTICES, of_user, of_user, DAY), f"user {customer} {user}"),
+        (RateLimit(NOTICES, of_customer, of_customer, HOUR), f"customer {customer}"),
+    )
+    for limit, who in limits:
+        if not await limit.count(connection, who):
+            LIMITS.add(NOTICES)
+            return
+    await connection.execute(MAIL, customer, user, settings.mail_waiting)
 
 
 async def _check_new(

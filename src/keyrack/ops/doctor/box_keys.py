@@ -18,7 +18,7 @@ select 'customer ' || customer_id || ', device ' || encode(device_id, 'hex') as 
 where key_thumbprint(public_key) <> device_id order by customer_id, device_id limit $1
 """
 # A box has no list and no key set before the server has signed it. The clocks of nodes differ by some seconds. An epoch
-# before the newest one counts as long as its keys have places
+# before the one in force counts as long as its keys have places
 UNSIGNED_LISTS: LiteralString = """
 select 'customer ' || customer_id || ', box ' || product_id || ' in epoch ' || epoch as name
 from box_epoch e left join key_authority t using (customer_id)
@@ -27,7 +27,8 @@ where (held_at > now() + interval '60 seconds' or held_sequence > t.sequence
     where g.customer_id = e.customer_id and g.product_id = e.product_id and g.epoch = e.epoch)
   or held_at > (select listed_at from status_generation g where g.customer_id = e.customer_id
     and g.product_id = e.product_id and g.epoch = e.epoch and g.generation = e.held_generation))
-and (epoch = (select max(epoch) from box_epoch n where n.customer_id = e.customer_id and n.product_id = e.product_id)
+and (epoch >= coalesce((select max(epoch) from box_epoch n
+    where n.customer_id = e.customer_id and n.product_id = e.product_id and not n.is_pending), 0)
   or exists (select from box_key k where k.customer_id = e.customer_id and k.product_id = e.product_id
     and k.epoch = e.epoch and k.is_placed))
 order by customer_id, product_id, epoch limit $1
