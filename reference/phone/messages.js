@@ -107,6 +107,7 @@ export const MEMBERS = {
   keyset: [-65561, bytes(32)],
   'service-keys': [-65562, areKeys],
   skipped: [-65563, count],
+  'root-kid': [-65564, bytes(8)],
 };
 
 /** @type {Record<string, Check>} where an entry has another range: nobody may have been there */
@@ -148,7 +149,7 @@ export const MESSAGES = {
   entry: new Message(
     typ('entry'),
     500,
-    'aud iat cti command counter number previous first event code certain device held refused skipped',
+    'aud iat cti command counter number previous first event code certain device held refused skipped root-kid',
     IN_ENTRIES,
   ),
 };

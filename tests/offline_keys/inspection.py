@@ -137,7 +137,9 @@ class Logbook:
 
     def __init__(self, box: Firmware, name: str = "", key: PrivateKey | None = None) -> None:
         self.key = key or box.key
-        self.name = name or challenge_of(box).name
+        challenge = challenge_of(box)
+        self.name = name or challenge.name
+        self.root = challenge.root or bytes(8)
         self.hashes = [ZEROS]
 
     def entry(self, number: int | None = None, **claims: Any) -> bytes:
@@ -148,7 +150,7 @@ class Logbook:
         wanted: dict[str, Any] = {
             "aud": self.name, "iat": 1_790_000_000 + number, "cti": b"", "command": 0, "counter": 0, "number": number,
             "previous": before, "first": 1, "event": 4, "code": 0, "certain": 1, "device": b"",
-            "held": (1, 1, 1_790_000_000), "refused": (0, 0), "skipped": 0,
+            "held": (1, 1, 1_790_000_000), "refused": (0, 0), "skipped": 0, "root-kid": self.root,
         }  # fmt: skip
         made = cose.sign(ENTRY, self.key.public.kid, wanted | claims, self.key.sign)
         if number == len(self.hashes):

@@ -171,6 +171,20 @@ def test_a_pending_enrolment_is_undone(at_work: Scene, alice: Person) -> None:
     assert again["isPending"] is True and again["epoch"] > pending["epoch"], "the number does not come again"
 
 
+def test_an_entry_under_another_root_confirms_nothing(at_work: Scene, alice: Person) -> None:
+    """Somebody near the box has provisioned it first, under a root of their own and by the name of this epoch."""
+    kim, pending = at_work.kim, at_work.attack()
+    book = Logbook(at_work.box, pending["name"], at_work.laptop)
+    kim.entries = [book.entry(**{"root-kid": bytes(8)})]
+    assert kim.home()["refused"] == []
+    assert state(alice, at_work.box)["pending"]["isProven"] is False
+    kinds = "select fault from box_report where customer_id = $1 and product_id = $2 and epoch = $3"
+    assert alice.sql.rows(kinds, alice.customer, at_work.box.product, pending["epoch"]) == [("UnknownList",)]
+    kim.entries = [book.entry()]
+    kim.home()
+    assert state(alice, at_work.box)["epoch"] == pending["epoch"]
+
+
 def test_a_box_that_was_reset_comes_into_force(at_work: Scene, alice: Person) -> None:
     """The first phone that comes to it has a key for it already."""
     kim = at_work.kim

@@ -52,7 +52,7 @@ enum {
     KR_M_ROOT = -65548, KR_M_BOX = -65549, KR_M_NUMBER = -65550, KR_M_PREVIOUS = -65551, KR_M_FIRST = -65552,
     KR_M_EVENT = -65553, KR_M_CODE = -65554, KR_M_CERTAIN = -65555, KR_M_DEVICE = -65556, KR_M_HELD = -65557,
     KR_M_REFUSED = -65558, KR_M_ADVERTISING = -65559, KR_M_LIST = -65560, KR_M_KEYSET = -65561,
-    KR_M_SERVICE_KEYS = -65562, KR_M_SKIPPED = -65563
+    KR_M_SERVICE_KEYS = -65562, KR_M_SKIPPED = -65563, KR_M_ROOT_KID = -65564
 };
 
 /* Members that every payload may have, and that are skipped: labels from -66048 to -66303, here as the arguments of their

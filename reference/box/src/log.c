@@ -44,7 +44,7 @@ static void write_payload(const struct kr_box *box, const struct kr_record *reco
     const struct kr_kept *kept = &box->kept;
     const struct kr_list *newest = kr_newest_list(box);
 
-    kr_write_head(out, KR_MAP, 15);
+    kr_write_head(out, KR_MAP, 16);
     kr_write_int(out, KR_M_AUD);
     kr_write_text(out, kr_text_bytes(&kept->name));
     member(out, KR_M_IAT, box->time);
@@ -68,6 +68,7 @@ static void write_payload(const struct kr_box *box, const struct kr_record *reco
     kr_write_uint(out, box->refused_count);
     kr_write_uint(out, box->refused_code);
     member(out, KR_M_SKIPPED, box->skipped_count);
+    member_bytes(out, KR_M_ROOT_KID, (struct kr_bytes){kept->root.thumbprint, KR_KID});
 }
 
 bool kr_log(struct kr_box *box, const struct kr_record *record, uint8_t *entry, size_t *len)

@@ -87,7 +87,7 @@ export class Authority {
   entry(number, claims = {}) {
     return this.box.sign('entry', {
       aud: BOX, iat: NOW, cti: NONCE, command: 1, counter: number, number, previous: HASH, first: 1, event: 1, code: 0,
-      certain: 1, device: HASH, held: [1, 1, NOW], refused: [0, 0], skipped: 0, ...claims,
+      certain: 1, device: HASH, held: [1, 1, NOW], refused: [0, 0], skipped: 0, 'root-kid': new Uint8Array(8), ...claims,
     });
   }
 

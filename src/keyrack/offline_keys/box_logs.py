@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
 
 import structlog
 
@@ -22,7 +22,7 @@ from keyrack.db.connection import Connection, Database, Row
 from keyrack.db.row_batches import run_in_batches
 from keyrack.offline_keys import cose, enrolment
 from keyrack.offline_keys.cose import MessageRefused, SignedMessage
-from keyrack.offline_keys.issuing_keys import IssuingKeySigners, ServiceKeySigner, box_name, issuer, public
+from keyrack.offline_keys.issuing_keys import IssuingKeySigners, ServiceKeySigner, box_name, issuer, public, root_kids
 from keyrack.offline_keys.log_chain import LateEntries, Report, Walk, hash_of, late_entries
 from keyrack.offline_keys.message_fields import ENTRY, RECEIPT
 from keyrack.offline_keys.opening_events import LAST_TIME, publish_openings
@@ -253,7 +253,9 @@ async def _taken(
     known = await connection.fetchrow(LOCK, customer, *box)
     if known is None:
         return None  # it was removed meanwhile
-    if is_pending and entries:  # a box has a name from its provisioning on, so any entry proves that
+    roots = await root_kids(connection, customer, *box)
+    # A box has a name from its provisioning on, so any entry proves that. It may obey the root of somebody else
+    if is_pending and any(entry.claims["root-kid"] in roots for entry in entries):
         await enrolment.prove(connection, customer, *box)
     columns = (
         [entry.claims["number"] for entry in entries], [entry.claims["first"] for entry in entries],
@@ -275,7 +277,7 @@ async def _taken(
         await connection.execute(TURN, customer, *box, list(twins), hashes, list(twins.values()))
     reports += late.reports + await publish_openings(connection, customer, box, late.entries, is_late=True)
     reports += walk.reports + await publish_openings(connection, customer, box, walk.told)
-    unknown = await _unknown_claims(connection, customer, box, [*late.entries, *walk.told])
+    unknown = await _unknown_claims(connection, customer, box, roots, [*late.entries, *walk.told])
     # The hash is not that of the entry, as an entry may be reported for its key as well
     reports += [("UnknownList", entry.claims["number"], hash_of(b"list" + entry.raw)) for entry in unknown.values()]
     is_due = walk.told or walk.twins or known["receipt"] is None
@@ -289,7 +291,17 @@ async def _taken(
     return None if receipt is None else (walk.up_to, receipt)
 
 
-Claim = tuple[int, int, int]  # sequence, generation and time of a list, as an entry has them in `held`
+class Claim(NamedTuple):
+    """What an entry says that the box obeys."""
+
+    root: bytes  # `kid`
+    sequence: int  # of a key set or new root
+    generation: int  # of a list
+    at: int  # the time of that list
+
+    @classmethod
+    def of(cls, entry: SignedMessage) -> Claim:
+        return cls(entry.claims["root-kid"], *entry.claims["held"])
 
 
 def _held(
@@ -302,31 +314,33 @@ def _held(
     """
     if not entries:
         return None, None, None
-    sequence, generation, at = claim = entries[-1].claims["held"]
-    at = LAST_TIME if claim in unknown else min(at, LAST_TIME)
-    return min(sequence, LARGEST), min(generation, LARGEST), datetime.fromtimestamp(at, UTC)
+    claim = Claim.of(entries[-1])
+    at = LAST_TIME if claim in unknown else min(claim.at, LAST_TIME)
+    return min(claim.sequence, LARGEST), min(claim.generation, LARGEST), datetime.fromtimestamp(at, UTC)
 
 
 async def _unknown_claims(
-    connection: Connection, customer: int, box: Box, entries: Sequence[SignedMessage]
+    connection: Connection, customer: int, box: Box, roots: frozenset[bytes], entries: Sequence[SignedMessage]
 ) -> dict[Claim, SignedMessage]:
-    """Claims of lists and key sets that the server has not signed.
+    """Claims of lists and key sets that the server has not signed, and of other roots than the customer's.
 
-    Each has the first entry that makes it.
+    Each has the first entry that makes it. A box of a lost authority makes none.
     """
     claimed: dict[Claim, SignedMessage] = {}
     for entry in entries:
-        claimed.setdefault(entry.claims["held"], entry)
-    if not claimed:
+        claimed.setdefault(Claim.of(entry), entry)
+    if not claimed or not roots:
         return {}
     rows = await connection.fetch(SIGNED, customer, *box)
     signed = {row["generation"]: row["listed_at"] for row in rows}
     newest = max((row["sequence"] or LARGEST for row in rows), default=LARGEST)
     latest = int((now() + AHEAD).timestamp())
     return {
-        (sequence, generation, at): entry
-        for (sequence, generation, at), entry in claimed.items()
-        if sequence > newest or at > min(latest, signed.get(generation) or 0)
+        claim: entry
+        for claim, entry in claimed.items()
+        if claim.root not in roots
+        or claim.sequence > newest
+        or claim.at > min(latest, signed.get(claim.generation) or 0)
     }
 
 

@@ -50,6 +50,12 @@ insert into issuing_key (customer_id, issuing_key_id, private_key, public_key) v
 INSERT_SERVICE_KEY: LiteralString = """
 insert into service_key (customer_id, service_key_id, private_key, public_key) values ($1, $2, $3, $4)
 """
+# The root of customer $1 with its new roots, for an epoch that was enrolled under this authority
+ROOTS: LiteralString = """
+select t.public_key, array(select message from new_root where customer_id = $1) as messages
+from key_authority t join box_epoch e using (customer_id)
+where t.customer_id = $1 and e.product_id = $2 and e.epoch = $3 and e.enrolled_at >= t.created_at
+"""
 LOCK: LiteralString = "select from key_authority where customer_id = $1 for update"
 # The authority of customer $1, with its new roots, the oldest first, and its issuing and service keys that are not
 # revoked. The newest key of a kind is the first, and signs
@@ -367,6 +373,14 @@ def _inconsistent_roots(roots: list[bytes], root: PublicKey) -> str | None:
     except MessageRefused:
         return "new_root.message is no new root"
     return "new_root.message names another root than the sealed one" if new and new[-1] != root else None
+
+
+async def root_kids(connection: Connection, customer: int, product: int, epoch: int) -> frozenset[bytes]:
+    """The `kid` of each root that the customer's authority has had; none for a box of a lost authority."""
+    row = await connection.fetchrow(ROOTS, customer, product, epoch)
+    if row is None:
+        return frozenset()
+    return frozenset({public(row["public_key"]).kid, *(cose.read(message, ROOT).kid for message in row["messages"])})
 
 
 def issuer(customer: int) -> str:

@@ -98,6 +98,7 @@ MEMBERS = {
         MessageField(-65561, "keyset", _HASH),
         MessageField(-65562, "service-keys", several(PUBLIC_KEY, 2)),
         MessageField(-65563, "skipped", _COUNT),
+        MessageField(-65564, "root-kid", octets(8)),
     )
 }
 
@@ -156,6 +157,6 @@ REGISTRATION = _message("registration", 500, "sub", "cnf", "nonce")
 ENTRY = _message(
     "entry", 500,
     "aud", "iat", "cti", "command", "counter", "number", "previous", "first", "event", "code", "certain", "device",
-    "held", "refused", "skipped",
+    "held", "refused", "skipped", "root-kid",
     cti=octets(0, 16), command=number(0, CLOSE),
 )  # fmt: skip

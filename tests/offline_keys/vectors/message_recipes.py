@@ -37,7 +37,7 @@ MESSAGES = {
         ANSWER, ENROLMENT, ENTRY, KEY, KEY_SET, PROVISIONING, RECEIPT, REGISTRATION, ROOT, STATUS_LIST, TIME
     )
 }  # fmt: skip
-OCTETS = {"cti", "nonce", "key", "challenge", "box", "previous", "device", "advertising", "list", "keyset"}
+OCTETS = {"cti", "nonce", "key", "challenge", "box", "previous", "device", "advertising", "list", "keyset", "root-kid"}
 NUMBERS = {"hello": 1, "carry": 3, "open": 5, "fetch": 7, "enrol": 9, "provision": 11}
 PARTS = {
     "carry": ("artefact",),

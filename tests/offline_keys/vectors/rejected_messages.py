@@ -497,7 +497,7 @@ def _carried() -> Iterator[Bad]:
     for path, value, comment in (
         ("-66047", 0, "a label above those that are skipped"),
         ("-66304", 0, "a label below those that are skipped"),
-        ("-65564", 0, "a label behind the last member"),
+        ("-65565", 0, "a label behind the last member"),
         ("66048", 0, "a positive label"),
     ):
         yield bad("skipped-list", artefact + "also", {path: value}, BoxRefusalCode.CLAIMS, "ClosedMap Skipped", comment)

@@ -62,6 +62,7 @@ def append(
         "held": (authority.sequence, lists[0].generation, lists[0].iat) if lists else (authority.sequence, 0, 0),
         "refused": state.running.refused,
         "skipped": state.running.skipped,
+        "root-kid": authority.root.kid,
     }
     entry = cose.sign(ENTRY, state.kept.key.kid, claims, crypto.sign)
     state.kept.log = BoxLogState((*held, entry), log.next + 1, hashlib.sha256(entry).digest())
