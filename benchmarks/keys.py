@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import secrets
 import time
 from urllib.request import Request, urlopen
 
@@ -26,7 +25,6 @@ from keyrack.core.secret_hashes import digest
 from keyrack.offline_keys import cose, status_list_bits
 from keyrack.offline_keys.message_fields import KEY, STATUS_LIST, Status
 from keyrack.offline_keys.p256 import PrivateKey
-from keyrack.offline_keys.public_key import PublicKey
 from keyrack.offline_keys.status_list_bits import ENTRIES
 
 CUSTOMER, BOXES, FIRST_CAR = 2, 500, 101
@@ -85,7 +83,7 @@ async def prepare(dsn: str) -> list[tuple[int, bytes]]:
     for statement in FILL.strip().split(";\n"):
         await raw.execute(statement.format(**values))
     rows = await raw.fetch("select user_id from person where email_address like 'driver%' order by user_id")
-    keys = [PublicKey(secrets.token_bytes(32), secrets.token_bytes(32)) for _ in rows]  # these phones sign nothing
+    keys = [PrivateKey.generate().public for _ in rows]  # these phones sign nothing
     phones = [(row["user_id"], key.thumbprint) for row, key in zip(rows, keys, strict=True)]
     columns = [key.x + key.y for key in keys], [device for _, device in phones], [user for user, _ in phones]
     await raw.fetch(DEVICES, CUSTOMER, *columns)

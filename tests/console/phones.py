@@ -13,3 +13,8 @@ def phone_with_key(person: Person, car: int, user: int) -> Phone:
     phone = driver(person, user)
     assert phone.fetch()["keys"]
     return phone
+
+
+def pending_enrolment(person: Person, product: int) -> None:
+    """Enrol another key in place of that of a box at work, which makes the enrolment pending."""
+    Firmware(product).enrol(person)

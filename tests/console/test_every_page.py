@@ -17,7 +17,7 @@ from keyrack.console import PAGES
 from keyrack.http.page_router import ConsolePage as Row
 from tests.console import axe
 from tests.console.conftest import Desk
-from tests.console.phones import phone_with_key
+from tests.console.phones import pending_enrolment, phone_with_key
 from tests.support.people import Person
 from tests.support.servers import RunningServer, eventually
 
@@ -110,6 +110,7 @@ def ids(alice: Person) -> Iterator[dict[str, object]]:
     delivery = alice.post(f"/webhooks/{webhook}/test").json()["id"]
     alice.event(car, user)
     device = phone_with_key(alice, car, user).id
+    pending_enrolment(alice, product)
     operation = eventually(lambda: alice.get("/operations?$top=1").json(), "an operation")[0]["id"]
     brand = alice.get("/brands").json()
     change = eventually(lambda: alice.get("/changes?$filter=kind eq 'assignment.created'").json(), "its change")[0][

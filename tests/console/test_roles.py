@@ -18,8 +18,7 @@ from keyrack.console import PAGES
 from keyrack.console.lists import LISTS
 from keyrack.console.lists.definition import List, wanted
 from keyrack.http.page_router import ConsolePage
-from tests.console.phones import phone_with_key
-from tests.offline_keys.offline_world import Firmware
+from tests.console.phones import pending_enrolment, phone_with_key
 from tests.support.people import JOIN, Person, Town
 from tests.support.servers import Sql, eventually
 
@@ -78,7 +77,7 @@ def ids(owner: Person) -> dict[str, Any]:
     owner.event(car, user)
     device = phone_with_key(owner, car, user).id
     box = owner.get(f"/cars/{car}/products").json()[0]["id"]
-    Firmware(box).enrol(owner)  # in place of the one at work, so it is pending
+    pending_enrolment(owner, box)
     webhook = owner.put("/webhooks", {"url": "http://127.0.0.1:9/hook"}).json()["id"]
     change = eventually(lambda: owner.get("/changes?$filter=kind eq 'webhook.created'").json(), "its change")[0]["id"]
     return {

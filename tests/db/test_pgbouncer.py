@@ -92,7 +92,13 @@ def printed(settings: Settings) -> str:
     """What `keyrack database pgbouncer` prints."""
     done = subprocess.run(
         [sys.executable, "-m", "keyrack", "database", "pgbouncer"],
-        env={"KEYRACK_PUBLIC_URL": settings.public_url, "KEYRACK_BRAND": settings.brand, "PATH": ""},
+        env={
+            "KEYRACK_PUBLIC_URL": settings.public_url,
+            "KEYRACK_BRAND": settings.brand,
+            "KEYRACK_STATEMENT_TIMEOUT_SECONDS": str(settings.statement_timeout_seconds),
+            "KEYRACK_LOCK_TIMEOUT_SECONDS": str(settings.lock_timeout_seconds),
+            "PATH": "",
+        },
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     return done.stdout
@@ -170,7 +176,7 @@ def test_what_sessions_are_told_holds_in_every_transaction(house: House, dora: P
         finally:
             await database.close()
 
-    assert asyncio.run(ask()) == {"5shttps://keys.example/it's"}
+    assert asyncio.run(ask()) == {"1minhttps://keys.example/it's"}
 
 
 def test_a_bouncer_that_sets_nothing_is_told(house: House) -> None:

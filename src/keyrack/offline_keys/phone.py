@@ -51,7 +51,8 @@ def brought(challenge: Challenge, authority: str, artefacts: Iterable[bytes]) ->
     signed = [cose.read(artefact, KEY_SET, ROOT, STATUS_LIST, TIME, RECEIPT) for artefact in artefacts]
     own = [each for each in signed if each.claims["iss"] == authority]
     roots = _roots(challenge, [each for each in own if each.message is ROOT])
-    wanted = [each for each in own if each.message is not ROOT and _is_wanted(challenge, each)]
+    has_newer_set = any(each.message is KEY_SET and _is_wanted(challenge, each) for each in own)
+    wanted = [each for each in own if each.message is not ROOT and _is_wanted(challenge, each, has_newer_set)]
     return [CarryMessage(each.raw) for each in (*roots, *sorted(wanted, key=_order))]
 
 
@@ -73,7 +74,8 @@ def fetch(following: int, held: int) -> Fetch | None:
     return Fetch(held + 1) if held + 1 < following else None
 
 
-def _is_wanted(challenge: Challenge, artefact: SignedMessage) -> bool:
+def _is_wanted(challenge: Challenge, artefact: SignedMessage, has_newer_set: bool = False) -> bool:
+    """Whether the box may lack it. A newer key set, which comes first, may end the lists that the challenge names."""
     claims = artefact.claims
     if artefact.message is KEY_SET:
         return claims["sequence"] > challenge.sequence
@@ -82,7 +84,7 @@ def _is_wanted(challenge: Challenge, artefact: SignedMessage) -> bool:
     if artefact.message is STATUS_LIST:
         # The challenge says nothing of the generation before: it is brought where the box may have an older one
         ahead = claims["generation"] - challenge.generation
-        return ahead > 0 or (ahead >= -1 and claims["iat"] > challenge.listed)
+        return has_newer_set or ahead > 0 or (ahead >= -1 and claims["iat"] > challenge.listed)
     if artefact.message is RECEIPT:
         return challenge.first <= claims["upto"][0] < challenge.next
     return claims["nonce"] == challenge.nonce

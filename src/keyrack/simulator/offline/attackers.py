@@ -161,6 +161,7 @@ class Thieves:
         if not box.is_on or not known:
             return
         phone, key = known[-1]
+        world.bring(phone, product)  # what it has not brought has to wait while somebody floods
         stranger = replace(phone, key=self._stranger, count=0)
         links = [box.connect(world.at) for _ in range(LINKS)]
         for link in links:
