@@ -11,7 +11,7 @@ from uuid import UUID
 from keyrack.api.caller import permit
 from keyrack.api.grants import NOTHING, Grant
 from keyrack.api.permissions import Free, Permission
-from keyrack.api.principals import FOR_PEOPLE, AppUser, Caller, Device, ManagerCaller, ManagerId
+from keyrack.api.principals import FOR_PEOPLE, AppUser, Caller, CallerKey, Device, ManagerCaller, ManagerId
 from keyrack.api.request_origin import RequestOrigin, checksum
 from keyrack.api.subscriptions import Subscription
 from keyrack.core.errors import JSON, Forbidden, Refusal
@@ -67,6 +67,12 @@ class Request:
         if self.caller is None:
             raise Forbidden(FOR_PEOPLE)
         return self.caller.manager
+
+    @property
+    def caller_key(self) -> CallerKey:
+        """The identity of the caller, on rows that need a token."""
+        assert self.caller is not None  # noqa: S101 - the row needs a token
+        return self.caller.key
 
     @property
     def grant(self) -> Grant:

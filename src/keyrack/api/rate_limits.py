@@ -14,6 +14,8 @@ from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Row, Statements
 from keyrack.db.row_batches import run_in_batches
 
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
 GIVE_BACK: LiteralString = "select give_back_token($1, $2::interval) from generate_series(1, $3::integer)"
 TAKE: LiteralString = "select allowed, remaining, wait, reset from take_token($1, $2::interval, $3, $4)"
 BORROW: LiteralString = "select allowed, remaining, wait, reset from take_token($1, $2::interval, $3, $4, true)"

@@ -14,7 +14,7 @@ from typing import LiteralString
 
 import structlog
 
-from keyrack.api.rate_limits import RateLimit, shown
+from keyrack.api.rate_limits import HOUR, RateLimit, shown
 from keyrack.auth.login_throttle import take_limits
 from keyrack.core.errors import Unprocessable, WrongCredentials
 from keyrack.core.settings import Settings
@@ -48,7 +48,7 @@ async def raise_if_throttled(
 
     Raises `TooManyRequests`.
     """
-    limit = RateLimit("codes", settings.mfa_codes_per_hour, settings.mfa_code_burst, timedelta(hours=1))
+    limit = RateLimit("codes", settings.mfa_codes_per_hour, settings.mfa_code_burst, HOUR)
     await take_limits(statements, (limit, manager))
     try:
         yield

@@ -7,15 +7,11 @@ customers.
 
 from __future__ import annotations
 
-from datetime import timedelta
-
-from keyrack.api.rate_limits import RateLimit, take_each
+from keyrack.api.rate_limits import DAY, HOUR, RateLimit, take_each
 from keyrack.core.addresses import address_form
 from keyrack.core.secret_hashes import digest
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Statements
-
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 async def take(statements: Statements, settings: Settings, customer: int, manager: int, address: str) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import timedelta
 
-from keyrack.api.rate_limits import RateLimit, network, per_network, take_each
+from keyrack.api.rate_limits import HOUR, RateLimit, network, per_network, take_each
 from keyrack.auth import address_proofs, invitations, password_reset, sessions, sign_in_methods
 from keyrack.auth.address_proofs import AddressUnproven
 from keyrack.auth.invitations import AccountExists, InvitationPreview, LinkExpired
@@ -105,7 +104,7 @@ async def _take(visit: Visit, address: str) -> None:
         "forgot", settings.login_rate_per_username_and_address, settings.login_burst_per_username_and_address
     )
     rate, burst = settings.password_mails_per_hour_per_address, settings.password_mail_burst_per_address
-    of_address = RateLimit("forgot", rate, burst, timedelta(hours=1)), digest(address_form(address)).hex()
+    of_address = RateLimit("forgot", rate, burst, HOUR), digest(address_form(address)).hex()
     await take_each(visit.server.process.own, *per_network(limit, visit.address), of_address)
 
 

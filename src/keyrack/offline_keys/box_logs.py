@@ -45,10 +45,13 @@ BOXES: LiteralString = """
 select product_id, epoch, public_key, is_pending from box_epoch where customer_id = $1 and (product_id, epoch) in (
   select * from unnest($2::integer[], $3::integer[]))
 """
+# With the roots of the authority, if the epoch was enrolled under it and not under a lost one
 LOCK: LiteralString = """
 select up_to, newest, given_up, receipt, not isempty(gaps) as has_gaps, epoch >= coalesce((
-    select max(epoch) from box_epoch where customer_id = $1 and product_id = $2 and not is_pending), 0) as is_present
-from box_epoch where customer_id = $1 and product_id = $2 and epoch = $3 for update
+    select max(epoch) from box_epoch where customer_id = $1 and product_id = $2 and not is_pending), 0) as is_present,
+  t.public_key as root, array(select message from new_root where customer_id = $1) as new_roots
+from box_epoch e left join key_authority t on t.customer_id = e.customer_id and t.created_at <= e.enrolled_at
+where e.customer_id = $1 and product_id = $2 and epoch = $3 for update of e
 """
 # An entry that is there already stays, and another one with its number is a fork; but not its twin (`log_chain`), which
 # differs in the last 32 bytes alone
@@ -253,7 +256,7 @@ async def _taken(
     known = await connection.fetchrow(LOCK, customer, *box)
     if known is None:
         return None  # it was removed meanwhile
-    roots = await root_kids(connection, customer, *box)
+    roots = frozenset[bytes]() if known["root"] is None else root_kids(known["root"], known["new_roots"])
     # A box has a name from its provisioning on, so any entry proves that. It may obey the root of somebody else
     if is_pending and any(entry.claims["root-kid"] in roots for entry in entries):
         await enrolment.prove(connection, customer, *box)

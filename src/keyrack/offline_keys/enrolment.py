@@ -16,7 +16,7 @@ from typing import LiteralString
 import structlog
 
 from keyrack.api.principals import CallerKey
-from keyrack.api.rate_limits import RateLimit, take_each
+from keyrack.api.rate_limits import HOUR, RateLimit, take_each
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Row
 from keyrack.db.encryption.cipher import Encryption
@@ -41,7 +41,7 @@ log = structlog.get_logger("keyrack.enrolment")
 NONCE = 16  # bytes
 ADVERTISING = 16  # bytes
 LASTS = timedelta(minutes=10)  # of a nonce on its way to a box and back
-LIMIT, HOUR = "box-enrolments", timedelta(hours=1)
+LIMIT = "box-enrolments"
 
 PUT_NONCE: LiteralString = """
 insert into enrolment_nonce (customer_id, product_id, nonce, expires_at) values ($1, $2, $3, $4)
@@ -56,7 +56,7 @@ LOCK: LiteralString = "select from product where customer_id = $1 and product_id
 LOCK_SHARED: LiteralString = "select from product where customer_id = $1 and product_id = $2 for share"
 # The epoch in force, and behind it the pending one
 PRESENT: LiteralString = """
-select e.epoch, e.public_key, e.is_pending, e.enrolled_by, e.enrolled_at >= t.created_at as is_ours
+select e.epoch, e.public_key, e.is_pending, e.enrolled_by, e.advertising, e.enrolled_at >= t.created_at as is_ours
 from box_epoch e left join key_authority t using (customer_id)
 where e.customer_id = $1 and e.product_id = $2 and e.epoch >= coalesce((
   select max(epoch) from box_epoch where customer_id = $1 and product_id = $2 and not is_pending), 0)
@@ -96,9 +96,7 @@ where e.customer_id = $1 and e.product_id = $2 and e.is_pending and k.customer_i
 DISCARD: LiteralString = """
 delete from box_epoch where customer_id = $1 and product_id = $2 and is_pending returning epoch
 """
-
-
-# The one that was there before stays
+# A secret that another request has made meanwhile stays
 KEEP_ADVERTISING: LiteralString = """
 update box_epoch set advertising = coalesce(advertising, $4) where customer_id = $1 and product_id = $2 and epoch = $3
 returning advertising
@@ -295,11 +293,12 @@ async def provision(
     service = await signers.newest_service(connection, customer)
     await connection.execute(LOCK_SHARED, customer, product)
     rows = await connection.fetch(PRESENT, customer, product)
-    boxes = [_present(product, row) for row in rows if row["is_ours"]]
-    box = next((box for box in reversed(boxes) if thumbprint in (None, box.thumbprint)), None)
+    boxes = [(_present(product, row), row["advertising"]) for row in rows if row["is_ours"]]
+    chosen = next((each for each in reversed(boxes) if thumbprint in (None, each[0].thumbprint)), None)
     key_set = await signers.key_set(connection, customer)
-    if box is None or signer is None or service is None or key_set is None:
+    if chosen is None or signer is None or service is None or key_set is None:
         raise NotEnrolled
+    box, advertising = chosen
     at = now()
     locked = await status_lists.lock(connection, customer, [(product, box.epoch)])
     lists = await status_lists.renew(connection, customer, locked, signer, at)
@@ -307,7 +306,7 @@ async def provision(
     claims = {
         "iss": issuer(customer), "aud": box.name, "iat": int(at.timestamp()), "nonce": nonce,
         "root": key_set.root, "box": box.thumbprint,
-        "advertising": await _advertising(connection, signers.vault, customer, product, box.epoch),
+        "advertising": await _advertising(connection, signers.vault, customer, box, advertising),
         "list": hashlib.sha256(status_list).digest(), "keyset": hashlib.sha256(key_set.data).digest(),
     }  # fmt: skip
     signed = cose.sign(PROVISIONING, service.kid, claims, service.key.sign)
@@ -318,13 +317,17 @@ def _present(product: int, row: Row) -> BoxEnrolment:
     return BoxEnrolment(product, row["epoch"], public(row["public_key"]).thumbprint, row["is_pending"])
 
 
-async def _advertising(connection: Connection, vault: Encryption, customer: int, product: int, epoch: int) -> bytes:
-    """The secret of the names that the box advertises in this epoch, made when it is first needed."""
-    place = (ADVERTISING_SECRET, customer, f"{product}.{epoch}")
-    made = base64.b64encode(secrets.token_bytes(ADVERTISING)).decode()
-    sealed = await vault.seal(connection, made, *place)
-    kept = await connection.fetchval(KEEP_ADVERTISING, customer, product, epoch, sealed)
-    return base64.b64decode(await vault.open(kept, *place), validate=True)
+async def _advertising(
+    connection: Connection, vault: Encryption, customer: int, box: BoxEnrolment, sealed: bytes | None
+) -> bytes:
+    """The secret of the names that the box advertises in this epoch. It is made if there is none."""
+    place = (ADVERTISING_SECRET, customer, f"{box.product}.{box.epoch}")
+    if sealed is None:
+        secret = base64.b64encode(secrets.token_bytes(ADVERTISING)).decode()
+        made = await vault.seal(connection, secret, *place)
+        kept: bytes = await connection.fetchval(KEEP_ADVERTISING, customer, box.product, box.epoch, made)
+        sealed = kept
+    return base64.b64decode(await vault.open(sealed, *place), validate=True)
 
 
 def time_for(customer: int, name: str, nonce: bytes, signer: ServiceKeySigner) -> bytes:

@@ -12,8 +12,9 @@ An authority of version 1 of the protocol has no service key. At its next use al
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import LiteralString
+from typing import Any, LiteralString
 
 import structlog
 
@@ -24,7 +25,7 @@ from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import ISSUING_KEY, ROOT_KEY, SERVICE_KEY
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.cose import MessageRefused, PublicKey
-from keyrack.offline_keys.message_fields import KEY_SET, LONGEST_URI, ROOT
+from keyrack.offline_keys.message_fields import KEY_SET, LONGEST_URI, ROOT, Message
 from keyrack.offline_keys.p256 import PrivateKey, verify
 from keyrack.offline_keys.timestamps import now
 
@@ -36,25 +37,11 @@ INCONSISTENT = ErrorCode(
     "Ask the operator: `keyrack doctor` names the keys that differ, and docs/keys.md the remedy.",
 )
 
-NEXT_ID: LiteralString = "select nextval(pg_get_serial_sequence('issuing_key', 'issuing_key_id'))::integer"
-NEXT_SERVICE_ID: LiteralString = "select nextval(pg_get_serial_sequence('service_key', 'service_key_id'))::integer"
 EXISTS: LiteralString = "select exists (select from key_authority where customer_id = $1)"
 NEXT_SET: LiteralString = "select nextval('key_set_seq')::integer"
 INSERT: LiteralString = """
 insert into key_authority (customer_id, private_key, public_key, sequence, key_set) values ($1, $2, $3, $4, $5)
 on conflict (customer_id) do nothing returning true
-"""
-INSERT_KEY: LiteralString = """
-insert into issuing_key (customer_id, issuing_key_id, private_key, public_key) values ($1, $2, $3, $4)
-"""
-INSERT_SERVICE_KEY: LiteralString = """
-insert into service_key (customer_id, service_key_id, private_key, public_key) values ($1, $2, $3, $4)
-"""
-# The root of customer $1 with its new roots, for an epoch that was enrolled under this authority
-ROOTS: LiteralString = """
-select t.public_key, array(select message from new_root where customer_id = $1) as messages
-from key_authority t join box_epoch e using (customer_id)
-where t.customer_id = $1 and e.product_id = $2 and e.epoch = $3 and e.enrolled_at >= t.created_at
 """
 LOCK: LiteralString = "select from key_authority where customer_id = $1 for update"
 # The authority of customer $1, with its new roots, the oldest first, and its issuing and service keys that are not
@@ -81,32 +68,14 @@ CHECKED = (
 )  # fmt: skip
 # Who rotates waits, and who has rotated is waited for
 HOLD: LiteralString = "select from key_authority where customer_id = $1 for key share"
-SIGNS: LiteralString = """
-select issuing_key_id from issuing_key where customer_id = $1 and revoked_at is null
-order by created_at desc, issuing_key_id desc limit 1
-"""
-SERVES: LiteralString = """
-select service_key_id from service_key where customer_id = $1 and revoked_at is null
-order by created_at desc, service_key_id desc limit 1
-"""
 IS_OF_VERSION_1: LiteralString = """
 select exists (select from key_authority where customer_id = $1)
   and not exists (select from service_key where customer_id = $1)
 """
-SEALED: LiteralString = "select private_key from issuing_key where customer_id = $1 and issuing_key_id = $2"
-SEALED_SERVICE_KEY: LiteralString = "select private_key from service_key where customer_id = $1 and service_key_id = $2"
 # What the older one has signed, and may still open
 OLDER_OPENS: LiteralString = """
 select max(expires_at) from box_key
 where customer_id = $1 and issuing_key_id <> $2 and is_placed and revoked_at is null
-"""
-REVOKE: LiteralString = """
-update issuing_key set revoked_at = now(), private_key = null
-where customer_id = $1 and revoked_at is null and issuing_key_id <> all($2::integer[])
-"""
-REVOKE_SERVICE_KEYS: LiteralString = """
-update service_key set revoked_at = now(), private_key = null
-where customer_id = $1 and revoked_at is null and service_key_id <> all($2::integer[])
 """
 # What those have signed that go is over: keys are revoked, lists and receipts are made anew
 END_KEYS: LiteralString = """
@@ -131,24 +100,35 @@ LOSE: LiteralString = "with lost as (delete from key_authority returning true) s
 SET: LiteralString = """
 update key_authority set public_key = $2, sequence = $3, key_set = $4 where customer_id = $1
 """
-POLICY: LiteralString = """
-update key_authority set freshness = $2, opens_uncertain = $3 where customer_id = $1
-"""
-CHOSEN: LiteralString = "select freshness, opens_uncertain from key_authority where customer_id = $1"
-# Keys that give more: a limit above $2, if that is not null, and right 3, if $3
-_BEYOND: LiteralString = """
- where customer_id = $1 and is_placed and revoked_at is null and (freshness > $2::integer or ($3 and 3 = any(rights)))
-"""
-COUNT_BEYOND: LiteralString = "select count(*)::integer from box_key" + _BEYOND
-REVOKE_BEYOND: LiteralString = (
-    "with revoked as (update box_key set revoked_at = clock_timestamp()"
-    + _BEYOND
-    + "returning true) select count(*)::integer from revoked"
-)
 
-APPROVALS: LiteralString = """
-update key_authority set needs_second_person = $2, approves_phones = $3 where customer_id = $1 returning true
-"""
+
+@dataclass(frozen=True, slots=True)
+class KeyKind:
+    """A kind of key under the root: the statements of its table, and the sealed column."""
+
+    column: str
+    next_id: LiteralString
+    insert: LiteralString  # customer, id, private key, public key
+    newest: LiteralString  # customer -> the id of the one that signs
+    sealed: LiteralString  # customer, id -> the private key
+    revoke: LiteralString  # customer, ids that stay
+
+
+def _kind(column: str, table: LiteralString) -> KeyKind:
+    id: LiteralString = table + "_id"
+    return KeyKind(
+        column,
+        "select nextval(pg_get_serial_sequence('" + table + "', '" + id + "'))::integer",
+        "insert into " + table + " (customer_id, " + id + ", private_key, public_key) values ($1, $2, $3, $4)",
+        "select " + id + " from " + table + " where customer_id = $1 and revoked_at is null"
+        " order by created_at desc, " + id + " desc limit 1",
+        "select private_key from " + table + " where customer_id = $1 and " + id + " = $2",
+        "update " + table + " set revoked_at = now(), private_key = null"
+        " where customer_id = $1 and revoked_at is null and " + id + " <> all($2::integer[])",
+    )  # fmt: skip
+
+
+ISSUING, SERVICE = _kind(ISSUING_KEY, "issuing_key"), _kind(SERVICE_KEY, "service_key")
 
 OFFLINE = "offline:"  # before the public key of a root whose private key is on another machine
 REMEMBERED = 1_000  # opened keys; beyond, it starts anew
@@ -177,8 +157,8 @@ class OfflineRoot(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class IssuingKeySigner:
-    """An issuing key that is open."""
+class KeySigner:
+    """A key under the root, opened."""
 
     id: int
     key: PrivateKey
@@ -188,16 +168,12 @@ class IssuingKeySigner:
         return self.key.public.kid
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceKeySigner:
-    """A service key that is open. It signs times, receipts and provisionings."""
+class IssuingKeySigner(KeySigner):
+    """An issuing key, which signs keys and status lists."""
 
-    id: int
-    key: PrivateKey
 
-    @property
-    def kid(self) -> bytes:
-        return self.key.public.kid
+class ServiceKeySigner(KeySigner):
+    """A service key, which signs times, receipts and provisionings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,25 +228,25 @@ class IssuingKeySigners:
     def __init__(self, vault: Encryption, *, logs: bool = True) -> None:
         self.vault = vault
         self._logs = logs
-        self._opened: dict[tuple[int, int], IssuingKeySigner] = {}
-        self._opened_services: dict[tuple[int, int], ServiceKeySigner] = {}
+        self._opened: dict[tuple[str, int, int], PrivateKey] = {}  # by column, customer and number
         self._checked: dict[int, tuple[list[object], KeySet]] = {}
         self._current: set[int] = set()  # customers whose authorities have service keys, as they do from then on
 
     async def newest(self, connection: Connection, customer: int) -> IssuingKeySigner | None:
         """Who signs, for as long as the caller's transaction lasts (see `hold`); None where the customer has no
         authority. Raises `CannotDecrypt`."""
-        await self.upgrade(connection, customer)
-        await hold(connection, customer)
-        id = await connection.fetchval(SIGNS, customer)
+        id = await self._newest(connection, customer, ISSUING)
         return None if id is None else await self.of(connection, customer, id)
 
     async def newest_service(self, connection: Connection, customer: int) -> ServiceKeySigner | None:
         """Who signs times, receipts and provisionings, as `newest` does."""
+        id = await self._newest(connection, customer, SERVICE)
+        return None if id is None else await self.service(connection, customer, id)
+
+    async def _newest(self, connection: Connection, customer: int, kind: KeyKind) -> int | None:
         await self.upgrade(connection, customer)
         await hold(connection, customer)
-        id = await connection.fetchval(SERVES, customer)
-        return None if id is None else await self.service(connection, customer, id)
+        return await connection.fetchval(kind.newest, customer)
 
     async def upgrade(self, connection: Connection, customer: int) -> None:
         """Replace the keys of an authority of version 1, once, in the caller's transaction."""
@@ -285,32 +261,24 @@ class IssuingKeySigners:
 
     async def service(self, statements: Statements, customer: int, id: int) -> ServiceKeySigner:
         """The service key with this number. Raises as `of` does."""
-        signer = self._opened_services.get((customer, id))
-        if signer is None:
-            key = await self._opened_key(statements, SEALED_SERVICE_KEY, SERVICE_KEY, customer, id)
-            if len(self._opened_services) >= REMEMBERED:
-                self._opened_services = {}
-            signer = self._opened_services[customer, id] = ServiceKeySigner(id, key)
-        return signer
+        return ServiceKeySigner(id, await self._key(statements, SERVICE, customer, id))
 
     async def of(self, statements: Statements, customer: int, id: int) -> IssuingKeySigner:
         """The issuing key with this number. Raises `CannotDecrypt`, and `Unavailable` where it has just been
         revoked."""
-        signer = self._opened.get((customer, id))
-        if signer is None:
-            key = await self._opened_key(statements, SEALED, ISSUING_KEY, customer, id)
+        return IssuingKeySigner(id, await self._key(statements, ISSUING, customer, id))
+
+    async def _key(self, statements: Statements, kind: KeyKind, customer: int, id: int) -> PrivateKey:
+        key = self._opened.get((kind.column, customer, id))
+        if key is None:
+            sealed = await statements.fetchval(kind.sealed, customer, id)
+            if sealed is None:
+                raise Unavailable(NOT_NOW)
+            key = PrivateKey.from_text(await self.vault.open(sealed, kind.column, customer, id))
             if len(self._opened) >= REMEMBERED:
                 self._opened = {}
-            signer = self._opened[customer, id] = IssuingKeySigner(id, key)
-        return signer
-
-    async def _opened_key(
-        self, statements: Statements, query: LiteralString, column: str, customer: int, id: int
-    ) -> PrivateKey:
-        sealed = await statements.fetchval(query, customer, id)
-        if sealed is None:
-            raise Unavailable(NOT_NOW)
-        return PrivateKey.from_text(await self.vault.open(sealed, column, customer, id))
+            self._opened[kind.column, customer, id] = key
+        return key
 
     async def key_set(self, statements: Statements, customer: int) -> KeySet | None:
         """The customer's key set, checked; None for a customer without an authority.
@@ -375,12 +343,9 @@ def _inconsistent_roots(roots: list[bytes], root: PublicKey) -> str | None:
     return "new_root.message names another root than the sealed one" if new and new[-1] != root else None
 
 
-async def root_kids(connection: Connection, customer: int, product: int, epoch: int) -> frozenset[bytes]:
-    """The `kid` of each root that the customer's authority has had; none for a box of a lost authority."""
-    row = await connection.fetchrow(ROOTS, customer, product, epoch)
-    if row is None:
-        return frozenset()
-    return frozenset({public(row["public_key"]).kid, *(cose.read(message, ROOT).kid for message in row["messages"])})
+def root_kids(root: bytes, new_roots: Iterable[bytes]) -> frozenset[bytes]:
+    """The `kid` of each root that an authority has had: of the stored present one, and of the signers of new ones."""
+    return frozenset({public(root).kid, *(cose.read(message, ROOT).kid for message in new_roots)})
 
 
 def issuer(customer: int) -> str:
@@ -417,11 +382,11 @@ async def ensure(connection: Connection, vault: Encryption, customer: int) -> No
         return
     root, first, service = PrivateKey.generate(), PrivateKey.generate(), PrivateKey.generate()
     sealed = await vault.seal(connection, root.to_text(), ROOT_KEY, customer, customer)
-    sequence: int = await connection.fetchval(NEXT_SET)
-    key_set = sign_key_set(customer, root, sequence, [first.public], [service.public])
-    if await connection.fetchval(INSERT, customer, sealed, load_authority(root.public), sequence, key_set):
-        await _insert(connection, vault, customer, first)
-        await _insert_service_key(connection, vault, customer, service)
+    key_set = await sign_key_set(connection, customer, root, [first.public], [service.public])
+    columns = sealed, load_authority(root.public), sequence_of(key_set, KEY_SET), key_set
+    if await connection.fetchval(INSERT, customer, *columns):
+        await _insert(connection, vault, customer, ISSUING, first)
+        await _insert(connection, vault, customer, SERVICE, service)
 
 
 async def upgrade(connection: Connection, vault: Encryption, customer: int) -> None:
@@ -448,8 +413,7 @@ async def rotate(connection: Connection, vault: Encryption, customer: int, *, re
         return None
     root = await private_root(vault, customer, authority)
     rotation = await plan_rotation(connection, vault, customer, authority, revoke=revoke or not authority["services"])
-    sequence: int = await connection.fetchval(NEXT_SET)
-    key_set = sign_key_set(customer, root, sequence, rotation.keys, rotation.service_keys)
+    key_set = await sign_key_set(connection, customer, root, rotation.keys, rotation.service_keys)
     return await install(connection, vault, customer, authority, rotation, root.public, key_set)
 
 
@@ -483,10 +447,10 @@ async def install(
     key_set: bytes,
 ) -> int:
     """Have the planned keys sign from now on, by a key set that the root has signed; the issuing key's number."""
-    id = await _insert(connection, vault, customer, rotation.key)
-    service_id = await _insert_service_key(connection, vault, customer, rotation.service)
-    await connection.execute(REVOKE, customer, [*rotation.stay, id])
-    await connection.execute(REVOKE_SERVICE_KEYS, customer, [*rotation.services_stay, service_id])
+    id = await _insert(connection, vault, customer, ISSUING, rotation.key)
+    service_id = await _insert(connection, vault, customer, SERVICE, rotation.service)
+    await connection.execute(ISSUING.revoke, customer, [*rotation.stay, id])
+    await connection.execute(SERVICE.revoke, customer, [*rotation.services_stay, service_id])
     if rotation.is_revoking:
         await _drop_foreign_roots(connection, customer, authority["roots"], root)
         await connection.execute(END_KEYS, customer, id)
@@ -494,8 +458,7 @@ async def install(
     if rotation.is_revoking or len(authority["signers"]) > 1:
         await connection.execute(END_LISTS, customer)
         await connection.execute(END_RECEIPTS, customer)
-    sequence: int = cose.read(key_set, KEY_SET).claims["sequence"]
-    await connection.execute(SET, customer, load_authority(root), sequence, key_set)
+    await connection.execute(SET, customer, load_authority(root), sequence_of(key_set, KEY_SET), key_set)
     return id
 
 
@@ -503,22 +466,6 @@ async def hold(connection: Connection, customer: int) -> None:
     """Have the issuing keys stay as they are until the caller's transaction ends: what it signs, by the one that it
     reads from now on, is not over before it is told. Comes before whatever else the transaction locks."""
     await connection.execute(HOLD, customer)
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPolicy:
-    """A customer's policy for keys."""
-
-    freshness: int | None  # seconds for which a key opens without word from the server; None: its whole life
-    opens_uncertain: bool  # whether boxes open while their clock is uncertain
-
-    def revocable_from(self, before: KeyPolicy) -> tuple[int | None, bool]:
-        """The largest limit, None for any, and whether right 3 revokes a key.
-
-        A part that is wider than before revokes nothing. A part that stays revokes what an older release has left.
-        """
-        is_wider = before.freshness is not None and (self.freshness is None or self.freshness > before.freshness)
-        return None if is_wider else self.freshness, not self.opens_uncertain
 
 
 async def lock(connection: Connection, customer: int) -> None:
@@ -529,46 +476,6 @@ async def lock(connection: Connection, customer: int) -> None:
     await connection.execute(LOCK, customer)
 
 
-async def policy(statements: Statements, customer: int) -> KeyPolicy | None:
-    """The customer's policy; None without an authority."""
-    row = await statements.fetchrow(CHOSEN, customer)
-    return None if row is None else KeyPolicy(row["freshness"], row["opens_uncertain"])
-
-
-async def count_beyond(statements: Statements, customer: int, chosen: KeyPolicy) -> int:
-    """The number of keys that this policy would revoke."""
-    before = await policy(statements, customer)
-    if before is None:
-        return 0
-    count: int = await statements.fetchval(COUNT_BEYOND, customer, *chosen.revocable_from(before))
-    return count
-
-
-async def choose(connection: Connection, customer: int, chosen: KeyPolicy) -> int | None:
-    """Set the customer's policy, and revoke keys in force that give more; their number, or None without an authority.
-
-    Callers that issue keys are waited for, and the next ones see the new policy.
-    """
-    await lock(connection, customer)
-    before = await policy(connection, customer)
-    if before is None:
-        return None
-    await connection.execute(POLICY, customer, chosen.freshness, chosen.opens_uncertain)
-    revoked: int = await connection.fetchval(REVOKE_BEYOND, customer, *chosen.revocable_from(before))
-    return revoked
-
-
-async def choose_approvals(
-    connection: Connection, customer: int, *, needs_second_person: bool, approves_phones: bool
-) -> bool:
-    """Store which changes need the approval of a manager.
-
-    `needs_second_person`: the enrolment that replaces a box at work needs another manager. `approves_phones`: a new
-    phone gets keys after a manager has approved it. Returns False if the customer has no authority.
-    """
-    return bool(await connection.fetchval(APPROVALS, customer, needs_second_person, approves_phones))
-
-
 async def lose_all(connection: Connection) -> int:
     """Give up every authority, as nothing opens their keys any more; how many. Boxes have to be enrolled anew."""
     await connection.execute(FORGET_SECRETS)
@@ -576,10 +483,10 @@ async def lose_all(connection: Connection) -> int:
     return lost
 
 
-async def _insert(connection: Connection, vault: Encryption, customer: int, key: PrivateKey) -> int:
-    id: int = await connection.fetchval(NEXT_ID)
-    sealed = await vault.seal(connection, key.to_text(), ISSUING_KEY, customer, id)
-    await connection.execute(INSERT_KEY, customer, id, sealed, load_authority(key.public))
+async def _insert(connection: Connection, vault: Encryption, customer: int, kind: KeyKind, key: PrivateKey) -> int:
+    id: int = await connection.fetchval(kind.next_id)
+    sealed = await vault.seal(connection, key.to_text(), kind.column, customer, id)
+    await connection.execute(kind.insert, customer, id, sealed, load_authority(key.public))
     return id
 
 
@@ -598,25 +505,32 @@ async def _drop_foreign_roots(connection: Connection, customer: int, roots: list
         await connection.execute(DROP_ROOTS, customer, chain)
 
 
-async def _insert_service_key(connection: Connection, vault: Encryption, customer: int, key: PrivateKey) -> int:
-    id: int = await connection.fetchval(NEXT_SERVICE_ID)
-    sealed = await vault.seal(connection, key.to_text(), SERVICE_KEY, customer, id)
-    await connection.execute(INSERT_SERVICE_KEY, customer, id, sealed, load_authority(key.public))
-    return id
-
-
 def named_keys(authority: Row) -> tuple[list[PublicKey], list[PublicKey]]:
     """The issuing and the service keys of a checked row with the columns of `AUTHORITY`, the oldest first."""
     keys, service_keys = ([public(key) for key in authority[name][::-1]] for name in ("signer_keys", "service_keys"))
     return keys, service_keys
 
 
-def sign_key_set(
-    customer: int, root: PrivateKey, sequence: int, keys: list[PublicKey], service_keys: list[PublicKey]
+def sequence_of(data: bytes, message: Message) -> int:
+    """The sequence of a signed key set or new root."""
+    sequence: int = cose.read(data, message).claims["sequence"]
+    return sequence
+
+
+async def next_claims(connection: Connection, customer: int, **others: Any) -> dict[str, Any]:
+    """The claims of the next message that the customer's root signs: those of all, and these others."""
+    sequence: int = await connection.fetchval(NEXT_SET)
+    return {"iss": issuer(customer), "iat": int(now().timestamp()), "sequence": sequence} | others
+
+
+def key_claims(keys: list[PublicKey], service_keys: list[PublicKey]) -> dict[str, list[PublicKey]]:
+    """The claims of a key set that names these keys, the oldest of each kind first."""
+    return {"keys": keys, "service-keys": service_keys}
+
+
+async def sign_key_set(
+    connection: Connection, customer: int, root: PrivateKey, keys: list[PublicKey], service_keys: list[PublicKey]
 ) -> bytes:
-    """The key set that names these keys, the oldest of each kind first."""
-    claims = {
-        "iss": issuer(customer), "iat": int(now().timestamp()), "sequence": sequence, "keys": keys,
-        "service-keys": service_keys,
-    }  # fmt: skip
+    """The next key set, which names these keys, the oldest of each kind first."""
+    claims = await next_claims(connection, customer, **key_claims(keys, service_keys))
     return cose.sign(KEY_SET, root.public.kid, claims, root.sign)

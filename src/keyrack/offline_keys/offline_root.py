@@ -21,14 +21,14 @@ from keyrack.offline_keys.cbor import decode, encode
 from keyrack.offline_keys.cose import MessageRefused
 from keyrack.offline_keys.issuing_keys import (
     AUTHORITY,
-    NEXT_SET,
     IssuingKeySigners,
     KeyRotation,
     RootKey,
     install,
-    issuer,
+    key_claims,
     load_authority,
     named_keys,
+    next_claims,
     plan_rotation,
     public,
     upgrade,
@@ -37,7 +37,6 @@ from keyrack.offline_keys.message_fields import KEY_SET, ROOT, Message
 from keyrack.offline_keys.p256 import PrivateKey, verify
 from keyrack.offline_keys.public_key import PublicKey
 from keyrack.offline_keys.root_keys import install_root, sign_root
-from keyrack.offline_keys.timestamps import now
 
 PUT: LiteralString = """
 insert into key_set_request (customer_id, request) values ($1, $2)
@@ -141,7 +140,7 @@ async def request(
         kept: dict[str, Any] = {"rotation": _rotation_to_json(rotation)}
     else:
         await IssuingKeySigners(vault).check(connection, customer, authority)
-        kept, wanted = {"root": base64url(new_root.encoded)}, list[Unsigned]()
+        kept, wanted = {}, list[Unsigned]()
         if root.private is not None:
             kept["newRoot"] = base64url(await sign_root(connection, customer, root.private, new_root))
         else:
@@ -181,18 +180,13 @@ async def accept(connection: Connection, vault: Encryption, customer: int, signe
 async def _key_set(
     connection: Connection, customer: int, root: PublicKey, keys: list[PublicKey], service_keys: list[PublicKey]
 ) -> Unsigned:
-    claims = await _claims(connection, customer) | {"keys": keys, "service-keys": service_keys}
+    claims = await next_claims(connection, customer, **key_claims(keys, service_keys))
     return Unsigned(KEY_SET, root, encode(KEY_SET.write(claims)))
 
 
 async def _new_root(connection: Connection, customer: int, root: PublicKey, new: PublicKey) -> Unsigned:
-    claims = await _claims(connection, customer) | {"root": new}
+    claims = await next_claims(connection, customer, root=new)
     return Unsigned(ROOT, root, encode(ROOT.write(claims)))
-
-
-async def _claims(connection: Connection, customer: int) -> dict[str, Any]:
-    sequence: int = await connection.fetchval(NEXT_SET)
-    return {"iss": issuer(customer), "iat": int(now().timestamp()), "sequence": sequence}
 
 
 def _state(authority: Row) -> list[Any]:

@@ -10,20 +10,19 @@ from keyrack.db.encryption.encrypted_columns import ROOT_KEY
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.issuing_keys import (
     AUTHORITY,
-    NEXT_SET,
     IssuingKeySigners,
     RootKey,
-    issuer,
     load_authority,
     named_keys,
+    next_claims,
     private_root,
+    sequence_of,
     sign_key_set,
     upgrade,
 )
 from keyrack.offline_keys.message_fields import KEY_SET, ROOT
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.public_key import PublicKey
-from keyrack.offline_keys.timestamps import now
 
 INSERT_ROOT: LiteralString = "insert into new_root (customer_id, sequence, message) values ($1, $2, $3)"
 SET_ROOT: LiteralString = """
@@ -45,25 +44,21 @@ async def replace(connection: Connection, vault: Encryption, customer: int) -> P
     old = await private_root(vault, customer, authority)
     new = PrivateKey.generate()
     message = await sign_root(connection, customer, old, new.public)
-    sequence: int = await connection.fetchval(NEXT_SET)
-    key_set = sign_key_set(customer, new, sequence, *named_keys(authority))
+    key_set = await sign_key_set(connection, customer, new, *named_keys(authority))
     await install_root(connection, vault, customer, RootKey(new.public, new), message, key_set)
     return new.public
 
 
 async def sign_root(connection: Connection, customer: int, old: PrivateKey, new: PublicKey) -> bytes:
     """The message by which the old root names the new one."""
-    sequence: int = await connection.fetchval(NEXT_SET)
-    claims = {"iss": issuer(customer), "iat": int(now().timestamp()), "sequence": sequence, "root": new}
-    return cose.sign(ROOT, old.public.kid, claims, old.sign)
+    return cose.sign(ROOT, old.public.kid, await next_claims(connection, customer, root=new), old.sign)
 
 
 async def install_root(
     connection: Connection, vault: Encryption, customer: int, root: RootKey, message: bytes, key_set: bytes
 ) -> None:
     """Have the customer's authority go on under a new root, which has signed the key set."""
-    sequence: int = cose.read(message, ROOT).claims["sequence"]
-    await connection.execute(INSERT_ROOT, customer, sequence, message)
+    await connection.execute(INSERT_ROOT, customer, sequence_of(message, ROOT), message)
     sealed = await vault.seal(connection, root.to_text(), ROOT_KEY, customer, customer)
-    sequence = cose.read(key_set, KEY_SET).claims["sequence"]
-    await connection.execute(SET_ROOT, customer, sealed, load_authority(root.public), sequence, key_set)
+    columns = sealed, load_authority(root.public), sequence_of(key_set, KEY_SET), key_set
+    await connection.execute(SET_ROOT, customer, *columns)

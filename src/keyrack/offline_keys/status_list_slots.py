@@ -15,6 +15,7 @@ from typing import LiteralString
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row
 from keyrack.db.row_batches import run_in_batches
+from keyrack.offline_keys.entitlements import Right, box_of, right_of
 from keyrack.offline_keys.message_fields import LONGEST_URI
 from keyrack.offline_keys.status_list_bits import ENTRIES
 from keyrack.offline_keys.status_lists import StatusListId, place_of
@@ -57,13 +58,10 @@ LIST_FULL = "status-list-full"  # both lists of the box are full of keys that ma
 
 @dataclass(frozen=True, slots=True)
 class SlotAllocation:
-    """Places by right, reasons for rights without a place, and URIs of new lists.
+    """Places by right, reasons for rights without a place, and URIs of new lists."""
 
-    A right is an assignment and the epoch of a box.
-    """
-
-    places: Mapping[tuple[int, int], tuple[StatusListId, int]]
-    refused: Mapping[tuple[int, int], str]
+    places: Mapping[Right, tuple[StatusListId, int]]
+    refused: Mapping[Right, str]
     begun: Mapping[StatusListId, str]
 
 
@@ -83,14 +81,14 @@ async def take(
 
     `locked` are all lists of their boxes.
     """
-    boxes: dict[Box, list[tuple[int, int]]] = {}
+    boxes: dict[Box, list[Right]] = {}
     for row in rows:
-        boxes.setdefault((row["product_id"], row["epoch"]), []).append((row["assignment_id"], row["epoch"]))
+        boxes.setdefault(box_of(row), []).append(right_of(row))
     columns = ([product for product, _ in boxes], [epoch for _, epoch in boxes])
     known = await connection.fetch(TAKEN, customer, *columns)
     taken: dict[StatusListId, set[int]] = {place_of(row): set(row["places"]) for row in known}
-    places: dict[tuple[int, int], tuple[StatusListId, int]] = {}
-    refused: dict[tuple[int, int], str] = {}
+    places: dict[Right, tuple[StatusListId, int]] = {}
+    refused: dict[Right, str] = {}
     begun: dict[StatusListId, str] = {}
     newest = {(place.product, place.epoch): place for place in sorted(place_of(row) for row in locked)}
     for box, rights in boxes.items():

@@ -12,8 +12,9 @@ from keyrack.cli.commands.key_roots import NONE, OFFLINE, Revoke, Whose, overlap
 from keyrack.cli.confirmation import ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult
-from keyrack.offline_keys import issuing_keys
-from keyrack.offline_keys.issuing_keys import KeyPolicy, KeySetOverlap, OfflineRoot, public
+from keyrack.offline_keys import issuing_keys, key_policy
+from keyrack.offline_keys.issuing_keys import KeySetOverlap, OfflineRoot, public
+from keyrack.offline_keys.key_policy import KeyPolicy, PolicyParts
 
 app = typer.Typer()
 app.add_typer(key_roots.app)
@@ -42,6 +43,7 @@ from (
     where customer_id = $1) k
 order by kind, created_at desc, id desc
 """
+WAITING: LiteralString = "select count(*) from app_device where customer_id = $1 and not is_approved"
 GOES: LiteralString = """
 select count(*) from box_key where customer_id = $1 and is_placed and revoked_at is null
 """
@@ -128,19 +130,22 @@ async def list_(session: DatabaseSession, customer: Whose) -> ListResult:
     return ListResult(shown, columns)
 
 
-async def _chosen(session: DatabaseSession, customer: int, limit: int | None, uncertain: str | None) -> KeyPolicy:
-    """The policy after a change of the given parts. Raises `CommandFailed` without an authority."""
-    before = await issuing_keys.policy(session.sql, customer)
-    if before is None:
-        raise CommandFailed(NONE.format(customer=customer))
-    freshness = before.freshness if limit is None else limit or None
-    return KeyPolicy(freshness, before.opens_uncertain if uncertain is None else uncertain == "open")
-
-
-def _require_one(*options: object) -> None:
-    """Raises a usage error if no option is given."""
-    if all(option is None for option in options):
+def _parts(
+    limit: int | None, uncertain: str | None, second_person: str | None, approve_phones: str | None
+) -> PolicyParts:
+    """The parts of the policy that the options change. Raises a usage error if no option is given."""
+    parts: PolicyParts = {}
+    if limit is not None:
+        parts["freshness"] = limit or None
+    if uncertain is not None:
+        parts["opens_uncertain"] = uncertain == "open"
+    if second_person is not None:
+        parts["needs_second_person"] = second_person == "on"
+    if approve_phones is not None:
+        parts["approves_phones"] = approve_phones == "on"
+    if not parts:
         raise typer.BadParameter("Say at least one of --limit, --uncertain, --second-person and --approve-phones.")
+    return parts
 
 
 async def _policy_preview(
@@ -152,11 +157,10 @@ async def _policy_preview(
     approve_phones: str | None,
 ) -> ConfirmationPreview | None:
     """How many keys the policy would revoke. Raises a usage error if nothing is to change."""
-    _require_one(limit, uncertain, second_person, approve_phones)
-    if limit is None and uncertain is None:
-        return None
-    chosen = await _chosen(session, customer, limit, uncertain)
-    count = await issuing_keys.count_beyond(session.sql, customer, chosen)
+    parts = _parts(limit, uncertain, second_person, approve_phones)
+    count = await key_policy.count_beyond(session.sql, customer, parts)
+    if count is None:
+        raise CommandFailed(NONE.format(customer=customer))
     if not count:
         return None
     action = f"change the policy of customer {customer} and revoke what gives more than it,"
@@ -176,27 +180,21 @@ async def policy(
 
     Phones get new keys at their next fetch. A wider policy revokes nothing.
     """
-    _require_one(limit, uncertain, second_person, approve_phones)
-    await issuing_keys.lock(session.sql, customer)  # the parts that are not named stay as another command left them
-    chosen = await _chosen(session, customer, limit, uncertain)
-    revoked = 0
-    if limit is not None or uncertain is not None:
-        revoked = await issuing_keys.choose(session.sql, customer, chosen) or 0
-    row = await session.sql.fetchrow(SHOW, customer)
-    if row is None:
+    changed = await key_policy.change(session.sql, customer, _parts(limit, uncertain, second_person, approve_phones))
+    if changed is None:
         raise CommandFailed(NONE.format(customer=customer))
-    second = row["needs_second_person"] if second_person is None else second_person == "on"
-    approves = row["approves_phones"] if approve_phones is None else approve_phones == "on"
-    await issuing_keys.choose_approvals(session.sql, customer, needs_second_person=second, approves_phones=approves)
+    chosen, revoked = changed
+    waiting: int = await session.sql.fetchval(WAITING, customer)
     does = "open" if chosen.opens_uncertain else "refuse"
     value = {
         "customer": customer, "limit": chosen.freshness, "uncertain": does, "revokedKeys": revoked,
-        "secondPerson": _switch(second), "approvePhones": _switch(approves), "waitingDevices": row["waiting"],
+        "secondPerson": _switch(chosen.needs_second_person), "approvePhones": _switch(chosen.approves_phones),
+        "waitingDevices": waiting,
     }  # fmt: skip
     shown = "its whole life" if chosen.freshness is None else f"{chosen.freshness:,} seconds"
     text = (
         f"A key opens without word from the server for {shown}. Boxes {does} while their clock is uncertain. "
-        f"Keys revoked: {revoked:,}.\n{_approvals(second, approves, row['waiting'])}"
+        f"Keys revoked: {revoked:,}.\n{_approvals(chosen, waiting)}"
     )
     return CommandResult(value, text)
 
@@ -205,12 +203,12 @@ def _switch(is_on: bool) -> str:
     return "on" if is_on else "off"
 
 
-def _approvals(second: bool, approves: bool, waiting: int) -> str:
+def _approvals(policy: KeyPolicy, waiting: int) -> str:
     """Which changes need the approval of a manager, for people."""
-    box = "needs the approval of another manager" if second else "needs no approval"
-    phone = "needs the approval of a manager" if approves else "needs no approval"
+    box = "needs the approval of another manager" if policy.needs_second_person else "needs no approval"
+    phone = "needs the approval of a manager" if policy.approves_phones else "needs no approval"
     text = f"The enrolment that replaces a box at work {box}. A new phone {phone}."
-    return text if approves or not waiting else f"{text} Phones that still wait for approval: {waiting}."
+    return text if policy.approves_phones or not waiting else f"{text} Phones that still wait for approval: {waiting}."
 
 
 async def _preview(session: DatabaseSession, customer: int, revoke: bool) -> ConfirmationPreview | None:

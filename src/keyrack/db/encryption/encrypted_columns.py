@@ -38,6 +38,18 @@ class EncryptedColumn:
     put: LiteralString  # customers, ids, sealed
 
 
+def _of_customer(name: str, table: LiteralString, id: LiteralString, column: LiteralString) -> EncryptedColumn:
+    """A column of a table whose rows have a customer and the integer `id`, which may be the customer's."""
+    return EncryptedColumn(
+        name,
+        "select customer_id, " + id + " as id, " + column + " as sealed from " + table
+        + " where data_key_of(" + column + ") <> $1 order by customer_id, " + id + " limit $2 for update",
+        "update " + table + " t set " + column + " = u.sealed"
+        " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
+        " where t.customer_id = u.customer_id and t." + id + " = u.id",
+    )  # fmt: skip
+
+
 HOLDINGS = (
     EncryptedColumn(
         PRIVATE_KEY,
@@ -46,30 +58,9 @@ HOLDINGS = (
         "update signing_key k set private_key = u.sealed"
         " from unnest($1::integer[], $2::text[], $3::bytea[]) u (customer_id, id, sealed) where k.kid = u.id",
     ),
-    EncryptedColumn(
-        SIGNING_SECRET,
-        "select customer_id, webhook_id as id, signing_secret as sealed from webhook"
-        " where data_key_of(signing_secret) <> $1 order by customer_id, webhook_id limit $2 for update",
-        "update webhook w set signing_secret = u.sealed"
-        " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
-        " where w.customer_id = u.customer_id and w.webhook_id = u.id",
-    ),
-    EncryptedColumn(
-        SIGNING_SECRET,
-        "select customer_id, webhook_id as id, old_signing_secret as sealed from webhook"
-        " where data_key_of(old_signing_secret) <> $1 order by customer_id, webhook_id limit $2 for update",
-        "update webhook w set old_signing_secret = u.sealed"
-        " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
-        " where w.customer_id = u.customer_id and w.webhook_id = u.id",
-    ),
-    EncryptedColumn(
-        STATIC_SECRET,
-        "select customer_id, webhook_id as id, secret as sealed from webhook"
-        " where data_key_of(secret) <> $1 order by customer_id, webhook_id limit $2 for update",
-        "update webhook w set secret = u.sealed"
-        " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
-        " where w.customer_id = u.customer_id and w.webhook_id = u.id",
-    ),
+    _of_customer(SIGNING_SECRET, "webhook", "webhook_id", "signing_secret"),
+    _of_customer(SIGNING_SECRET, "webhook", "webhook_id", "old_signing_secret"),
+    _of_customer(STATIC_SECRET, "webhook", "webhook_id", "secret"),
     EncryptedColumn(
         TOTP_SECRET,
         "select 0 as customer_id, manager_id::text as id, secret as sealed from totp"
@@ -86,38 +77,10 @@ HOLDINGS = (
         " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
         " where p.provider_id = u.id",
     ),
-    EncryptedColumn(
-        ROOT_KEY,
-        "select customer_id, customer_id as id, private_key as sealed from key_authority"
-        " where data_key_of(private_key) <> $1 order by customer_id limit $2 for update",
-        "update key_authority a set private_key = u.sealed"
-        " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
-        " where a.customer_id = u.customer_id",
-    ),
-    EncryptedColumn(
-        ISSUING_KEY,
-        "select customer_id, issuing_key_id as id, private_key as sealed from issuing_key"
-        " where data_key_of(private_key) <> $1 order by customer_id, issuing_key_id limit $2 for update",
-        "update issuing_key k set private_key = u.sealed"
-        " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
-        " where k.customer_id = u.customer_id and k.issuing_key_id = u.id",
-    ),
-    EncryptedColumn(
-        SERVICE_KEY,
-        "select customer_id, service_key_id as id, private_key as sealed from service_key"
-        " where data_key_of(private_key) <> $1 order by customer_id, service_key_id limit $2 for update",
-        "update service_key k set private_key = u.sealed"
-        " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
-        " where k.customer_id = u.customer_id and k.service_key_id = u.id",
-    ),
-    EncryptedColumn(
-        ROOT_REQUEST,
-        "select customer_id, customer_id as id, request as sealed from key_set_request"
-        " where data_key_of(request) <> $1 order by customer_id limit $2 for update",
-        "update key_set_request r set request = u.sealed"
-        " from unnest($1::integer[], $2::integer[], $3::bytea[]) u (customer_id, id, sealed)"
-        " where r.customer_id = u.customer_id",
-    ),
+    _of_customer(ROOT_KEY, "key_authority", "customer_id", "private_key"),
+    _of_customer(ISSUING_KEY, "issuing_key", "issuing_key_id", "private_key"),
+    _of_customer(SERVICE_KEY, "service_key", "service_key_id", "private_key"),
+    _of_customer(ROOT_REQUEST, "key_set_request", "customer_id", "request"),
     EncryptedColumn(
         ADVERTISING_SECRET,
         "select customer_id, product_id || '.' || epoch as id, advertising as sealed from box_epoch"

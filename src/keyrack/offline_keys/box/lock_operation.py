@@ -37,7 +37,7 @@ def operate(state: BoxMemory, link: int, said: Open, tick: int, crypto: Crypto) 
     verification_budget.take_for_open(state, link, tick, named, phone.thumbprint)
     failed = decision.decide(state, live, key, answer, tick)
     code = failed[0] if failed else BoxRefusalCode.GOOD
-    is_key_good = _is_good(state, authority, crypto, key)
+    is_key_good = named in state.running.good or _is_signed(authority, crypto, key)
     is_answer_good = crypto.verify(phone, answer.to_be_signed, answer.signature)
     if not is_key_good:
         raise MessageRefused(code or BoxRefusalCode.KEY_SIGNATURE)  # `GOOD` is 0
@@ -57,10 +57,8 @@ def operate(state: BoxMemory, link: int, said: Open, tick: int, crypto: Crypto) 
     return Result(code, log.append(state, crypto, tick, event, request)), effect
 
 
-def _is_good(state: BoxMemory, authority: Authority, crypto: Crypto, key: SignedMessage) -> bool:
+def _is_signed(authority: Authority, crypto: Crypto, key: SignedMessage) -> bool:
     """Whether an issuing key has signed this. It takes as long where none is named."""
-    if hashlib.sha256(key.raw).digest() in state.running.good:
-        return True
     issuing = authority.key(key.kid)
     is_signed = crypto.verify(issuing or authority.keys[0], key.to_be_signed, key.signature)
     return issuing is not None and is_signed

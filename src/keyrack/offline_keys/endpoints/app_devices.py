@@ -13,7 +13,7 @@ from keyrack.api.endpoint import FROM_APPS, TAGGED, Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Free
 from keyrack.api.principals import AppUser
-from keyrack.api.rate_limits import RateLimit
+from keyrack.api.rate_limits import DAY, HOUR, RateLimit
 from keyrack.api.schema.request_body import IN_NFC, Body, Moment, StrictBody, format_timestamp, invalid_member
 from keyrack.core.base64url import Octets, base64url
 from keyrack.core.error_codes import INVALID_TOKEN, RATE_LIMITED, ErrorCode, FieldError
@@ -62,7 +62,6 @@ OLD_TOKEN = ErrorCode(
 REGISTER = "register device"
 LASTS = timedelta(minutes=10)  # validity of a nonce
 NOTICES = "phone-mails"
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 PUT_NONCE: LiteralString = """
 insert into registration_nonce (customer_id, user_id, nonce, expires_at)

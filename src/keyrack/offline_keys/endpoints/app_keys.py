@@ -3,7 +3,6 @@ brings home. Ours, beside the spec."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Annotated, Literal, LiteralString
 
 from pydantic import ConfigDict, Field
@@ -14,7 +13,7 @@ from keyrack.api.exchange import Request, Response, answer
 from keyrack.api.permissions import Free
 from keyrack.api.principals import AppUser
 from keyrack.api.query_parameters import QueryParameter, given
-from keyrack.api.rate_limits import RateLimit, Taken, take_each
+from keyrack.api.rate_limits import HOUR, RateLimit, Taken, take_each
 from keyrack.api.schema.request_body import Body, Id, Moment, format_timestamp, invalid_member
 from keyrack.auth.app_tokens import user_exists
 from keyrack.core.base64url import Octets, base64url, octets
@@ -26,7 +25,7 @@ from keyrack.offline_keys.endpoints.app_devices import app_of
 from keyrack.offline_keys.endpoints.boxes import UNCOPIED
 from keyrack.offline_keys.endpoints.user_devices import NO_DEVICE
 from keyrack.offline_keys.enrolment import NONCE, time_for
-from keyrack.offline_keys.issuing_keys import INCONSISTENT, SERVES, IssuingKeySigners, box_name
+from keyrack.offline_keys.issuing_keys import INCONSISTENT, SERVICE, IssuingKeySigners, box_name
 from keyrack.offline_keys.key_issuing import IssuedKeys, NoDevice, NotApproved
 from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
 from keyrack.offline_keys.timestamps import now
@@ -38,7 +37,6 @@ NO_KEYS = ErrorCode(
     "The user has no key of this box that is in force.",
     "Use the name of a box that GET /sdk/keys tells.",
 )
-HOUR = timedelta(hours=1)
 NOT_APPROVED = ErrorCode(
     "device-not-approved",
     "The phone waits for the approval of a manager.",
@@ -49,7 +47,7 @@ TIME = "tell the time"
 # Whether the user has a key of the box of this name, and which service key signs
 TELLS_TIME: LiteralString = (
     "select ("
-    + SERVES
+    + SERVICE.newest
     + """)
 from app_subject s where s.customer_id = $1 and s.subject = $2 and exists (
   select from box_key k where k.customer_id = $1 and k.user_id = s.user_id and k.is_placed and k.revoked_at is null

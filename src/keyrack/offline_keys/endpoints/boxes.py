@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, LiteralString
 
 from pydantic import ConfigDict, Field
@@ -108,13 +109,16 @@ class Enrolment(StrictBody):
     thumbprint: Octets | None = None
 
 
-class EnrolledBoxBody(Body):
-    model_config = ConfigDict(title="EnrolledBox")
-
+class _BoxEpoch(Body):
     product_id: Id
     epoch: Id
     name: str
     thumbprint: Octets
+
+
+class EnrolledBoxBody(_BoxEpoch):
+    model_config = ConfigDict(title="EnrolledBox")
+
     is_pending: bool
 
 
@@ -155,13 +159,9 @@ class BoxLog(Body):
     reports: list[BoxReport]
 
 
-class BoxStateBody(Body):
+class BoxStateBody(_BoxEpoch):
     model_config = ConfigDict(title="BoxState")
 
-    product_id: Id
-    epoch: Id
-    name: str
-    thumbprint: Octets
     enrolled: Moment
     log: BoxLog
     pending: PendingEnrolment | None
@@ -176,30 +176,25 @@ class BoxProvisioning(Body):
     roots: list[Octets]
 
 
-def a_nonce(text: str) -> bytes:
-    """Raises `ValueError`."""
-    nonce = octets(text)
-    if len(nonce) != NONCE:
-        raise ValueError(f"It has {NONCE} bytes.")
-    return nonce
+def _of_length(length: int) -> Callable[[str], bytes]:
+    """Reads so many bytes in base64url, and raises `ValueError` for others."""
+
+    def read(text: str) -> bytes:
+        data = octets(text)
+        if len(data) != length:
+            raise ValueError(f"It has {length} bytes.")
+        return data
+
+    return read
 
 
 OF_BOX = QueryParameter(
-    "nonce", a_nonce, "The nonce of the box's challenge: 16 bytes in base64url.",
+    "nonce", _of_length(NONCE), "The nonce of the box's challenge: 16 bytes in base64url.",
     {"type": "string", "format": "base64url", "examples": ["AAECAwQFBgcICQoLDA0ODw"]}, needed=True,
 )  # fmt: skip
-
-
-def a_thumbprint(text: str) -> bytes:
-    """Raises `ValueError`."""
-    thumbprint = octets(text)
-    if len(thumbprint) != THUMBPRINT:
-        raise ValueError(f"It has {THUMBPRINT} bytes.")
-    return thumbprint
-
-
 OF_KEY = QueryParameter(
-    "thumbprint", a_thumbprint, "The thumbprint of the box's key. Without it the pending enrolment, if there is one.",
+    "thumbprint", _of_length(THUMBPRINT),
+    "The thumbprint of the box's key. Without it the pending enrolment, if there is one.",
     {"type": "string", "format": "base64url", "examples": [EXAMPLE_THUMBPRINT]},
 )  # fmt: skip
 UNCOPIED = {"Cache-Control": "no-store"}
@@ -248,13 +243,12 @@ async def begin(request: Request, vault: Encryption) -> Response:
 )
 async def enrol(request: Request, wanted: Enrolment, settings: Settings) -> Response:
     (product,) = request.ids
-    assert request.caller is not None  # noqa: S101 - the row needs a permission
     try:
         async with request.db.transaction() as connection:
             await check_box(connection, request.customer, product)
             box = await enrolment.enrol(
                 connection, settings, request.customer, product, wanted.enrolment,
-                caller=request.caller.key, thumbprint=wanted.thumbprint,
+                caller=request.caller_key, thumbprint=wanted.thumbprint,
             )  # fmt: skip
     except MessageRefused as refused:
         hint = f"A box would say {refused.code.text}."
@@ -343,18 +337,22 @@ async def state(request: Request) -> Response:
         raise NotFound(NOT_ENROLLED)
     pending = await request.db.fetchrow(PENDING, request.customer, product)
     body = {
-        "productId": product, "epoch": row["epoch"], "name": box_name(product, row["epoch"]),
-        "thumbprint": base64url(public(row["public_key"]).thumbprint), "enrolled": format_timestamp(row["enrolled_at"]),
+        "productId": product, **_epoch(product, row),
         "log": {"upTo": row["up_to"], "newest": row["newest"], "givenUp": row["given_up"], "reports": row["reports"]},
         "pending": None if pending is None else _pending(product, pending),
     }  # fmt: skip
     return conditional_requests.created_response(request, answer(body).body or b"")
 
 
-def _pending(product: int, row: Row) -> dict[str, Any]:
+def _epoch(product: int, row: Row) -> dict[str, Any]:
     return {
         "epoch": row["epoch"], "name": box_name(product, row["epoch"]),
         "thumbprint": base64url(public(row["public_key"]).thumbprint), "enrolled": format_timestamp(row["enrolled_at"]),
+    }  # fmt: skip
+
+
+def _pending(product: int, row: Row) -> dict[str, Any]:
+    return _epoch(product, row) | {
         "isProven": row["is_proven"], "needsApproval": row["needs_approval"], "isApproved": row["is_approved"],
     }  # fmt: skip
 

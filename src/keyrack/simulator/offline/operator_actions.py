@@ -12,8 +12,8 @@ from keyrack.core.api_client.credentials import Login, ServerAddress
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
 from keyrack.db.encryption.bootstrap import open_vault
-from keyrack.offline_keys import issuing_keys, root_keys
-from keyrack.offline_keys.issuing_keys import IssuingKeySigner, IssuingKeySigners, KeyPolicy
+from keyrack.offline_keys import issuing_keys, key_policy, root_keys
+from keyrack.offline_keys.issuing_keys import IssuingKeySigner, IssuingKeySigners
 
 USERNAME = "garage"
 
@@ -72,7 +72,7 @@ class Operator:
     async def choose(self, limit: int | None, *, opens_uncertain: bool) -> None:
         """`keyrack keys policy`"""
         async with self.db.transaction() as connection:
-            await issuing_keys.choose(connection, self.customer, KeyPolicy(limit, opens_uncertain))
+            await key_policy.change(connection, self.customer, {"freshness": limit, "opens_uncertain": opens_uncertain})
 
     async def serve(self, product: int, *, is_served: bool) -> None:
         """`keyrack service change --terminate`, or `--reinstate`"""
