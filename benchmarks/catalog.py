@@ -58,6 +58,6 @@ BENCHMARKS = {
 
 
 def run_alone(name: str) -> None:
-    """Run a benchmark in a process of its own: the log goes to standard error, as it is no part of the tables."""
+    """Run a benchmark in a process of its own. Its log goes to standard error, apart from the tables."""
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     BENCHMARKS[name].run()

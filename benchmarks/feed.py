@@ -121,7 +121,10 @@ async def measured(dsn: str, pid: int, port: int, headers: dict[str, str]) -> No
 
 
 async def numbered(dsn: str) -> int:
-    """The number of the customer's last change, 0 for none, once all that waits has one."""
+    """The number of the customer's last change, once all changes are numbered.
+
+    0 means that there is no change.
+    """
     raw = await asyncpg.connect(dsn)
 
     async def done() -> bool:

@@ -64,7 +64,7 @@ NO_JSON = {"database run", "api", "completion"}
 
 
 def leaves(name: str, command: Any) -> Iterator[tuple[str, Any]]:
-    """The commands of a group and of the groups in it, with their whole names."""
+    """The commands of a group and its subgroups, with their full names."""
     if not hasattr(command, "commands"):
         yield name, command
         return

@@ -16,5 +16,5 @@ def phone_with_key(person: Person, car: int, user: int) -> Phone:
 
 
 def pending_enrolment(person: Person, product: int) -> None:
-    """Enrol another key in place of that of a box at work, which makes the enrolment pending."""
+    """Enrol another key for a box at work, so that the enrolment is pending."""
     Firmware(product).enrol(person)

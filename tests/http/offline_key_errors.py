@@ -39,7 +39,7 @@ def unknown_nonce(person: Person) -> Case:
 
 
 def replaced(person: Person) -> Firmware:
-    """A box at work that was enrolled anew, which is pending."""
+    """A box at work with a pending enrolment."""
     _, box = garage(person)
     box.key = PrivateKey.generate()
     box.reset()

@@ -287,7 +287,7 @@ def enrolling(person: Person) -> Ids:
 
 
 def replaced(person: Person) -> Ids:
-    """A box with a pending enrolment, which somebody else has begun."""
+    """A box with a pending enrolment that another manager began."""
     box = offline_key_errors.replaced(person)
     begun = "update box_epoch set enrolled_by = 'client:0' where customer_id = $1 and is_pending"
     person.sql.execute(begun, person.customer)

@@ -1,4 +1,4 @@
-"""Long random conversations of well-formed messages with two boxes, which have to do the same."""
+"""Long random conversations with two boxes, which must do the same."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class Conversation:
         return self._say(CarryMessage(made))
 
     def _catch_up(self) -> BoxRefusalCode:
-        """A phone brings all that the box does not have yet, in order, and then a list."""
+        """A phone brings all missing artefacts in order, and then a list."""
         link = self._link()
         known = link_messages.read(self._hello(link), Challenge).sequence
         for sequence, message in self._sets:

@@ -260,7 +260,7 @@ def driver(person: Person, user: int | None = None) -> Phone:
 
 
 def confirm(person: Person, box: Firmware) -> None:
-    """Bring home what a box has written since its enrolment, which comes into force by that."""
+    """Deliver the log of a box, so that its enrolment comes into force."""
     bearer = driver(person)
     bearer.entries = list(box.state.kept.log.entries)
     assert bearer.home()["refused"] == []

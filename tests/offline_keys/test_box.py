@@ -214,7 +214,10 @@ def test_refusals_are_counted_until_an_entry_says_so() -> None:
 
 
 def test_a_flood_is_stopped_by_the_buckets() -> None:
-    """One link has 8 tokens and one more each 4 s, all links together 16 and one more each second."""
+    """A link has 8 tokens and one more each 4 s.
+
+    All links together have 16, and one more each second.
+    """
     box = Box()
     box.passes(60)
     key = box.authority.key()
@@ -229,7 +232,7 @@ def test_a_flood_is_stopped_by_the_buckets() -> None:
 
 
 def test_a_flood_does_not_shut_out_a_phone_that_the_box_knows() -> None:
-    """Whoever has heard its key cannot either: an empty bucket of the phone is passed over."""
+    """An eavesdropper cannot either: an empty bucket of the phone is passed over."""
     box = Box()
     key = box.authority.key()
     assert box.open(key).code is BoxRefusalCode.GOOD
@@ -281,7 +284,7 @@ def test_links_that_stay_shut_nobody_out() -> None:
 
 
 def test_a_proof_ends_after_300_seconds() -> None:
-    """A link that stays does not read the log long after its key was revoked."""
+    """A proof ends, so a revoked phone on an old link reads no log."""
     box = Box()
     key = box.authority.key()
     assert box.open(key).code is BoxRefusalCode.GOOD
@@ -426,7 +429,7 @@ def test_keys_that_opened_are_remembered_and_others_push_none_out() -> None:
     assert box.state.running.good == (hashlib.sha256(key).digest(),)
 
 
-# What a thief of an issuing key can do, and for how long
+# A thief of an issuing key
 
 
 def test_a_stolen_issuing_key_neither_sets_the_clock_nor_frees_entries() -> None:
@@ -488,7 +491,7 @@ def test_a_list_far_ahead_of_the_clock_counts_as_absent() -> None:
 
 
 def test_after_a_provisioning_no_older_list_comes_back() -> None:
-    """A driver keeps a list from before the revocation until a tool has set the clock."""
+    """A driver keeps an old list until a tool has set the clock."""
     box = Box()
     authority, key = box.authority, box.authority.key()
     box.passes(60)

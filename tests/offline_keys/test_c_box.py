@@ -1,4 +1,4 @@
-"""The box in C equals the vectors and the box in Python, and is small."""
+"""The box in C: the same decisions as vectors and Python, and its size."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_starts_of_the_vectors(box: CBox) -> None:
 
 
 def test_a_full_log_is_whole_if_power_is_lost_before_the_state_is_written_down(box: CBox) -> None:
-    """The entry that is put may not lie in the place of the oldest one, which the box still has."""
+    """A new entry must not overwrite the oldest one, which the box still has."""
     test = next(test for test in fuzz_boxes.vectors("Box") if test["effect"] and _held(test) == 1024)
     before = load(fuzz_boxes.states()[test["state"]] | test["set"])
     log = before.kept.log

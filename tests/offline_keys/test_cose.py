@@ -181,7 +181,7 @@ def test_a_public_key_is_a_point_of_the_curve(name: str, bit: int, negative: boo
 
 
 def test_coordinates_are_less_than_p() -> None:
-    """The point with the least x has another encoding of it, plus p, that fits into 32 bytes."""
+    """The least x of a point plus p fits into 32 bytes as well."""
     x = next(x for x in range(100) if is_square((x**3 - 3 * x + CURVE_B) % MODULUS))
     y = pow(x**3 - 3 * x + CURVE_B, (MODULUS + 1) // 4, MODULUS).to_bytes(32, "big")
     assert PublicKey(x.to_bytes(32, "big"), y).is_point

@@ -226,7 +226,7 @@ def test_a_provisioning_names_its_parts_and_a_secret(alice: Person, box: Firmwar
 
 
 def test_an_authority_of_version_1_gets_new_keys(town: Town) -> None:
-    """Once, whoever comes at the same time: it has no service key, and no box could read what it has signed."""
+    """Once, beside other requests: it has no service key, and no box could read what it has signed."""
     person = town.person(f"version{next(NUMBERS)}")
     boxes = [Firmware(person.box_in(person.car())) for _ in range(2)]
     for box in boxes:

@@ -81,7 +81,7 @@ def test_an_assignment_has_so_many_keys(alice: Person, small: RunningServer) -> 
 
 
 def another(phone: Phone) -> Phone:
-    """Another phone of the same user, registered with an id token from after all removals."""
+    """Another phone of the same user, with a new id token."""
     new = replace(phone, key=PrivateKey.generate())
     new.sign_in()
     new.register()
@@ -91,7 +91,7 @@ def another(phone: Phone) -> Phone:
 def test_a_manager_makes_room_that_removed_phones_have_used_up(
     alice: Person, bob: Person, town: Town, small: RunningServer
 ) -> None:
-    """The keys of these phones stay revoked in the status list, and keep their places in it."""
+    """Their keys stay revoked, and keep their places in the status list."""
     person = at(alice, small)
     car, box = garage(person)
     kim = driver(person)
@@ -121,7 +121,7 @@ def test_a_manager_makes_room_that_removed_phones_have_used_up(
     assert [is_revoked(person, key) for key in (*keys, own, fresh)] == [True, True, True, False, False]
     assert [phone.open(box, key=key) for phone, key in zip(thief, keys, strict=True)] == [BoxRefusalCode.REVOKED] * 3
     assert len(set(places_of(*keys, own, fresh))) == 5, "no place went to another key"
-    # What still counts: keys in force, and those of phones that are registered
+    # Still counted: keys in force, and those of phones that are registered
     for _ in range(2):
         one_key(another(kim), box)
     last = another(kim)
@@ -244,7 +244,7 @@ def test_the_time_for_a_box(alice: Person, bob: Person) -> None:
         for value in values:
             answer = kim.call("POST", "/sdk/time", body | {member: value})
             assert answer.status_code == 400, answer.text
-            assert answer.text.startswith(f"Couldn't tell the time. No valid {member} provided."), answer.text
+            assert answer.text.startswith(f"Couldn't sign the time. No valid {member} provided."), answer.text
 
 
 @pytest.fixture

@@ -138,7 +138,7 @@ def test_an_unknown_key_among_late_entries_is_reported(alice: Person, drive: Dri
 def test_what_was_purged_is_not_published_again(
     alice: Person, drive: Drive, clock: Clock, dsn: str, settings: Settings
 ) -> None:
-    """An old entry that arrives again is no late one, as its number was never given up."""
+    """A repeated entry is not late: its number was never given up."""
     openings = given_up(drive, 2)
     brought(drive.kim, openings[1])
     assert len(events(alice, drive.car)) == 2

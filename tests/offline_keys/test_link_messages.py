@@ -57,7 +57,7 @@ def test_the_numbers_are_those_of_the_document() -> None:
 
 
 def test_a_number_that_is_not_known_is_said_to_be_unknown() -> None:
-    """So a newer phone goes on with an older message. Numbers of messages that exist are out of place."""
+    """So a newer phone can send an older message next. Numbers of messages that exist are out of place."""
     for number in (0, 13, 99, GREATEST):
         with pytest.raises(cose.MessageRefused) as refused:
             link_messages.read(encode([number, b""]), *KINDS)

@@ -47,7 +47,7 @@ def path(box: Firmware, part: str = "enrolment") -> str:
 
 
 def enrolled_from_afar(person: Person, product: int, key: PrivateKey, **members: Any) -> httpx.Response:
-    """Enrol a key without a box, as somebody with a laptop does."""
+    """Enrol a key without a box, as an attacker with a laptop does."""
     nonce = raw(person.post(f"/boxes/{product}/enrolment").json()["nonce"])
     data = cose.sign(ENROLMENT, key.public.kid, {"cnf": key.public, "nonce": nonce}, key.sign)
     return person.put(f"/boxes/{product}/enrolment", {"enrolment": b64(data), **members})
@@ -61,7 +61,7 @@ def state(person: Person, box: Firmware) -> dict[str, Any]:
 
 @dataclass
 class Scene:
-    """A box at work, a user's phone that opens it, and an enrolment of another key from a laptop."""
+    """A box at work, a phone that opens it, and another key on a laptop."""
 
     person: Person
     kim: Phone
@@ -75,7 +75,7 @@ class Scene:
         return answer.json()
 
     def reset(self) -> Firmware:
-        """The box is reset by somebody at it, and enrolled anew."""
+        """Reset the box, and enrol it."""
         self.box.key = PrivateKey.generate()
         self.box.reset()
         self.box.enrol(self.person)
@@ -172,7 +172,7 @@ def test_a_pending_enrolment_is_undone(at_work: Scene, alice: Person) -> None:
 
 
 def test_an_entry_under_another_root_confirms_nothing(at_work: Scene, alice: Person) -> None:
-    """Somebody near the box has provisioned it first, under a root of their own and by the name of this epoch."""
+    """An attacker near the box has provisioned it first, under another root."""
     kim, pending = at_work.kim, at_work.attack()
     book = Logbook(at_work.box, pending["name"], at_work.laptop)
     kim.entries = [book.entry(**{"root-kid": bytes(8)})]
@@ -333,7 +333,7 @@ def test_without_the_policy_an_entry_is_enough(needs_two: Scene, carol: Person, 
     assert state(carol, box)["pending"] is None
 
 
-# Who may
+# Permissions
 
 
 @pytest.mark.parametrize(("role", "status"), [(Role.TECHNICIAN, 204), (Role.VIEWER, 403), (Role.DISPATCHER, 403)])
@@ -458,7 +458,7 @@ def test_a_tool_provisions_while_enrolments_come_and_go(carol: Person) -> None:
         assert set[int]().union(*changes) <= {200, 204, 409}
 
 
-# What is recorded
+# Change log and alerts
 
 
 def test_the_log_of_changes_and_an_alert(carol: Person) -> None:

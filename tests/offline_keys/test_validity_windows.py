@@ -96,7 +96,7 @@ def test_what_is_signed_moves_the_clock_forward_by_a_week_at_most() -> None:
 
 
 def test_artefacts_move_the_clock_by_a_week_in_sum() -> None:
-    """However often they come, over losses of power, until a time or a provisioning sets it."""
+    """The sum holds over losses of power, until a time or a provisioning."""
     box = Box()
     for day in range(7):
         box.authority.now += DAY

@@ -257,7 +257,7 @@ async def _taken(
     if known is None:
         return None  # it was removed meanwhile
     roots = frozenset[bytes]() if known["root"] is None else root_kids(known["root"], known["new_roots"])
-    # A box has a name from its provisioning on, so any entry proves that. It may obey the root of somebody else
+    # A box has a name from its provisioning on, so any entry proves that. The root may be that of an attacker
     if is_pending and any(entry.claims["root-kid"] in roots for entry in entries):
         await enrolment.prove(connection, customer, *box)
     columns = (
@@ -295,7 +295,7 @@ async def _taken(
 
 
 class Claim(NamedTuple):
-    """What an entry says that the box obeys."""
+    """The root, key set and list that an entry names as the box's."""
 
     root: bytes  # `kid`
     sequence: int  # of a key set or new root
@@ -310,7 +310,7 @@ class Claim(NamedTuple):
 def _held(
     entries: Sequence[SignedMessage], unknown: Container[Claim]
 ) -> tuple[int | None, int | None, datetime | None]:
-    """What the last of these entries claims: sequence, generation and time of a list.
+    """The claim of the last of these entries: sequence, generation and time of a list.
 
     Larger values than the columns have become the largest, which the server has never signed. A claim that the server
     has not signed gets the largest time: the claimed one may be a time of the future, and the server's lists reach it.
@@ -325,7 +325,7 @@ def _held(
 async def _unknown_claims(
     connection: Connection, customer: int, box: Box, roots: frozenset[bytes], entries: Sequence[SignedMessage]
 ) -> dict[Claim, SignedMessage]:
-    """Claims of lists and key sets that the server has not signed, and of other roots than the customer's.
+    """Claims of lists, key sets and roots that are not the server's.
 
     Each has the first entry that makes it. A box of a lost authority makes none.
     """

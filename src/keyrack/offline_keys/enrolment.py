@@ -143,7 +143,10 @@ class BoxEnrolment:
 
 @dataclass(frozen=True, slots=True)
 class Provisioning:
-    """The three messages that a box takes together, and what a box with an older root takes first."""
+    """Three messages that a box takes together.
+
+    A box with an older root takes `roots` first.
+    """
 
     provisioning: bytes
     key_set: bytes
@@ -247,7 +250,7 @@ async def prove(connection: Connection, customer: int, product: int, epoch: int)
 
 
 async def _confirm(connection: Connection, customer: int, product: int, epoch: int) -> None:
-    """Put a pending epoch into force if nothing is missing, and end the one before."""
+    """Put a pending epoch into force, if its conditions hold, and end the one before."""
     if await connection.fetchval(CONFIRM, customer, product, epoch):
         await connection.execute(END, customer, product, epoch)
 
@@ -331,6 +334,6 @@ async def _advertising(
 
 
 def time_for(customer: int, name: str, nonce: bytes, signer: ServiceKeySigner) -> bytes:
-    """What o'clock it is, for the box of this name and its nonce."""
+    """The signed time, for the box of this name and its nonce."""
     claims = {"iss": issuer(customer), "aud": name, "iat": int(now().timestamp()), "nonce": nonce}
     return cose.sign(TIME, signer.kid, claims, signer.key.sign)

@@ -13,10 +13,10 @@ from keyrack.offline_keys.issuing_keys import AUTHORITY, InconsistentKeys, publi
 from keyrack.offline_keys.message_fields import CLOSE, OPEN, UNCERTAIN
 from keyrack.offline_keys.status_lists import StatusListId
 
-# The phone, whoever signs, what keys hold to. Beside it each assignment of its user that is in force, or begins within
-# a key's life, in whose car there is a box that takes keys: once for the box's epoch in force, and once for its pending
-# one. With it the phone's newest key for that epoch, and the newest list. One row without an assignment where there is
-# none. $1 customer, $2 subject, $3 the phone, $4 now, $5 how many
+# The phone and the authority, in each row. A row for each assignment of the user that is in force, or begins within a
+# key's life, if the car has a box that takes keys: one row for the box's epoch in force, and one for a pending epoch. A
+# row has the phone's newest key for the epoch, and the newest list. One row without an assignment, if there is none. $1
+# customer, $2 subject, $3 the phone, $4 now, $5 how many
 RIGHTS: LiteralString = (
     """
 select d.public_key, d.is_approved, s.subject, t.*, r.*

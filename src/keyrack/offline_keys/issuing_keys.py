@@ -178,7 +178,7 @@ class ServiceKeySigner(KeySigner):
 
 @dataclass(frozen=True, slots=True)
 class KeySet:
-    """The key set of a customer, the root that has signed it, and the new roots that lead to that root."""
+    """The key set of a customer, its root, and the new roots that lead there."""
 
     root: PublicKey
     data: bytes
@@ -208,7 +208,7 @@ class RootKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyRotation:
-    """New keys of both kinds, and which keys stay beside them."""
+    """New keys of both kinds, and the older keys that stay."""
 
     key: PrivateKey
     service: PrivateKey
@@ -239,7 +239,7 @@ class IssuingKeySigners:
         return None if id is None else await self.of(connection, customer, id)
 
     async def newest_service(self, connection: Connection, customer: int) -> ServiceKeySigner | None:
-        """Who signs times, receipts and provisionings, as `newest` does."""
+        """The service key that signs, as `newest` returns the issuing key."""
         id = await self._newest(connection, customer, SERVICE)
         return None if id is None else await self.service(connection, customer, id)
 
@@ -390,9 +390,9 @@ async def ensure(connection: Connection, vault: Encryption, customer: int) -> No
 
 
 async def upgrade(connection: Connection, vault: Encryption, customer: int) -> None:
-    """Replace the keys of an authority of version 1 of the protocol, if nobody else has done so meanwhile.
+    """Replace the keys of an authority of version 1 of the protocol, once.
 
-    No box of that version is in use, so nothing that those keys have signed has to stay good.
+    No box of that version is in use, so no signature of those keys has to stay valid.
     """
     await connection.execute(LOCK, customer)
     if await connection.fetchval(IS_OF_VERSION_1, customer):
@@ -420,7 +420,7 @@ async def rotate(connection: Connection, vault: Encryption, customer: int, *, re
 async def plan_rotation(
     connection: Connection, vault: Encryption, customer: int, authority: Row, *, revoke: bool
 ) -> KeyRotation:
-    """New keys for a locked row with the columns of `AUTHORITY`, and the keys that stay. Raises as `rotate` does."""
+    """The rotation of a locked row with the columns of `AUTHORITY`. Raises as `rotate` does."""
     signers = IssuingKeySigners(vault)
     good: list[int] = authority["signers"]
     if not revoke:
@@ -446,7 +446,10 @@ async def install(
     root: PublicKey,
     key_set: bytes,
 ) -> int:
-    """Have the planned keys sign from now on, by a key set that the root has signed; the issuing key's number."""
+    """Install the planned keys with the signed key set that names them.
+
+    Returns the number of the issuing key.
+    """
     id = await _insert(connection, vault, customer, ISSUING, rotation.key)
     service_id = await _insert(connection, vault, customer, SERVICE, rotation.service)
     await connection.execute(ISSUING.revoke, customer, [*rotation.stay, id])
@@ -506,7 +509,7 @@ async def _drop_foreign_roots(connection: Connection, customer: int, roots: list
 
 
 def named_keys(authority: Row) -> tuple[list[PublicKey], list[PublicKey]]:
-    """The issuing and the service keys of a checked row with the columns of `AUTHORITY`, the oldest first."""
+    """The issuing and service keys of a checked row of `AUTHORITY`, the oldest first."""
     keys, service_keys = ([public(key) for key in authority[name][::-1]] for name in ("signer_keys", "service_keys"))
     return keys, service_keys
 
@@ -524,13 +527,13 @@ async def next_claims(connection: Connection, customer: int, **others: Any) -> d
 
 
 def key_claims(keys: list[PublicKey], service_keys: list[PublicKey]) -> dict[str, list[PublicKey]]:
-    """The claims of a key set that names these keys, the oldest of each kind first."""
+    """The claims of a key set with these keys, the oldest first."""
     return {"keys": keys, "service-keys": service_keys}
 
 
 async def sign_key_set(
     connection: Connection, customer: int, root: PrivateKey, keys: list[PublicKey], service_keys: list[PublicKey]
 ) -> bytes:
-    """The next key set, which names these keys, the oldest of each kind first."""
+    """The next key set, with these keys, the oldest first."""
     claims = await next_claims(connection, customer, **key_claims(keys, service_keys))
     return cose.sign(KEY_SET, root.public.kid, claims, root.sign)

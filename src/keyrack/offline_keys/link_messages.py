@@ -133,7 +133,7 @@ KNOWN = {first for first, _ in SHAPES.values()}
 
 
 def hello() -> Hello:
-    """What a phone says first: all versions that are spoken here."""
+    """The first message of a phone, with all versions of this program."""
     return Hello(list(VERSIONS))
 
 
@@ -146,7 +146,7 @@ def write(said: Said) -> bytes:
 
 
 def read(data: bytes, *kinds: type[Kind]) -> Kind:
-    """What is said, one of these. Raises `MessageRefused`: too-long, encoding, structure, unknown."""
+    """The message, which is of one of these kinds. Raises `MessageRefused`: too-long, encoding, structure, unknown."""
     if len(data) > LONGEST:
         raise MessageRefused(BoxRefusalCode.TOO_LONG)
     try:

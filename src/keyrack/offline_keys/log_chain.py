@@ -1,7 +1,7 @@
 """The chain of a box's log: which numbers are missing, and whether each entry fits the one before.
 
-An entry names the one before by SHA-256, its signature included. Whoever carries one can turn s of its signature into
-n - s, which is as good: such a twin is neither another entry nor a break. The next entry says which of the two the box
+An entry names the one before by SHA-256, its signature included. A carrier of an entry can turn s of its signature into
+n - s, which is as valid: such a twin is neither another entry nor a break. The next entry says which of the two the box
 has; until it comes, the one that came last stands, so that whoever brings the box's own gets a receipt that it takes.
 """
 

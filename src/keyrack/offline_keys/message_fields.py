@@ -105,7 +105,7 @@ MEMBERS = {
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One kind of signed message: the members that it has. Others may stand beside them where they are skippable."""
+    """One kind of signed message, with its members. It may have skippable members as well."""
 
     name: str
     typ: str

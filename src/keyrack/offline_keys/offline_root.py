@@ -61,7 +61,7 @@ class OutdatedRequest(Exception):
 
 
 class InvalidRequest(Exception):
-    """What came is not what was asked for, or the root has not signed it."""
+    """The file is not the answer to the request, or the root has not signed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,9 @@ def sign(wanted: Sequence[Unsigned], roots: Sequence[PrivateKey]) -> list[bytes]
 async def request(
     connection: Connection, vault: Encryption, customer: int, *, revoke: bool = False, new_root: PublicKey | None = None
 ) -> list[Unsigned] | None:
-    """What a root has to sign: a key set with new keys; or with `new_root` the same keys, under that offline root.
+    """Messages for the root to sign: a key set with new keys.
+
+    With `new_root`, the key set has the same keys, under that offline root.
 
     None where the customer has no authority. A later request replaces this one. Raises `OnlineRoot`, and as
     `issuing_keys.rotate` does.
@@ -190,7 +192,7 @@ async def _new_root(connection: Connection, customer: int, root: PublicKey, new:
 
 
 def _state(authority: Row) -> list[Any]:
-    """What a request stands on: root, and the keys that are not revoked."""
+    """The state that a request is made for: root, and keys that are not revoked."""
     return [base64.b64encode(authority["root"]).decode(), list(authority["signers"]), list(authority["services"])]
 
 

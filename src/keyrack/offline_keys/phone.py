@@ -25,7 +25,7 @@ def counter(last: int, milliseconds: int) -> int:
 
 
 def answer(message: bytes, key: bytes, command: int, count: int, sign: Sign) -> Open:
-    """The message that opens (1) or closes (2), by a key that was issued to this phone.
+    """The message that opens (1) or closes (2) with a key of this phone.
 
     `message` is the challenge as it came. Raises `MessageRefused` if one of the two is none.
     """

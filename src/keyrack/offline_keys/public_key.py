@@ -25,7 +25,7 @@ class PublicKey:
 
     @classmethod
     def from_map(cls, value: Value) -> PublicKey:
-        """The key that is said so. Raises `CborError`, also for coordinates that are no point of the curve."""
+        """The key of this COSE_Key. Raises `CborError`, also for coordinates that are no point of the curve."""
         if isinstance(value, dict):
             x, y = value.get(X), value.get(Y)
             if isinstance(x, bytes) and isinstance(y, bytes) and len(x) == len(y) == COORDINATE:

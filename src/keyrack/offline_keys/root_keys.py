@@ -31,9 +31,10 @@ update key_authority set private_key = $2, public_key = $3, sequence = $4, key_s
 
 
 async def replace(connection: Connection, vault: Encryption, customer: int) -> PublicKey | None:
-    """Make another root, which the present one signs, and sign the key set by it; the new root's public key.
+    """Replace the root: the present one signs the new one, which signs the key set.
 
-    None where the customer has no authority. Raises `CannotDecrypt`, `InconsistentKeys`, `OfflineRoot`.
+    Returns the public key of the new root, or None if the customer has no authority. Raises `CannotDecrypt`,
+    `InconsistentKeys`, `OfflineRoot`.
     """
     await upgrade(connection, vault, customer)
     authority = await connection.fetchrow(AUTHORITY, customer)
@@ -57,7 +58,7 @@ async def sign_root(connection: Connection, customer: int, old: PrivateKey, new:
 async def install_root(
     connection: Connection, vault: Encryption, customer: int, root: RootKey, message: bytes, key_set: bytes
 ) -> None:
-    """Have the customer's authority go on under a new root, which has signed the key set."""
+    """Store a new root, its message, and the key set that it has signed."""
     await connection.execute(INSERT_ROOT, customer, sequence_of(message, ROOT), message)
     sealed = await vault.seal(connection, root.to_text(), ROOT_KEY, customer, customer)
     columns = sealed, load_authority(root.public), sequence_of(key_set, KEY_SET), key_set

@@ -77,8 +77,9 @@ async def begin(
 async def take(
     connection: Connection, settings: Settings, customer: int, rows: Sequence[Row], locked: Iterable[Row]
 ) -> SlotAllocation:
-    """Allocate a place for a new key of each of these rights, which are all different.
+    """Allocate a place for a new key of each of these rights.
 
+    The rights are all different.
     `locked` are all lists of their boxes.
     """
     boxes: dict[Box, list[Right]] = {}

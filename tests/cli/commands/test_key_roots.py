@@ -27,7 +27,7 @@ def person(town: Town) -> Person:
 
 
 class Machine:
-    """The machine of an offline root, and the files that go to it and come back."""
+    """The machine of an offline root, and its files."""
 
     def __init__(self, operator: Operator, person: Person, path: Path, name: str = "root") -> None:
         self._operator, self._path = operator, path
@@ -61,7 +61,7 @@ class Machine:
 
 
 def assert_opens(person: Person, box: Firmware, phone: Phone, root: str) -> None:
-    """The phone carries what the box needs, and a box that is enrolled now obeys the root, too."""
+    """A phone carries the new root to one box. Another box is enrolled under it."""
     phone.fetch()
     assert phone.visit(box) is BoxRefusalCode.GOOD
     assert box.challenge().root == bytes.fromhex(root)[:8]

@@ -254,7 +254,7 @@ def test_a_stolen_issuing_key_ends_with_its_revocation(carol: Person, operator: 
 
 
 def test_another_root_signs(carol: Person, operator: Operator) -> None:
-    """Phones carry the new root and its key set, also to a box that has slept through two of them."""
+    """Phones carry new roots and key sets, also to a box that missed two of them."""
     box, kim = visited(carol)
     late = Firmware(carol.box_in(carol.car()))
     late.enrol(carol)

@@ -87,7 +87,7 @@ def buckets(link: int, common: int, phone: int = 0) -> Json:
 
 
 def far(*places: int) -> list[Json]:
-    """The lists of the working box, of which those at these places are just too far ahead of its clock."""
+    """The lists of the working box, those at these places too far ahead."""
     lists = dump(working())["lists"]
     return [each | {"iat": HERE + WEEK + 1} if place in places else each for place, each in enumerate(lists)]
 

@@ -157,7 +157,7 @@ def test_boxes_with_a_fault_are_found_out(
 def test_boxes_that_keep_lists_of_a_revoked_signer_are_found_out(
     settings: Settings, empty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stolen issuing key then keeps them from hearing of revocations, after it was revoked, too."""
+    """Then lists of a stolen issuing key hide revocations, even after its own."""
     apply = carried_messages._apply
 
     def keep(state: BoxMemory, signed: SignedMessage, *rest: Any) -> None:

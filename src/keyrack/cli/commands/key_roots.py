@@ -39,9 +39,7 @@ TAKEN = "{path} exists. Name a new file."
 NOT_WRITTEN = "{path} cannot be written: {reason}."
 
 Whose = Annotated[int, whose("Whose authority: the customer's id or name.")]
-Revoke = Annotated[
-    bool, typer.Option("--revoke", help="The keys of before are in other hands: what they signed is over.")
-]
+Revoke = Annotated[bool, typer.Option("--revoke", help="A key was stolen: end everything that the older keys signed.")]
 Out = Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to write.")]
 RootKeyFile = Annotated[Path, typer.Option("--root-key", metavar="FILE", help="The file of the private root.")]
 RootKeyFiles = Annotated[
@@ -92,7 +90,7 @@ async def offline(
     session: DatabaseSession,
     customer: Whose,
     public_key: Annotated[
-        str, typer.Option("--public-key", metavar="KEY", help="What `keyrack keys root new` has printed.")
+        str, typer.Option("--public-key", metavar="KEY", help="The public key that `keyrack keys root new` prints.")
     ],
     out: Out,
 ) -> CommandResult:
@@ -100,14 +98,14 @@ async def offline(
     try:
         new_root = offline_root.read_public_key(public_key)
     except ValueError:
-        raise typer.BadParameter("--public-key is not what `keyrack keys root new` has printed.") from None
+        raise typer.BadParameter("--public-key is not a key that `keyrack keys root new` prints.") from None
     wanted = await offline_root.request(session.sql, await session.vault(), customer, new_root=new_root)
     return _requested(customer, wanted, out)
 
 
 @command(app, "request")
 async def request(session: DatabaseSession, customer: Whose, out: Out, revoke: Revoke = False) -> CommandResult:
-    """Make new keys that an offline root has to sign, and write the request to a file."""
+    """Make new keys, and write the request to an offline root to a file."""
     try:
         wanted = await offline_root.request(session.sql, await session.vault(), customer, revoke=revoke)
     except OnlineRoot:
@@ -184,7 +182,7 @@ def _private_key(path: Path) -> PrivateKey:
 
 
 def _shown(each: Unsigned) -> dict[str, Any]:
-    """What the operator compares on both machines."""
+    """The facts that an operator compares on both machines."""
     shown: dict[str, Any] = {"message": each.message.name, "root": each.signer.thumbprint.hex()}
     for name, value in each.claims.items():
         if isinstance(value, PublicKey):

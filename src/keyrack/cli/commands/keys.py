@@ -114,7 +114,7 @@ async def show(session: DatabaseSession, customer: Whose) -> CommandResult:
 
 @command(app, "list")
 async def list_(session: DatabaseSession, customer: Whose) -> ListResult:
-    """List the issuing and service keys of a customer's authority, the newest of each kind first."""
+    """List the issuing and service keys of an authority, the newest first."""
     rows = await session.sql.fetch(KEYS, customer)
     shown = [{**row, "kid": public(row["public_key"]).kid.hex()} for row in rows]
     for row in shown:
@@ -225,7 +225,7 @@ async def rotate(
     customer: Whose,
     revoke: Revoke = False,
 ) -> CommandResult:
-    """Sign with a new issuing key and a new service key; what the ones before signed stays good."""
+    """Sign with new issuing and service keys; signatures of the older ones stay valid."""
     try:
         id = await issuing_keys.rotate(session.sql, await session.vault(), customer, revoke=revoke)
     except KeySetOverlap as still:
@@ -234,5 +234,5 @@ async def rotate(
         raise CommandFailed(OFFLINE) from None
     if id is None:
         raise CommandFailed(NONE.format(customer=customer))
-    then = "What the others signed is over as soon as a box hears of it." if revoke else "The one before stays good."
+    then = "Boxes reject the older keys after the next visit of a phone." if revoke else "The one before stays valid."
     return CommandResult({"customer": customer, "issuingKey": id}, f"Issuing key {id} signs from now on. {then}")

@@ -39,8 +39,7 @@ class Keys(BaseSettings):
         ge=4,
         le=1_000,
         description="Keys of one assignment for one epoch of a box, of all phones of its user, that may open at the "
-        "same time. Each has a "
-        "place in the status list of the box until it is over, revoked ones too.",
+        "same time. Each key, revoked or not, has a place in the status list of the box until it expires.",
     )
     offline_key_retention_days: int = Field(
         default=400,

@@ -39,7 +39,10 @@ class EncryptedColumn:
 
 
 def _of_customer(name: str, table: LiteralString, id: LiteralString, column: LiteralString) -> EncryptedColumn:
-    """A column of a table whose rows have a customer and the integer `id`, which may be the customer's."""
+    """A column of a table with the key `customer_id` and `id`, an integer.
+
+    `id` may be `customer_id` itself.
+    """
     return EncryptedColumn(
         name,
         "select customer_id, " + id + " as id, " + column + " as sealed from " + table

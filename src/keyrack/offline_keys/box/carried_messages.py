@@ -1,4 +1,4 @@
-"""In charge of what phones carry to a box: key sets, new roots, status lists, times and receipts."""
+"""Artefacts that phones carry to a box: key sets, new roots, lists, times and receipts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
 
 def take(state: BoxMemory, link: int, said: CarryMessage, tick: int, crypto: Crypto) -> None:
-    """What is signed is the box's from now on. Raises `MessageRefused`, and has used up no more than a nonce and
-    tokens."""
+    """Verify an artefact, and apply it.
+
+    Raises `MessageRefused`. Then no more than a nonce and tokens are used up.
+    """
     signed = cose.read(said.artefact, KEY_SET, ROOT, STATUS_LIST, TIME, RECEIPT)
     message, claims, authority = signed.message, signed.claims, state.authority
     signer = _signer(authority, signed)

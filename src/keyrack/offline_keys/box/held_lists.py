@@ -22,7 +22,7 @@ def counting(state: BoxMemory, tick: int) -> tuple[StatusList, ...]:
 
 
 def check(held: Sequence[StatusList], claims: Mapping[str, Any]) -> None:
-    """Check that a carried list has a place beside or instead of the lists that count.
+    """Check that there is a place for a carried list.
 
     Raises `MessageRefused`: generation, older.
     """
@@ -42,7 +42,7 @@ def renewed(held: Sequence[StatusList], new: StatusList) -> tuple[StatusList, ..
 
 
 def provisioned(held: Sequence[StatusList], new: StatusList, keys: Iterable[PublicKey]) -> tuple[StatusList, ...]:
-    """The list of a provisioning, and the next lower list by one of these keys.
+    """The lists after a provisioning: the new one, and the next lower one.
 
     If the lower one went, an older list of its generation would take the place, and revoked keys would open again.
     """

@@ -32,9 +32,9 @@ def connect(state: BoxMemory, tick: int, bucket: TokenBucket) -> int:
 
 
 def challenge(state: BoxMemory, link: int, said: Hello, tick: int, random: bytes) -> Challenge | VersionsMessage:
-    """What the box has, with a new nonce for this link, on which nothing is proven any more. `random` is 16 bytes.
+    """The challenge, with a new nonce for this link. The proof on the link ends.
 
-    Without a version that both speak, which ones the box speaks.
+    `random` is 16 bytes. Returns the box's versions if the phone speaks none of them.
     """
     kept, log, authority = state.kept, state.kept.log, state.kept.authority
     begun = _begun(state.running.links[link])
@@ -72,7 +72,7 @@ def take(state: BoxMemory, link: int, tick: int) -> LinkState:
 
 
 def prove(state: BoxMemory, link: int, tick: int) -> None:
-    """Somebody on it has a good key."""
+    """Record that possession of a valid key was proven on this link."""
     put(state, link, replace(state.running.links[link], proven_at=tick))
 
 

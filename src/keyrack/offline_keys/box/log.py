@@ -72,7 +72,7 @@ def append(
 
 
 def append_if_room(state: BoxMemory, crypto: Crypto, tick: int, event: Event) -> None:
-    """An entry of an event that is neither opening nor closing; where only these have places left, it is counted."""
+    """Append an event that is no opening or closing, or count it if it has no place."""
     if has_room(state.kept.log):
         append(state, crypto, tick, event)
     else:
@@ -80,7 +80,7 @@ def append_if_room(state: BoxMemory, crypto: Crypto, tick: int, event: Event) ->
 
 
 def has_room(log: BoxLogState) -> bool:
-    """Whether there is a place for another entry than one of an opening or a closing."""
+    """Whether an entry that is no opening or closing has a place."""
     return PLACES - len(log.entries) >= FOR_OPENINGS
 
 

@@ -15,7 +15,7 @@ PHONE, PHONE_PERIOD = 4, 1
 
 
 def take(state: BoxMemory, link: int, tick: int) -> None:
-    """Take a token from the link's bucket, and from the common one where the link is not proven.
+    """Take a token from the link's bucket and, without a proof, the common one.
 
     Raises `MessageRefused` if one of them is empty, and takes none then.
     """

@@ -43,7 +43,7 @@ NOT_APPROVED = ErrorCode(
     "Ask a manager: PUT /users/{userId}/devices/{deviceId}/approval, or the user's page of the console.",
 )
 DELIVER = "deliver the log of a box"
-TIME = "tell the time"
+TIME = "sign the time"
 # Whether the user has a key of the box of this name, and which service key signs
 TELLS_TIME: LiteralString = (
     "select ("
@@ -272,7 +272,7 @@ def time_limits(settings: Settings, app: AppUser, box: str) -> tuple[Taken, Take
 
 @endpoints.post(
     "/sdk/time",
-    "What o'clock it is, signed for a box and its nonce",
+    "The time, signed for a box and its nonce",
     body=TimeRequest,
     what=TIME,
     status=200,

@@ -168,7 +168,10 @@ class BoxStateBody(_BoxEpoch):
 
 
 class BoxProvisioning(Body):
-    """Three messages that the box takes together, and new roots that a box with an older root takes first."""
+    """Three messages that the box takes together.
+
+    A box with an older root takes `roots` first.
+    """
 
     provisioning: Octets
     key_set: Octets

@@ -100,7 +100,7 @@ async def remove(request: Request) -> Response:
     ours=True,
 )
 async def forget_removed(request: Request) -> Response:
-    """Stop counting revoked keys of the user's removed phones against the bound of keys for each assignment."""
+    """Stop counting revoked keys of the user's removed phones."""
     (user,) = request.ids
     if not await request.db.fetchval(HAS_USER, request.customer, user):
         raise NotFound(NO_USER)

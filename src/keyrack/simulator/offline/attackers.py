@@ -126,7 +126,7 @@ class Thieves:
         world.boxes[other].leave()
 
     async def take_back(self, loot: Loot, product: int) -> bool:
-        """Open, then bring a box as many times as its log has places, so that the entry is pushed out.
+        """Open, then push the entry out of the log by bringing signed times.
 
         False if the box does not open, so that there is nothing to be pushed out.
         """
@@ -155,13 +155,13 @@ class Thieves:
         return True
 
     def flood(self, product: int) -> None:
-        """Ask on three links for as many signatures as there are; who was here before opens all the same."""
+        """Flood three links with messages. A phone that the box knows must still open."""
         world, box = self._world, self._world.boxes[product]
         known = [(phone, key) for phone, key in world.visitors.get(product, ()) if box.remembers(key.raw)]
         if not box.is_on or not known:
             return
         phone, key = known[-1]
-        world.bring(phone, product)  # what it has not brought has to wait while somebody floods
+        world.bring(phone, product)  # an artefact that it brings later has to wait for a token
         stranger = replace(phone, key=self._stranger, count=0)
         links = [box.connect(world.at) for _ in range(LINKS)]
         for link in links:

@@ -47,7 +47,7 @@ class VirtualBox:
         self._key = key
         self._state: BoxMemory = firmware.reset(self._key.public, self._random.randbytes(32), 0)
         self._flash, self._written = self._state.kept, 0  # what was written down, and at which tick its floor was
-        self._link: int | None = None  # of the phone that stands at it
+        self._link: int | None = None  # of the visiting phone
         self.last: MessageResult | None = None
 
     def reset(self, at: int) -> None:
@@ -93,7 +93,7 @@ class VirtualBox:
         return link
 
     def say(self, message: bytes, at: int, on: int | None = None) -> bytes:
-        """What the box, which has power, answers on a link: without one on that of the phone that stands at it."""
+        """The answer of the box, which has power. Without `on` the link is that of the visiting phone."""
         assert self.is_on  # noqa: S101 - whoever stands at it sees that
         tick = self._tick(at)
         if on is None:
@@ -144,7 +144,7 @@ class VirtualBox:
         self._state = firmware.disconnect(self._state, link)
 
     def remembers(self, key: bytes) -> bool:
-        """Whether the box knows this key, so that its phone has a bucket of its own."""
+        """Whether the box knows this key. Then its phone has its own bucket."""
         return hashlib.sha256(key).digest() in self._state.running.good
 
     @property

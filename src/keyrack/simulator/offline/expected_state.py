@@ -111,7 +111,7 @@ class Books:
         self.boxes[product] = InstalledBox(name, car)
 
     def revoke_issuing_keys(self, at: int) -> None:
-        """All that was issued is over; boxes hear of it by the next key set."""
+        """Revoke all keys. Boxes get the news by the next key set."""
         self._revoke(self._all(), at)
 
     # What is issued

@@ -20,7 +20,7 @@ GENERATION = re.compile("[0-9]+$")  # in a list's URI
 
 
 class KeyThief:
-    """What a stolen issuing key is worth, until a box has the key set that revokes it."""
+    """A thief who uses a stolen issuing key at boxes."""
 
     def __init__(self, world: World, signer: IssuingKeySigner) -> None:
         self._world = world
@@ -28,7 +28,7 @@ class KeyThief:
         self._phone = VirtualPhone(world.client, world.operator.customer, 0)
 
     def attack(self, product: int) -> None:
-        """Stand at a box, with all that the key can sign."""
+        """Try everything that the key can sign at one box."""
         world = self._world
         if not world.boxes[product].is_on:
             return

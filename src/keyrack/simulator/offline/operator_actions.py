@@ -81,7 +81,7 @@ class Operator:
             await connection.execute(SERVICE, self.customer, product, not is_served)
 
     async def sequence(self) -> int:
-        """Of the key set that the server has by now."""
+        """The sequence of the server's present key set."""
         return await self.db.fetchval(SEQUENCE, self.customer)
 
     async def rotate(self, *, revoke: bool = False) -> None:

@@ -166,7 +166,7 @@ class Ledger:
             box.listed = claims["iat"]
 
     def poisoned(self, product: int, iat: int, at: int) -> None:
-        """A box has taken a list that a stolen issuing key has signed, with this time."""
+        """A box has taken a thief's list with this `iat`."""
         box = self.boxes[product]
         box.hear(iat, at)
         box.forged = iat

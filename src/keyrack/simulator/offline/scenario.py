@@ -200,7 +200,7 @@ class Weeks:
         self._world.happens("roots replaced")
 
     async def _reset_box(self) -> None:
-        """A box is enrolled anew, after its log was brought home. The first phone confirms the enrolment."""
+        """Reset a box whose log was delivered, and enrol it. The first phone confirms the enrolment."""
         world = self._world
         products = [product for product, fitting in world.ledger.books.boxes.items() if fitting.is_served]
         product = next((candidate for candidate in products if world.boxes[candidate].is_on), None)
@@ -234,13 +234,13 @@ class Weeks:
         self._thieves.flood(self._world.random.choice([*self._world.boxes]))
 
     async def _take_back(self) -> None:
-        """As soon as there is somebody who can try."""
+        """Try to push out an entry, as soon as a thief has a key."""
         loot = self._loot()
         if loot is None or not loot.keys or not await self._thieves.take_back(loot, loot.keys[-1].product):
             self._in(6 * HOUR, self._take_back)
 
     async def _steal_issuing_key(self) -> None:
-        """An issuing key is copied. It is revoked a day later; the thief goes on."""
+        """Copy an issuing key, and revoke it a day later. The thief continues."""
         world = self._world
         thief = KeyThief(world, await world.operator.leak_issuing_key())
         world.happens("issuing keys stolen")

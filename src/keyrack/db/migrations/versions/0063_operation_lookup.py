@@ -1,4 +1,4 @@
-"""Find the operation of an assignment in the session setting without parsing all of it.
+"""Find the operation of an assignment without parsing the whole session setting.
 
 `keyrack.operations` has one entry for each assignment of a batch, and the trigger looks one up for each of them. To
 parse the text as JSON each time took a third of the time of applying an operation. The key is quoted, so that no other

@@ -45,9 +45,9 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "upTo": _UP_TO,
         "newest": ("The highest number that has come: behind a gap it is more than `upTo`.", 41),
         "givenUp": ("How many entries the box gave up and no phone has brought since.", 0),
-        "reports": ("What was wrong with the log, the newest first: at most 20 of each kind.", []),
+        "reports": ("Faults of the log, the newest first: at most 20 of each kind.", []),
         "kind": (
-            "What is wrong. `Fork`: two entries have the number. `Break`: it does not fit the one before. `Forgery`: no"
+            "The fault. `Fork`: two entries have the number. `Break`: it does not fit the one before. `Forgery`: no"
             " key of the box signed it. `UnknownKey`: it opened by a key that was never issued. `GivenUp`: entries up"
             " to it are missing. `Late`: it arrived after it was given up, and so did those directly before it."
             " `UnknownList`: the box claims a status list or a key set that the server has not signed.",

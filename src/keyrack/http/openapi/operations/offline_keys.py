@@ -79,8 +79,8 @@ OF_KEYS: Mapping[str, tuple[str, str]] = {
     ),
     "GET /boxes/{productId}/enrolment": (
         "getEnrolledBox",
-        "`log` tells how far the box's log is known without a gap, how far it goes, and what was wrong with it: the"
-        " newest hundred reports. `pending` is an enrolment that is not in force yet.",
+        "`log` has the number up to which the log is known without a gap, the highest number, and reports of faults:"
+        " the newest 20 of each kind. `pending` is an enrolment that is not in force yet.",
     ),
     "GET /boxes/{productId}/provisioning": (
         "getProvisioning",
