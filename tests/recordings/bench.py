@@ -97,6 +97,7 @@ class Bench:
             "PUT /sdk/boxlog": lambda: ({}, {"entries": [fleet.log_entry]}),
             "POST /sdk/time": lambda: ({}, {"box": fleet.box_name, "nonce": NONCE}),
             "POST /boxes/{productId}/enrolment": lambda: ({"productId": self.lone_box()}, None),
+            "POST /boxes/{productId}/enrolment/approval": lambda: ({}, {"thumbprint": Signer(911).id}),
             "PUT /boxes/{productId}/enrolment": self.enrolment,
             "PUT /events": lambda: ({}, self.event()),
             "POST /ingest/events": lambda: ({}, [self.event() | {"clientId": f"recorded-{self.number()}"}]),
@@ -331,8 +332,13 @@ class Bench:
         return self._keep("phone", make), None
 
     def own_phone(self) -> Made:
-        """A second phone of the app's user."""
-        return {"deviceId": self._keep("own phone", lambda: self._register(self.cast.callers["app"], 1000))}, None
+        """A second phone of the app's user: with a new key and a new id token, as the phone before was removed."""
+
+        def make() -> str:
+            app = self.cast.callers["app"] = self.cast.app("app", self.fleet.users[0])
+            return self._register(app, self.number())
+
+        return {"deviceId": self._keep("own phone", make)}, None
 
     def _register(self, app: Caller, number: int) -> str:
         key = Signer(100 + number)
