@@ -170,7 +170,7 @@ def test_what_are_no_files_of_it(person: Person, operator: Operator, tmp_path: P
     wrong = operator.refused(
         "keys", "root", "offline", *machine.of, "--public-key", "AAAA", "--out", os.devnull, status=2
     )
-    assert "is not what" in wrong
+    assert "is not a key" in wrong
 
 
 def _file(path: Path, signed: list[str]) -> Path:
