@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install
+INSTALLER := requirements/install.py requirements/installers.txt
 PYTEST_ARGS ?=
 KEYS_ARGS ?= 10000000 1 300
 TOOLS := .venv-tools
@@ -11,7 +11,7 @@ SITE_TOOLS := .venv-site
 # Where it is set, each test run would read all tests anew, and each command that they start the changed modules
 unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
-BUILD_ASSETS := $(BIN)/python console-assets/build.py
+BUILD_ASSETS := $(PYTHON) console-assets/build.py
 
 .PHONY: help demo install install-dev test test-cluster dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench bench-tables clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-moving test-order test-keys-weeks test-keys-long golden test-recordings record-requests
 
@@ -27,15 +27,10 @@ demo: install
 ## install: the virtual environment with .venv/bin/keyrack, from pinned and hashed packages
 install: $(VENV)/.installed $(ASSETS)/built-from.txt
 
-$(VENV)/.installed: requirements/runtime.txt pyproject.toml hatch_build.py
+$(VENV)/.installed: requirements/runtime.txt $(INSTALLER) pyproject.toml hatch_build.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Keyrack needs Python 3.11 or newer; say which one with: make PYTHON=python3.12 ..." >&2; exit 1; }
-	@test -x $(BIN)/python && $(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) || \
-	  { echo "Python's venv module is incomplete; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
-	@echo "Installing Keyrack into $(VENV) ..."
-	@$(PIP) --require-hashes -r requirements/runtime.txt
-	@$(BUILD_ASSETS)
-	@$(PIP) --no-deps --no-build-isolation -e .
+	@$(PYTHON) requirements/install.py $(VENV) $< --editable
 	@touch $@
 
 $(ASSETS)/built-from.txt: $(VENV)/.installed requirements/assets.txt $(wildcard console-assets/*.*)
@@ -45,9 +40,8 @@ $(ASSETS)/built-from.txt: $(VENV)/.installed requirements/assets.txt $(wildcard 
 ## install-dev: the same with the tools for tests, types and lint
 install-dev: $(VENV)/.installed-dev $(ASSETS)/built-from.txt
 
-$(VENV)/.installed-dev: $(VENV)/.installed requirements/dev.txt
-	@echo "Installing the development tools into $(VENV) ..."
-	@$(PIP) --require-hashes -r requirements/dev.txt
+$(VENV)/.installed-dev: requirements/dev.txt $(VENV)/.installed
+	@$(PYTHON) requirements/install.py $(VENV) $<
 	@touch $@
 
 # One process of pytest for each file at a time, as a file's tests share what its fixtures made
@@ -98,9 +92,7 @@ test-phone: install-dev $(CLIENTS)/.installed
 	KEYRACK_CLIENTS=$(CURDIR)/$(CLIENTS) $(BIN)/pytest -s -p no:cacheprovider tests/clients/test_phone.py $(PYTEST_ARGS)
 
 $(CLIENTS)/.installed: requirements/clients.txt tests/clients/package-lock.json $(VENV)/.installed-dev
-	@echo "Installing the generators of clients into $(CLIENTS) ..."
-	@$(PYTHON) -m venv --clear $(CLIENTS)/venv
-	@$(CLIENTS)/venv/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r $<
+	@$(PYTHON) requirements/install.py $(CLIENTS)/venv $<
 	@$(BIN)/python tests/clients/tools.py $(CLIENTS)
 	@touch $@
 
@@ -163,8 +155,7 @@ audit: install $(TOOLS)/.installed
 	@$(BIN)/python packages/audit.py $(TOOLS)/bin/pip-audit
 
 $(TOOLS)/.installed: requirements/tools.txt
-	@$(PYTHON) -m venv --clear $(TOOLS)
-	@$(TOOLS)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r $<
+	@$(PYTHON) requirements/install.py $(TOOLS) $<
 	@touch $@
 
 ## site: the documentation as a site, in .site/html: python3 -m http.server -d .site/html
@@ -174,8 +165,7 @@ site: $(SITE_TOOLS)/.installed
 	@NO_COLOR=1 $(SITE_TOOLS)/bin/zensical build --clean --strict --config-file mkdocs.yml
 
 $(SITE_TOOLS)/.installed: requirements/site.txt
-	@$(PYTHON) -m venv --clear $(SITE_TOOLS)
-	@$(SITE_TOOLS)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r $<
+	@$(PYTHON) requirements/install.py $(SITE_TOOLS) $<
 	@touch $@
 
 ## test-site: build the site, follow each link and anchor in it, and open each page in a browser that asks nobody else
@@ -235,6 +225,8 @@ lock:
 	  --no-annotate requirements/clients.in -o requirements/clients.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --no-annotate requirements/site.in -o requirements/site.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --no-annotate requirements/installers.in -o requirements/installers.txt
 	$(PYTHON) console-assets/build.py lock
 	$(BIN)/python tests/clients/tools.py $(CLIENTS) lock
 	@$(MAKE) install $(TOOLS)/.installed
