@@ -241,7 +241,7 @@ def test_an_unusual_value_of_every_parameter_changes_no_byte(house: House, tmp_p
     assert files == exported(house, tmp_path / "usual")
 
 
-@examples(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_combination_of_values_changes_a_byte(house: House, data: st.DataObject) -> None:
     possible = {name: values for name in VALUES if (values := house.values(name))}
