@@ -67,7 +67,7 @@ async def checked_item(
     if endpoint.body is None:
         return BatchItem(endpoint, request)
     try:
-        value = validate_body(endpoint.body, request.body, endpoint.what)
+        value = validate_body(endpoint.body, request.body, endpoint.what, strict=request.strict)
         if endpoint.before is not None:
             value = await endpoint.before(request, value, *(parts[part] for part in endpoint.before_parts))
     except Refusal as refusal:

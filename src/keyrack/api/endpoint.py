@@ -84,7 +84,8 @@ class Endpoint:
     )  # in an answer
     reports: Mapping[int, Any] = field(default_factory=dict[int, Any])  # the models of refusals of its own, by status
     media_type: str = JSON  # of a successful answer; "" where it has no body
-    ours: bool = False  # beside the spec
+    ours: bool = False  # an extension of the spec
+    preview: bool = False  # may still change in a minor release (docs/releases.md)
     once: bool = True  # a write that honours Idempotency-Key
     leads: bool = False  # a read that is the leader's: something is decided by it, or waited for
     also: str = ""  # another media type of a successful answer, for who prefers it
@@ -97,6 +98,7 @@ class Endpoint:
     # A part of the request or of the answer -> the permission that it needs, which `run` checks
     parts_need: Mapping[str, Permission] = field(default_factory=dict[str, Permission])
     options: tuple[QueryParameter, ...] = ()  # of the query string, where it is no OData
+    checks_items: bool = False  # `before` checks the bodies of its items, strictly if the client prefers that
     refuses_queries: bool = False  # `before` or `run` rejects every query string with a reason of its own
 
     def __post_init__(self) -> None:
@@ -222,11 +224,12 @@ TAGGED = {"ETag": "What the answer is: `If-None-Match` with it is answered 304 a
 
 class Endpoints:
     """The rows of one module, in the order of the spec. A row that names no permission wants the one to read or to
-    write of `about`."""
+    write of `about`. All rows of the module are in preview, or none."""
 
-    def __init__(self, tag: str, about: str | Free = "") -> None:
+    def __init__(self, tag: str, about: str | Free = "", *, preview: bool = False) -> None:
         self.tag = tag
         self._about = about
+        self._preview = preview
         self.rows: list[Endpoint] = []
 
     def get(
@@ -312,7 +315,7 @@ class Endpoints:
 
     def _add(self, endpoint: Endpoint, convert: Mapping[str, Callable[[str], Any]] | None) -> Endpoint:
         converters = tuple((convert or {}).get(name, path_id) for name in endpoint.parameters)
-        self.rows.append(replace(endpoint, converters=converters))
+        self.rows.append(replace(endpoint, converters=converters, preview=self._preview))
         return self.rows[-1]
 
 

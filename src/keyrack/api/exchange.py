@@ -60,6 +60,7 @@ class Request:
     holds: Callable[[Subscription], None] | None = (
         None  # what is held open until it is answered has its end known by this
     )
+    strict: bool = False  # the client prefers that unknown members are refused
 
     @property
     def manager(self) -> ManagerCaller:

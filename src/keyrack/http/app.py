@@ -21,6 +21,7 @@ from keyrack.http.base_path import METHODS, BasePathMiddleware
 from keyrack.http.cors import Cors
 from keyrack.http.exception_mapping import map_exception
 from keyrack.http.falcon_responses import put
+from keyrack.http.ignored_members import set_ignored_members_header
 from keyrack.http.in_process_client import InternalClient
 from keyrack.http.page_responses import PageRoute
 from keyrack.http.page_router import BELOW, ConsolePage, Site
@@ -72,6 +73,7 @@ class Route:
         except Exception as error:
             _put(http, reply, map_exception(error, http.method, http.path, http.query_string), self._server.settings)
         read_position.set_position_header(http, reply)
+        set_ignored_members_header(http, reply)
 
 
 for _method in METHODS:

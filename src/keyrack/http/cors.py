@@ -22,9 +22,9 @@ SENT = (
 )  # fmt: skip
 # What a page may see of an answer beside what every page may
 SEEN = (
-    "ETag", "Idempotency-Replayed", "Keyrack-Position", "Last-Event-ID", "Link", "Location", "Operation-Id",
-    "Operation-Location", "Preference-Applied", "RateLimit", "RateLimit-Policy", "Retry-After", "X-Request-Id",
-    "X-Total-Count",
+    "ETag", "Idempotency-Replayed", "Keyrack-Ignored", "Keyrack-Position", "Last-Event-ID", "Link", "Location",
+    "Operation-Id", "Operation-Location", "Preference-Applied", "RateLimit", "RateLimit-Policy", "Retry-After",
+    "X-Request-Id", "X-Total-Count",
 )  # fmt: skip
 
 

@@ -41,6 +41,7 @@ from keyrack.http import read_position, request_parsing
 from keyrack.http.access_log import IDENTITY, SUBSCRIPTION
 from keyrack.http.compression import Compression
 from keyrack.http.endpoints.health import Readiness
+from keyrack.http.ignored_members import record_ignored_members
 from keyrack.http.ingest_memory import IngestMemoryBudget, MemoryReservation
 from keyrack.http.prefer_header import NONE, preferences
 from keyrack.http.problem_details import prefers_media_type
@@ -150,14 +151,17 @@ class RequestPipeline:
         if endpoint.form is not None:
             value = endpoint.form(without_byte_order_mark(body))
         elif endpoint.body is not None:
-            value = validate_body(endpoint.body, body, endpoint.what, strict=preferred.strict)
+            strict = preferred.strict and not endpoint.checks_items
+            value = validate_body(endpoint.body, body, endpoint.what, strict=strict)
+            if not preferred.strict:
+                record_ignored_members(http, endpoint.body, body)
         caller, customer = known.caller, known.customer
         request = Request(
             self.database(endpoint, caller, customer), process.batches, process.announce, http.scope[REQUEST_ID],
             http.method, http.path, http.remote_addr, caller, customer, request_parsing.ids(endpoint, params),
             http.scope["query_string"], body, http.scope["http_version"] != "1.0", known.device,
             preferred.returns if endpoint.shows is not None else "", expected, http.get_header("If-None-Match"),
-            app=known.app, parameters=endpoint.query_parameters(caller),
+            app=known.app, parameters=endpoint.query_parameters(caller), strict=preferred.strict,
         )  # fmt: skip
         if endpoint.also:
             request.also = prefers_media_type(

@@ -201,6 +201,7 @@ async def _may(statements: Statements, request: Request, batch: CheckedItem) -> 
     body=AnyBatch,
     what=BATCH,
     before=checked,
+    checks_items=True,
     refuses_queries=True,
     ground=_may,
     settles=_needs_hold,

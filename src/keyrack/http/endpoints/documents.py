@@ -24,10 +24,11 @@ class Documents:
     openapi: Callable[[], bytes]
     page: Callable[[], bytes]
     errors: Callable[[], bytes]
+    preview: tuple[str, ...]  # ids of the operations that may still change
 
 
 @endpoints.write("GET", "/", "What this server is", headers=TAGGED, **PUBLIC)
-async def about(request: Request, settings: Settings) -> Response:
+async def about(request: Request, settings: Settings, documents: Documents) -> Response:
     base = settings.public_url
     response = answer(
         {
@@ -37,6 +38,7 @@ async def about(request: Request, settings: Settings) -> Response:
             "baseUrl": f"{base}/v3",
             "documentation": f"{base}/docs",
             "openapi": f"{base}/openapi.json",
+            "preview": documents.preview,
         },
         headers={"Cache-Control": "no-cache"},  # whoever asks whether the process lives is not to hear it from a cache
     )

@@ -161,6 +161,13 @@ ANSWERS: Mapping[str, tuple[str, Json]] = {
                 "baseUrl": _text("Where the interface begins.", **_uri("/v3")),
                 "documentation": _text("Where the interface is explained.", **_uri("/docs")),
                 "openapi": _text("Where its OpenAPI document is.", **_uri("/openapi.json")),
+                "preview": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "The ids of the operations that may still change in a minor release; all others are"
+                    " stable.",
+                    "examples": [["enrolBox"]],
+                },
             },
         ),
     ),

@@ -144,6 +144,7 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Json], public_url: str) ->
     }
     if endpoint.ours:
         operation["x-keyrack-extension"] = True
+    operation["x-keyrack-stability"] = "preview" if endpoint.preview else "stable"
     if endpoint.body is not None:
         media_type = "application/x-www-form-urlencoded" if endpoint.form else JSON
         schema = model(endpoint.body, schemas)

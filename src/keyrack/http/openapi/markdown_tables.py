@@ -17,9 +17,10 @@ Every path answers below `/v3` and at the root. Unless a row says otherwise a ca
 `Authorization: Bearer ...` and `Customer-ID`. What every such call can be answered: 400 for a header that is not valid,
 401, 403 without the permission that the row needs ([access.md](access.md) says who has it), 404 for an unknown manager
 or customer, 414, 500, 503; with a body also 408, 413 and 415. The last column lists the refusals of the endpoint
-itself, each with its code; [errors.md](errors.md) has all of them. *Ours* marks what stands beside the spec,
-`If-Match` what honours that header; whatever else changes something answers it with 412. Reads have an `ETag`
-([conditional requests](http.md#conditional-requests)).
+itself, each with its code; [errors.md](errors.md) has all of them. *Extension* marks
+what the spec does not have, and *preview* what [may still change](releases.md#stable-and-preview); everything else is
+stable. `If-Match` marks what honours that header; whatever else changes something answers it with 412. Reads have an
+`ETag` ([conditional requests](http.md#conditional-requests)).
 
 *Needs* lists the permissions that every request needs. Those in parentheses are needed for parts of it: for relations,
 for `return=representation`, for a kind of a batch, for a topic. [OpenAPI](http.md) names the part.
@@ -111,7 +112,9 @@ def _notes(endpoint: Endpoint) -> str:
     if endpoint.compares is not None:
         notes.append("`If-Match`")
     if endpoint.ours:
-        notes.append("*ours*")
+        notes.append("*extension*")
+    if endpoint.preview:
+        notes.append("*preview*")
     return f" ({', '.join(notes)})" if notes else ""
 
 
@@ -168,6 +171,7 @@ def endpoints_json(endpoints: Iterable[Endpoint]) -> list[dict[str, object]]:
                 for status, reasons in refusals(endpoint).items()
             },
             "ours": endpoint.ours,
+            "preview": endpoint.preview,
         }
         for endpoint in endpoints
     ]

@@ -33,7 +33,7 @@ td:nth-child(2) { min-width: 8rem } @media (max-width: 48rem) { td { overflow-wr
 code, pre { font: .875rem/1.5 ui-monospace, monospace }
 details pre { background: var(--soft); border-radius: .5rem; margin: .3rem 0 1rem; max-height: 24rem; overflow: auto;
   padding: .7rem .9rem }
-h3 { font-size: .95rem; margin: .6rem 0 .2rem } .ours { font-size: .8rem; opacity: .7 }
+h3 { font-size: .95rem; margin: .6rem 0 .2rem } .mark { margin-right: .4rem; font-size: .8rem; opacity: .7 }
 """
 
 
@@ -66,10 +66,12 @@ def page(document: Json) -> str:
 
 
 def _operation(document: Json, path: str, method: str, operation: Json) -> str:
-    ours = '<span class="ours">beside the spec</span>' if operation.get("x-keyrack-extension") else ""
+    marks = ["extension"] if operation.get("x-keyrack-extension") else []
+    marks += ["preview"] if operation["x-keyrack-stability"] == "preview" else []
+    shown_marks = "".join(f'<span class="mark">{mark}</span>' for mark in marks)
     return (
         f'<details id="{escape(operation["operationId"])}"><summary><span class="m {method}">{method.upper()}</span>'
-        f"<code>{escape(path)}</code>{ours}<span>{escape(operation['summary'])}</span></summary>"
+        f"<code>{escape(path)}</code>{shown_marks}<span>{escape(operation['summary'])}</span></summary>"
         f"<p>{_coded(operation['description'])}</p>{_parameters(document, operation)}{_body(document, operation)}"
         f"{_responses(document, operation)}</details>"
     )

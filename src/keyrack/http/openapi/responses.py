@@ -13,6 +13,7 @@ from keyrack.api.grants import FACTOR_NEEDED, LIMITED, NOT_PERMITTED
 from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.core.error_codes import INVALID_TOKEN, RATE_LIMITED, WRONG_CREDENTIALS, ErrorCode
 from keyrack.core.errors import JSON, PLAIN_TEXT, PROBLEM
+from keyrack.http import ignored_members
 from keyrack.http.openapi import examples
 from keyrack.http.openapi.components import ANSWERS
 from keyrack.http.openapi.error_catalog import refusals, special
@@ -67,17 +68,7 @@ def responses(endpoint: Endpoint, schemas: dict[str, Json], public_url: str) -> 
 def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
     many = endpoint.read is not None and not endpoint.read.select.one
     response: Json = {"description": LIST if many else REASONS[endpoint.status]}
-    headers = dict(endpoint.headers)
-    if many:
-        headers["X-Total-Count"] = "With `$count=true`: how many rows there are without `$top` and `$skip`."
-    if endpoint.read is not None and endpoint.read.select.paged:
-        headers["Link"] = 'Where rows follow: the address of the next page, with rel="next".'
-    if endpoint.read is not None:
-        headers |= TAGGED
-    if endpoint.customer:
-        headers["Keyrack-Position"] = "Where the server reads at replicas: how far the answer's story goes."
-    if endpoint.compares is not None and endpoint.settled is None and endpoint.method == "PATCH":
-        headers["ETag"] = "The tag of what the change has made."
+    headers = _success_headers(endpoint)
     if headers:
         response["headers"] = _headers(headers)
     schema: Json | None = None
@@ -99,6 +90,24 @@ def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
         if endpoint.follows:
             response["content"][EVENTS] = {"schema": {"type": "string"}}
     return response
+
+
+def _success_headers(endpoint: Endpoint) -> dict[str, str]:
+    """Name -> meaning of the headers of the endpoint's success."""
+    headers = dict(endpoint.headers)
+    if endpoint.read is not None and not endpoint.read.select.one:
+        headers["X-Total-Count"] = "With `$count=true`: how many rows there are without `$top` and `$skip`."
+    if endpoint.read is not None and endpoint.read.select.paged:
+        headers["Link"] = 'Where rows follow: the address of the next page, with rel="next".'
+    if endpoint.read is not None:
+        headers |= TAGGED
+    if endpoint.body is not None and endpoint.form is None:
+        headers[ignored_members.HEADER] = ignored_members.MEANING
+    if endpoint.customer:
+        headers["Keyrack-Position"] = "Where the server reads at replicas: how far the answer's story goes."
+    if endpoint.compares is not None and endpoint.settled is None and endpoint.method == "PATCH":
+        headers["ETag"] = "The tag of what the change has made."
+    return headers
 
 
 def _headers(meanings: Mapping[str, str]) -> Json:

@@ -32,7 +32,7 @@ from keyrack.offline_keys.message_fields import REGISTRATION
 from keyrack.offline_keys.p256 import verify
 from keyrack.offline_keys.timestamps import now
 
-endpoints = Endpoints("App SDK", Free.USER)
+endpoints = Endpoints("App SDK", Free.USER, preview=True)
 
 OTHERS_DEVICE = ErrorCode(
     "device-of-other-user",

@@ -30,7 +30,7 @@ from keyrack.offline_keys.key_issuing import IssuedKeys, NoDevice, NotApproved
 from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
 from keyrack.offline_keys.timestamps import now
 
-endpoints = Endpoints("App SDK", Free.USER)
+endpoints = Endpoints("App SDK", Free.USER, preview=True)
 
 NO_KEYS = ErrorCode(
     "box-without-key",

@@ -27,7 +27,7 @@ from keyrack.offline_keys.enrolment import NONCE, NoNonce, NotEnrolled, NotPendi
 from keyrack.offline_keys.issuing_keys import INCONSISTENT, IssuingKeySigners, box_name, public
 from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
 
-endpoints = Endpoints("Boxes", "boxes")
+endpoints = Endpoints("Boxes", "boxes", preview=True)
 
 NO_BOX = ErrorCode(
     "product-takes-no-keys",

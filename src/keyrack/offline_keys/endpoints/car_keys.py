@@ -12,7 +12,7 @@ from keyrack.api.schema.group_scope import scoped_by
 from keyrack.fleet.endpoints.cars import A_CAR, NO_CAR
 from keyrack.fleet.schema import PRODUCT_IN_SCOPE
 
-endpoints = Endpoints("Boxes", "access")
+endpoints = Endpoints("Boxes", "access", preview=True)
 
 # docs/keys.md, "How long a revoked key opens": with the tolerance, and without what the box's clock is slow by
 TOLERANCE: LiteralString = "interval '300 seconds'"

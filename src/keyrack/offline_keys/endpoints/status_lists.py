@@ -21,7 +21,7 @@ from keyrack.offline_keys.issuing_keys import IssuingKeySigners
 from keyrack.offline_keys.status_lists import StatusListId, place_of
 from keyrack.offline_keys.timestamps import now
 
-endpoints = Endpoints("Boxes", "boxes")
+endpoints = Endpoints("Boxes", "boxes", preview=True)
 
 NO_LIST = ErrorCode(
     "status-list-not-found",
