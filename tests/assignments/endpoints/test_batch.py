@@ -272,6 +272,18 @@ def test_an_item_that_is_refused_is_told_where(alice: Person) -> None:
     assert result["errors"] == [{"pointer": "/name", "code": "too-long", "detail": result["errors"][0]["detail"]}]
 
 
+def test_unknown_members_of_an_item(alice: Person) -> None:
+    """docs/batch.md: ignored without `handling=strict`; with it the whole batch is refused."""
+    before = len(alice.get("/cars").json())
+    item = create(name="Plate", license_plate="B-KR 1")
+    strict = {"Prefer": "handling=strict", "Accept": "application/problem+json"}
+    answer = alice.post("/batch", {"kind": "cars", "items": [create(name="Other"), item]}, headers=strict)
+    assert (answer.status_code, answer.json()["code"]) == (400, "unknown-members")
+    assert [fault["pointer"] for fault in answer.json()["errors"]] == ["/items/1/body/license_plate"]
+    assert len(alice.get("/cars").json()) == before, "nothing is done"
+    assert statuses(send(alice, "cars", item)) == [201]
+
+
 # All or nothing
 
 

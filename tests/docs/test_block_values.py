@@ -1,0 +1,31 @@
+"""The values that blocks of documents take for granted: variables, customers and ports."""
+
+from __future__ import annotations
+
+import re
+
+from keyrack.core.settings import Settings, variable
+from keyrack.simulator.demo import NAMES
+from tests.docs.code_blocks import blocks, documents
+
+READ = re.compile(r"""(?:\$\{?|environ(?:\.get\(|\[)["']|process\.env(?:\.|\[["']))(KEYRACK_\w+)""")
+DESTRUCTURED = re.compile(r"const \{([^}]*)\} = process\.env")
+
+
+def variables_read(text: str) -> set[str]:
+    """The variables that a program or a shell command reads."""
+    destructured = " ".join(DESTRUCTURED.findall(text))
+    return {*READ.findall(text), *re.findall(r"KEYRACK_\w+", destructured)}
+
+
+def test_blocks_read_variables_that_the_demo_writes_or_that_are_settings() -> None:
+    """A reader who has loaded `demo.env` can run each program of a page."""
+    settings = {variable(name) for name in Settings.model_fields}
+    known = {*NAMES, *settings, *[variable(name, by_file=True) for name in Settings.model_fields]}
+    unknown = {
+        f"{block.place}: {name}"
+        for document in documents()
+        for block in blocks(document)
+        for name in variables_read(block.text) - known - set(re.findall(r"(KEYRACK_\w+)=", block.text))
+    }
+    assert unknown == set()
