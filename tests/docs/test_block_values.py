@@ -6,9 +6,10 @@ import re
 
 from keyrack.core.settings import Settings, variable
 from keyrack.simulator.demo import NAMES
-from tests.docs.code_blocks import blocks, documents
+from tests.docs.code_blocks import ROOT, blocks, documents
 
 READ = re.compile(r"""(?:\$\{?|environ(?:\.get\(|\[)["']|process\.env(?:\.|\[["']))(KEYRACK_\w+)""")
+NUMBERED = re.compile(r"(?:--customer|--managed-by|--source-customer|CUSTOMER(?:_ID)?=|Customer-ID:)[ =\"']*\d+")
 DESTRUCTURED = re.compile(r"const \{([^}]*)\} = process\.env")
 
 
@@ -29,3 +30,14 @@ def test_blocks_read_variables_that_the_demo_writes_or_that_are_settings() -> No
         for name in variables_read(block.text) - known - set(re.findall(r"(KEYRACK_\w+)=", block.text))
     }
     assert unknown == set()
+
+
+def test_no_command_takes_a_customer_by_its_number() -> None:
+    """A number is another customer on the reader's server: commands take names, requests the id that was asked for."""
+    numbered = {
+        f"{document}: {match[0]}"
+        for document in documents()
+        if document != "CHANGELOG.md"  # it describes requests of the past
+        for match in NUMBERED.finditer((ROOT / document).read_text())
+    }
+    assert numbered == set()

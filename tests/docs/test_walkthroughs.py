@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.docs.code_blocks import WALKS, blocks
-from tests.docs.walkthrough import Printed, agrees, check, environment, installed, walk
+from tests.docs.walkthrough import Printed, agrees, check, environment, installed, number_from_two, walk
 from tests.support.people import http_client, web
 from tests.support.servers import Process, free_port, reachable_directory
 
@@ -38,6 +38,7 @@ def state(home: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def demo(state: Path) -> Iterator[dict[str, str]]:
+    number_from_two(state)
     words = ("demo", "--port", "0", "--state", str(state), "--json")
     process = Process(*words, env={"KEYRACK_MASTER_KEY": "", "KEYRACK_DATABASE_URL": ""})
     try:
