@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 from keyrack import __version__
 from keyrack.cli.main import application
 from keyrack.db import schema_version
-from tests.support.servers import Sql, fresh_database, reachable_directory
+from keyrack.db.migrations import revisions
+from tests.support.servers import Sql, fresh_database, migrated_database, reachable_directory
 
 pytestmark = pytest.mark.cluster
 
@@ -123,6 +124,54 @@ def test_a_port_in_use(dsn: str) -> None:
         for command in (f"serve --port {port} --processes 2", f"demo --port {port}"):
             said = refused(command, KEYRACK_DATABASE_URL=dsn)
             assert said == f"Port {port} at 127.0.0.1 is in use. Choose another one with --port."
+
+
+# Why a server that could migrate does not start, by settings and statements
+NOT_STARTED = {
+    "no master key": ("", "There is no master key for the secrets in this database: KEYRACK_MASTER_KEY and "
+                      "KEYRACK_MASTER_KEY_FILE are not set, and "),
+    "a master key that is none": ("x", "KEYRACK_MASTER_KEY is not valid."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["serve --port 0", "work", "demo --port 0"])
+@pytest.mark.parametrize("why", NOT_STARTED)
+def test_a_server_that_does_not_start_migrates_nothing(database_server: str, why: str, command: str) -> None:
+    key, said = NOT_STARTED[why]
+    with fresh_database(database_server) as dsn, reachable_directory() as state:
+        env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_MASTER_KEY": key, "KEYRACK_STATE": str(state)}
+        assert refused(command, **env).startswith(said)
+        assert tables(dsn) == 0
+
+
+def test_a_server_without_triggers_migrates_nothing(database_server: str) -> None:
+    with fresh_database(database_server) as dsn:
+        name = urlsplit(dsn).path.strip("/")
+        sql = Sql(dsn)
+        sql.execute(f"alter database \"{name}\" set session_replication_role = 'replica'")
+        sql.close()
+        assert "session_replication_role is 'replica'" in refused("serve --port 0", KEYRACK_DATABASE_URL=dsn)
+        assert tables(dsn) == 0
+
+
+def test_a_server_with_another_master_key_migrates_nothing(database_server: str) -> None:
+    with migrated_database(database_server) as dsn:
+        sql = Sql(dsn)
+        sql.execute("insert into data_key (number, master, wrapped) values (1, 'another', '\\x00')")
+        sql.execute("update alembic_version set version_num = $1", revisions()[-2])
+        said = refused("serve --port 0", KEYRACK_DATABASE_URL=dsn)
+        assert said.startswith("The secrets in this database are closed with another master key.")
+        assert sql.value("select version_num from alembic_version") == revisions()[-2]
+        sql.close()
+
+
+def tables(dsn: str) -> int:
+    """How many tables Keyrack has made."""
+    sql = Sql(dsn)
+    try:
+        return sql.value("select count(*) from pg_class where relnamespace = 'public'::regnamespace")
+    finally:
+        sql.close()
 
 
 @pytest.fixture(scope="module")
