@@ -75,13 +75,36 @@ ADDRESS = (
          " https://console.example.com, or with a port behind it, without a path, a user or blanks"),
         ("DATABASE_URL", "nonsense", ADDRESS),
         ("DATABASE_URL", "postgresql://u:s3cret@h:port/d", ADDRESS),
-        ("POOL_SIZE", "many", "Input should be a valid integer, unable to parse string as an integer"),
+        ("POOL_SIZE", "many", "'many' is not a whole number from 1 to 500"),
+        ("PUBLIC_URL", "keyrack.example.com", "'keyrack.example.com' is not an http or https address without a slash at"
+         " its end, such as https://keyrack.example.com"),
     ],
 )  # fmt: skip
 def test_a_setting_that_is_not_valid(name: str, value: str, why: str) -> None:
     """B14: the setting and what is wrong with it, never a password in it."""
     for command in ("serve --port 0", "customer list"):
         assert refused_here(command, **{f"KEYRACK_{name}": value}) == f"A setting is not valid. KEYRACK_{name}: {why}"
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("serve --port abc", "Invalid value for '--port': 'abc' is not a whole number"),
+        ("serve --port 70000", "Invalid value for '--port': '70000' is more than 65535"),
+        ("serve --processes 0", "Invalid value for '--processes': '0' is less than 1"),
+        ("status x", "'x' is not a number"),
+        ("customer list --state", "requires an argument"),
+        ("manager add kim --customer 1 --role king", "Invalid value for '--role': 'king' is not one of"),
+        ("customer change 0 --name x", "0 is not"),
+        ("privacy history --customer 1 --days many", "'many' is not a whole number"),
+    ],
+)
+def test_an_option_that_is_not_valid(command: str, why: str) -> None:
+    words = command.split()
+    result = CliRunner().invoke(application(words[0]), words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert why in " ".join(result.stderr.split())
+    assert "Value error" not in result.stderr and "should be" not in result.stderr
 
 
 @pytest.mark.parametrize("proxies", ["*", "127.0.0.1, ::1, 10.0.0.0/8", " "])

@@ -118,7 +118,7 @@ def test_a_number_of_a_few_is_read_from_both_places(tmp_path: Path) -> None:
     env = {"KEYRACK_CONFIG": config, "KEYRACK_CHANGELOG_RETENTION_DAYS": "100"}
     assert told("changelog_retention_days", **env)["value"] == 100
     assert refused_here("settings", **BARE, KEYRACK_CHANGELOG_RETENTION_DAYS="101") == (
-        "A setting is not valid. KEYRACK_CHANGELOG_RETENTION_DAYS: Input should be 100, 400, 800 or 3660"
+        "A setting is not valid. KEYRACK_CHANGELOG_RETENTION_DAYS: '101' is not one of 100, 400, 800, 3660"
     )
 
 
