@@ -24,7 +24,7 @@ REASONS = {
     200: "The answer",
     201: "Made",
     202: "Accepted: the work that was asked for, which goes on",
-    204: "Done; nothing to say",
+    204: "Done. The answer has no body",
     304: "Nothing has changed: it is still what one of the tags in `If-None-Match` was given for",
     400: "The request is not valid",
     401: "The API key or the access token is missing or invalid",
@@ -46,6 +46,11 @@ REASONS = {
     501: "A query option that is not supported",
     503: "Not now: nothing was done, and a repeat is safe",
 }
+# Of a request that a worker applies: the caller learns the outcome by the header's operation
+ACCEPTED = (
+    "Accepted, and not applied yet: a worker applies it. The header `Operation-Id` names the operation, and "
+    "`GET /operations/{operationId}` and webhooks have its outcome"
+)
 LIST = (
     "The answer. A long list comes in chunks, each as of another moment: rows that stay as they are come exactly once. "
     "If something fails midway the last chunk is missing."
@@ -66,7 +71,7 @@ def responses(endpoint: Endpoint, schemas: dict[str, Json], public_url: str) -> 
 
 def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
     many = endpoint.read is not None and not endpoint.read.select.one
-    response: Json = {"description": LIST if many else REASONS[endpoint.status]}
+    response: Json = {"description": LIST if many else _reason(endpoint)}
     headers = dict(endpoint.headers)
     if many:
         headers["X-Total-Count"] = "With `$count=true`: how many rows there are without `$top` and `$skip`."
@@ -99,6 +104,10 @@ def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
         if endpoint.follows:
             response["content"][EVENTS] = {"schema": {"type": "string"}}
     return response
+
+
+def _reason(endpoint: Endpoint) -> str:
+    return ACCEPTED if "Operation-Id" in endpoint.headers else REASONS[endpoint.status]
 
 
 def _headers(meanings: Mapping[str, str]) -> Json:
