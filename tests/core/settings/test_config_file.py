@@ -90,7 +90,7 @@ def test_the_file_of_the_page(tmp_path: Path) -> None:
     rows = {row["name"]: row for row in told("--changed", KEYRACK_CONFIG=config)}
     assert {name: row["value"] for name, row in rows.items()} == {
         "log_level": "warning", "public_url": "https://keyrack.example.com", "trusted_proxies": "10.0.0.0/24",
-        "database_url": "postgresql://keyrack@db/keyrack", "pool_size": 20, "metrics": "127.0.0.1:9464",
+        "database_url": "postgresql://keyrack@db/keyrack", "pool_size": 20,
         "access_log": True, "config": config,
     }  # fmt: skip
     lines = text.splitlines()
