@@ -6,10 +6,11 @@ import re
 
 from keyrack.core.settings import Settings, variable
 from keyrack.simulator.demo import NAMES
-from tests.docs.code_blocks import ROOT, blocks, documents
+from tests.docs.code_blocks import ROOT, SHELL, blocks, documents
 
 READ = re.compile(r"""(?:\$\{?|environ(?:\.get\(|\[)["']|process\.env(?:\.|\[["']))(KEYRACK_\w+)""")
 NUMBERED = re.compile(r"(?:--customer|--managed-by|--source-customer|CUSTOMER(?:_ID)?=|Customer-ID:)[ =\"']*\d+")
+GRANT = re.compile(r"grant_type|PasswordGrant|ClientGrant")
 DESTRUCTURED = re.compile(r"const \{([^}]*)\} = process\.env")
 
 
@@ -41,3 +42,19 @@ def test_no_command_takes_a_customer_by_its_number() -> None:
         for match in NUMBERED.finditer((ROOT / document).read_text())
     }
     assert numbered == set()
+
+
+def test_programs_get_their_tokens_as_machine_clients() -> None:
+    """The password grant is shown once, below the other one; no page makes an owner for a program."""
+    shown = [
+        (block.document, "client_credentials" in block.text)
+        for document in documents()
+        for block in blocks(document)
+        if block.language in (*SHELL, "python", "js", "ts") and GRANT.search(block.text)
+    ]
+    assert ("README.md", True) in shown and ("docs/clients.md", True) in shown
+    by_password = [document for document, is_client in shown if not is_client]
+    assert by_password == ["docs/how-to/authenticate.md"]
+    assert [is_client for document, is_client in shown if document == by_password[0]] == [True, False]
+    owners = [block.place for document in documents() for block in blocks(document) if "--role owner" in block.text]
+    assert all(place.startswith(("docs/console.md", "docs/access.md")) for place in owners), owners

@@ -133,7 +133,7 @@ def test_the_demo_env_holds_what_the_demo_printed(demo: dict[str, str], state: P
     names = re.findall(r"(KEYRACK_[A-Z_]+)=", file.read_text())
     assert set(names) == set(demo) == {
         "KEYRACK_URL", "KEYRACK_API_KEY", "KEYRACK_USERNAME", "KEYRACK_PASSWORD", "KEYRACK_CUSTOMER_ID",
-        "KEYRACK_SDK_KEY", "KEYRACK_DEVICE_KEY", "KEYRACK_STATE",
+        "KEYRACK_SDK_KEY", "KEYRACK_DEVICE_KEY", "KEYRACK_STATE", "KEYRACK_CLIENT_ID", "KEYRACK_CLIENT_SECRET",
     }  # fmt: skip
     assert demo["KEYRACK_URL"].endswith("/v3")
 
