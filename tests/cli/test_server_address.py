@@ -29,7 +29,7 @@ LINKS = {
 
 
 def keyrack(*words: str, **env: str) -> str:
-    """What a command prints."""
+    """The output of a command."""
     ran = subprocess.run(
         [sys.executable, "-m", "keyrack", *words],
         env=os.environ | env, capture_output=True, text=True, input="a secret\n", check=False,
@@ -40,7 +40,7 @@ def keyrack(*words: str, **env: str) -> str:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[tuple[str, dict[str, str]]]:
-    """The address of a server on an embedded database, and the variables of a shell beside it."""
+    """The address of a server on an embedded database, and variables for commands."""
     with reachable_directory() as directory:
         state = str(directory / "state")
         env = {"KEYRACK_STATE": state, "KEYRACK_DATABASE_URL": "", "KEYRACK_MASTER_KEY": "", "KEYRACK_PUBLIC_URL": ""}

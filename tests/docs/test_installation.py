@@ -84,7 +84,7 @@ def below(root: Path, commands: str) -> str:
 
 @pytest.fixture(scope="module")
 def enabled(root: Path, database: SinglePostgresql) -> str:
-    """What was enabled by the blocks `database`, `units` and `configured`, one after another."""
+    """The last output of the blocks `database`, `units` and `configured`."""
     run(block(PAGE, "database").text, **database.superuser)
     units = below(root, block(PAGE, "units").text).replace("/run/postgresql", str(database.sockets))
     (root / "etc/systemd/system").mkdir(parents=True)
@@ -133,7 +133,7 @@ class Service:
         return address
 
     def environment(self) -> dict[str, str]:
-        """What systemd gives: the unit's variables, and those of its file, which hold over them."""
+        """The unit's variables, and those of its file, which take precedence."""
         credentials, cache = (self.root / place / self.name for place in ("credentials", "cache"))
         for directory in (credentials, cache / self.values("CacheDirectory")[0]):
             directory.mkdir(parents=True, mode=0o700)
@@ -184,7 +184,7 @@ class Service:
 
 @pytest.mark.usefixtures("enabled")
 def test_both_services_run_as_the_account(root: Path) -> None:
-    """With the configuration file of the page, on a database that its lines have made, one beside the other."""
+    """They share the page's configuration file, and the database that its lines have made."""
     services = [Service(name, root) for name in ("keyrack-api", "keyrack-worker")]
     with ExitStack() as stack:
         for service in services:

@@ -44,7 +44,7 @@ def installed(home: Path) -> dict[str, str]:
 
 
 def number_from_two(state: Path) -> None:
-    """Make the demo's state so that its first customer is not number 1, as on a server that has others."""
+    """Make the demo's state, so that its first customer is not number 1."""
     env = installed(state.parent) | {"KEYRACK_STATE": str(state)}
     for words in (("migrate",), ("customer", "add", "Another"), ("customer", "remove", "Another", "--yes")):
         subprocess.run(["keyrack", *words], env=env, check=True, capture_output=True, timeout=SCRIPT_DEADLINE)

@@ -26,7 +26,7 @@ class SinglePostgresql:
 
     @property
     def superuser(self) -> dict[str, str]:
-        """The variables with which `psql` connects as the account of these tests, as the role `postgres`."""
+        """The variables with which `psql` connects as the role `postgres`."""
         path = os.pathsep.join([str(self.programs), os.environ.get("PATH", os.defpath)])
         return {"PGHOST": str(self.sockets), "PGUSER": "postgres", "PGDATABASE": "postgres", "PATH": path}
 

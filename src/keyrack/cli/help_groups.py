@@ -1,5 +1,4 @@
-"""In charge of how a group of commands explains itself: below headings, each command with a whole sentence; and what is
-wrong with an option, in plain words.
+"""Groups of commands: help below headings, and errors of options in plain words.
 
 Nothing is imported here but what every command line has loaded already.
 """
@@ -23,7 +22,7 @@ def sentence(command: Any) -> str:
 
 
 def plain_option_error(error: typer.BadParameter) -> str:
-    """The message of an option's error, without the texts of the library that reads values."""
+    """The message of an option's error, without texts of the validation library."""
     from pydantic import ValidationError  # only once something is wrong
 
     if not isinstance(error.__cause__, ValidationError):

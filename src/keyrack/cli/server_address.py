@@ -1,7 +1,7 @@
-"""The address of the server on an embedded database, for the links that commands print.
+"""The address of the running server, for the links that commands print.
 
-A command does not know at which port somebody has started the server, so the server writes its address into the state
-directory that both share. A database of one's own has no such place: there `KEYRACK_PUBLIC_URL` tells the address.
+A command does not know the port of the server, so a server on an embedded database writes its address into the state
+directory. With a database elsewhere there is no such place, and `KEYRACK_PUBLIC_URL` has the address.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ FILE = "server.url"  # in the state directory
 
 
 def publish(settings: Settings) -> None:
-    """Write the address of this server for commands, if the database is the embedded one. Raises `OSError`."""
+    """Write the address of this server, if the database is embedded. Raises `OSError`."""
     if settings.database_url is None:
         file = settings.state / FILE
         atomic_files.write_temporary(file, f"{settings.public_url}\n".encode(), 0o600).replace(file)
 
 
 def with_server_address(settings: Settings) -> Settings:
-    """The settings with the address of the newest server on the state directory, unless `public_url` is set."""
+    """The settings with the newest server's address, unless `public_url` is set."""
     if "public_url" in settings.model_fields_set or settings.database_url is not None:
         return settings
     try:

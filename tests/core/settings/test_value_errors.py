@@ -11,7 +11,7 @@ from keyrack.cli.output import CommandFailed
 from keyrack.core.settings import Settings, is_secret, variable
 from tests.core.settings.test_config_file import BARE
 
-# What a regular expression, or a text of pydantic, has
+# Parts of regular expressions and of pydantic's texts
 FOREIGN = re.compile(
     r"[Ii]nput should|should match|Value error|pattern|pars|valid (integer|number|boolean)|\\[sd^]|\^|\$'"
 )
@@ -25,7 +25,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def errors(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """What is said about values that are not valid, by value."""
+    """The errors of the values that are not valid, by value."""
     said: dict[str, str] = {}
     for value in BAD:
         monkeypatch.setenv(variable(name), value)

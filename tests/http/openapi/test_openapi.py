@@ -470,7 +470,7 @@ def test_the_page_shows_the_headers_of_the_answer(page: str, document: Json, end
 
 
 def test_an_assignment_is_accepted_and_not_done(page: str, document: Json) -> None:
-    """Of all requests that a worker applies: their 204 names the operation that has the outcome."""
+    """The 204 of each request that a worker applies names the operation with the outcome."""
     asynchronous = [row for row in ALL if "Operation-Id" in row.headers]
     assert {row.method for row in asynchronous if row.path.startswith("/assignments")} == {"PUT", "PATCH", "DELETE"}
     for row in asynchronous:

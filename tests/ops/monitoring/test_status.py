@@ -132,7 +132,7 @@ def test_webhooks_that_fail_are_named_by_their_host_alone(house: House) -> None:
 
 
 def test_housekeeping_that_has_never_run(house: House) -> None:
-    """Nothing is late on a fresh database, and a step is late after three rounds in which it could have run."""
+    """A step is late after three rounds in which it could have run."""
     house.well()
     house.sql.execute("update housekeeping set last_good = null, due_at = now() where step = 'sessions'")
     house.sql.execute("delete from housekeeping where step = 'operations'")

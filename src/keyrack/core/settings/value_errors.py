@@ -14,20 +14,20 @@ from keyrack.core.settings.config_file import masked
 from keyrack.core.settings.secret_files import is_secret
 
 LONGEST = 60  # characters of a value that an error shows
-OWN = "Value error, "  # pydantic's prefix of the errors that validators of ours raise
+OWN = "Value error, "  # pydantic's prefix for errors of the validators in this package
 
 NOUNS: Mapping[type, str] = {int: "a whole number", float: "a number", Path: "a path", str: "a text"}
 
 
 @dataclass(frozen=True, slots=True)
 class ValueForm:
-    """What a value with a pattern has to be, in words: stands in the annotation of the setting."""
+    """The valid values of a setting with a pattern, in words, as its annotation."""
 
     words: str
 
 
 def explain(error: Mapping[str, Any], field: FieldInfo) -> str:
-    """What is wrong with the value of a setting; `error` is one of pydantic's. No secret is repeated.
+    """The value of a setting and what is valid; `error` is one of pydantic's. No secret is repeated.
 
     >>> from keyrack.core.settings import Settings
     >>> explain({"type": "int_parsing", "input": "many", "msg": "..."}, Settings.model_fields["pool_size"])
@@ -42,7 +42,7 @@ def explain(error: Mapping[str, Any], field: FieldInfo) -> str:
 
 
 def valid(field: FieldInfo) -> str:
-    """What the values of a setting are, as it stands behind "is not"."""
+    """The valid values of a setting, as the words behind "is not"."""
     for form in field.metadata:
         if isinstance(form, ValueForm):
             return form.words
@@ -62,7 +62,7 @@ def _kind(annotation: Any) -> Any:
 
 
 def _bounds(field: FieldInfo) -> str:
-    """The range of a number, or the length of a text, with a blank before it; empty without one."""
+    """The range of a number or the length of a text, or nothing."""
 
     def bound(name: str) -> Any:
         return next((value for part in field.metadata if (value := getattr(part, name, None)) is not None), None)

@@ -39,7 +39,9 @@ async def open_vault(db: Database, settings: Settings) -> Encryption:
 
 
 async def check_master_key(statements: Statements, settings: Settings) -> None:
-    """Check that `open_vault` will have a master key, also on a schema of an older release; nothing is changed.
+    """Check that `open_vault` will have its master key; nothing is changed.
+
+    The schema may be empty, or of an older release.
 
     Raises `MasterKeyError`: no master key, or not that of this database.
     """

@@ -46,7 +46,7 @@ REASONS = {
     501: "A query option that is not supported",
     503: "Not now: nothing was done, and a repeat is safe",
 }
-# Of a request that a worker applies: the caller learns the outcome by the header's operation
+# The 204 of requests that a worker applies: callers learn the outcome by the operation in the header
 ACCEPTED = (
     "Accepted, and not applied yet: a worker applies it. The header `Operation-Id` names the operation, and "
     "`GET /operations/{operationId}` and webhooks have its outcome"

@@ -49,7 +49,7 @@ NAMES = (
     "KEYRACK_STATE",  # so that commands find the same database
 )
 
-# What the machine client of `demo.env` may: what the documents show, and neither people nor clients nor erasure
+# Scopes of the machine client in `demo.env`: the documents need them. It reaches neither managers, clients nor erasure
 SCOPES = (
     Permission.CUSTOMER_READ, Permission.CARS_WRITE, Permission.USERS_WRITE, Permission.ASSIGNMENTS_WRITE,
     Permission.GROUPS_WRITE, Permission.PRODUCTS_READ, Permission.SERVICES_READ, Permission.INSTALLATIONS_WRITE,
