@@ -115,7 +115,7 @@ LIST: LiteralString = """
 select s.step, h.last_good, h.seconds, coalesce(h.failures, 0) as failures, h.last_error, h.last_error_at,
   h.due_at, coalesce(
     h.last_good < now() - make_interval(secs => $3 * s.every),
-    h.failures >= $3 or h.due_at < now() - make_interval(secs => $3 * s.every),
+    h.failures > 0 or h.due_at < now() - make_interval(secs => $3 * s.every),
     false
   ) as late
 from unnest($1::text[], $2::integer[]) with ordinality s (step, every, place) left join housekeeping h using (step)
