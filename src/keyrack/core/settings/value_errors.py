@@ -33,12 +33,16 @@ def explain(error: Mapping[str, Any], field: FieldInfo) -> str:
     >>> explain({"type": "int_parsing", "input": "many", "msg": "..."}, Settings.model_fields["pool_size"])
     "'many' is not a whole number from 1 to 500"
     """
-    message = str(error["msg"])
+    message, value = str(error["msg"]), str(error["input"])
     if message.startswith(OWN):
-        return message.removeprefix(OWN)
+        return message.removeprefix(OWN).replace(value, _shortened(value))
     is_hidden = is_secret(field) or "Secret" in str(field.annotation)
-    shown = "the value" if is_hidden else f"'{masked(str(error['input']))[:LONGEST]}'"
+    shown = "the value" if is_hidden else f"'{_shortened(masked(value))}'"
     return f"{shown} is not {valid(field)}"
+
+
+def _shortened(value: str) -> str:
+    return value if len(value) <= LONGEST else value[:LONGEST] + "…"
 
 
 def valid(field: FieldInfo) -> str:
