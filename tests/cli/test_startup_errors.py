@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 from keyrack import __version__
 from keyrack.cli.main import application
 from keyrack.db import schema_version
-from tests.support.servers import Sql, fresh_database, reachable_directory
+from keyrack.db.migrations import revisions
+from tests.support.servers import Sql, fresh_database, migrated_database, reachable_directory
 
 pytestmark = pytest.mark.cluster
 
@@ -74,13 +75,36 @@ ADDRESS = (
          " https://console.example.com, or with a port behind it, without a path, a user or blanks"),
         ("DATABASE_URL", "nonsense", ADDRESS),
         ("DATABASE_URL", "postgresql://u:s3cret@h:port/d", ADDRESS),
-        ("POOL_SIZE", "many", "Input should be a valid integer, unable to parse string as an integer"),
+        ("POOL_SIZE", "many", "'many' is not a whole number from 1 to 500"),
+        ("PUBLIC_URL", "keyrack.example.com", "'keyrack.example.com' is not an http or https address without a slash at"
+         " its end, such as https://keyrack.example.com"),
     ],
 )  # fmt: skip
 def test_a_setting_that_is_not_valid(name: str, value: str, why: str) -> None:
     """B14: the setting and what is wrong with it, never a password in it."""
     for command in ("serve --port 0", "customer list"):
         assert refused_here(command, **{f"KEYRACK_{name}": value}) == f"A setting is not valid. KEYRACK_{name}: {why}"
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("serve --port abc", "Invalid value for '--port': 'abc' is not a whole number"),
+        ("serve --port 70000", "Invalid value for '--port': '70000' is more than 65535"),
+        ("serve --processes 0", "Invalid value for '--processes': '0' is less than 1"),
+        ("status x", "'x' is not a number"),
+        ("customer list --state", "requires an argument"),
+        ("manager add kim --customer 1 --role king", "Invalid value for '--role': 'king' is not one of"),
+        ("customer change 0 --name x", "0 is not"),
+        ("privacy history --customer 1 --days many", "'many' is not a whole number"),
+    ],
+)
+def test_an_option_that_is_not_valid(command: str, why: str) -> None:
+    words = command.split()
+    result = CliRunner().invoke(application(words[0]), words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert why in " ".join(result.stderr.split())
+    assert "Value error" not in result.stderr and "should be" not in result.stderr
 
 
 @pytest.mark.parametrize("proxies", ["*", "127.0.0.1, ::1, 10.0.0.0/8", " "])
@@ -123,6 +147,54 @@ def test_a_port_in_use(dsn: str) -> None:
         for command in (f"serve --port {port} --processes 2", f"demo --port {port}"):
             said = refused(command, KEYRACK_DATABASE_URL=dsn)
             assert said == f"Port {port} at 127.0.0.1 is in use. Choose another one with --port."
+
+
+# Why a server that could migrate does not start, by settings and statements
+NOT_STARTED = {
+    "no master key": ("", "There is no master key for the secrets in this database: KEYRACK_MASTER_KEY and "
+                      "KEYRACK_MASTER_KEY_FILE are not set, and "),
+    "a master key that is none": ("x", "KEYRACK_MASTER_KEY is not valid."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["serve --port 0", "work", "demo --port 0"])
+@pytest.mark.parametrize("why", NOT_STARTED)
+def test_a_server_that_does_not_start_migrates_nothing(database_server: str, why: str, command: str) -> None:
+    key, said = NOT_STARTED[why]
+    with fresh_database(database_server) as dsn, reachable_directory() as state:
+        env = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_MASTER_KEY": key, "KEYRACK_STATE": str(state)}
+        assert refused(command, **env).startswith(said)
+        assert tables(dsn) == 0
+
+
+def test_a_server_without_triggers_migrates_nothing(database_server: str) -> None:
+    with fresh_database(database_server) as dsn:
+        name = urlsplit(dsn).path.strip("/")
+        sql = Sql(dsn)
+        sql.execute(f"alter database \"{name}\" set session_replication_role = 'replica'")
+        sql.close()
+        assert "session_replication_role is 'replica'" in refused("serve --port 0", KEYRACK_DATABASE_URL=dsn)
+        assert tables(dsn) == 0
+
+
+def test_a_server_with_another_master_key_migrates_nothing(database_server: str) -> None:
+    with migrated_database(database_server) as dsn:
+        sql = Sql(dsn)
+        sql.execute("insert into data_key (number, master, wrapped) values (1, 'another', '\\x00')")
+        sql.execute("update alembic_version set version_num = $1", revisions()[-2])
+        said = refused("serve --port 0", KEYRACK_DATABASE_URL=dsn)
+        assert said.startswith("The secrets in this database are closed with another master key.")
+        assert sql.value("select version_num from alembic_version") == revisions()[-2]
+        sql.close()
+
+
+def tables(dsn: str) -> int:
+    """How many tables Keyrack has made."""
+    sql = Sql(dsn)
+    try:
+        return sql.value("select count(*) from pg_class where relnamespace = 'public'::regnamespace")
+    finally:
+        sql.close()
 
 
 @pytest.fixture(scope="module")

@@ -44,9 +44,12 @@ class Workshop:
         shutil.copy(tools / "package.json", directory)
         shutil.copy(tools / "package-lock.json", directory)
         (directory / "node_modules").symlink_to(tools / "node_modules")
+        machine = person.put("/clients", {"name": "clients", "scopes": ["cars:read"]}).json()
         self.environment = put_node(tools) | {
             "KEYRACK_URL": f"{server.url}/v3",
             "KEYRACK_API_KEY": person.api_key,
+            "KEYRACK_CLIENT_ID": machine["clientId"],
+            "KEYRACK_CLIENT_SECRET": machine["clientSecret"],
             "KEYRACK_USERNAME": person.username,
             "KEYRACK_PASSWORD": PASSWORD,
             "KEYRACK_CUSTOMER_ID": str(person.customer),

@@ -9,8 +9,9 @@ import sys
 from tests.docs.code_blocks import block
 from tests.support.servers import SCRIPT_DEADLINE, migrated_database
 
-CUSTOMER = "keyrack customer add Harbour >&2\n"
-VIEWER = "keyrack manager add kim@example.com --customer 1 --role viewer >&2\n"
+# Another customer first, so that commands which take a number reach that one
+CUSTOMER = "keyrack customer add Another >&2\nkeyrack customer add 'Example Fleet' >&2\n"
+VIEWER = "keyrack manager add kim@example.com --customer 'Example Fleet' --role viewer >&2\n"
 
 
 def run_block(database_server: str, document: str, name: str, before: str) -> str:

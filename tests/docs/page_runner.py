@@ -14,12 +14,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.servers import SCRIPT_DEADLINE
+
 ROOT = Path(__file__).parents[2]
 DEMO_ENV = re.compile(r"^\. ~/\S+.*$", re.MULTILINE)
 PROGRAM = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)^```", re.DOTALL | re.MULTILINE)
 COMMANDS = re.compile(r"^```sh\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE)
 END = "@@@"
-PATIENCE = 60  # seconds
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def _run(script: str, place: Path, env: dict[str, str]) -> str:
         env=theirs | {"PATH": path} | env,
     ) as running:  # fmt: skip
         try:
-            printed, errors = running.communicate(timeout=PATIENCE)
+            printed, errors = running.communicate(timeout=SCRIPT_DEADLINE)
         finally:
             if running.poll() is None or _is_left(running.pid):
                 os.killpg(running.pid, signal.SIGKILL)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -120,37 +119,6 @@ def test_the_row_that_contributing_shows_is_a_row() -> None:
     """CONTRIBUTING.md: of the module that it names."""
     row = block("CONTRIBUTING.md", "row").text.strip()
     assert row in (ROOT / "src/keyrack/fleet/endpoints/cars.py").read_text()
-
-
-# The systemd units, installed as docs/operating.md says, below another directory than /
-
-
-@pytest.mark.skipif(shutil.which("install") is None, reason="no coreutils")
-def test_the_units_are_installed(tmp_path: Path) -> None:
-    commands = block("docs/operating.md", "units").text
-    for place in ("/etc/", "/usr/lib/sysusers.d/", "/opt/keyrack/bin/"):
-        assert place in commands
-        (tmp_path / place.strip("/")).mkdir(parents=True)
-        commands = commands.replace(place, f"{tmp_path}{place}")
-    (tmp_path / "etc/systemd/system").mkdir(parents=True)
-    keyrack = Path(shutil.which("keyrack") or ROOT / ".venv/bin/keyrack")
-    (tmp_path / "opt/keyrack/bin/keyrack").symlink_to(keyrack)
-    said = "".join(f'{name}() {{ echo "{name} $*"; }}\n' for name in ("systemctl", "systemd-sysusers"))
-    ran = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", said + commands],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=SCRIPT_DEADLINE,
-    )
-    assert ran.returncode == 0, ran.stderr
-    units = {path.name for path in (tmp_path / "etc/systemd/system").iterdir()}
-    assert units == {path.name for path in (ROOT / "deploy/systemd").glob("keyrack*.[st][eoa]*")}
-    *_, enabled = ran.stdout.splitlines()
-    assert {word for word in enabled.split() if word.startswith("keyrack")} == units
-    for secret in ("master-key", "database-url"):
-        assert (tmp_path / "etc/keyrack" / secret).stat().st_mode & 0o777 == 0o600
-    assert Settings(master_key=(tmp_path / "etc/keyrack/master-key").read_text().strip()).master_key  # type: ignore[arg-type]
 
 
 def test_the_examples_that_contributing_shows_fit_their_modules() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from keyrack.console import PAGES
 from tests.docs.code_blocks import ROOT
+from tests.docs.page_commands import CUSTOMER
 from tests.support.servers import SCRIPT_DEADLINE, migrated_database
 
 pytestmark = pytest.mark.cluster
@@ -24,9 +25,8 @@ def test_the_commands_do_what_is_said(database_server: str) -> None:
     blocks = re.findall(r"^( *)```sh\n(.*?)^\1```", TEXT, re.DOTALL | re.MULTILINE)
     script = KEYRACK + "".join(dedent(commands) for _, commands in blocks)
     with migrated_database(database_server) as dsn:
-        customer = KEYRACK + 'keyrack customer add "Harbour Car Sharing" >&2\n'  # the first, so its number is 1
         ran = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", customer + script],
+            ["bash", "-euo", "pipefail", "-c", KEYRACK + CUSTOMER + script],
             env=os.environ | {"KEYRACK_DATABASE_URL": dsn}, capture_output=True, text=True, timeout=SCRIPT_DEADLINE,
         )  # fmt: skip
     assert ran.returncode == 0, ran.stderr

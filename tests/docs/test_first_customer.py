@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ def test_from_an_empty_server_to_an_opened_car(database_server: str, settings: S
     with migrated_database(database_server) as dsn, RunningServer(settings, dsn) as running:
         same = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_MASTER_KEY": os.environ["KEYRACK_MASTER_KEY"]}
         env = installed(tmp_path) | same | {"KEYRACK_URL": f"{running.url}/v3"}
+        subprocess.run(["keyrack", "customer", "add", "Another"], env=env, check=True, capture_output=True)
         *_, assigned, opened = walk("docs/operating.md", env, tmp_path, mark="first-customer")
     assert '"userId":1' in assigned.text.replace(" ", "")
     (event,) = json.loads(opened.text[opened.text.index("[") :])

@@ -24,8 +24,10 @@ def test_the_commands_do_what_is_said(database_server: str, settings: Settings, 
     with migrated_database(database_server) as dsn:
         sql = Sql(dsn)
         with RunningServer(settings, dsn) as server:
-            person = Town(sql, server).person("moving")
-            assert person.customer == 1
+            town = Town(sql, server)
+            town.person("another")
+            person = town.person("moving")
+            sql.execute("update customer set name = 'Harbour Car Sharing' where customer_id = $1", person.customer)
             car = person.car_with_box()
             person.assignment(car, user := person.user())
             person.event(car, user)
@@ -35,7 +37,7 @@ def test_the_commands_do_what_is_said(database_server: str, settings: Settings, 
                 "KEYRACK_API_KEY": person.api_key,
                 "KEYRACK_USERNAME": person.username,
                 "KEYRACK_PASSWORD": PASSWORD,
-                "KEYRACK_CUSTOMER_ID": "1",
+                "KEYRACK_CUSTOMER_ID": str(person.customer),
                 "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             }
             ran = subprocess.run(
@@ -44,8 +46,8 @@ def test_the_commands_do_what_is_said(database_server: str, settings: Settings, 
             )  # fmt: skip
         sql.close()
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "Customer 1 exported to" in ran.stdout
-    assert "Customer 2 imported: all rows of the export are there." in ran.stdout
+    assert f"Customer {person.customer} exported to" in ran.stdout
+    assert "imported: all rows of the export are there." in ran.stdout
     assert "Both sides agree." in ran.stdout
 
 

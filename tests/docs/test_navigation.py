@@ -87,6 +87,17 @@ def test_the_readme_leads_to_every_document() -> None:
         assert re.search(rf"\([\w./-]*{re.escape(str(document.relative_to(DOCS)))}\)", text), document
 
 
+def test_the_first_screen_of_the_readme_says_what_is_here_and_what_is_not() -> None:
+    first = (ROOT / "README.md").read_text().partition("\n## ")[0]
+    assert len(first.splitlines()) <= 42
+    here, _, brought = first.partition("| You bring |")
+    for part in ("Server", "[Console]", "Reference boxes", "Reference phone"):
+        assert f"| {part}" in here, part
+    for part in ("Key boxes", "IQ units", "An app"):
+        assert f"| {part} |" in brought, part
+    assert "`vendor`" in brought and "placeholder" in brought and "KEYRACK_BRAND" in brought
+
+
 def test_each_document_begins_with_its_only_title() -> None:
     for document in DOCUMENTS:
         text = prose(document)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.page_runner import COMMANDS, DEMO_ENV, PROGRAM, ROOT, Page
+from tests.docs.walkthrough import number_from_two
 from tests.support.servers import Process, free_port, reachable_directory
 
 pytestmark = pytest.mark.cluster
@@ -36,6 +37,7 @@ HOW_TO = (
 def demo() -> Iterator[str]:
     """What loads the credentials of a demo whose webhooks may lead to this machine."""
     with reachable_directory() as directory:
+        number_from_two(directory / "state")
         process = Process("demo", "--port", "0", "--state", str(directory / "state"), "--json", env=LOCAL)
         try:
             assert process.popen.stdout is not None
@@ -72,8 +74,10 @@ def test_every_how_to_with_commands_is_among_them() -> None:
 
 
 def test_from_an_empty_server_to_an_opened_car() -> None:
+    """Also where the customer is not the first one."""
+    before = 'export KEYRACK_STATE="$PWD/state"\nkeyrack migrate >&2\nkeyrack customer add Another >&2\n'
     with reachable_directory() as directory:
-        Page("docs/tutorials/from-empty.md").walk(directory, {"PORT": str(free_port())})
+        Page("docs/tutorials/from-empty.md").walk(directory, {"PORT": str(free_port())}, before=before)
 
 
 def test_the_programs_in_python_are_typed(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.docs.code_blocks import WALKS, blocks
-from tests.docs.walkthrough import Printed, agrees, check, environment, installed, walk
+from tests.docs.walkthrough import Printed, agrees, check, environment, installed, number_from_two, walk
 from tests.support.people import http_client, web
 from tests.support.servers import Process, free_port, reachable_directory
 
@@ -38,6 +38,7 @@ def state(home: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def demo(state: Path) -> Iterator[dict[str, str]]:
+    number_from_two(state)
     words = ("demo", "--port", "0", "--state", str(state), "--json")
     process = Process(*words, env={"KEYRACK_MASTER_KEY": "", "KEYRACK_DATABASE_URL": ""})
     try:
@@ -132,7 +133,7 @@ def test_the_demo_env_holds_what_the_demo_printed(demo: dict[str, str], state: P
     names = re.findall(r"(KEYRACK_[A-Z_]+)=", file.read_text())
     assert set(names) == set(demo) == {
         "KEYRACK_URL", "KEYRACK_API_KEY", "KEYRACK_USERNAME", "KEYRACK_PASSWORD", "KEYRACK_CUSTOMER_ID",
-        "KEYRACK_SDK_KEY", "KEYRACK_DEVICE_KEY", "KEYRACK_STATE",
+        "KEYRACK_SDK_KEY", "KEYRACK_DEVICE_KEY", "KEYRACK_STATE", "KEYRACK_CLIENT_ID", "KEYRACK_CLIENT_SECRET",
     }  # fmt: skip
     assert demo["KEYRACK_URL"].endswith("/v3")
 

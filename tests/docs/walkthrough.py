@@ -43,6 +43,13 @@ def installed(home: Path) -> dict[str, str]:
     return environment(home) | {"PATH": path}
 
 
+def number_from_two(state: Path) -> None:
+    """Make the demo's state, so that its first customer is not number 1."""
+    env = installed(state.parent) | {"KEYRACK_STATE": str(state)}
+    for words in (("migrate",), ("customer", "add", "Another"), ("customer", "remove", "Another", "--yes")):
+        subprocess.run(["keyrack", *words], env=env, check=True, capture_output=True, timeout=SCRIPT_DEADLINE)
+
+
 def walk(document: str, env: dict[str, str], directory: Path, *, mark: str | None = None) -> list[Printed]:
     """Run the shell blocks of a document one after another, or those with a mark.
 

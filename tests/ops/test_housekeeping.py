@@ -279,7 +279,11 @@ def test_the_operator_sees_how_it_stands(own: str) -> None:
                 "update housekeeping set last_good = '2026-01-02T03:04:05Z', failures = 7, last_error = 'It broke.',"
                 " last_error_at = '2026-02-03T04:05:06Z' where step = 'deliveries'"
             )
-            await keep.sql.execute("delete from housekeeping where step = 'operations'")
+            await keep.sql.execute(
+                "update housekeeping set last_good = null, due_at = now() - interval '1 day' where step = 'operations'"
+            )
+            await keep.sql.execute("update housekeeping set last_good = null where step = 'rate limits'")
+            await keep.sql.execute("delete from housekeeping where step = 'sessions'")
 
     asyncio.run(main())
 

@@ -47,7 +47,10 @@ def family(dsn: str) -> Iterator[tuple[Process, str]]:
     url = f"http://127.0.0.1:{port}"
     try:
         assert process.popen.stdout is not None
-        assert json.loads(process.popen.stdout.readline()) == {"url": f"{url}/v3"}
+        assert json.loads(process.popen.stdout.readline()) == {
+            "url": f"{url}/v3",
+            "address": url.removeprefix("http://"),
+        }
         eventually(lambda: well(url), "the first answer")
         yield process, url
     finally:

@@ -43,9 +43,14 @@ TRIGGERS_SKIPPED = (
 )
 
 
-async def require(statements: Statements) -> None:
-    """Check that each change which must be recorded is recorded. Raises `SchemaError`."""
+async def require_triggers(statements: Statements) -> None:
+    """Check that the session runs triggers, also on a schema without tables. Raises `SchemaError`."""
     if await statements.fetchval(SKIPS_TRIGGERS):
         raise SchemaError(TRIGGERS_SKIPPED)
+
+
+async def require(statements: Statements) -> None:
+    """Check that each change which must be recorded is recorded. Raises `SchemaError`."""
+    await require_triggers(statements)
     if missing := await statements.fetchval(MISSING, list(RECORDED)):
         raise SchemaError(SWITCHED_OFF.format(missing=missing))

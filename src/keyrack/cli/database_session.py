@@ -26,6 +26,7 @@ from keyrack.cli import name_lookup
 from keyrack.cli.confirmation import ConfirmationPreview, DryRun, Yes, agree
 from keyrack.cli.environment import read_settings
 from keyrack.cli.output import CommandFailed, CommandResult, Json, ListResult, show, visible
+from keyrack.cli.server_address import with_server_address
 from keyrack.core.errors import Refusal
 from keyrack.core.settings import Settings
 from keyrack.core.systemd import NoListener
@@ -185,7 +186,7 @@ def command(
 
 async def _done(state: Path | None, called: CommandCall) -> CommandResult | ListResult:
     """Do what was called, in one transaction; before it, in another one, what would go is looked at."""
-    settings = read_settings(state)
+    settings = with_server_address(read_settings(state))
     async with open_database(settings) as database:
         options = await name_lookup.resolved(database, called.options)  # what is agreed to is what is done
         if called.preview is not None and (called.dry_run or not called.yes):

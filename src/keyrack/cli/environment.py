@@ -15,6 +15,7 @@ from keyrack.core.settings import (
     DuplicateSettingError,
     SecretFileError,
     Settings,
+    explain,
     is_secret,
     origins_of,
     rename_notes,
@@ -29,7 +30,9 @@ def read_settings(state: Path | None = None) -> Settings:
         return Settings() if state is None else Settings(state=state.resolve(), database_url=None)
     except ValidationError as error:
         wrong = "; ".join(
-            f"{given(str(e['loc'][0]))}: {e['msg'].removeprefix('Value error, ')}" for e in error.errors()
+            f"{given(name)}: {explain(e, Settings.model_fields[name])}"
+            for e in error.errors()
+            for name in [str(e["loc"][0])]
         )
         raise CommandFailed(f"A setting is not valid. {wrong}") from None
     except (SecretFileError, ConfigurationError, DuplicateSettingError) as error:

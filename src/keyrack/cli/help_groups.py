@@ -1,4 +1,4 @@
-"""In charge of how a group of commands explains itself: below headings, each command with a whole sentence.
+"""Groups of commands: help below headings, and errors of options in plain words.
 
 Nothing is imported here but what every command line has loaded already.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import typer
 from typer.core import TyperGroup
 
 COMMANDS = "Commands"  # the heading of those that have none
@@ -18,6 +19,27 @@ def sentence(command: Any) -> str:
     """The first sentence of a command's help."""
     paragraph = " ".join((command.short_help or command.help or "").strip().partition("\n\n")[0].split())
     return END.split(paragraph, maxsplit=1)[0]
+
+
+def plain_option_error(error: typer.BadParameter) -> str:
+    """The message of an option's error, without texts of the validation library."""
+    from pydantic import ValidationError  # only once something is wrong
+
+    if not isinstance(error.__cause__, ValidationError):
+        return error.message
+    problem: Any = error.__cause__.errors()[0]
+    value, bounds = f"{str(problem['input'])!r}", problem.get("ctx", {})
+    match problem["type"]:
+        case "int_parsing" | "int_parsing_size" | "int_from_float" | "int_type":
+            return f"{value} is not a whole number"
+        case "float_parsing" | "float_type" | "finite_number":
+            return f"{value} is not a number"
+        case "greater_than_equal":
+            return f"{value} is less than {bounds['ge']}"
+        case "less_than_equal":
+            return f"{value} is more than {bounds['le']}"
+        case _:
+            return str(problem["msg"]).removeprefix("Value error, ")
 
 
 class HelpGroup(TyperGroup):
@@ -34,6 +56,13 @@ class HelpGroup(TyperGroup):
         for heading, rows in headings.items():
             with formatter.section(heading):
                 formatter.write_dl([(name.ljust(longest), summary) for name, summary in rows])
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = plain_option_error(error)
+            raise
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         items: Any = super().shell_complete(ctx, incomplete)

@@ -17,10 +17,10 @@ import typer
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 
 GAP = "  "  # between two columns
-SHORTEST = 12  # characters that a text keeps, however narrow the terminal is
+SHORTEST = 12  # characters that prose keeps, however narrow the terminal is
 # What makes a terminal do something (CWE-150): controls but line ends and tabs, and what turns the direction of a text
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-NUMERIC = re.compile(r"-|yes|no|[\d ,:.-]*")  # what a column of says too little when it is cut
+NUMERIC = re.compile(r"[\d ,:.-]*")  # times and the like, which have a blank and are no prose
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,29 +78,33 @@ def terminal_width() -> int | None:
 def table(result: ListResult, *, width: int | None = None) -> list[str]:
     """The rows in columns, below their headings.
 
-    Without a `width` nothing is cut, so that everything can be searched. With one, long texts are shortened as far as
-    it takes; where even that is not enough, each row is a block of lines.
+    Without a `width` nothing is cut, so that everything can be searched. With one, only prose is shortened: ids,
+    numbers, times, addresses, lists and JSON are pasted into the next command. If that is not enough, each row is a
+    block of lines, which are not cut.
     """
     if not result.rows:
         return ["None."]
-    lines = [[_cell(row[member]) for member in result.columns.values()] for row in result.rows]
-    lines.insert(0, list(result.columns))
+    rows = [[row[member] for member in result.columns.values()] for row in result.rows]
+    lines = [list(result.columns), *([_cell(value) for value in row] for row in rows)]
     if width is None:
         return columns(lines)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    least = [_least(column, heading) for column, heading in zip(zip(*lines, strict=True), lines[0], strict=True)]
+    least = [
+        max(len(heading), *map(_least, values))
+        for heading, values in zip(lines[0], zip(*rows, strict=True), strict=True)
+    ]
     room = width - len(GAP) * (len(widths) - 1)
     if sum(least) > room:
-        return _blocks(lines, width)
+        return _blocks(lines)
     fitting = _fitting(widths, least, room)
     return columns([[_cut(cell, most) for cell, most in zip(line, fitting, strict=True)] for line in lines])
 
 
-def _least(column: Sequence[str], heading: str) -> int:
-    """What a column needs: numbers, times and what is short are never cut."""
-    longest = max(map(len, column))
-    whole = all(NUMERIC.fullmatch(cell) for cell in column[1:])
-    return longest if whole else max(len(heading), min(longest, SHORTEST))
+def _least(value: object) -> int:
+    """The characters of a value that a table shows in any case: of prose the beginning, of everything else all."""
+    cell = _cell(value)
+    is_prose = isinstance(value, str) and " " in cell and cell[0] not in "{[" and not NUMERIC.fullmatch(cell)
+    return min(len(cell), SHORTEST) if is_prose else len(cell)
 
 
 def _fitting(widths: list[int], least: list[int], room: int) -> list[int]:
@@ -118,13 +122,12 @@ def _cut(cell: str, most: int) -> str:
     return cell if len(cell) <= most else cell[: most - 1].rstrip() + "…"
 
 
-def _blocks(lines: list[list[str]], width: int) -> list[str]:
-    """Each row as lines of heading and value, with an empty one between rows."""
+def _blocks(lines: list[list[str]]) -> list[str]:
+    """Each row as lines of heading and value, with an empty one between rows; the terminal wraps long ones."""
     longest = max(map(len, lines[0]))
     blocks: list[str] = []
     for line in lines[1:]:
-        for heading, cell in zip(lines[0], line, strict=True):
-            blocks.append(_cut(f"{heading:<{longest}}{GAP}{cell}", max(width, longest + SHORTEST)))
+        blocks += [f"{heading:<{longest}}{GAP}{cell}" for heading, cell in zip(lines[0], line, strict=True)]
         blocks.append("")
     return blocks[:-1]
 

@@ -109,10 +109,15 @@ update housekeeping set held_until = null, due_at = now() + make_interval(secs =
   last_error_at = now(), failures = failures + 1
 where step = $1
 """
-# Those that this version knows, in the order of the table; "late" are those that have not gone well for several rounds
+# Those that this version knows, in the order of the table; "late" are those that have not gone well for several rounds.
+# A step that has never gone well is due since a worker has known it; before that no worker can be late
 LIST: LiteralString = """
 select s.step, h.last_good, h.seconds, coalesce(h.failures, 0) as failures, h.last_error, h.last_error_at,
-  h.due_at, coalesce(h.last_good < now() - make_interval(secs => $3 * s.every), true) as late
+  h.due_at, coalesce(
+    h.last_good < now() - make_interval(secs => $3 * s.every),
+    h.failures > 0 or h.due_at < now() - make_interval(secs => $3 * s.every),
+    false
+  ) as late
 from unnest($1::text[], $2::integer[]) with ordinality s (step, every, place) left join housekeeping h using (step)
 order by s.place
 """

@@ -28,7 +28,7 @@ def started(command: list[str], place: Path, person: Person, server: RunningServ
     env = os.environ | {
         "KEYRACK_URL": f"{server.url}/v3",
         "KEYRACK_API_KEY": person.api_key,
-        "KEYRACK_CUSTOMER": str(person.customer),
+        "KEYRACK_CUSTOMER_ID": str(person.customer),
         "TOKEN": person.token,
     }
     with (place / "printed.txt").open("ab") as printed:

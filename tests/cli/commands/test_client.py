@@ -105,7 +105,8 @@ def test_the_page_leads_to_a_token(database_server: str, settings: Settings, tmp
     with migrated_database(database_server) as dsn, RunningServer(settings, dsn) as running:
         same = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_MASTER_KEY": os.environ["KEYRACK_MASTER_KEY"]}
         operator = Operator(dsn)
-        operator.value("customer", "add", "Harbour")
+        for name in ("Another", "Example Fleet"):
+            operator.value("customer", "add", name)
         key = operator.value("api-key", "add", "tests")["apiKey"]
         env = installed(tmp_path) | same | {"URL": f"{running.url}/v3", "KEY": key}
         _, cars, rotated = walk("docs/access.md", env, tmp_path, mark="client")

@@ -23,6 +23,7 @@ from keyrack.http.openapi.descriptions.fleet import EVERYWHERE
 from keyrack.http.openapi.descriptions.fleet import OF as MEANINGS
 from keyrack.http.openapi.member_schemas import SUBJECTS
 from keyrack.http.openapi.operations.spec import OWN, SPEC, TAGS
+from keyrack.http.openapi.shared_components import whole
 from keyrack.http.routes import ALL
 from tests.http.openapi.document_reader import Json, inlined, objects, resolved
 from tests.http.test_contract import ENDLESS, calling, name, over
@@ -457,6 +458,28 @@ def test_the_page_shows_every_endpoint(page: str, document: Json, endpoint: Endp
         assert f"<code>{parameter['name']}</code>" in section
     for status in operation["responses"]:
         assert f"<code>{status}</code>" in section
+
+
+@over(list(ALL))
+def test_the_page_shows_the_headers_of_the_answer(page: str, document: Json, endpoint: Endpoint) -> None:
+    operation = document["paths"][endpoint.path][endpoint.method.lower()]
+    (section,) = re.findall(rf'<details id="{operation["operationId"]}">.*?</details>', page, re.DOTALL)
+    usual = whole(document, operation["responses"][str(endpoint.status)])
+    for header in usual.get("headers", {}):
+        assert f"<code>{header}</code>" in section
+
+
+def test_an_assignment_is_accepted_and_not_done(page: str, document: Json) -> None:
+    """The 204 of each request that a worker applies names the operation with the outcome."""
+    asynchronous = [row for row in ALL if "Operation-Id" in row.headers]
+    assert {row.method for row in asynchronous if row.path.startswith("/assignments")} == {"PUT", "PATCH", "DELETE"}
+    for row in asynchronous:
+        operation = document["paths"][row.path][row.method.lower()]
+        described = whole(document, operation["responses"]["204"])["description"]
+        assert described.startswith("Accepted, and not applied yet") and "Operation-Id" in described
+        (section,) = re.findall(rf'<details id="{operation["operationId"]}">.*?</details>', page, re.DOTALL)
+        assert "Headers of the answer (204)" in section
+        assert "Answer (202)" not in section
 
 
 def test_the_page_needs_no_address_of_others(page: str, server: RunningServer) -> None:

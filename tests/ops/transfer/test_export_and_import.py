@@ -162,6 +162,18 @@ def test_what_was_exported_comes_in_again(
     assert "not an empty directory" in errors
 
 
+def test_a_customer_with_the_same_name_stays_as_it_is(
+    carla: Person, operator: Operator, sql: Sql, tmp_path: Path
+) -> None:
+    operator.value("export", "--customer", carla.customer, "--to", tmp_path / "out")
+    live = operator.value("customer", "add", "Live fleet")["id"]
+    sql.execute("insert into car (customer_id, name) values ($1, 'Live car')", live)
+    new = operator.value("import", "customer", tmp_path / "out", "--name", "Live fleet")["id"]
+    assert new != live
+    cars = sql.rows("select name from car where customer_id = $1", live)
+    assert [row["name"] for row in cars] == ["Live car"]
+
+
 def test_the_customer_goes_on_where_it_was(carla: Person, operator: Operator, town: Town, tmp_path: Path) -> None:
     """Its manager opens a car, changes an assignment, records an event; its unit's readings are known."""
     operator.value("export", "--customer", carla.customer, "--to", tmp_path / "out")

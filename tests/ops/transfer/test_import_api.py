@@ -147,6 +147,43 @@ def test_killed_midway_it_goes_on_and_writes_nothing_twice(
         assert there.value("select count(*) from car where customer_id = $1", customer) == counts["cars"] - 1
 
 
+ROWS = {
+    "products": "insert into product (customer_id, unique_id, serial_number, sap_number, kind)"
+    " values ($1, 'U9', 'S9', 'P9', 'Box')",
+    "services": "insert into service (customer_id, name) values ($1, 'Live service')",
+    "cars": "insert into car (customer_id, name) values ($1, 'Live car')",
+    "groups": "insert into fleet_group (customer_id, name) values ($1, 'Live group')",
+}
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_a_customer_with_rows_of_its_own_is_refused(
+    kind: str, dora: Person, target: Operator, there: Sql, server: RunningServer
+) -> None:
+    customer = target.value("customer", "add", f"Live fleet of {kind}")["id"]
+    there.execute(ROWS[kind], customer)
+    before = dict(there.rows(COUNTS, customer)[0])
+    env = access(dora, server.url)
+    for words in ((), ("--dry-run",)):
+        code, output, errors = target.quick(*arrive(customer), *words, env=env)
+        assert (code, output) == (1, "")
+        assert f"Customer {customer} (Live fleet of {kind}) is not empty: it has 1 {kind}." in errors
+        assert "--merge" in errors
+        assert dict(there.rows(COUNTS, customer)[0]) == before
+    assert there.value("select count(*) from customer_import where customer_id = $1", customer) == 0
+
+
+def test_a_merge_has_to_be_wanted_once(dora: Person, target: Operator, there: Sql, server: RunningServer) -> None:
+    customer = target.value("customer", "add", "Merged fleet")["id"]
+    there.execute(ROWS["cars"], customer)
+    env = access(dora, server.url)
+    assert by_kind(target.value(*arrive(customer), "--dry-run", "--merge", env=env), "coming")["cars"] > 0
+    assert target.value(*arrive(customer), "--merge", env=env)["agrees"]
+    names = [row["name"] for row in there.rows("select name from car where customer_id = $1", customer)]
+    assert "Live car" in names and len(names) == 1 + len(dora.get("/cars").json())
+    assert target.value(*arrive(customer), env=env)["agrees"], "a later run needs no --merge"
+
+
 def test_what_it_refuses(dora: Person, target: Operator, server: RunningServer, tmp_path: Any) -> None:
     customer = target.value("customer", "add", "Refusing fleet")["id"]
     env = access(dora, server.url)

@@ -87,6 +87,24 @@ def get(client: httpx.Client, path: str, **headers: str) -> Any:
     return answer.json()
 
 
+def test_the_machine_client_has_the_scopes_that_documents_need(
+    client: httpx.Client, demo_server: RunningServer, env: dict[str, str]
+) -> None:
+    key = {"vendor-API-Key": env["KEYRACK_API_KEY"]}
+    with http_client(base_url=demo_server.url + "/v3", headers=key) as program:
+        answer = program.post(
+            "/oauth2/token", data={"grant_type": "client_credentials"},
+            auth=(env["KEYRACK_CLIENT_ID"], env["KEYRACK_CLIENT_SECRET"]),
+        )  # fmt: skip
+        assert set(answer.json()["scope"].split()) == {*map(str, demo.SCOPES)}
+        program.headers["Authorization"] = "Bearer " + answer.json()["access_token"]
+        assert [row["name"] for row in get(program, "/customers")] == ["Harbour Car Sharing"]
+        program.headers["Customer-ID"] = env["KEYRACK_CUSTOMER_ID"]
+        assert len(get(program, "/cars")) == 25
+        assert {program.get(path).status_code for path in ("/managers", "/clients")} == {403}
+    assert [row["name"] for row in get(client, "/clients")] == [demo.KEY_NAME], "its owner sees and manages it"
+
+
 def test_two_customers_share_a_manager_and_a_driver(client: httpx.Client) -> None:
     customers = get(client, "/customers")
     assert [customer["name"] for customer in customers] == ["Harbour Car Sharing", "Alpine Home Care"]
@@ -234,12 +252,16 @@ def test_started_again_it_changes_nothing_but_the_address(
     assert rows.value("select count(*) from car") == before
 
 
-@pytest.mark.parametrize("lost", ["the file", "the key", "what the device key opens"])
+@pytest.mark.parametrize("lost", ["the file", "the key", "what the device key opens", "the client"])
 def test_lost_credentials_are_replaced(own_dsn: str, env: dict[str, str], state: Path, rows: Sql, lost: str) -> None:
     if lost == "the file":
         (state / "demo.env").unlink()
     elif lost == "what the device key opens":  # it is of before device keys were for units or gateways
         rows.execute("update device_key set is_gateway = false, scopes = '{}'")
+        env = demo.read_env(state / "demo.env")
+    elif lost == "the client":  # the file is of a release without one
+        text = (state / "demo.env").read_text()
+        (state / "demo.env").write_text("".join(line for line in text.splitlines(True) if "CLIENT" not in line))
         env = demo.read_env(state / "demo.env")
     else:  # the file is of another database
         credentials = demo.DemoCredentials("another", "demo", "another", 1, "another")
@@ -252,6 +274,9 @@ def test_lost_credentials_are_replaced(own_dsn: str, env: dict[str, str], state:
     opens = "select is_gateway, scopes from device_key where hash = $1"
     opened = rows.rows(opens, secret_hashes.digest(renewed["KEYRACK_DEVICE_KEY"]))
     assert [tuple(row) for row in opened] == [(True, ["telemetry", "events"])]
+    clients = rows.rows("select subject::text as subject, hash from client join client_secret using (client_id)")
+    secret = secret_hashes.digest(renewed["KEYRACK_CLIENT_SECRET"])
+    assert [tuple(row) for row in clients] == [(renewed["KEYRACK_CLIENT_ID"], secret)]
     assert rows.value("select count(*) from customer") == 2
 
 

@@ -26,7 +26,7 @@ from keyrack.db.change_notifier import TOPICS
 from keyrack.db.connection import Database
 from keyrack.ops.transfer.api_source import TOLD, ApiSource
 from keyrack.ops.transfer.compare import RowComparison, compare
-from keyrack.ops.transfer.import_api import NotImportable, begin, import_rows, missing_references
+from keyrack.ops.transfer.import_api import NotImportable, begin, check_target, import_rows, missing_references
 from keyrack.ops.transfer.row_writer import DuplicateAddress
 
 TRIES, LONGEST, TOLD_WAIT = 30, 30.0, 900.0  # of a request: how often, and seconds that are waited for the source
@@ -54,6 +54,9 @@ Pace = Annotated[float, typer.Option("--per-second", min=0.1, max=1000, help="Re
 Type = Annotated[
     Literal["Anonymous", "Normal"], typer.Option("--user-type", help="What users become: the API does not tell it.")
 ]
+Merge = Annotated[
+    bool, typer.Option("--merge", help="Import into a customer that has cars, users or other rows of its own.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Count what would come, and change nothing.")]
 
 
@@ -66,11 +69,12 @@ def api(
     brand: Brand = "vendor",
     per_second: Pace = 20,
     user_type: Type = "Anonymous",
+    merge: Merge = False,
     dry_run: DryRun = False,
     state: State = None,
     as_json: Json = False,
 ) -> None:
-    """Import a whole customer from any server that speaks this API, into a customer that is here.
+    """Import a whole customer from any server that speaks this API, into an empty customer of this one.
 
     API key and password are those of KEYRACK_SOURCE_API_KEY and KEYRACK_SOURCE_PASSWORD, or in the files that the same
     names with _FILE say; they are asked for where there are none. Broken off, it goes on when it is run again, and
@@ -90,9 +94,11 @@ def api(
                 whose: int = (await resolved(db, {"customer": customer}))["customer"]
                 source = ApiSource(client, user_type)
                 await source.check(source_customer)
+                origin = f"{server.base} customer {source_customer}"
                 if dry_run:
+                    await check_target(db, whose, origin, merge=merge)
                     return await _foretold(db, source, whose)
-                await begin(db, whose, f"{server.base} customer {source_customer}")
+                await begin(db, whose, origin, merge=merge)
                 return await _brought(db, read_settings(state), source, whose)
 
         try:

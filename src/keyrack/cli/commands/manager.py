@@ -32,6 +32,7 @@ from keyrack.cli.membership_options import Limits, OfRole, Ownerless, Whole
 from keyrack.cli.name_lookup import reference
 from keyrack.cli.options import mailbox, which, whose, words
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult
+from keyrack.cli.server_address import note_on_link
 from keyrack.core import secret_hashes
 from keyrack.core.addresses import address_form, domain_form
 from keyrack.core.error_codes import ErrorCode
@@ -272,7 +273,9 @@ async def invite(
         raise CommandFailed(refusal.text) from None
     value = {"id": made.id, "link": made.link, "expires": format_timestamp(made.expires), "mailed": mail}
     return CommandResult(
-        value, f"{address} is invited, until {made.expires:%Y-%m-%d %H:%M} UTC:\n{made.link}\n{SHOWN_ONCE}"
+        value,
+        f"{address} is invited, until {made.expires:%Y-%m-%d %H:%M} UTC:\n{made.link}\n{SHOWN_ONCE}"
+        + note_on_link(session.settings),
     )
 
 
@@ -290,7 +293,8 @@ async def reset_password(
     minutes = session.settings.password_link_minutes
     methods = await sign_in_methods(session.sql, made.manager)
     others = _described([method for method in methods if method.kind != SESSION])
-    text = f"For {minutes} minutes {username} sets a password at:\n{made.link}\n{SHOWN_ONCE}"
+    note = note_on_link(session.settings)
+    text = f"For {minutes} minutes {username} sets a password at:\n{made.link}\n{SHOWN_ONCE}{note}"
     if others:
         text += f"\nThese sign {username} in as well, and stay:{others}\nThe page of the link offers to remove them."
     return CommandResult({"link": made.link, "signInMethods": [_as_json(method) for method in methods]}, text)
@@ -327,7 +331,9 @@ async def prove(
         return CommandResult(value, f"{text}\nThe manager is disabled, so there is no link for a new password.")
     minutes = session.settings.password_link_minutes
     return CommandResult(
-        value, f"{text}\nFor {minutes} minutes {username} sets a password at:\n{link.link}\n{SHOWN_ONCE}"
+        value,
+        f"{text}\nFor {minutes} minutes {username} sets a password at:\n{link.link}\n{SHOWN_ONCE}"
+        + note_on_link(session.settings),
     )
 
 

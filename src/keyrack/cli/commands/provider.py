@@ -17,6 +17,7 @@ from keyrack.cli.confirmation import NO_WAY_BACK, ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command
 from keyrack.cli.options import which, words
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult
+from keyrack.cli.server_address import note_on_link
 from keyrack.core.addresses import domain_form
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, on_constraint
@@ -148,7 +149,7 @@ async def add(
     address = session.settings.public_url.rstrip("/") + CALLBACK
     return CommandResult(
         {"id": id, "name": name, "redirectUri": address},
-        f"Provider {id} added: {name}.\nRegister this redirect URI there: {address}",
+        f"Provider {id} added: {name}.\nRegister this redirect URI there: {address}" + note_on_link(session.settings),
     )
 
 

@@ -16,6 +16,7 @@ import typer
 
 from keyrack.changelog import audited_tables
 from keyrack.changelog.transparency import checkpoint_keys
+from keyrack.cli import server_address
 from keyrack.cli.commands.metrics import MetricsFd, reports_of
 from keyrack.cli.create_database import check_beginning
 from keyrack.cli.database_session import Json, State, embedded_server, explained, read_settings
@@ -27,7 +28,7 @@ from keyrack.db import schema_version
 from keyrack.db.audit_context import acting, operator, system
 from keyrack.db.connection import Database
 from keyrack.db.encryption import master_keys
-from keyrack.db.encryption.bootstrap import open_vault
+from keyrack.db.encryption.bootstrap import check_master_key, open_vault
 from keyrack.ops.backups import connection
 
 app = typer.Typer()
@@ -39,14 +40,16 @@ Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to lis
 
 
 @contextmanager
-def running_database(settings: Settings, *, migrates: bool = True) -> Generator[str]:
+def running_database(settings: Settings, *, migrates: bool = True, serves: bool = False) -> Generator[str]:
     """The address of the database with a schema that this release works with, brought up to date if it `migrates`; the
     embedded server is used as long as the block.
 
-    Raises `SchemaError`.
+    Raises `SchemaError`, and for a process that `serves` or works, `MasterKeyError`: then nothing is migrated.
     """
 
     def prepare(dsn: str) -> None:
+        if serves:
+            asyncio.run(_check_before_migration(dsn, settings))
         asyncio.run(
             schema_version.migrate(dsn, settings) if migrates else schema_version.require(dsn, settings, newer=True)
         )
@@ -59,6 +62,23 @@ def running_database(settings: Settings, *, migrates: bool = True) -> Generator[
         prepare(server.dsn)
         asyncio.run(connection.warn(settings, server.dsn))
         yield server.dsn
+
+
+async def _check_before_migration(dsn: str, settings: Settings) -> None:
+    """Check what would keep the process from starting once the schema is migrated, if it is to be.
+
+    A current schema is left to `check_database`. Raises `MasterKeyError`, `SchemaError`.
+    """
+    status = await schema_version.read_schema_state(settings.database_direct_url or dsn, settings)
+    if status.state not in (schema_version.SchemaState.EMPTY, schema_version.SchemaState.OLDER):
+        return
+    acting.set(system("server"))
+    database = await Database.connect(dsn, settings)
+    try:
+        await check_master_key(database, settings)
+        await audited_tables.require_triggers(database)
+    finally:
+        await database.close()
 
 
 def check_database(dsn: str, settings: Settings) -> None:
@@ -151,9 +171,10 @@ def _serve(
 
     def ready() -> None:
         if fd is None:
-            _say_ready(settings, as_json)
+            server_address.publish(settings)
+            _say_ready(settings, listener, as_json)
 
-    with running_database(settings) as dsn:
+    with running_database(settings, serves=True) as dsn:
         check_database(dsn, settings)
         if checkpoint_keys.is_ours(settings):
             checkpoint_keys.make(settings)
@@ -186,9 +207,11 @@ def _listen(host: str, port: int) -> socket.socket:
         raise CommandFailed(f"Keyrack cannot listen at {host}, port {port}: {error.strerror}.") from None
 
 
-def _say_ready(settings: Settings, as_json: bool) -> None:
-    where = f"{settings.public_url}/v3"
-    print(json.dumps({"url": where}) if as_json else f"Keyrack answers at {where}. Stop it with Ctrl-C.", flush=True)
+def _say_ready(settings: Settings, listener: socket.socket, as_json: bool) -> None:
+    url, (host, port) = f"{settings.public_url}/v3", listener.getsockname()[:2]
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    text = f"Keyrack answers at {url} and listens at {address}. Stop it with Ctrl-C."
+    print(json.dumps({"url": url, "address": address}) if as_json else text, flush=True)
 
 
 @app.command("work")
@@ -207,7 +230,7 @@ def work(metrics_fd: MetricsFd = None, state: State = None, as_json: Json = Fals
         check_beginning(settings, "work", named=state is not None)
         warn_of_names()
         reports = reports_of(settings, metrics_fd)
-        with running_database(settings) as dsn:
+        with running_database(settings, serves=True) as dsn:
             check_database(dsn, settings)
             running.work(settings, dsn, ready, reports)
 
@@ -235,11 +258,12 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
     networks = ",".join(filter(None, (settings.webhook_allowed_networks, LOOPBACK)))
     settings = settings.model_copy(update={"webhook_allowed_networks": networks})
     settings = reached_at(settings, "127.0.0.1", listener.getsockname()[1])
-    with running_database(settings) as dsn:
+    with running_database(settings, serves=True) as dsn:
         check_database(dsn, settings)
         env = asyncio.run(_load(dsn, settings))
 
         def ready() -> None:
+            server_address.publish(settings)
             _say_demo(env, settings, as_json)
             _drive(env, settings)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -38,11 +38,12 @@ from keyrack.core.settings.sessions import Sessions
 from keyrack.core.settings.sso import Federation
 from keyrack.core.settings.telemetry import Units
 from keyrack.core.settings.tracing import Tracing
+from keyrack.core.settings.value_errors import ValueForm, explain
 from keyrack.core.settings.worker import Work
 
 __all__ = [
     "OLD_NAMES", "REMOVED", "REMOVED_IN", "RENAMED", "SUPERVISED", "ConfigurationError", "DuplicateSettingError",
-    "Origin", "SecretFileError", "Settings", "default_state", "is_secret", "masked", "nearest", "origins_of",
+    "Origin", "SecretFileError", "Settings", "default_state", "explain", "is_secret", "masked", "nearest", "origins_of",
     "rename_notes", "sections", "shown", "unknown", "variable",
 ]  # fmt: skip
 
@@ -69,7 +70,7 @@ class Settings(
 
     model_config = SettingsConfigDict(env_prefix="KEYRACK_", extra="forbid", env_ignore_empty=True, frozen=True)
 
-    log_level: str = Field(
+    log_level: Annotated[str, ValueForm("one of debug, info, warning, error")] = Field(
         default="info", pattern="^(debug|info|warning|error)$", description="`debug`, `info`, `warning` or `error`."
     )
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 from pydantic_settings import BaseSettings
+
+from keyrack.core.settings.value_errors import ValueForm
 
 
 class Edge(BaseSettings):
@@ -13,13 +15,15 @@ class Edge(BaseSettings):
 
     section: ClassVar[str] = "edge"
 
-    public_url: str = Field(
+    public_url: Annotated[
+        str, ValueForm("an http or https address without a slash at its end, such as https://keyrack.example.com")
+    ] = Field(
         default="http://127.0.0.1:8080",
         pattern=r"^https?://[^\s]+[^/\s]$",
         description="Address at which clients reach the server, without `/v3`: the issuer of tokens, and the start of "
         "every address in an answer.",
     )
-    brand: str = Field(
+    brand: Annotated[str, ValueForm("a word of letters, digits and hyphens that begins with a letter")] = Field(
         default="vendor",
         pattern=r"^[A-Za-z][A-Za-z0-9-]*$",
         description="Names the API key's header, `<brand>-API-Key`, and the product types `<brand> Box`, `<brand> IQ`.",

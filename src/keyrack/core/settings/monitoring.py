@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
+
+from keyrack.core.settings.value_errors import ValueForm
 
 PORT = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([^\s:\[\]]+)):([0-9]{1,5})")
 
@@ -21,7 +23,7 @@ class Monitoring(BaseSettings):
         description="Address and port at which `serve`, `work` and `demo` show their metrics to Prometheus, as "
         "`127.0.0.1:9464`: for those who may see them alone, it asks for no key. Without it there is no such listener.",
     )
-    metrics_customers: str = Field(
+    metrics_customers: Annotated[str, ValueForm("true, false, or ids of customers with commas between them")] = Field(
         default="false",
         pattern=r"^(true|false|\s*[0-9]+\s*(,\s*[0-9]+\s*)*)$",
         description="Customers that have metrics of their own: ids, comma-separated, or `true` for all.",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
 from keyrack.core.settings.secret_files import SECRET
+from keyrack.core.settings.value_errors import ValueForm
 
 
 class Units(BaseSettings):
@@ -70,16 +71,20 @@ class Units(BaseSettings):
         le=36_500,
         description="Days by which events that are delivered with a device key may lie back; older ones are refused.",
     )
-    mqtt_url: str = Field(
+    mqtt_url: Annotated[
+        str, ValueForm("an mqtt or mqtts address, such as mqtts://user:password@broker.example.com:8883")
+    ] = Field(
         default="mqtt://127.0.0.1:1883",
         pattern=r"^mqtts?://[^\s]+$",
         json_schema_extra=SECRET,
         description="The broker that `keyrack ingest-mqtt` reads from, as `mqtts://user:password@host:port`.",
     )
-    mqtt_topic: str = Field(
-        default="keyrack/{customer}/{unit}/telemetry",
-        pattern=r"^[^+#]*\{customer\}[^+#]*\{unit\}[^+#]*$",
-        description="Topic of the units' messages: `{customer}` is the customer's id, `{unit}` the serial number.",
+    mqtt_topic: Annotated[str, ValueForm("a topic with {customer} and, behind it, {unit}, and without + and #")] = (
+        Field(
+            default="keyrack/{customer}/{unit}/telemetry",
+            pattern=r"^[^+#]*\{customer\}[^+#]*\{unit\}[^+#]*$",
+            description="Topic of the units' messages: `{customer}` is the customer's id, `{unit}` the serial number.",
+        )
     )
     mqtt_client: str = Field(
         default="keyrack",

@@ -8,7 +8,7 @@ import secrets
 from typing import LiteralString
 
 from keyrack.core.settings import Settings
-from keyrack.db.connection import Connection, Database
+from keyrack.db.connection import Connection, Database, Statements
 from keyrack.db.encryption import master_keys
 from keyrack.db.encryption.cipher import LOCK, Encryption, wrap
 from keyrack.db.encryption.encrypted_columns import HOLDINGS, seal_piece
@@ -16,6 +16,7 @@ from keyrack.db.encryption.master_keys import MasterKey
 
 PAUSE = 0.1  # seconds between two looks at whether somebody else has begun
 
+HAS_TABLE: LiteralString = "select to_regclass('data_key') is not null"
 IS_BEGUN: LiteralString = "select exists (select from data_key)"
 TRY_LOCK: LiteralString = "select pg_try_advisory_xact_lock($1)"
 KEEP: LiteralString = "insert into data_key (number, master, wrapped) values ($1, $2, $3)"
@@ -35,6 +36,19 @@ async def open_vault(db: Database, settings: Settings) -> Encryption:
     vault = Encryption(db, settings)
     await vault.load()
     return vault
+
+
+async def check_master_key(statements: Statements, settings: Settings) -> None:
+    """Check that `open_vault` will have its master key; nothing is changed.
+
+    The schema may be empty, or of an older release.
+
+    Raises `MasterKeyError`: no master key, or not that of this database.
+    """
+    if await statements.fetchval(HAS_TABLE) and await statements.fetchval(IS_BEGUN):
+        await Encryption(statements, settings).load()
+    else:
+        master_keys.require(settings)
 
 
 async def _begin(connection: Connection, settings: Settings) -> None:

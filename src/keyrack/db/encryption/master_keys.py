@@ -22,7 +22,7 @@ FILE = "master.key"  # in the state directory
 FORM = "A master key is 32 bytes in base64, as `keyrack master-key new` makes them"
 HOW = "KEYRACK_MASTER_KEY or KEYRACK_MASTER_KEY_FILE"
 NONE = (
-    "There is no master key for the secrets in this database: {where} is missing. Make one with "
+    "There is no master key for the secrets in this database: {missing}. Make one with "
     "`keyrack master-key new`, keep it safe, and give the same one to every node: " + HOW + "."
 )
 
@@ -97,15 +97,25 @@ def _keys(text: str, where: str) -> list[MasterKey]:
     return keys
 
 
+def require(settings: Settings) -> list[MasterKey]:
+    """The keys of this node; none if there are none yet and `make` may make one.
+
+    Raises `MasterKeyError` where a key has to be given.
+    """
+    keys = read(settings)
+    if not keys and not is_ours(settings):
+        unset = "" if settings.master_key_file else "KEYRACK_MASTER_KEY and KEYRACK_MASTER_KEY_FILE are not set, and "
+        raise MasterKeyError(NONE.format(missing=f"{unset}{path(settings)} is missing"))
+    return keys
+
+
 def make(settings: Settings) -> list[MasterKey]:
     """The keys of this node; where there are none, the file is made, and never in the place of one that is there.
 
     Raises `MasterKeyError` where a key has to be given.
     """
-    if keys := read(settings):
+    if keys := require(settings):
         return keys
-    if not is_ours(settings):
-        raise MasterKeyError(NONE.format(where=where(settings)))
     with _writing(settings) as file:
         atomic_files.once(file, _lines([new()]))
     return read(settings)

@@ -11,6 +11,7 @@ from keyrack.http.openapi.shared_components import whole
 
 Json = dict[str, Any]
 
+PREFERRED = ", with Prefer: return=representation"  # the status that only this preference gives
 CODE = re.compile(r"`([^`]+)`")
 
 STYLE = """
@@ -94,15 +95,29 @@ def _body(document: Json, operation: Json) -> str:
 
 
 def _responses(document: Json, operation: Json) -> str:
-    rows: list[tuple[str, str, str]] = []
-    shape = ""
-    for status, part in operation["responses"].items():
-        response = whole(document, part)
-        rows.append((status, ", ".join(response.get("content", {})), response["description"]))
-        for content in response.get("content", {}).values():
-            if status.startswith("2"):
-                shape = shape or _members(document, f"Answer ({status})", content["schema"]) + _example(content)
-    return shape + table("Statuses", rows)
+    responses = {status: whole(document, part) for status, part in operation["responses"].items()}
+    usual = next(iter(responses))
+    rows = [
+        (status, ", ".join(response.get("content", {})), response["description"])
+        for status, response in responses.items()
+    ]
+    shapes = (
+        _members(document, f"Answer ({status}{'' if status == usual else PREFERRED})", content["schema"])
+        + _example(content)
+        for status, response in responses.items()
+        for content in response.get("content", {}).values()
+        if status.startswith("2")
+    )
+    return _headers(document, usual, responses[usual]) + next(shapes, "") + table("Statuses", rows)
+
+
+def _headers(document: Json, status: str, response: Json) -> str:
+    """The headers of an answer: of some, such as that to an assignment, they are all that it says."""
+    headers = {name: whole(document, part) for name, part in response.get("headers", {}).items()}
+    return table(
+        f"Headers of the answer ({status})",
+        [(name, _type(document, header["schema"]), header["description"]) for name, header in headers.items()],
+    )
 
 
 def _example(content: Json) -> str:

@@ -25,7 +25,7 @@ REASONS = {
     200: "The answer",
     201: "Made",
     202: "Accepted: the work that was asked for, which goes on",
-    204: "Done; nothing to say",
+    204: "Done. The answer has no body",
     304: "Nothing has changed: it is still what one of the tags in `If-None-Match` was given for",
     400: "The request is not valid",
     401: "The API key or the access token is missing or invalid",
@@ -47,6 +47,11 @@ REASONS = {
     501: "A query option that is not supported",
     503: "Not now: nothing was done, and a repeat is safe",
 }
+# The 204 of requests that a worker applies: callers learn the outcome by the operation in the header
+ACCEPTED = (
+    "Accepted, and not applied yet: a worker applies it. The header `Operation-Id` names the operation, and "
+    "`GET /operations/{operationId}` and webhooks have its outcome"
+)
 LIST = (
     "The answer. A long list comes in chunks, each as of another moment: rows that stay as they are come exactly once. "
     "If something fails midway the last chunk is missing."
@@ -67,7 +72,7 @@ def responses(endpoint: Endpoint, schemas: dict[str, Json], public_url: str) -> 
 
 def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
     many = endpoint.read is not None and not endpoint.read.select.one
-    response: Json = {"description": LIST if many else REASONS[endpoint.status]}
+    response: Json = {"description": LIST if many else _reason(endpoint)}
     headers = _success_headers(endpoint)
     if headers:
         response["headers"] = _headers(headers)
@@ -108,6 +113,10 @@ def _success_headers(endpoint: Endpoint) -> dict[str, str]:
     if endpoint.compares is not None and endpoint.settled is None and endpoint.method == "PATCH":
         headers["ETag"] = "The tag of what the change has made."
     return headers
+
+
+def _reason(endpoint: Endpoint) -> str:
+    return ACCEPTED if "Operation-Id" in endpoint.headers else REASONS[endpoint.status]
 
 
 def _headers(meanings: Mapping[str, str]) -> Json:

@@ -23,17 +23,20 @@ from keyrack.ops.transfer.api_source import TOLD, ApiSource, Json
 from keyrack.ops.transfer.record_types import (
     ASSIGNMENTS,
     BY_NAME,
+    CARS,
     EVENTS,
     GROUPS,
     INSTALLATIONS,
     PAIRINGS,
     PRODUCTS,
+    SERVICES,
     USERS,
     RecordType,
 )
 from keyrack.ops.transfer.row_writer import write
 
 GROUND = (USERS, PAIRINGS, INSTALLATIONS, ASSIGNMENTS)  # what operations stand on, and operations
+CONTENT = (PRODUCTS, SERVICES, CARS, USERS, GROUPS, ASSIGNMENTS, EVENTS)  # a customer without them is empty
 PIECE = 200  # rows of one transaction
 
 Progress = Callable[[str, int], None]  # kind, rows seen so far
@@ -42,7 +45,9 @@ BEGIN: LiteralString = """
 insert into customer_import (customer_id, source) select customer_id, $2 from customer where customer_id = $1
 on conflict (customer_id) do nothing
 """
-BEGUN: LiteralString = "select source from customer_import where customer_id = $1"
+TARGET: LiteralString = """
+select name, source from customer left join customer_import using (customer_id) where customer_id = $1
+"""
 ALONE: LiteralString = "select from customer_import where customer_id = $1 for update"
 ENDED: LiteralString = "update customer_import set ended_at = now() where customer_id = $1"
 # What is the same on both sides by its name: an earlier import, or an operator, has written it
@@ -79,14 +84,33 @@ class ImportProgress:
     refused: list[str] = field(default_factory=list[str])  # assignments that do not hold here, and why
 
 
-async def begin(db: Database, customer: int, source: str) -> None:
-    """Say where the customer's rows come from. Raises `NotImportable`: there is no such customer, or another source."""
-    await db.execute(BEGIN, customer, source)
-    begun = await db.fetchval(BEGUN, customer)
-    if begun is None:
+async def check_target(db: Database, customer: int, source: str, *, merge: bool) -> None:
+    """Check that the rows of `source` may come into the customer.
+
+    Raises `NotImportable`: there is no such customer, its rows come from another source, or it has rows of its own
+    and `merge` is false. There is no undo, so two fleets in one customer have to be wanted.
+    """
+    target = await db.fetchrow(TARGET, customer)
+    if target is None:
         raise NotImportable(f"There is no customer {customer}. `keyrack customer add NAME` makes one.")
-    if begun != source:
-        raise NotImportable(f"Customer {customer} comes from {begun}; numbers of {source} would mix with those.")
+    if target["source"] is None and not merge:
+        counts = {kind.name: await db.fetchval(kind.count, customer) for kind in CONTENT}
+        if rows := ", ".join(f"{count:,} {name}" for name, count in counts.items() if count):
+            raise NotImportable(
+                f"Customer {customer} ({target['name']}) is not empty: it has {rows}. Import into an empty customer, "
+                "or add --merge to put both fleets into this one. There is no way back."
+            )
+    if target["source"] not in (None, source):
+        raise NotImportable(
+            f"Customer {customer} comes from {target['source']}; numbers of {source} would mix with those."
+        )
+
+
+async def begin(db: Database, customer: int, source: str, *, merge: bool) -> None:
+    """Record where the customer's rows come from. Raises `NotImportable` as `check_target` does."""
+    await check_target(db, customer, source, merge=merge)
+    await db.execute(BEGIN, customer, source)
+    await check_target(db, customer, source, merge=merge)  # another import may have begun meanwhile
 
 
 async def import_rows(

@@ -12,6 +12,8 @@ from pathlib import Path
 from random import Random
 from typing import LiteralString
 
+from keyrack.api.permissions import Permission
+from keyrack.auth import client_registry
 from keyrack.auth.password_hashing import Passwords
 from keyrack.auth.usernames import MANAGERS
 from keyrack.core import secret_hashes
@@ -32,10 +34,13 @@ REAL_DATA = ErrorCode(
 USERNAME = "demo"
 KEY_NAME = "Keyrack demo"
 SEED = 20_260_915
+CLIENTS_MOST = 1_000_000  # clients of a customer: the demo's own is made in any case
 ENV = "demo.env"
 NAMES = (
     "KEYRACK_URL",
     "KEYRACK_API_KEY",
+    "KEYRACK_CLIENT_ID",
+    "KEYRACK_CLIENT_SECRET",
     "KEYRACK_USERNAME",
     "KEYRACK_PASSWORD",
     "KEYRACK_CUSTOMER_ID",
@@ -43,6 +48,15 @@ NAMES = (
     "KEYRACK_DEVICE_KEY",
     "KEYRACK_STATE",  # so that commands find the same database
 )
+
+# Scopes of the machine client in `demo.env`: the documents need them. It reaches neither managers, clients nor erasure
+SCOPES = (
+    Permission.CUSTOMER_READ, Permission.CARS_WRITE, Permission.USERS_WRITE, Permission.ASSIGNMENTS_WRITE,
+    Permission.GROUPS_WRITE, Permission.PRODUCTS_READ, Permission.SERVICES_READ, Permission.INSTALLATIONS_WRITE,
+    Permission.PAIRINGS_WRITE, Permission.KEYS_READ, Permission.SDK_WRITE, Permission.EVENTS_WRITE,
+    Permission.POSITIONS_READ, Permission.ACCESS_READ, Permission.CHANGES_READ, Permission.OPERATIONS_READ,
+    Permission.BATCH_WRITE, Permission.WEBHOOKS_WRITE, Permission.LIVE_READ,
+)  # fmt: skip
 
 LOCK: LiteralString = "select pg_advisory_xact_lock(7260920)"  # any constant: one load at a time
 LOADED: LiteralString = """
@@ -52,7 +66,9 @@ from manager m where manager_id = {id}
 KNOWN: LiteralString = """
 select exists (select from api_key where hash = $1 and revoked_at is null)
   and exists (select from device_key where hash = $2 and revoked_at is null and is_gateway)
+  and exists (select from client c join client_secret s using (client_id) where c.subject::text = $3 and s.hash = $4)
 """
+CLIENTS: LiteralString = "select client_id from client where name = $1 and managed_by = $2"
 IN_USE: LiteralString = "select exists (select from customer)"
 INSERT_MANAGER: LiteralString = """
 with m as (insert into manager (username, address_form, password_hash, proven_at, proven_by)
@@ -86,6 +102,8 @@ class DemoCredentials:
     customer: int
     sdk_key: str
     device_key: str = ""
+    client_id: str = ""
+    client_secret: str = ""
 
 
 async def prepare(db: Database, settings: Settings) -> dict[str, str]:
@@ -136,6 +154,8 @@ async def renew(db: Database) -> DemoCredentials:
         password = secret_hashes.new_secret()
         await connection.execute(SET_PASSWORD, USERNAME, await Passwords().hash(password))
         await connection.execute(REVOKE, KEY_NAME, customer)
+        for row in await connection.fetch(CLIENTS, KEY_NAME, customer):
+            await client_registry.remove(connection, row["client_id"])
         return await _write_keys(connection, customer, password)
 
 
@@ -145,8 +165,9 @@ async def _good(db: Database, env: Mapping[str, str]) -> bool:
     if not complete:
         return False
     return await db.fetchval(
-        KNOWN, secret_hashes.digest(env["KEYRACK_API_KEY"]), secret_hashes.digest(env["KEYRACK_DEVICE_KEY"])
-    )
+        KNOWN, secret_hashes.digest(env["KEYRACK_API_KEY"]), secret_hashes.digest(env["KEYRACK_DEVICE_KEY"]),
+        env["KEYRACK_CLIENT_ID"], secret_hashes.digest(env["KEYRACK_CLIENT_SECRET"]),
+    )  # fmt: skip
 
 
 async def _write_keys(connection: Connection, customer: int, password: str) -> DemoCredentials:
@@ -154,7 +175,12 @@ async def _write_keys(connection: Connection, customer: int, password: str) -> D
     await connection.execute(INSERT_API_KEY, KEY_NAME, secret_hashes.digest(api_key))
     await connection.execute(INSERT_SDK_KEY, customer, KEY_NAME, secret_hashes.digest(sdk_key))
     await connection.execute(INSERT_DEVICE_KEY, customer, KEY_NAME, secret_hashes.digest(device_key))
-    return DemoCredentials(api_key, USERNAME, password, customer, sdk_key, device_key)
+    client = await client_registry.add(connection, customer, KEY_NAME, None, CLIENTS_MOST)
+    assert client is not None  # noqa: S101 - no customer has so many
+    await client_registry.grant_role(connection, customer, client.id, SCOPES)
+    return DemoCredentials(
+        api_key, USERNAME, password, customer, sdk_key, device_key, str(client.subject), client.secret
+    )
 
 
 def write_env(path: Path, url: str, credentials: DemoCredentials, customer_id: int) -> dict[str, str]:
@@ -162,6 +188,8 @@ def write_env(path: Path, url: str, credentials: DemoCredentials, customer_id: i
     values = (
         url,
         credentials.api_key,
+        credentials.client_id,
+        credentials.client_secret,
         credentials.username,
         credentials.password,
         str(customer_id),

@@ -9,7 +9,7 @@ from typing import LiteralString
 
 from keyrack.db.connection import Connection
 from keyrack.fleet.person_lookup import PERSONS
-from keyrack.simulator.demo.people import DemoCar, DemoFleet, address
+from keyrack.simulator.demo.people import FLEETS, DemoCar, DemoFleet, address
 
 VIN_CHARACTERS = "ABCDEFGHJKLMNPRSTUVWXYZ0123456789"
 TERMINATED = 14  # the car whose box has a service that has ended
@@ -131,8 +131,9 @@ async def _write_products(
     connection: Connection, customer: int, fleet: DemoFleet, cars: list[int], today: datetime, random: Random
 ) -> None:
     """Boxes and IQ units, each with its service and contract; one service has ended, one product has none."""
+    number = FLEETS.index(fleet) + 1  # not the customer's: documents name these serial numbers
     installed = [
-        (f"{'BX' if unit == 'B' else 'IQ'}{customer:02}{i + 1:04}", "Box" if unit == "B" else "IQ", i)
+        (f"{'BX' if unit == 'B' else 'IQ'}{number:02}{i + 1:04}", "Box" if unit == "B" else "IQ", i)
         for i, car in enumerate(fleet.cars)
         for unit in car.units
     ]

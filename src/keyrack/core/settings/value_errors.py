@@ -1,0 +1,81 @@
+"""Errors of setting values in plain words: the value that came, and what is valid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from keyrack.core.settings.config_file import masked
+from keyrack.core.settings.secret_files import is_secret
+
+LONGEST = 60  # characters of a value that an error shows
+OWN = "Value error, "  # pydantic's prefix for errors of the validators in this package
+
+NOUNS: Mapping[type, str] = {int: "a whole number", float: "a number", Path: "a path", str: "a text"}
+
+
+@dataclass(frozen=True, slots=True)
+class ValueForm:
+    """The valid values of a setting with a pattern, in words, as its annotation."""
+
+    words: str
+
+
+def explain(error: Mapping[str, Any], field: FieldInfo) -> str:
+    """The value of a setting and what is valid; `error` is one of pydantic's. No secret is repeated.
+
+    >>> from keyrack.core.settings import Settings
+    >>> explain({"type": "int_parsing", "input": "many", "msg": "..."}, Settings.model_fields["pool_size"])
+    "'many' is not a whole number from 1 to 500"
+    """
+    message, value = str(error["msg"]), str(error["input"])
+    if message.startswith(OWN):
+        return message.removeprefix(OWN).replace(value, _shortened(value))
+    is_hidden = is_secret(field) or "Secret" in str(field.annotation)
+    shown = "the value" if is_hidden else f"'{_shortened(masked(value))}'"
+    return f"{shown} is not {valid(field)}"
+
+
+def _shortened(value: str) -> str:
+    return value if len(value) <= LONGEST else value[:LONGEST] + "…"
+
+
+def valid(field: FieldInfo) -> str:
+    """The valid values of a setting, as the words behind "is not"."""
+    for form in field.metadata:
+        if isinstance(form, ValueForm):
+            return form.words
+    kind = _kind(field.annotation)
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(map(str, get_args(kind)))
+    if kind is bool:
+        return "true or false"
+    return NOUNS.get(kind, "a text") + _bounds(field)
+
+
+def _kind(annotation: Any) -> Any:
+    """The type of a setting that may be left out."""
+    if get_origin(annotation) in (Union, UnionType):
+        return next(part for part in get_args(annotation) if part is not type(None))
+    return annotation
+
+
+def _bounds(field: FieldInfo) -> str:
+    """The range of a number or the length of a text, or nothing."""
+
+    def bound(name: str) -> Any:
+        return next((value for part in field.metadata if (value := getattr(part, name, None)) is not None), None)
+
+    least, above, most, longest = (bound(name) for name in ("ge", "gt", "le", "max_length"))
+    if least is not None:
+        return f" of {least} or more" if most is None else f" from {least} to {most}"
+    if above is not None:
+        return f" above {above}" if most is None else f" above {above}, up to {most}"
+    if most is not None:
+        return f" of {most} or less"
+    return "" if longest is None else f" of at most {longest} characters"
