@@ -357,7 +357,8 @@ def test_work_with_many_rows_is_asked_for_done_and_told_row_by_row(town: Town) -
     with person.browser() as client:
         address = f"/{person.customer}/cars/bulk"
         asked = client.post(f"{address}/group", data={"id": cars[:2]})
-        assert "Add 2 cars to a group" in asked.text and "Car 0, Car 1" in asked.text
+        assert "Add 2 cars to a group" in asked.text
+        assert "<li>Car 0</li>" in asked.text and "<li>Car 1</li>" in asked.text
         assert "Choose one first." in client.post(f"{address}/group", data={"ids": cars[0], "meant": "true"}).text
         assert len(person.get(f"/groups/{group}/cars").json()) == 1
         ids = f"{cars[0]},{cars[1]}"
@@ -393,14 +394,15 @@ def test_the_ends_of_assignments_are_asked_for_and_come(town: Town, bob: Person)
             assert again and page.count("Pending</span>") == 2 and f'href="/console{again[0]}">Look again' in page
             more = client.post(address, data={"ids": ends[0], "meant": "true"}).text
             second = re.findall(r'hx-get="/console([^"]+)"', more)[0]
-        eventually(lambda: "Pending" not in client.get(second).text, "the end that fails")
-        shown = client.get(second).text
-        assert "The assignment does not exist any more." in shown and "0 of 1 have succeeded, 1 have failed." in shown
+        eventually(lambda: "Pending" not in client.get(second).text, "the second end")
+        assert "All 1 have succeeded." in client.get(second).text
         eventually(lambda: "Pending" not in client.get(again[0]).text, "the outcomes")
         shown = client.get(again[0], headers=PARTIAL).text
         assert "All 2 have succeeded." in shown and "hx-get" not in shown and "<h1>" not in shown
         assert shown.index("Pool 0") < shown.index("Pool 1") and shown.count("Succeeded</span>") == 2
-        assert client.post(address, data=asked).text.count("Succeeded</span>") == 2  # sent again by a reload
+        repeated = client.post(address, data=asked).text  # sent again by a reload
+        assert repeated.count("It has ended already. It stays in the history.") == 2
+        assert "0 of 3 are done, 3 were refused." in repeated
         root = f"/{person.customer}/operations"
         assert client.get(f"{root}/outcomes").headers["location"] == f"/console{root}"
         for wrong in ("x", ",".join(["00000000-0000-4000-8000-000000000000"] * 101)):
@@ -570,8 +572,10 @@ def test_many_end_after_it_was_asked_and_the_outcomes_come_in(desk: Desk, town: 
     expect(page.get_by_role("row", name="Car 2")).to_contain_text("Succeeded")
     expect(page.get_by_role("status").filter(has_text="All 2 have succeeded.")).to_be_attached()
     assert faults(page) == []
-    page.get_by_role("main").get_by_role("link", name="Assignments").first.click()
+    page.goto(f"/console/{person.customer}/assignments/list?state=now")
     expect(page.get_by_role("rowheader")).to_have_text(["Car 1"])
+    page.goto(f"/console/{person.customer}/assignments/list?state=over&sort=car")
+    expect(page.get_by_role("rowheader")).to_have_text(["Car 0", "Car 2"])  # they stay in the history
     person.client.close()
 
 
@@ -606,3 +610,51 @@ def test_a_list_works_without_a_script(desk: Desk, fleet: Person) -> None:
     page.get_by_role("checkbox", name="Select Leon").check()
     page.get_by_role("button", name="Add to group").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Add 1 car to a group")
+
+
+def test_the_end_of_many_keeps_what_has_begun_and_deletes_what_has_not(town: Town, bob: Person) -> None:
+    person = town.person("kinds of ends")
+    kim = person.user(userData={"firstName": "Kim", "lastName": "Lee"})
+    car = person.car_with_box("Pool")
+    past = person.assignment(car, kim, "2026-01-01T08:00:00Z", end="2026-01-02T08:00:00Z")
+    begun = person.assignment(car, kim, "2026-01-03T08:00:00Z")
+    coming = [
+        person.assignment(car, kim, f"{year}-01-01T08:00:00Z", end=f"{year}-01-02T08:00:00Z") for year in (2031, 2032)
+    ]
+    address, ids = f"/{person.customer}/assignments/list/bulk/end", ",".join(map(str, [past, begun, *coming]))
+    with person.browser() as client:
+        asked = client.post(address, data={"ids": ids}).text
+        assert "In force, so they end now and stay among the past ones: 1" in asked
+        assert "Not begun, so they are deleted: 2" in asked
+        assert "Ended already, so they stay as they are: 1" in asked
+        listed = re.findall(r"<li>(Pool, .*?)</li>", asked)
+        assert len(listed) == 4 and all("Kim" in one and "Lee" in one for one in listed)
+        assert any("2031" in one for one in listed)  # each with its time
+        page = client.post(address, data={"ids": ids, "meant": "true", "key": "kinds"}).text
+        assert "3 of 4 are done, 1 were refused." in page and "It has ended already. It stays in the history." in page
+    eventually(lambda: person.get(f"/assignments/{coming[1]}").status_code == 404, "the end")
+    left = {row["id"]: row for row in person.get("/assignments").json()}
+    assert left.keys() == {past, begun}
+    assert left[begun]["end"] is not None and left[past]["end"] == "2026-01-02T08:00:00Z"
+    with bob.browser() as client:
+        theirs = client.post(f"/{bob.customer}/assignments/list/bulk/end", data={"ids": ids}).text
+        assert "Kim" not in theirs and "Pool" not in theirs
+    person.client.close()
+
+
+def test_what_is_removed_is_listed_and_the_ends_are_counted(town: Town) -> None:
+    person = town.person("removes")
+    cars = [person.car(f"Car {number:02}") for number in range(12)]
+    user, boxed = person.user(), person.car_with_box("Car with a box")
+    person.assignment(boxed, user)
+    person.assignment(boxed, user, "2031-01-01T08:00:00Z")
+    person.assignment(boxed, user, "2026-01-01T08:00:00Z", end="2026-01-02T08:00:00Z")
+    with person.browser() as client:
+        for path, ids, names in (
+            ("cars/bulk/delete", [*cars, boxed], [*(f"Car {number:02}" for number in range(12)), "Car with a box"]),
+            ("users/bulk/remove", [user], ["User, Uma"]),
+        ):
+            asked = client.post(f"/{person.customer}/{path}", data={"ids": ",".join(map(str, ids))}).text
+            assert [name for name in names if f"<li>{name}</li>" not in asked] == []
+            assert "Assignments in force or to come that end: 2" in asked
+    person.client.close()

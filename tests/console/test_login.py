@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from inspect import getsource
+from pathlib import Path
+
 import httpx
 import pytest
 from playwright.sync_api import expect
 
+from keyrack import console
 from keyrack.auth.endpoints.me import NO_SESSION, WRONG_PASSWORD
+from keyrack.console import PAGES
 from keyrack.core import error_codes
 from keyrack.core.settings import Settings
+from tests.auth.test_invitations import code_of, posted
 from tests.console.conftest import COOKIE, Desk
 from tests.support.people import PASSWORD, Person, Town, done, http_client, refused, web
 from tests.support.servers import RunningServer, Sql, eventually
@@ -68,6 +75,30 @@ def test_a_zone_that_is_none_is_not_kept(carol: Person, server: RunningServer, s
             carol.username,
         )
         assert [row["time_zone"] for row in kept] == [None] * min(number + 1, 3) + ["Europe/Berlin"] * (number == 3)
+
+
+def test_the_first_session_of_an_invited_manager_has_the_browsers_zone(alice: Person, sql: Sql) -> None:
+    address = f"first.{alice.customer}@example.com"
+    made = alice.put("/managers", {"emailAddress": address, "role": "Dispatcher"}).json()
+    form = {"code": code_of(made), "new_password": PASSWORD, "time_zone": "Europe/Berlin"}
+    assert posted(alice, "/invitation/accept", **form).status_code == 303
+    zone = "select s.time_zone from session s join manager using (manager_id) where username = $1"
+    assert [row["time_zone"] for row in sql.rows(zone, address)] == ["Europe/Berlin"]
+
+
+FORM = re.compile(r'<form [^>]*action="{{ root }}(/[^"{]+)"[^>]*>(.*?)</form>', re.DOTALL)
+BEGINS = re.compile(r"\.begin\(|\.wait\(|emailed_links\.accept\(")
+OF_STEP = "/sign-in/second"  # the zone came with the password
+
+
+def test_every_form_that_begins_a_session_sends_the_zone() -> None:
+    begins = {
+        page.path for page in PAGES if page.open and page.method == "POST" and BEGINS.search(getsource(page.run))
+    } - {OF_STEP}
+    templates = Path(console.__file__).parent / "templates"
+    forms = [form for path in templates.rglob("*.html") for form in FORM.findall(path.read_text())]
+    assert {action for action, _ in forms} >= begins >= {"/sign-in", "/invitation/accept", "/sign-in/passkey"}
+    assert [action for action, form in forms if action in begins and "data-time-zone" not in form] == []
 
 
 # Whose page it is

@@ -25,7 +25,7 @@ from keyrack.api.principals import FOR_PEOPLE, Caller, ClientCaller, ManagerCall
 from keyrack.api.query_parameters import QueryParameter, given
 from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.api.read_sql import Parent, Select
-from keyrack.api.schema.fields import Resource
+from keyrack.api.schema.fields import OwnRows, Resource
 from keyrack.core.error_codes import NOTHING_HERE, ErrorCode
 from keyrack.core.errors import JSON, Forbidden
 from keyrack.core.settings import Settings
@@ -116,11 +116,15 @@ class Endpoint:
 
         Raises `Forbidden` for a machine client if the row is for people.
         """
+        reads_own = self.read is not None and caller is not None and self.read.reads_own(caller.grant(customer))
         for wanted in self._checked:
-            permit(caller, wanted, customer)
+            if not reads_own:
+                permit(caller, wanted, customer)
         if self.for_people and not isinstance(caller, ManagerCaller):
             raise Forbidden(FOR_PEOPLE)
-        if customer and not self.honours_limits and caller is not None and caller.grant(customer).scope is not None:
+        if reads_own or not customer or self.honours_limits or caller is None:
+            return
+        if caller.grant(customer).scope is not None:
             raise LimitedToGroups(self.permission, customer)
 
     @cached_property
@@ -141,7 +145,7 @@ class Endpoint:
         """
         shows = self.shows.read if self.shows else None
         needs: dict[str, Permission | Free] = {**self.parts_need}
-        if shows is not None:
+        if shows is not None and shows.own is None:
             needs["`return=representation`"] = shows.select.resource.permission
         for read in (self.read, shows):
             if read is not None:
@@ -247,6 +251,7 @@ class Endpoints:
         by: LiteralString = "",
         paged: bool = False,
         tenant: Callable[[Request], object] | None = None,
+        own: OwnRows | None = None,
         customer: bool = True,
         convert: Mapping[str, Callable[[str], Any]] | None = None,
         **row: Any,
@@ -255,7 +260,7 @@ class Endpoints:
         if one and of is None and not by:
             by = resource.order("{t}") + " = $2"
         select = Select(resource, one, of, by, paged, bool(empty) and not one, teller=teller)
-        read = ReadEndpoint(select, missing or NOTHING_HERE, empty, silent, tenant or ReadEndpoint.tenant)
+        read = ReadEndpoint(select, missing or NOTHING_HERE, empty, silent, own, tenant or ReadEndpoint.tenant)
         reasons = tuple(reason for reason in (missing, empty, silent) if reason)
         refuses = ({404: reasons} if reasons else {}) | row.pop("refuses", {})
         endpoint = Endpoint(

@@ -8,12 +8,13 @@ from functools import cache, cached_property
 
 from keyrack.api import conditional_requests, list_responses, odata
 from keyrack.api.exchange import Request, Response
+from keyrack.api.grants import Grant
 from keyrack.api.list_responses import Listing
 from keyrack.api.odata import Limits, Query
 from keyrack.api.permissions import Free, Permission
 from keyrack.api.read_sql import PAGE, Parent, Select
 from keyrack.api.response_spool import Spool
-from keyrack.api.schema.fields import RESOURCES
+from keyrack.api.schema.fields import RESOURCES, OwnRows
 from keyrack.api.schema.group_scope import in_group_scope, scoped_list, shift_parameters
 from keyrack.core.error_codes import NOTHING_HERE, ErrorCode
 from keyrack.core.errors import NotFound
@@ -29,6 +30,7 @@ class ReadEndpoint:
     missing: ErrorCode = NOTHING_HERE  # 404: the row, or the parent, is not there
     empty: ErrorCode | None = None  # 404: the parent is there and has none
     silent: ErrorCode | None = None  # 404: who tells it is there and has not told it yet
+    own: OwnRows | None = None  # what a caller may read without the permission
     tenant: Callable[[Request], object] = lambda request: request.customer
 
     async def __call__(
@@ -90,8 +92,9 @@ class ReadEndpoint:
     def query(self, request: Request, limits: Limits) -> Query:
         """What the query options ask for. Raises `BadRequest`, `NotImplemented`, and `NotPermitted` where they reach
         what the caller may not read."""
-        for permission in self.permissions:  # first of all: what has no scope has no plan either
-            request.permit(permission)
+        if not self.reads_own(request.grant):
+            for permission in self.permissions:  # first of all: what has no scope has no plan either
+                request.permit(permission)
         select = self._selected(request)
         first = len(self._before(request)) + len(request.ids) + 1
         query = odata.query(
@@ -101,6 +104,14 @@ class ReadEndpoint:
         for resource in query.beside:
             request.permit(resource.permission)
         return query
+
+    def reads_own(self, grant: Grant) -> bool:
+        """Whether a caller with this grant may read nothing but what it asked for itself."""
+        return (
+            self.own is not None
+            and bool(grant.permissions)
+            and self.select.resource.permission not in grant.permissions
+        )
 
     @cached_property
     def permissions(self) -> tuple[Permission | Free, ...]:
@@ -121,13 +132,17 @@ class ReadEndpoint:
         return all(resource is None or resource.limit is not None for resource in read)
 
     def _selected(self, request: Request) -> Select:
+        if self.own is not None and self.reads_own(request.grant):
+            return _own(self.select, self.own, is_limited=request.scope is not None)
         return self.select if request.scope is None else _limited(self.select)
 
     def _before(self, request: Request) -> tuple[object, ...]:
-        """The parameters before the path's ids: the tenant, and the scope of who is limited."""
+        """The parameters before the path's ids: the tenant, the scope of who is limited, and whose own rows it is."""
         if not (self.select.resource.scope or self.select.of):
             return ()
-        return (self.tenant(request),) if request.scope is None else (self.tenant(request), request.scope)
+        scope = () if request.scope is None else (request.scope,)
+        own = (request.caller_key.number,) if self.reads_own(request.grant) else ()
+        return (self.tenant(request), *scope, *own)
 
     def _body(self, row: Row, query: Query, body: bytes | None) -> bytes:
         """The JSON of a statement's row. Raises `NotFound`."""
@@ -157,3 +172,14 @@ def _limited(select: Select) -> Select:
     is_list = parent is None and not select.one
     resource = scoped_list(select.resource) if is_list else in_group_scope(select.resource)
     return replace(select, resource=resource, of=parent, by=shift_parameters(select.by), first="$3", teller=teller)
+
+
+@cache
+def _own(select: Select, own: OwnRows, *, is_limited: bool) -> Select:
+    """The rows that the caller asked for: its number is the parameter behind the tenant, or behind the scope."""
+    resource, by, predicate = select.resource, shift_parameters(select.by), own.predicate
+    if is_limited:
+        by, predicate = shift_parameters(by), shift_parameters(predicate)
+        relations = {name: replace(relation, limited=True) for name, relation in resource.relations.items()}
+        resource = replace(resource, relations=relations, fields={**resource.fields, **own.scoped_fields})
+    return replace(select, resource=replace(resource, scope=resource.scope + " and " + predicate), by=by)

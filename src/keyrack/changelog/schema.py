@@ -7,6 +7,7 @@ from typing import LiteralString
 from keyrack.api.permissions import Permission
 from keyrack.api.schema.fields import Complex, Field, GroupScope, Resource, date_time, int64, opaque, string
 from keyrack.api.schema.group_scope import in_scope_sql
+from keyrack.fleet.schema import product_in_scope_sql
 
 ACTOR: tuple[LiteralString, ...] = ("type", "id", "name")
 
@@ -44,7 +45,7 @@ def _scoped_content(side: LiteralString) -> LiteralString:
         " when {t}.resource = 'product' and c.content ? 'carId' and not "
         + in_scope_sql("car", "(c.content->>'carId')::integer") + " then jsonb_build_object('carId', null)"
         " when {t}.resource in ('service', 'key') and c.content ? 'productId' and not "
-        + in_scope_sql("product", "(c.content->>'productId')::integer") + " then jsonb_build_object('productId', null)"
+        + product_in_scope_sql("(c.content->>'productId')::integer") + " then jsonb_build_object('productId', null)"
         " else jsonb_build_object() end from (select " + _content(side) + " as content) c)"
     )  # fmt: skip
 

@@ -19,6 +19,7 @@ pages = ConsolePages()
 MOST = 20  # options at once; how many there are is told
 
 CAR = "id,name,licensePlate,vin,brand,model"
+POSITION = CAR.replace("id", "carId", 1)
 USER = "id,emailAddress,userData"
 
 
@@ -60,8 +61,11 @@ async def brands(visit: Visit) -> Response:
 
 
 async def find_cars(visit: Visit, text: str, only: str = "") -> Choices:
-    """The first cars that match a text, of those that an OData filter lets through."""
-    query = ordered_search(text, "naturalorder(name),id") | {"$select": CAR} | ({"$filter": only} if only else {})
+    """The first cars that match a text, of those that an OData filter of positions lets through."""
+    if only:
+        query = ordered_search(text, "naturalorder(name),carId") | {"$select": POSITION, "$filter": only}
+        return await _find(visit, "/positions", query, of_position)
+    query = ordered_search(text, "naturalorder(name),id") | {"$select": CAR}
     return await _find(visit, "/cars", query, of_car)
 
 
@@ -72,7 +76,7 @@ async def find_users(visit: Visit, text: str) -> Choices:
 
 
 def free(visit: Visit, fields: Mapping[str, list[str]]) -> str:
-    """The filter for cars that nobody has, "" where it is not asked for or the times are none yet."""
+    """The filter of positions for cars that nobody has, "" where it is not asked for or the times are none yet."""
     if "free" not in fields:
         return ""
     values = {name: fields.get(name, [""])[-1] for name in ("start", "end")}
@@ -82,7 +86,8 @@ def free(visit: Visit, fields: Mapping[str, list[str]]) -> str:
     except (ValueError, OverflowError):  # there is no such time, or no time yet
         return ""
     before = f"a/start lt {end} and " if end else ""
-    return f"not assignments/any(a:{before}(a/end eq null or a/end gt {start}))"
+    taken = f"any(a:{before}(a/end eq null or a/end gt {start}))"
+    return f"not assignments/{taken} and not hiddenAssignments/{taken}"
 
 
 def of_car(car: Mapping[str, Any]) -> Choice:
@@ -90,6 +95,11 @@ def of_car(car: Mapping[str, Any]) -> Choice:
     plate = car.get("licensePlate")
     detail = " ".join(filter(None, (car.get("brand"), car.get("model"), car.get("vin"))))
     return Choice(car["id"], f"{car['name']} ({plate})" if plate else car["name"], detail)
+
+
+def of_position(position: Mapping[str, Any]) -> Choice:
+    """How the car of a position is named."""
+    return of_car({**position, "id": position["carId"]})
 
 
 def of_user(user: Mapping[str, Any]) -> Choice:

@@ -40,7 +40,8 @@ class SeenPerson:
 @dataclass(frozen=True, slots=True)
 class TemplateContext:
     """The visit, as templates show it. `root` is where the console stands, `base` the same of this customer; `may`
-    tells of a permission whether the person has it here, `heard` of a page's topics those that may be told."""
+    tells of a permission whether the person has it here, `heard` of a page's topics those that may be told;
+    `is_limited` whether the person is limited to groups here."""
 
     person: SeenPerson
     customer: int
@@ -48,6 +49,7 @@ class TemplateContext:
     root: str
     base: str
     may: Callable[[str], bool]
+    is_limited: bool
 
     def heard(self, topics: str) -> str:
         return ",".join(topic for topic in topics.strip().split(",") if topic and self.may(NEEDS[topic]))
@@ -124,7 +126,7 @@ async def _seen(visit: Visit) -> TemplateContext:
     person = SeenPerson(
         session.username, customers.json, tag(visit), time.shown, time.zone.key, session.theme or SYSTEM
     )
-    return TemplateContext(person, visit.customer, visit.path, root(visit), base(visit), visit.may)
+    return TemplateContext(person, visit.customer, visit.path, root(visit), base(visit), visit.may, visit.is_limited)
 
 
 def _answer(visit: Visit, name: str, block: str | None, status: int, known: Mapping[str, Any]) -> Response:

@@ -12,6 +12,7 @@ from typing import Any
 
 from keyrack.api.permissions import Permission
 from keyrack.console.choices import of_user
+from keyrack.console.hidden_assignments import SOMEBODY
 from keyrack.console.pages.assignments import state
 from keyrack.console.rendering import base, clock, gettext
 from keyrack.http.page_router import Visit
@@ -25,7 +26,7 @@ class Bar:
     """One assignment, or one that is asked for. Times are texts of the person's clock."""
 
     id: str
-    href: str
+    href: str  # "" of a hidden assignment
     change: str  # address of the form that changes it, "" where nothing can be
     car: int
     user: str
@@ -52,6 +53,8 @@ def bar(visit: Visit, row: Mapping[str, Any], *, pending: bool = False) -> Bar:
     """The bar of an assignment or an operation, with its user."""
     is_asked = "kind" in row
     shown = clock(visit)
+    if row.get("isHidden"):
+        return _hidden_bar(visit, row)
     user = of_user(row["user"]).label if row.get("user") else gettext(visit, "a user who has been removed")
     standing = row["state"].lower() if is_asked else "pending" if pending else state(row["start"], row["end"])
     where = f"{base(visit)}/{'operations' if is_asked else 'assignments'}/{row['id']}"
@@ -60,6 +63,17 @@ def bar(visit: Visit, row: Mapping[str, Any], *, pending: bool = False) -> Bar:
         f"bar-{row['id']}", where, f"{where}/change" if can_change else "", row["carId"], user, standing,
         shown.local(row["start"]).replace(tzinfo=None),
         shown.local(row["end"]).replace(tzinfo=None) if row["end"] else None, row,
+    )  # fmt: skip
+
+
+def _hidden_bar(visit: Visit, row: Mapping[str, Any]) -> Bar:
+    """The bar of a hidden assignment: car and start identify it."""
+    shown = clock(visit)
+    start, end = (shown.local(row[name]).replace(tzinfo=None) if row[name] else None for name in ("start", "end"))
+    assert start is not None  # noqa: S101 - every assignment has one
+    id = f"bar-hidden-{row['carId']}-{start:%Y%m%dT%H%M%S}"
+    return Bar(
+        id, "", "", row["carId"], gettext(visit, SOMEBODY), state(row["start"], row["end"]), start, end, row
     )  # fmt: skip
 
 

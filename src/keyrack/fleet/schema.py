@@ -41,10 +41,37 @@ _OF_GROUP = GroupScope(
     " join scope_group {t}_in on {t}_in.customer_id = {t}.customer_id and {t}_in.group_id = {t}.group_id",
     "{t}_in.customer_id = $1 and {t}_in.scope_id = $2",
 )
-# For a group-limited caller the number and the names of a product out of scope are null
-_OF_PRODUCT_IN_SCOPE: LiteralString = "case when " + in_scope_sql("product", "{t}.product_id") + " then "
-PRODUCT_IN_SCOPE = int32(_OF_PRODUCT_IN_SCOPE + "{t}.product_id end", nullable=True)
-SERIAL_NUMBER_IN_SCOPE = string(_OF_PRODUCT_IN_SCOPE + "{t}.serial_number end", nullable=True)
+# A product exists for a group-limited caller if it is in one of the groups. A box exists with its car as well
+_OF_PRODUCT = GroupScope(
+    "",
+    "(" + in_scope_sql("product", "{t}.product_id")
+    + " or {t}.kind = 'Box' and " + in_scope_sql("car", "{t}.car_id") + ")",
+    itself="product_id",
+    members=(
+        "(select customer_id, member_id from scope_member"
+        " where customer_id = $1 and scope_id = $2 and kind = 'product'"
+        " union select b.customer_id, b.product_id from scope_member c"
+        " join product b on b.customer_id = c.customer_id and b.car_id = c.member_id and b.kind = 'Box'"
+        " where c.customer_id = $1 and c.scope_id = $2 and c.kind = 'car')"
+    ),
+)  # fmt: skip
+
+
+def product_in_scope_sql(id: LiteralString) -> LiteralString:
+    """SQL of whether the product with this number exists for a group-limited caller."""
+    return (
+        "exists (select from product b where b.customer_id = $1 and b.product_id = " + id + " and "
+        + _OF_PRODUCT.scope.replace("{t}", "b") + ")"
+    )  # fmt: skip
+
+
+# For a group-limited caller the number of a product out of scope is null, and so is the name of a unit
+PRODUCT_IN_SCOPE = int32(
+    "case when " + product_in_scope_sql("{t}.product_id") + " then {t}.product_id end", nullable=True
+)
+SERIAL_NUMBER_IN_SCOPE = string(
+    "case when " + in_scope_sql("product", "{t}.product_id") + " then {t}.serial_number end", nullable=True
+)
 
 CUSTOMER = Resource(
     "Customer",
@@ -136,6 +163,39 @@ ASSIGNMENT = Resource(
 ASSIGNMENT_OF_CAR = ASSIGNMENT.only("id", "userId", "start", "end")
 ASSIGNMENT_OF_USER = replace(ASSIGNMENT.only("id", "carId", "start", "end"), walks=())
 
+
+def _of_hidden_user(row: LiteralString) -> LiteralString:
+    """SQL of whether the user of an assignment is out of the caller's scope."""
+    return row + ".user_id is not null and not " + in_scope_sql("user", row + ".user_id")
+
+
+# Of those that begin at the same time only the longest: car and start identify a row, so that it needs no id
+_IS_LONGEST: LiteralString = (
+    "not exists (select from assignment l where l.customer_id = {t}.customer_id and l.car_id = {t}.car_id"
+    " and l.starts_at = {t}.starts_at and (coalesce(l.ends_at, 'infinity'), l.assignment_id)"
+    " > (coalesce({t}.ends_at, 'infinity'), {t}.assignment_id) and " + _of_hidden_user("l") + ")"
+)
+_OF_VISIBLE_CAR = scoped_by("car")
+# The times at which a car of the groups is taken by a user out of them. For a caller without a scope nothing is hidden
+HIDDEN_ASSIGNMENT = Resource(
+    "HiddenAssignment",
+    "assignment {t}",
+    _OF_CUSTOMER + " and false",
+    {
+        "carId": int32("{t}.car_id"),
+        "start": date_time("{t}.starts_at"),
+        "end": date_time("{t}.ends_at", nullable=True),
+    },
+    relations={"car": ASSIGNMENT.relations["car"]},
+    key=("carId", "start"),
+    limit=replace(
+        _OF_VISIBLE_CAR,
+        scope=" and ".join([_OF_CUSTOMER, _OF_VISIBLE_CAR.scope, _of_hidden_user("{t}"), _IS_LONGEST]),
+        is_whole=True,
+    ),
+    permission=Permission.ASSIGNMENTS_READ,
+)
+
 GROUP = Resource(
     "Group",
     "fleet_group {t}",
@@ -174,7 +234,7 @@ PRODUCT = Resource(
     },
     walks=("uniqueId", "serialNumber"),
     search=_row_search("product"),
-    limit=scoped_itself("product"),
+    limit=_OF_PRODUCT,
     permission=Permission.PRODUCTS_READ,
 )
 PRODUCT_LISTED = PRODUCT.without("dongleTerminationTimeStamp")
@@ -292,5 +352,6 @@ RESOURCES.update(
         "ServiceOfProduct": SERVICE_OF_PRODUCT,
         "AssignmentOfCar": ASSIGNMENT_OF_CAR,
         "AssignmentOfUser": ASSIGNMENT_OF_USER,
+        "HiddenAssignment": HIDDEN_ASSIGNMENT,
     }
 )

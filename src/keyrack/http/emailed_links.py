@@ -51,10 +51,11 @@ async def signed_in_as(visit: Visit, name: str, statements: Statements | None = 
     return session is not None and address_form(session.username) == address_form(name)
 
 
-async def accept(visit: Visit, code: str, password: str) -> int:
+async def accept(visit: Visit, code: str, password: str, time_zone: str | None) -> int:
     """Accept an invitation: with the account that the browser is signed in to, or with this password as a new account,
-    or as one whose address the link proves. The customer. Raises `LinkExpired`, `AccountExists` where there is an
-    account that is not signed in, and `AddressUnproven` where its address is not proven."""
+    or as one whose address the link proves. `time_zone` is that of the browser. The customer. Raises `LinkExpired`,
+    `AccountExists` where there is an account that is not signed in, and `AddressUnproven` where its address is not
+    proven."""
     process = visit.server.process
     invited = await invitation(visit, code)
     signed_in = invited.manager if await signed_in_as(visit, invited.address) else None
@@ -70,7 +71,7 @@ async def accept(visit: Visit, code: str, password: str) -> int:
             signed_in = signed_in if await signed_in_as(visit, invited.address, connection) else None
         await invitations.accept(connection, digest(code), manager=signed_in, password_hash=hash)
     if invited.sets_way_in:
-        await visit.begin(await visit.sign_in(invited.address, password), None)
+        await visit.begin(await visit.sign_in(invited.address, password), time_zone)
     return invited.customer
 
 

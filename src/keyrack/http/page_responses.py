@@ -72,7 +72,7 @@ class PageRoute:
         if "customer" in visit.ids:
             visit.customer = customer_of(visit.person, visit.ids["customer"])
             self._acts(http, visit)
-        if page.permission is not None:
+        if page.permission is not None and not page.own:
             visit.needs(page.permission)
         return await page.run(visit)
 

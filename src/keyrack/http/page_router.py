@@ -83,6 +83,11 @@ class Visit:
         """What the person is in the customer of the address; None without a role."""
         return self.person.manager.grants[self.customer].role
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether the person is limited to groups in the customer of the address."""
+        return self.person.manager.grant(self.customer).scope is not None
+
     def may(self, permission: str) -> bool:
         """Whether the person has the permission in the customer of the address. Raises `ValueError` where there is no
         such permission."""
@@ -195,6 +200,7 @@ class ConsolePage:
     run: Run
     open: bool = False  # anybody may see it
     permission: Permission | None = None  # what it wants; none: it is about the person, and of no customer
+    own: bool = False  # without the permission it shows what the person asked for itself: its endpoints decide
     secret: bool = False  # it shows a secret, so it is never compressed
 
 

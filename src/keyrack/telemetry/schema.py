@@ -10,6 +10,7 @@ from keyrack.api.permissions import Permission
 from keyrack.api.schema.fields import (
     Field,
     IndexOrderSource,
+    Relation,
     Resource,
     Type,
     boolean,
@@ -175,7 +176,12 @@ POSITION = Resource(
         "inUse": Field(Type.BOOLEAN, "(exists (select" + _IN_FORCE + ")", json="({t}_use.until is not null)"),
         "inUseUntil": date_time("nullif({t}_use.until, 'infinity')", nullable=True),
     },
-    relations={name: CAR.relations[name] for name in ("products", "assignments", "groups")},
+    relations={
+        **{name: CAR.relations[name] for name in ("products", "assignments", "groups")},
+        "hiddenAssignments": Relation(
+            "HiddenAssignment", "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id"
+        ),
+    },
     key=("carId",),
     walks=("name", "licensePlate", "vin"),
     search=CAR_SEARCH,

@@ -11,7 +11,21 @@ from pydantic.alias_generators import to_camel
 
 from keyrack.api.permissions import Permission
 from keyrack.api.schema.event_types import SENT
-from keyrack.api.schema.fields import Resource, boolean, date_time, guid, int32, int64, opaque, string
+from keyrack.api.schema.fields import (
+    Complex,
+    Field,
+    OwnRows,
+    Relation,
+    Resource,
+    boolean,
+    date_time,
+    guid,
+    int32,
+    int64,
+    opaque,
+    string,
+)
+from keyrack.api.schema.group_scope import in_scope_sql
 from keyrack.api.schema.request_body import Int32, Moment
 from keyrack.assignments.failure_codes import CODE, TEXT, TEXTS
 from keyrack.fleet.schema import ASSIGNMENT
@@ -21,16 +35,61 @@ Sent = Literal["assignment.created", "assignment.updated", "assignment.deleted",
 _OF_CUSTOMER: LiteralString = "{t}.customer_id = $1"
 
 
-def _time(name: LiteralString, column: LiteralString) -> LiteralString:
+# The outcome, or what was asked for as long as there is none
+_DOCUMENT: LiteralString = "coalesce({t}.result, {t}.request)"
+
+
+def _time(name: LiteralString, column: LiteralString, condition: LiteralString = "") -> LiteralString:
     """SQL of a time of the assignment that an operation is about, null where there is none: as the outcome tells it,
-    as it was asked for, or as the assignment has it. What is no time stands in no request that was checked."""
-    document: LiteralString = "coalesce({t}.result, {t}.request)"
-    text: LiteralString = "(" + document + "->>'" + name + "')"
+    as it was asked for, or as the assignment `a` has it under this condition. What is no time stands in no request that
+    was checked."""
+    text: LiteralString = "(" + _DOCUMENT + "->>'" + name + "')"
     return (
-        "(case when " + document + " ? '" + name + "' then case when " + text + " ~ '^[0-9T:-]{{19}}Z$' then " + text
+        "(case when " + _DOCUMENT + " ? '" + name + "' then case when " + text + " ~ '^[0-9T:-]{{19}}Z$' then " + text
         + "::timestamptz end else (select a." + column + " from assignment a where a.customer_id = {t}.customer_id"
-        " and a.assignment_id = {t}.assignment_id) end)"
+        " and a.assignment_id = {t}.assignment_id" + condition + ") end)"
     )  # fmt: skip
+
+
+def _new(name: LiteralString, column: LiteralString, row: LiteralString = "{t}") -> LiteralString:
+    """SQL of the car or the user that a change gives the assignment in place of that in the column; null for none."""
+    value: LiteralString = _DOCUMENT.replace("{t}", row) + "->'" + name + "'"
+    return (
+        "(case when " + row + ".kind = 'UpdateAssignment' and jsonb_typeof(" + value + ") = 'number'"
+        " then nullif((" + value + ")::integer, " + row + "." + column + ") end)"
+    )  # fmt: skip
+
+
+def _start_and_end(condition: LiteralString = "") -> dict[str, Field | Complex]:
+    return {
+        "start": date_time(_time("start", "starts_at", condition), nullable=True),
+        "end": date_time(_time("end", "ends_at", condition), nullable=True),
+    }
+
+
+_CLIENT: LiteralString = "(select {c} from client c where c.client_id = {t}.asked_by)"
+_REQUESTER = Complex(
+    {
+        "type": string(
+            "(case when {t}.asked_by is null then null when exists " + _CLIENT.replace("{c}", "")
+            + " then 'client' else 'manager' end)",
+            nullable=True,
+        ),
+        "id": string("{t}.asked_by::text", nullable=True),
+        "name": string(
+            "coalesce((select m.username from manager m where m.manager_id = {t}.asked_by), "
+            + _CLIENT.replace("{c}", "c.name") + ")",
+            nullable=True,
+        ),
+    },
+    there="{t}.asked_by is not null",
+)  # fmt: skip
+
+
+def _moved_to(target: str, id: LiteralString) -> Relation:
+    """The car or the user that a change gives the assignment."""
+    link: LiteralString = "{t}.customer_id = {p}.customer_id and {t}." + id + "_id = "
+    return Relation(target, link + _new(id + "Id", id + "_id", "{p}"), many=False)
 
 
 OPERATION = Resource(
@@ -48,16 +107,32 @@ OPERATION = Resource(
         "applied": int64("{t}.applied", nullable=True),
         "assignmentId": int32("{t}.assignment_id", nullable=True),
         "carId": int32("{t}.car_id"),
+        "newCarId": int32(_new("carId", "car_id"), nullable=True),
         "userId": int32("{t}.user_id", nullable=True),
-        "start": date_time(_time("start", "starts_at"), nullable=True),
-        "end": date_time(_time("end", "ends_at"), nullable=True),
+        "newUserId": int32(_new("userId", "user_id"), nullable=True),
+        **_start_and_end(),
         "requested": date_time("{t}.requested_at"),
+        "requestedBy": _REQUESTER,
         "finished": date_time("{t}.finished_at", nullable=True),
     },
-    relations={"car": ASSIGNMENT.relations["car"], "user": ASSIGNMENT.relations["user"]},
+    relations={
+        "car": ASSIGNMENT.relations["car"],
+        "newCar": _moved_to("Car", "car"),
+        "user": ASSIGNMENT.relations["user"],
+        "newUser": _moved_to("User", "user"),
+    },
     walks=("requested",),
     permission=Permission.OPERATIONS_READ,
 )
+# A caller may always read what it asked for itself. Ends that come with the end of a car or a user are not among it:
+# they name users and cars that may be out of the caller's scope, and so does an assignment that was moved since
+OWN_OPERATIONS = OwnRows(
+    "{t}.asked_by = $2 and {t}.cause = 'Request'",
+    _start_and_end(
+        " and " + in_scope_sql("car", "a.car_id")
+        + " and (a.user_id is null or " + in_scope_sql("user", "a.user_id") + ")"
+    ),
+)  # fmt: skip
 
 _COUNT: LiteralString = (
     "(select count(*)::integer from delivery d where d.customer_id = {t}.customer_id"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from keyrack.assignments.failure_codes import (
 )
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
+from tests.auth.test_clients import Program
 from tests.support.people import Person, nobody_works, web
 from tests.support.servers import RunningServer, eventually
 
@@ -83,9 +85,12 @@ def test_a_204_says_where_to_ask_and_the_outcome_is_there(alice: Person) -> None
         "errorMessage": None,
         "errorCode": None,
         "carId": car,
+        "newCarId": None,
         "userId": user,
+        "newUserId": None,
         "start": START,
         "end": None,
+        "requestedBy": {"type": "manager", "id": operation["requestedBy"]["id"], "name": alice.username},
     }
     location = alice.patch(f"/assignments/{id}", [{"op": "replace", "path": "/lifetime", "value": 700000}])
     assert outcome(alice, location)["kind"] == "UpdateAssignment"
@@ -319,3 +324,79 @@ def test_a_poisoned_operation_fails_alone_within_two_seconds(carol: Person, requ
     shown = carol.get(f"/operations/{poisoned}").json()
     assert (shown["errorCode"], shown["end"]) == ("internal-error", None)
     assert tuple(row) == ("Failed", TEXTS[GIVEN_UP], 2, 1), "two tries that were repeated, and the third"
+
+
+def test_a_change_names_the_old_and_the_new_car_and_user(carol: Person) -> None:
+    old, new_car, user, new_user = carol.car_with_box("Old"), carol.car_with_box("New"), carol.user(), carol.user()
+    id = carol.assignment(old, user)
+    expand = "?$expand=car($select=name),newCar($select=name),user($select=id),newUser($select=id)"
+
+    def changed(**members: Any) -> dict[str, Any]:
+        steps = [{"op": "replace", "path": f"/{name}", "value": value} for name, value in members.items()]
+        operation = outcome(carol, carol.patch(f"/assignments/{id}", steps))
+        return carol.get(f"/operations/{operation['id']}{expand}").json()
+
+    shown = changed(carId=new_car, userId=new_user)
+    assert (shown["carId"], shown["newCarId"], shown["userId"], shown["newUserId"]) == (old, new_car, user, new_user)
+    assert [shown[name] and shown[name]["name"] for name in ("car", "newCar")] == ["Old", "New"]
+    assert [shown[name]["id"] for name in ("user", "newUser")] == [user, new_user]
+    shown = changed(carId=new_car, end="2031-01-01T00:00:00Z")  # it has the car already
+    assert (shown["newCarId"], shown["newUserId"], shown["newCar"], shown["newUser"]) == (None, None, None, None)
+    boxless = carol.car("Boxless")
+    shown = changed(carId=boxless)
+    assert (shown["state"], shown["carId"], shown["newCarId"]) == ("Failed", new_car, boxless)
+    with nobody_works(carol):
+        pending = asked(carol.patch(f"/assignments/{id}", [{"op": "replace", "path": "/userId", "value": str(user)}]))
+        shown = carol.get(f"/operations/{pending}").json()
+        assert (shown["state"], shown["userId"], shown["newUserId"]) == ("Pending", new_user, user)
+    ended = outcome(carol, carol.delete(f"/assignments/{id}"))
+    assert (ended["newCarId"], ended["newUserId"]) == (None, None)
+
+
+def test_an_operation_names_who_asked_for_it(carol: Person, bob: Person) -> None:
+    car, user = carol.car_with_box(), carol.user()
+    program = Program(carol, "assignments:write")
+    ids = {
+        "manager": asked(carol.put("/assignments", new(car, user))),
+        "client": asked(replace(carol, headers=carol.headers | program.headers()).put("/assignments", new(car, user))),
+    }
+    for kind, id in ids.items():
+        requester = carol.get(f"/operations/{id}").json()["requestedBy"]
+        assert (requester["type"], set(requester)) == (kind, {"type", "id", "name"})
+        assert bob.get(f"/operations/{id}").status_code == 404
+    name = carol.get(f"/operations/{ids['manager']}").json()["requestedBy"]["name"]
+    assert name == carol.username
+    mine = carol.get(f"/operations?$filter=requestedBy/name eq '{name}'&$select=id").json()
+    assert ids["manager"] in [row["id"] for row in mine] and ids["client"] not in [row["id"] for row in mine]
+
+
+def test_a_caller_may_always_read_what_it_asked_for(carol: Person, bob: Person) -> None:
+    """A client that may write assignments, and has no permission for operations."""
+    car, user = carol.car_with_box(), carol.user()
+    narrow, other = (
+        replace(carol, headers=carol.headers | Program(carol, "assignments:write").headers()) for _ in range(2)
+    )
+    id = asked(narrow.put("/assignments", new(car, user)))
+    own = eventually(lambda: (row := narrow.get(f"/operations/{id}").json())["state"] == "Succeeded" and row, "it")
+    assert own == carol.get(f"/operations/{id}").json()
+    for caller, status in ((other, 404), (bob, 404), (narrow, 200)):
+        assert caller.get(f"/operations/{id}").status_code == status
+    assert narrow.get(f"/operations/{asked(carol.put('/assignments', new(car, user)))}").status_code == 404
+    assert narrow.get("/operations").status_code == 403
+    assert narrow.get(f"/operations/{id}?$expand=car").status_code == 403  # `cars:read` is missing
+    shown = narrow.put("/assignments", new(car, user), headers={"Prefer": "return=representation"})
+    assert (shown.status_code, shown.json()["requestedBy"]["type"]) == (202, "client")
+    nothing = Program(carol, "cars:read")
+    none = replace(carol, headers=carol.headers | nothing.headers())
+    assert none.get(f"/operations/{id}").status_code == 404
+
+
+def test_ends_that_come_with_an_end_of_a_user_are_nobodys_own(carol: Person) -> None:
+    """They name cars that whoever takes the user out may not see."""
+    car, user = carol.car_with_box(), carol.user()
+    carol.assignment(car, user)
+    narrow = replace(carol, headers=carol.headers | Program(carol, "users:write").headers())
+    assert narrow.delete("/users/assignments/customers", {"userId": user}).status_code == 204
+    (end,) = carol.get(f"/operations?$filter=cause eq 'UserRemoved' and userId eq {user}").json()
+    assert end["requestedBy"]["type"] == "client"
+    assert narrow.get(f"/operations/{end['id']}").status_code == 404

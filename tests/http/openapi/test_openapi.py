@@ -166,10 +166,12 @@ def test_what_a_request_needs_is_told(document: Json, endpoint: Endpoint) -> Non
     operation = document["paths"][endpoint.path][endpoint.method.lower()]
     needed = [scheme for scheme, wanted in (("apiKey", endpoint.key), ("oauth2", endpoint.token)) if wanted]
     needed += [scheme for scheme, wanted in (("device", endpoint.device), ("sdkToken", endpoint.app)) if wanted]
-    scopes = list(map(str, endpoint.permissions))
-    assert operation["security"] == (
-        [{scheme: scopes if scheme == "oauth2" else [] for scheme in needed}] if needed else []
-    )
+    ways = [list(map(str, endpoint.permissions))] if needed else []
+    if endpoint.read is not None and endpoint.read.own is not None:
+        ways.append([])  # for what the caller asked for itself
+    assert operation["security"] == [
+        {scheme: scopes if scheme == "oauth2" else [] for scheme in needed} for scopes in ways
+    ]
     parameters = {(parameter["in"], parameter["name"]): parameter for parameter in operation["parameters"]}
     assert [where_name[1] for where_name in parameters if where_name[0] == "path"] == endpoint.parameters
     assert {key[1] for key in parameters if key[0] == "query" and parameters[key]["required"]} == {
@@ -193,12 +195,15 @@ def test_an_operation_names_the_permissions_of_parents_and_parts(document: Json)
     assert operation("/cars/{carId}/keys")["security"][0]["oauth2"] == ["access:read", "cars:read"]
     for path, method, part in (
         ("/cars", "get", "the relation `assignments` needs `assignments:read`"),
-        ("/assignments", "put", "`return=representation` needs `operations:read`"),
         ("/cars/{carId}/access", "get", "`events` needs `changes:read`"),
         ("/batch", "post", "the kind `cars` needs `cars:write`"),
         ("/live", "get", "the topic `users` needs `users:read`"),
     ):
         assert part in operation(path, method)["description"], (path, part)
+    # What a caller asked for itself needs no permission, whether it is shown at once or read later
+    assert "operations:read" not in operation("/assignments", "put")["description"]
+    scopes = [way["oauth2"] for way in operation("/operations/{operationId}")["security"]]
+    assert scopes == [["operations:read"], []]
 
 
 def test_names_of_headers_are_the_brands(document: Json) -> None:

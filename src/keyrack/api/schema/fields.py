@@ -121,6 +121,18 @@ class GroupScope:
     # Members that show less to them
     fields: Mapping[str, Field | Complex] = field(default_factory=dict[str, Field | Complex])
     itself: LiteralString = ""  # the column of the row's number, where each row is what is in the scope
+    # A subselect of `customer_id` and `member_id` for lists, if more rows exist than `scope_member` names
+    members: LiteralString = ""
+    is_whole: bool = False  # `scope` replaces the resource's own predicate, which is that of callers without a scope
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnRows:
+    """The rows that a caller may read without the resource's permission: those that it asked for itself."""
+
+    predicate: LiteralString  # `$2` is the caller's number
+    # Members that show less to a group-limited caller; its scope is `$2` in them
+    scoped_fields: Mapping[str, Field | Complex] = field(default_factory=dict[str, Field | Complex])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

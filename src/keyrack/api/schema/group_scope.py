@@ -52,7 +52,11 @@ def in_group_scope(resource: Resource) -> Resource:
     return replace(
         resource,
         table=shift_parameters(resource.table) + resource.limit.table,
-        scope=shift_parameters(resource.scope) + " and " + resource.limit.scope,
+        scope=(
+            resource.limit.scope
+            if resource.limit.is_whole
+            else shift_parameters(resource.scope) + " and " + resource.limit.scope
+        ),
         fields={name: resource.limit.fields.get(name, field) for name, field in resource.fields.items()},
         relations={name: replace(relation, limited=True) for name, relation in resource.relations.items()},
         newest=None,  # what leads to the first rows leads to others as well
@@ -72,14 +76,14 @@ def scoped_list(resource: Resource) -> Resource:
         "(select * from " + main + " m where m.customer_id = {t}_in.customer_id and m." + limit.itself
         + " = {t}_in.member_id limit 1) {t}"
     )  # fmt: skip
-    kind: LiteralString = "{t}_in.kind = '" + limit.itself.removesuffix("_id") + "'"
+    kind: LiteralString = " and {t}_in.kind = '" + limit.itself.removesuffix("_id") + "'"
     (key,) = resource.key
     field = resource.fields[key]
     assert isinstance(field, Field)  # noqa: S101 - a key is a number
     return replace(
         scoped_resource,
-        table="scope_member {t}_in cross join lateral " + row + rest,
-        scope=scoped_resource.scope + " and " + kind,
+        table=(limit.members or "scope_member") + " {t}_in cross join lateral " + row + rest,
+        scope=shift_parameters(resource.scope) if limit.members else scoped_resource.scope + kind,
         fields={**scoped_resource.fields, key: replace(field, sql="{t}_in.member_id")},
         walks=(),  # no index leads through them in another order
     )

@@ -42,7 +42,7 @@ from keyrack.db.connection import Database, Statements
 from keyrack.db.worker_wakeup import WORK
 from keyrack.fleet.endpoints.cars import NO_CAR
 from keyrack.fleet.endpoints.users import NO_USER
-from keyrack.fleet.schema import ASSIGNMENT
+from keyrack.fleet.schema import ASSIGNMENT, HIDDEN_ASSIGNMENT
 
 endpoints = Endpoints("Assignments", "assignments")
 
@@ -74,6 +74,9 @@ OPERATION_HEADERS = {
 
 endpoints.get("/assignments", ASSIGNMENT, "All assignments: past, in force and to come", ours=True)
 endpoints.get("/assignments/{assignmentId}", ASSIGNMENT, "One assignment", one=True, missing=NO_ASSIGNMENT)
+endpoints.get(
+    "/hidden-assignments", HIDDEN_ASSIGNMENT, "Times at which users outside of the groups have cars", ours=True
+)
 
 # Text, or a number where the member is one; what is neither is refused by the member's own name
 PatchValue = Annotated[

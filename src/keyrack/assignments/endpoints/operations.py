@@ -6,7 +6,7 @@ from uuid import UUID
 
 from keyrack.api.endpoint import Endpoints
 from keyrack.core.error_codes import ErrorCode
-from keyrack.webhooks.outcome_payload import OPERATION
+from keyrack.webhooks.outcome_payload import OPERATION, OWN_OPERATIONS
 
 endpoints = Endpoints("Operations", "operations")
 
@@ -34,6 +34,7 @@ ONE_OPERATION = endpoints.get(
     one=True,
     missing=NO_OPERATION,
     convert={"operationId": path_uuid},
+    own=OWN_OPERATIONS,
     leads=True,
     ours=True,
 )

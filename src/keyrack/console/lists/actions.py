@@ -2,24 +2,107 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
+
+from babel.numbers import format_decimal
 
 from keyrack.api.permissions import Permission
 from keyrack.console.languages import N_
-from keyrack.console.lists.definition import Action
+from keyrack.console.lists.definition import Action, BatchPlan
 from keyrack.console.lists.filters import Thing
+from keyrack.console.local_times import utc
+from keyrack.console.paged_fetch import parts_of, rows_with
+from keyrack.console.pages.assignments import state
+from keyrack.console.rendering import clock, gettext
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import NotFound
 from keyrack.http.page_router import Visit
 
+Says = Callable[[Visit, Sequence[int]], Awaitable[Sequence[str]]]
+HIDDEN_END = N_("Those with cars and users outside your groups end as well, and are not counted here.")
 GROUP = Thing("group", N_("Group"), "", "/groups/{groupId}", lambda row: row["name"], "/groups")
 FORGOTTEN = ErrorCode("delivery-forgotten", N_("It is not kept any more."), "Send what was told since then again.")
 
 
-def delete(kind: str, singular: str, many: str, warning: str, text: str = N_("Delete")) -> Action:
+async def plan_ends(visit: Visit, ids: Sequence[int]) -> BatchPlan:
+    """An assignment in force ends now and stays in the history, like *End now* of its page. One that has not begun is
+    deleted. One that has ended stays as it is: what is in the history is not taken out with many others."""
+    now = utc(datetime.now(UTC))
+    items: dict[int, Mapping[str, Any]] = {}
+    refused: dict[int, str] = {}
+    ends_now = [{"op": "replace", "path": "/end", "value": now}]
+    begins = {row["id"]: row for row in await rows_with(visit, "/assignments", ids, {"$select": "id,start,end"})}
+    for id in ids:
+        row = begins.get(id)
+        standing = state(row["start"], row["end"]) if row else "gone"
+        if standing == "past":
+            refused[id] = gettext(visit, "It has ended already. It stays in the history.")
+        else:
+            is_in_force = standing == "in-force"
+            items[id] = {"op": "change", "id": id, "patch": ends_now} if is_in_force else {"op": "end", "id": id}
+    return BatchPlan(items, refused)
+
+
+async def say_ends(visit: Visit, ids: Sequence[int]) -> list[str]:
+    """How many of the assignments end now, how many are deleted, and how many have ended already."""
+    plan = await plan_ends(visit, ids)
+    begun = sum(item["op"] == "change" for item in plan.items.values())
+    numbers = {
+        N_("In force, so they end now and stay among the past ones: %(num)s"): begun,
+        N_("Not begun, so they are deleted: %(num)s"): len(plan.items) - begun,
+        N_("Ended already, so they stay as they are: %(num)s"): len(plan.refused),
+    }
+    return [_counted(visit, text, number) for text, number in numbers.items() if number]
+
+
+def end_assignments() -> Action:
+    """The end of assignments."""
+    return Action(
+        "end",
+        N_("End"),
+        "delete",
+        N_("End %(num)s assignment"),
+        N_("End %(num)s assignments"),
+        N_(
+            "Their keys are revoked as soon as this is done; a box without a network may take one until it hears of"
+            " it. Each outcome stands in the operations."
+        ),
+        Permission.ASSIGNMENTS_WRITE,
+        batch="assignments",
+        plan=plan_ends,
+        says=say_ends,
+        named=("car", "user", "start", "end"),
+        danger=True,
+        asks=True,
+    )
+
+
+def _counted(visit: Visit, text: str, number: int) -> str:
+    return gettext(visit, text, num=format_decimal(number, locale=clock(visit).locale))
+
+
+def ends_with(member: str) -> Says:
+    """How many assignments end with rows whose ids assignments have as this member."""
+
+    async def says(visit: Visit, ids: Sequence[int]) -> Sequence[str]:
+        if not visit.may(Permission.ASSIGNMENTS_READ):
+            return []
+        number = 0
+        for some in parts_of(visit, ids):
+            query = {"$filter": f"{member} in {some} and (end eq null or end gt now())", "$top": "0", "$count": "true"}
+            number += (await visit.call("GET", "/assignments", query=query)).total
+        texts = [_counted(visit, N_("Assignments in force or to come that end: %(num)s"), number)]
+        return [*texts, gettext(visit, HIDDEN_END)] if visit.is_limited else texts
+
+    return says
+
+
+def delete(kind: str, singular: str, many: str, warning: str, says: Says | None = None) -> Action:
     """The end of rows of a kind of batches."""
-    permission = Permission(f"{kind}:write")
-    return Action("delete", text, "delete", singular, many, warning, permission, batch=kind, danger=True)
+    permission, text = Permission(f"{kind}:write"), N_("Delete")
+    return Action("delete", text, "delete", singular, many, warning, permission, batch=kind, says=says, danger=True)
 
 
 def add_to_group(row: str, member: str, singular: str, many: str) -> Action:

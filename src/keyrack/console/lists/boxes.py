@@ -7,7 +7,7 @@ from keyrack.console.languages import N_
 from keyrack.console.lists.actions import add_to_group
 from keyrack.console.lists.definition import List, ListColumn, NotForGroupScoped, Row
 from keyrack.console.lists.filters import FilterOption, OneOf
-from keyrack.console.lists.shared_columns import car_link, changes_of, service_state
+from keyrack.console.lists.shared_columns import NOT_SHOWN, car_link, changes_of, service_state
 from keyrack.console.product_names import KINDS, kind
 
 BOXES = List(
@@ -56,6 +56,7 @@ BOXES = List(
                 "ended": ("bad", N_("Ended")),
                 "works": ("good", N_("In force")),
             },
+            scoped_words=NOT_SHOWN,
         ),
         ListColumn(
             "contract",

@@ -14,7 +14,7 @@ from keyrack.api.exchange import Response
 from keyrack.console import rendering
 from keyrack.console.languages import N_, translations
 from keyrack.console.lists.cells import Cells
-from keyrack.console.lists.definition import Action, List, seen
+from keyrack.console.lists.definition import Action, BatchPlan, List, chosen, seen
 from keyrack.console.lists.filter_errors import wrong
 from keyrack.console.lists.query import many_of, options
 from keyrack.console.lists.state import InvalidListState, ListState, read
@@ -27,7 +27,7 @@ from keyrack.core.errors import BadRequest, NotFound, NotImplemented, Refusal
 from keyrack.http.page_router import Visit
 
 PIECE = 100  # rows that are worked on at once
-NAMED = 10  # rows that are named before something is done with them
+NAMED = 10  # rows that are named before something is done with them that takes nothing away
 DIGITS = 19  # of an id
 
 NOT_UNDERSTOOD = ErrorCode("selection-not-understood", "", "Go back to the list and select the rows again.")
@@ -101,7 +101,8 @@ async def _selected(visit: Visit, state: ListState) -> list[int]:
 async def _question(visit: Visit, state: ListState, action: Action, ids: Sequence[int]) -> Response:
     """Whether it is meant: nothing is done yet."""
     say = translations(tongue(visit)).gettext
-    names = await _names(visit, state.listing, ids[:NAMED])
+    named = ids if action.danger else ids[:NAMED]  # whatever is taken away is listed
+    names = await _names(visit, state.listing, action, named)
     choice = None
     if action.choice is not None:
         wrong = say(NOT_CHOSEN) if visit.sent("meant") else ""
@@ -114,9 +115,10 @@ async def _question(visit: Visit, state: ListState, action: Action, ids: Sequenc
     about: dict[str, Any] = {
         "bulk": {
             **_about(visit, state, action, len(ids)),
-            "names": [names.get(id, f"{id}") for id in ids[:NAMED]],
-            "others": max(0, len(ids) - NAMED),
+            "names": [names.get(id, f"{id}") for id in named],
+            "others": len(ids) - len(named),
             "warning": say(action.warning) if action.warning else "",
+            "says": await action.says(visit, ids) if action.says else [],
             "choice": choice,
             "ids": ",".join(map(str, ids)),
             "key": str(uuid4()),
@@ -141,7 +143,7 @@ async def _worked(visit: Visit, state: ListState, action: Action, ids: Sequence[
     """Do it with the next rows, and show what became of them."""
     piece, rest = ids[:PIECE], ids[PIECE:]
     since = "" if visit.partial else await live_id(visit)
-    names = await _names(visit, state.listing, piece)
+    names = await _names(visit, state.listing, action, piece)
     if action.batch:
         refused, operation_ids = await _batch(visit, action, piece)
     else:
@@ -188,26 +190,32 @@ def _said(visit: Visit, action: Action, done: int, failed: int, rest: int) -> st
     return gettext(visit, ALL_ASKED if action.asks else ALL_DONE, num=done)
 
 
-async def _names(visit: Visit, listing: List, ids: Sequence[int]) -> dict[int, str]:
+async def _names(visit: Visit, listing: List, action: Action, ids: Sequence[int]) -> dict[int, str]:
     """What the rows are called, as long as they are there."""
-    first, cells = listing.columns[0], Cells(visit)
-    query = options(clock(visit).zone, ListState(listing), [first])
+    columns, cells = chosen(listing, action.named) or [listing.columns[0]], Cells(visit)
+    query = options(clock(visit).zone, ListState(listing), columns)
     rows = await rows_with(visit, listing.rows, ids, query, listing.id)
-    return {int(row[listing.id]): cells.written(first, row) for row in rows}
+    return {
+        int(row[listing.id]): ", ".join(filter(None, [cells.written(column, row) for column in columns]))
+        for row in rows
+    }
 
 
 async def _batch(visit: Visit, action: Action, ids: Sequence[int]) -> tuple[Mapping[int, str], list[str]]:
     """Do it as one batch: why it was refused, by id; and the operations of what is asked for."""
-    body = {"kind": action.batch, "items": [action.item(id) for id in ids]}
+    plan = await action.plan(visit, ids) if action.plan else BatchPlan({id: {"op": "end", "id": id} for id in ids}, {})
+    if not plan.items:
+        return plan.refused, []
+    body = {"kind": action.batch, "items": list(plan.items.values())}
     try:
         key = f"{visit.sent('key')}-{ids[0]}" if visit.sent("key") else None
         results = (await visit.call("POST", "/batch", body=body, key=key)).json["results"]
     except Refusal as refusal:
-        return dict.fromkeys(ids, why(visit, refusal.reason)), []
+        return {**plan.refused, **dict.fromkeys(plan.items, why(visit, refusal.reason))}, []
     in_words = translations(tongue(visit)).gettext
-    pairs = zip(ids, results, strict=True)
+    pairs = zip(plan.items, results, strict=True)
     refused = {id: in_words(result["detail"]) for id, result in pairs if result["status"] >= 400}
-    return refused, [result["operationId"] for result in results if "operationId" in result]
+    return {**plan.refused, **refused}, [result["operationId"] for result in results if "operationId" in result]
 
 
 async def _each(visit: Visit, action: Action, ids: Sequence[int]) -> Mapping[int, str]:

@@ -6,10 +6,19 @@ from dataclasses import replace
 
 from keyrack.api.permissions import Permission
 from keyrack.console.languages import N_
-from keyrack.console.lists.actions import add_to_group, delete
+from keyrack.console.lists.actions import add_to_group, delete, ends_with
 from keyrack.console.lists.definition import Add, List, ListColumn, NotForGroupScoped, Row
 from keyrack.console.lists.filters import FilterOption, OneOf, TextFilter
-from keyrack.console.lists.shared_columns import GROUPS, IN_GROUP, PERSON, groups, holding, service_state
+from keyrack.console.lists.shared_columns import (
+    GROUPS,
+    HIDDEN,
+    IN_GROUP,
+    NOT_SHOWN,
+    PERSON,
+    groups,
+    holding,
+    service_state,
+)
 from keyrack.console.product_names import kind
 
 
@@ -17,6 +26,9 @@ def _box(row: Row) -> str:
     """Whether the car has a box, and how the service of it is."""
     boxes = [product for product in row["products"] if kind(product) == "box"]
     return service_state(boxes[0]["service"]) if boxes else "without"
+
+
+_TAKEN = "a:(a/end eq null or a/end gt {now}) and a/start lt {ago}"
 
 
 def _id(row: Row) -> int:
@@ -54,8 +66,9 @@ _ALL = List(
                 "none": ("warn", N_("No service")),
                 "without": ("idle", N_("No box")),
             },
+            scoped_words=NOT_SHOWN,
         ),
-        *holding(N_("In use by"), "user", PERSON, 2),
+        *holding(N_("In use by"), "user", PERSON, 2, HIDDEN),
         ListColumn("seen", N_("Last seen"), lambda row: row["lastSeen"], "time", sort="lastSeen", priority=2, ago=True),
         ListColumn("groups", N_("Groups"), groups, "links", expand=GROUPS, priority=4),
         ListColumn("vin", N_("VIN"), lambda row: row["vin"], "code", sort="vin", priority=3, shown=False),
@@ -79,7 +92,7 @@ _ALL = List(
                 FilterOption(
                     "week",
                     N_("Not asked for within a week"),
-                    "not assignments/any(a:(a/end eq null or a/end gt {now}) and a/start lt {ago})",
+                    " and ".join(f"not {relation}/any({_TAKEN})" for relation in ("assignments", "hiddenAssignments")),
                     -7,
                     Permission.ASSIGNMENTS_READ,
                 ),
@@ -124,6 +137,7 @@ _ALL = List(
             N_("Delete %(num)s car"),
             N_("Delete %(num)s cars"),
             N_("Their boxes are taken out, their assignments end, and this cannot be undone. Their events stay."),
+            ends_with("carId"),
         ),
     ),
     never=NotForGroupScoped(

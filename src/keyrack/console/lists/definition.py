@@ -46,7 +46,17 @@ class ListColumn:
     shown: bool = True  # unless other columns are chosen
     ago: bool = False  # of times: how long ago
     words: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])  # value -> (badge, word)
+    # Those that are others for who is limited to groups
+    scoped_words: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     permission: Permission | None = None  # what it wants beside that of the list
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPlan:
+    """What an action does with its rows now: the item of a batch for each id, or why there is none."""
+
+    items: Mapping[int, Mapping[str, Any]]
+    refused: Mapping[int, str]
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,10 @@ class Action:
     warning: str  # what comes of it
     permission: Permission
     batch: str = ""
-    item: Callable[[int], Mapping[str, Any]] = lambda id: {"op": "end", "id": id}
+    # What becomes of each row, if it depends on the row: by default each ends
+    plan: Callable[[Visit, Sequence[int]], Awaitable[BatchPlan]] | None = None
+    says: Callable[[Visit, Sequence[int]], Awaitable[Sequence[str]]] | None = None  # what comes of it with these rows
+    named: tuple[str, ...] = ()  # the columns by which its rows are named; the first one without any
     each: Callable[[Visit, int, str], Awaitable[Any]] | None = None  # the visit, the row's id, what was chosen
     choice: ListFilter | None = None  # what has to be chosen as well, as a group
     danger: bool = False
@@ -151,9 +164,12 @@ def seen(listing: List, visit: Visit) -> List:
     def may(permission: Permission | None) -> bool:
         return permission is None or visit.may(permission)
 
+    def column_of(column: ListColumn) -> ListColumn:
+        return replace(column, words={**column.words, **column.scoped_words}) if visit.is_limited else column
+
     return replace(
         listing,
-        columns=tuple(column for column in listing.columns if may(column.permission)),
+        columns=tuple(column_of(column) for column in listing.columns if may(column.permission)),
         filters=tuple(item.within(may) for item in listing.filters if may(item.permission)),
         words=tuple(item for item in listing.words if may(OF_RELATION.get(item.partition("/")[0]))),
         actions=tuple(action for action in listing.actions if all(map(may, action.wants))),

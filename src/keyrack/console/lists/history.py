@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from keyrack.api.permissions import Permission
 from keyrack.console.languages import N_
-from keyrack.console.lists.definition import List, ListColumn, NotForGroupScoped
+from keyrack.console.lists.definition import CellLink, List, ListColumn, NotForGroupScoped, Row
 from keyrack.console.lists.filters import DayFilter, FilterOption, OneOf
-from keyrack.console.lists.people import CAR, OF_CAR, OF_USER
+from keyrack.console.lists.people import CAR, NAMED, OF_CAR, OF_USER
 from keyrack.console.lists.shared_columns import PERSON, car_link, user_link, within
 
 WHO = ("car", "user")
+
+
+def _was_becomes(row: Row, name: str, link: Callable[[Row | None], CellLink | None]) -> list[CellLink]:
+    """The car or the user of an operation; of a change that gives the assignment another one both."""
+    before, after = link(row[name]), link(row[f"new{name.title()}"])
+    if row[f"new{name.title()}Id"] is None:
+        return [before] if before else []
+    return [
+        replace(shown or CellLink(N_("Removed"), said=True), note=note)
+        for shown, note in ((before, BEFORE), (after, AFTER))
+    ]
+
+
+def _requester(row: Row) -> CellLink | None:
+    """The manager or the client that asked for an operation; None for the operator of the server."""
+    caller = row["requestedBy"]
+    if caller is None:
+        return None
+    return CellLink(caller["name"]) if caller["name"] else CellLink(N_("Removed"), said=True)
+
+
+BEFORE, AFTER = N_("before"), N_("after")
 
 EVENTS = List(
     path="/{customer}/events",
@@ -101,15 +126,20 @@ OPERATIONS = List(
             words={kind: ("idle", text) for kind, text in KINDS.items()},
         ),
         ListColumn(
-            "car", N_("Car"), lambda row: car_link(row["car"]), "links", sort="naturalorder(car/name)", expand=CAR
+            "car",
+            N_("Car"),
+            lambda row: _was_becomes(row, "car", car_link),
+            "links",
+            sort="naturalorder(car/name)",
+            expand=f"{CAR},newCar({NAMED})",
         ),
         ListColumn(
             "user",
             N_("User"),
-            lambda row: user_link(row["user"]),
+            lambda row: _was_becomes(row, "user", user_link),
             "links",
             sort="user/emailAddress",
-            expand=f"user({PERSON})",
+            expand=f"user({PERSON}),newUser({PERSON})",
             permission=Permission.USERS_READ,
             priority=2,
         ),
@@ -127,6 +157,7 @@ OPERATIONS = List(
         ),
         ListColumn("reason", N_("Reason"), lambda row: row["errorMessage"], "said", priority=3),
         ListColumn("asked", N_("Asked at"), lambda row: row["requested"], "time", sort="requested", priority=2),
+        ListColumn("requester", N_("Asked by"), _requester, "links", sort="requestedBy/name", priority=2),
         ListColumn("done", N_("Done at"), lambda row: row["finished"], "time", sort="finished", priority=3),
         ListColumn(
             "cause",

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from keyrack.api.permissions import Permission
 from keyrack.console.choices import by_surname
 from keyrack.console.languages import N_
-from keyrack.console.lists.actions import add_to_group
+from keyrack.console.lists.actions import add_to_group, end_assignments, ends_with
 from keyrack.console.lists.definition import Action, Add, List, ListColumn, NotForGroupScoped, Row
 from keyrack.console.lists.filters import DayFilter, FilterOption, OneOf, Thing
 from keyrack.console.lists.shared_columns import GROUPS, IN_GROUP, PERSON, groups, holding, person, user_link
@@ -64,6 +64,7 @@ USERS = List(
             N_("Their assignments here end. Who belongs to other fleets as well stays there."),
             Permission.USERS_WRITE,
             batch="users",
+            says=ends_with("userId"),
             danger=True,
         ),
     ),
@@ -151,23 +152,7 @@ ASSIGNMENTS = List(
     href=lambda row: f"/assignments/{row['id']}",
     topics="assignments operations",
     permission=Permission.ASSIGNMENTS_READ,
-    actions=(
-        Action(
-            "end",
-            N_("End"),
-            "delete",
-            N_("End %(num)s assignment"),
-            N_("End %(num)s assignments"),
-            N_(
-                "Their keys are revoked as soon as this is done; a box without a network may take one until it hears of"
-                " it. Each outcome stands in the operations."
-            ),
-            Permission.ASSIGNMENTS_WRITE,
-            batch="assignments",
-            danger=True,
-            asks=True,
-        ),
-    ),
+    actions=(end_assignments(),),
     never=NotForGroupScoped(
         N_("No assignments yet"),
         N_("An assignment lets a user open a car for a time. Assign the first car."),

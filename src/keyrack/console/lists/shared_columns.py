@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from keyrack.api.permissions import Permission
+from keyrack.console.hidden_assignments import SOMEBODY
 from keyrack.console.languages import N_
 from keyrack.console.lists.definition import CellLink, ListColumn, Row
 from keyrack.console.lists.filters import FilterOption, OneOf, Thing
@@ -20,7 +22,9 @@ AT_ONCE = 5  # assignments in force that are shown of a row
 IN_GROUPS = 10  # groups that are
 AND_MORE = N_("and more")
 # Of a car's or a user's assignments those in force and the next one; one more than is shown tells that there are more
-COMING = f"assignments($filter=end eq null or end gt now();$orderby=start;$top={AT_ONCE + 1};$expand={{}})"
+_COMING = f"($filter=end eq null or end gt now();$orderby=start;$top={AT_ONCE + 1}"
+COMING = f"assignments{_COMING};$expand={{}})"
+HIDDEN = f",hiddenAssignments{_COMING})"  # of a car, for who is limited to groups
 GROUPS = f"groups($select=id,name;$orderby=name;$top={IN_GROUPS + 1})"
 IN_GROUP = Thing(
     "group", N_("Group"), "groups/any(g:g/id eq {id})", "/groups/{groupId}", lambda row: row["name"], "/groups"
@@ -62,17 +66,21 @@ def changes_of(resource: str) -> ListColumn:
     return ListColumn("changes", N_("Changes"), link, "links", priority=3, shown=False, permission=wanted)
 
 
-def holding(label: str, other: str, select: str, priority: int) -> tuple[ListColumn, ListColumn]:
+def holding(label: str, other: str, select: str, priority: int, hidden: str = "") -> tuple[ListColumn, ListColumn]:
     """The columns of whom or what a row's assignments are with: those in force, called by the label, and the next one.
-    `other` is the relation, `select` what is asked of it."""
+    `other` is the relation, `select` what is asked of it; `hidden` asks for hidden assignments as well."""
 
     def column(key: str, text: str, cell: Callable[[Row, str], Any], priority: int) -> ListColumn:
-        expand, wanted = COMING.format(f"{other}({select})"), Permission.ASSIGNMENTS_READ
+        expand, wanted = COMING.format(f"{other}({select})") + hidden, Permission.ASSIGNMENTS_READ
         return ListColumn(
             key, text, lambda row: cell(row, other), "links", expand=expand, permission=wanted, priority=priority
         )
 
     return column("now", label, in_force, priority), column("next", N_("Next assignment"), next_one, 3)
+
+
+# Of a box whose service is in none of the groups of who looks: whether there is one is not known
+NOT_SHOWN: Mapping[str, tuple[str, str]] = {"none": ("idle", N_("No service in your groups"))}
 
 
 def service_state(service: Row | None) -> str:
@@ -85,15 +93,10 @@ def service_state(service: Row | None) -> str:
 def in_force(row: Row, other: str) -> list[CellLink]:
     """Who or what the row's assignments in force are with, as many as are shown: `other` is the relation."""
     now = datetime.now(UTC)
-    links = [
-        (_of(assignment[other], other), assignment)
-        for assignment in row["assignments"]
-        if instant(assignment["start"]) <= now
-    ]
     cells = [
-        CellLink(link.text, link.path, UNTIL if assignment["end"] else ENDLESS, assignment["end"] or "")
-        for link, assignment in links
-        if link
+        replace(link, note=UNTIL if assignment["end"] else ENDLESS, at=assignment["end"] or "")
+        for link, assignment in _coming(row, other)
+        if instant(assignment["start"]) <= now
     ]
     return _cut(cells, AT_ONCE, _page(row))
 
@@ -101,10 +104,19 @@ def in_force(row: Row, other: str) -> list[CellLink]:
 def next_one(row: Row, other: str) -> CellLink | None:
     """The same of the next one; where too many are in force to see it, where it stands."""
     now = datetime.now(UTC)
-    for assignment in row["assignments"]:
-        if instant(assignment["start"]) > now and (link := _of(assignment[other], other)):
-            return CellLink(link.text, link.path, SINCE, assignment["start"])
-    return CellLink(AND_MORE, _page(row), said=True) if len(row["assignments"]) > AT_ONCE else None
+    coming = _coming(row, other)
+    for link, assignment in coming:
+        if instant(assignment["start"]) > now:
+            return replace(link, note=SINCE, at=assignment["start"])
+    return CellLink(AND_MORE, _page(row), said=True) if len(coming) > AT_ONCE else None
+
+
+def _coming(row: Row, other: str) -> list[tuple[CellLink, Row]]:
+    """The row's assignments that have not ended, by their start, each with the link of whom or what it is with."""
+    hidden = [(CellLink(SOMEBODY, said=True), assignment) for assignment in row.get("hiddenAssignments", ())]
+    named = [(_of(assignment[other], other), assignment) for assignment in row["assignments"]]
+    coming = [(link, assignment) for link, assignment in (*named, *hidden) if link]
+    return sorted(coming, key=lambda pair: instant(pair[1]["start"]))
 
 
 def _page(row: Row) -> str:

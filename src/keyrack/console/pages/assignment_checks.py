@@ -8,17 +8,20 @@ from typing import Any
 
 from keyrack.console.choices import USER, of_user
 from keyrack.console.failure_hints import FailureHint, failure_hint, reason
+from keyrack.console.hidden_assignments import SOMEBODY, hidden_assignments
 from keyrack.console.pages.assignment_forms import ParsedAssignmentForm, twice
 from keyrack.console.rendering import gettext, why
 from keyrack.core.errors import Refusal, TooManyRequests, Unavailable
 from keyrack.http.page_router import Visit
+
+MOST_HIDDEN = 10  # overlaps with users outside of the visit's groups that are shown
 
 
 @dataclass(frozen=True, slots=True)
 class OverlapView:
     """Somebody who has the car within the same time."""
 
-    assignment: int
+    assignment: int | None  # None of a hidden one
     user: str
     start: str
     end: str | None
@@ -36,9 +39,16 @@ class Check:
     notes: list[str] = field(default_factory=list[str])
 
     @property
+    def is_taken(self) -> bool:
+        """Whether somebody has the car within the same time."""
+        return bool(self.overlaps) or self.more
+
+    @property
     def seen(self) -> str:
         """What somebody agrees to who goes on all the same: these overlaps and no others."""
-        known = sorted(f"{overlap.assignment}-{overlap.start}" for overlap in self.overlaps if not overlap.same)
+        known = sorted(
+            f"{overlap.assignment or 'hidden'}-{overlap.start}" for overlap in self.overlaps if not overlap.same
+        )
         return " ".join(known) + (" more" if self.more else "")
 
     def agreed(self, sent: str) -> bool:
@@ -58,6 +68,9 @@ async def check(visit: Visit, draft: ParsedAssignmentForm, item: Mapping[str, An
     (result,) = (await visit.call("POST", "/batch", body=body)).json["results"]
     form_check.overlaps = await _named(visit, draft, result.get("conflicts", []))
     form_check.more = result.get("moreConflicts", False)
+    if form_check.more and (hidden := await _hidden(visit, draft)):
+        form_check.overlaps += hidden
+        form_check.more = False
     if failure := result.get("wouldFail"):
         form_check.failure = reason(visit, failure)
         form_check.mend = failure_hint(visit, failure, draft.car)
@@ -76,6 +89,14 @@ async def preview(visit: Visit, draft: ParsedAssignmentForm, item: Mapping[str, 
         if getattr(draft.filled, name) and name in draft.errors:
             form_check.notes.append(draft.errors[name])
     return form_check
+
+
+async def _hidden(visit: Visit, draft: ParsedAssignmentForm) -> list[OverlapView]:
+    """The overlaps with users outside of the visit's groups."""
+    car, start, end = (draft.members[name] for name in ("carId", "start", "end"))
+    within = f"(end eq null or end gt {start})" + (f" and start lt {end}" if end else "")
+    rows = await hidden_assignments(visit, [car], within, MOST_HIDDEN)
+    return [OverlapView(None, gettext(visit, SOMEBODY), row["start"], row["end"], same=False) for row in rows]
 
 
 async def _named(

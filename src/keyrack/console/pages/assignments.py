@@ -25,6 +25,7 @@ from keyrack.console.pages.assignment_forms import (
     of_assignment,
     read,
 )
+from keyrack.console.pages.assignment_moves import move
 from keyrack.console.rendering import base, clock, gettext, page, part, redirect, why
 from keyrack.core.errors import (
     BadRequest,
@@ -206,8 +207,9 @@ async def _foretold(visit: Visit, task: Task) -> Response:
     draft = await read(visit, filled(visit.query))
     form_check = await preview(visit, draft, None if draft.errors else task.item(draft))
     return await part(
-        visit, "assignment_checks.html", "checks", check=form_check, told=draft, agreed=visit.asked("anyway")
-    )
+        visit, "assignment_checks.html", "checks", check=form_check, told=draft, agreed=visit.asked("anyway"),
+        move=await move(visit, task.present, draft),
+    )  # fmt: skip
 
 
 async def _sent(visit: Visit, task: Task) -> Response:
@@ -222,7 +224,7 @@ async def _sent(visit: Visit, task: Task) -> Response:
     try:
         item = task.item(draft)
         if item is None:
-            return redirect(_back(visit))
+            return await _form(visit, task, draft, is_unchanged=True)
         form_check = await check(visit, draft, item)
         if not form_check.agreed(visit.sent("anyway")):
             return await _form(visit, task, draft, status=409, found=form_check)
@@ -237,7 +239,7 @@ async def _sent(visit: Visit, task: Task) -> Response:
 
 async def _form(
     visit: Visit, task: Task, draft: ParsedAssignmentForm, *, status: int = 200, found: Check | None = None,
-    refusal: Refusal | None = None,
+    refusal: Refusal | None = None, is_unchanged: bool = False,
 ) -> Response:  # fmt: skip
     cars, users = await _options(visit, draft)
     now = task.present if isinstance(refusal, PreconditionFailed) else None
@@ -247,6 +249,7 @@ async def _form(
         visit, "assignment_form.html", status=status, section=SECTION, back=_back(visit), task=task, told=draft,
         tag=tag, form=draft.filled, cars=cars, users=users, check=found or Check(), agreed="", key=key(visit, refusal),
         free="free" in visit.form or "free" in visit.query, searched=visit.form, refused=status == 409,
+        unchanged=is_unchanged, move=await move(visit, task.present, draft),
         error=_words(visit, refusal) if refusal else "", now=now and await _present(visit, now),
     )  # fmt: skip
 
@@ -274,9 +277,7 @@ def _words(visit: Visit, refusal: Refusal) -> str:
 
 
 def _to_outcome(visit: Visit, reply: InternalResponse) -> Response:
-    """What becomes of it; who may not know that looks at the assignments."""
-    if not visit.may(Permission.OPERATIONS_READ):
-        return redirect(_back(visit))
+    """What becomes of it: whoever has asked for something may see that."""
     return redirect(f"{base(visit)}/operations/{reply.headers['Operation-Id']}")
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
-from keyrack.console.choices import of_car, of_user
 from keyrack.console.failure_hints import FailureHint, failure_hint, reason
 from keyrack.console.languages import N_
+from keyrack.console.operation_things import OperationThings, operation_things, things_expand
 from keyrack.console.paged_fetch import rows_with
 from keyrack.console.rendering import base, gettext, live_id, page, part, redirect
 from keyrack.core.error_codes import NOTHING_HERE
@@ -23,7 +24,6 @@ pages = ConsolePages()
 MOST = 100  # operations at once: as many as an address has room for
 ALL = N_("All %(num)s have succeeded.")
 SOME = N_("%(done)s of %(num)s have succeeded, %(failed)s have failed.")
-REMOVED = N_("a car that has been removed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,7 @@ class OperationResult:
     """What became of one operation; `state` is one of the API's, `reason` says why it failed."""
 
     href: str
-    name: str
-    user: str
+    things: OperationThings
     state: str
     reason: str
     mend: FailureHint | None
@@ -50,11 +49,12 @@ class Outcomes:
     said: str
 
 
-@pages.get("/{customer}/operations/outcomes", permission=Permission.OPERATIONS_READ)
+@pages.get("/{customer}/operations/outcomes", permission=Permission.OPERATIONS_READ, own=True)
 async def outcomes(visit: Visit) -> Response:
     """Those that the address names; all operations where it names none. Raises `NotFound`."""
     texts = list(filter(None, visit.asked("ids").split(",")))
     if not texts:
+        visit.needs(Permission.OPERATIONS_READ)
         return redirect(f"{base(visit)}/operations")
     try:
         ids = [str(UUID(text)) for text in texts[: MOST + 1]]
@@ -70,9 +70,7 @@ async def outcomes(visit: Visit) -> Response:
 
 async def of(visit: Visit, ids: Sequence[str]) -> Outcomes:
     """What became of these operations, in their order, as far as they are there."""
-    expand = "car,user" if visit.may(Permission.USERS_READ) else "car"
-    operations = await rows_with(visit, "/operations", ids, {"$expand": expand})
-    there: dict[str, dict[str, Any]] = {row["id"]: {"user": None, **row} for row in operations}
+    there: dict[str, dict[str, Any]] = {row["id"]: row for row in await _operations(visit, ids)}
     rows = [_outcome(visit, there[id]) for id in ids if id in there]
     pending = any(row.state == "Pending" for row in rows)
     failed = sum(row.state == "Failed" for row in rows)
@@ -82,14 +80,25 @@ async def of(visit: Visit, ids: Sequence[str]) -> Outcomes:
     return Outcomes(f"outcomes-{ids[0]}", address, rows, pending, failed > 0, said)
 
 
+async def _operations(visit: Visit, ids: Sequence[str]) -> list[dict[str, Any]]:
+    """These operations, as far as they are there. Without the permission for all of them each is asked for by itself:
+    those of the visit's person may be read."""
+    query = {"$expand": things_expand(visit)}
+    if visit.may(Permission.OPERATIONS_READ):
+        return await rows_with(visit, "/operations", ids, query)
+    rows: list[dict[str, Any]] = []
+    for id in ids:
+        with suppress(NotFound):
+            rows.append((await visit.call("GET", "/operations/{operationId}", id, query=query)).json)
+    return rows
+
+
 def _outcome(visit: Visit, operation: Mapping[str, Any]) -> OperationResult:
-    failure = operation["errorMessage"]
-    car = of_car(operation["car"]) if operation["car"] else None
+    failure, things = operation["errorMessage"], operation_things(visit, operation)
     return OperationResult(
         f"{base(visit)}/operations/{operation['id']}",
-        car.label if car else gettext(visit, REMOVED),
-        of_user(operation["user"]).label if operation["user"] else "",
+        things,
         operation["state"],
         reason(visit, failure) if failure else "",
-        failure_hint(visit, failure, car) if failure else None,
+        failure_hint(visit, failure, things.car_after) if failure else None,
     )

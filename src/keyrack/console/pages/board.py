@@ -15,6 +15,7 @@ from babel.numbers import format_decimal
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.choices import Choice, of_car
+from keyrack.console.hidden_assignments import hidden_assignments
 from keyrack.console.languages import N_
 from keyrack.console.local_times import instant, midnight, utc
 from keyrack.console.paged_fetch import parts_of, rows_of
@@ -144,10 +145,12 @@ async def _bars(visit: Visit, window: BoardWindow, cars: list[int]) -> tuple[dic
     since = utc(datetime.now(UTC) - FAILED)
     state = f"(state eq 'Pending' or (state eq 'Failed' and kind eq 'CreateAssignment' and requested ge {since}))"
     may_know = visit.may(Permission.OPERATIONS_READ)
-    there, operations = await asyncio.gather(
+    there, operations, hidden = await asyncio.gather(
         _of_cars(visit, "/assignments", cars, within),
         _of_cars(visit, "/operations", cars if may_know else [], f"{state} and {within}"),
+        hidden_assignments(visit, cars, within, BARS + 1),
     )
+    there += hidden
     changing = {item["assignmentId"] for item in operations if item["state"] == "Pending" and item["assignmentId"]}
     entries = there + [item for item in operations if item["kind"] == "CreateAssignment"]
     entries.sort(key=lambda item: instant(item["start"]))

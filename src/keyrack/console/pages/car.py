@@ -16,7 +16,8 @@ from uuid import uuid4
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.field_errors import words
-from keyrack.console.local_times import utc
+from keyrack.console.hidden_assignments import hidden_assignments
+from keyrack.console.local_times import instant, utc
 from keyrack.console.map_tiles import streets
 from keyrack.console.pages import car_telemetry, telemetry_charts, timeline, tracks
 from keyrack.console.pages.add_forms import CAR
@@ -33,6 +34,7 @@ LONGEST = {field.name: field.longest for field in CAR.fields}  # characters
 FACTS = tuple(LONGEST)
 DIGITS = 9  # of an id in the address
 EVENTS = 20  # newest events of a car on its page
+MOST_ENDING = 1_000  # hidden assignments that are counted before the car is deleted
 SOON = 20  # assignments in force or to come that are looked at for who has the car next
 
 Known = dict[str, Any]
@@ -127,7 +129,9 @@ async def _who(visit: Visit, shown: CarView) -> Known:
         "$filter": f"carId eq {shown.id} and (end eq null or end gt {now})", "$orderby": "start", "$top": str(SOON),
         "$expand": timeline.USER,
     }  # fmt: skip
-    there = (await visit.call("GET", "/assignments", query=query)).json
+    there: list[dict[str, Any]] = (await visit.call("GET", "/assignments", query=query)).json
+    there += await hidden_assignments(visit, [shown.id], f"(end eq null or end gt {now})", SOON)
+    there.sort(key=lambda assignment: instant(assignment["start"]))
     return {
         "holders": [assignment for assignment in there if assignment["start"] <= now],
         "next": next((assignment for assignment in there if assignment["start"] > now), None),
@@ -276,6 +280,7 @@ async def _delete(visit: Visit, refusal: Refusal | None = None) -> Response:
         "$filter": f"carId eq {shown.id} and (end eq null or end gt now())", "$top": "0", "$count": "true",
     }  # fmt: skip
     assignments = (await visit.call("GET", "/assignments", query=ending)).total
+    assignments += len(await hidden_assignments(visit, [shown.id], "(end eq null or end gt now())", MOST_ENDING))
     return await page(
         visit, "car_delete.html", status=refusal.status if refusal else 200, section=SECTION, back=_here(visit),
         key=str(uuid4()), assignments=assignments, changed=refusal is not None, **_whole(shown),

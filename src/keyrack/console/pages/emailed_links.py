@@ -7,6 +7,7 @@ from collections import Counter
 from keyrack.api.exchange import Response
 from keyrack.console.forbidden import NAMES
 from keyrack.console.languages import N_
+from keyrack.console.pages.login import zone
 from keyrack.console.pages.settings import browser_name
 from keyrack.console.rendering import gettext, plain, redirect, root, why
 from keyrack.core.errors import Refusal, TooManyRequests, WrongCredentials
@@ -79,7 +80,8 @@ async def accept(visit: Visit) -> Response:
         step = _step(pending_invitation, is_here=await emailed_links.signed_in_as(visit, pending_invitation.address))
         if step in ("set", "either") and not SHORTEST <= len(password) <= LONGEST:
             return await _invited(visit, gettext(visit, WRONG_LENGTH), 422)
-        customer = await emailed_links.accept(visit, visit.sent("code"), password)
+        there = zone(visit.sent("time_zone"))
+        customer = await emailed_links.accept(visit, visit.sent("code"), password, there)
     except LinkExpired:
         return await _invited(visit)
     except AccountExists:

@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
-from keyrack.console.choices import of_car, of_user
 from keyrack.console.failure_hints import failure_hint, reason
 from keyrack.console.languages import N_
+from keyrack.console.operation_things import OperationThings, operation_things, requester, things_expand
 from keyrack.console.rendering import base, clock, gettext, live_id, page
 from keyrack.http.page_router import ConsolePages, Visit
 
@@ -23,39 +23,44 @@ TITLES = {
 }
 
 
-@pages.get("/{customer}/operations/{operation}", permission=Permission.OPERATIONS_READ)
+@pages.get("/{customer}/operations/{operation}", permission=Permission.OPERATIONS_READ, own=True)
 async def operation(visit: Visit) -> Response:
     at = await live_id(visit)
-    expand = "car,user" if visit.may(Permission.USERS_READ) else "car"
-    reply = await visit.call("GET", "/operations/{operationId}", visit.ids["operation"], query={"$expand": expand})
-    there: dict[str, Any] = {"user": None, **reply.json}
-    car, user = there["car"] and of_car(there["car"]), there["user"] and of_user(there["user"])
-    failure, title = there["errorMessage"], TITLES[there["kind"]]
+    query = {"$expand": things_expand(visit)}
+    reply = await visit.call("GET", "/operations/{operationId}", visit.ids["operation"], query=query)
+    row: dict[str, Any] = reply.json
+    things = operation_things(visit, row)
+    failure, title = row["errorMessage"], TITLES[row["kind"]]
     return await page(
-        visit, "operation.html", section="operations", since=at, operation=there, car=car, user=user,
+        visit, "operation.html", section="operations", since=at, operation=row, things=things,
+        requester=requester(visit, row),
         title=gettext(visit, title), reason=reason(visit, failure) if failure else "",
-        mend=failure_hint(visit, failure, car) if failure else None, again=_again(visit, there),
-        address=f"{base(visit)}/operations/{there['id']}",
+        mend=failure_hint(visit, failure, things.car_after) if failure else None, again=_again(visit, row, things),
+        address=f"{base(visit)}/operations/{row['id']}",
         back=f"{base(visit)}/{'assignments' if visit.may(Permission.ASSIGNMENTS_READ) else 'operations'}",
     )  # fmt: skip
 
 
-def _again(visit: Visit, operation: Mapping[str, Any]) -> str:
+def _again(visit: Visit, operation: Mapping[str, Any], things: OperationThings) -> str:
     """The form with the same in it, to be sent once more or otherwise; "" where there is nothing to try again."""
     if operation["state"] != "Failed" or operation["kind"] == "DeleteAssignment":
         return ""
     if not visit.may(Permission.ASSIGNMENTS_WRITE):
         return ""
+    known = _times(visit, operation) if operation["start"] else {}
+    if things.car_after:
+        known["car"] = str(things.car_after.value)
+    if things.user_after:
+        known["user"] = str(things.user_after.value)
+    where = "new" if operation["kind"] == "CreateAssignment" else f"{operation['assignmentId']}/change"
+    return f"{base(visit)}/assignments/{where}?{urlencode(known)}"
+
+
+def _times(visit: Visit, operation: Mapping[str, Any]) -> dict[str, str]:
+    """The times of an operation as the fields of the form."""
     time = clock(visit)
-    known = {
+    fields = {
         "start": time.field(operation["start"]), "start_exact": operation["start"],
         "end": time.field(operation["end"]), "end_exact": operation["end"] or "",
     }  # fmt: skip
-    if operation["end"] is None:
-        known["no_end"] = "true"
-    if operation["car"]:
-        known["car"] = operation["carId"]
-    if operation["user"]:
-        known["user"] = operation["userId"]
-    where = "new" if operation["kind"] == "CreateAssignment" else f"{operation['assignmentId']}/change"
-    return f"{base(visit)}/assignments/{where}?{urlencode(known)}"
+    return fields if operation["end"] else {**fields, "no_end": "true"}

@@ -45,6 +45,7 @@ class Figure:
     detail: str
     kind: str = ""
     rare: bool = False
+    is_for_whole: bool = False  # for a group-limited visit a row lacks what is merely outside of the groups
 
 
 def _of(listing: List, **filters: str) -> ListState:
@@ -62,6 +63,7 @@ FIGURES = (
     ),
     Figure(
         _of(BOXES, type="box", service="none"), "boxes", N_("Boxes without service"), N_("They open no car"), "warn",
+        is_for_whole=True,
     ),
     Figure(
         _of(SERVICES, contract="soon"), "services", N_("Contracts that end soon"), N_("Within 30 days"), "warn",
@@ -104,7 +106,11 @@ async def overview(visit: Visit) -> Response:
 async def _tiles(visit: Visit) -> list[dict[str, Any]]:
     """The figures as macros/facts.html shows them, all counted at once: those whose rows the visit may see."""
     zone = clock(visit).zone
-    figures = [figure for figure in FIGURES if visit.may(figure.state.listing.permission)]
+    figures = [
+        figure
+        for figure in FIGURES
+        if visit.may(figure.state.listing.permission) and not (figure.is_for_whole and visit.is_limited)
+    ]
     queries = ({**NUMBER, "$filter": condition(zone, figure.state)} for figure in figures)
     counted = await asyncio.gather(
         *(

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from keyrack.api.permissions import Permission
+from keyrack.console.hidden_assignments import hidden_assignments
 from keyrack.console.local_times import Clock, instant, midnight, utc
 from keyrack.console.rendering import clock
 from keyrack.http.page_router import Visit
@@ -125,7 +126,8 @@ async def timeline(visit: Visit, car: int) -> Timeline:
                    "$orderby": "requested desc", "$top": str(MOST), "$count": "true", "$expand": USER},
         )  # fmt: skip
         operations, all_asked = reply.json, reply.total
-    entries = [_entry(window, _standing(row, now), row, row["end"]) for row in applied.json]
+    hidden = await hidden_assignments(visit, [car], within, MOST)
+    entries = [_entry(window, _standing(row, now), row, row["end"]) for row in (*applied.json, *hidden)]
     entries += [entry for row in operations if (entry := _asked(window, row))]
     entries.sort(key=lambda entry: (entry.start, entry.row["id"] if isinstance(entry.row["id"], int) else 0))
     shown = len(applied.json) + len(operations)

@@ -178,4 +178,6 @@ def _security(endpoint: Endpoint) -> list[Json]:
         needed["device"] = []
     if endpoint.app:
         needed["sdkToken"] = []
+    if endpoint.read is not None and endpoint.read.own is not None:  # what the caller asked for itself
+        return [needed, {**needed, "oauth2": []}]
     return [needed] if needed else []

@@ -44,7 +44,9 @@ _HELD: Mapping[tuple[str, str], TypeAdapter[Any]] = {
 # Members of models that are rows
 _ROWS: Mapping[tuple[str, str], Resource] = {("ChangeTold", "data"): CHANGE}
 # What an object within a row is called
-_PARTS: Mapping[str, str] = {"userData": "PersonName", "keyForm": "KeyForm", "actor": "Actor", "onBehalfOf": "Actor"}
+_PARTS: Mapping[str, str] = {
+    "userData": "PersonName", "keyForm": "KeyForm", "actor": "Actor", "onBehalfOf": "Actor", "requestedBy": "Actor",
+}  # fmt: skip
 
 
 def rows(read: ReadEndpoint, schemas: dict[str, Json]) -> Json:

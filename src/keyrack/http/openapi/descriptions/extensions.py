@@ -26,11 +26,25 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "errorCode": ("Why it failed, for programs; null where it did not.", None),
         "applied": ("Its place in the order in which the customer's operations were applied.", 41),
         "assignmentId": ("The assignment that it made, changed or ended; null if none was made.", 17),
+        "newCarId": ("The car that a change gives the assignment in place of `carId`; null if it changes none.", None),
         "userId": ("Whose assignment it is about; null once that person was erased.", 9),
+        "newUserId": (
+            "The user whom a change gives the assignment in place of `userId`; null if it changes none.",
+            None,
+        ),
         "start": ("The assignment's start, as it was asked for or is.", "2026-05-01T08:00:00Z"),
         "end": ("The assignment's end, as it was asked for or is; null for none.", None),
         "requested": ("When it was asked for.", "2026-04-30T12:00:00Z"),
+        "requestedBy": (
+            "The manager or the client that asked for it; null for the operator.",
+            {"type": "manager", "id": "7", "name": "anna"},
+        ),
         "finished": ("When it succeeded or failed; null until then.", "2026-04-30T12:00:00.25Z"),
+    },
+    "HiddenAssignment": {
+        "carId": ("The car that is taken.", 17),
+        "start": ("When the assignment begins.", "2026-05-01T08:00:00Z"),
+        "end": ("When the assignment ends; null for none.", None),
     },
     "Outcome": {
         "type": ("What it is about.", "assignment.created"),

@@ -36,6 +36,12 @@ OWN: Mapping[str, tuple[str, str]] = {
         "listAssignments",
         "Those of all cars and users of the customer, by id unless `$orderby` says otherwise.",
     ),
+    "GET /hidden-assignments": (
+        "listHiddenAssignments",
+        "For a group-limited caller: the times of assignments whose car is in the groups and whose user is not, and"
+        " nothing else of them. Of those that begin at the same time the longest is listed. The list is empty for"
+        " every other caller.",
+    ),
     "GET /groups/{groupId}": ("getGroup", "One group; `$expand` adds what is in it."),
     "GET /keys": ("listKeys", "The keys of every brand in one list; it is the same for all customers."),
     "GET /key-forms/{keyFormId}.svg": (
@@ -110,7 +116,8 @@ OWN: Mapping[str, tuple[str, str]] = {
     "GET /operations/{operationId}": (
         "getOperation",
         "`Pending` until it was applied, then `Succeeded`, or `Failed` with the reason in `errorCode` and"
-        " `errorMessage`.",
+        " `errorMessage`. A caller that has another permission in the customer needs none for the operations that it"
+        " asked for.",
     ),
     "POST /batch": (
         "runBatch",

@@ -1,0 +1,23 @@
+"""Hidden assignments: the times at which somebody outside of a visit's groups has a car. There are none otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from keyrack.console.languages import N_
+from keyrack.console.paged_fetch import parts_of, rows_of
+from keyrack.http.page_router import Visit
+
+SOMEBODY = N_("Somebody outside your groups")
+
+
+async def hidden_assignments(visit: Visit, cars: Sequence[int], condition: str, most: int) -> list[dict[str, Any]]:
+    """The first of them that fulfil the condition, in the shape of assignments without id, user and purpose."""
+    if not visit.is_limited:
+        return []
+    rows: list[dict[str, Any]] = []
+    for some in parts_of(visit, cars):
+        query = {"$filter": f"carId in {some} and {condition}", "$orderby": "start,carId"}
+        rows += (await rows_of(visit, "/hidden-assignments", query, most))[0]
+    return [{**row, "id": None, "userId": None, "user": None, "isHidden": True} for row in rows]
