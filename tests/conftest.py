@@ -23,7 +23,14 @@ from keyrack.core.settings import Settings
 from keyrack.db.embedded.server import EmbeddedServer
 from tests.support.browser import close_browser
 from tests.support.people import Person, Town
-from tests.support.servers import RunningServer, Sql, drop_template, migrated_database, reachable_directory
+from tests.support.servers import (
+    RunningServer,
+    Sql,
+    drop_template,
+    migrated_database,
+    patient_settings,
+    reachable_directory,
+)
 
 # The master key of every database that the tests give an address of
 os.environ.setdefault("KEYRACK_MASTER_KEY", base64.b64encode(b"the master key of all the tests!").decode())
@@ -169,20 +176,13 @@ def sql(dsn: str) -> Iterator[Sql]:
 @pytest.fixture(scope="session")
 def settings() -> Settings:
     """As production has them, but for limits that a suite from one address would run into."""
-    return Settings(
+    return patient_settings(
         login_rate_per_address=100_000,
         login_burst_per_address=10_000,
         user_lookup_burst=1_000_000,
-        db_queue_timeout_seconds=60,
-        statement_timeout_seconds=60,
-        lock_timeout_seconds=60,
-        load_shedding_lag_seconds=60,
-        health_check_timeout_seconds=60,
-        batch_seconds=60,
         worker_poll=0.2,
         live_scoped_interval_seconds=0.2,
         webhook_allowed_networks="127.0.0.0/8",  # where the tests' receivers are
-        webhook_timeout=60,  # a receiver that is slow on a busy machine is not asked twice
         webhook_retry_first=0.2,
         webhook_retry_max=0.5,
     )

@@ -32,7 +32,7 @@ from keyrack.db.encryption.encrypted_columns import PRIVATE_KEY
 from keyrack.db.session_settings import prepare
 from tests.support.log_lines import captured_events
 from tests.support.people import JOIN, PASSWORD, Person, Town, done, refused, web
-from tests.support.servers import RunningServer, Sql, eventually
+from tests.support.servers import SELDOM, RunningServer, Sql, eventually
 
 KEY_REFUSED = {
     "statusCode": 401,
@@ -411,9 +411,9 @@ def test_an_unknown_user_costs_as_much_as_a_wrong_password() -> None:
 def strict(dsn: str, settings: Settings) -> Iterator[tuple[RunningServer, RunningServer]]:
     """Two servers that allow three failures, and then one in a minute."""
     few = {
-        "login_rate_per_username_and_address": 1,
+        "login_rate_per_username_and_address": SELDOM,
         "login_burst_per_username_and_address": 3,
-        "login_rate_per_address": 1,
+        "login_rate_per_address": SELDOM,
         "login_burst_per_address": 6,
     }
     strict = settings.model_copy(update=few)
@@ -433,7 +433,7 @@ def too_many(answer: httpx.Response) -> None:
     assert answer.status_code == 429
     assert answer.headers["content-type"] == "application/json"
     seconds = answer.headers["retry-after"]
-    assert 0 < int(seconds) <= 60
+    assert int(seconds) > 0
     assert answer.json() == {"status": "429", "message": f"Rate limit exceeded. Retry in {seconds} seconds."}
 
 

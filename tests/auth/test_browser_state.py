@@ -24,7 +24,7 @@ from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.db.encryption.cipher import Encryption
 from tests.auth.authenticator import PasskeyBrowser, SoftwarePasskey
 from tests.support.people import Town
-from tests.support.servers import RunningServer, Sql
+from tests.support.servers import SELDOM, RunningServer, Sql
 
 FLOOD = 1_000  # challenges
 PUBLIC = "http://localhost:{port}"
@@ -163,7 +163,7 @@ def test_a_flood_from_one_address_is_refused_and_shuts_nobody_out(
     town: Town, sql: Sql, dsn: str, settings: Settings
 ) -> None:
     """Nothing is kept of a challenge, so none gives way, however many there are."""
-    few = settings.model_copy(update={"login_rate_per_address": 1, "login_burst_per_address": 100})
+    few = settings.model_copy(update={"login_rate_per_address": SELDOM, "login_burst_per_address": 100})
     with RunningServer(few, dsn, worker=False, public_url=PUBLIC) as server:
         passkey, honest = SoftwarePasskey(sql, town.person("flo"), server), PasskeyBrowser(server, "203.0.113.78")
         challenge, kept = challenge_of(honest.challenge()), sql.value(KEPT)
@@ -180,7 +180,7 @@ def test_networks_of_ipv6_are_limited_together_and_no_48_shuts_out_another(
     town: Town, sql: Sql, dsn: str, settings: Settings
 ) -> None:
     """100 /64 of one /56, then 256 /56 of one /48."""
-    few = settings.model_copy(update={"login_rate_per_address": 1, "login_burst_per_address": 3})
+    few = settings.model_copy(update={"login_rate_per_address": SELDOM, "login_burst_per_address": 3})
     with RunningServer(few, dsn, worker=False, public_url=PUBLIC) as server:
         passkey = SoftwarePasskey(sql, town.person("ivy"), server)
         honest = PasskeyBrowser(server, "2001:db8:8::1")

@@ -20,7 +20,7 @@ from keyrack.http.routes import ALL
 from tests.http.test_contract import over, path_of
 from tests.support.event_stream import watching
 from tests.support.people import Person, Town, fetch, http_client
-from tests.support.servers import RunningServer, Sql, eventually
+from tests.support.servers import SELDOM, RunningServer, Sql, eventually
 
 RIGHTS = [endpoint for endpoint in ALL if isinstance(endpoint.permission, Permission)]
 Scoped = dict[Permission, dict[str, str]]
@@ -292,7 +292,7 @@ def test_what_is_taken_holds_on_every_process_and_open_stream(
 
 def test_so_many_tokens_are_revoked_and_no_more(dsn: str, settings: Settings, sql: Sql) -> None:
     """Each is kept until its end: whoever may get tokens without end is not to fill the table with them."""
-    few = settings.model_copy(update={"revocation_burst": 2, "revocation_rate": 1})
+    few = settings.model_copy(update={"revocation_burst": 2, "revocation_rate": SELDOM})
     with RunningServer(few, dsn, worker=False) as running:
         town = Town(sql, running)
         for person in (town.person("dora"), town.person("emil")):  # each by itself

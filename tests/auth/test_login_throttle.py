@@ -15,20 +15,20 @@ from keyrack.core.secret_hashes import digest
 from keyrack.core.settings import Settings
 from tests.auth.test_authentication import log_in, too_many
 from tests.support.people import PASSWORD, Person, web
-from tests.support.servers import RunningServer, Sql, eventually
+from tests.support.servers import SELDOM, RunningServer, Sql, eventually
 
 HERE, THERE = "203.0.113.1", "203.0.113.2"
 
 
 @pytest.fixture(scope="module")
 def strict(dsn: str, settings: Settings) -> Iterator[RunningServer]:
-    """A server that allows three failures for a name at an address, and eight for it in all; then one in a minute."""
+    """A server that allows three failures for a name at an address, and eight for it in all."""
     few = {
-        "login_rate_per_username_and_address": 1,
+        "login_rate_per_username_and_address": SELDOM,
         "login_burst_per_username_and_address": 3,
-        "login_rate_per_address": 1,
+        "login_rate_per_address": SELDOM,
         "login_burst_per_address": 30,
-        "login_rate_per_username": 1,
+        "login_rate_per_username": SELDOM,
         "login_burst_per_username": 8,
         "statement_timeout_seconds": 0.5,
     }

@@ -18,7 +18,7 @@ from keyrack.core.settings import Settings
 from tests.auth.test_invitations import code_of, posted
 from tests.console.conftest import COOKIE, Desk
 from tests.support.people import PASSWORD, Person, Town, done, http_client, refused, web
-from tests.support.servers import RunningServer, Sql, eventually
+from tests.support.servers import SELDOM, RunningServer, Sql, eventually
 
 
 def stranger(server: RunningServer, **headers: str) -> httpx.Client:
@@ -278,7 +278,7 @@ def test_sessions_are_bounded(carol: Person, dsn: str, settings: Settings) -> No
 
 def test_guessing_is_slowed(carol: Person, dsn: str, settings: Settings) -> None:
     few = settings.model_copy(
-        update={"login_rate_per_username_and_address": 1, "login_burst_per_username_and_address": 3}
+        update={"login_rate_per_username_and_address": SELDOM, "login_burst_per_username_and_address": 3}
     )
     with RunningServer(few, dsn, worker=False) as running:
         client = stranger(running)

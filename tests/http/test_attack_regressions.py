@@ -24,7 +24,7 @@ from keyrack.telemetry.endpoints import events
 from keyrack.telemetry.ingest import UNKNOWN_UNIT, Telemetry
 from keyrack.telemetry.json_lines import Report, lines
 from tests.support.people import PASSWORD, Person, Town, refused, web
-from tests.support.servers import TESTS, RunningServer, Sql, eventually
+from tests.support.servers import SELDOM, TESTS, RunningServer, Sql, eventually
 from tests.telemetry.endpoints.test_ingest import unit_of
 
 
@@ -135,9 +135,9 @@ def test_events_that_are_refused_let_others_be_served(body: bytes) -> None:
 def strict(dsn: str, settings: Settings) -> Iterator[RunningServer]:
     """A server with few failed log-ins."""
     few = {
-        "login_rate_per_username_and_address": 1,
+        "login_rate_per_username_and_address": SELDOM,
         "login_burst_per_username_and_address": 3,
-        "login_rate_per_address": 1,
+        "login_rate_per_address": SELDOM,
         "login_burst_per_address": 6,
     }
     with RunningServer(settings.model_copy(update=few), dsn, worker=False) as running:

@@ -23,7 +23,7 @@ from tests.http.test_connection_limits import SERVE
 from tests.http.test_hostile_input import Line, Reply, head
 from tests.http.test_noisy_neighbours import locked, patient, waiting
 from tests.support.people import Person
-from tests.support.servers import Process, RunningServer, Sql, eventually
+from tests.support.servers import SELDOM, Process, RunningServer, Sql, eventually
 
 TARGET = 1.0
 TYPE = "Content-Type: application/x-www-form-urlencoded"
@@ -232,7 +232,7 @@ def test_once_nobody_is_put_off_the_rest_need_not_wait_for_long() -> None:
 def test_who_was_told_to_come_later_and_comes_at_once_waits(settings: Settings, dsn: str, alice: Person) -> None:
     """Whatever the refusal was for; the connection stays."""
     few = settings.model_copy(
-        update={"login_rate_per_username_and_address": 1, "login_burst_per_username_and_address": 1}
+        update={"login_rate_per_username_and_address": SELDOM, "login_burst_per_username_and_address": 1}
     )
     form = f"grant_type=password&username={alice.username}&password=wrong"
     told = ("Host: keyrack", f"vendor-API-Key: {alice.api_key}", f"Content-Length: {len(form)}", TYPE)

@@ -44,7 +44,7 @@ from tests.http.test_contract import (
 from tests.http.test_hostile_input import Line, head
 from tests.http.test_tenant_isolation import connected
 from tests.support.people import JOIN, Person, Town, http_client, web
-from tests.support.servers import RunningServer, Sql, eventually
+from tests.support.servers import SELDOM, RunningServer, Sql, eventually
 from tests.telemetry.endpoints.test_ingest import unit_of
 
 PROBLEM = "application/problem+json"
@@ -681,7 +681,7 @@ def test_what_is_too_slow(dsn: str, settings: Settings, alice: Person) -> None:
 
 
 def test_what_is_limited(dsn: str, settings: Settings, carol: Person) -> None:
-    narrow = {"assignment_burst": 1, "assignment_rate": 1, "ingest_max_lines": 2, "odata_expanded": 1}
+    narrow = {"assignment_burst": 1, "assignment_rate": SELDOM, "ingest_max_lines": 2, "odata_expanded": 1}
     body = {"carId": carol.car(), "userId": carol.user(), "start": "2026-01-01T00:00:00Z"}
     unit, group = unit_of(carol), carol.group()
     for _ in range(2):

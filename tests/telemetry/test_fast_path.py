@@ -22,7 +22,7 @@ from keyrack.db.transaction_database import InTransaction
 from keyrack.telemetry.ingest import Telemetry
 from keyrack.telemetry.runs import Run, extend_run
 from tests.support.people import Person
-from tests.support.servers import eventually
+from tests.support.servers import eventually, patient_settings
 from tests.telemetry.endpoints.test_ingest import Unit, unit_of
 from tests.telemetry.test_nearest_readings import MIDNIGHT, NOON, STEPS, TIMES, deliver
 
@@ -144,7 +144,7 @@ def test_what_two_deliver_at_once_is_decided_one_after_another(alice: Person, ds
     lines = [json.dumps(sample).encode() for sample in samples]
 
     async def both() -> list[int]:
-        database = await Database.connect(dsn, Settings())
+        database = await Database.connect(dsn, patient_settings())
         try:
             async with database.transaction() as connection:
                 # the latest one first: what waits for it is late when its turn comes

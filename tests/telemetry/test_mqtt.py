@@ -23,7 +23,7 @@ from keyrack.telemetry.mqtt import Subscriber
 from keyrack.telemetry.samples import CheckedSample, readings
 from tests.docs.code_blocks import block
 from tests.support.people import Person
-from tests.support.servers import DEADLINE, Process, eventually, free_port, reachable_directory
+from tests.support.servers import DEADLINE, Process, eventually, free_port, patient_settings, reachable_directory
 from tests.telemetry.endpoints.test_ingest import Unit, ago, unit_of
 
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
@@ -236,7 +236,7 @@ def test_what_the_database_never_takes_holds_up_nobody(unit: Unit, dsn: str) -> 
     """One sample in a batch of many that PostgreSQL refuses: the others are stored, and it is told."""
 
     async def run() -> list[tuple[int, str]]:
-        database = await Database.connect(dsn, Settings())
+        database = await Database.connect(dsn, patient_settings())
         subscriber = Subscriber(database, Settings(), discard)
         values = [json.dumps(sample(9 - n, odometer=n) | {"serialNumber": unit.serial}) for n in range(5)]
         part = [

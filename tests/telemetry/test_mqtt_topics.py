@@ -18,6 +18,7 @@ from keyrack.telemetry.ingest import UNKNOWN_UNIT
 from keyrack.telemetry.mqtt import Subscriber
 from tests.support.log_lines import captured_events
 from tests.support.people import Person
+from tests.support.servers import patient_settings
 from tests.telemetry.endpoints.test_ingest import Unit, ago, unit_of
 
 REJECTED, LIMIT_REACHED = "sample rejected", "sample rejection log limit reached"
@@ -35,7 +36,7 @@ def taken(dsn: str, *messages: tuple[str, Any], settings: Settings | None = None
     """Take messages in as they come from the broker; what is logged then."""
 
     async def run() -> None:
-        database = await Database.connect(dsn, Settings())
+        database = await Database.connect(dsn, patient_settings())
         try:
             subscriber = Subscriber(database, settings or Settings(), discard)
             await subscriber._store_until_done(
@@ -113,7 +114,7 @@ def test_an_aiomqtt_without_its_private_client_is_refused_before_it_connects(
         def __init__(self, *_: object, **__: object) -> None: ...
 
     async def run() -> None:
-        database = await Database.connect(dsn, Settings())
+        database = await Database.connect(dsn, patient_settings())
         try:
             await Subscriber(database, Settings(), discard).run()
         finally:

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keyrack.core.settings import Settings
 from keyrack.db import partitions
 from keyrack.db.connection import Database
 from tests.cli.test_operator_commands import Operator
 from tests.support.people import Person
+from tests.support.servers import patient_settings
 from tests.telemetry.endpoints.test_ingest import Unit, unit_of
 from tests.telemetry.test_nearest_readings import MIDNIGHT, NOON, TIMES, deliver, stamp, swap
 
@@ -176,7 +176,7 @@ def test_series_are_kept_as_long_as_history(alice: Person, unit: Unit, dsn: str)
     deliver(unit, *((NOON + timedelta(days=n), {FUEL: 9}) for n in (-3, -2, -1, 0)))
 
     async def forget() -> None:
-        database = await Database.connect(dsn, Settings())
+        database = await Database.connect(dsn, patient_settings())
         try:
             await partitions.forget(database, alice.customer, NOON - timedelta(days=2))
         finally:

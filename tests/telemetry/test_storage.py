@@ -22,7 +22,7 @@ from keyrack.db.group_commit import GroupCommitter
 from keyrack.fleet.endpoints.cars import endpoints as car_endpoints
 from keyrack.telemetry.ingest import Telemetry
 from tests.support.people import Person
-from tests.support.servers import migrated_database
+from tests.support.servers import migrated_database, patient_settings
 from tests.telemetry.endpoints.test_ingest import unit_of as an_iq_unit
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
@@ -36,7 +36,7 @@ def own(database_server: str) -> Any:
         def run(work: Callable[[Database], Awaitable[Any]]) -> Any:
             async def inner() -> Any:
                 acting.set(system("tests"))
-                database = await Database.connect(dsn, Settings())
+                database = await Database.connect(dsn, patient_settings())
                 await database.execute(partitions.DROP, date(9999, 1, 1))
                 try:
                     return await work(database)

@@ -25,7 +25,7 @@ from tests.assignments.endpoints.batch_requests import (
 )
 from tests.fleet.endpoints.test_concurrent_writes import at_once, call
 from tests.support.people import Person, refused, web
-from tests.support.servers import RunningServer, Sql, eventually
+from tests.support.servers import SELDOM, RunningServer, Sql, eventually
 
 # The rate limit
 
@@ -69,7 +69,7 @@ def test_each_creation_counts(carol: Person, dsn: str, settings: Settings) -> No
 
 def test_the_average_is_exact_over_two_servers_at_once(carol: Person, dsn: str, settings: Settings) -> None:
     """Of batches that come at once, one may borrow; the others wait for what it owes."""
-    few = settings.model_copy(update={"assignment_rate": 1, "assignment_burst": 5})
+    few = settings.model_copy(update={"assignment_rate": SELDOM, "assignment_burst": 5})
     garage = Garage(carol)
     body = {"kind": "assignments", "items": [garage.wants(1, 2)] * 20}
     with RunningServer(few, dsn, worker=False) as one, RunningServer(few, dsn, worker=False) as two:

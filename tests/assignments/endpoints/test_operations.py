@@ -27,7 +27,7 @@ from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
 from tests.auth.test_clients import Program
 from tests.support.people import Person, nobody_works, web
-from tests.support.servers import RunningServer, eventually
+from tests.support.servers import RunningServer, eventually, patient_settings
 
 START = "2026-01-01T08:00:00Z"
 
@@ -264,7 +264,7 @@ def test_operations_that_failed_before_there_were_codes_get_them_in_pieces(carol
     assert {row["id"] for row in shown} == {*older}, "before housekeeping, too"
 
     async def fill() -> None:
-        database = await Database.connect(dsn, Settings())
+        database = await Database.connect(dsn, patient_settings())
         try:
             await failure_backfill.fill(database, Settings().model_copy(update={"housekeeping_rows": 1}))
         finally:

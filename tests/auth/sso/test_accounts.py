@@ -23,7 +23,7 @@ from tests.auth.sso.oidc_provider import Oidc
 from tests.auth.sso.test_login_flow import fresh
 from tests.cli.test_operator_commands import Operator
 from tests.support.people import Person, Town, done, fetch, refused
-from tests.support.servers import DEADLINE, RunningServer, Sql, eventually
+from tests.support.servers import DEADLINE, SELDOM, RunningServer, Sql, eventually
 
 CONNECT = "/console/{}/settings/accounts/connect"
 
@@ -271,7 +271,7 @@ def test_under_https_the_cookie_is_bound_to_the_host(oidc: Oidc, settings: Setti
 def test_a_flood_of_sign_ins_is_slowed(oidc: Oidc, settings: Settings, dsn: str, sql: Sql) -> None:
     """What is begun and not gone through with is taken from what an address may fail."""
     slow = settings.model_copy(
-        update={"provider_loopback": True, "login_rate_per_address": 1, "login_burst_per_address": 2}
+        update={"provider_loopback": True, "login_rate_per_address": SELDOM, "login_burst_per_address": 2}
     )
     sql.execute("delete from rate_limit")
     with RunningServer(slow, dsn, worker=False) as server:

@@ -23,7 +23,7 @@ from tests.auth.sso.oidc_provider import CLIENT, Oidc
 from tests.auth.test_mfa import Browser, now, unused, with_app
 from tests.support.log_lines import captured_events
 from tests.support.people import Person, Town, fetch
-from tests.support.servers import NUMBERS, RunningServer, Sql
+from tests.support.servers import NUMBERS, SELDOM, RunningServer, Sql
 
 
 def fresh() -> str:
@@ -299,7 +299,7 @@ def test_many_networks_shut_no_other_one_out(
 ) -> None:
     """100 /64 of one /56, as a trusted proxy names them."""
     oidc.says(dora[1])
-    few = federated.settings.model_copy(update={"login_rate_per_address": 1, "login_burst_per_address": 3})
+    few = federated.settings.model_copy(update={"login_rate_per_address": SELDOM, "login_burst_per_address": 3})
     kept = sql.value("select (select count(*) from login_state) + (select count(*) from used_login_state)")
     with RunningServer(few, dsn, worker=False) as server:
         statuses = [

@@ -22,7 +22,7 @@ from keyrack.db import schema_version
 from keyrack.db.connection import Database
 from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.ops.doctor import database
-from tests.support.servers import RunningServer, Sql, fresh_database
+from tests.support.servers import RunningServer, Sql, fresh_database, patient_settings
 from tests.support.terminal import ESCAPE, seen
 
 pytestmark = pytest.mark.cluster
@@ -61,7 +61,7 @@ def told(env: dict[str, str]) -> tuple[int, dict[str, list[tuple[str, str]]]]:
 def house(database_server: str) -> Iterator[House]:
     async def prepare() -> None:
         await schema_version.migrate(dsn)
-        db = await Database.connect(dsn, Settings(), size=1)
+        db = await Database.connect(dsn, patient_settings(), size=1)
         await open_vault(db, Settings())
         await db.close()
 

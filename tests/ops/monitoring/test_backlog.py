@@ -8,14 +8,13 @@ from dataclasses import asdict
 
 import pytest
 
-from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
 from keyrack.ops.housekeeping import STEPS
 from keyrack.ops.monitoring import backlog as room
 from keyrack.ops.monitoring.backlog import Backlog, backlog
 from keyrack.ops.monitoring.database_gauges import PARAMETERS
 from tests.ops.monitoring.backlog_rows import CHANGE, CUSTOMER, DELIVERY, OPERATION, WEBHOOK, WORKER
-from tests.support.servers import Sql, migrated_database
+from tests.support.servers import Sql, migrated_database, patient_settings
 
 
 @pytest.fixture
@@ -33,7 +32,9 @@ def sql(dsn: str) -> Iterator[Sql]:
 
 def found(dsn: str) -> Backlog:
     async def look() -> Backlog:
-        db = await Database.connect(dsn, Settings(), application="keyrack metrics", parameters=PARAMETERS, size=1)
+        db = await Database.connect(
+            dsn, patient_settings(), application="keyrack metrics", parameters=PARAMETERS, size=1
+        )
         try:
             return await backlog(db)
         finally:

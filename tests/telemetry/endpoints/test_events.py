@@ -12,13 +12,13 @@ import asyncpg
 import httpx
 import pytest
 
-from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
 from keyrack.fleet.endpoints.cars import NO_CAR
 from keyrack.fleet.endpoints.users import NO_USER
 from keyrack.telemetry.endpoints.events import NO_EVENT, NewEvent, RecordedEventBody, ReportedEvent, record
 from tests.support.invalid_timestamps import NO_MOMENTS_OF_BODIES
 from tests.support.people import Person, refused
+from tests.support.servers import patient_settings
 from tests.telemetry.endpoints.test_ingest import ago, device_key
 
 _numbers = itertools.count(1)
@@ -139,7 +139,7 @@ def test_the_numbers_hold_between_processes(carol: Person, dsn: str) -> None:
     gaps: list[list[int]] = []
 
     async def run() -> list[int]:
-        database = await Database.connect(dsn, Settings(pool_size=50))
+        database = await Database.connect(dsn, patient_settings(pool_size=50))
         done = asyncio.Event()
 
         async def write(n: int) -> list[int]:
