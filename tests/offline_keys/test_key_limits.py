@@ -19,6 +19,7 @@ from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.offline_keys.inspection import Clock, changed, claims_of, clock, is_revoked, one_key, tended, text
 from tests.offline_keys.inspection import places as places_of
 from tests.offline_keys.offline_world import DAY, Firmware, Phone, b64, driver, garage, raw
+from tests.support.log_lines import captured_events
 from tests.support.people import JOIN, Person, Town, done, refused
 from tests.support.servers import RunningServer, eventually
 
@@ -210,6 +211,51 @@ def test_a_place_is_given_back_when_nothing_opens_by_it(
     assert places_of(second) == places_of(first)
     assert not is_revoked(alice, second)
     assert lee.visit(box) is BoxRefusalCode.GOOD
+
+
+def test_a_clock_that_was_ahead_revives_no_key(alice: Person, clock: Clock, dsn: str, settings: Settings) -> None:
+    """A phone was removed. Places are given back for as long as the clock is ahead, and one of them has another key."""
+    car, box = garage(alice)
+    kim, lee, max_ = driver(alice), driver(alice), driver(alice)
+    for phone in (kim, lee, max_):
+        alice.assignment(car, phone.user)
+    removed, other = one_key(kim, box), one_key(lee, box)
+    done(alice.delete(f"/users/{kim.user}/devices/{kim.id}"))
+    clock.ahead = 20 * DAY
+    tended(dsn, settings, status_list_slots.recycle_slots)
+    clock.ahead = 0
+    assert not is_revoked(alice, removed), "the revocation is lost"
+    shared = one_key(max_, box)
+    assert places_of(shared) == places_of(removed)
+    with captured_events("places of keys were given back too early") as alerts:
+        for _ in range(2):
+            tended(dsn, settings, status_list_slots.recycle_slots)
+    assert [line["alert"] for line in alerts] == [True]
+    assert is_revoked(alice, removed) and not is_revoked(alice, other)
+    done(alice.delete(f"/users/{lee.user}/devices/{lee.id}"))
+    assert is_revoked(alice, other), "a key that has got its place back can be revoked"
+    fresh = one_key(max_, box)
+    assert not is_revoked(alice, fresh), "the place that two keys have is for neither of them"
+    assert max_.visit(box) is BoxRefusalCode.GOOD
+    assert kim.open(box, key=removed) is BoxRefusalCode.REVOKED
+    clock.ahead = 30 * DAY
+    tended(dsn, settings, status_list_slots.recycle_slots)
+    assert alice.sql.value("select count(*) from box_key where customer_id = $1 and is_placed and product_id = $2",
+                           alice.customer, box.product) == 0  # fmt: skip
+
+
+def test_a_key_of_the_future_is_replaced(alice: Person, clock: Clock) -> None:
+    """The clock was ahead when a phone fetched its key."""
+    car, box = garage(alice)
+    kim = driver(alice)
+    alice.assignment(car, kim.user)
+    clock.ahead = 20 * DAY
+    wrong = one_key(kim, box)
+    clock.ahead = 0
+    assert kim.open(box) is BoxRefusalCode.FUTURE
+    right = one_key(kim, box)
+    assert claims_of(right)["iat"] == claims_of(wrong)["iat"] - 20 * DAY
+    assert kim.visit(box) is BoxRefusalCode.GOOD
 
 
 def test_old_keys_are_forgotten(alice: Person, clock: Clock, dsn: str, settings: Settings) -> None:

@@ -14,7 +14,7 @@ from keyrack.api.permissions import Permission, Role
 from keyrack.api.principals import FOR_PEOPLE
 from keyrack.core.settings import Settings
 from keyrack.offline_keys import cose, link_messages
-from keyrack.offline_keys.link_messages import AcceptedMessage, Provision
+from keyrack.offline_keys.link_messages import AcceptedMessage, Enrol, Provision
 from keyrack.offline_keys.message_fields import ENROLMENT
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
@@ -185,6 +185,28 @@ def test_an_entry_under_another_root_confirms_nothing(at_work: Scene, alice: Per
     assert state(alice, at_work.box)["epoch"] == pending["epoch"]
 
 
+def test_a_root_that_was_replaced_before_confirms_nothing(at_work: Scene, alice: Person, operator: Operator) -> None:
+    """A thief of the former root has provisioned the fresh box first. A box that was enrolled before is no such box."""
+    kim, box = at_work.kim, at_work.box
+    operator.value("keys", "root", "replace", "--customer", alice.customer, "--yes")
+    pending = at_work.attack()
+    book = Logbook(box, pending["name"], at_work.laptop)
+    assert book.root == box.challenge().root, "the former root, which a box at work may still obey"
+    kim.entries = [book.entry()]
+    kim.home()
+    assert state(alice, box)["pending"]["isProven"] is False
+    faults = "select fault from box_report where customer_id = $1 and product_id = $2 and epoch = $3"
+    assert alice.sql.rows(faults, alice.customer, box.product, pending["epoch"]) == [("UnknownList",)]
+    assert kim.open(box) is BoxRefusalCode.GOOD
+    kim.home()
+    assert alice.sql.rows(faults, alice.customer, box.product, at_work.first["epoch"]) == []
+    kim.fetch()
+    kim.bring(box)
+    kim.entries = [book.entry(**{"root-kid": box.challenge().root})]
+    kim.home()
+    assert state(alice, box)["epoch"] == pending["epoch"]
+
+
 def test_a_box_that_was_reset_comes_into_force(at_work: Scene, alice: Person) -> None:
     """The first phone that comes to it has a key for it already."""
     kim = at_work.kim
@@ -316,6 +338,47 @@ def test_an_approval_alone_confirms_nothing(needs_two: Scene, colleague: Person,
     done(colleague.post(path(box, "enrolment/approval"), approval(box.key)))
     confirm(carol, box)
     assert state(carol, box)["pending"] is None
+
+
+def test_openings_of_a_pending_enrolment_are_marked(needs_two: Scene, colleague: Person, carol: Person) -> None:
+    """The holder of the new key may have no box at all, and name any driver."""
+    kim, box, pending = needs_two.kim, needs_two.box, needs_two.attack()
+    victim = next(raw(key["key"]) for key in kim.fetch()["keys"] if key["box"] == pending["name"])
+    book = Logbook(box, pending["name"], needs_two.laptop)
+
+    def brought(entry: bytes) -> tuple[int, str]:
+        """User and agent of the newest event."""
+        kim.entries = [entry]
+        kim.home()
+        event = carol.get("/events?$orderby=id desc&$top=1").json()[0]
+        return event["userId"], event["userAgent"]
+
+    agent = f"Keyrack key, {pending['name']}"
+    assert brought(book.opening(victim)) == (kim.user, f"{agent}, enrolment pending")
+    assert brought(book.opening(victim, certain=0)) == (kim.user, f"{agent}, clock uncertain, enrolment pending")
+    done(colleague.post(path(box, "enrolment/approval"), approval(needs_two.laptop)))
+    assert brought(book.opening(victim)) == (kim.user, agent)
+
+
+def test_a_box_in_use_that_loses_its_enrolment_is_an_alert(needs_two: Scene, carol: Person) -> None:
+    """It obeys a name that is no more, so it has to be reset while its keys still open it."""
+    with captured_events("box in use lost its enrolment") as alerts:
+        needs_two.attack()
+        done(carol.delete(path(needs_two.box)))
+        assert alerts == []
+        box = needs_two.reset()
+        confirm(carol, box)
+        needs_two.kim.fetch()
+        done(carol.delete(path(box)))
+    assert [(line["product"], line["alert"]) for line in alerts] == [(box.product, True)]
+    assert needs_two.kim.visit(box) is BoxRefusalCode.GOOD
+    box.say(link_messages.write(Enrol(raw(carol.post(path(box)).json()["nonce"]))))
+    assert box.code is BoxRefusalCode.NOT_NOW
+    box.key = PrivateKey.generate()
+    box.reset()
+    box.enrol(carol)
+    needs_two.kim.fetch()
+    assert needs_two.kim.visit(box) is BoxRefusalCode.GOOD
 
 
 def test_a_machine_client_approves_nothing(needs_two: Scene, town: Town) -> None:

@@ -117,6 +117,33 @@ def test_a_clock_that_was_ahead(alice: Person, clock: Clock) -> None:
     assert lee.open(box) is BoxRefusalCode.REVOKED
 
 
+def test_a_clock_that_was_far_ahead(alice: Person, clock: Clock) -> None:
+    """Boxes refuse a list of its time for as long as it was ahead. They get one of the right time once it is right."""
+    car, box = garage(alice)
+    kim, lee = driver(alice), driver(alice)
+    for one in (kim, lee):
+        alice.assignment(car, one.user)
+        one.fetch()
+    clock.ahead = 400 * 86_400
+    done(kim.call("DELETE", f"/sdk/devices/{kim.id}"))
+    wrong = listed(alice, box.product)
+    assert (box.carry(wrong.raw), box.code) == (1, BoxRefusalCode.FUTURE)
+    clock.ahead = 0
+    right = listed(alice, box.product)
+    assert right.claims["iat"] == clock.began.timestamp()
+    assert bits(right) == bits(wrong)
+    shown = "select shown_at from box_key where customer_id = $1 and token = $2"
+    assert alice.sql.value(shown, alice.customer, kim.keys(box)[0]) == clock.began
+    box.provision(alice)
+    assert box.challenge().listed == right.claims["iat"]
+    assert lee.open(box) is BoxRefusalCode.GOOD
+    assert kim.open(box) is BoxRefusalCode.REVOKED
+    clock.ahead = 86_400 * 6
+    assert listed(alice, box.product).claims["iat"] == right.claims["iat"] + 6 * 86_400
+    clock.ahead = 0
+    assert listed(alice, box.product).claims["iat"] == right.claims["iat"] + 6 * 86_400, "boxes may have taken that one"
+
+
 def test_who_asks_while_much_is_revoked(alice: Person) -> None:
     car, box = garage(alice)
     phones = [driver(alice) for _ in range(12)]

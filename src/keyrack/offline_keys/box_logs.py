@@ -45,11 +45,13 @@ BOXES: LiteralString = """
 select product_id, epoch, public_key, is_pending from box_epoch where customer_id = $1 and (product_id, epoch) in (
   select * from unnest($2::integer[], $3::integer[]))
 """
-# With the roots of the authority, if the epoch was enrolled under it and not under a lost one
+# With the roots of the authority, if the epoch was enrolled under it and not under a lost one. A root that was replaced
+# before the enrolment has provisioned nothing since, unless it is in other hands
 LOCK: LiteralString = """
-select up_to, newest, given_up, receipt, not isempty(gaps) as has_gaps, epoch >= coalesce((
+select up_to, newest, given_up, receipt, is_pending, not isempty(gaps) as has_gaps, epoch >= coalesce((
     select max(epoch) from box_epoch where customer_id = $1 and product_id = $2 and not is_pending), 0) as is_present,
-  t.public_key as root, array(select message from new_root where customer_id = $1) as new_roots
+  t.public_key as root, array(
+    select message from new_root n where n.customer_id = $1 and n.created_at >= e.enrolled_at) as new_roots
 from box_epoch e left join key_authority t on t.customer_id = e.customer_id and t.created_at <= e.enrolled_at
 where e.customer_id = $1 and product_id = $2 and epoch = $3 for update of e
 """
@@ -258,8 +260,9 @@ async def _taken(
         return None  # it was removed meanwhile
     roots = frozenset[bytes]() if known["root"] is None else root_kids(known["root"], known["new_roots"])
     # A box has a name from its provisioning on, so any entry proves that. The root may be that of an attacker
+    is_pending = known["is_pending"]
     if is_pending and any(entry.claims["root-kid"] in roots for entry in entries):
-        await enrolment.prove(connection, customer, *box)
+        is_pending = not await enrolment.prove(connection, customer, *box)
     columns = (
         [entry.claims["number"] for entry in entries], [entry.claims["first"] for entry in entries],
         [hash_of(entry.raw) for entry in entries], [entry.raw for entry in entries],
@@ -278,8 +281,10 @@ async def _taken(
     if twins := late.twins | dict(walk.twins):
         hashes = [hash_of(twin) for twin in twins.values()]
         await connection.execute(TURN, customer, *box, list(twins), hashes, list(twins.values()))
-    reports += late.reports + await publish_openings(connection, customer, box, late.entries, is_late=True)
-    reports += walk.reports + await publish_openings(connection, customer, box, walk.told)
+    reports += late.reports + await publish_openings(
+        connection, customer, box, late.entries, is_late=True, is_pending=is_pending
+    )
+    reports += walk.reports + await publish_openings(connection, customer, box, walk.told, is_pending=is_pending)
     unknown = await _unknown_claims(connection, customer, box, roots, [*late.entries, *walk.told])
     # The hash is not that of the entry, as an entry may be reported for its key as well
     reports += [("UnknownList", entry.claims["number"], hash_of(b"list" + entry.raw)) for entry in unknown.values()]

@@ -94,7 +94,8 @@ where e.customer_id = $1 and e.product_id = $2 and e.is_pending and k.customer_i
   and k.epoch = e.epoch and k.is_placed and k.revoked_at is null
 """
 DISCARD: LiteralString = """
-delete from box_epoch where customer_id = $1 and product_id = $2 and is_pending returning epoch
+delete from box_epoch where customer_id = $1 and product_id = $2 and is_pending
+returning epoch, proven_at is not null as is_proven
 """
 # A secret that another request has made meanwhile stays
 KEEP_ADVERTISING: LiteralString = """
@@ -211,7 +212,7 @@ async def enrol(
 async def undo(connection: Connection, customer: int, product: int) -> None:
     """Undo the pending enrolment of a box: its keys are revoked, and its log is deleted. Raises `NotPending`."""
     await lock(connection, customer, product)
-    if await _discard(connection, customer, product) is None:
+    if not await _discard(connection, customer, product):
         raise NotPending
 
 
@@ -240,25 +241,33 @@ async def lock(connection: Connection, customer: int, product: int) -> None:
     await connection.execute(LOCK, customer, product)
 
 
-async def prove(connection: Connection, customer: int, product: int, epoch: int) -> None:
-    """Record that a pending epoch's key has signed an entry.
+async def prove(connection: Connection, customer: int, product: int, epoch: int) -> bool:
+    """Record that a pending epoch's key has signed an entry. Whether the epoch is in force now.
 
-    The epoch comes into force, unless the approval of a second person is missing. The caller has locked the box.
+    It comes into force, unless the approval of a second person is missing. The caller has locked the box.
     """
     await connection.execute(PROVE, customer, product, epoch)
-    await _confirm(connection, customer, product, epoch)
+    return await _confirm(connection, customer, product, epoch)
 
 
-async def _confirm(connection: Connection, customer: int, product: int, epoch: int) -> None:
-    """Put a pending epoch into force, if its conditions hold, and end the one before."""
-    if await connection.fetchval(CONFIRM, customer, product, epoch):
-        await connection.execute(END, customer, product, epoch)
+async def _confirm(connection: Connection, customer: int, product: int, epoch: int) -> bool:
+    """Put a pending epoch into force, if its conditions hold, and end the one before. Whether that is done."""
+    if not await connection.fetchval(CONFIRM, customer, product, epoch):
+        return False
+    await connection.execute(END, customer, product, epoch)
+    return True
 
 
-async def _discard(connection: Connection, customer: int, product: int) -> int | None:
-    """Delete the pending epoch of a box, and revoke its keys; its number, None if there is none."""
+async def _discard(connection: Connection, customer: int, product: int) -> bool:
+    """Delete the pending epoch of a box, and revoke its keys. Whether there was one.
+
+    A box that is in use under the epoch gets no keys any more, and has to be reset while it still opens: an alert.
+    """
     await connection.execute(REVOKE_PENDING, customer, product)
-    return await connection.fetchval(DISCARD, customer, product)
+    row = await connection.fetchrow(DISCARD, customer, product)
+    if row is not None and row["is_proven"]:
+        log.warning("box in use lost its enrolment", customer=customer, product=product, epoch=row["epoch"], alert=True)
+    return row is not None
 
 
 async def _take_limits(connection: Connection, settings: Settings, customer: int, caller: CallerKey) -> None:

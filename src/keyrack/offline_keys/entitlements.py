@@ -69,6 +69,8 @@ select assignment_id, epoch, count(*) as keys from box_key
 where customer_id = $1 and assignment_id = any($2::integer[]) and is_placed and is_counted group by 1, 2
 """
 
+FUTURE = timedelta(minutes=5)  # ahead of the clock: such a key was issued by a wrong one, and boxes may refuse it
+
 Right = tuple[int, int]  # an assignment, and the epoch of the box: a pending epoch has keys beside those in force
 
 
@@ -103,7 +105,8 @@ def needs_renewal(row: Row, phone: Phone, now: datetime) -> bool:
         return True
     begins, expires = life(row, row["issued_at"])
     return (
-        now >= row["issued_at"] + timedelta(seconds=row["renewable_after"])
+        row["issued_at"] > now + FUTURE
+        or now >= row["issued_at"] + timedelta(seconds=row["renewable_after"])
         or (row["begins_at"], row["expires_at"]) != (begins, expires)
         or row["issuing_key_id"] not in phone.signers
         or list(row["rights"]) != phone.rights

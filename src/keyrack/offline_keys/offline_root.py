@@ -46,6 +46,10 @@ GET: LiteralString = "select request from key_set_request where customer_id = $1
 DELETE: LiteralString = "delete from key_set_request where customer_id = $1"
 
 MESSAGES = {message.name: message for message in (KEY_SET, ROOT)}
+FOREIGN_ROOT = (
+    "The request names the new root {root}, whose private key is not here. If you did not make that root, the server is"
+    " in other hands."
+)
 
 
 class OnlineRoot(Exception):
@@ -112,10 +116,17 @@ def read_public_key(text: str) -> PublicKey:
 
 
 def sign(wanted: Sequence[Unsigned], roots: Sequence[PrivateKey]) -> list[bytes]:
-    """Sign what the server has requested, on the machine of the root. Raises `InvalidRequest` without its key."""
+    """Sign what the server has requested, on the machine of the root.
+
+    A new root is named only if its private key is here as well: a server in other hands may request its own root.
+    Raises `InvalidRequest` if a key is missing.
+    """
     keys = {root.public: root for root in roots}
     if missing := [each for each in wanted if each.signer not in keys]:
         raise InvalidRequest(f"The root {missing[0].signer.thumbprint.hex()} has to sign this, and is not here.")
+    new_roots = [each.claims["root"] for each in wanted if each.message is ROOT]
+    if foreign := [root for root in new_roots if root not in keys]:
+        raise InvalidRequest(FOREIGN_ROOT.format(root=foreign[0].thumbprint.hex()))
     return [cose.sign(each.message, each.signer.kid, each.claims, keys[each.signer].sign) for each in wanted]
 
 

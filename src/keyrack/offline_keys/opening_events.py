@@ -17,6 +17,7 @@ KINDS = {OPENED: "CarOpened", CLOSED: "CarClosed"}
 AGENT = "Keyrack key, {name}"
 UNCERTAIN = ", clock uncertain"
 LATE = ", reported late"  # the box had given the entry up before it arrived
+PENDING = ", enrolment pending"  # nobody but the holder of the new key says so
 LAST_TIME = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
 
 # The counter's row stays locked until the commit, as where others record events: numbers have no gaps, and a higher one
@@ -48,9 +49,14 @@ async def publish_openings(
     entries: Sequence[SignedMessage],
     *,
     is_late: bool = False,
+    is_pending: bool = False,
 ) -> list[tuple[str, int, bytes]]:
     """Record the openings and closings among these entries of a box, a product in an epoch, as events, in their order;
-    reports of those by keys that were never issued for it to that phone."""
+    reports of those by keys that were never issued for it to that phone.
+
+    The events name entries that came late, and those of a pending enrolment.
+    """
+    marks = (LATE if is_late else "") + (PENDING if is_pending else "")
     opened = [entry for entry in entries if entry.claims["event"] in KINDS]
     if not opened:
         return []
@@ -60,12 +66,12 @@ async def publish_openings(
         TELL, customer, [UUID(bytes=entry.claims["cti"] or bytes(16)) for entry in opened],
         [entry.claims["device"] for entry in opened], times,
         [time.isoformat().replace("+00:00", "Z") for time in times],
-        [KINDS[entry.claims["event"]] for entry in opened], [_agent(name, entry, is_late) for entry in opened],
+        [KINDS[entry.claims["event"]] for entry in opened], [_agent(name, entry) + marks for entry in opened],
         [f"{name}\x1f{entry.claims['number']}" for entry in opened], *box,
     )  # fmt: skip
     unknown: list[SignedMessage] = [opened[row["n"] - 1] for row in rows]
     return [("UnknownKey", entry.claims["number"], hashlib.sha256(entry.raw).digest()) for entry in unknown]
 
 
-def _agent(name: str, entry: SignedMessage, is_late: bool) -> str:
-    return AGENT.format(name=name) + ("" if entry.claims["certain"] else UNCERTAIN) + (LATE if is_late else "")
+def _agent(name: str, entry: SignedMessage) -> str:
+    return AGENT.format(name=name) + ("" if entry.claims["certain"] else UNCERTAIN)

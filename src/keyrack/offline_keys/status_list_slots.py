@@ -1,7 +1,8 @@
 """In charge of places in status lists: which one a new key gets, when a box begins another list, when a place is free.
 
 A place is a key's own until nothing could open by it any more, whether it was revoked or not: a list must not say of a
-new key what it said of an old one.
+new key what it said of an old one. A clock that is ahead gives places back too early. They are taken back once it is
+right: a removed phone would open again.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from datetime import timedelta
 from itertools import islice
 from typing import LiteralString
 
+import structlog
+
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row
 from keyrack.db.row_batches import run_in_batches
@@ -20,6 +23,8 @@ from keyrack.offline_keys.message_fields import LONGEST_URI
 from keyrack.offline_keys.status_list_bits import ENTRIES
 from keyrack.offline_keys.status_lists import StatusListId, place_of
 from keyrack.offline_keys.timestamps import now
+
+log = structlog.get_logger("keyrack.status_lists")
 
 Box = tuple[int, int]  # a product in an epoch
 
@@ -43,6 +48,60 @@ with gone as (
   returning true)
 select count(*) from gone
 """
+# Keys without a place that may still open: no key does 28 days after its time. Their lists are locked first, as whoever
+# issues keys does
+EARLY: LiteralString = """
+not is_placed and issued_at >= $1::timestamptz - interval '29 days'
+and greatest(expires_at, issued_at + make_interval(secs => freshness)) >= $1
+"""
+LOCK_EARLY: LiteralString = (
+    """
+select customer_id, product_id, epoch, generation from status_generation
+where (customer_id, product_id, epoch, generation) in (
+  select customer_id, product_id, epoch, generation from box_key where """
+    + EARLY
+    + """)
+order by customer_id, product_id, epoch, generation for update
+"""
+)
+_OF_LISTS: LiteralString = """(customer_id, product_id, epoch, generation) in (
+  select * from unnest($2::integer[], $3::integer[], $4::integer[], $5::integer[]))
+"""
+# A place that has another key by now: neither key can be revoked alone, so both are
+REVOKE_SHARED: LiteralString = (
+    "with early as (select customer_id, key_id, product_id, epoch, generation, place from box_key where "
+    + EARLY
+    + " and "
+    + _OF_LISTS
+    + """)
+update box_key k set revoked_at = clock_timestamp() from early e join box_key o
+  on o.customer_id = e.customer_id and o.product_id = e.product_id and o.epoch = e.epoch
+  and o.generation = e.generation and o.place = e.place and o.key_id <> e.key_id and (
+    o.is_placed or o.issued_at + make_interval(secs => o.freshness) >= $1 or o.expires_at >= $1)
+where k.customer_id = e.customer_id and k.key_id in (e.key_id, o.key_id) and k.revoked_at is null
+"""
+)
+TAKE_BACK: LiteralString = (
+    """
+with taken as (
+  update box_key set is_placed = true where (customer_id, key_id) in (
+    select distinct on (customer_id, product_id, epoch, generation, place) customer_id, key_id from box_key k where """
+    + EARLY
+    + " and "
+    + _OF_LISTS
+    + """
+      and not exists (select from box_key o where o.customer_id = k.customer_id and o.product_id = k.product_id
+        and o.epoch = k.epoch and o.generation = k.generation and o.place = k.place and o.is_placed)
+    order by customer_id, product_id, epoch, generation, place, number desc)
+  returning true
+), outdated as (
+  update status_generation set is_outdated = true where """
+    + _OF_LISTS
+    + """
+)
+select count(*)::integer from taken
+"""
+)
 FORGET: LiteralString = """
 with gone as (
   delete from box_key where (customer_id, key_id) in (
@@ -123,7 +182,22 @@ def _uri(settings: Settings, product: int, epoch: int, generation: int) -> str:
 
 async def recycle_slots(db: Database, settings: Settings) -> None:
     """Give back the places of keys that open nothing any more, and forget old keys. A step of housekeeping."""
+    await _take_back(db)
     await run_in_batches(db, settings.housekeeping_rows, GIVE_BACK, now() - MARGIN)
     await run_in_batches(
         db, settings.housekeeping_rows, FORGET, now() - timedelta(days=settings.offline_key_retention_days)
     )
+
+
+async def _take_back(db: Database) -> None:
+    """Take back places that were given back too early."""
+    at = now() - MARGIN
+    async with db.transaction() as connection:
+        rows = await connection.fetch(LOCK_EARLY, at)
+        if not rows:
+            return
+        columns = [[row[name] for row in rows] for name in ("customer_id", "product_id", "epoch", "generation")]
+        await connection.execute(REVOKE_SHARED, at, *columns)
+        taken: int = await connection.fetchval(TAKE_BACK, at, *columns)
+    if taken:
+        log.error("places of keys were given back too early", keys=taken, alert=True)

@@ -20,6 +20,7 @@ FRESH = timedelta(minutes=5)  # for which a list is told again as it is
 TTL = int(FRESH.total_seconds())
 SECOND = timedelta(seconds=1)
 AHEAD = timedelta(seconds=5)  # of the clock, that lists are at most
+WRONG = timedelta(weeks=1)  # ahead of the clock: no box counts such a list, once its clock is right
 LASTS = 28 * 86_400  # seconds until `exp`, which is for other verifiers: as long as any key lives
 
 # All lists of these boxes, locked before their keys are read: what is revoked meanwhile marks them again
@@ -34,7 +35,8 @@ where customer_id = $1 and (product_id, epoch, generation) in (
   select * from unnest($2::integer[], $3::integer[], $4::integer[])) and is_placed and revoked_at is not null
 group by 1, 2, 3
 """
-# With the time of the list for what it is the first one to show
+# With the time of the list for what it is the first one to show. A list is earlier than the one before if the clock was
+# wrong then
 KEEP: LiteralString = """
 with kept as (
   select * from unnest($2::integer[], $3::integer[], $4::integer[], $5::timestamptz[], $6::bytea[])
@@ -42,7 +44,7 @@ with kept as (
 ), shown as (
   update box_key k set shown_at = u.listed_at from kept u
   where k.customer_id = $1 and k.product_id = u.product_id and k.epoch = u.epoch and k.generation = u.generation
-    and k.is_placed and k.revoked_at is not null and k.shown_at is null
+    and k.is_placed and k.revoked_at is not null and (k.shown_at is null or k.shown_at > u.listed_at)
 )
 update status_generation g set list = u.list, listed_at = u.listed_at, is_outdated = false from kept u
 where g.customer_id = $1 and g.product_id = u.product_id and g.epoch = u.epoch and g.generation = u.generation
@@ -61,12 +63,18 @@ class StatusListId:
 def is_due(row: Row, now: datetime) -> bool:
     """Whether the list of this row has to be signed anew. Each has a time of its own, as a box takes a later one alone:
     so many revocations in a second would get ahead of the clock, and wait for it. One that is further ahead was signed
-    by a clock that was wrong, and nothing waits for that.
+    by a clock that was wrong, and nothing waits for that. Boxes would refuse one that is ahead by more than a week.
     """
     if row["list"] is None:
         return True
     ahead: timedelta = row["listed_at"] - now
-    return ahead <= -FRESH or (row["is_outdated"] and ahead != AHEAD)
+    return ahead <= -FRESH or ahead > WRONG or (row["is_outdated"] and ahead != AHEAD)
+
+
+def _next_time(row: Row, now: datetime) -> datetime:
+    """The time of the next list of this row: now, or a second after the list before."""
+    before: datetime | None = row["listed_at"]
+    return now if before is None or before - now > WRONG else max(now, before + SECOND)
 
 
 async def lock(connection: Connection, customer: int, boxes: Iterable[tuple[int, int]]) -> list[Row]:
@@ -85,7 +93,7 @@ async def renew(
     lists_by_id: dict[StatusListId, bytes] = {place: row["list"] for place, row in known.items() if place not in due}
     if due:
         revoked = {place_of(row): row["places"] for row in await connection.fetch(REVOKED, customer, *columns(due))}
-        times = [max(now, row["listed_at"] + SECOND) if row["listed_at"] else now for row in due.values()]
+        times = [_next_time(row, now) for row in due.values()]
         lists = [
             _signed(customer, list_id, row["uri"], revoked.get(list_id, ()), signer, at)
             for (list_id, row), at in zip(due.items(), times, strict=True)

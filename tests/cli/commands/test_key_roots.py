@@ -105,6 +105,22 @@ def test_an_offline_root_names_the_next_one(person: Person, operator: Operator, 
     assert_opens(person, box, phone, second.public["root"])
 
 
+def test_a_root_that_is_not_there_is_not_named(person: Person, operator: Operator, tmp_path: Path) -> None:
+    """A server in other hands has its own root signed along with a rotation."""
+    visited(person)
+    machine, thief = Machine(operator, person, tmp_path), Machine(operator, person, tmp_path, "thief")
+    machine.move()
+    request, wrong = machine.request(), tmp_path / "wrong.json"
+    value = json.loads(request.read_text())
+    named = thief.request("root", "offline", "--public-key", thief.public["publicKey"])
+    value["wanted"].append(json.loads(named.read_text())["wanted"][0])
+    wrong.write_text(json.dumps(value))
+    out = tmp_path / "out"
+    errors = operator.refused("keys", "sign", wrong, "--root-key", machine.key, "--out", out)
+    assert f"names the new root {thief.public['root']}" in errors
+    assert not out.exists()
+
+
 def test_what_the_root_has_not_signed_is_refused(
     person: Person, operator: Operator, tmp_path: Path, town: Town
 ) -> None:
