@@ -70,8 +70,9 @@ FIRST = (
     "tests/packaging/test_artifacts.py", "tests/docs/test_moving_page.py", "tests/assignments/test_faults.py",
     "tests/upgrades/test_migration_runner.py", "tests/docs/test_walkthroughs.py", "tests/ops/backups/test_docs.py",
     "tests/db/replication/test_failover.py", "tests/assignments/test_histories.py",
+    "tests/http/openapi/test_openapi.py", "tests/console/test_shown_text.py",
     # Those of `make test`
-    "tests/console/test_every_page.py", "tests/http/openapi/test_openapi.py", "tests/cli/test_operator_commands.py",
+    "tests/console/test_every_page.py", "tests/cli/test_operator_commands.py",
     "tests/changelog/transparency/test_checkpoints.py", "tests/console/test_roles.py",
     "tests/console/test_gallery.py", "tests/console/test_overview.py", "tests/console/test_lists.py",
     "tests/ops/monitoring/test_status.py", "tests/console/test_assignment_forms.py",

@@ -17,6 +17,8 @@ from tests.console.test_overview import depot
 from tests.support.people import Person, Town, done
 from tests.support.servers import eventually
 
+pytestmark = pytest.mark.cluster
+
 NO_PAGES = re.compile(r"/assets/|/export|\.csv|/options|/choices/|/check$|/outcomes$|\.pmtiles$|/callback$")
 WHOLE = [
     row.path for row in PAGES if row.method == "GET" and "{customer}" in row.path and not NO_PAGES.search(row.path)

@@ -12,6 +12,8 @@ from zipfile import ZipFile
 
 import pytest
 
+pytestmark = pytest.mark.cluster
+
 ROOT = Path(__file__).resolve().parents[2]
 METADATA = "Metadata-Version: 2.1\nName: keyrack-probe\nVersion: 1.0\n"
 WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"

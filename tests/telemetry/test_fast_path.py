@@ -85,7 +85,7 @@ def times(text: str) -> dict[str, datetime]:
     return {name: datetime.fromisoformat(at) for name, at in json.loads(text).items()}
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(runs=IN_ORDER)
 @example(runs=[(timedelta(minutes=20), [{"place": 1, FUEL: 1}, {VOLTAGE: 12}, {FUEL: 2}, {"fuelType": "Diesel"}])])
 @example(runs=[(timedelta(seconds=1), [{"place": 1, "odometer": 3}] * 6), (timedelta(microseconds=3), [{"place": 1}])])
@@ -118,7 +118,7 @@ def test_in_any_order_too(alice: Person, history: list[Any]) -> None:
 STEP = st.one_of(st.integers(1, 10**6), st.integers(1, 86_400).map(lambda n: n * 10**6), st.integers(1, 10**11))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(STEP, min_size=1, max_size=4), st.integers(0, 255))
 def test_the_database_continues_alike(alice: Person, steps: list[int], more: int) -> None:
     stretch, last = Run(MIDNIGHT - timedelta(days=2), (1.0,)), MIDNIGHT - timedelta(days=2)

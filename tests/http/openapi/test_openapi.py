@@ -32,6 +32,8 @@ from tests.support.browser import launched, needed
 from tests.support.people import PASSWORD, Person, Town, web
 from tests.support.servers import DEADLINE, RunningServer
 
+pytestmark = pytest.mark.cluster
+
 # The spec's statuses, endpoint by endpoint (401 and 500, which all have, left out)
 STATUSES = """
 POST /oauth2/token 200 415
