@@ -235,7 +235,7 @@ def test_parts_of_requests_reach_no_further_than_the_groups(house: House) -> Non
         "webhooks:read": gina.call("HEAD", "/live?topics=webhooks"),
     }
     assert [answer.status_code for answer in answers.values()] == [403] * 2
-    # What it asked for itself is no part of that
+    # The caller may always read its own operation
     assert gina.put("/assignments", assignment, headers={"Prefer": "return=representation"} | problem).is_success
     for permission, answer in answers.items():
         problem_of = answer.json() if answer.content else {"code": LIMITED.code, "permission": permission}

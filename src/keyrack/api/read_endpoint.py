@@ -106,7 +106,7 @@ class ReadEndpoint:
         return query
 
     def reads_own(self, grant: Grant) -> bool:
-        """Whether a caller with this grant may read nothing but what it asked for itself."""
+        """Whether a caller with this grant reads its own rows alone."""
         return (
             self.own is not None
             and bool(grant.permissions)

@@ -61,7 +61,7 @@ async def brands(visit: Visit) -> Response:
 
 
 async def find_cars(visit: Visit, text: str, only: str = "") -> Choices:
-    """The first cars that match a text, of those that an OData filter of positions lets through."""
+    """The first cars that match a text and an OData filter of positions."""
     if only:
         query = ordered_search(text, "naturalorder(name),carId") | {"$select": POSITION, "$filter": only}
         return await _find(visit, "/positions", query, of_position)
@@ -76,7 +76,10 @@ async def find_users(visit: Visit, text: str) -> Choices:
 
 
 def free(visit: Visit, fields: Mapping[str, list[str]]) -> str:
-    """The filter of positions for cars that nobody has, "" where it is not asked for or the times are none yet."""
+    """The filter of positions for free cars.
+
+    "" if it is not asked for, or if the times are no times yet.
+    """
     if "free" not in fields:
         return ""
     values = {name: fields.get(name, [""])[-1] for name in ("start", "end")}

@@ -1,4 +1,4 @@
-"""Hidden assignments: the times at which somebody outside of a visit's groups has a car. There are none otherwise."""
+"""Hidden assignments: the times at which users outside of a visit's groups have cars."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ SOMEBODY = N_("Somebody outside your groups")
 
 
 async def hidden_assignments(visit: Visit, cars: Sequence[int], condition: str, most: int) -> list[dict[str, Any]]:
-    """The first of them that fulfil the condition, in the shape of assignments without id, user and purpose."""
+    """The first hidden assignments of these cars that fulfil the condition.
+
+    They have the shape of assignments without an id and a user. There are none for a visit that sees the whole fleet.
+    """
     if not visit.is_limited:
         return []
     rows: list[dict[str, Any]] = []

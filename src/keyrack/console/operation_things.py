@@ -37,7 +37,7 @@ def things_expand(visit: Visit) -> str:
 
 
 def operation_things(visit: Visit, operation: Mapping[str, Any]) -> OperationThings:
-    """The things of an operation that was read with `things_expand`, as the visit may see them."""
+    """The things of an operation that was read with `things_expand`."""
 
     def choice(relation: str, named: Any) -> Choice | None:
         row = operation.get(relation)

@@ -169,7 +169,7 @@ def _of_hidden_user(row: LiteralString) -> LiteralString:
     return row + ".user_id is not null and not " + in_scope_sql("user", row + ".user_id")
 
 
-# Of those that begin at the same time only the longest: car and start identify a row, so that it needs no id
+# Only the longest of those that begin at the same time: car and start identify a row, so that it needs no id
 _IS_LONGEST: LiteralString = (
     "not exists (select from assignment l where l.customer_id = {t}.customer_id and l.car_id = {t}.car_id"
     " and l.starts_at = {t}.starts_at and (coalesce(l.ends_at, 'infinity'), l.assignment_id)"

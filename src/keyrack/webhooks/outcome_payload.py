@@ -52,7 +52,7 @@ def _time(name: LiteralString, column: LiteralString, condition: LiteralString =
 
 
 def _new(name: LiteralString, column: LiteralString, row: LiteralString = "{t}") -> LiteralString:
-    """SQL of the car or the user that a change gives the assignment in place of that in the column; null for none."""
+    """SQL of the new car or user of a change; null if it keeps the one in the column."""
     value: LiteralString = _DOCUMENT.replace("{t}", row) + "->'" + name + "'"
     return (
         "(case when " + row + ".kind = 'UpdateAssignment' and jsonb_typeof(" + value + ") = 'number'"

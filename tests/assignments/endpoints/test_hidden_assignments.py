@@ -1,4 +1,4 @@
-"""Hidden assignments: a group-limited caller learns when a car of its groups is taken, and by nobody."""
+"""Hidden assignments: a group-limited caller learns when a car of its groups is taken, and not by whom."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_time_goes_out_of_sight_with_the_car_and_becomes_an_assignment_with_th
 
 
 def test_a_box_exists_with_its_car(site: Site) -> None:
-    """A unit does not, and a box that is in another car or in none does not either."""
+    """A unit does not. A box in another car or in none does not either."""
     whole, gina = site.whole, site.gina
     (box,) = [row["id"] for row in whole.get(f"/cars/{site.car}/products").json()]
     (far_box,) = [row["id"] for row in whole.get(f"/cars/{site.far}/products").json()]

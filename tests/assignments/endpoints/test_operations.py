@@ -392,7 +392,7 @@ def test_a_caller_may_always_read_what_it_asked_for(carol: Person, bob: Person) 
 
 
 def test_ends_that_come_with_an_end_of_a_user_are_nobodys_own(carol: Person) -> None:
-    """They name cars that whoever takes the user out may not see."""
+    """They name cars that may be out of the caller's scope."""
     car, user = carol.car_with_box(), carol.user()
     carol.assignment(car, user)
     narrow = replace(carol, headers=carol.headers | Program(carol, "users:write").headers())

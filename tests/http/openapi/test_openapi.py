@@ -202,7 +202,7 @@ def test_an_operation_names_the_permissions_of_parents_and_parts(document: Json)
         ("/live", "get", "the topic `users` needs `users:read`"),
     ):
         assert part in operation(path, method)["description"], (path, part)
-    # What a caller asked for itself needs no permission, whether it is shown at once or read later
+    # A caller needs no permission for its own operation, whether it is shown at once or read later
     assert "operations:read" not in operation("/assignments", "put")["description"]
     scopes = [way["oauth2"] for way in operation("/operations/{operationId}")["security"]]
     assert scopes == [["operations:read"], []]

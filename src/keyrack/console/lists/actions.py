@@ -27,8 +27,11 @@ FORGOTTEN = ErrorCode("delivery-forgotten", N_("It is not kept any more."), "Sen
 
 
 async def plan_ends(visit: Visit, ids: Sequence[int]) -> BatchPlan:
-    """An assignment in force ends now and stays in the history, like *End now* of its page. One that has not begun is
-    deleted. One that has ended stays as it is: what is in the history is not taken out with many others."""
+    """Plan the end of assignments by their times.
+
+    One in force ends now and stays in the history, like *End now* of its page. One that has not begun is deleted. One
+    that has ended is refused, so that no history is deleted together with other rows.
+    """
     now = utc(datetime.now(UTC))
     items: dict[int, Mapping[str, Any]] = {}
     refused: dict[int, str] = {}
@@ -46,7 +49,7 @@ async def plan_ends(visit: Visit, ids: Sequence[int]) -> BatchPlan:
 
 
 async def say_ends(visit: Visit, ids: Sequence[int]) -> list[str]:
-    """How many of the assignments end now, how many are deleted, and how many have ended already."""
+    """The numbers of assignments that end now, are deleted, and have ended already."""
     plan = await plan_ends(visit, ids)
     begun = sum(item["op"] == "change" for item in plan.items.values())
     numbers = {
@@ -84,7 +87,7 @@ def _counted(visit: Visit, text: str, number: int) -> str:
 
 
 def ends_with(member: str) -> Says:
-    """How many assignments end with rows whose ids assignments have as this member."""
+    """The number of assignments that end with rows, whose ids they have as this member."""
 
     async def says(visit: Visit, ids: Sequence[int]) -> Sequence[str]:
         if not visit.may(Permission.ASSIGNMENTS_READ):

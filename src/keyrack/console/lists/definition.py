@@ -53,7 +53,7 @@ class ListColumn:
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """What an action does with its rows now: the item of a batch for each id, or why there is none."""
+    """The items of an action's batch by the ids of its rows, and the reasons for rows without an item."""
 
     items: Mapping[int, Mapping[str, Any]]
     refused: Mapping[int, str]
@@ -71,9 +71,9 @@ class Action:
     warning: str  # what comes of it
     permission: Permission
     batch: str = ""
-    # What becomes of each row, if it depends on the row: by default each ends
+    # The plan, if it depends on the rows: by default each row ends
     plan: Callable[[Visit, Sequence[int]], Awaitable[BatchPlan]] | None = None
-    says: Callable[[Visit, Sequence[int]], Awaitable[Sequence[str]]] | None = None  # what comes of it with these rows
+    says: Callable[[Visit, Sequence[int]], Awaitable[Sequence[str]]] | None = None  # the effects on these rows
     named: tuple[str, ...] = ()  # the columns by which its rows are named; the first one without any
     each: Callable[[Visit, int, str], Awaitable[Any]] | None = None  # the visit, the row's id, what was chosen
     choice: ListFilter | None = None  # what has to be chosen as well, as a group

@@ -79,7 +79,7 @@ def holding(label: str, other: str, select: str, priority: int, hidden: str = ""
     return column("now", label, in_force, priority), column("next", N_("Next assignment"), next_one, 3)
 
 
-# Of a box whose service is in none of the groups of who looks: whether there is one is not known
+# A group-limited visit cannot tell a box without a service from a box whose service is outside of its groups
 NOT_SHOWN: Mapping[str, tuple[str, str]] = {"none": ("idle", N_("No service in your groups"))}
 
 
@@ -112,7 +112,7 @@ def next_one(row: Row, other: str) -> CellLink | None:
 
 
 def _coming(row: Row, other: str) -> list[tuple[CellLink, Row]]:
-    """The row's assignments that have not ended, by their start, each with the link of whom or what it is with."""
+    """The row's assignments that have not ended, by start, each with a link to its user or car."""
     hidden = [(CellLink(SOMEBODY, said=True), assignment) for assignment in row.get("hiddenAssignments", ())]
     named = [(_of(assignment[other], other), assignment) for assignment in row["assignments"]]
     coming = [(link, assignment) for link, assignment in (*named, *hidden) if link]

@@ -40,7 +40,7 @@ class Check:
 
     @property
     def is_taken(self) -> bool:
-        """Whether somebody has the car within the same time."""
+        """Whether the car is taken within the same time."""
         return bool(self.overlaps) or self.more
 
     @property

@@ -1,4 +1,4 @@
-"""What a change of an assignment moves, before it is saved: old and new values, and whether somebody loses the car."""
+"""The preview of a change of an assignment: old and new values, and whether the user loses the car at once."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ MOVED = ("carId", "userId", "start", "end")
 
 @dataclass(frozen=True, slots=True)
 class AssignmentMove:
-    """What a change does to an assignment. `new_car` and `new_user` are "" if they stay. `is_loss` means that the user
-    has the car now and loses it at once; `regained` is when the assignment begins for both anew, or ""."""
+    """The old and the new values of an assignment.
+
+    `new_car` and `new_user` are "" if they stay. `is_loss` means that the user has the car now and loses it at once.
+    `regained` is the later start for the same car and user, or "".
+    """
 
     car: str
     new_car: str
@@ -39,7 +42,7 @@ class AssignmentMove:
 
 
 async def move(visit: Visit, present: Mapping[str, Any] | None, draft: ParsedAssignmentForm) -> AssignmentMove | None:
-    """What is filled in beside what there is; None if nothing moves, or while something is wrong with it."""
+    """The preview of a form; None if nothing moves, or while a field is invalid."""
     new = draft.members
     if present is None or draft.errors or all(new[name] == present[name] for name in MOVED):
         return None

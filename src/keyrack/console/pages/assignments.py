@@ -277,7 +277,7 @@ def _words(visit: Visit, refusal: Refusal) -> str:
 
 
 def _to_outcome(visit: Visit, reply: InternalResponse) -> Response:
-    """What becomes of it: whoever has asked for something may see that."""
+    """The page of the operation, which its own caller may always see."""
     return redirect(f"{base(visit)}/operations/{reply.headers['Operation-Id']}")
 
 

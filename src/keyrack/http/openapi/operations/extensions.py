@@ -39,7 +39,7 @@ OWN: Mapping[str, tuple[str, str]] = {
     "GET /hidden-assignments": (
         "listHiddenAssignments",
         "For a group-limited caller: the times of assignments whose car is in the groups and whose user is not, and"
-        " nothing else of them. Of those that begin at the same time the longest is listed. The list is empty for"
+        " nothing else of them. The list has only the longest of those that begin at the same time. It is empty for"
         " every other caller.",
     ),
     "GET /groups/{groupId}": ("getGroup", "One group; `$expand` adds what is in it."),
