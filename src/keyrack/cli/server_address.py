@@ -6,6 +6,8 @@ directory. With a database elsewhere there is no such place, and `KEYRACK_PUBLIC
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from keyrack.core import atomic_files
 from keyrack.core.settings import Settings
 
@@ -13,10 +15,14 @@ FILE = "server.url"  # in the state directory
 
 
 def publish(settings: Settings) -> None:
-    """Write the address of this server, if the database is embedded. Raises `OSError`."""
+    """Write the address of this server, if the database is embedded.
+
+    A full disk keeps no server from starting: commands then use the default.
+    """
     if settings.database_url is None:
         file = settings.state / FILE
-        atomic_files.write_temporary(file, f"{settings.public_url}\n".encode(), 0o600).replace(file)
+        with suppress(OSError):
+            atomic_files.write_temporary(file, f"{settings.public_url}\n".encode(), 0o600).replace(file)
 
 
 def with_server_address(settings: Settings) -> Settings:

@@ -148,7 +148,7 @@ def test_what_is_misspelt_is_refused(tmp_path: Path, text: str, why: str) -> Non
 def test_a_value_that_is_not_valid_is_told_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "c"
     assert refused(path, "\npool_size = 'many'").startswith(
-        f"A setting is not valid. {path}:2, pool_size: Input should"
+        f"A setting is not valid. {path}:2, pool_size: 'many' is not a whole number from 1 to 500"
     )
     assert refused(path, "database_url = 'postgresql://u:s3cret@h:port/d'").startswith(
         f"A setting is not valid. {path}:1, database_url: the form is postgresql://"
