@@ -1,5 +1,6 @@
 // What a car does and when it was heard of, in words, which are templates of the page.
 import { ageOf } from "./positions.js";
+import { minuteOf } from "./minutes.js";
 
 function badge(name) {
   return document.querySelector(`template[data-badge="${name}"]`).content.firstElementChild.cloneNode(true);
@@ -17,9 +18,7 @@ export function putBadges(place, car, days) {
   const time = seen.querySelector("time");
   if (time) {
     time.dateTime = car.lastSeen;
-    time.textContent = new Date(car.lastSeen).toLocaleString(document.documentElement.lang, {
-      dateStyle: "medium", timeStyle: "short", timeZone: document.querySelector("[data-zone]").dataset.zone,
-    });
+    time.textContent = minuteOf(car.lastSeen, document.querySelector("[data-zone]").dataset.zone);
   }
   place.replaceChildren(badge(state), " ", seen);
 }
