@@ -28,11 +28,14 @@ class FleetMap {
       this.frame.querySelector("[data-map-note]").textContent = this.frame.dataset.unreachable;
       return;
     }
-    const drawn = await drawMap(this.frame, around([...this.positions.cars.values()]), (map, colours) => this.paint(map, colours));
-    if (drawn) this.draw(drawn);
     this.positions.addEventListener("loaded", () => this.load());
     this.positions.addEventListener("moved", ({ detail }) => this.move(detail));
+    this.show();
+    const bounds = () => around([...this.positions.cars.values()]);
+    this.drawing = drawMap(this.frame, bounds, (map, colours) => this.paint(map, colours));
     this.search();
+    const drawn = await this.drawing;
+    if (drawn) this.draw(drawn);
     this.show();
   }
 
@@ -168,10 +171,11 @@ class FleetMap {
   search() {
     const form = document.getElementById(this.frame.dataset.search);
     const select = form?.querySelector("select");
-    select?.addEventListener("change", () => {
+    select?.addEventListener("change", async () => {
       const id = Number(select.value);
       if (!id) return;
-      if (!this.map || !this.positions.cars.has(id)) return location.assign(`${this.frame.dataset.cars}/${id}`);
+      this.frame.scrollIntoView({ block: "nearest" }); // it is drawn once it is in view
+      if (!(await this.drawing) || !this.positions.cars.has(id)) return location.assign(`${this.frame.dataset.cars}/${id}`);
       this.choose(id, true);
       announce(this.card.said());
     });
