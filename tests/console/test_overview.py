@@ -41,7 +41,7 @@ def fleet(town: Town) -> Iterator[Person]:
 def car_at(person: Person, name: str, place: dict[str, float], **told: Any) -> Unit:
     unit = unit_of(person)
     assert person.patch(f"/cars/{unit.car}", [{"op": "replace", "path": "/name", "value": name}]).status_code == 204
-    unit.tell(2, **place, **told)
+    unit.tell(2 - passed(), **place, **told)  # however long ago the run began
     return unit
 
 
@@ -209,6 +209,39 @@ def test_a_car_that_moves_is_followed_without_a_reload(fleet: Person, alster: Un
     expect(row(page, "Rhine")).to_contain_text("Driving")
     page.get_by_role("button", name="Show all").click()
     expect(row(page, "Rhine")).to_be_visible()
+
+
+def test_what_a_car_does_is_stale_after_a_while(town: Town, desk: Desk) -> None:
+    """By `KEYRACK_TELEMETRY_STALE_MINUTES`: as the server writes it, as the script does, and later without any news."""
+    person = town.person("stale")
+    driving = {"isDriving": True, "ignition": True}
+    with contextlib.closing(person.client):
+        for name, minutes, told in (
+            ("Fresh", 13, driving), ("Drove", 16, driving), ("Idled", 60, {"ignition": True}), ("Stood", 600, {}),
+        ):  # fmt: skip
+            unit = unit_of(person)
+            person.patch(f"/cars/{unit.car}", [{"op": "replace", "path": "/name", "value": name}])
+            unit.tell(minutes - passed(), **HAMBURG, **told)
+        states = {"Drove": "Was driving", "Idled": "Ignition was on", "Stood": "Was parked"}
+        plain = desk(person, java_script_enabled=False)
+        plain.goto(f"/console/{person.customer}")
+        page = desk(person)
+        page.clock.install()
+        overview(page, person)
+        for each in (plain, page):
+            expect(each.get_by_text("No news for 15 minutes")).to_have_count(1)
+            for name, state in states.items():
+                expect(row(each, name)).to_contain_text(state)
+            expect(row(each, "Fresh")).to_contain_text("Driving")
+        page.clock.fast_forward(180_000)
+        expect(row(page, "Fresh")).to_contain_text("Was driving")
+        table(page).get_by_role("link", name="Fresh").click()
+        expect(page.get_by_role("heading", name="Telemetry")).to_be_visible()
+        expect(page.get_by_text("Not up to date")).to_have_count(0)
+        with page.expect_request(lambda request: "part=telemetry" in request.url):
+            page.clock.fast_forward(1_000_000)
+        page.goto(f"/console/{person.customer}/cars/{unit.car}")
+        expect(page.get_by_text("Not up to date")).to_be_visible()
 
 
 def test_a_car_is_found_by_typing_and_shown(fleet: Person, alster: Unit, isar: Unit, desk: Desk) -> None:

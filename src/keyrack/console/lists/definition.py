@@ -41,6 +41,7 @@ class ListColumn:
     value: Callable[[Row], Any]
     kind: Kind = "text"
     sort: str = ""  # expression of $orderby
+    is_empty_last: bool = False  # whether rows without a value are last in either order
     expand: str = ""  # item of $expand
     priority: int = 1  # 1 always shown, 2 from 640 px on, 3 from 1,152, 4 from 1,536
     shown: bool = True  # unless other columns are chosen

@@ -22,6 +22,7 @@ from keyrack.console.lists.people import ASSIGNMENTS
 from keyrack.console.lists.query import condition
 from keyrack.console.lists.state import ListState
 from keyrack.console.map_tiles import streets
+from keyrack.console.pages.car_telemetry import is_stale
 from keyrack.console.pages.webhooks import count_failing
 from keyrack.console.rendering import base, clock, gettext, live_id, page, part
 from keyrack.http.page_router import ConsolePages, Visit
@@ -115,9 +116,9 @@ async def overview(visit: Visit) -> Response:
         visit.call("GET", "/positions", query=on_map),
     )
     return await page(
-        visit, "overview.html", tiles=tiles, cars=placed.json, on_map=placed.total, all_cars=all_cars.total,
-        unseen_days=UNSEEN_DAYS,
-        since=since, streets=await streets(visit),
+        visit, "overview.html", tiles=tiles, cars=[{**car, "isStale": is_stale(visit, car)} for car in placed.json],
+        on_map=placed.total, all_cars=all_cars.total, stale_minutes=visit.settings.telemetry_stale_minutes,
+        unseen_days=UNSEEN_DAYS, since=since, streets=await streets(visit),
     )  # fmt: skip
 
 

@@ -10,12 +10,14 @@ import { Positions, stateOf } from "./positions.js";
 
 const MANY = 200; // cars from which on those that are near one another are drawn as one
 const APART = 14; // zoom from which on each car is drawn by itself
+const AGEING = 30_000; // ms between two looks for states that are stale
 const SETTLED = 150; // ms after which a movement of the map is over
 
 class FleetMap {
   constructor(frame) {
     this.frame = frame;
-    this.days = Number(frame.dataset.silentDays);
+    this.limits = { stale: Number(frame.dataset.staleMinutes) / 1440, silent: Number(frame.dataset.silentDays) };
+    this.states = new Map(); // of each car, as the map shows it
     this.positions = new Positions(frame);
     this.card = new FleetCard(frame, this);
     this.table = new FleetTable(document.getElementById(frame.dataset.table), this);
@@ -30,6 +32,7 @@ class FleetMap {
     }
     this.positions.addEventListener("loaded", () => this.load());
     this.positions.addEventListener("moved", ({ detail }) => this.move(detail));
+    setInterval(() => this.age(), AGEING);
     this.show();
     const bounds = () => around([...this.positions.cars.values()]);
     this.drawing = drawMap(this.frame, bounds, (map, colours) => this.paint(map, colours));
@@ -81,7 +84,15 @@ class FleetMap {
 
   feature(car) {
     const geometry = { type: "Point", coordinates: [car.longitude, car.latitude] };
-    return { type: "Feature", id: car.carId, properties: { name: car.name, state: stateOf(car, this.days) }, geometry };
+    const state = stateOf(car, this.limits);
+    this.states.set(car.carId, state);
+    return { type: "Feature", id: car.carId, properties: { name: car.name, state }, geometry };
+  }
+
+  /** States become stale without any news. */
+  age() {
+    const other = [...this.positions.cars.values()].filter((car) => stateOf(car, this.limits) !== this.states.get(car.carId));
+    if (other.length) this.move(other);
   }
 
   /** All cars are other ones. */
