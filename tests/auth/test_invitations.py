@@ -73,6 +73,27 @@ def test_somebody_new_accepts_once(owner: Person) -> None:
     assert (found["role"], found["enabled"], found["isLimited"]) == ("Dispatcher", True, False)
 
 
+def test_a_role_by_an_invitation_is_given_by_the_inviter(owner: Person) -> None:
+    """Nobody gives a role to themselves, and the account that accepts makes no other change for the inviter."""
+    kim = address(owner, "granted")
+    made = invited(owner, kim)
+    assert posted(owner, "/invitation/accept", code=code_of(made), new="yes", new_password=PASSWORD).status_code == 303
+    ids = {row["username"]: row["id"] for row in owner.get("/managers").json()}
+    inviter = {"type": "manager", "id": str(ids[owner.username]), "name": owner.username}
+    for kind in ("manager.granted", "role.granted"):
+        change = newest_change(owner, kind, ids[kim])
+        assert (change["actor"]["type"], change["actor"]["name"]) == ("manager", kim)
+        assert change["onBehalfOf"] == inviter
+        assert change["address"] == "127.0.0.1" and change["requestId"]
+    over = newest_change(owner, "invitation.deleted", made["id"])
+    assert (over["actor"]["name"], over["onBehalfOf"]) == (kim, None)
+
+
+def newest_change(person: Person, kind: str, id: int) -> dict[str, Any]:
+    query = f"/changes?$filter=kind eq '{kind}' and resourceId eq '{id}'&$orderby=id desc&$top=1"
+    return eventually(lambda: person.get(query).json(), kind)[0]
+
+
 def test_an_invitation_of_a_similar_address_is_another_one(owner: Person, town: Town) -> None:
     """Another spelling of the same address replaces an invitation. A letter that is only folded does not."""
     kim = address(owner, "biss")

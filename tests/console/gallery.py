@@ -25,7 +25,15 @@ POLICY = (
     "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; "
     "form-action 'self'"
 )
-PEOPLE = [{"value": number, "label": f"Person {number}", "detail": f"p{number}@example.com"} for number in range(1, 46)]
+PEOPLE = [
+    {
+        "value": number,
+        "label": f"Person {number}",
+        "detail": f"p{number}@example.com",
+        "chosen": f"Person {number}, p{number}@example.com",
+    }
+    for number in range(1, 46)
+]
 
 TEMPLATES = {
     "/list": "list.html",

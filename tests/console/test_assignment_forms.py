@@ -149,7 +149,7 @@ def test_overlaps_are_shown_before_one_asks(carol: Person, kim: int, desk: Desk)
     page.get_by_label("End", exact=True).fill(WEDNESDAY)
     page.get_by_label("End", exact=True).blur()
     expect(page.get_by_text("Pool car is taken then.")).to_be_visible()
-    expect(page.get_by_role("listitem").filter(has_text="Ada Byron: 25 Nov 2031")).to_be_visible()
+    expect(page.get_by_role("listitem").filter(has_text="Ada Byron: Tue, 25 Nov 2031")).to_be_visible()
     page.get_by_role("button", name="Assign").click()
     expect(page.get_by_role("alert").filter(has_text="There is a problem")).to_be_focused()
     expect(page.get_by_role("listitem").filter(has_text="Ada Byron")).to_be_visible()
@@ -459,3 +459,24 @@ def _value(page: str, name: str) -> str:
     found = re.search(rf'name="{name}"[^>]* value="([^"]*)"', page)
     assert found
     return unescape(found[1])
+
+
+def test_two_people_of_one_name_differ_once_chosen(carol: Person, desk: Desk) -> None:
+    addresses = [f"{name}{carol.customer}@example.org" for name in ("one", "two")]
+    for address in addresses:
+        carol.user(address, userData={"firstName": "Jürgen", "lastName": "Müller"})
+    for vin in ("WVWZZZ1JZXW000001", "WVWZZZ1JZXW000002"):
+        carol.car("Pool", vin=vin)
+    page = desk(carol)
+    page.goto(f"/console/{carol.customer}/assignments/new")
+    for address in addresses:
+        choose(page, "User", "Jürgen", f"Jürgen Müller {address}")
+        expect(page.get_by_role("combobox", name="User")).to_have_value(f"Jürgen Müller, {address}")
+    for vin in ("WVWZZZ1JZXW000001", "WVWZZZ1JZXW000002"):
+        choose(page, "Car", "Pool", f"Pool {vin}")
+        expect(page.get_by_role("combobox", name="Car")).to_have_value(f"Pool, {vin}")
+    page.get_by_label("Start").fill("")
+    page.get_by_role("button", name="Assign").click()  # refused: the server names them alike
+    expect(page.get_by_role("alert", name="There is a problem")).to_be_visible()
+    expect(page.get_by_role("combobox", name="User")).to_have_value(f"Jürgen Müller, {addresses[1]}")
+    expect(page.get_by_role("combobox", name="Car")).to_have_value("Pool, WVWZZZ1JZXW000002")

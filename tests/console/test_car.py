@@ -12,7 +12,7 @@ from tests.console import axe
 from tests.console.conftest import Desk
 from tests.support.people import Person, nobody_works
 from tests.support.servers import eventually
-from tests.telemetry.endpoints.test_ingest import Unit, unit_of
+from tests.telemetry.endpoints.test_ingest import Unit, passed, unit_of
 
 pytestmark = pytest.mark.cluster
 
@@ -293,7 +293,8 @@ def test_what_the_unit_tells_is_shown(carol: Person, unit: Unit, desk: Desk) -> 
     told = part(page, "Telemetry")
     expect(told.get_by_role("listitem").filter(has_text="Odometer")).to_contain_text("1,042 km")
     expect(told.get_by_role("listitem").filter(has_text="Fuel")).to_contain_text("8.5 %")
-    expect(told.get_by_role("listitem").filter(has_text="Ignition")).to_contain_text("Driving")
+    expect(told.get_by_role("listitem").filter(has_text="Ignition")).to_contain_text("Was driving")
+    expect(told).to_contain_text("Not up to date")
     over = part(page, "Fuel, battery and temperatures over time")
     expect(over.get_by_role("listitem").filter(has_text="Fuel")).to_contain_text("minutes ago")
     expect(over.get_by_role("img", name="Fuel: between 8.5 and 70 %, 8.5 % at last.")).to_be_visible()
@@ -307,10 +308,12 @@ def test_what_the_unit_tells_is_shown(carol: Person, unit: Unit, desk: Desk) -> 
     expect(over.get_by_role("img", name="Voltage")).to_have_count(0)
     expect(told.get_by_text("Never told by this unit:")).to_contain_text("Speed")
     unit.tell(
-        1, odometer=1050.0, fuelLevelPercent=8, fuelType="Diesel", ignition=False, isDriving=False,
+        1 - passed(), odometer=1050.0, fuelLevelPercent=8, fuelType="Diesel", ignition=False, isDriving=False,
         currentLatitude=53.866, currentLongitude=10.687,
     )  # fmt: skip
     expect(told.get_by_role("listitem").filter(has_text="Ignition")).to_contain_text("Off")  # by itself
+    expect(told.get_by_role("listitem").filter(has_text="Ignition")).to_contain_text("Standing")
+    expect(told.get_by_text("Not up to date")).to_have_count(0)
     expect(where.filter(has_text="Lübeck")).to_be_visible()
     expect(over.get_by_role("img", name="Fuel: between 8 and 8.5 %, 8 % at last.")).to_be_visible()
 

@@ -29,7 +29,8 @@ READ = [
 SEEN = [
     *((line, ground) for line in ("edge", "focus") for ground in ("surface", "raised", "sunken")),
     *(("focus", ground) for ground in ("frame", "hover", "selected")),
-    *((f"map-{sign}", "map-land") for sign in ("car", "moving", "ready", "quiet", "cluster", "chosen", "track")),
+    *((f"map-{sign}", "map-land") for sign in ("car", "moving", "ready", "stale", "quiet")),
+    *((f"map-{sign}", "map-land") for sign in ("cluster", "chosen", "track")),
     ("brass", "frame"), ("brass", "surface"), ("accent-fill", "surface"), ("accent-fill", "raised"),
 ]  # fmt: skip
 

@@ -68,8 +68,12 @@ def raw(text: str, language: str) -> list[str]:
     return sorted({one for one in found if one not in NAMES})
 
 
+WEEKDAY = re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Mo|Di|Mi|Do|Fr|Sa|So)")
+
+
 class Seen(HTMLParser):
-    """What of a page is shown or read out, and the forms that would not keep what is typed when the session lapses."""
+    """What of a page is shown or read out, the forms that would not keep what is typed when the session lapses, and the
+    times without a weekday."""
 
     UNSEEN = ("script", "style", "template", "code", "pre")
     SPOKEN = ("aria-label", "placeholder", "title", "alt")
@@ -79,11 +83,13 @@ class Seen(HTMLParser):
     def __init__(self, page: str) -> None:
         super().__init__()
         self.shown, self.lost, self._form, self._within = "", [], "", 0
+        self.undated, self._is_time = [], False
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
         self._within += tag in self.UNSEEN
+        self._is_time = tag == "time" and not self._within
         self.shown += " ".join(["", *(given.get(name) or "" for name in self.SPOKEN)])
         if tag == "form":
             kept = given.get("method") != "post" or ("data-keep" in given and "id" in given)
@@ -95,8 +101,11 @@ class Seen(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         self._within -= tag in self.UNSEEN
         self._form = "" if tag == "form" else self._form
+        self._is_time = False
 
     def handle_data(self, data: str) -> None:
+        if self._is_time and not WEEKDAY.search(data):
+            self.undated.append(data)
         self.shown += "" if self._within else f" {data}"
 
 
@@ -172,7 +181,7 @@ def test_every_page_is_in_words_and_keeps_what_is_typed(language: str, alice: Pe
         for row in WHOLE:
             answer = browser.get(row.path.format(**ids), headers={"Accept-Language": language})
             text = Seen(answer.text)
-            found[name(row)] = raw(text.shown, language) + ([] if row.open else text.lost)
+            found[name(row)] = raw(text.shown, language) + ([] if row.open else text.lost) + text.undated
     assert {page: wrong for page, wrong in found.items() if wrong} == {}
 
 

@@ -18,6 +18,7 @@ from tests.console.axe import faults
 from tests.console.conftest import Desk
 from tests.support.people import Person, Town, nobody_works
 from tests.support.servers import RunningServer, eventually
+from tests.telemetry.endpoints.test_ingest import passed, unit_of
 
 pytestmark = pytest.mark.cluster
 
@@ -95,6 +96,32 @@ def test_every_column_and_every_filter_is_understood(fleet: Person, visitor: htt
         for value in re.findall(r'value="([^"]+)"', options):
             assert visitor.get(address, params={select: value}).status_code == 200, (select, value)
     assert visitor.get(f"{address}?q=kim+%22golf+b%22").status_code == 200
+
+
+def test_cars_are_found_by_when_they_were_seen_and_never_seen_ones_are_last(town: Town) -> None:
+    person = town.person("seen")
+    hours = {"Hour": 0.5, "Day": 2, "Three days": 30, "Week": 100, "Month": 200, "Older": 800}
+    units = {name: unit_of(person) for name in (*hours, "Silent")}
+    for name, unit in units.items():
+        person.patch(f"/cars/{unit.car}", [{"op": "replace", "path": "/name", "value": name}])
+    for name, ago in hours.items():
+        units[name].tell(60 * ago - passed(), currentLatitude=53.5, currentLongitude=10.0)
+    person.car("No unit")
+    with person.browser() as client:
+        here = f"/{person.customer}/cars"
+        oldest_first = ["Older", "Month", "Week", "Three days", "Day", "Hour"]
+        never = ["Silent", "No unit"]
+        assert names(client.get(f"{here}?sort=seen"))[:6] == oldest_first
+        assert set(names(client.get(f"{here}?sort=seen"))[6:]) == {*never}
+        assert names(client.get(f"{here}?sort=-seen"))[:6] == oldest_first[::-1]
+        assert set(names(client.get(f"{here}?sort=-seen"))[6:]) == {*never}
+        for value, cars in (
+            ("hour", oldest_first[5:]), ("day", oldest_first[4:]), ("not-hour", [*oldest_first[:5], "Silent"]),
+            ("not-day", [*oldest_first[:4], "Silent"]), ("not-3-days", [*oldest_first[:3], "Silent"]),
+            ("long", [*oldest_first[:2], "Silent"]), ("not-30-days", [*oldest_first[:1], "Silent"]), ("never", never),
+        ):  # fmt: skip
+            assert set(names(client.get(f"{here}?seen={value}"))) == {*cars}, value
+    person.client.close()
 
 
 def test_deliveries_of_all_webhooks_are_a_list(town: Town) -> None:

@@ -15,6 +15,7 @@ from tests.console import axe
 from tests.console.conftest import Desk
 from tests.support.people import Person, Town
 from tests.telemetry.endpoints.test_ingest import Unit, passed, unit_of
+from tests.webhooks.receiver import Receiver
 
 pytestmark = pytest.mark.cluster
 
@@ -40,7 +41,7 @@ def fleet(town: Town) -> Iterator[Person]:
 def car_at(person: Person, name: str, place: dict[str, float], **told: Any) -> Unit:
     unit = unit_of(person)
     assert person.patch(f"/cars/{unit.car}", [{"op": "replace", "path": "/name", "value": name}]).status_code == 204
-    unit.tell(2, **place, **told)
+    unit.tell(2 - passed(), **place, **told)  # however long ago the run began
     return unit
 
 
@@ -79,7 +80,7 @@ def test_figures_say_what_they_count_and_lead_to_their_lists(carol: Person, desk
     expected = {
         "Assignments in force": "assignments/list?state=now",
         "Failed operations": "operations?state=failed&within=week",
-        "Dead deliveries": "deliveries?state=dead",
+        "Failing webhooks": "webhooks?state=failing",
         "Boxes without service": "boxes?type=box&service=none",
         "Contracts that end soon": "services?contract=soon",
         "Cars unseen for long": "cars?seen=long",
@@ -87,6 +88,7 @@ def test_figures_say_what_they_count_and_lead_to_their_lists(carol: Person, desk
     for name, address in expected.items():
         expect(figure(page, name)).to_contain_text("0")
         assert figure(page, name).get_attribute("href") == f"/console/{carol.customer}/{address}"
+    expect(figure(page, "Dead deliveries")).to_have_count(0)
     carol.product("Box")
     page.goto(f"/console/{carol.customer}")
     expect(figure(page, "Boxes without service")).to_contain_text("1")
@@ -117,7 +119,10 @@ def test_each_figure_counts_the_rows_of_its_list(town: Town) -> None:
         )  # fmt: skip
     hook = person.put("/webhooks", {"url": "http://127.0.0.1:9/hook"}).json()["id"]
     tests = [person.post(f"/webhooks/{hook}/test").json()["id"] for _ in range(5)]
-    person.sql.execute("update delivery set state = 'Dead' where delivery_id = any($1)", tests[1:])
+    person.sql.execute(
+        "update delivery set state = 'Dead', error = 'refused', attempted_at = now() where delivery_id = any($1)",
+        tests[1:],
+    )
     with person.browser() as client:
         found = re.findall(
             r'class="tile \w*" href="/console([^"]+)".*?"figure">(\d+)',
@@ -126,12 +131,39 @@ def test_each_figure_counts_the_rows_of_its_list(town: Town) -> None:
         )
         counts = {path.partition(f"/{person.customer}/")[2]: int(figure) for path, figure in found}
         assert counts == {
-            "assignments/list?state=now": 2, "operations?state=failed&amp;within=week": 3, "deliveries?state=dead": 4,
-            "boxes?type=box&amp;service=none": 5, "services?contract=soon": 7, "cars?seen=long": 6,
+            "assignments/list?state=now": 2, "operations?state=failed&amp;within=week": 3, "webhooks?state=failing": 1,
+            "deliveries?state=dead": 4, "boxes?type=box&amp;service=none": 5, "services?contract=soon": 7,
+            "cars?seen=long": 6,
         }  # fmt: skip
         for path, figure in found:
             assert client.get(unescape(path)).text.count('scope="row"') == int(figure), path
     person.client.close()
+
+
+def test_a_webhook_that_fails_is_counted_until_it_works_again(carol: Person, desk: Desk) -> None:
+    """One that is tried again has no dead delivery for a day."""
+    page = desk(carol)
+    with Receiver() as receiver, Receiver() as other:
+        receiver.answer = lambda _: (500, b"", {})
+        hooks = [carol.put("/webhooks", {"url": each.url}).json()["id"] for each in (receiver, other)]
+        page.goto(f"/console/{carol.customer}")
+        expect(figure(page, "Failing webhooks")).to_contain_text("0")
+        for hook in hooks:
+            carol.post(f"/webhooks/{hook}/test")
+        expect(figure(page, "Failing webhooks")).to_contain_text("1")
+        figure(page, "Failing webhooks").click()
+        rows = page.get_by_role("table", name="Webhooks").get_by_role("row")
+        expect(rows).to_have_count(2)
+        expect(rows.nth(1)).to_contain_text("Failing")
+        receiver.answer = lambda _: (204, b"", {})
+        carol.post(f"/webhooks/{hooks[0]}/test")
+        expect(page.get_by_role("heading", name="No webhook fails now")).to_be_visible()
+        page.get_by_role("link", name="Show all webhooks").click()
+        expect(rows).to_have_count(3)
+        page.goto(f"/console/{carol.customer}")
+        expect(figure(page, "Failing webhooks")).to_contain_text("0")
+        for hook in hooks:
+            carol.delete(f"/webhooks/{hook}")
 
 
 def test_a_figure_follows_what_happens(carol: Person, desk: Desk) -> None:
@@ -177,6 +209,39 @@ def test_a_car_that_moves_is_followed_without_a_reload(fleet: Person, alster: Un
     expect(row(page, "Rhine")).to_contain_text("Driving")
     page.get_by_role("button", name="Show all").click()
     expect(row(page, "Rhine")).to_be_visible()
+
+
+def test_what_a_car_does_is_stale_after_a_while(town: Town, desk: Desk) -> None:
+    """By `KEYRACK_TELEMETRY_STALE_MINUTES`: as the server writes it, as the script does, and later without any news."""
+    person = town.person("stale")
+    driving = {"isDriving": True, "ignition": True}
+    with contextlib.closing(person.client):
+        for name, minutes, told in (
+            ("Fresh", 13, driving), ("Drove", 16, driving), ("Idled", 60, {"ignition": True}), ("Stood", 600, {}),
+        ):  # fmt: skip
+            unit = unit_of(person)
+            person.patch(f"/cars/{unit.car}", [{"op": "replace", "path": "/name", "value": name}])
+            unit.tell(minutes - passed(), **HAMBURG, **told)
+        states = {"Drove": "Was driving", "Idled": "Ignition was on", "Stood": "Was parked"}
+        plain = desk(person, java_script_enabled=False)
+        plain.goto(f"/console/{person.customer}")
+        page = desk(person)
+        page.clock.install()
+        overview(page, person)
+        for each in (plain, page):
+            expect(each.get_by_text("No news for 15 minutes")).to_have_count(1)
+            for name, state in states.items():
+                expect(row(each, name)).to_contain_text(state)
+            expect(row(each, "Fresh")).to_contain_text("Driving")
+        page.clock.fast_forward(180_000)
+        expect(row(page, "Fresh")).to_contain_text("Was driving")
+        table(page).get_by_role("link", name="Fresh").click()
+        expect(page.get_by_role("heading", name="Telemetry")).to_be_visible()
+        expect(page.get_by_text("Not up to date")).to_have_count(0)
+        with page.expect_request(lambda request: "part=telemetry" in request.url):
+            page.clock.fast_forward(1_000_000)
+        page.goto(f"/console/{person.customer}/cars/{unit.car}")
+        expect(page.get_by_text("Not up to date")).to_be_visible()
 
 
 def test_a_car_is_found_by_typing_and_shown(fleet: Person, alster: Unit, isar: Unit, desk: Desk) -> None:

@@ -215,7 +215,7 @@ SHOWN = [
     ("/changes", "", {Role.MANAGER, Role.AUDITOR}),
     ("/operations", "", {Role.MANAGER, Role.DISPATCHER, Role.TECHNICIAN, Role.AUDITOR}),
     ("Assignments in force", "", set(OTHERS) - {Role.TECHNICIAN}),
-    ("Dead deliveries", "", {Role.MANAGER}),
+    ("Failing webhooks", "", {Role.MANAGER}),
     ("Boxes without service", "", set(OTHERS)),
     ("Map of all cars", "", set(OTHERS) - {Role.TECHNICIAN}),
     ("data-tour", "", {Role.MANAGER, Role.DISPATCHER}),

@@ -64,6 +64,25 @@ def test_the_slider_says_where_the_car_was(driver: Person, unit: Unit, day: date
     expect(page.get_by_role("button", name="Show all")).to_be_visible()
 
 
+def test_the_map_is_drawn_once_it_is_in_view(driver: Person, unit: Unit, desk: Desk) -> None:
+    """On the car's page it is far below the first screen, and without a GPU it keeps the page busy for seconds."""
+    page = desk(driver)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"/console/{driver.customer}/cars/{unit.car}")
+    table = page.get_by_role("table", name="Times and places")
+    expect(table.get_by_role("row").filter(has_text="Kiel")).to_have_count(1)  # by the script that draws the map
+    page.get_by_role("button", name="Assign", exact=True).first.click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert not [url for url in asked if "maplibre" in url]
+    expect(page.get_by_role("button", name="Show all")).to_be_hidden()
+    page.get_by_role("slider", name="Time").scroll_into_view_if_needed()
+    expect(page.get_by_role("button", name="Show all")).to_be_visible()
+    assert [url for url in asked if "maplibre" in url]
+
+
 def test_the_table_says_the_same(driver: Person, unit: Unit, desk: Desk) -> None:
     page = desk(driver, viewport={"width": 320, "height": 800})
     track(page, unit)

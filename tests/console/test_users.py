@@ -175,14 +175,27 @@ def test_a_user_is_removed_and_what_ends_is_said_before(carol: Person, desk: Des
 def test_a_person_is_erased_after_the_name_was_typed(carol: Person, desk: Desk) -> None:
     user, car = kim(carol), carol.car_with_box("Pool car")
     carol.assignment(car, user, "2026-01-01T08:00:00Z")
+    for year in (2024, 2025):
+        carol.assignment(car, user, f"{year}-01-01T08:00:00Z", end=f"{year}-01-02T08:00:00Z")
     carol.event(car, user)
     page = desk(carol)
     page.goto(f"/console/{carol.customer}/users/{user}")
+    page.get_by_role("button", name="Remove from customer").click()
+    dialog = page.get_by_role("dialog", name="Remove Kim Lee")
+    expect(dialog).to_contain_text("1 assignment ends")
+    expect(dialog).to_contain_text("2 past assignments go as well")
+    page.keyboard.press("Escape")
     page.get_by_role("button", name="Erase").click()
     dialog = page.get_by_role("dialog", name="Erase Kim Lee")
     goes = dialog.get_by_role("table", name="What goes").get_by_role("row")
-    expect(goes.filter(has_text="Assignments")).to_have_text("Assignmentsended at once; webhooks are told1")
-    expect(goes.filter(has_text="Events")).to_have_text("Eventsstay without the person, within minutes1")
+    expect(goes.filter(has_text="in force")).to_have_text(
+        "Assignments in force and to comeended at once; webhooks are told1"
+    )
+    expect(goes.filter(has_text="Past")).to_have_text("Past assignmentsremoved at once; webhooks are told2")
+    expect(goes.filter(has_text="Events")).to_have_count(0)
+    stays = dialog.get_by_role("table", name="What stays without the person").get_by_role("row")
+    expect(stays.filter(has_text="Events")).to_have_text("Events1")
+    expect(stays.filter(has_text="at once")).to_have_count(0)
     expect(dialog.get_by_role("region", name="What stays, and why")).to_contain_text("unless another customer")
     assert axe.faults(page) == []
     dialog.get_by_label("Name or e-mail address").fill("Kim")

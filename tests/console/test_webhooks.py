@@ -9,6 +9,7 @@ from html import unescape
 import pytest
 from playwright.sync_api import Page, expect
 
+from keyrack.console.pages.webhook_forms import ascii_url
 from tests.console import axe
 from tests.console.conftest import Desk
 from tests.support.people import Person, refused
@@ -75,6 +76,40 @@ def test_a_webhook_is_registered_tested_and_mended(alice: Person, desk: Desk, re
     assert done.status_code == 204
 
 
+@pytest.mark.parametrize(
+    ("typed", "sent"),
+    [
+        ("https://m\u00fcnchen.example/", "https://xn--mnchen-3ya.example/"),
+        (" https://M\u00dcNCHEN.example:8443/x ", "https://xn--mnchen-3ya.example:8443/x"),
+        ("https://example.org/b\u00fccher?q=\u00fc", "https://example.org/b%C3%BCcher?q=%C3%BC"),
+        ("https://user:word@m\u00fcnchen.example/", "https://user:word@xn--mnchen-3ya.example/"),  # still refused
+        ("https://example.org/a b#part", "https://example.org/a b#part"),
+        ("http://[2001:db8::1]:8080/\u00fc", "http://[2001:db8::1]:8080/%C3%BC"),
+        ("https://\u200b.example/", "https://\u200b.example/"),
+        ("https://[::1", "https://[::1"),
+        ("", ""),
+    ],
+)
+def test_a_typed_address_is_sent_in_ascii(typed: str, sent: str) -> None:
+    assert ascii_url(typed) == sent
+
+
+def test_a_host_with_umlauts_is_an_address_in_both_forms(alice: Person, desk: Desk) -> None:
+    page = desk(alice)
+    at(page, alice, "/new")
+    page.get_by_label("Address").fill("https://m\u00fcnchen.example/keyrack")
+    page.get_by_role("button", name="Add").click()
+    page.get_by_role("link", name="Go on to the webhook").click()
+    id = max(row["id"] for row in alice.get("/webhooks").json())
+    assert alice.get(f"/webhooks/{id}").json()["url"] == "https://xn--mnchen-3ya.example/keyrack"
+    at(page, alice, f"/{id}/change/url")
+    page.get_by_label("Address").fill("https://b\u00fccher.example/")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("https://xn--bcher-kva.example/")).to_be_visible()
+    assert alice.get(f"/webhooks/{id}").json()["url"] == "https://xn--bcher-kva.example/"
+    alice.delete(f"/webhooks/{id}")
+
+
 def test_what_cannot_be_an_address_is_told_at_the_field(alice: Person, desk: Desk) -> None:
     page = desk(alice)
     at(page, alice, "/new")
@@ -91,6 +126,9 @@ def test_what_cannot_be_an_address_is_told_at_the_field(alice: Person, desk: Des
     expect(page.get_by_role("alert", name="There is a problem")).to_contain_text("This cannot be the address")
     expect(page.get_by_role("alert", name="There is a problem")).to_contain_text("Choose at least one")
     expect(page.get_by_label("Address")).to_have_value("https://user:word@example.org/")
+    page.get_by_label("Address").fill("https://example.org:99999/")
+    page.get_by_role("button", name="Add").click()
+    expect(page.get_by_role("alert", name="There is a problem")).to_contain_text("a port from 1 to 65535")
     assert axe.faults(page) == []
 
 

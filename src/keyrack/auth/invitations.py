@@ -16,6 +16,7 @@ from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, on_constraint
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
+from keyrack.db.audit_context import SET_ACTOR, Actor, acting
 from keyrack.db.connection import Connection, Database, Statements
 
 PLACE = "/console/invitation#"  # behind the public address; what follows it reaches no server and no log
@@ -69,6 +70,7 @@ where (i.hash = $1 or i.mailed_hash = $1) and i.expires_at > now()
 MANAGER: LiteralString = """
 select manager_id, username, proven_at is not null as is_proven, is_disabled from manager where manager_id = {id}
 """.replace("{id}", MANAGERS.key_by_form("$1"))
+INVITER: LiteralString = "select manager_id from manager where manager_id = " + MANAGERS.key_by_form("$1")
 TAKEN: LiteralString = "delete from invitation where customer_id = $1 and invitation_id = $2 returning true"
 MAKE: LiteralString = """
 insert into manager (username, address_form, password_hash, proven_at, proven_by)
@@ -214,7 +216,7 @@ async def accept(
     account that exists.
 
     An invitation works once: the row that is deleted is the lock. The manager is locked before it, as in single
-    sign-on.
+    sign-on. The change log has the role as given on behalf of the inviter: nobody gives a role to themselves.
     """
     invitation = await find_pending(connection, hash)
     is_proven = invitation.manager is not None and await address_proofs.lock(connection, invitation.manager)
@@ -229,9 +231,19 @@ async def accept(
         accepted = await _existing(connection, invitation, source, password_hash, is_proven=is_proven, is_here=is_here)
     if accepted is None:
         raise AccountExists
+    actor = acting.get()
+    assert actor is not None  # noqa: S101 - the caller sets the actor before the transaction
+    await connection.execute(SET_ACTOR, actor.on_behalf(await _inviter(connection, invitation)).told)
     await connection.execute(JOIN, invitation.customer, accepted, *(other or (None, None)))
     await connection.execute(GIVE, invitation.customer, accepted, str(invitation.role), invitation.groups)
+    await connection.execute(SET_ACTOR, actor.told)
     return accepted
+
+
+async def _inviter(statements: Statements, invitation: InvitationPreview) -> Actor:
+    """The inviter: a manager, or the operator under the name of the brand."""
+    id = await statements.fetchval(INVITER, address_form(invitation.invited_by))
+    return Actor("operator" if id is None else "manager", invitation.invited_by, id)
 
 
 async def _existing(

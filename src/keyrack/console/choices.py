@@ -25,11 +25,12 @@ USER = "id,emailAddress,userData"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One that can be chosen."""
+    """One that can be chosen. A field shows `chosen` afterwards, which differs between things of one name."""
 
     value: int
     label: str
     detail: str
+    chosen: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ async def brands(visit: Visit) -> Response:
     """Brands of the catalogue that match what is typed."""
     query = ordered_search(visit.asked("q"), "naturalorder($it),$it") | {"$top": str(MOST), "$count": "true"}
     reply = await visit.call("GET", "/brands", query=query)
-    options = [{"value": name, "label": name, "detail": ""} for name in reply.json]
+    options = [{"value": name, "label": name, "detail": "", "chosen": name} for name in reply.json]
     return Response(200, json.dumps({"options": options, "total": reply.total}).encode())
 
 
@@ -94,10 +95,11 @@ def free(visit: Visit, fields: Mapping[str, list[str]]) -> str:
 
 
 def of_car(car: Mapping[str, Any]) -> Choice:
-    """How a car is named: its plate tells it from others of its name."""
+    """The choice of a car. Its plate identifies it among cars of its name; without one, brand, model and VIN do."""
     plate = car.get("licensePlate")
     detail = " ".join(filter(None, (car.get("brand"), car.get("model"), car.get("vin"))))
-    return Choice(car["id"], f"{car['name']} ({plate})" if plate else car["name"], detail)
+    label = f"{car['name']} ({plate})" if plate else car["name"]
+    return Choice(car["id"], label, detail, label if plate else _joined(label, detail))
 
 
 def of_position(position: Mapping[str, Any]) -> Choice:
@@ -106,16 +108,21 @@ def of_position(position: Mapping[str, Any]) -> Choice:
 
 
 def of_user(user: Mapping[str, Any]) -> Choice:
-    """How a user is named: by the name, where there is one."""
+    """The choice of a user: the name if there is one. The address identifies the user among people of that name."""
     data: Mapping[str, Any] = user.get("userData") or {}
     name = " ".join(filter(None, (data.get("firstName"), data.get("lastName"))))
-    return Choice(user["id"], name or user["emailAddress"], user["emailAddress"] if name else "")
+    address = user["emailAddress"]
+    return Choice(user["id"], name or address, address if name else "", _joined(name, address))
 
 
 def by_surname(user: Mapping[str, Any]) -> str:
     """How a user is named where users are in the order of their surnames: "Lee, Kim"."""
     data: Mapping[str, Any] = user.get("userData") or {}
     return ", ".join(filter(None, (data.get("lastName"), data.get("firstName")))) or user["emailAddress"]
+
+
+def _joined(*parts: str) -> str:
+    return ", ".join(filter(None, parts))
 
 
 async def _find(visit: Visit, path: str, query: Mapping[str, str], named: Any) -> Choices:

@@ -7,14 +7,14 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import cached_property, lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from babel.dates import format_date, format_datetime, format_skeleton, format_time, get_timezone_gmt
+from babel.dates import format_date, format_skeleton, format_time, get_timezone_gmt
 from babel.units import format_unit
 from markupsafe import Markup
 
 START_OF_CALENDAR = datetime.min.replace(tzinfo=UTC)
 END_OF_CALENDAR = datetime.max.replace(microsecond=0, tzinfo=UTC)
 UNKNOWN = "UTC"  # the zone of somebody who never said one
-THIS_YEAR = "MMMd"  # what is shown of such a day, as CLDR names it
+DAY, DAY_OF_THIS_YEAR = "yMMMEd", "MMMEd"  # with the weekday, as CLDR names what is shown
 
 
 class NoSuchTime(ValueError):
@@ -42,8 +42,10 @@ class Clock:
         return UNKNOWN if self.zone.key == UNKNOWN else f"{self.zone.key} ({offset})"
 
     def moment(self, time: str | datetime | None, format: str = "medium") -> Markup:
-        """A time as `<time>`, "" for none; `format` is `short`, to the minute and without this year, or one of
-        Babel's: `medium`, `long`.
+        """A time with its weekday as `<time>`, "" for none.
+
+        `format` is `short` (to the minute, without this year), `minute`, `medium` (to the second), or `long` (in whole
+        words, with the zone).
 
         A time that lies beyond the years 1 to 9999 on this clock is shown in UTC, and names it: 9999-12-31T23:59:59Z,
         the "unlimited" of other systems, lies in the year 10000 east of Greenwich.
@@ -54,8 +56,8 @@ class Clock:
         there = self._exact(then)
         if there is None:
             return _moment(then, then, format, self.locale, UNKNOWN)
-        if format == "short" and there.year == datetime.now(self.zone).year:
-            format = THIS_YEAR
+        if format == "short":
+            format = DAY_OF_THIS_YEAR if there.year == datetime.now(self.zone).year else "minute"
         return _moment(then, there, format, self.locale)
 
     def local(self, time: str | datetime) -> datetime:
@@ -84,9 +86,21 @@ class Clock:
         """When a day of this clock is over, in UTC, at most in whole seconds the last time of the calendar."""
         return END_OF_CALENDAR if day == date.max else midnight(day + timedelta(days=1), self.zone)
 
-    def day(self, time: str | datetime, format: str = "medium") -> str:
-        """The day of a time, in words."""
-        return format_date(self.local(time), format, locale=self.locale)
+    def day(self, time: str | datetime, format: str = DAY) -> str:
+        """The day of a time, in words: with its weekday, unless `format` is another one of Babel's."""
+        return _day(self.local(time), format, self.locale)
+
+    def calendar_date(self, time: str | datetime) -> date:
+        """The calendar date that a stored time stands for, such as a contract's end.
+
+        Dates are stored as midnight of UTC, which is the day before west of Greenwich. Any other time is of this clock.
+        """
+        then = in_utc(instant(time))
+        return then.date() if then == midnight(then.date(), UTC) else self.local(time).date()
+
+    def calendar_date_shown(self, time: str | datetime | None) -> str:
+        """The same in words, with its weekday; "" for none."""
+        return _day(self.calendar_date(time), DAY, self.locale) if time else ""
 
     def duration(self, text: str) -> str:
         """Days or hours of ISO 8601, such as `P90D` or `PT24H`, in words."""
@@ -147,15 +161,20 @@ def _moment(time: datetime, local: datetime, format: str, locale: str, zone: str
 
     `zone` is the name of a zone that is not the clock's own, else empty.
     """
-    if format in ("short", THIS_YEAR):  # the day as in longer forms; Babel's own is in digits
-        is_whole = format == "short"
-        day = format_date(local, "medium", locale) if is_whole else format_skeleton(format, local, locale=locale)
-        shown = f"{day}, {format_time(local, 'short', locale=locale)}"
+    if format == "long":
+        shown = f"{format_date(local, 'full', locale)}, {format_time(local, 'long', locale=locale)}"
     else:
-        shown = format_datetime(local, format, locale=locale)
+        day = _day(local, DAY_OF_THIS_YEAR if format == DAY_OF_THIS_YEAR else DAY, locale)
+        shown = f"{day}, {format_time(local, 'medium' if format == 'medium' else 'short', locale=locale)}"
     if zone and zone not in shown:  # longer forms name it
         shown = f"{shown} {zone}"
     return Markup('<time datetime="{}">{}</time>').format(utc(time), shown)
+
+
+def _day(day: date, format: str, locale: str) -> str:
+    if format in (DAY, DAY_OF_THIS_YEAR):
+        return format_skeleton(format, day, locale=locale)
+    return format_date(day, format, locale)
 
 
 def instant(time: str | datetime) -> datetime:

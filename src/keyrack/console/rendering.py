@@ -135,6 +135,7 @@ def _answer(visit: Visit, name: str, block: str | None, status: int, known: Mapp
     about: dict[str, Any] = {
         "moment": time.moment,
         "day": time.day,
+        "date": time.calendar_date_shown,
         "duration": time.duration,
         "field_time": time.field,
         "number": partial(format_decimal, locale=time.locale),

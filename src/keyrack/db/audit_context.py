@@ -8,8 +8,8 @@ import pwd
 import socket
 from base64 import b64encode
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, LiteralString, Self
 
 from pydantic_core import to_json
 
@@ -34,19 +34,34 @@ class Actor:
     address: str | None = None
     request: str | None = None
     scope: int | None = None  # limited to groups: what is made joins them
+    on_behalf_of: Actor | None = None  # who decided what is carried out now
+
+    def on_behalf(self, other: Actor) -> Self:
+        """The same actor, who carries out what another one decided."""
+        return replace(self, on_behalf_of=other)
 
     @property
     def told(self) -> str:
         """What the database is told: JSON in base64, in which nothing can be put that would have to be quoted."""
+        other = self.on_behalf_of
         who = {
-            "type": self.type, "id": None if self.id is None else str(self.id), "name": self.name,
-            "address": self.address, "requestId": self.request,
+            **self._name_and_id, "address": self.address, "requestId": self.request,
+            "onBehalfOf": other and other._name_and_id,
         }  # fmt: skip
         return b64encode(to_json({name: value for name, value in who.items() if value is not None})).decode()
+
+    @property
+    def _name_and_id(self) -> dict[str, str]:
+        who = {"type": self.type, "id": None if self.id is None else str(self.id), "name": self.name}
+        return {name: value for name, value in who.items() if value is not None}
 
 
 # Of whoever is served just now; nobody's, where nobody said so
 acting: ContextVar[Actor | None] = ContextVar("acting", default=None)
+
+
+# The actor for the rest of a transaction: $1 is its `told`
+SET_ACTOR: LiteralString = "select set_config('keyrack.who', $1, true)"
 
 
 def begin_statement() -> str:

@@ -9,7 +9,7 @@ import logging
 import resource
 import signal
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -91,7 +91,7 @@ class _ServerWithoutSignals(uvicorn.Server):
 def serve(
     settings: Settings,
     dsn: str,
-    listener: socket.socket,
+    listeners: Sequence[socket.socket],
     *,
     worker: bool,
     ready: Callable[[], None] | None = None,
@@ -114,7 +114,7 @@ def serve(
         stop = stop_signal()  # one that comes while all of it begins is heeded afterwards
         app = _application(settings, dsn)
         server = _ServerWithoutSignals(_configuration(settings, app))
-        serving = asyncio.create_task(server.serve([listener]))
+        serving = asyncio.create_task(server.serve([*listeners]))
         up = asyncio.create_task(server.up.wait())
         await asyncio.wait((serving, up), return_when=asyncio.FIRST_COMPLETED)
         if serving.done():

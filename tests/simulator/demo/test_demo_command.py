@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from tests.support.servers import Process, reachable_directory
@@ -33,6 +36,39 @@ def test_commands_find_the_demo_and_started_again_it_goes_on_where_it_was() -> N
         again = json.loads(second[1])
         assert second[0].stop(signal.SIGTERM) == 0
         assert env | {"KEYRACK_URL": ""} == again | {"KEYRACK_URL": ""}
+
+
+def test_the_demo_has_a_name_and_answers_at_both_loopback_addresses() -> None:
+    with reachable_directory() as directory:
+        process, said = _start(KEYRACK_STATE=str(directory))
+        url = urlsplit(json.loads(said)["KEYRACK_URL"])
+        assert url.hostname == "localhost", "passkeys are bound to a name"
+        for host in ("localhost", "127.0.0.1", *["[::1]"] * _has_ipv6()):
+            assert httpx.get(f"http://{host}:{url.port}/health").status_code == 200
+        taken = _typed("demo", "--port", str(url.port), "--state", str(directory / "other"))
+        assert (taken.returncode, taken.stdout) == (1, "")
+        assert f"Port {url.port} at 127.0.0.1 is in use." in taken.stderr
+        assert process.stop(signal.SIGINT) == 0
+
+
+def test_another_program_at_the_port_of_ipv6_is_reported() -> None:
+    """Otherwise `localhost` would lead to that program."""
+    if not _has_ipv6():
+        pytest.skip("no IPv6 here")
+    with reachable_directory() as directory, socket.create_server(("::1", 0), family=socket.AF_INET6) as other:
+        port = other.getsockname()[1]
+        taken = _typed("demo", "--port", str(port), "--state", str(directory))
+        assert (taken.returncode, taken.stdout) == (1, "")
+        assert f"Port {port} at ::1 is in use." in taken.stderr
+        assert list(directory.iterdir()) == []
+
+
+def _has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
 
 
 def _typed(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:

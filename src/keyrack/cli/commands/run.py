@@ -179,7 +179,7 @@ def _serve(
         if checkpoint_keys.is_ours(settings):
             checkpoint_keys.make(settings)
         if processes == 1:
-            running.serve(settings, dsn, listener, worker=worker, ready=ready, reports=reports)
+            running.serve(settings, dsn, [listener], worker=worker, ready=ready, reports=reports)
             return
         os.environ["KEYRACK_PUBLIC_URL"] = settings.public_url
         if settings.checkpoint_key_file is None:
@@ -205,6 +205,25 @@ def _listen(host: str, port: int) -> socket.socket:
         raise CommandFailed(str(error)) from None
     except OSError as error:
         raise CommandFailed(f"Keyrack cannot listen at {host}, port {port}: {error.strerror}.") from None
+
+
+def _listen_on_loopback(port: int) -> list[socket.socket]:
+    """Listeners at the loopback addresses of IPv4 and IPv6, at the same port. Without IPv6 the first one alone.
+
+    `localhost` is either address, whichever a client tries first. Raises `CommandFailed`.
+    """
+    from keyrack.server import process as running
+
+    ipv4 = _listen("127.0.0.1", port)
+    try:
+        return [ipv4, running.listen("::1", ipv4.getsockname()[1])]
+    except running.PortInUse as error:
+        ipv4.close()
+        if port:
+            raise CommandFailed(str(error)) from None
+        return _listen_on_loopback(port)  # of the free ports of IPv4 this one is taken at the other address
+    except OSError:
+        return [ipv4]
 
 
 def _say_ready(settings: Settings, listener: socket.socket, as_json: bool) -> None:
@@ -250,14 +269,14 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
     log_config.configure("warning" if settings.log_level == "info" else settings.log_level)
     check_files(settings)
     check_traces(settings)
-    listener = _listen("127.0.0.1", port)
+    listeners = _listen_on_loopback(port)
     warn_of_names()
     reports = reports_of(settings, None)
     if not state_named and not (settings.state / ENV).exists():  # a demo leaves the real state alone
         settings = settings.model_copy(update={"state": settings.state / "demo", "backup_directory": "off"})
     networks = ",".join(filter(None, (settings.webhook_allowed_networks, LOOPBACK)))
     settings = settings.model_copy(update={"webhook_allowed_networks": networks})
-    settings = reached_at(settings, "127.0.0.1", listener.getsockname()[1])
+    settings = reached_at(settings, "localhost", listeners[0].getsockname()[1])  # a name, for passkeys
     with running_database(settings, serves=True) as dsn:
         check_database(dsn, settings)
         env = asyncio.run(_load(dsn, settings))
@@ -267,7 +286,7 @@ def _demo(port: int, state_named: bool, settings: Settings, as_json: bool) -> No
             _say_demo(env, settings, as_json)
             _drive(env, settings)
 
-        running.serve(settings, dsn, listener, worker=True, ready=ready, reports=reports)
+        running.serve(settings, dsn, listeners, worker=True, ready=ready, reports=reports)
 
 
 async def _load(dsn: str, settings: Settings) -> dict[str, str]:

@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 
 from keyrack.console.changes.labels import ACTORS, KINDS, MEMBERS, OTHER, PARTS, RESOURCES, VALUES
 from keyrack.console.changes.resource_names import (
+    GROUPS,
     OF_MEMBER,
     Change,
     Members,
@@ -26,9 +27,11 @@ from keyrack.console.changes.resource_names import (
 from keyrack.console.languages import N_, translations
 from keyrack.console.rendering import clock, gettext, tongue
 from keyrack.console.shown_text import datum
+from keyrack.core.addresses import address_form
 from keyrack.http.page_router import Visit
 
 HIDDEN = "***"  # what the log has in place of a secret
+GIVING = ("invitation.created", "role.granted")  # what gives a part of the fleet, or the whole one
 NAMED = 3  # members that a sentence names
 LONGEST = 60  # characters of a value in a sentence
 ITEMS = ("carId", "userId", "productId", "serviceId")  # what joins a group
@@ -38,6 +41,10 @@ TIMES = (
 SECONDS = ("lifetime", "renewableAfter", "freshness")
 DAY, HOUR = 86_400, 3_600
 ON_BEHALF = N_("%(who)s on behalf of %(other)s")
+INVITER = N_("%(other)s (accepted by %(who)s)")
+ACCEPTED = N_("%(who)s accepted the invitation")
+LIMITED = N_("limited to %(groups)s")
+NO_GROUP = N_("no group")
 SOMEBODY = N_("Somebody whose name was erased")
 APP = N_("The app of a user (%(name)s)")
 SHORT = 8  # characters that tell such a name from others
@@ -66,6 +73,14 @@ class ChangeDescriber:
         self._translated = translations(tongue(visit)).gettext
 
     def who(self, change: Change) -> str:
+        """The person behind a change. For the worker and for an acceptance that is whoever asked for it."""
+        who, other = change["actor"], change["onBehalfOf"]
+        if not other:
+            return self._actor(who)
+        asker = self._actor(other)
+        return asker if who["type"] == "system" else self._say(INVITER, who=self._actor(who), other=asker)
+
+    def who_in_full(self, change: Change) -> str:
         """Who did it, and on whose behalf."""
         who, other = self._actor(change["actor"]), change["onBehalfOf"]
         return self._say(ON_BEHALF, who=who, other=self._actor(other)) if other else who
@@ -108,9 +123,13 @@ class ChangeDescriber:
             "car": self._of_member("carId", members, change),
             "user": self._of_member("userId", members, change),
             "product": self._of_member("productId", members, change),
+            "role": self.value("role", members.get("role")),
         }
-        said = escape(self._translated(KINDS.get(change["kind"], OTHER).sentence)) % places
-        said = self._with_values(said, change)
+        text = ACCEPTED if _is_acceptance(change) else KINDS.get(change["kind"], OTHER).sentence
+        said = self._with_values(escape(self._translated(text)) % places, change)
+        if change["kind"] in GIVING and members.get(GROUPS) is not None:
+            limit = escape(self._say(LIMITED)) % {"groups": self._groups(members[GROUPS])}
+            said += Markup(" ({})").format(limit)
         if is_erased(change):
             said += Markup(' <span class="muted">({})</span>').format(self._say(ERASED))
         return said
@@ -158,8 +177,16 @@ class ChangeDescriber:
             return escape(format_decimal(value, locale=self._clock.locale))
         if isinstance(value, list):
             several = cast("list[object]", value)
+            if name == GROUPS:
+                return self._groups(several)
             return escape(datum(", ".join(str(item) for item in several)))
         return escape(datum(str(value)))
+
+    def _groups(self, ids: Sequence[object]) -> Markup:
+        """The groups of a group scope, with links."""
+        if not ids:
+            return escape(self._say(NO_GROUP))
+        return Markup(", ").join(_link(self._names.of("group", id)) for id in ids)
 
     def _duration(self, seconds: int) -> str:
         for size, unit in ((DAY, "duration-day"), (HOUR, "duration-hour")):
@@ -214,6 +241,14 @@ class ChangeDescriber:
         before, _ = sides(change)
         id = before.get(name) if members.get(name) is None else members[name]
         return _link(self._names.of(OF_MEMBER[name], id))
+
+
+def _is_acceptance(change: Change) -> bool:
+    """Whether the invited person ended the invitation by accepting it."""
+    if change["kind"] != "invitation.deleted" or change["actor"]["type"] != "manager":
+        return False
+    invited, actor = sides(change)[0].get("emailAddress") or "", change["actor"]["name"] or ""
+    return address_form(actor) == address_form(invited) != ""
 
 
 def is_erased(change: Change) -> bool:

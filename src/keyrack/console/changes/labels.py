@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from keyrack.console.forbidden import NAMES as ROLES
 from keyrack.console.languages import N_
 
 
@@ -107,10 +108,10 @@ KINDS = {
     "manager.granted": Words(N_("Manager let in"), N_("%(who)s let %(thing)s act for this customer")),
     "manager.updated": Words(N_("Manager changed"), CHANGED),
     "manager.withdrawn": Words(N_("Manager shut out"), N_("%(who)s lets %(thing)s no longer act for this customer")),
-    "role.granted": Words(N_("Role given"), N_("%(who)s gave %(thing)s a role")),
+    "role.granted": Words(N_("Role given"), N_("%(who)s gave %(thing)s the role %(role)s")),
     "role.updated": Words(N_("Role changed"), CHANGED),
-    "role.withdrawn": Words(N_("Role withdrawn"), N_("%(who)s took the role of %(thing)s away")),
-    "invitation.created": Words(N_("Manager invited"), N_("%(who)s invited %(thing)s")),
+    "role.withdrawn": Words(N_("Role withdrawn"), N_("%(who)s took the role %(role)s of %(thing)s away")),
+    "invitation.created": Words(N_("Manager invited"), N_("%(who)s invited %(thing)s as %(role)s")),
     "invitation.updated": Words(N_("Invitation changed"), CHANGED),
     "invitation.deleted": Words(N_("Invitation over"), N_("The invitation of %(thing)s is over, by %(who)s")),
     "client.created": Words(N_("Client made"), ADDED),
@@ -241,6 +242,7 @@ MEMBERS = {
 
 # Member -> the words for its values, where they are few
 VALUES = {
+    "role": {str(role): name for role, name in ROLES.items()},
     "protection": {
         "Software": N_("software alone"),
         "TrustedEnvironment": N_("secure hardware"),

@@ -24,7 +24,13 @@ Thing = tuple[str, str]  # a resource, and the id of one
 Rows = dict[str, dict[str, Any]]
 
 # Member -> the resource whose id it is
-OF_MEMBER = {"carId": "car", "userId": "user", "productId": "product", "serviceId": "service"}
+OF_MEMBER = {
+    "carId": "car", "userId": "user", "productId": "product", "serviceId": "service", "managerId": "manager",
+    "clientId": "client",
+}  # fmt: skip
+GROUPS = "groups"  # the member that has ids of groups
+# Resource whose id is that of another one -> the other one
+SAME_ID = {"contract": "service", "role": "manager", "scopes": "client"}
 # Resource -> the row of the endpoints' table, and what is asked of it
 ROWS = {
     "assignment": ("/assignments", "id,carId,userId"),
@@ -34,6 +40,8 @@ ROWS = {
     "service": ("/services", "id,name"),
     "group": ("/groups", "id,name"),
     "webhook": ("/webhooks", "id,url"),
+    "manager": ("/managers", "id,username"),
+    "client": ("/clients", "id,name"),
 }
 DIGITS = 9  # of an id
 OFTEN = 4  # changes that are looked at of each thing that is gone: it may have come and gone more than once
@@ -70,7 +78,7 @@ class ResourceLabels:
         """What a thing is called, by its number where nothing else is known of it; `id` is None where that is not."""
         if id is None:
             return ResourceLabel(gettext(self.visit, UNKNOWN[resource]))
-        resource = "service" if resource == "contract" else resource
+        resource = SAME_ID.get(resource, resource)
         if name := self.known.get((resource, str(id))):
             return name
         return ResourceLabel(gettext(self.visit, BY_NUMBER.get(resource, NUMBERED), id=id))
@@ -127,12 +135,13 @@ def _wanted(things: Iterable[Thing]) -> dict[str, set[str]]:
 
 
 def _things(change: Change, names: ResourceLabels) -> Iterator[Thing]:
-    resource = change["resource"]
-    yield "service" if resource == "contract" else resource, change["resourceId"]
+    resource: str = change["resource"]
+    yield SAME_ID.get(resource, resource), change["resourceId"]
     for side in (*sides(change), names.members(change)):
         for member, other in OF_MEMBER.items():
             if side.get(member) is not None:
                 yield other, str(side[member])
+        yield from (("group", str(id)) for id in side.get(GROUPS) or ())
 
 
 async def _there(visit: Visit, resource: str, ids: set[str]) -> Rows:
@@ -182,6 +191,10 @@ def _named(visit: Visit, resource: str, row: Members) -> ResourceLabel:
         return ResourceLabel(gettext(visit, NUMBERED, id=id), f"{root}/assignments/{id}")
     if resource == "webhook":
         return ResourceLabel(row["url"], f"{root}/webhooks/{id}")
+    if resource == "manager":
+        return ResourceLabel(row["username"], f"{root}/settings/managers#row-{id}")
+    if resource == "client":
+        return ResourceLabel(row["name"], f"{root}/settings/clients/{id}")
     return ResourceLabel(row["name"], f"{root}/groups/{id}")
 
 
@@ -193,4 +206,5 @@ def _called(visit: Visit, resource: str, members: Members) -> str:
         return of_user({"id": 0, "emailAddress": members["emailAddress"], "userData": members}).label
     if resource == "product" and "serialNumber" in members:
         return named(visit, {**members, "type": f" {members.get('type', '')}"})
-    return str(members.get("name") or members.get("url") or members.get("username") or "")
+    named_by = (members.get(member) for member in ("name", "url", "username", "emailAddress"))
+    return str(next(filter(None, named_by), ""))

@@ -36,6 +36,7 @@ def _id(row: Row) -> int:
     return row["carId"] if "carId" in row else row["id"]
 
 
+UNSEEN = "hasUnit eq true and (lastSeen eq null or lastSeen lt {ago})"
 _ALL = List(
     path="/{customer}/cars",
     rows="/positions",
@@ -69,7 +70,16 @@ _ALL = List(
             scoped_words=NOT_SHOWN,
         ),
         *holding(N_("In use by"), "user", PERSON, 2, HIDDEN),
-        ListColumn("seen", N_("Last seen"), lambda row: row["lastSeen"], "time", sort="lastSeen", priority=2, ago=True),
+        ListColumn(
+            "seen",
+            N_("Last seen"),
+            lambda row: row["lastSeen"],
+            "time",
+            sort="lastSeen",
+            is_empty_last=True,
+            priority=2,
+            ago=True,
+        ),
         ListColumn("groups", N_("Groups"), groups, "links", expand=GROUPS, priority=4),
         ListColumn("vin", N_("VIN"), lambda row: row["vin"], "code", sort="vin", priority=3, shown=False),
         ListColumn(
@@ -102,10 +112,13 @@ _ALL = List(
             "seen",
             N_("Last seen"),
             (
+                FilterOption("hour", N_("Within an hour"), "lastSeen ge {ago}", hours=1),
                 FilterOption("day", N_("Within a day"), "lastSeen ge {ago}", 1),
-                FilterOption(
-                    "long", N_("Not for a week"), "hasUnit eq true and (lastSeen eq null or lastSeen lt {ago})", 7
-                ),
+                FilterOption("not-hour", N_("Not for an hour"), UNSEEN, hours=1),
+                FilterOption("not-day", N_("Not for a day"), UNSEEN, 1),
+                FilterOption("not-3-days", N_("Not for 3 days"), UNSEEN, 3),
+                FilterOption("long", N_("Not for a week"), UNSEEN, 7),
+                FilterOption("not-30-days", N_("Not for 30 days"), UNSEEN, 30),
                 FilterOption("never", N_("Never"), "lastSeen eq null"),
             ),
         ),

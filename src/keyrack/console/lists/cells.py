@@ -29,6 +29,8 @@ class Cells:
             return None
         if column.kind == "minute":
             return self._clock.moment(value, "short")
+        if column.kind == "date":
+            return self._clock.calendar_date_shown(value)
         if column.kind == "time":
             time = self._clock.moment(value, "short" if column.ago else "medium")
             return Markup("<span data-relative>{}</span>").format(time) if column.ago else time
@@ -63,6 +65,8 @@ class Cells:
             return ""
         if column.kind in TIMES:
             return self._clock.text(value)
+        if column.kind == "date":
+            return self._clock.calendar_date(value).isoformat()
         if column.kind in ("status", "word"):
             return self._say(column.words[str(value)][1])
         if column.kind == "said":

@@ -12,7 +12,7 @@ from keyrack.console.lists.filters import ListFilter
 from keyrack.http.page_router import Visit
 
 Row = Mapping[str, Any]  # of an answer
-Kind = Literal["text", "number", "code", "time", "minute", "said", "word", "status", "links", "sentence"]
+Kind = Literal["text", "number", "code", "time", "minute", "date", "said", "word", "status", "links", "sentence"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +32,16 @@ TIMES: tuple[Kind, ...] = ("time", "minute")
 
 @dataclass(frozen=True)
 class ListColumn:
-    """`value` takes it out of a row: text, a number, a time of an answer (`minute` is one that people plan), a sentence
-    of the server, the key of one of `words` (shown as a badge where the kind is `status`), links, or a sentence, which
-    is markup."""
+    """`value` takes it out of a row: text, a number, a time of an answer (`minute` is one that people plan, `date` one
+    that is a date to them), a sentence of the server, the key of one of `words` (shown as a badge where the kind is
+    `status`), links, or a sentence, which is markup."""
 
     key: str  # in the address
     label: str
     value: Callable[[Row], Any]
     kind: Kind = "text"
     sort: str = ""  # expression of $orderby
+    is_empty_last: bool = False  # whether rows without a value are last in either order
     expand: str = ""  # item of $expand
     priority: int = 1  # 1 always shown, 2 from 640 px on, 3 from 1,152, 4 from 1,536
     shown: bool = True  # unless other columns are chosen

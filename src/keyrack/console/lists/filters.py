@@ -54,13 +54,17 @@ class ListFilter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FilterOption:
-    """`odata` may have a place `{now}`, and `{ago}` for the time that is `days` back, or ahead if it is negative."""
+    """One value of a filter. `odata` may have the places `{now}` and `{ago}`.
+
+    `{ago}` is the time that is `days` and `hours` back, or ahead if these are negative.
+    """
 
     value: str
     label: str
     odata: str
     days: int = 0
     permission: Permission | None = None
+    hours: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ class OneOf:
 
     def odata(self, zone: tzinfo, value: str) -> str:
         option, now = self._option(value), datetime.now(UTC)
-        return option.odata.format(now=utc(now), ago=utc(now - timedelta(days=option.days)))
+        return option.odata.format(now=utc(now), ago=utc(now - timedelta(days=option.days, hours=option.hours)))
 
     async def shown(self, visit: Visit, value: str) -> str:
         return gettext(visit, self._option(value).label)

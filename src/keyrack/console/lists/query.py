@@ -66,8 +66,11 @@ def search(state: ListState) -> str:
 def order(listing: List, by: str) -> str:
     """$orderby."""
     column = listing.column(by.removeprefix("-"))
-    expressions = column.sort.split(",") if column else []
-    return ",".join(f"{expression} desc" if by.startswith("-") else expression for expression in expressions)
+    if column is None:
+        return ""
+    direction = " desc" if by.startswith("-") else ""
+    empty = [f"{column.sort} eq null"] if column.is_empty_last else []
+    return ",".join([*empty, *(expression + direction for expression in column.sort.split(","))])
 
 
 def _total(listing: List, by: str) -> str:

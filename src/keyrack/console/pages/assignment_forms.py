@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from keyrack.console.choices import Choice, of_car, of_user
@@ -113,7 +113,7 @@ async def _chosen(
         draft.errors[name] = missing
         return None
     try:
-        return replace(named((await visit.call("GET", path, value)).json), detail="")
+        return named((await visit.call("GET", path, value)).json)
     except (BadRequest, NotFound):
         draft.errors[name] = gettext(visit, "This is not there any more. Choose another one.")
         return None

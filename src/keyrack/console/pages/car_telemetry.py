@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
-from keyrack.console.local_times import in_utc, utc
+from keyrack.console.local_times import in_utc, instant, utc
 from keyrack.console.rendering import clock, root
 from keyrack.core.errors import BadRequest, NotFound
 from keyrack.http.page_router import Visit
@@ -35,7 +36,8 @@ DEFAULT_RANGE = "week"
 @dataclass(frozen=True)
 class CarTelemetry:
     """The newest telemetry: `has_unit` whether there is somebody to tell it, `seen` when it was told last, None for
-    never. `told` are the figures by name, `untold` the names of those that the unit has never told."""
+    never, and `fresh_until` from when on it is stale, "" if it is. `told` are the figures by name, `untold` the names
+    of those that the unit has never told."""
 
     has_unit: bool
     seen: str | None
@@ -44,6 +46,19 @@ class CarTelemetry:
     charging: bool
     told: dict[str, Any]
     untold: list[str]
+    fresh_until: str = ""
+
+
+def is_stale(visit: Visit, place: Mapping[str, Any]) -> bool:
+    """Whether the last report of a car is stale. `place` is its row of `GET /positions`."""
+    seen: str | None = place["lastSeen"]
+    return seen is not None and not _fresh_until(visit, seen)
+
+
+def _fresh_until(visit: Visit, seen: str) -> str:
+    """From when on a report of the time `seen` is stale; "" if it is."""
+    until = instant(seen) + timedelta(minutes=visit.settings.telemetry_stale_minutes)
+    return utc(until) if until > datetime.now(UTC) else ""
 
 
 async def telemetry(visit: Visit, car: int) -> CarTelemetry:
@@ -65,7 +80,7 @@ async def telemetry(visit: Visit, car: int) -> CarTelemetry:
     return CarTelemetry(
         True, place["lastSeen"], place["isDriving"], readings["fuelType"] == ELECTRIC, bool(readings["chargeState"]),
         {name: value for name, value in values.items() if value is not None},
-        [name for name, value in values.items() if value is None],
+        [name for name, value in values.items() if value is None], _fresh_until(visit, place["lastSeen"]),
     )  # fmt: skip
 
 

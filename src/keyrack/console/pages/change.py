@@ -34,9 +34,10 @@ async def change(visit: Visit) -> Response:
     telling = await describe_changes(visit, [entry], [("group", str(id)) for id in entry["groups"]])
     there = {row["id"] for row in rows}
     return await page(
-        visit, "change.html", section=SECTION, since=at, change=entry, kind=telling.kind(entry), who=telling.who(entry),
-        sentence=telling.sentence(entry), thing=telling.thing(entry), differences=telling.differences(entry),
-        actor=telling.actor(entry), groups=[telling.named("group", id) for id in entry["groups"]],
+        visit, "change.html", section=SECTION, since=at, change=entry, kind=telling.kind(entry),
+        who=telling.who_in_full(entry), sentence=telling.sentence(entry), thing=telling.thing(entry),
+        differences=telling.differences(entry), actor=telling.actor(entry),
+        groups=[telling.named("group", id) for id in entry["groups"]],
         erased=is_erased(entry), others=of_thing(visit, entry["resource"], entry["resourceId"]),
         earlier=_page(visit, int(number) - 1) if int(number) - 1 in there else "",
         later=_page(visit, int(number) + 1) if int(number) + 1 in there else "",

@@ -40,7 +40,8 @@ async def _found(visit: Visit, text: str) -> tuple[list[dict[str, Any]], int]:
 
 
 def _option(visit: Visit, product: dict[str, Any]) -> dict[str, Any]:
-    return {"value": product["id"], "label": named(visit, product), "detail": product["uniqueId"]}
+    name = named(visit, product)
+    return {"value": product["id"], "label": name, "detail": product["uniqueId"], "chosen": name}
 
 
 @pages.get("/{customer}/cars/{carId}/install", permission=Permission.INSTALLATIONS_WRITE)

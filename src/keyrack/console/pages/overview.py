@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +21,10 @@ from keyrack.console.lists.history import OPERATIONS
 from keyrack.console.lists.people import ASSIGNMENTS
 from keyrack.console.lists.query import condition
 from keyrack.console.lists.state import ListState
-from keyrack.console.lists.view import address
 from keyrack.console.map_tiles import streets
-from keyrack.console.rendering import clock, gettext, live_id, page, part
+from keyrack.console.pages.car_telemetry import is_stale
+from keyrack.console.pages.webhooks import count_failing
+from keyrack.console.rendering import base, clock, gettext, live_id, page, part
 from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()
@@ -36,10 +38,12 @@ ON_MAP = "latitude ne null and longitude ne null"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """How many rows a list has with these filters, to which it leads; `kind` is how bad it is that there are any. One
-    that is `rare` is shown only where there are."""
+    """How many rows a list has, to which it leads; `kind` is how bad it is that there are any. One that is `rare` is
+    shown only where there are."""
 
-    state: ListState
+    permission: Permission  # that the rows want
+    count: Callable[[Visit], Awaitable[int]]
+    path: str  # of the list, below the customer's pages
     sign: str
     name: str
     detail: str
@@ -48,29 +52,46 @@ class Figure:
     is_for_whole: bool = False  # for a group-limited visit a row lacks what is merely outside of the groups
 
 
-def _of(listing: List, **filters: str) -> ListState:
-    return ListState(listing, filters=tuple(filters.items()))
+def _of(
+    listing: List, filters: Mapping[str, str], sign: str, name: str, detail: str, kind: str = "", *,
+    rare: bool = False, is_for_whole: bool = False,
+) -> Figure:  # fmt: skip
+    """The figure of a list's rows with these filters."""
+    state = ListState(listing, filters=tuple(filters.items()))
+
+    async def count(visit: Visit) -> int:
+        query = {**NUMBER, "$filter": condition(clock(visit).zone, state)}
+        return (await visit.call("GET", listing.rows, query=query)).total
+
+    path = listing.path.removeprefix("/{customer}") + state.address()
+    return Figure(listing.permission, count, path, sign, name, detail, kind, rare, is_for_whole)
 
 
 FIGURES = (
-    Figure(_of(ASSIGNMENTS, state="now"), "in-force", N_("Assignments in force"), N_("Keys that work now")),
-    Figure(
-        _of(OPERATIONS, state="failed", within="week"),
+    _of(ASSIGNMENTS, {"state": "now"}, "in-force", N_("Assignments in force"), N_("Keys that work now")),
+    _of(
+        OPERATIONS, {"state": "failed", "within": "week"},
         "failed", N_("Failed operations"), N_("Asked for within a week"), "bad",
     ),
     Figure(
-        _of(DELIVERIES, state="dead"), "webhooks", N_("Dead deliveries"), N_("Webhooks did not take them"), "bad",
+        Permission.WEBHOOKS_READ, count_failing, "/webhooks?state=failing",
+        "webhooks", N_("Failing webhooks"), N_("Their last delivery failed"), "bad",
     ),
-    Figure(
-        _of(BOXES, type="box", service="none"), "boxes", N_("Boxes without service"), N_("They open no car"), "warn",
-        is_for_whole=True,
+    _of(
+        DELIVERIES, {"state": "dead"},
+        "webhooks", N_("Dead deliveries"), N_("Webhooks did not take them"), "bad", rare=True,
     ),
-    Figure(
-        _of(SERVICES, contract="soon"), "services", N_("Contracts that end soon"), N_("Within 30 days"), "warn",
+    _of(
+        BOXES, {"type": "box", "service": "none"},
+        "boxes", N_("Boxes without service"), N_("They open no car"), "warn", is_for_whole=True,
     ),
-    Figure(_of(CARS, seen="long"), "offline", N_("Cars unseen for long"), N_("Silent for a week"), "warn"),
-    Figure(  # the kind of thing is what an index of the log leads through
-        _of(CHANGES, resource="boxReport", kind="boxReport.created", within="week"),
+    _of(
+        SERVICES, {"contract": "soon"},
+        "services", N_("Contracts that end soon"), N_("Within 30 days"), "warn",
+    ),
+    _of(CARS, {"seen": "long"}, "offline", N_("Cars unseen for long"), N_("Silent for a week"), "warn"),
+    _of(  # the kind of thing is what an index of the log leads through
+        CHANGES, {"resource": "boxReport", "kind": "boxReport.created", "within": "week"},
         "warning", N_("Wrong logs of boxes"), N_("Reported within a week"), "bad", rare=True,
     ),
 )  # fmt: skip
@@ -97,36 +118,27 @@ async def overview(visit: Visit) -> Response:
         visit.call("GET", "/positions", query=on_map),
     )
     return await page(
-        visit, "overview.html", tiles=tiles, cars=placed.json, on_map=placed.total, all_cars=all_cars.total,
-        unseen_days=UNSEEN_DAYS,
-        since=since, streets=await streets(visit),
+        visit, "overview.html", tiles=tiles, cars=[{**car, "isStale": is_stale(visit, car)} for car in placed.json],
+        on_map=placed.total, all_cars=all_cars.total, stale_minutes=visit.settings.telemetry_stale_minutes,
+        unseen_days=UNSEEN_DAYS, since=since, streets=await streets(visit),
     )  # fmt: skip
 
 
 async def _tiles(visit: Visit) -> list[dict[str, Any]]:
     """The figures as macros/facts.html shows them, all counted at once: those whose rows the visit may see."""
-    zone = clock(visit).zone
     figures = [
-        figure
-        for figure in FIGURES
-        if visit.may(figure.state.listing.permission) and not (figure.is_for_whole and visit.is_limited)
+        figure for figure in FIGURES if visit.may(figure.permission) and not (figure.is_for_whole and visit.is_limited)
     ]
-    queries = ({**NUMBER, "$filter": condition(zone, figure.state)} for figure in figures)
-    counted = await asyncio.gather(
-        *(
-            visit.call("GET", figure.state.listing.rows, query=query)
-            for figure, query in zip(figures, queries, strict=True)
-        )
-    )
+    totals = await asyncio.gather(*(figure.count(visit) for figure in figures))
     return [
         {
             "name": gettext(visit, figure.name),
-            "figure": format_decimal(reply.total, locale=clock(visit).locale),
+            "figure": format_decimal(total, locale=clock(visit).locale),
             "detail": gettext(visit, figure.detail),
-            "href": address(visit, figure.state.listing) + figure.state.address(),
+            "href": base(visit) + figure.path,
             "sign": figure.sign,
-            "kind": figure.kind if reply.total else "",
+            "kind": figure.kind if total else "",
         }
-        for figure, reply in zip(figures, counted, strict=True)
-        if reply.total or not figure.rare
+        for figure, total in zip(figures, totals, strict=True)
+        if total or not figure.rare
     ]

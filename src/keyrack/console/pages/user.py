@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -26,6 +27,7 @@ AHEAD, PAST, EVENTS, ASKED = 50, 10, 10, 10  # rows of each kind on the page
 RECENT = timedelta(days=7)  # for as long a failure is shown
 SAID = ("added", "linked", "phone-approved", "phone-removed")  # by the address: what was done on the way here
 NAMED = 5  # assignments that are named before they end
+ANONYMOUS = "anonymous"  # how rows of the preview stay: without the person
 
 
 @pages.get("/{customer}/users/{user}", permission=Permission.USERS_READ)
@@ -107,12 +109,29 @@ async def remove(visit: Visit) -> Response:
 async def _remove_form(visit: Visit, wrong: FormErrors = RIGHT) -> Response:
     """Ask whether it is meant, and say what ends by it."""
     user = await _user(visit, **{"$expand": "groups/$count"})
-    now = utc(datetime.now(UTC))
-    ends = await _assignments(visit, user, f"(end eq null or end gt {now})", "start", NAMED)
+    ending = await _ending(visit, user)
     return await page(
         visit, "user_remove.html", status=wrong.status, section=SECTION, back=_page(visit, user), user=user,
-        name=of_user(user).label, ends=ends.json, count=ends.total, groups=user["groups@odata.count"], wrong=wrong,
+        name=of_user(user).label, ending=ending, groups=user["groups@odata.count"], wrong=wrong,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class EndingAssignments:
+    """The assignments of a user who leaves: how many end, the first of these, and how many are over already."""
+
+    first: list[dict[str, Any]]
+    count: int
+    past: int
+
+
+async def _ending(visit: Visit, user: Mapping[str, Any]) -> EndingAssignments:
+    now = utc(datetime.now(UTC))
+    ends, past = await asyncio.gather(
+        _assignments(visit, user, f"(end eq null or end gt {now})", "start", NAMED),
+        _assignments(visit, user, f"end le {now}", "start", 0),
+    )
+    return EndingAssignments(ends.json, ends.total, past.total)
 
 
 @pages.get("/{customer}/users/removed", permission=Permission.USERS_READ)
@@ -148,14 +167,25 @@ def _plain(text: str) -> str:
 
 async def _erase_form(visit: Visit, wrong: FormErrors = RIGHT, refusal: Refusal | None = None) -> Response:
     user = await _user(visit)
+    ending = await _ending(visit, user)
     preview = (await visit.call("GET", "/users/{userId}/erasure", user["id"])).json
+    rows = [row for row in preview["goes"] if row["count"]]
     return await page(
         visit, "user_erase.html", status=wrong.status, section=SECTION, back=_page(visit, user), user=user,
         name=of_user(user).label, wrong=wrong, key=key(visit, refusal),
-        typed=visit.sent("name"),
-        goes=[row for row in preview["goes"] if row["count"]], stays=_stays(visit, preview["stays"]),
-        others=preview["customers"],
+        typed=visit.sent("name"), goes=_goes(rows, ending), anonymous=[row for row in rows if row["how"] == ANONYMOUS],
+        stays=_stays(visit, preview["stays"]), others=preview["customers"],
     )  # fmt: skip
+
+
+def _goes(rows: Iterable[Mapping[str, Any]], ending: EndingAssignments) -> list[Mapping[str, Any]]:
+    """The rows of the preview that go. Assignments that end are counted as in the dialog of a removal."""
+    assignments = [
+        {"kind": "assignments", "how": "ended", "count": ending.count},
+        {"kind": "past", "how": "told", "count": ending.past},
+    ]
+    goes = [row for row in rows if row["kind"] != "assignments" and row["how"] != ANONYMOUS]
+    return [*goes, *(row for row in assignments if row["count"])]
 
 
 def _stays(visit: Visit, stays: Iterable[Mapping[str, str]]) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
@@ -12,16 +14,18 @@ from keyrack.console.form_errors import key
 from keyrack.console.languages import N_
 from keyrack.console.pages.webhooks import SECTION, of_webhook
 from keyrack.console.rendering import base, gettext, page, redirect, why
+from keyrack.core.addresses import domain_form
 from keyrack.core.error_codes import NOTHING_HERE
 from keyrack.core.errors import NotFound, Refusal, Unauthorized
 from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()
 
+NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 WRONG = {  # member -> what is wrong with it
     "url": N_(
-        "This cannot be the address of a webhook: it begins with https:// or http://, names a host, and has no user"
-        " name, no # and no blanks."
+        "This cannot be the address of a webhook. It begins with https:// or http://, names a valid host, and has a"
+        " port from 1 to 65535 if any. It has no user name, no # and no blanks."
     ),
     "secret": N_("Only letters, digits and signs of ASCII, at most 250, and no blank at either end."),
     "kinds": N_("Choose at least one."),
@@ -44,10 +48,15 @@ async def _form(visit: Visit, known: Kinds, typed: Mapping[str, Any], refusal: R
 @pages.post("/{customer}/webhooks/new", secret=True, permission=Permission.WEBHOOKS_WRITE)
 async def add(visit: Visit) -> Response:
     known = await kinds(visit)
-    typed = {"url": visit.sent("url"), "secret": visit.sent("secret"), "kinds": known.sent(visit)}
+    typed: dict[str, Any] = {
+        "url": visit.sent("url"), "secret": visit.sent("secret"), "kinds": known.sent(visit),
+    }  # fmt: skip
     try:
         made = await visit.call(
-            "PUT", "/webhooks", body=typed | {"secret": typed["secret"] or None}, key=visit.sent("key")
+            "PUT",
+            "/webhooks",
+            body=typed | {"url": ascii_url(typed["url"]), "secret": typed["secret"] or None},
+            key=visit.sent("key"),
         )
     except Unauthorized:
         raise
@@ -57,6 +66,22 @@ async def add(visit: Visit) -> Response:
         visit, "webhook_secret.html", status=201, section=SECTION, id=made.json["id"],
         secret=made.json["signingSecret"], until=None,
     )  # fmt: skip
+
+
+def ascii_url(typed: str) -> str:
+    """The typed address in ASCII, as browsers read one: the host in A-labels, other characters percent-encoded.
+
+    Source: WHATWG URL, section 4.4. Without a valid host the text is returned unchanged, and the API rejects it.
+    """
+    url = typed.strip()
+    try:
+        place = urlsplit(url).netloc
+        user, at, host = place.rpartition("@")
+        name, colon, port = host.partition(":")  # an IPv6 address, which has more of them, is ASCII
+        ascii_place = place if place.isascii() else f"{user}{at}{domain_form(name)}{colon}{port}"
+    except ValueError:
+        return url
+    return NOT_ASCII.sub(lambda part: quote(part[0]), url.replace(place, ascii_place, 1))
 
 
 def _wrong(visit: Visit, refusal: Refusal) -> dict[str, str]:
@@ -104,7 +129,7 @@ async def _edit(
 async def change(visit: Visit) -> Response:
     member = visit.ids["member"]
     value: Any = (await kinds(visit)).sent(visit) if member == "kinds" else visit.sent(member)
-    step = {"op": "replace", "path": f"/{member}", "value": value}
+    step = {"op": "replace", "path": f"/{member}", "value": ascii_url(value) if member == "url" else value}
     if member == "secret" and not value:
         step = {"op": "remove", "path": "/secret"}
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -37,6 +37,7 @@ STATES = {
     "disabled": ("idle", N_("Disabled")),
     "stopped": ("bad", N_("Disabled by Keyrack")),
 }
+FAILING = ("failing", "stopped")  # states of a webhook that should deliver and does not
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +72,30 @@ async def course(visit: Visit, webhook: int) -> WebhookHealth:
     return WebhookHealth(succeeded, failed)
 
 
+async def _with_health(
+    visit: Visit, webhooks: Sequence[Mapping[str, Any]]
+) -> list[tuple[Mapping[str, Any], WebhookHealth]]:
+    healths = await asyncio.gather(*(course(visit, webhook["id"]) for webhook in webhooks))
+    return list(zip(webhooks, healths, strict=True))
+
+
+async def count_failing(visit: Visit) -> int:
+    """How many webhooks fail now. Their logs are read only if there is something that was not delivered."""
+    listed = (await visit.call("GET", "/webhooks")).json
+    undelivered = [webhook for webhook in listed if webhook["waiting"] or webhook["dead"] or webhook["disabledReason"]]
+    return sum(health.state(webhook) in FAILING for webhook, health in await _with_health(visit, undelivered))
+
+
 @pages.get("/{customer}/webhooks", permission=Permission.WEBHOOKS_READ)
 async def webhooks(visit: Visit) -> Response:
+    """All of them, or with `state=failing` those that fail now."""
     at = await live_id(visit)
     listed = (await visit.call("GET", "/webhooks", query={"$orderby": "id"})).json
-    rows = [(webhook, await course(visit, webhook["id"])) for webhook in listed]
+    rows, are_failing = await _with_health(visit, listed), visit.asked("state") == "failing"
+    shown = [(webhook, health) for webhook, health in rows if not are_failing or health.state(webhook) in FAILING]
     return await page(
-        visit, "webhooks.html", section=SECTION, rows=rows, states=STATES, since=at,
-        removed="removed" in visit.query,
+        visit, "webhooks.html", section=SECTION, rows=shown, total=len(rows), are_failing=are_failing, states=STATES,
+        since=at, removed="removed" in visit.query,
     )  # fmt: skip
 
 

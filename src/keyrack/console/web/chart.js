@@ -2,6 +2,7 @@
 // arrow keys go through the times. The table beside it has the same, and is all there is without this script.
 import uPlot from "./uplot.mjs";
 import { announce } from "./announce.js";
+import { minuteOf } from "./minutes.js";
 import { whenever } from "./arrivals.js";
 
 const LINE = 190, BARS = 120; // heights in px
@@ -117,7 +118,7 @@ class Chart {
     const number = new Intl.NumberFormat(this.language, { maximumFractionDigits: 1 });
     const [times, odometer, driven] = this.data;
     if (at == null || odometer[at] == null) return "";
-    const time = new Date(times[at] * 1000).toLocaleString(this.language, { timeZone: this.figure.dataset.zone, dateStyle: "medium", timeStyle: "short" });
+    const time = minuteOf(times[at] * 1000, this.figure.dataset.zone);
     const said = { time, odometer: number.format(odometer[at]), driven: number.format(driven[at]) };
     return this.figure.dataset.told.replace(/\{(\w+)\}/g, (_, name) => said[name]);
   }

@@ -1,5 +1,6 @@
 // One of many, found by typing: the ARIA 1.2 combobox. [data-combobox="address"] holds a <select>, which keeps what is chosen and is
-// all there is without this script. The address answers ?q= with {"options": [{value, label, detail}], "total"}, at most 20.
+// all there is without this script. The address answers ?q= with {"options": [{value, label, detail, chosen}], "total"}, at most 20:
+// what the input shows of the one that is chosen is `chosen`.
 // data-with: names of fields of the form that go along.
 import { announce } from "./announce.js";
 import { visible } from "./text.js";
@@ -92,7 +93,7 @@ class Combobox {
       const response = await fetch(address, { headers, signal: asked.signal });
       if (!response.ok || response.redirected) throw new Error(String(response.status));
       const { options, total } = await response.json();
-      const shown = options.map(({ value, label, detail }) => ({ value, label: visible(label), detail: visible(detail) }));
+      const shown = options.map(({ value, label, detail, chosen }) => ({ value, label: visible(label), detail: visible(detail), chosen: visible(chosen) }));
       if (!asked.signal.aborted) this.open(shown, total);
     } catch {
       if (!asked.signal.aborted) this.fail();
@@ -160,10 +161,10 @@ class Combobox {
   }
 
   choose(place) {
-    const { value, label } = this.options[place];
+    const { value, chosen } = this.options[place];
     const known = [...this.select.options].find((option) => option.value === String(value));
-    const option = known ?? new Option(label, value);
-    option.textContent = label;
+    const option = known ?? new Option(chosen, value);
+    option.textContent = chosen;
     if (!known) this.select.add(option);
     this.select.value = String(value);
     this.close();

@@ -1,6 +1,6 @@
 // A link [data-dialog], which is a button to everybody, shows its page in a dialog: the part [data-dialog-page] of it, whose heading
 // names the dialog. The back button and Escape close it, and the focus goes back to the link. Without this script the link leads to
-// the page itself.
+// the page itself. data-page of the dialog is the address of what it shows.
 import { kindOf, trouble } from "./errors.js";
 
 const FIELD = ".dialog-body :is(input:not([type=hidden]), select, textarea):not([hidden], [hidden] *)";
@@ -30,7 +30,7 @@ export async function load(link) {
   if (link.ariaBusy === "true") return;
   link.ariaBusy = "true";
   try {
-    const response = await fetch(link.href, { headers: { Accept: "text/html" } });
+    const [response] = await Promise.all([fetch(link.href, { headers: { Accept: "text/html" } }), import("./closed-forms.js")]);
     const signedOut = response.redirected && new URL(response.url).pathname.endsWith("/sign-in");
     const kind = signedOut ? "lapsed" : kindOf(response.status);
     if (kind) return trouble(kind, response.headers.get("x-request-id") ?? "");
@@ -48,6 +48,7 @@ export async function load(link) {
 function open(part, link) {
   const dialog = opened?.dialog ?? document.createElement("dialog");
   dialog.className = "dialog";
+  dialog.dataset.page = new URL(link.href).pathname + new URL(link.href).search;
   dialog.replaceChildren(...document.importNode(part, true).childNodes);
   const title = document.createElement("h2");
   const heading = dialog.querySelector("h1");

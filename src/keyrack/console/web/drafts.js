@@ -8,14 +8,17 @@ const KEY = "keyrack-draft";
 const SECRET = new Set(["password", "file", "hidden", "secret"]); // types of fields, and a name
 
 function keep(form, lapsed) {
-  const fields = [...form.elements].filter((field) => field.name && !SECRET.has(field.type) && !SECRET.has(field.name) && field.type !== "submit");
-  const values = fields.map((field) => [field.name, field.value, field.type === "checkbox" || field.type === "radio" ? field.checked : null, shownBy(field)]);
-  const draft = { page: pageOf(form), form: idOf(form), person: document.body.dataset.person, lapsed, values };
+  const draft = { page: pageOf(form), form: idOf(form), person: document.body.dataset.person, lapsed, values: valuesOf(form) };
   sessionStorage.setItem(KEY, JSON.stringify(draft));
 }
 
+export function valuesOf(form) {
+  const fields = [...form.elements].filter((field) => field.name && !SECRET.has(field.type) && !SECRET.has(field.name) && field.type !== "submit");
+  return fields.map((field) => [field.name, field.value, field.type === "checkbox" || field.type === "radio" ? field.checked : null, shownBy(field)]);
+}
+
 /** Its id also where a field of it is named so, as the boxes of a list's rows are. */
-function idOf(form) {
+export function idOf(form) {
   return form.getAttribute("id");
 }
 
@@ -24,7 +27,7 @@ function shownBy(field) {
   return field.selectedOptions?.[0]?.textContent ?? null;
 }
 
-function fill(form, values) {
+export function fill(form, values) {
   for (const [name, value, checked, shown] of values) {
     const fields = [...form.elements].filter((field) => field.name === name);
     const field = checked === null ? fields[0] : fields.find((one) => one.value === value);
@@ -38,9 +41,9 @@ function fill(form, values) {
   }
 }
 
-function read() {
+export function read(key = KEY) {
   try {
-    return JSON.parse(sessionStorage.getItem(KEY));
+    return JSON.parse(sessionStorage.getItem(key));
   } catch {
     return null;
   }

@@ -4,7 +4,7 @@
 const KINDS = { 401: "lapsed", 403: "forbidden", 404: "gone", 410: "gone", 429: "busy", 502: "unreachable", 503: "busy", 504: "unreachable" };
 
 /**
- * Says what happened. kind: lapsed, forbidden, gone, busy, failed, unreachable, restored; number: the id of the request at the
+ * Says what happened. kind: lapsed, forbidden, gone, busy, failed, unreachable, restored, kept; number: the id of the request at the
  * server, for "failed"; told: the server's answer, whose own alert says more if there is one.
  */
 export function trouble(kind, number = "", told = "") {
@@ -59,6 +59,6 @@ document.addEventListener("htmx:after:request", (event) => {
   const { request, response } = event.detail.ctx;
   if (response.status >= 400) return;
   for (const place of document.querySelectorAll("#trouble, [data-trouble]")) {
-    if (place.dataset.kind !== "restored" || request.method !== "GET") place.replaceChildren();
+    if (!["restored", "kept"].includes(place.dataset.kind) || request.method !== "GET") place.replaceChildren();
   }
 });

@@ -34,7 +34,7 @@ export class FleetCard {
     put("plate", car.licensePlate ?? "");
     put("place", inWords(car.latitude, car.longitude, this.fleet.table.holder.dataset));
     put("use", car.inUse ? this.frame.dataset.inUse : this.frame.dataset.free);
-    putBadges(this.body.querySelector("[data-badges]"), car, this.fleet.days);
+    putBadges(this.body.querySelector("[data-badges]"), car, this.fleet.limits);
     this.card.hidden = false;
   }
 

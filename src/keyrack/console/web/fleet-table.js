@@ -15,7 +15,7 @@ export class FleetTable {
     this.pattern = holder.querySelector("template");
     this.rows = new Map([...this.body.rows].map((row) => [Number(row.dataset.car), row]));
     this.body.addEventListener("click", (event) => {
-      const button = event.target.closest("[data-show]");
+      const button = event.target.closest("button[data-show]");
       if (button) fleet.choose(Number(button.closest("tr").dataset.car), true);
     });
   }
@@ -49,7 +49,7 @@ export class FleetTable {
     }
     put(row.querySelector("a bdi"), car.name);
     put(row.querySelector("[data-plate]"), car.licensePlate ?? "");
-    putBadges(row.querySelector("[data-badges]"), car, this.fleet.days);
+    putBadges(row.querySelector("[data-badges]"), car, this.fleet.limits);
     put(row.querySelector("[data-place]"), inWords(car.latitude, car.longitude, this.holder.dataset));
     const button = row.querySelector("[data-show]");
     button.hidden = !this.fleet.map;

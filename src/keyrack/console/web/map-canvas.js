@@ -10,20 +10,21 @@ const CLOSEST = 17;
 const nothing = { type: "FeatureCollection", features: [] };
 
 /**
- * Draws the map into its frame. bounds: [west, south, east, north], or null for the world; theme(map, colours) is called whenever
- * colours are to be set. The frame has the events "showall", and "places" when more places have names. Its attribute
+ * Draws the map into its frame as soon as that is in view. bounds() returns [west, south, east, north], or null for the world;
+ * theme(map, colours) is called whenever colours are to be set. The frame has the events "showall", and "places" when more places have names. Its attribute
  * data-idle is present while the map does not move and everything requested is drawn. Resolves to the map and MapLibre, or to null
  * where there can be none: the frame says why.
  */
 export async function drawMap(frame, bounds, theme) {
   let map, gl, topojson;
+  await inView(frame);
   try {
     [gl, topojson] = await Promise.all([import("./maplibre-gl.mjs"), import("./topojson-client.mjs"), styles(frame)]);
   } catch {
     return say(frame, frame.dataset.unreachable);
   }
   try {
-    map = new gl.Map(options(frame, bounds));
+    map = new gl.Map(options(frame, bounds()));
   } catch {
     return say(frame, frame.dataset.noGl);
   }
@@ -45,6 +46,18 @@ export async function drawMap(frame, bounds, theme) {
   world(frame, map, topojson);
   if (frame.dataset.tiles) import("./map-streets.js").then(({ addStreets }) => addStreets(frame, map, gl));
   return { map, gl };
+}
+
+/** Resolves once the frame is in view. Drawing keeps a page busy, without a GPU for seconds. */
+function inView(frame) {
+  return new Promise((seen) => {
+    const observer = new IntersectionObserver((entries) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      observer.disconnect();
+      seen();
+    });
+    observer.observe(frame);
+  });
 }
 
 function options(frame, bounds) {

@@ -29,7 +29,7 @@ class TrackMap {
     await Promise.allSettled([placesOf("cities"), placesOf("towns")]);
     for (const place of this.places) place.row.querySelector("[data-place]").textContent = inWords(place.latitude, place.longitude, this.frame.dataset);
     this.show();
-    const drawn = await drawMap(this.frame, around(this.places), (map, colours) => this.paint(map, colours));
+    const drawn = await drawMap(this.frame, () => around(this.places), (map, colours) => this.paint(map, colours));
     if (!drawn) return;
     this.map = drawn.map;
     this.frame.addEventListener("showall", () => this.map.fitBounds(around(this.places), room(this.frame)));

@@ -10,12 +10,14 @@ import { Positions, stateOf } from "./positions.js";
 
 const MANY = 200; // cars from which on those that are near one another are drawn as one
 const APART = 14; // zoom from which on each car is drawn by itself
+const AGEING = 30_000; // ms between two looks for states that are stale
 const SETTLED = 150; // ms after which a movement of the map is over
 
 class FleetMap {
   constructor(frame) {
     this.frame = frame;
-    this.days = Number(frame.dataset.silentDays);
+    this.limits = { stale: Number(frame.dataset.staleMinutes) / 1440, silent: Number(frame.dataset.silentDays) };
+    this.states = new Map(); // of each car, as the map shows it
     this.positions = new Positions(frame);
     this.card = new FleetCard(frame, this);
     this.table = new FleetTable(document.getElementById(frame.dataset.table), this);
@@ -28,11 +30,15 @@ class FleetMap {
       this.frame.querySelector("[data-map-note]").textContent = this.frame.dataset.unreachable;
       return;
     }
-    const drawn = await drawMap(this.frame, around([...this.positions.cars.values()]), (map, colours) => this.paint(map, colours));
-    if (drawn) this.draw(drawn);
     this.positions.addEventListener("loaded", () => this.load());
     this.positions.addEventListener("moved", ({ detail }) => this.move(detail));
+    setInterval(() => this.age(), AGEING);
+    this.show();
+    const bounds = () => around([...this.positions.cars.values()]);
+    this.drawing = drawMap(this.frame, bounds, (map, colours) => this.paint(map, colours));
     this.search();
+    const drawn = await this.drawing;
+    if (drawn) this.draw(drawn);
     this.show();
   }
 
@@ -78,7 +84,15 @@ class FleetMap {
 
   feature(car) {
     const geometry = { type: "Point", coordinates: [car.longitude, car.latitude] };
-    return { type: "Feature", id: car.carId, properties: { name: car.name, state: stateOf(car, this.days) }, geometry };
+    const state = stateOf(car, this.limits);
+    this.states.set(car.carId, state);
+    return { type: "Feature", id: car.carId, properties: { name: car.name, state }, geometry };
+  }
+
+  /** States become stale without any news. */
+  age() {
+    const other = [...this.positions.cars.values()].filter((car) => stateOf(car, this.limits) !== this.states.get(car.carId));
+    if (other.length) this.move(other);
   }
 
   /** All cars are other ones. */
@@ -168,10 +182,11 @@ class FleetMap {
   search() {
     const form = document.getElementById(this.frame.dataset.search);
     const select = form?.querySelector("select");
-    select?.addEventListener("change", () => {
+    select?.addEventListener("change", async () => {
       const id = Number(select.value);
       if (!id) return;
-      if (!this.map || !this.positions.cars.has(id)) return location.assign(`${this.frame.dataset.cars}/${id}`);
+      this.frame.scrollIntoView({ block: "nearest" }); // it is drawn once it is in view
+      if (!(await this.drawing) || !this.positions.cars.has(id)) return location.assign(`${this.frame.dataset.cars}/${id}`);
       this.choose(id, true);
       announce(this.card.said());
     });

@@ -8,9 +8,10 @@ const FORMS = {
   driving: (pen) => { pen.moveTo(9.5, 7.5); pen.lineTo(17, 12); pen.lineTo(9.5, 16.5); pen.closePath(); pen.fill(); },
   ready: (pen) => { pen.arc(12, 12.6, 4.4, -0.9, Math.PI + 0.9); pen.moveTo(12, 6.6); pen.lineTo(12, 11.6); pen.stroke(); },
   parked: (pen) => { pen.rect(8.6, 8, 2.4, 8); pen.rect(13, 8, 2.4, 8); pen.fill(); },
+  stale: (pen) => { pen.moveTo(12, 7); pen.lineTo(12, 12.5); pen.lineTo(15.5, 14.5); pen.stroke(); },
   silent: (pen) => { pen.moveTo(8.6, 8.6); pen.lineTo(15.4, 15.4); pen.moveTo(15.4, 8.6); pen.lineTo(8.6, 15.4); pen.stroke(); },
 };
-const DISCS = { driving: "moving", ready: "ready", parked: "car", silent: "quiet" };
+const DISCS = { driving: "moving", ready: "ready", parked: "car", stale: "stale", silent: "quiet" };
 export const STATES = Object.keys(FORMS);
 
 /** The picture of a state as ImageData, SCALE times as large as it is shown. */

@@ -16,6 +16,7 @@ const TOKENS = {
   "car-rim": "var(--map-car-rim)",
   moving: "var(--map-moving)",
   ready: "var(--map-ready)",
+  stale: "var(--map-stale)",
   quiet: "var(--map-quiet)",
   cluster: "var(--map-cluster)",
   "cluster-word": "var(--map-cluster-word)",

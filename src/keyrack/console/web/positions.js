@@ -87,9 +87,11 @@ function same(one, other) {
   return other !== undefined && Object.keys(one).every((name) => one[name] === other[name]);
 }
 
-/** driving, ready (the ignition is on), parked, or silent: not heard of for `days`. */
-export function stateOf(car, days) {
-  if (ageOf(car) > days) return "silent";
+/** driving, ready (the ignition is on), parked; or stale and silent: not heard of for longer than the limits of this name, in days. */
+export function stateOf(car, limits) {
+  const age = ageOf(car);
+  if (age > limits.silent) return "silent";
+  if (age > limits.stale) return "stale";
   return car.isDriving ? "driving" : car.ignition ? "ready" : "parked";
 }
 

@@ -59,6 +59,12 @@ class Units(BaseSettings):
         description="Days for which positions, odometer readings and series of telemetry are kept; a customer may have "
         "its own number.",
     )
+    telemetry_stale_minutes: int = Field(
+        default=15,
+        ge=1,
+        le=525_600,
+        description="Minutes without news after which the console shows what a car does as stale.",
+    )
     max_clock_skew_seconds: float = Field(
         default=300.0,
         ge=0,

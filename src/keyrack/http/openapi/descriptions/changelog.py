@@ -48,7 +48,8 @@ OF_LOG: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "resourceId": ("The id of that thing; of what has several, all of them.", "17"),
         "actor": ("Who did it.", {"type": "manager", "id": "7", "name": "anna"}),
         "onBehalfOf": (
-            "For whom, where that is somebody else; null otherwise.",
+            "The actor that asked for it, if another one: the inviter of an accepted invitation, for example. Null "
+            "otherwise.",
             {"type": "user", "id": "9", "name": "Uma"},
         ),
         "address": ("The address that the request came from; null where there was none.", "192.0.2.7"),

@@ -1,0 +1,50 @@
+// Nothing that was filled in is lost by closing a dialog, by Escape, the back button or a click beside it: the same dialog, by its whole
+// address (data-page), shows it again. The way out [data-discard] empties the form. dialog.js loads this before its first dialog.
+import { fill, idOf, read, valuesOf } from "./drafts.js";
+import { trouble } from "./errors.js";
+import { whenever } from "./arrivals.js";
+
+const KEY = "keyrack-closed-forms"; // address and form -> what a closed dialog held
+const FOR = 12 * 3_600_000; // ms for which that is shown again
+
+// Dialogs with a form that somebody has filled in, and not sent
+const filled = new WeakSet();
+const dialogOf = (element) => element?.closest?.("form[data-keep]") && element.closest("dialog");
+const placeOf = (dialog, form) => `${dialog.dataset.page} ${idOf(form)}`;
+
+/** What is kept of this person's dialogs. Nobody else's stays behind when the next draft is kept. */
+function readClosed() {
+  const oldest = Date.now() - FOR;
+  const isMine = ([, { at, person }]) => at > oldest && person === document.body.dataset.person;
+  return Object.fromEntries(Object.entries(read(KEY) ?? {}).filter(isMine));
+}
+
+for (const name of ["input", "change"]) {
+  document.addEventListener(name, ({ target }) => {
+    const dialog = dialogOf(target);
+    if (dialog) filled.add(dialog);
+  });
+}
+document.addEventListener("click", ({ target }) => {
+  if (target.closest?.("[data-discard]")) filled.delete(target.closest("dialog"));
+});
+// Refused, it comes back as it was sent
+document.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
+  if (ctx.request.method !== "GET" && ctx.response.status < 400) filled.delete(dialogOf(ctx.sourceElement));
+});
+document.addEventListener("close", ({ target: dialog }) => {
+  const form = dialog.querySelector?.("form[data-keep]");
+  if (!form || !filled.has(dialog)) return;
+  const draft = { at: Date.now(), person: document.body.dataset.person, values: valuesOf(form) };
+  sessionStorage.setItem(KEY, JSON.stringify({ ...readClosed(), [placeOf(dialog, form)]: draft }));
+}, true);
+
+whenever("dialog form[data-keep]", (form) => {
+  const dialog = form.closest("dialog");
+  const { [placeOf(dialog, form)]: kept, ...others } = readClosed();
+  if (!kept || filled.has(dialog)) return;
+  sessionStorage.setItem(KEY, JSON.stringify(others));
+  fill(form, kept.values);
+  filled.add(dialog);
+  queueMicrotask(() => trouble("kept")); // the dialog is opened a microtask after it is in the page
+});
