@@ -216,7 +216,8 @@ def test_a_key_replaces_no_permission_of_what_is_shown(endpoint: Endpoint, bob: 
     if wanted in closed([Permission(endpoint.permission)]):
         return
     if endpoint.shows.read.own is not None:  # what it asked for itself needs no permission
-        answer = sent(narrow, endpoint, ids, query, **headers | {"Idempotency-Key": str(uuid.uuid4())}, **PROBLEM)
+        headers["Idempotency-Key"] = str(uuid.uuid4())
+        answer = sent(narrow, endpoint, world(endpoint, bob), query, **headers, **PROBLEM)
         assert answer.is_success, answer.text
         return
     for key in (headers["Idempotency-Key"], str(uuid.uuid4())):

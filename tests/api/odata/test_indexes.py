@@ -160,7 +160,10 @@ def test_a_query_uses_its_index(sql: Any, customer: int, resource: Resource, tex
     used = [node["Index Name"] for node in plan if "Index Name" in node]
     definitions = [row[0].partition("(")[2].removesuffix(")") for row in sql.rows(DEFINITIONS, used)]
     assert any(columns == found or (columns.endswith(",") and found.startswith(columns)) for found in definitions), plan
-    assert not any(node["Node Type"] == "Seq Scan" for node in plan)
+    # Who asked is looked up by the primary key; a scan is as cheap, as a server has few managers and clients
+    assert not any(
+        node["Node Type"] == "Seq Scan" and node["Relation Name"] not in ("manager", "client") for node in plan
+    )
 
 
 @pytest.mark.parametrize(
