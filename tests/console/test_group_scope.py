@@ -84,7 +84,7 @@ def test_a_hidden_assignment_shows_its_times_and_nothing_else(pool: Pool, browse
 def test_a_page_of_a_car_says_that_it_is_in_use(pool: Pool, browser: httpx.Client) -> None:
     page = browser.get(pool.address(f"/cars/{pool.taken}")).text
     assert "Nobody has the car." not in page and "In use" in page
-    assert f"{SOMEBODY} since 1 Jan 2026, 08:00, without end" in re.sub(r"\s+", " ", re.sub("<[^>]+>", "", page))
+    assert f"{SOMEBODY} since Thu, 1 Jan 2026, 08:00, without end" in re.sub(r"\s+", " ", re.sub("<[^>]+>", "", page))
     free = browser.get(pool.address(f"/cars/{pool.free}")).text
     assert "Nobody has the car." in free and SOMEBODY not in free
 

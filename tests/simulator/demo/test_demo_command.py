@@ -10,9 +10,9 @@ import subprocess
 import sys
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 
+from tests.support.people import fetch
 from tests.support.servers import Process, reachable_directory
 
 pytestmark = pytest.mark.cluster
@@ -44,7 +44,7 @@ def test_the_demo_has_a_name_and_answers_at_both_loopback_addresses() -> None:
         url = urlsplit(json.loads(said)["KEYRACK_URL"])
         assert url.hostname == "localhost", "passkeys are bound to a name"
         for host in ("localhost", "127.0.0.1", *["[::1]"] * _has_ipv6()):
-            assert httpx.get(f"http://{host}:{url.port}/health").status_code == 200
+            assert fetch("GET", f"http://{host}:{url.port}/health").status_code == 200
         taken = _typed("demo", "--port", str(url.port), "--state", str(directory / "other"))
         assert (taken.returncode, taken.stdout) == (1, "")
         assert f"Port {url.port} at 127.0.0.1 is in use." in taken.stderr
