@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.test_operator_commands import Operator
 from tests.support.people import Town
-from tests.support.servers import DEADLINE
+from tests.support.servers import DEADLINE, migrated_database
 from tests.support.terminal import ESCAPE, seen
 
 pytestmark = pytest.mark.cluster
@@ -111,19 +111,21 @@ def answered(answer: bytes, env: dict[str, str], *arguments: str) -> str:
         return written.decode()
 
 
-def test_tables_fit_a_terminal_and_are_whole_elsewhere(operator: Operator) -> None:
+def test_tables_fit_a_terminal_and_are_whole_elsewhere(database_server: str) -> None:
+    """In a database of its own: other tests have customers whose names have no blank and are never shortened."""
     name = "A fleet whose name is so long that no terminal of eighty columns has room for it beside the rest"
-    operator.value("customer", "add", name)
-    env = {"KEYRACK_DATABASE_URL": operator.dsn}
-    for columns in (80, 140):
-        code, written = seen(columns, env, "customer", "list")
-        lines = [ESCAPE.sub("", line) for line in written.splitlines()]
-        assert code == 0 and max(map(len, lines)) <= columns
-        assert any(line.startswith("ID ") and "SINCE" in line for line in lines)
-        assert (name in written) is (columns == 140)
-    narrow = seen(30, env, "customer", "list")[1]
-    assert "NAME   A fleet whose" in narrow.replace("\r", "")
-    assert name in operator.quick("customer", "list")[1]
+    with migrated_database(database_server) as dsn:
+        operator, env = Operator(dsn), {"KEYRACK_DATABASE_URL": dsn}
+        operator.value("customer", "add", name)
+        for columns in (80, 140):
+            code, written = seen(columns, env, "customer", "list")
+            lines = [ESCAPE.sub("", line) for line in written.splitlines()]
+            assert code == 0 and max(map(len, lines)) <= columns
+            assert any(line.startswith("ID ") and "SINCE" in line for line in lines)
+            assert (name in written) is (columns == 140)
+        narrow = seen(30, env, "customer", "list")[1]
+        assert "NAME   A fleet whose" in narrow.replace("\r", "")
+        assert name in operator.quick("customer", "list")[1]
 
 
 def test_long_work_tells_how_far_it_is_on_a_terminal(operator: Operator, tmp_path: Path) -> None:
