@@ -41,6 +41,19 @@ def test_everything_about_a_person_is_told(alice: Person, operator: Operator) ->
     assert "password" not in json.dumps(told).replace("hasPassword", "")
 
 
+def test_hand_overs_are_exported_and_erased_with_both_users(alice: Person, operator: Operator) -> None:
+    car, giver, taker = alice.car_with_box(), alice.user(), alice.user()
+    assignment = alice.assignment(car, giver)
+    done(alice.patch(f"/assignments/{assignment}", [{"op": "replace", "path": "/userId", "value": taker}]))
+    eventually(lambda: alice.get(f"/assignments/{assignment}").json()["userId"] == taker, "the hand-over")
+    for user in (giver, taker):
+        operations = operator.value("user", "export", user)["operations"]
+        assert "UpdateAssignment" in [row["kind"] for row in operations]
+    operator.value("user", "erase", taker, "--yes")
+    (moved,) = alice.get(f"/operations?$filter=assignmentId eq {assignment} and kind eq 'UpdateAssignment'").json()
+    assert (moved["userId"], moved["newUserId"]) == (giver, None)
+
+
 def test_who_is_erased_is_gone_and_the_events_stay(alice: Person, bob: Person, operator: Operator) -> None:
     car = alice.car_with_box()
     user = alice.user(email="gone@example.org")

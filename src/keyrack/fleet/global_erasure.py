@@ -48,11 +48,21 @@ ERASE_REPORTS: LiteralString = """
 update box_report set user_id = null
 where user_id = $1 and customer_id = any(array(select customer_id from customer))
 """
+# Whether the operation `o` names the user $2: as the one who had the assignment, or as the one whom a change gave it
+OPERATION_NAMES_USER: LiteralString = (
+    "(o.user_id = $2::integer or o.kind = 'UpdateAssignment' and o.request ->> 'userId' = $2::integer::text)"
+)
+# The SET clause that takes the user $2 out of an operation. Of a hand-over the other user stays
+WITHOUT_USER: LiteralString = (
+    "user_id = nullif(user_id, $2::integer),"
+    " request = case when request ->> 'userId' = $2::integer::text then request - 'userId' else request end,"
+    " result = case when result ->> 'userId' = $2::integer::text then result - 'userId' else result end"
+)
 # A pending operation needs the user of the assignment that it ends; its row is deleted with the log of operations
-ERASE_OPERATIONS: LiteralString = """
-update operation set user_id = null, request = request - 'userId', result = result - 'userId'
-where user_id = $1 and state <> 'Pending'
-"""
+ERASE_OPERATIONS: LiteralString = (
+    "update operation o set " + WITHOUT_USER + " where customer_id = any(array(select customer_id from customer)) and "
+    + OPERATION_NAMES_USER + " and state <> 'Pending'"
+).replace("$2", "$1")  # fmt: skip
 ERASE_DELIVERIES: LiteralString = """
 update delivery set payload = (payload::jsonb || '{"userId": null}')::text, answer = null
 where state <> 'Waiting' and (payload::jsonb->>'userId')::integer = $1

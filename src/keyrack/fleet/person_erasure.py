@@ -14,20 +14,26 @@ from keyrack.changelog import erasure as changes
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
 from keyrack.fleet import global_erasure
+from keyrack.fleet.global_erasure import OPERATION_NAMES_USER, WITHOUT_USER
 from keyrack.webhooks import erasure as deliveries
 
 # Deliveries are found webhook by webhook, as their index has them
-COUNTS: LiteralString = """
+COUNTS: LiteralString = (
+    """
 select
   (select count(*) from group_user where customer_id = $1 and user_id = $2::integer) as groups,
   (select count(*) from assignment where customer_id = $1 and user_id = $2::integer) as assignments,
   (select count(*) from app_device where customer_id = $1 and user_id = $2::integer) as devices,
   (select count(*) from box_key where customer_id = $1 and user_id = $2::integer) as keys,
   (select count(*) from event where customer_id = $1 and user_id = $2::integer) as events,
-  (select count(*) from operation where customer_id = $1 and user_id = $2::integer) as operations,
+  (select count(*) from operation o where customer_id = $1 and """
+    + OPERATION_NAMES_USER
+    + """) as operations,
   (select count(*) from operation o join webhook w on w.customer_id = o.customer_id
    join delivery d on d.customer_id = w.customer_id and d.webhook_id = w.webhook_id and d.message_id = o.operation_id
-   where o.customer_id = $1 and o.user_id = $2::integer) as deliveries,
+   where o.customer_id = $1 and """
+    + OPERATION_NAMES_USER
+    + """) as deliveries,
   (select count(*) from change where customer_id = $1 and resource = 'user' and resource_id = $2::integer::text
    and person is not null)
   + (select count(*) from change where customer_id = $1 and resource in ('assignment', 'group')
@@ -38,6 +44,7 @@ select
     ) as changes
 where exists (select from customer_user where customer_id = $1 and user_id = $2::integer)
 """
+)
 # Nobody comes back to keys of before
 ERASE_KEYS: LiteralString = "update box_key set user_id = $3, token = '' where customer_id = $1 and user_id = $2"
 ERASE_REPORTS: LiteralString = "update box_report set user_id = null where customer_id = $1 and user_id = $2"
@@ -68,8 +75,11 @@ _EVENTS: LiteralString = (
     + ")"
 )
 _OPERATIONS: LiteralString = (
-    "select operation_id from operation o where customer_id = $1 and user_id = $2 and (requested_at <= $3::timestamptz"
-    " or" + _NOT_AGAIN + ")"
+    "select operation_id from operation o where customer_id = $1 and "
+    + OPERATION_NAMES_USER
+    + " and (requested_at <= $3::timestamptz or"
+    + _NOT_AGAIN
+    + ")"
 )
 ERASE_EVENTS: LiteralString = (
     "with gone as (update event set user_id = $4, user_agent = $5, latitude = null, longitude = null, client_id = null"
@@ -84,12 +94,15 @@ ERASE_OPERATIONS: LiteralString = (
   and state <> 'Pending' and not exists (
     select from webhook w join delivery d using (customer_id, webhook_id)
     where w.customer_id = $1 and d.message_id = o.operation_id and d.state = 'Waiting') limit $4
-), told as (
-  update delivery d set payload = (payload::jsonb || '{"userId": null}')::text, answer = null from webhook w
+), sent as (
+  update delivery d set answer = null, payload = case when payload::jsonb ->> 'userId' = $2::integer::text
+    then (payload::jsonb || '{"userId": null}')::text else payload end from webhook w
   where w.customer_id = $1 and d.customer_id = $1 and d.webhook_id = w.webhook_id
   and d.message_id in (select operation_id from done)
 ), gone as (
-  update operation set user_id = null, request = request - 'userId', result = result - 'userId'
+  update operation set """
+    + WITHOUT_USER
+    + """
   where customer_id = $1 and operation_id in (select operation_id from done) returning 1
 )
 select count(*) from gone

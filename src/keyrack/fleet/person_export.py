@@ -8,6 +8,7 @@ from typing import Any, LiteralString
 
 from keyrack.core.addresses import address_form
 from keyrack.db.connection import Statements
+from keyrack.fleet.global_erasure import OPERATION_NAMES_USER
 from keyrack.fleet.person_lookup import PERSONS
 
 # Each section of the document, by its name: SQL of one JSON value about the person $1. `db/column_decisions` says which
@@ -54,7 +55,9 @@ SECTIONS: Mapping[LiteralString, LiteralString] = {
     "operations": """(select coalesce(json_agg(r order by r."requestedAt"), '[]') from (
     select customer_id as "customerId", operation_id as id, kind, state, error_code as "errorCode", car_id as "carId",
       assignment_id as "assignmentId", request, result, requested_at as "requestedAt", finished_at as "finishedAt"
-    from operation where user_id = $1) r)""",
+    from operation o where customer_id = any(array(select customer_id from customer)) and """
+    + OPERATION_NAMES_USER.replace("$2", "$1")
+    + """) r)""",
     # Of the user, and of the user's assignments, groups, phones and keys. The newest have no number yet
     "changes": """(select coalesce(json_agg(r order by r."customerId", r.id nulls last, r.time), '[]') from (
     with named as materialized (

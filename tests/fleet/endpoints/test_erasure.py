@@ -113,6 +113,34 @@ def test_what_would_go_is_told_and_goes(carol: Person, tidy: Any) -> None:
     assert carol.sql.value(forgotten, carol.customer) == 0
 
 
+def test_a_hand_over_loses_the_erased_user_alone(carol: Person, tidy: Any) -> None:
+    hook = carol.put("/webhooks", {"url": "http://127.0.0.1:9/nobody"}).json()["id"]
+    car, giver, taker = carol.car_with_box(), carol.user(), carol.user()
+    assignment = carol.assignment(car, giver, START, end=END)
+    done(carol.patch(f"/assignments/{assignment}", [{"op": "replace", "path": "/userId", "value": taker}]))
+    in_order = "/operations?$filter=kind eq 'UpdateAssignment'"
+    eventually(lambda: [row["state"] for row in carol.get(in_order).json()] == ["Succeeded"], "the hand-over")
+    carol.sql.execute("update delivery set state = 'Dead', answer = 'no' where customer_id = $1", carol.customer)
+    assert counted(carol, taker)["operations"] == 1
+
+    erase(carol, taker)
+    ended(carol, taker)
+    carol.sql.execute("update delivery set state = 'Dead' where customer_id = $1", carol.customer)
+    tidy()
+    (moved,) = carol.get(in_order).json()
+    assert (moved["userId"], moved["newUserId"]) == (giver, None)
+    payloads = [row["payload"] for row in carol.get(f"/webhooks/{hook}/deliveries").json()]
+    assert {payload["userId"] for payload in payloads} == {giver, None}
+    stored = "select string_agg(request::text || coalesce(result::text, ''), '') from operation where customer_id = $1"
+    assert f'"userId": {taker}' not in carol.sql.value(stored, carol.customer)
+    assert f'"userId": {giver}' in carol.sql.value(stored, carol.customer)
+
+    erase(carol, giver)
+    carol.sql.execute("update delivery set state = 'Dead' where customer_id = $1", carol.customer)
+    tidy()
+    assert "userId" not in carol.sql.value(stored, carol.customer)
+
+
 def test_another_customer_keeps_the_person_and_nobody_is_told(alice: Person, bob: Person, tidy: Any) -> None:
     alone = alice.user()
     nothing = alice.get(f"/users/{alone}/erasure").json()

@@ -1,0 +1,14 @@
+"""The operations that gave an assignment to a user, for the export and the erasure of that user."""
+
+from keyrack.db.migrations.frozen import concurrent_index
+
+revision = "0067"
+down_revision = "0065"
+
+
+def upgrade() -> None:
+    concurrent_index.index(
+        "operation_new_user",
+        "on operation (customer_id, (request ->> 'userId'))"
+        " where kind = 'UpdateAssignment' and request ->> 'userId' is not null",
+    )
