@@ -146,3 +146,11 @@ def test_what_is_no_number_of_json_is_refused(alice: Person, value: str) -> None
     )
     assert answer.status_code == 400
     assert f"The body is not valid JSON: {value} is no number" in answer.text
+
+
+@pytest.mark.parametrize("value", ["NaN", "9" * 5_000])
+def test_values_of_unknown_members_are_refused_in_strict_bodies(alice: Person, value: str) -> None:
+    """The forms of webhooks know no other members."""
+    body = f'{{"url": "https://example.org/", "other": {value}}}'
+    answer = alice.put("/webhooks", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 400, answer.text

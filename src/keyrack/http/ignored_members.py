@@ -22,9 +22,9 @@ IGNORED_MEMBERS = "keyrack.ignored_members"  # key of a scope: the header's valu
 NAMED = 20  # members that the header names, at most
 
 
-def record_ignored_members(http: falcon.asgi.Request, adapter: TypeAdapter[Any], body: bytes) -> None:
+def record_ignored_members(http: falcon.asgi.Request, adapter: TypeAdapter[Any], document: object) -> None:
     """Note what the header has to name of a valid body, which was read leniently."""
-    if members := unknown_members.unknown(adapter, body):
+    if members := unknown_members.unknown(adapter, document):
         http.scope[IGNORED_MEMBERS] = ", ".join(_encoded(member) for member in members[:NAMED])
 
 

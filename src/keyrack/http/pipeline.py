@@ -22,7 +22,7 @@ from keyrack.api.exchange import DryRunRollback, Request, Response
 from keyrack.api.grants import Grant
 from keyrack.api.prefer_return import minimal, representation
 from keyrack.api.principals import Caller
-from keyrack.api.schema.request_body import validate_body
+from keyrack.api.schema.request_body import read_body
 from keyrack.api.subscriptions import Subscription
 from keyrack.assignments.customer_lock import CustomerTurns, flush_pending
 from keyrack.auth import sessions
@@ -152,9 +152,9 @@ class RequestPipeline:
             value = endpoint.form(without_byte_order_mark(body))
         elif endpoint.body is not None:
             strict = preferred.strict and not endpoint.checks_items
-            value = validate_body(endpoint.body, body, endpoint.what, strict=strict)
+            value, document = read_body(endpoint.body, body, endpoint.what, strict=strict)
             if not preferred.strict:
-                record_ignored_members(http, endpoint.body, body)
+                record_ignored_members(http, endpoint.body, document)
         caller, customer = known.caller, known.customer
         request = Request(
             self.database(endpoint, caller, customer), process.batches, process.announce, http.scope[REQUEST_ID],

@@ -16,7 +16,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from keyrack.api.schema.unknown_members import repeated
+from keyrack.api.schema.unknown_members import parse
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import ContentTooLarge
 from keyrack.core.settings import Settings
@@ -167,7 +167,7 @@ def repeated_member(line: bytes) -> InvalidLine | None:
     None for any other line.
     """
     try:
-        name = repeated(line)
+        _, name = parse(line)
     except ValueError as error:
         return InvalidLine(f"The line is not valid JSON: {error}.")
     return None if name is None else InvalidLine(f"The member {_shown_name(name)} is given more than once.")

@@ -232,8 +232,16 @@ def apply_patch(steps: Sequence[PatchStep], what: str) -> dict[str, Any]:
 def validate_body(
     adapter: TypeAdapter[Any], body: bytes, what: str, *, strict: bool = False, patch: Sequence[PatchStep] = ()
 ) -> Any:
-    """The body as the adapter's type; `strict` refuses members that it does not know, or has more than once, whatever
-    the type says of them; for the forms of grants, which do not know others, this holds in any case.
+    """The body as the adapter's type, as `read_body` does it."""
+    return read_body(adapter, body, what, strict=strict, patch=patch)[0]
+
+
+def read_body(
+    adapter: TypeAdapter[Any], body: bytes, what: str, *, strict: bool = False, patch: Sequence[PatchStep] = ()
+) -> tuple[Any, object]:
+    """The body as the adapter's type, and as parsed JSON with numbers as texts.
+
+    `strict` refuses members that the type does not know, whatever it says of them.
     Where a `patch` has made the body, faults point to its steps.
 
     Raises `BadRequest`: `Couldn't <what>. No valid <members> provided.`
@@ -247,23 +255,28 @@ def validate_body(
         problems = placed(adapter, error.errors(include_url=False, include_context=False))
         field_errors = faults(adapter, problems)
         if len(field_errors) < len(problems):  # some members are unknown
-            raise unknown_members.refusal(what, unknown_members.unknown(adapter, body), field_errors) from None
+            document, _ = _parsed(body, what)
+            raise unknown_members.refusal(what, unknown_members.unknown(adapter, document), field_errors) from None
         if patch:
             field_errors = [
                 replace(fault, pointer=at(patch, (fault.pointer or "/").split("/")[1])) for fault in field_errors
             ]
         raise BadRequest(_explained(problems, what), errors=field_errors) from None
+    document, repeated = _parsed(body, what)
+    if strict and (unknown := unknown_members.unknown(adapter, document)):
+        raise unknown_members.refusal(what, unknown)
+    if repeated is not None:
+        reason = unknown_members.REPEATED.format(what=what, name=repeated[: unknown_members.LONGEST])
+        raise BadRequest(reason, errors=[FieldError("repeated", reason.text)])
+    return value, document
+
+
+def _parsed(body: bytes, what: str) -> tuple[object, str | None]:
     try:
-        name = unknown_members.repeated(body)
+        return unknown_members.parse(body)
     except ValueError as error:
         fault = FieldError("invalid-json", f"{error}.", "")
         raise BadRequest(INVALID_JSON.format(what=what, fault=error), errors=[fault]) from None
-    if strict and (unknown := unknown_members.unknown(adapter, body)):
-        raise unknown_members.refusal(what, unknown)
-    if name is not None:
-        reason = unknown_members.REPEATED.format(what=what, name=name[: unknown_members.LONGEST])
-        raise BadRequest(reason, errors=[FieldError("repeated", reason.text)])
-    return value
 
 
 def invalid_member(what: str, *members: str, hint: str = "") -> ErrorCode:

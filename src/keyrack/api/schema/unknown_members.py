@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, cast
@@ -49,40 +50,34 @@ class UnknownMember(NamedTuple):
         return f"There is no member {self.name[:LONGEST]}." + (f" Did you mean {meant}?" if meant else "")
 
 
-def unknown(adapter: TypeAdapter[Any], body: bytes) -> list[UnknownMember]:
-    """The members of a valid body that its form does not know."""
+def unknown(adapter: TypeAdapter[Any], document: object) -> list[UnknownMember]:
+    """The members of a parsed valid body that its form does not know."""
     whole = schema(adapter)
-    return list(islice(_unknown(json.loads(body), whole, whole.get("$defs", {}), ()), LOOKED_AT))
+    return list(islice(_unknown(document, whole, whole.get("$defs", {}), ()), LOOKED_AT))
 
 
-def repeated(body: bytes) -> str | None:
-    """The name of a repeated member of a body (RFC 8259, section 4); None without one.
+def parse(body: bytes) -> tuple[object, str | None]:
+    """The parsed JSON, with numbers as texts, and the name of a repeated member (RFC 8259, section 4), if there is one.
 
+    Numbers stay texts, since only names matter here and long numbers take long to read.
     Raises `ValueError` for NaN and Infinity, which the parsers accept and JSON does not have (section 6).
     """
+    repeated: list[str] = []
 
     def members(pairs: list[tuple[str, object]]) -> dict[str, object]:
         values = dict(pairs)
-        if len(values) < len(pairs):
-            names = [name for name, _ in pairs]
-            raise _Repeated(next(name for name in names if names.count(name) > 1))
+        if len(values) < len(pairs) and not repeated:
+            repeated.append(next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1))
         return values
 
-    try:
-        json.loads(body, object_pairs_hook=members, parse_int=str, parse_float=str, parse_constant=_refuse_constant)
-    except _Repeated as error:
-        return error.name
-    return None
+    document = json.loads(
+        body, object_pairs_hook=members, parse_int=str, parse_float=str, parse_constant=_refuse_constant
+    )
+    return document, repeated[0] if repeated else None
 
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number")
-
-
-class _Repeated(Exception):
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
 
 
 def _unknown(
