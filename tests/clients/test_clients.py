@@ -43,7 +43,8 @@ class Workshop:
         directory.mkdir(exist_ok=True)
         shutil.copy(tools / "package.json", directory)
         shutil.copy(tools / "package-lock.json", directory)
-        (directory / "node_modules").symlink_to(tools / "node_modules")
+        # npm replaces a link by a directory of its own, so hard links make a copy that takes no time
+        shutil.copytree(tools / "node_modules", directory / "node_modules", symlinks=True, copy_function=os.link)
         machine = person.put("/clients", {"name": "clients", "scopes": ["cars:read"]}).json()
         self.environment = put_node(tools) | {
             "KEYRACK_URL": f"{server.url}/v3",

@@ -339,6 +339,12 @@ def test_meanings_are_of_members_that_there_are(document: Json) -> None:
     assert set(EVERYWHERE) <= everywhere
 
 
+def test_no_schema_is_called_as_a_class_of_generated_clients_is(document: Json) -> None:
+    """`Client` was: in Python the type of an answer then hid the class that sends requests."""
+    taken = {"Client", "AuthenticatedClient", "Configuration", "Error", "File", "Request", "Response", "Unset"}
+    assert taken & set(document["components"]["schemas"]) == set()
+
+
 def test_no_schema_has_a_default(document: Json) -> None:
     """Generators make a member with a default a required one."""
     assert [schema for schema in objects(document) if "default" in schema and "2XX" not in schema] == []

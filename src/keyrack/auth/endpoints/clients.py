@@ -54,7 +54,7 @@ MANAGED_ELSEWHERE = ErrorCode(
 CREATE, UPDATE = "create client", "update client"
 
 CLIENT = Resource(
-    "Client",
+    "MachineClient",
     "client_customer {t} join client {t}_c using (client_id)",
     "{t}.customer_id = $1",
     {

@@ -38,7 +38,7 @@ _FORMS: dict[Resource, str] = {form: name for name, form in RESOURCES.items()} |
 _HELD: Mapping[tuple[str, str], TypeAdapter[Any]] = {
     ("Telemetry", "dtc"): TypeAdapter(list[TroubleCode]),
     ("Webhook", "kinds"): TypeAdapter(list[Kind]),
-    ("Client", "scopes"): TypeAdapter(list[Annotated[str, SCOPE]]),
+    ("MachineClient", "scopes"): TypeAdapter(list[Annotated[str, SCOPE]]),
     ("Delivery", "payload"): TypeAdapter(OutcomePayload | ChangePayload | CheckpointPayload),
 }
 # Members of models that are rows

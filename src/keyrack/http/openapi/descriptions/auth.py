@@ -63,7 +63,7 @@ OF_ACCESS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "created": ("When that was.", "2026-05-01T08:15:00Z"),
         "expires": ("When it is over.", "2026-05-08T08:15:00Z"),
     },
-    "Client": {
+    "MachineClient": {
         "id": ("The number of the client.", 12),
         "name": ("What uses it, and for what.", "Booking system"),
         "clientId": _CLIENT_ID,
