@@ -54,7 +54,7 @@ class Workshop:
             "KEYRACK_USERNAME": person.username,
             "KEYRACK_PASSWORD": PASSWORD,
             "KEYRACK_CUSTOMER_ID": str(person.customer),
-            "npm_config_offline": "true",  # what the page has installed is there already
+            "npm_config_prefer_offline": "true",  # npm asks for the lists of versions; the packages are there already
         }
 
     def run(self, *command: str, more: Mapping[str, str] | None = None) -> str:
