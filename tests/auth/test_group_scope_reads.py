@@ -268,7 +268,8 @@ def test_a_change_names_no_car_or_box_out_of_scope(twins: Twins) -> None:
     done(whole.put("/installations", {"carId": car, "productId": box}))
     settled(whole)
     changes = gina.get("/changes?$filter=kind eq 'box.installed' or kind eq 'service.paired'").json()
-    mine = [change for change in changes if change["resourceId"] in (str(box), str(service))]
+    ours = {("box.installed", str(box)), ("service.paired", str(service))}
+    mine = [change for change in changes if (change["kind"], change["resourceId"]) in ours]
     assert [change["after"] for change in mine] == [{"productId": None}, {"carId": None}]
     assert numbers(gina.get("/changes").json()).isdisjoint({("carId", car), ("productId", other)})
     shown = whole.get("/changes?$filter=kind eq 'box.installed' or kind eq 'service.paired'").json()
