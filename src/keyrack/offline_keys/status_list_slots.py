@@ -67,18 +67,21 @@ order by customer_id, product_id, epoch, generation for update
 _OF_LISTS: LiteralString = """(customer_id, product_id, epoch, generation) in (
   select * from unnest($2::integer[], $3::integer[], $4::integer[], $5::integer[]))
 """
-# A place that has another key by now: neither key can be revoked alone, so both are
+# A place that has another key by now: neither key can be revoked alone, so both are. One pass over the keys of these
+# lists: after a wrong clock there may be as many early keys as the installation has
 REVOKE_SHARED: LiteralString = (
-    "with early as (select customer_id, key_id, product_id, epoch, generation, place from box_key where "
+    """
+with listed as (
+  select customer_id, key_id, count(*) over of_place as keys, bool_or("""
     + EARLY
-    + " and "
+    + """) over of_place as has_early
+  from box_key where """
     + _OF_LISTS
-    + """)
-update box_key k set revoked_at = clock_timestamp() from early e join box_key o
-  on o.customer_id = e.customer_id and o.product_id = e.product_id and o.epoch = e.epoch
-  and o.generation = e.generation and o.place = e.place and o.key_id <> e.key_id and (
-    o.is_placed or o.issued_at + make_interval(secs => o.freshness) >= $1 or o.expires_at >= $1)
-where k.customer_id = e.customer_id and k.key_id in (e.key_id, o.key_id) and k.revoked_at is null
+    + """ and (is_placed or issued_at + make_interval(secs => freshness) >= $1 or expires_at >= $1)
+  window of_place as (partition by customer_id, product_id, epoch, generation, place)
+)
+update box_key k set revoked_at = clock_timestamp() from listed l
+where k.customer_id = l.customer_id and k.key_id = l.key_id and l.has_early and l.keys > 1 and k.revoked_at is null
 """
 )
 TAKE_BACK: LiteralString = (
