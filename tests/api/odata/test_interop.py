@@ -17,9 +17,10 @@ from tests.support.servers import Sql, eventually
 HERE = Path(__file__).parent / "interop"
 SENT_AS_IT_IS = "$&=()',/%:;@"
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("node") is None or shutil.which("npm") is None, reason="Node is not installed"
-)
+pytestmark = [
+    pytest.mark.cluster,  # npm takes half a minute
+    pytest.mark.skipif(shutil.which("node") is None or shutil.which("npm") is None, reason="Node is not installed"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -222,6 +222,7 @@ def test_a_statement_takes_longer_than_a_request_may(
         assert (result.result().returncode, result.result().stderr) == (0, "")
 
 
+@pytest.mark.cluster
 def test_a_hundred_thousand_lines_are_imported(database_server: str, write: Write) -> None:
     """In a database of its own: a worker would number these changes first."""
     lines = "".join(f"vendor Box,S{i},U{i},P\n" for i in range(100_000))
