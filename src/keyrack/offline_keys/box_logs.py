@@ -27,6 +27,7 @@ from keyrack.offline_keys.log_chain import LateEntries, Report, Walk, hash_of, l
 from keyrack.offline_keys.message_fields import ENTRY, RECEIPT
 from keyrack.offline_keys.opening_events import LAST_TIME, publish_openings
 from keyrack.offline_keys.p256 import verify
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from keyrack.offline_keys.status_lists import AHEAD
 from keyrack.offline_keys.timestamps import now
 
@@ -37,7 +38,7 @@ LOGGED = 10  # reports of one kind and one delivery that the server's log has on
 LARGEST = (1 << 31) - 1  # that a column of integers has
 AT_ONCE = 500  # entries that are told in one go
 NO_BOX = "There is no box of that name and epoch."
-TOO_LARGE = f"Its number or its first number is larger than {LARGEST:,}."
+TOO_LARGE = f"Its number is larger than {LARGEST:,}."
 FORGED = "The box has not signed this."
 UNREADABLE = "This is no entry: {code}."
 
@@ -189,7 +190,10 @@ def read(entries: Iterable[bytes]) -> ReadEntries:
         if (name := NAME(entry.claims["aud"])) is None or max(int(name[1]), int(name[2])) > LARGEST:
             refused[place] = NO_BOX
             continue
-        if max(entry.claims["number"], entry.claims["first"]) > LARGEST:
+        if entry.claims["first"] > entry.claims["number"]:  # it would give up entries that the box has still to write
+            refused[place] = UNREADABLE.format(code=BoxRefusalCode.CLAIMS.text)
+            continue
+        if entry.claims["number"] > LARGEST:
             refused[place] = TOO_LARGE
             continue
         entries_by_box.setdefault((int(name[1]), int(name[2])), []).append((place, entry))
