@@ -1,4 +1,4 @@
-"""A pending enrolment that was undone or replaced comes back if a box is in use under it."""
+"""An undone or replaced enrolment comes back if its box is in use."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+import asyncpg
 import pytest
 
 from keyrack.api.permissions import Permission, Role
@@ -78,7 +79,7 @@ def deliver(phone: Phone, *entries: bytes) -> list[str]:
 
 @pytest.fixture
 def in_use(at_work: Scene) -> Scene:
-    """A box that was reset and opens under its new enrolment, of which no entry has come home."""
+    """A box that opens under a new enrolment, without an entry at home."""
     at_work.reset()
     at_work.kim.fetch()
     assert at_work.kim.visit(at_work.box) is BoxRefusalCode.GOOD
@@ -230,7 +231,7 @@ def test_an_enrolment_in_force_ends_those_that_were_discarded_before(in_use: Sce
 
 
 def test_one_person_approves_what_came_back(in_use: Scene, alice: Person) -> None:
-    """The customer wants no second person, so one who enrols a box may approve it as well."""
+    """The manager who enrolled the box may do so without the policy."""
     kim, box = in_use.kim, in_use.box
     old = kim.keys(box)[0]
     done(alice.delete(path(box)))
@@ -470,6 +471,16 @@ def test_one_entry_that_many_bring_at_once(at_work: Scene, alice: Person) -> Non
     assert answers == [[]] * 6
     assert len([line for line in alerts if line["product"] == at_work.box.product]) == 1
     assert pending(alice, at_work.box)["hasReturned"] is True
+
+
+def test_the_release_before_puts_no_discarded_enrolment_into_force(at_work: Scene, alice: Person) -> None:
+    """It knows no discarded epochs, and may run beside this one during an upgrade."""
+    made = at_work.attack()
+    done(alice.delete(path(at_work.box)))
+    confirming = "update box_epoch set is_pending = false where customer_id = $1 and product_id = $2 and epoch = $3"
+    with pytest.raises(asyncpg.CheckViolationError):
+        alice.sql.execute(confirming, alice.customer, at_work.box.product, made["epoch"])
+    assert state(alice, at_work.box) == at_work.first
 
 
 # Change log

@@ -269,7 +269,7 @@ def _roots(known: Row) -> frozenset[bytes]:
 
 
 def _has_known_root(entries: Iterable[SignedMessage], roots: Container[bytes]) -> bool:
-    """Whether one of the entries proves that its box has a name of this customer.
+    """Whether an entry proves that its box has a name.
 
     A box has a name from its provisioning on, so any entry proves that. The root may be that of an attacker.
     """

@@ -84,7 +84,7 @@ END: LiteralString = """
 update box_key set revoked_at = clock_timestamp()
 where customer_id = $1 and product_id = $2 and epoch < $3 and is_placed and revoked_at is null
 """
-# What was discarded before an epoch in force does not come back
+# An epoch that was discarded before the one in force does not come back
 END_DISCARDED: LiteralString = """
 delete from box_epoch where customer_id = $1 and product_id = $2 and epoch < $3 and discarded_at is not null
 """
@@ -345,7 +345,7 @@ async def bring_back(connection: Connection, customer: int, product: int, epoch:
 
 
 async def _bring_back_heard(connection: Connection, customer: int, product: int) -> None:
-    """Bring back the discarded epoch of which an entry arrived last, if there is one."""
+    """Bring back the discarded epoch that had the last entry, if any."""
     epoch = await connection.fetchval(HEARD, customer, product)
     if epoch is not None:
         await bring_back(connection, customer, product, epoch)
