@@ -277,6 +277,7 @@ export class Conversation {
  */
 async function verified(box, message) {
   const entry = read(message, 'entry');
+  if (entry.claims.first > entry.claims.number) throw new Refused('claims', 'an entry that the box does not hold');
   if (entry.claims.aud !== box.name) throw new Refused('audience', 'the entry of another box');
   if (box.publicKey !== null && !(await isSignedBy(entry, box.publicKey))) {
     throw new Refused('signature', 'an entry that the box has not signed');

@@ -16,7 +16,7 @@ from tests.console import axe
 from tests.console.conftest import Desk
 from tests.console.test_changes import sentences
 from tests.console.test_roles import joined
-from tests.offline_keys.offline_world import Firmware, Phone, b64, driver, garage
+from tests.offline_keys.offline_world import Firmware, Phone, b64, confirm, driver, garage
 from tests.support.people import Person, Town
 from tests.support.servers import Sql, eventually
 
@@ -389,6 +389,30 @@ def test_a_pending_enrolment_is_shown_and_undone(carol: Person, town: Town, sql:
         shown = viewer.get(there).text
         assert "the enrolment is pending" in shown and "Look at the enrolment" not in shown
         assert (viewer.get(dialog).status_code, viewer.post(f"{dialog}/undo").status_code) == (403, 403)
+
+
+def test_an_enrolment_that_came_back_is_undone_by_its_name_and_approved(carol: Person) -> None:
+    car, box = garage(carol)
+    there = f"/{carol.customer}/cars/{car}"
+    dialog = f"{there}/boxes/{box.product}/enrolment"
+    thumbprint = enrolled_anew(carol, box)
+    with carol.browser() as browser:
+        assert browser.post(f"{dialog}/undo").status_code == 303
+        confirm(carol, box)
+        came_back = "and came back, since its box is in use"
+        assert came_back in browser.get(there).text
+        shown = browser.get(dialog).text
+        assert came_back in shown and "Approve enrolment" in shown and f'value="{thumbprint}"' in shown
+        unnamed = browser.post(f"{dialog}/undo")
+        assert unnamed.status_code == 409 and "The pending enrolment is in use" in unnamed.text
+        german = browser.post(f"{dialog}/undo", headers=GERMAN).text
+        assert "Die ausstehende Einschreibung ist in Gebrauch" in german
+        other = browser.post(f"{dialog}/undo", data={"thumbprint": another_thumbprint()})
+        assert other.status_code == 409 and "has another thumbprint than the expected one" in other.text
+        assert browser.post(f"{dialog}/undo", data={"thumbprint": thumbprint}).status_code == 303
+        confirm(carol, box)
+        assert browser.post(f"{dialog}/approve", data={"thumbprint": thumbprint}).status_code == 303
+    assert carol.get(f"/boxes/{box.product}/enrolment").json()["pending"] is None
 
 
 def test_a_second_person_approves_an_enrolment(carol: Person, town: Town, sql: Sql) -> None:

@@ -47,6 +47,14 @@ def replaced(person: Person) -> Firmware:
     return box
 
 
+def in_use(person: Person) -> Case:
+    """A pending enrolment that came back by an entry of its box."""
+    box = replaced(person)
+    assert person.delete(f"/boxes/{box.product}/enrolment").status_code == 204
+    confirm(person, box)
+    return "DELETE", f"/boxes/{box.product}/enrolment"
+
+
 def other_key(person: Person) -> Case:
     method, path, body = unknown_nonce(person)
     return method, path, body | {"thumbprint": NONE}
@@ -120,6 +128,7 @@ CASES: Mapping[str, Callable[[Person], Case]] = {
     "box-key-used": used_key,
     "box-key-differs": other_key,
     "enrolment-not-pending": lambda p: ("DELETE", f"/boxes/{garage(p)[1].product}/enrolment"),
+    "enrolment-in-use": in_use,
     "second-person-needed": own_approval,
     "status-list-not-found": lambda p: ("GET", f"/boxes/{garage(p)[1].product}/status?generation=2"),
     "device-not-found": lambda p: as_app(driver(p), "GET", f"/sdk/keys?device={NONE}"),

@@ -26,7 +26,8 @@ from tests.support.servers import RunningServer
 
 PATH = "/sdk/boxlog"
 NO_BOX = "There is no box of that name and epoch."
-TOO_LARGE = "Its number or its first number is larger than 2,147,483,647."
+TOO_LARGE = "Its number is larger than 2,147,483,647."
+NO_ENTRY = "This is no entry: claims."
 FORGED = "The box has not signed this."
 WRONG = "Couldn't deliver the log of a box. No valid entries provided."
 
@@ -237,14 +238,25 @@ def test_times_that_nobody_has_lived(alice: Person, drive: Drive) -> None:
 
 def test_numbers_that_no_box_counts_to(alice: Person, drive: Drive) -> None:
     book, kim = drive.book, drive.kim
-    found = brought(kim, book.entry((1 << 31) - 1), book.entry(1 << 31), book.entry(1, first=1 << 40))
+    found = brought(kim, book.entry((1 << 31) - 1), book.entry(1 << 31), book.entry(1 << 40, first=1 << 40))
     assert [one["reason"] for one in found["refused"]] == [TOO_LARGE, TOO_LARGE]
     assert state(alice, drive.box) == (0, (1 << 31) - 1, 0)
-    brought(kim, book.opening(drive.key, first=(1 << 31) - 1))
+    brought(kim, book.entry((1 << 31) - 2, first=(1 << 31) - 2))
     assert state(alice, drive.box) == ((1 << 31) - 1, (1 << 31) - 1, (1 << 31) - 3)
     for name in ("box:1", "box:0:1", "box:01:1", "box:1:1:1", "box:9999999999:1", "x", "box:-1:1", "box:1: 1"):
         odd = Logbook(drive.box, name=name)
         assert brought(kim, odd.entry())["refused"] == [{"index": 0, "reason": NO_BOX}]
+
+
+def test_an_entry_gives_up_no_number_that_is_still_to_come(alice: Person, drive: Drive) -> None:
+    """`first` counts the entry itself as held, so it is its number at most."""
+    book, kim = drive.book, drive.kim
+    wrong = [book.entry(1, first=first) for first in (2, 100, 1 << 40)]
+    assert [one["reason"] for one in brought(kim, *wrong)["refused"]] == [NO_ENTRY] * 3
+    assert (state(alice, drive.box), reports(alice, drive.box)) == ((0, 0, 0), Counter())
+    book.hashes = book.hashes[:1]
+    assert brought(kim, book.opening(drive.key), book.opening(drive.key, first=2))["refused"] == []
+    assert (state(alice, drive.box), reports(alice, drive.box)) == ((2, 2, 0), Counter())
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from keyrack.api.permissions import Permission, Role
 from keyrack.api.principals import FOR_PEOPLE
 from keyrack.core.settings import Settings
 from keyrack.offline_keys import cose, link_messages
-from keyrack.offline_keys.link_messages import AcceptedMessage, Enrol, Provision
+from keyrack.offline_keys.link_messages import AcceptedMessage, Provision
 from keyrack.offline_keys.message_fields import ENROLMENT
 from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
@@ -33,7 +33,7 @@ NOT_ENROLLED = "The box is not enrolled."
 NOT_PENDING = "The box has no pending enrolment."
 OTHER_KEY = "The box's key has another thumbprint than the expected one."
 SAME_MANAGER = "Another manager has to approve the enrolment: this one has begun it."
-# Keys that may open, of an epoch that is neither in force nor pending
+# Keys that may open, of an epoch that has ended or was deleted
 DEAD_EPOCHS = """
 select k.key_id from box_key k left join box_epoch e using (customer_id, product_id, epoch)
 where k.customer_id = $1 and k.is_placed and k.revoked_at is null and (e.epoch >= (
@@ -124,7 +124,8 @@ def test_a_box_at_work_goes_on(at_work: Scene, alice: Person) -> None:
     assert {**shown, "pending": None} == at_work.first
     assert shown["pending"] | {"enrolled": ""} == {
         "epoch": pending["epoch"], "name": pending["name"], "thumbprint": b64(at_work.laptop.public.thumbprint),
-        "enrolled": "", "isProven": False, "needsApproval": False, "isApproved": False,
+        "enrolled": "", "isProven": False, "needsApproval": False, "isApproved": False, "hasReturned": False,
+        "isContested": False,
     }  # fmt: skip
     assert kim.visit(box) is BoxRefusalCode.GOOD, "with what it has"
     assert kim.home()["receipts"][0]["box"] == at_work.first["name"]
@@ -160,14 +161,13 @@ def test_a_pending_enrolment_is_undone(at_work: Scene, alice: Person) -> None:
     assert state(alice, box) == at_work.first
     assert [raw(key["key"]) for key in kim.fetch()["keys"]] == [old]
     revoked = "select revoked_at is not null from box_key where customer_id = $1 and token = $2"
-    assert (alice.sql.value(revoked, alice.customer, old), alice.sql.value(revoked, alice.customer, new)) == (
-        False, True,
-    )  # fmt: skip
+    assert [alice.sql.value(revoked, alice.customer, key) for key in (old, new)] == [False, False], (
+        "a box that the undo is a mistake about opens for phones without a network"
+    )
     assert kim.visit(box) is BoxRefusalCode.GOOD
-    kim.entries = [Logbook(box, pending["name"], at_work.laptop).entry()]
-    assert kim.home()["refused"] == [{"index": 0, "reason": "There is no box of that name and epoch."}]
+    kim.home()
     assert state(alice, box)["epoch"] == at_work.first["epoch"]
-    again = enrolled_from_afar(alice, box.product, at_work.laptop).json()
+    again = enrolled_from_afar(alice, box.product, PrivateKey.generate()).json()
     assert again["isPending"] is True and again["epoch"] > pending["epoch"], "the number does not come again"
 
 
@@ -241,10 +241,8 @@ def test_the_first_enrolment_is_in_force_at_once(alice: Person) -> None:
 
 def test_a_further_enrolment_replaces_a_pending_one(at_work: Scene, alice: Person) -> None:
     first = at_work.attack()
-    new = raw(at_work.kim.fetch()["keys"][1]["key"])
     second = enrolled_from_afar(alice, at_work.box.product, PrivateKey.generate()).json()
     assert state(alice, at_work.box)["pending"]["epoch"] == second["epoch"] > first["epoch"]
-    assert alice.sql.value("select revoked_at is not null from box_key where token = $1", new)
     assert [key["box"] for key in at_work.kim.fetch()["keys"]] == [at_work.first["name"], second["name"]]
 
 
@@ -360,27 +358,6 @@ def test_openings_of_a_pending_enrolment_are_marked(needs_two: Scene, colleague:
     assert brought(book.opening(victim)) == (kim.user, agent)
 
 
-def test_a_box_in_use_that_loses_its_enrolment_is_an_alert(needs_two: Scene, carol: Person) -> None:
-    """It obeys a name that is no more, so it has to be reset while its keys still open it."""
-    with captured_events("box in use lost its enrolment") as alerts:
-        needs_two.attack()
-        done(carol.delete(path(needs_two.box)))
-        assert alerts == []
-        box = needs_two.reset()
-        confirm(carol, box)
-        needs_two.kim.fetch()
-        done(carol.delete(path(box)))
-    assert [(line["product"], line["alert"]) for line in alerts] == [(box.product, True)]
-    assert needs_two.kim.visit(box) is BoxRefusalCode.GOOD
-    box.say(link_messages.write(Enrol(raw(carol.post(path(box)).json()["nonce"]))))
-    assert box.code is BoxRefusalCode.NOT_NOW
-    box.key = PrivateKey.generate()
-    box.reset()
-    box.enrol(carol)
-    needs_two.kim.fetch()
-    assert needs_two.kim.visit(box) is BoxRefusalCode.GOOD
-
-
 def test_a_machine_client_approves_nothing(needs_two: Scene, town: Town) -> None:
     needs_two.attack()
     machine = client(needs_two.person, Permission.BOXES_READ, Permission.BOXES_WRITE)
@@ -473,7 +450,7 @@ def test_keys_of_each_epoch_are_counted_alone(at_work: Scene, alice: Person, dsn
 
 
 def test_whatever_happens_while_phones_fetch(carol: Person, sql: Sql) -> None:
-    """No key of an epoch that has ended, or was undone, may open."""
+    """No key of an epoch that has ended may open."""
     made = scene(carol)
     phones = [made.kim, *(driver(carol, made.kim.user) for _ in range(3))]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -35,7 +36,7 @@ NO_USER = "Unable to find a user for the given userId which is assigned to the g
 OTHERS = "The key is registered for another user."
 REMOVED = "The phone was removed, so its key cannot be registered again."
 NO_NONCE = "The registration names a nonce that was never issued, was used, or has expired."
-OLD_TOKEN = "The id token was issued before a phone of the user was removed."
+OLD_TOKEN = "The id token was issued before a phone of the user was removed, or before the user joined the customer."
 NOT_APPROVED = "The phone waits for the approval of a manager."
 ROWS = [
     ("POST", PATH + "/nonce"), ("PUT", PATH), ("GET", PATH), ("DELETE", PATH + "/abc"), ("GET", "/sdk/keys"),
@@ -363,6 +364,53 @@ def test_an_id_token_of_before_a_removal_registers_nothing(alice: Person) -> Non
     kim.register()
     kim.token = old
     assert put(kim).status_code == 200, "a registered phone gets another name"
+
+
+def joined_earlier(person: Person, user: int, seconds: int) -> None:
+    """Have the user joined so many seconds earlier: id tokens have whole seconds."""
+    earlier = "update customer_user set joined_at = joined_at - make_interval(secs => $3) where customer_id = $1"
+    person.sql.execute(f"{earlier} and user_id = $2", person.customer, user, seconds)
+
+
+def test_an_id_token_of_before_the_user_came_back_registers_nothing(alice: Person, bob: Person) -> None:
+    """The customer's memory of removed phones goes with the user, so it must not be needed."""
+    address = "leaves.and.comes.back@example.org"
+    kim = driver(alice, alice.user(address))
+    old, user = kim.token, {"emailAddress": address}
+    done(alice.delete(f"/users/{kim.user}/devices/{kim.id}"))
+    done(alice.delete("/users/assignments/customers", {"userId": kim.user}))
+    done(alice.put("/users/assignments/customers", user))
+    kim.sign_in()  # which makes the subject of the old token good again
+    new, kim.token = kim.token, old
+    joined_earlier(alice, kim.user, -2)
+    for key in (kim.key, PrivateKey.generate()):
+        kim.key = key
+        answer = put(kim)
+        assert (answer.status_code, answer.json()["message"]) == (401, OLD_TOKEN)
+    assert listed(kim) == []
+    joined_earlier(alice, kim.user, 4)
+    kim.token = new
+    assert put(kim).status_code == 200
+    kim.token = old
+    assert put(kim).status_code == 200, "a registered phone gets another name"
+
+
+def test_a_token_of_the_second_of_joining_is_good(alice: Person) -> None:
+    kim = signed_in(alice)
+    issued = "update customer_user set joined_at = to_timestamp($3) where customer_id = $1 and user_id = $2"
+    iat = json.loads(raw(kim.token.split(".")[1]))["iat"]
+    alice.sql.execute(issued, alice.customer, kim.user, iat + 0.999)
+    assert put(kim).status_code == 200
+    kim.key = PrivateKey.generate()
+    alice.sql.execute(issued, alice.customer, kim.user, iat + 1)
+    assert put(kim).status_code == 401
+
+
+def test_a_user_of_before_the_upgrade_registers_as_ever(alice: Person) -> None:
+    kim = signed_in(alice)
+    unknown = "update customer_user set joined_at = null where customer_id = $1 and user_id = $2"
+    alice.sql.execute(unknown, alice.customer, kim.user)
+    assert put(kim).status_code == 200
 
 
 def test_removals_of_others_change_nothing(alice: Person, bob: Person) -> None:

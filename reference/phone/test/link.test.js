@@ -172,6 +172,7 @@ const FORGED = [
   ['signature', 'an entry that another key has signed', () => stranger.entry(2)],
   ['signature', 'an entry with another signature', async () => (await authority.entry(2)).with(-1, 0).with(-2, 0)],
   ['audience', 'an entry of another box', () => authority.entry(2, { aud: 'box:1042:1' })],
+  ['claims', 'an entry that gives up its own number', () => authority.entry(2, { first: 3 })],
   ['typ', 'a receipt', () => authority.receipt(2)],
 ];
 

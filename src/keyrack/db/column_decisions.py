@@ -72,6 +72,7 @@ CHANGE_LOG = ColumnDecision("the table is part of the change log")
 CONFLICT = ColumnDecision("another row has the same address")
 CREDENTIAL = ColumnDecision("a passkey's name by its device, and what the device does")
 DATA_KEY = ColumnDecision("it changes no resource")
+DISCARD = ColumnDecision("a discard is recorded as a deletion, and a return as a creation", is_included=True)
 ENROLMENT = ColumnDecision("the enrolment is recorded")
 GROUP_SCOPE = ColumnDecision("it is made from groups and roles, which are recorded")
 IMPORT_PROGRESS = ColumnDecision("the rows of an import are recorded themselves")
@@ -176,6 +177,9 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "approved_at": _of(ENROLLED_ANEW, NOBODY, RECORDED),
         "approved_by": _of(ENROLLED_ANEW, OF_MANAGER, CALLER_OF_CHANGE),
         "advertising": _of(ENROLLED_ANEW, NOBODY, ADVERTISED_NAMES),
+        "discarded_at": _of(ENROLLED_ANEW, NOBODY, DISCARD),
+        "returned_at": _of(ENROLLED_ANEW, NOBODY, RECORDED),
+        "heard_at": _of(ENROLLED_ANEW, NOBODY, BOX_LOG_POSITION),
     },
     "box_key": {
         "customer_id": _of(ENROLLED_ANEW, STAYS, RECORDED),
@@ -423,6 +427,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
     "customer_user": {
         "customer_id": _of(ROW_OF_CUSTOMER, ROW_GOES, RECORDED),
         "user_id": _of(WRITTEN, ROW_GOES, RECORDED),
+        "joined_at": _of(MADE_AGAIN, COPY_GOES, TIME_OF_CHANGE),
     },
     "data_key": {
         "number": _of(OF_SERVER, NOBODY, DATA_KEY),

@@ -2,7 +2,8 @@
 
 Entries come in any order, once or often, by whichever phone. What they tell goes on in the order of their numbers: up
 to the first that is missing and that the box may still have (docs/keys.md, "The log of a box"). An entry may arrive
-after the box gave its number up. Then it fills its place in the gap, once, and is published late.
+after the box gave its number up. Then it fills its place in the gap, once, and is published late. An entry of a
+discarded enrolment brings that one back, before it is taken.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from keyrack.offline_keys.log_chain import LateEntries, Report, Walk, hash_of, l
 from keyrack.offline_keys.message_fields import ENTRY, RECEIPT
 from keyrack.offline_keys.opening_events import LAST_TIME, publish_openings
 from keyrack.offline_keys.p256 import verify
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from keyrack.offline_keys.status_lists import AHEAD
 from keyrack.offline_keys.timestamps import now
 
@@ -37,18 +39,20 @@ LOGGED = 10  # reports of one kind and one delivery that the server's log has on
 LARGEST = (1 << 31) - 1  # that a column of integers has
 AT_ONCE = 500  # entries that are told in one go
 NO_BOX = "There is no box of that name and epoch."
-TOO_LARGE = f"Its number or its first number is larger than {LARGEST:,}."
+TOO_LARGE = f"Its number is larger than {LARGEST:,}."
 FORGED = "The box has not signed this."
 UNREADABLE = "This is no entry: {code}."
+OTHER_PENDING = "The enrolment of this box was undone or replaced, and another one of the product is pending."
 
 BOXES: LiteralString = """
-select product_id, epoch, public_key, is_pending from box_epoch where customer_id = $1 and (product_id, epoch) in (
-  select * from unnest($2::integer[], $3::integer[]))
+select product_id, epoch, public_key, is_pending, discarded_at is not null as is_discarded
+from box_epoch where customer_id = $1 and (product_id, epoch) in (select * from unnest($2::integer[], $3::integer[]))
 """
 # With the roots of the authority, if the epoch was enrolled under it and not under a lost one. A root that was replaced
 # before the enrolment has provisioned nothing since, unless it is in other hands
 LOCK: LiteralString = """
-select up_to, newest, given_up, receipt, is_pending, not isempty(gaps) as has_gaps, epoch >= coalesce((
+select up_to, newest, given_up, receipt, is_pending, discarded_at is not null as is_discarded,
+  not isempty(gaps) as has_gaps, epoch >= coalesce((
     select max(epoch) from box_epoch where customer_id = $1 and product_id = $2 and not is_pending), 0) as is_present,
   t.public_key as root, array(
     select message from new_root n where n.customer_id = $1 and n.created_at >= e.enrolled_at) as new_roots
@@ -189,7 +193,10 @@ def read(entries: Iterable[bytes]) -> ReadEntries:
         if (name := NAME(entry.claims["aud"])) is None or max(int(name[1]), int(name[2])) > LARGEST:
             refused[place] = NO_BOX
             continue
-        if max(entry.claims["number"], entry.claims["first"]) > LARGEST:
+        if entry.claims["first"] > entry.claims["number"]:  # it would give up entries that the box has still to write
+            refused[place] = UNREADABLE.format(code=BoxRefusalCode.CLAIMS.text)
+            continue
+        if entry.claims["number"] > LARGEST:
             refused[place] = TOO_LARGE
             continue
         entries_by_box.setdefault((int(name[1]), int(name[2])), []).append((place, entry))
@@ -213,6 +220,9 @@ async def ingest_entries(
             refused |= {place: NO_BOX for place, _ in came.entries[box]}
             continue
         signed, forged = await asyncio.to_thread(_verified, row, came.entries[box])
+        if row["is_discarded"] and (reason := await _bring_back(db, customer, box, signed)) is not None:
+            refused |= {place: reason for place, _ in came.entries[box]}
+            continue
         refused |= dict.fromkeys(forged, FORGED)
         reports: list[Report] = [("Forgery", entry.claims["number"], hash_of(entry.raw)) for entry in forged.values()]
         async with db.transaction() as connection:
@@ -239,6 +249,33 @@ def _verified(
     return list(good.values()), forged
 
 
+async def _bring_back(db: Database, customer: int, box: Box, entries: Sequence[SignedMessage]) -> str | None:
+    """Bring a discarded enrolment back if its box has signed one of these entries; else why they are refused."""
+    async with db.transaction() as connection:
+        await enrolment.lock(connection, customer, box[0])
+        known = await connection.fetchrow(LOCK, customer, *box)
+        if known is None or not known["is_present"]:
+            return NO_BOX
+        if not known["is_discarded"]:
+            return None  # it came back meanwhile
+        if not _has_known_root(entries, _roots(known)):
+            return NO_BOX
+        return None if await enrolment.bring_back(connection, customer, *box) else OTHER_PENDING
+
+
+def _roots(known: Row) -> frozenset[bytes]:
+    """The `kid`s of the roots that a box of this epoch may obey."""
+    return frozenset[bytes]() if known["root"] is None else root_kids(known["root"], known["new_roots"])
+
+
+def _has_known_root(entries: Iterable[SignedMessage], roots: Container[bytes]) -> bool:
+    """Whether an entry proves that its box has a name.
+
+    A box has a name from its provisioning on, so any entry proves that. The root may be that of an attacker.
+    """
+    return any(entry.claims["root-kid"] in roots for entry in entries)
+
+
 async def _taken(
     connection: Connection,
     signers: IssuingKeySigners,
@@ -256,12 +293,11 @@ async def _taken(
     if is_pending:
         await enrolment.lock(connection, customer, box[0])
     known = await connection.fetchrow(LOCK, customer, *box)
-    if known is None:
-        return None  # it was removed meanwhile
-    roots = frozenset[bytes]() if known["root"] is None else root_kids(known["root"], known["new_roots"])
-    # A box has a name from its provisioning on, so any entry proves that. The root may be that of an attacker
+    if known is None or known["is_discarded"]:
+        return None  # it was removed or discarded meanwhile
+    roots = _roots(known)
     is_pending = known["is_pending"]
-    if is_pending and any(entry.claims["root-kid"] in roots for entry in entries):
+    if is_pending and _has_known_root(entries, roots):
         is_pending = not await enrolment.prove(connection, customer, *box)
     columns = (
         [entry.claims["number"] for entry in entries], [entry.claims["first"] for entry in entries],

@@ -1,7 +1,8 @@
 """Enrolment and provisioning of boxes: nonces, keys, epochs, and the messages that a box takes.
 
 With each new key of a box an epoch begins. It is pending until an entry that the new key has signed has arrived; then
-the epoch before ends, with its keys, lists and log (docs/keys.md, "Provisioning").
+the epoch before ends, with its keys, lists and log (docs/keys.md, "Provisioning"). A pending epoch that was undone or
+replaced is discarded: it comes back if a box is in use under it (docs/keys.md, "Discarded enrolments").
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import LiteralString
@@ -56,27 +58,39 @@ LOCK: LiteralString = "select from product where customer_id = $1 and product_id
 LOCK_SHARED: LiteralString = "select from product where customer_id = $1 and product_id = $2 for share"
 # The epoch in force, and behind it the pending one
 PRESENT: LiteralString = """
-select e.epoch, e.public_key, e.is_pending, e.enrolled_by, e.advertising, e.enrolled_at >= t.created_at as is_ours
+select e.epoch, e.public_key, e.is_pending, e.enrolled_by, e.advertising, e.enrolled_at >= t.created_at as is_ours,
+  e.proven_at is not null as is_proven, e.returned_at is not null and not t.needs_second_person as is_own_enough
 from box_epoch e left join key_authority t using (customer_id)
-where e.customer_id = $1 and e.product_id = $2 and e.epoch >= coalesce((
+where e.customer_id = $1 and e.product_id = $2 and e.discarded_at is null and e.epoch >= coalesce((
   select max(epoch) from box_epoch where customer_id = $1 and product_id = $2 and not is_pending), 0)
 order by e.epoch
 """
 USED: LiteralString = """
-select exists (select from box_epoch where customer_id = $1 and product_id = $2 and public_key = $3)
+select exists (
+  select from box_epoch where customer_id = $1 and product_id = $2 and public_key = $3 and discarded_at is null)
 """
 INSERT: LiteralString = """
 insert into box_epoch (customer_id, product_id, public_key, is_pending, enrolled_by, enrolled_at)
 values ($1, $2, $3, $4, $5, clock_timestamp()) returning epoch
+"""
+# The key of a discarded epoch keeps its epoch: a box that was provisioned obeys the name
+ENROL_AGAIN: LiteralString = """
+update box_epoch set discarded_at = null, heard_at = null, is_pending = $4, enrolled_by = $5,
+  enrolled_at = clock_timestamp()
+where customer_id = $1 and product_id = $2 and public_key = $3 and discarded_at is not null returning epoch
 """
 # Keys of earlier epochs open nothing once the box has another key
 END: LiteralString = """
 update box_key set revoked_at = clock_timestamp()
 where customer_id = $1 and product_id = $2 and epoch < $3 and is_placed and revoked_at is null
 """
+# An epoch that was discarded before the one in force does not come back
+END_DISCARDED: LiteralString = """
+delete from box_epoch where customer_id = $1 and product_id = $2 and epoch < $3 and discarded_at is not null
+"""
 PROVE: LiteralString = """
 update box_epoch set proven_at = coalesce(proven_at, clock_timestamp())
-where customer_id = $1 and product_id = $2 and epoch = $3 and is_pending
+where customer_id = $1 and product_id = $2 and epoch = $3 and is_pending and discarded_at is null
 """
 APPROVE: LiteralString = """
 update box_epoch set approved_at = clock_timestamp(), approved_by = $4
@@ -84,18 +98,56 @@ where customer_id = $1 and product_id = $2 and epoch = $3 and approved_at is nul
 """
 CONFIRM: LiteralString = """
 update box_epoch e set is_pending = false from key_authority t
-where e.customer_id = $1 and e.product_id = $2 and e.epoch = $3 and e.is_pending and e.proven_at is not null
-  and t.customer_id = e.customer_id and (e.approved_at is not null or not t.needs_second_person)
+where e.customer_id = $1 and e.product_id = $2 and e.epoch = $3 and e.is_pending and e.discarded_at is null
+  and e.proven_at is not null and t.customer_id = e.customer_id
+  and (e.approved_at is not null or not t.needs_second_person and e.returned_at is null)
 returning true
 """
-REVOKE_PENDING: LiteralString = """
-update box_key k set revoked_at = clock_timestamp() from box_epoch e
-where e.customer_id = $1 and e.product_id = $2 and e.is_pending and k.customer_id = $1 and k.product_id = $2
-  and k.epoch = e.epoch and k.is_placed and k.revoked_at is null
-"""
+# An approval is for one enrolment. Keys stay as they are: phones get them no more, and no list reaches the box that
+# could revoke them
 DISCARD: LiteralString = """
-delete from box_epoch where customer_id = $1 and product_id = $2 and is_pending
+update box_epoch set discarded_at = clock_timestamp(), returned_at = null, approved_at = null, approved_by = null
+where customer_id = $1 and product_id = $2 and is_pending and discarded_at is null
 returning epoch, proven_at is not null as is_proven
+"""
+# Beyond the bound, or of a lost authority, which has no root that an entry could name
+SUPERFLUOUS: LiteralString = """
+select epoch, proven_at is not null as is_proven from (
+  select epoch, proven_at, enrolled_at,
+    row_number() over (partition by proven_at is null order by discarded_at desc, epoch desc) as place
+  from box_epoch where customer_id = $1 and product_id = $2 and discarded_at is not null) d
+where place > $3 or enrolled_at < (select created_at from key_authority where customer_id = $1)
+order by epoch
+"""
+REVOKE: LiteralString = """
+update box_key set revoked_at = clock_timestamp()
+where customer_id = $1 and product_id = $2 and epoch = any($3::integer[]) and is_placed and revoked_at is null
+"""
+PURGE: LiteralString = """
+delete from box_epoch
+where customer_id = $1 and product_id = $2 and epoch = any($3::integer[]) and discarded_at is not null
+"""
+RETURN: LiteralString = """
+update box_epoch set discarded_at = null, heard_at = null, returned_at = clock_timestamp(),
+  proven_at = coalesce(proven_at, clock_timestamp())
+where customer_id = $1 and product_id = $2 and epoch = $3 and discarded_at is not null and epoch > coalesce((
+  select max(epoch) from box_epoch where customer_id = $1 and product_id = $2 and not is_pending), 0)
+returning true
+"""
+# Whether it had an entry when it was discarded: the caller has named it then
+WAS_IN_USE: LiteralString = """
+select proven_at <= discarded_at from box_epoch where customer_id = $1 and product_id = $2 and epoch = $3
+"""
+# True for the first time
+HEAR: LiteralString = """
+update box_epoch set heard_at = clock_timestamp(), proven_at = coalesce(proven_at, clock_timestamp())
+where customer_id = $1 and product_id = $2 and epoch = $3 and discarded_at is not null and heard_at is null
+returning true
+"""
+HEARD: LiteralString = """
+select epoch from box_epoch
+where customer_id = $1 and product_id = $2 and discarded_at is not null and heard_at is not null
+order by heard_at desc, epoch desc limit 1
 """
 # A secret that another request has made meanwhile stays
 KEEP_ADVERTISING: LiteralString = """
@@ -122,6 +174,10 @@ class NotPending(Exception):
 
 class OtherKey(Exception):
     """The box's key has another thumbprint than the expected one."""
+
+
+class InUse(Exception):
+    """The pending enrolment has signed an entry, and the caller has not named it."""
 
 
 class SameCaller(Exception):
@@ -172,12 +228,14 @@ async def enrol(
     *,
     caller: CallerKey,
     thumbprint: bytes | None = None,
+    replaces: bytes | None = None,
 ) -> BoxEnrolment:
     """Begin the next epoch of a box with this key.
 
-    The epoch is pending if the box has one that is in force. A further enrolment replaces a pending one. The same key
-    again returns the same epoch. `thumbprint` is the expected one. Raises `MessageRefused` for a message that is no
-    enrolment or that its own key has not signed, `OtherKey`, `NoNonce`, `UsedKey`, `TooManyRequests`.
+    The epoch is pending if the box has one that is in force. A further enrolment replaces a pending one, which
+    `replaces` names by its thumbprint if it is in use. The same key again returns the same epoch, and so does that of a
+    discarded epoch. `thumbprint` is the expected one. Raises `MessageRefused` for a message that is no enrolment or
+    that its own key has not signed, `OtherKey`, `NotPending`, `InUse`, `NoNonce`, `UsedKey`, `TooManyRequests`.
     """
     message = cose.read(data, ENROLMENT)
     key = message.claims["cnf"]
@@ -190,49 +248,61 @@ async def enrol(
     for row in rows:
         if row["public_key"] == load_authority(key):
             return BoxEnrolment(product, row["epoch"], key.thumbprint, row["is_pending"])
+    pending = _pending(rows)
+    if pending is not None or replaces is not None:
+        _check_named(pending, replaces)
     expires = await connection.fetchval(TAKE_NONCE, customer, product, message.claims["nonce"])
     if expires is None or expires < now():
         raise NoNonce
     if await connection.fetchval(USED, customer, product, load_authority(key)):
         raise UsedKey
     await _take_limits(connection, settings, customer, caller)
-    await _discard(connection, customer, product)
+    await _discard(connection, settings, customer, product)
     is_pending = any(not row["is_pending"] for row in rows)
-    epoch: int = await connection.fetchval(
-        INSERT, customer, product, load_authority(key), is_pending, _stored_caller(caller)
-    )
-    await status_list_slots.begin(connection, settings, customer, product, epoch, 1)
+    columns = customer, product, load_authority(key), is_pending, _stored_caller(caller)
+    epoch: int | None = await connection.fetchval(ENROL_AGAIN, *columns)
+    if epoch is None:
+        epoch = await connection.fetchval(INSERT, *columns)
+        assert epoch is not None  # noqa: S101 - each inserted row has one
+        await status_list_slots.begin(connection, settings, customer, product, epoch, 1)
     if is_pending:
         log.warning("box at work enrolled anew", customer=customer, product=product, epoch=epoch, alert=True)
     else:
-        await connection.execute(END, customer, product, epoch)
+        await _end_before(connection, customer, product, epoch)
     return BoxEnrolment(product, epoch, key.thumbprint, is_pending)
 
 
-async def undo(connection: Connection, customer: int, product: int) -> None:
-    """Undo the pending enrolment of a box: its keys are revoked, and its log is deleted. Raises `NotPending`."""
+async def undo(
+    connection: Connection, settings: Settings, customer: int, product: int, thumbprint: bytes | None = None
+) -> None:
+    """Undo the pending enrolment of a box: it is discarded.
+
+    `thumbprint` names it, which one in use needs. If a box is in use under an epoch that was discarded before, that one
+    comes back. Raises `NotPending`, `OtherKey`, `InUse`.
+    """
     await lock(connection, customer, product)
-    if not await _discard(connection, customer, product):
-        raise NotPending
+    _check_named(_pending(await connection.fetch(PRESENT, customer, product)), thumbprint)
+    await _discard(connection, settings, customer, product)
+    await _bring_back_heard(connection, customer, product)
 
 
 async def approve(connection: Connection, customer: int, product: int, *, caller: CallerKey, thumbprint: bytes) -> None:
     """Approve the pending enrolment of the key with this thumbprint.
 
-    The caller has to be another one than the caller that enrolled the box. Raises `NotPending`, `OtherKey`,
-    `SameCaller`.
+    The caller has to be another one than the caller that enrolled the box. One person is enough for an enrolment that
+    came back, unless the customer wants a second one. Raises `NotPending`, `OtherKey`, `SameCaller`.
     """
     await lock(connection, customer, product)
-    rows = await connection.fetch(PRESENT, customer, product)
-    if not rows or not rows[-1]["is_pending"]:
+    pending = _pending(await connection.fetch(PRESENT, customer, product))
+    if pending is None:
         raise NotPending
-    pending = rows[-1]
     if public(pending["public_key"]).thumbprint != thumbprint:
         raise OtherKey
-    if pending["enrolled_by"] == _stored_caller(caller):
+    if pending["enrolled_by"] == _stored_caller(caller) and not pending["is_own_enough"]:
         raise SameCaller
     await connection.execute(APPROVE, customer, product, pending["epoch"], _stored_caller(caller))
-    await _confirm(connection, customer, product, pending["epoch"])
+    if await _confirm(connection, customer, product, pending["epoch"]):
+        await _bring_back_heard(connection, customer, product)
 
 
 async def lock(connection: Connection, customer: int, product: int) -> None:
@@ -244,30 +314,93 @@ async def lock(connection: Connection, customer: int, product: int) -> None:
 async def prove(connection: Connection, customer: int, product: int, epoch: int) -> bool:
     """Record that a pending epoch's key has signed an entry. Whether the epoch is in force now.
 
-    It comes into force, unless the approval of a second person is missing. The caller has locked the box.
+    It comes into force, unless an approval is missing. The caller has locked the box.
     """
     await connection.execute(PROVE, customer, product, epoch)
     return await _confirm(connection, customer, product, epoch)
+
+
+async def bring_back(connection: Connection, customer: int, product: int, epoch: int) -> bool:
+    """Make a discarded epoch pending again: its key has signed an entry. Whether that is done.
+
+    A pending epoch without an entry is discarded instead, unless a caller has named this one in use for it: otherwise
+    the holder of a key could displace each later enrolment. A pending epoch with an entry stays, since the server
+    cannot tell which of the two boxes is in the car. If it stays, there is an alert. The caller has locked the box.
+    """
+    pending = _pending(await connection.fetch(PRESENT, customer, product))
+    if pending is not None and (
+        pending["is_proven"] or await connection.fetchval(WAS_IN_USE, customer, product, epoch)
+    ):
+        if await connection.fetchval(HEAR, customer, product, epoch):
+            log.error(
+                "discarded enrolment in use",
+                customer=customer, product=product, epoch=epoch, pending=pending["epoch"], alert=True,
+            )  # fmt: skip
+        return False
+    await connection.execute(DISCARD, customer, product)
+    if not await connection.fetchval(RETURN, customer, product, epoch):
+        return False  # it was purged, or came back meanwhile
+    log.warning("discarded enrolment came back", customer=customer, product=product, epoch=epoch, alert=True)
+    return True
+
+
+async def _bring_back_heard(connection: Connection, customer: int, product: int) -> None:
+    """Bring back the discarded epoch that had the last entry, if any."""
+    epoch = await connection.fetchval(HEARD, customer, product)
+    if epoch is not None:
+        await bring_back(connection, customer, product, epoch)
+
+
+def _pending(rows: Sequence[Row]) -> Row | None:
+    """The pending one of the box's present epochs."""
+    return next((row for row in rows if row["is_pending"]), None)
+
+
+def _check_named(pending: Row | None, thumbprint: bytes | None) -> None:
+    """Check that a caller may discard this epoch: it names the epoch's key if that has signed an entry.
+
+    Raises `NotPending`, `OtherKey`, `InUse`.
+    """
+    if pending is None:
+        raise NotPending
+    if thumbprint is None:
+        if pending["is_proven"]:
+            raise InUse
+    elif public(pending["public_key"]).thumbprint != thumbprint:
+        raise OtherKey
 
 
 async def _confirm(connection: Connection, customer: int, product: int, epoch: int) -> bool:
     """Put a pending epoch into force, if its conditions hold, and end the one before. Whether that is done."""
     if not await connection.fetchval(CONFIRM, customer, product, epoch):
         return False
-    await connection.execute(END, customer, product, epoch)
+    await _end_before(connection, customer, product, epoch)
     return True
 
 
-async def _discard(connection: Connection, customer: int, product: int) -> bool:
-    """Delete the pending epoch of a box, and revoke its keys. Whether there was one.
+async def _end_before(connection: Connection, customer: int, product: int, epoch: int) -> None:
+    """End the epochs before the one in force: those that were in force, and those that were discarded."""
+    await connection.execute(END, customer, product, epoch)
+    await connection.execute(END_DISCARDED, customer, product, epoch)
 
-    A box that is in use under the epoch gets no keys any more, and has to be reset while it still opens: an alert.
+
+async def _discard(connection: Connection, settings: Settings, customer: int, product: int) -> None:
+    """Discard the pending epoch of a box, if there is one.
+
+    A box in use under the epoch has an alert. Discarded epochs beyond the bound are deleted with their logs.
     """
-    await connection.execute(REVOKE_PENDING, customer, product)
     row = await connection.fetchrow(DISCARD, customer, product)
     if row is not None and row["is_proven"]:
         log.warning("box in use lost its enrolment", customer=customer, product=product, epoch=row["epoch"], alert=True)
-    return row is not None
+    rows = await connection.fetch(SUPERFLUOUS, customer, product, settings.max_discarded_enrolments)
+    if rows:
+        epochs = [row["epoch"] for row in rows]
+        await connection.execute(REVOKE, customer, product, epochs)
+        await connection.execute(PURGE, customer, product, epochs)
+        in_use = [row["epoch"] for row in rows if row["is_proven"]]
+        log.warning(
+            "discarded enrolments deleted", customer=customer, product=product, epochs=epochs, in_use=in_use, alert=True
+        )
 
 
 async def _take_limits(connection: Connection, settings: Settings, customer: int, caller: CallerKey) -> None:

@@ -35,7 +35,7 @@ left join lateral (
   join product p on p.customer_id = a.customer_id and p.car_id = a.car_id and p.kind = 'Box'
   join service v on v.customer_id = p.customer_id and v.product_id = p.product_id and not v.is_terminated
   join box_epoch e on e.customer_id = p.customer_id and e.product_id = p.product_id
-    and e.enrolled_at >= t.created_at and e.epoch >= coalesce((
+    and e.enrolled_at >= t.created_at and e.discarded_at is null and e.epoch >= coalesce((
       select max(epoch) from box_epoch
       where customer_id = p.customer_id and product_id = p.product_id and not is_pending), 0)
   join lateral (

@@ -103,10 +103,10 @@ RECORDED: Mapping[str, Mapping[str, str]] = {
         "key.deleted": "What was known of an old key was forgotten.",
     },
     "enrolment": {
-        "enrolment.created": "A box was enrolled. The enrolment is pending if it replaces a box at work.",
+        "enrolment.created": "A box was enrolled, or its enrolment came back. It is pending beside a box at work.",
         "enrolment.updated": "Something of a box's enrolment has changed.",
         "enrolment.confirmed": "A pending enrolment of a box came into force, and the epoch before has ended.",
-        "enrolment.deleted": "A pending enrolment was undone, or an enrolment was deleted with its box.",
+        "enrolment.deleted": "A pending enrolment was undone or replaced, or an enrolment was deleted with its box.",
     },
     "boxReport": {
         "boxReport.created": "Something is wrong with the log of a box.",

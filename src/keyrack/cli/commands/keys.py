@@ -26,7 +26,8 @@ WRITTEN = re.compile(r"([0-9]{1,7})([smhd]?)").fullmatch
 SHOW: LiteralString = """
 select c.name, t.public_key, t.sequence, t.freshness, t.opens_uncertain, t.needs_second_person, t.approves_phones,
   (select count(distinct product_id) from box_epoch e where e.customer_id = c.customer_id) as boxes,
-  (select count(*) from box_epoch e where e.customer_id = c.customer_id and e.is_pending) as pending,
+  (select count(*) from box_epoch e where e.customer_id = c.customer_id and e.is_pending
+    and e.discarded_at is null) as pending,
   (select count(*) from app_device d where d.customer_id = c.customer_id) as devices,
   (select count(*) from app_device d where d.customer_id = c.customer_id and not d.is_approved) as waiting,
   (select count(*) from box_key k where k.customer_id = c.customer_id and k.is_placed and k.revoked_at is null) as keys

@@ -168,6 +168,7 @@ MEMBERS = {
     "clientId": MemberLabel(N_("Client"), N_("the client")),
     "expires": MemberLabel(N_("Good until"), N_("the end")),
     "invitedBy": MemberLabel(N_("Invited by"), N_("who invited")),
+    "hasReturned": MemberLabel(N_("Came back"), N_("whether it came back")),
     "isApproved": MemberLabel(N_("Approved"), N_("the approval")),
     "isCounted": MemberLabel(N_("Counts against the limit of keys"), N_("whether it counts")),
     "isPending": MemberLabel(N_("Pending"), N_("the state")),

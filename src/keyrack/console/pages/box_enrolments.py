@@ -27,8 +27,9 @@ async def look(visit: Visit) -> Response:
 
 @pages.post(PAGE + "/undo", permission=Permission.BOXES_WRITE)
 async def undo(visit: Visit) -> Response:
+    thumbprint = visit.sent("thumbprint")
     try:
-        await visit.call("DELETE", ROW, visit.ids["productId"])
+        await visit.call("DELETE", ROW, visit.ids["productId"], query={"thumbprint": thumbprint} if thumbprint else {})
     except SHOWN as refusal:
         return await _dialog(visit, refused(visit, refusal))
     return gone_on(visit, _car(visit))

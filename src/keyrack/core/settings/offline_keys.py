@@ -28,6 +28,13 @@ class Keys(BaseSettings):
         description="Enrolments of boxes of each manager or machine client for a customer an hour, over time and at "
         "once.",
     )
+    max_discarded_enrolments: int = Field(
+        default=32,
+        ge=1,
+        le=1_000,
+        description="Discarded enrolments that are kept for each box: so many with an entry of the box, and so many "
+        "without. The oldest ones are deleted, and do not come back.",
+    )
     sdk_keys: int = Field(
         default=200,
         ge=1,

@@ -56,7 +56,7 @@ NO_REGISTRATION_NONCE = ErrorCode(
 )
 OLD_TOKEN = ErrorCode(
     "token-before-removal",
-    "The id token was issued before a phone of the user was removed.",
+    "The id token was issued before a phone of the user was removed, or before the user joined the customer.",
     "Get another id token: your server asks for it by POST /sdk/token, if the user is still signed in.",
 )
 REGISTER = "register device"
@@ -73,12 +73,13 @@ returning true
 TAKE_NONCE: LiteralString = """
 delete from registration_nonce where customer_id = $1 and user_id = $2 and nonce = $3 returning expires_at
 """
-# The lock of the user's row: one phone is registered at a time, and the user stays. An id token has whole seconds
+# The lock of the user's row: one phone is registered at a time, and the user stays. An id token has whole seconds. What
+# was removed is forgotten when its user leaves, so a token of before the user came back counts as one of before that
 LOCK: LiteralString = """
 select u.user_id, position('@' in p.email_address) > 0 as has_address,
   coalesce((select not t.approves_phones from key_authority t where t.customer_id = $1), true) as is_approved,
-  coalesce((select date_trunc('second', max(r.removed_at)) > to_timestamp($3) from removed_device r
-    where r.customer_id = $1 and r.user_id = u.user_id), false) as is_outdated
+  coalesce(date_trunc('second', greatest(u.joined_at, (select max(r.removed_at) from removed_device r
+    where r.customer_id = $1 and r.user_id = u.user_id))) > to_timestamp($3), false) as is_outdated
 from app_subject s join customer_user u using (customer_id, user_id) join person p using (user_id)
 where s.customer_id = $1 and s.subject = $2 for no key update of u
 """

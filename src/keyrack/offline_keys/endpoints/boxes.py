@@ -23,7 +23,16 @@ from keyrack.db.encryption.cipher import Encryption
 from keyrack.fleet.endpoints.products import NO_PRODUCT
 from keyrack.offline_keys import enrolment
 from keyrack.offline_keys.cose import MessageRefused
-from keyrack.offline_keys.enrolment import NONCE, NoNonce, NotEnrolled, NotPending, OtherKey, SameCaller, UsedKey
+from keyrack.offline_keys.enrolment import (
+    NONCE,
+    InUse,
+    NoNonce,
+    NotEnrolled,
+    NotPending,
+    OtherKey,
+    SameCaller,
+    UsedKey,
+)
 from keyrack.offline_keys.issuing_keys import INCONSISTENT, IssuingKeySigners, box_name, public
 from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
 
@@ -59,6 +68,11 @@ NOT_PENDING = ErrorCode(
     "The box has no pending enrolment.",
     "GET /boxes/{productId}/enrolment shows a pending one. It came into force, or was undone.",
 )
+IN_USE = ErrorCode(
+    "enrolment-in-use",
+    "The pending enrolment is in use: its key has signed an entry.",
+    "Compare its thumbprint with what the box shows. Name it as `thumbprint` of DELETE, or as `replaces` in PUT.",
+)
 SAME_MANAGER = ErrorCode(
     "second-person-needed",
     "Another manager has to approve the enrolment: this one has begun it.",
@@ -89,9 +103,11 @@ from box_epoch e where e.customer_id = $1 and e.product_id = $3 and not e.is_pen
 )
 PENDING: LiteralString = """
 select e.epoch, e.public_key, e.enrolled_at, e.proven_at is not null as is_proven,
-  e.approved_at is not null as is_approved, coalesce(t.needs_second_person, false) as needs_approval
+  e.approved_at is not null as is_approved, e.returned_at is not null as has_returned,
+  e.returned_at is not null or coalesce(t.needs_second_person, false) as needs_approval,
+  exists (select from box_epoch where customer_id = $1 and product_id = $2 and heard_at is not null) as is_contested
 from box_epoch e left join key_authority t using (customer_id)
-where e.customer_id = $1 and e.product_id = $2 and e.is_pending
+where e.customer_id = $1 and e.product_id = $2 and e.is_pending and e.discarded_at is null
 """
 
 
@@ -103,10 +119,14 @@ class EnrolmentNonceBody(Body):
 
 
 class Enrolment(StrictBody):
-    """The enrolment that the box has made, and the thumbprint that it shows: docs/keys.md, "Provisioning"."""
+    """The enrolment that the box has made, and the thumbprint that it shows: docs/keys.md, "Provisioning".
+
+    `replaces` is the thumbprint of the pending enrolment.
+    """
 
     enrolment: Octets
     thumbprint: Octets | None = None
+    replaces: Octets | None = None
 
 
 class _BoxEpoch(Body):
@@ -138,6 +158,8 @@ class PendingEnrolment(Body):
     is_proven: bool
     needs_approval: bool
     is_approved: bool
+    has_returned: bool
+    is_contested: bool
 
 
 class BoxReport(Body):
@@ -200,6 +222,11 @@ OF_KEY = QueryParameter(
     "The thumbprint of the box's key. Without it the pending enrolment, if there is one.",
     {"type": "string", "format": "base64url", "examples": [EXAMPLE_THUMBPRINT]},
 )  # fmt: skip
+OF_PENDING = QueryParameter(
+    "thumbprint", _of_length(THUMBPRINT),
+    "The thumbprint of the pending enrolment. It is needed if the enrolment is in use.",
+    {"type": "string", "format": "base64url", "examples": [EXAMPLE_THUMBPRINT]},
+)  # fmt: skip
 UNCOPIED = {"Cache-Control": "no-store"}
 ROW: dict[str, Any] = {"limited": (), "ours": True}
 
@@ -237,9 +264,13 @@ async def begin(request: Request, vault: Encryption) -> Response:
     status=200,
     answers=EnrolledBoxBody,
     refuses={
-        400: (invalid_member(ENROL, "enrolment"), invalid_member(ENROL, "thumbprint")),
+        400: (
+            invalid_member(ENROL, "enrolment"),
+            invalid_member(ENROL, "thumbprint"),
+            invalid_member(ENROL, "replaces"),
+        ),
         404: (NO_PRODUCT,),
-        409: (NO_BOX, OTHER_KEY, NO_NONCE, USED_KEY),
+        409: (NO_BOX, OTHER_KEY, NOT_PENDING, IN_USE, NO_NONCE, USED_KEY),
         429: (RATE_LIMITED,),
     },
     **ROW,
@@ -251,7 +282,7 @@ async def enrol(request: Request, wanted: Enrolment, settings: Settings) -> Resp
             await check_box(connection, request.customer, product)
             box = await enrolment.enrol(
                 connection, settings, request.customer, product, wanted.enrolment,
-                caller=request.caller_key, thumbprint=wanted.thumbprint,
+                caller=request.caller_key, thumbprint=wanted.thumbprint, replaces=wanted.replaces,
             )  # fmt: skip
     except MessageRefused as refused:
         hint = f"A box would say {refused.code.text}."
@@ -260,6 +291,10 @@ async def enrol(request: Request, wanted: Enrolment, settings: Settings) -> Resp
         ) from None
     except OtherKey:
         raise Conflict(OTHER_KEY) from None
+    except NotPending:
+        raise Conflict(NOT_PENDING) from None
+    except InUse:
+        raise Conflict(IN_USE) from None
     except NoNonce:
         raise Conflict(NO_NONCE) from None
     except UsedKey:
@@ -275,17 +310,23 @@ async def enrol(request: Request, wanted: Enrolment, settings: Settings) -> Resp
 @endpoints.delete(
     "/boxes/{productId}/enrolment",
     "Undo the pending enrolment of a box",
-    refuses={404: (NO_PRODUCT,), 409: (NO_BOX, NOT_PENDING)},
+    options=(OF_PENDING,),
+    refuses={404: (NO_PRODUCT,), 409: (NO_BOX, NOT_PENDING, OTHER_KEY, IN_USE)},
     **ROW,
 )
-async def undo(request: Request) -> Response:
+async def undo(request: Request, settings: Settings) -> Response:
     (product,) = request.ids
+    thumbprint = given(request.query, (OF_PENDING,)).get(OF_PENDING.name)
     try:
         async with request.db.transaction() as connection:
             await check_box(connection, request.customer, product)
-            await enrolment.undo(connection, request.customer, product)
+            await enrolment.undo(connection, settings, request.customer, product, thumbprint)
     except NotPending:
         raise Conflict(NOT_PENDING) from None
+    except OtherKey:
+        raise Conflict(OTHER_KEY) from None
+    except InUse:
+        raise Conflict(IN_USE) from None
     return NO_CONTENT
 
 
@@ -357,6 +398,7 @@ def _epoch(product: int, row: Row) -> dict[str, Any]:
 def _pending(product: int, row: Row) -> dict[str, Any]:
     return _epoch(product, row) | {
         "isProven": row["is_proven"], "needsApproval": row["needs_approval"], "isApproved": row["is_approved"],
+        "hasReturned": row["has_returned"], "isContested": row["is_contested"],
     }  # fmt: skip
 
 

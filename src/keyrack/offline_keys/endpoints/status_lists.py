@@ -35,7 +35,7 @@ LIST: LiteralString = """
 select g.epoch, g.generation, g.uri, g.is_outdated, g.listed_at, g.list,
   exists (select from key_authority where customer_id = $1) as is_signed
 from status_generation g join box_epoch e using (customer_id, product_id, epoch)
-where g.customer_id = $1 and g.product_id = $2 and ($3::integer is null or g.epoch = $3)
+where g.customer_id = $1 and g.product_id = $2 and e.discarded_at is null and ($3::integer is null or g.epoch = $3)
   and ($4::integer is null or g.generation = $4)
 order by e.is_pending, g.epoch desc, g.generation desc limit 1
 """

@@ -27,7 +27,7 @@ where (held_at > now() + interval '60 seconds' or held_sequence > t.sequence
     where g.customer_id = e.customer_id and g.product_id = e.product_id and g.epoch = e.epoch)
   or held_at > (select listed_at from status_generation g where g.customer_id = e.customer_id
     and g.product_id = e.product_id and g.epoch = e.epoch and g.generation = e.held_generation))
-and (epoch >= coalesce((select max(epoch) from box_epoch n
+and discarded_at is null and (epoch >= coalesce((select max(epoch) from box_epoch n
     where n.customer_id = e.customer_id and n.product_id = e.product_id and not n.is_pending), 0)
   or exists (select from box_key k where k.customer_id = e.customer_id and k.product_id = e.product_id
     and k.epoch = e.epoch and k.is_placed))

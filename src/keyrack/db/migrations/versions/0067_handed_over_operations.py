@@ -3,7 +3,7 @@
 from keyrack.db.migrations.frozen import concurrent_index
 
 revision = "0067"
-down_revision = "0065"
+down_revision = "0066"
 
 
 def upgrade() -> None:

@@ -39,8 +39,23 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         ),
         "pending": ("The pending enrolment; null if there is none.", None),
         "isProven": ("Whether an entry that the new key has signed has arrived.", False),
-        "needsApproval": ("Whether the customer wants the approval of a second person.", True),
-        "isApproved": ("Whether another manager has approved the enrolment.", False),
+        "needsApproval": (
+            "Whether a manager has to approve the enrolment: the customer wants a second person, or it came back.",
+            True,
+        ),
+        "isApproved": ("Whether a manager has approved the enrolment.", False),
+        "hasReturned": (
+            "Whether the enrolment was undone or replaced, and came back by an entry that its key has signed.",
+            False,
+        ),
+        "isContested": (
+            "Whether another enrolment that was undone or replaced is in use. It comes back if this one is undone.",
+            False,
+        ),
+        "replaces": (
+            "The thumbprint of the pending enrolment that this one replaces. It is needed if that one is in use.",
+            EXAMPLE_THUMBPRINT,
+        ),
         "log": ("How far the log of the box has come home, in this epoch.", None),
         "upTo": _UP_TO,
         "newest": ("The highest number that has come: behind a gap it is more than `upTo`.", 41),

@@ -1,0 +1,513 @@
+"""An undone or replaced enrolment comes back if its box is in use."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import asyncpg
+import pytest
+
+from keyrack.api.permissions import Permission, Role
+from keyrack.core.settings import Settings
+from keyrack.offline_keys import link_messages
+from keyrack.offline_keys.link_messages import Enrol
+from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from tests.auth.test_access_matrix import client
+from tests.cli.test_operator_commands import Operator
+from tests.offline_keys.inspection import Logbook, is_revoked
+from tests.offline_keys.offline_world import Firmware, Phone, b64, confirm, driver, raw
+from tests.offline_keys.test_pending_enrolments import (
+    DEAD_EPOCHS,
+    NOT_PENDING,
+    OTHER_KEY,
+    SAME_MANAGER,
+    Scene,
+    approval,
+    at_work,
+    colleague,
+    enrolled_from_afar,
+    needs_two,
+    operator,
+    path,
+    scene,
+    state,
+)
+from tests.support.log_lines import captured_events
+from tests.support.people import Person, Town, done, refused
+from tests.support.servers import RunningServer, Sql, eventually
+
+__all__ = ["at_work", "colleague", "needs_two", "operator"]
+
+NO_BOX = "There is no box of that name and epoch."
+IN_USE = "The pending enrolment is in use: its key has signed an entry."
+OTHER_PENDING = "The enrolment of this box was undone or replaced, and another one of the product is pending."
+RETURNED = "discarded enrolment came back"
+CONTESTED = "discarded enrolment in use"
+NO_LIST = "There is no such status list of the box."
+PENDING_ROWS = """
+select count(*) from box_epoch where customer_id = $1 and product_id = $2 and is_pending and discarded_at is null
+"""
+
+
+def thumbprint(key: PrivateKey) -> str:
+    return b64(key.public.thumbprint)
+
+
+def undo(person: Person, box: Firmware, key: PrivateKey) -> None:
+    """Undo the pending enrolment of this key, in use or not."""
+    done(person.delete(path(box, f"enrolment?thumbprint={thumbprint(key)}")))
+
+
+def pending(person: Person, box: Firmware) -> dict[str, Any]:
+    shown = state(person, box)["pending"]
+    assert shown is not None
+    return shown
+
+
+def approve(person: Person, box: Firmware, key: PrivateKey) -> None:
+    done(person.post(path(box, "enrolment/approval"), approval(key)))
+
+
+def deliver(phone: Phone, *entries: bytes) -> list[str]:
+    """Bring entries home; the reasons for those that are refused."""
+    phone.entries = list(entries)
+    return [each["reason"] for each in phone.home()["refused"]]
+
+
+@pytest.fixture
+def in_use(at_work: Scene) -> Scene:
+    """A box that opens under a new enrolment, without an entry at home."""
+    at_work.reset()
+    at_work.kim.fetch()
+    assert at_work.kim.visit(at_work.box) is BoxRefusalCode.GOOD
+    return at_work
+
+
+# Coming back
+
+
+def test_an_enrolment_of_a_box_in_use_comes_back(in_use: Scene, alice: Person) -> None:
+    kim, box, name = in_use.kim, in_use.box, in_use.box.challenge().name
+    key = kim.key_for(box.challenge())
+    with captured_events(RETURNED) as alerts:
+        done(alice.delete(path(box)))
+        assert state(alice, box) == in_use.first
+        assert [each["box"] for each in kim.fetch()["keys"]] == [in_use.first["name"]], "no key while it is discarded"
+        refused(alice.get(path(box, f"status?epoch={name.rpartition(':')[2]}")), 404, NO_LIST)
+        assert alerts == []
+        home = kim.home()
+    assert (home["refused"], [each["box"] for each in home["receipts"]]) == ([], [name])
+    assert [(line["product"], line["alert"]) for line in alerts] == [(box.product, True)]
+    shown = state(alice, box)
+    assert shown["epoch"] == in_use.first["epoch"], "it does not come into force"
+    assert shown["pending"] | {"enrolled": ""} == {
+        "epoch": int(name.rpartition(":")[2]), "name": name, "thumbprint": thumbprint(box.key), "enrolled": "",
+        "isProven": True, "needsApproval": True, "isApproved": False, "hasReturned": True, "isContested": False,
+    }  # fmt: skip
+    assert kim.fetch()["keys"][1]["key"] == b64(key), "a phone without a network need not fetch another one"
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    home = kim.home()
+    assert (home["refused"], len(home["receipts"])) == ([], 1)
+    assert kim.bring(box), "a receipt, at least"
+    opened = [event for event in alice.get("/events?$orderby=id").json() if event["type"] == "CarOpened"]
+    assert [event["userAgent"] for event in opened if event["carId"] == kim.held["keys"][0]["carId"]] == [
+        f"Keyrack key, {in_use.first['name']}",
+        *[f"Keyrack key, {name}, enrolment pending"] * 2,
+    ]
+
+
+def test_a_replaced_enrolment_comes_back_instead_of_the_other_one(in_use: Scene, alice: Person) -> None:
+    kim, box = in_use.kim, in_use.box
+    other = in_use.attack()
+    assert pending(alice, box)["name"] == other["name"]
+    assert kim.home()["refused"] == []
+    assert (pending(alice, box)["thumbprint"], pending(alice, box)["hasReturned"]) == (thumbprint(box.key), True)
+    assert [each["box"] for each in kim.fetch()["keys"]] == [in_use.first["name"], box.challenge().name]
+    approve(alice, box, box.key)
+    shown = state(alice, box)
+    assert (shown["name"], shown["pending"]) == (box.challenge().name, None)
+    assert deliver(kim, Logbook(box, other["name"], in_use.laptop).entry()) == [], "it was discarded in turn"
+    assert pending(alice, box)["thumbprint"] == thumbprint(in_use.laptop)
+
+
+def test_a_laptop_ends_no_box_after_the_undo(at_work: Scene, alice: Person) -> None:
+    kim, made = at_work.kim, at_work.attack()
+    done(alice.delete(path(at_work.box)))
+    book = Logbook(at_work.box, made["name"], at_work.laptop)
+    for _ in range(3):
+        assert deliver(kim, book.entry()) == []
+        assert state(alice, at_work.box)["epoch"] == at_work.first["epoch"]
+    assert kim.visit(at_work.box) is BoxRefusalCode.GOOD
+    assert [each["box"] for each in kim.home()["receipts"]] == [at_work.first["name"]]
+    undo(alice, at_work.box, at_work.laptop)
+    assert state(alice, at_work.box) | {"log": {}} == at_work.first | {"log": {}}
+
+
+def test_a_log_goes_on_where_it_was(needs_two: Scene, carol: Person) -> None:
+    """What came home before the undo is not published again, and nothing counts as given up."""
+    box, kim = needs_two.reset(), needs_two.kim
+    kim.fetch()
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    first = list(kim.entries)
+    kim.home()
+    kim.bring(box)  # the receipt, which frees these entries
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    kim.home()
+    kim.bring(box)
+    undo(carol, box, box.key)
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    kim.home()
+    assert deliver(kim, *first) == [], "once more"
+    approve_as_second(carol, box)
+    shown = state(carol, box)
+    assert (shown["log"]["givenUp"], shown["log"]["reports"]) == (0, [])
+    assert shown["log"]["upTo"] == shown["log"]["newest"] == box.challenge().next - 1
+    agent = f"Keyrack key, {shown['name']}"
+    assert len([event for event in carol.get("/events").json() if event["userAgent"].startswith(agent)]) == 3
+
+
+def approve_as_second(person: Person, box: Firmware) -> None:
+    """Approve by another caller than the one that enrolled the box."""
+    begun = "update box_epoch set enrolled_by = 'client:0' where customer_id = $1 and product_id = $2 and is_pending"
+    person.sql.execute(begun, person.customer, box.product)
+    approve(person, box, box.key)
+
+
+def test_without_an_entry_of_its_box_nothing_comes_back(at_work: Scene, alice: Person, bob: Person) -> None:
+    kim, made = at_work.kim, at_work.attack()
+    done(alice.delete(path(at_work.box)))
+    good = Logbook(at_work.box, made["name"], at_work.laptop).entry()
+    wrong = [
+        Logbook(at_work.box, made["name"], PrivateKey.generate()).entry(),
+        Logbook(at_work.box, made["name"]).entry(),
+        Logbook(at_work.box, made["name"], at_work.laptop).entry(**{"root-kid": bytes(8)}),
+    ]
+    assert deliver(kim, *wrong) == [NO_BOX] * 3
+    assert deliver(driver(bob), good) == [NO_BOX], "another customer has no such box"
+    assert state(alice, at_work.box) == at_work.first
+    count = "select count(*) from box_report where customer_id = $1 and product_id = $2"
+    assert alice.sql.value(count, alice.customer, at_work.box.product) == 0
+    assert deliver(kim, good) == []
+    assert pending(alice, at_work.box)["hasReturned"] is True
+
+
+def test_a_root_of_before_the_enrolment_brings_nothing_back(at_work: Scene, alice: Person) -> None:
+    kim, made = at_work.kim, at_work.attack()
+    done(alice.delete(path(at_work.box)))
+    alice.sql.execute("update key_authority set created_at = clock_timestamp() where customer_id = $1", alice.customer)
+    try:
+        assert deliver(kim, Logbook(at_work.box, made["name"], at_work.laptop).entry()) == [NO_BOX]
+    finally:
+        alice.sql.execute("update key_authority set created_at = '2020-01-01' where customer_id = $1", alice.customer)
+
+
+def test_the_same_key_is_enrolled_in_the_same_epoch(at_work: Scene, alice: Person) -> None:
+    """A box that was provisioned obeys the name, so another one would not do."""
+    kim, box, made = at_work.kim, at_work.box, at_work.attack()
+    done(alice.delete(path(box)))
+    again = at_work.attack()
+    assert (again["epoch"], again["isPending"]) == (made["epoch"], True)
+    shown = pending(alice, box)
+    assert (shown["hasReturned"], shown["needsApproval"]) == (False, False), "somebody has enrolled it on purpose"
+    assert deliver(kim, Logbook(box, made["name"], at_work.laptop).entry()) == []
+    assert state(alice, box)["epoch"] == made["epoch"]
+
+
+def test_an_enrolment_in_force_ends_those_that_were_discarded_before(in_use: Scene, alice: Person) -> None:
+    kim, entries = in_use.kim, list(in_use.kim.entries)
+    other = in_use.attack()
+    key = next(each for each in kim.keys(in_use.box) if each != kim.keys(in_use.box)[0])
+    assert deliver(kim, Logbook(in_use.box, other["name"], in_use.laptop).entry()) == []
+    assert state(alice, in_use.box)["epoch"] == other["epoch"]
+    assert deliver(kim, *entries) == [NO_BOX] * len(entries)
+    revoked = "select revoked_at is not null from box_key where customer_id = $1 and token = $2"
+    assert alice.sql.value(revoked, alice.customer, key) is True
+
+
+# Approval
+
+
+def test_one_person_approves_what_came_back(in_use: Scene, alice: Person) -> None:
+    """The manager who enrolled the box may do so without the policy."""
+    kim, box = in_use.kim, in_use.box
+    old = kim.keys(box)[0]
+    done(alice.delete(path(box)))
+    kim.home()
+    refused(alice.post(path(box, "enrolment/approval"), approval(PrivateKey.generate())), 409, OTHER_KEY)
+    machine = client(alice, Permission.BOXES_READ, Permission.BOXES_WRITE)
+    assert machine.person.call("POST", path(box, "enrolment/approval"), approval(box.key)).status_code == 403
+    approve(alice, box, box.key)
+    shown = state(alice, box)
+    assert (shown["name"], shown["pending"]) == (box.challenge().name, None)
+    assert is_revoked(alice, old)
+    kim.fetch()
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    assert kim.home()["receipts"]
+
+
+def test_two_approve_if_the_customer_wants_it(needs_two: Scene, colleague: Person, carol: Person) -> None:
+    box, kim = needs_two.reset(), needs_two.kim
+    kim.fetch()
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    approve(colleague, box, box.key)
+    done(carol.delete(path(box)))
+    kim.home()
+    assert pending(carol, box)["isApproved"] is False, "an approval does not outlive the undo"
+    refused(carol.post(path(box, "enrolment/approval"), approval(box.key)), 403, SAME_MANAGER)
+    approve(colleague, box, box.key)
+    assert state(carol, box)["name"] == box.challenge().name
+
+
+# An enrolment in use
+
+
+def test_an_enrolment_in_use_is_undone_by_its_name_alone(needs_two: Scene, carol: Person) -> None:
+    box = needs_two.reset()
+    confirm(carol, box)
+    shown = pending(carol, box)
+    assert (shown["isProven"], shown["hasReturned"]) == (True, False)
+    refused(carol.delete(path(box)), 409, IN_USE)
+    refused(carol.delete(path(box, f"enrolment?thumbprint={thumbprint(needs_two.laptop)}")), 409, OTHER_KEY)
+    wrong = "The query parameter thumbprint is not valid. It has 32 bytes."
+    refused(carol.delete(path(box, "enrolment?thumbprint=AA")), 400, wrong)
+    assert pending(carol, box) == shown
+    with captured_events("box in use lost its enrolment") as alerts:
+        undo(carol, box, box.key)
+    assert [(line["product"], line["alert"]) for line in alerts] == [(box.product, True)]
+    refused(carol.delete(path(box, f"enrolment?thumbprint={thumbprint(box.key)}")), 409, NOT_PENDING)
+    assert state(carol, box)["pending"] is None
+
+
+def test_an_enrolment_in_use_is_replaced_by_its_name_alone(needs_two: Scene, carol: Person) -> None:
+    box = needs_two.reset()
+    confirm(carol, box)
+    shown, product, key = pending(carol, box), box.product, needs_two.laptop
+    refused(enrolled_from_afar(carol, product, key), 409, IN_USE)
+    for other in (thumbprint(key), "AA"):
+        refused(enrolled_from_afar(carol, product, key, replaces=other), 409, OTHER_KEY)
+    assert enrolled_from_afar(carol, product, key, replaces=7).status_code == 400
+    assert pending(carol, box) == shown
+    assert enrolled_from_afar(carol, product, box.key).json()["epoch"] == shown["epoch"], "the same key again"
+    answer = enrolled_from_afar(carol, product, key, replaces=thumbprint(box.key))
+    assert (answer.status_code, pending(carol, box)["thumbprint"]) == (200, thumbprint(key))
+    undo(carol, box, key)
+    refused(enrolled_from_afar(carol, product, key, replaces=thumbprint(key)), 409, NOT_PENDING)
+
+
+def test_an_enrolment_that_is_not_in_use_may_be_named(at_work: Scene, alice: Person) -> None:
+    at_work.attack()
+    other = thumbprint(PrivateKey.generate())
+    refused(alice.delete(path(at_work.box, f"enrolment?thumbprint={other}")), 409, OTHER_KEY)
+    refused(enrolled_from_afar(alice, at_work.box.product, PrivateKey.generate(), replaces=other), 409, OTHER_KEY)
+    undo(alice, at_work.box, at_work.laptop)
+    assert state(alice, at_work.box) == at_work.first
+
+
+@pytest.mark.parametrize(("role", "status"), [(Role.TECHNICIAN, 204), (Role.VIEWER, 403), (Role.DISPATCHER, 403)])
+def test_which_roles_undo_an_enrolment_in_use(
+    needs_two: Scene, carol: Person, town: Town, role: Role, status: int
+) -> None:
+    box = needs_two.reset()
+    confirm(carol, box)
+    somebody = town.colleague(carol, f"another {role}", role)
+    answer = somebody.delete(path(box, f"enrolment?thumbprint={thumbprint(box.key)}"))
+    assert answer.status_code == status
+
+
+def test_a_box_whose_enrolment_was_undone_needs_no_reset(needs_two: Scene, carol: Person) -> None:
+    """It refuses another enrolment, since it was provisioned; the one that it has comes back."""
+    box, kim = needs_two.reset(), needs_two.kim
+    confirm(carol, box)
+    kim.fetch()
+    undo(carol, box, box.key)
+    box.say(link_messages.write(Enrol(raw(carol.post(path(box)).json()["nonce"]))))
+    assert box.code is BoxRefusalCode.NOT_NOW
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    kim.home()
+    fresh = driver(carol, kim.user)
+    assert [each["box"] for each in fresh.fetch()["keys"]][1:] == [box.challenge().name]
+    assert fresh.visit(box) is BoxRefusalCode.GOOD, "another phone gets a key, too"
+
+
+# Two in use
+
+
+def test_of_two_in_use_the_pending_one_stays(in_use: Scene, alice: Person) -> None:
+    """The server cannot tell which of the two is in the car. A manager can."""
+    kim, box, entries = in_use.kim, in_use.box, list(in_use.kim.entries)
+    done(alice.delete(path(box)))
+    alice.sql.execute("update key_authority set needs_second_person = true where customer_id = $1", alice.customer)
+    try:
+        other = in_use.attack()
+        assert deliver(kim, Logbook(box, other["name"], in_use.laptop).entry()) == []
+        with captured_events(CONTESTED, RETURNED) as alerts:
+            for _ in range(2):
+                assert deliver(kim, *entries) == [OTHER_PENDING] * len(entries)
+        assert [(line["event"], line["pending"], line["alert"]) for line in alerts] == [
+            (CONTESTED, other["epoch"], True)
+        ], "once"
+        shown = pending(alice, box)
+        assert (shown["thumbprint"], shown["isContested"]) == (thumbprint(in_use.laptop), True)
+        undo(alice, box, in_use.laptop)
+        shown = pending(alice, box)
+        assert (shown["thumbprint"], shown["hasReturned"]) == (thumbprint(box.key), True), "at once"
+        assert shown["isContested"] is False
+        assert [each["box"] for each in kim.fetch()["keys"]] == [in_use.first["name"], box.challenge().name]
+        assert deliver(kim, *entries) == []
+        assert deliver(kim, Logbook(box, other["name"], in_use.laptop).entry()) == [OTHER_PENDING]
+        undo(alice, box, box.key)
+        assert pending(alice, box)["thumbprint"] == thumbprint(in_use.laptop)
+        undo(alice, box, in_use.laptop)
+        assert state(alice, box)["pending"] is None, "nothing was heard of since"
+    finally:
+        alice.sql.execute("update key_authority set needs_second_person = false where customer_id = $1", alice.customer)
+
+
+def test_an_enrolment_that_replaces_one_in_use_goes_first(in_use: Scene, alice: Person) -> None:
+    """Its caller has named the one in use. If that was wrong, an undo brings it back."""
+    kim, box, entries = in_use.kim, in_use.box, list(in_use.kim.entries)
+    done(alice.delete(path(box)))
+    assert deliver(kim, *entries) == []
+    enrolled = enrolled_from_afar(alice, box.product, in_use.laptop, replaces=thumbprint(box.key))
+    assert enrolled.status_code == 200
+    with captured_events(CONTESTED) as alerts:
+        assert deliver(kim, *entries) == [OTHER_PENDING] * len(entries)
+    assert [(line["pending"], line["alert"]) for line in alerts] == [(enrolled.json()["epoch"], True)]
+    shown = pending(alice, box)
+    assert (shown["thumbprint"], shown["isContested"]) == (thumbprint(in_use.laptop), True)
+    done(alice.delete(path(box)))
+    assert pending(alice, box)["thumbprint"] == thumbprint(box.key)
+    kim.fetch()
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    assert kim.home()["refused"] == []
+
+
+def test_a_laptop_displaces_no_later_enrolment_for_good(at_work: Scene, alice: Person) -> None:
+    kim, book = at_work.kim, Logbook(at_work.box, at_work.attack()["name"], at_work.laptop)
+    done(alice.delete(path(at_work.box)))
+    assert deliver(kim, book.entry()) == []
+    undo(alice, at_work.box, at_work.laptop)
+    box = at_work.reset()
+    assert deliver(kim, book.entry()) == [OTHER_PENDING]
+    kim.fetch()
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    kim.home()
+    shown = state(alice, box)
+    assert (shown["name"], shown["pending"]) == (box.challenge().name, None)
+    assert deliver(kim, book.entry()) == [NO_BOX]
+
+
+# Bounds
+
+
+def test_so_many_discarded_enrolments_are_kept(at_work: Scene, alice: Person, dsn: str, settings: Settings) -> None:
+    """A flood of enrolments without a box pushes out none in use."""
+    low = settings.model_copy(update={"max_discarded_enrolments": 2})
+    box, kim, used = at_work.box, at_work.kim, PrivateKey.generate()
+    with RunningServer(low, dsn, worker=False) as small:
+        person = replace(alice, client=alice.client.__class__(base_url=small.url + "/v3", timeout=60))
+        book = Logbook(box, enrolled_from_afar(person, box.product, used).json()["name"], used)
+        done(person.delete(path(box)))
+        assert deliver(kim, book.entry()) == []
+        undo(person, box, used)
+        keys = [PrivateKey.generate() for _ in range(4)]
+        with captured_events("discarded enrolments deleted") as alerts:
+            names = [enrolled_from_afar(person, box.product, key).json()["name"] for key in keys]
+            done(person.delete(path(box)))
+    deleted = [epoch for line in alerts if line["product"] == box.product for epoch in line["epochs"]]
+    assert [f"box:{box.product}:{epoch}" for epoch in deleted] == names[:2]
+    count = "select count(*) from box_epoch where customer_id = $1 and product_id = $2 and discarded_at is not null"
+    assert alice.sql.value(count, alice.customer, box.product) == 3
+    assert deliver(kim, Logbook(box, names[0], keys[0]).entry()) == [NO_BOX]
+    assert alice.sql.rows(DEAD_EPOCHS, alice.customer) == []
+    assert deliver(kim, Logbook(box, names[2], keys[2]).entry()) == []
+    assert pending(alice, box)["name"] == names[2]
+    undo(alice, box, keys[2])
+    assert deliver(kim, book.entry()) == []
+    assert pending(alice, box)["name"] == book.name
+
+
+# At once
+
+
+def test_entries_undos_and_enrolments_at_once(carol: Person, sql: Sql) -> None:
+    """One enrolment is pending at most, and no entry is lost without a reason."""
+    made = scene(carol)
+    box, kim, keys = made.box, made.kim, [PrivateKey.generate() for _ in range(3)]
+    sql.execute("update key_authority set needs_second_person = true where customer_id = $1", carol.customer)
+    books = [Logbook(box, enrolled_from_afar(carol, box.product, key).json()["name"], key) for key in keys]
+    phones = [kim, *(driver(carol, kim.user) for _ in range(2))]
+
+    def bring(place: int) -> set[int]:
+        body = {"entries": [b64(books[place].entry())]}
+        return {phones[place].call("PUT", "/sdk/boxlog", body).status_code for _ in range(6)}
+
+    def change(place: int) -> set[int]:
+        statuses = set[int]()
+        for _ in range(4):
+            named = thumbprint(keys[place])
+            statuses.add(carol.delete(path(box, f"enrolment?thumbprint={named}")).status_code)
+            statuses.add(enrolled_from_afar(carol, box.product, PrivateKey.generate()).status_code)
+        return statuses
+
+    with ThreadPoolExecutor(6) as pool:
+        brought, changed = pool.map(bring, range(3)), pool.map(change, range(3))
+        assert set[int]().union(*brought) == {200}
+        assert set[int]().union(*changed) <= {200, 204, 409}
+    assert sql.value(PENDING_ROWS, carol.customer, box.product) <= 1
+    assert state(carol, box)["epoch"] == made.first["epoch"]
+    assert sql.rows(DEAD_EPOCHS, carol.customer) == []
+
+
+def test_one_entry_that_many_bring_at_once(at_work: Scene, alice: Person) -> None:
+    made, kim = at_work.attack(), at_work.kim
+    done(alice.delete(path(at_work.box)))
+    body = {"entries": [b64(Logbook(at_work.box, made["name"], at_work.laptop).entry())]}
+    with captured_events(RETURNED) as alerts, ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda _: kim.call("PUT", "/sdk/boxlog", body).json()["refused"], range(6)))
+    assert answers == [[]] * 6
+    assert len([line for line in alerts if line["product"] == at_work.box.product]) == 1
+    assert pending(alice, at_work.box)["hasReturned"] is True
+
+
+def test_the_release_before_puts_no_discarded_enrolment_into_force(at_work: Scene, alice: Person) -> None:
+    """It knows no discarded epochs, and may run beside this one during an upgrade."""
+    made = at_work.attack()
+    done(alice.delete(path(at_work.box)))
+    confirming = "update box_epoch set is_pending = false where customer_id = $1 and product_id = $2 and epoch = $3"
+    with pytest.raises(asyncpg.CheckViolationError):
+        alice.sql.execute(confirming, alice.customer, at_work.box.product, made["epoch"])
+    assert state(alice, at_work.box) == at_work.first
+
+
+# Change log
+
+
+def test_the_log_of_changes_of_an_enrolment_that_came_back(carol: Person, operator: Operator) -> None:
+    made = scene(carol)
+    laptop = made.attack()
+    done(carol.delete(path(made.box)))
+    assert deliver(made.kim, Logbook(made.box, laptop["name"], made.laptop).entry()) == []
+    approve(carol, made.box, made.laptop)
+    query = "/changes?$filter=resource eq 'enrolment'&$orderby=id"
+
+    def recorded() -> list[dict[str, Any]] | None:
+        changes = [each for each in carol.get(query).json() if each["resourceId"].startswith(f"{made.box.product}.")]
+        return changes if len(changes) == 6 else None
+
+    changes = eventually(recorded, "the changes")
+    assert [change["kind"] for change in changes] == [
+        "enrolment.created", "enrolment.created", "enrolment.deleted", "enrolment.created", "enrolment.updated",
+        "enrolment.confirmed",
+    ]  # fmt: skip
+    assert changes[2]["before"] == changes[1]["after"] and changes[2]["after"] is None
+    assert changes[3]["after"] == changes[1]["after"] | {"hasReturned": True}
+    assert changes[4]["after"] == {"isApproved": True}
+    assert (changes[3]["actor"]["type"], changes[5]["actor"]["type"]) == ("user", "manager")
+    undone = scene(carol)
+    undone.attack()
+    done(carol.delete(path(undone.box)))
+    assert operator.value("audit", "verify", "--customer", carol.customer, "--tables")["valid"] is True
