@@ -50,7 +50,8 @@ struct kr_port {
     /* Whether this ECDSA signature is valid: r and s are from 1 to n - 1. */
     bool (*verify)(void *user, const uint8_t point[KR_POINT], const uint8_t digest[KR_DIGEST],
                    const uint8_t signature[KR_SIGNATURE]);
-    /* Signs with the box's private key, which only the port knows; best with a deterministic nonce (RFC 6979). */
+    /* Signs with the box's private key, which only the port knows; best with a deterministic nonce (RFC 6979). s may be
+     * high or low: the core makes that of entries low. */
     bool (*sign)(void *user, const uint8_t digest[KR_DIGEST], uint8_t signature[KR_SIGNATURE]);
     bool (*random)(void *user, uint8_t *bytes, size_t len);
 };

@@ -6,8 +6,9 @@ import gzip
 import zlib
 from collections.abc import Iterator
 
+from keyrack.offline_keys.public_key import ORDER
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
-from tests.offline_keys.fixed_keys import ORDER, public
+from tests.offline_keys.fixed_keys import public
 from tests.offline_keys.vectors.accepted_messages import HERE, STORED, TICK, WEEK, bucket, far, links, proven
 from tests.offline_keys.vectors.initial_states import DAY, NOW, entry, random, uri, working
 from tests.offline_keys.vectors.rejected_case import Bad, bad, instead, more, several

@@ -40,7 +40,7 @@ FLAGS = {
     "Flood": ("FUNCTIONALITY", "The bucket, and refusals that are counted."),
     "Freshness": ("AUTH_BYPASS", "The limit: how long a key opens without word from the server."),
     "Header": ("MODIFIED_PARAMETER", "The protected header has three labels, the unprotected one none."),
-    "HighS": ("FUNCTIONALITY", "A signature with a high s is as good as one with a low s."),
+    "HighS": ("FUNCTIONALITY", "A high s is as good as a low one. Entries are kept with the low one."),
     "Inflate": ("MALLEABILITY", "A list is one zlib stream of exactly 256 bytes."),
     "Link": ("FUNCTIONALITY", "What is said on a link."),
     "Log": ("FUNCTIONALITY", "Entries, receipts, and a log that is full."),
@@ -79,7 +79,8 @@ HEADER = [
     "`recipe` says how a message is made, by the private keys in `keys`. A refused one is one thing away from the",
     "good one that `mends` names: `change` says at which place of that one's input another value stands (null:",
     "none). `also` has members that are skipped, by their labels. What follows from something is made anew: hashes,",
-    "signatures, lengths. Signatures are those of RFC 6979.",
+    "signatures, lengths. Signatures are those of RFC 6979, those of entries with a low s. `kept` is an entry as",
+    "server and phones keep it.",
 ]
 
 
@@ -270,6 +271,8 @@ def _read(number: int, name: str, comment: str, flags: str, code: BoxRefusalCode
     except cose.MessageRefused as refused:
         found = refused.code
     assert found is code, f"{comment}: {found.text}, not {code.text}"
+    if name == "entry" and found is BoxRefusalCode.GOOD:
+        told = told | {"kept": cose.read_entry(data).raw.hex()}
     return {
         "tcId": number,
         "comment": comment,
