@@ -4,7 +4,7 @@
  */
 
 import { equal, sha256 } from './bytes.js';
-import { isSignedBy, read } from './cose.js';
+import { isSignedBy, readEntry } from './cose.js';
 import { BoxRefusal, Refused } from './codes.js';
 import { Link, TransportLost } from './link.js';
 import { CLOSE, OPEN } from './messages.js';
@@ -209,10 +209,10 @@ export class Conversation {
       if (entry.length > 0) await this.#keep(box, [entry], 1).catch(ignoreRefused);
       throw new BoxRefusal(code);
     }
-    await this.#keepProof(box, entry, command, counter).catch((error) => {
+    const proof = await this.#keepProof(box, entry, command, counter).catch((error) => {
       throw error instanceof Refused ? new OutcomeUnknown(name, next, error) : error;
     });
-    return { box: name, key, entry };
+    return { box: name, key, entry: proof };
   }
 
   /**
@@ -235,15 +235,18 @@ export class Conversation {
   /**
    * Keep the entry of a command that the box has done. An older entry, or none, is no proof of it.
    * @param {HeldBox} box
-   * @param {Bytes} message
+   * @param {Bytes} bytes
    * @param {number} command
    * @param {number} counter of the answer
+   * @returns {Promise<Bytes>} the entry as it is kept
    */
-  async #keepProof(box, message, command, counter) {
-    const { number, event, device, counter: entryCounter } = await verified(box, message);
+  async #keepProof(box, bytes, command, counter) {
+    const { claims, message } = await verified(box, bytes);
+    const { number, event, device, counter: entryCounter } = claims;
     const isOurs = event === command && entryCounter === counter && equal(device, this.#device.thumbprint);
     if (!isOurs) throw new Refused('claims', 'the entry of another command');
     await this.#store.keepEntries(box.name, [{ box: box.name, number, message }]);
+    return message;
   }
 
   /**
@@ -257,8 +260,8 @@ export class Conversation {
   async #keep(box, messages, least) {
     let following = least;
     const entries = [];
-    for (const message of messages) {
-      const { number } = await verified(box, message);
+    for (const bytes of messages) {
+      const { claims: { number }, message } = await verified(box, bytes);
       if (number < following) throw new Refused('structure', 'entries that are not in their order');
       following = number + 1;
       entries.push({ box: box.name, number, message });
@@ -268,21 +271,21 @@ export class Conversation {
 }
 
 /**
- * The claims of an entry. An honest phone brings home no entry that the box has not signed: the server would report a
- * forgery.
+ * The claims of an entry, and its bytes with a low s. An honest phone brings home no entry that the box has not signed:
+ * the server would report a forgery.
  * @param {HeldBox} box
- * @param {Bytes} message
- * @returns {Promise<Claims>}
+ * @param {Bytes} bytes
+ * @returns {Promise<{claims: Claims, message: Bytes}>}
  * @throws {Refused}
  */
-async function verified(box, message) {
-  const entry = read(message, 'entry');
+async function verified(box, bytes) {
+  const { entry, message } = readEntry(bytes);
   if (entry.claims.first > entry.claims.number) throw new Refused('claims', 'an entry that the box does not hold');
   if (entry.claims.aud !== box.name) throw new Refused('audience', 'the entry of another box');
   if (box.publicKey !== null && !(await isSignedBy(entry, box.publicKey))) {
     throw new Refused('signature', 'an entry that the box has not signed');
   }
-  return entry.claims;
+  return { claims: entry.claims, message };
 }
 
 /**

@@ -5,6 +5,7 @@
 import { equal, sha256 } from './bytes.js';
 import { decode, decodeSigned, encode, Tagged } from './cbor.js';
 import { Refused } from './codes.js';
+import { withLowS } from './curve.js';
 import { fromPayload, MESSAGES, toPayload } from './messages.js';
 
 /**
@@ -92,6 +93,20 @@ export function read(bytes, ...names) {
   if (name === undefined) throw new Refused('typ', `${typ} is not ${names}`);
   const claims = fromPayload(name, decode(payload));
   return { name, claims, kid, toBeSigned: toBeSigned(header, payload), signature };
+}
+
+/**
+ * An entry of a box's log, with a low s. A carrier of an entry can turn its s into n - s, which is as valid. By the low
+ * s both are one entry, the one whose SHA-256 the box knows.
+ * @param {Bytes} bytes
+ * @returns {{entry: SignedMessage, message: Bytes}} what it says, and its bytes with the low s
+ * @throws {Refused} as `read`
+ */
+export function readEntry(bytes) {
+  const entry = read(bytes, 'entry');
+  const signature = withLowS(entry.signature);
+  const unsigned = bytes.subarray(0, bytes.length - SIGNATURE_SIZE); // the signature is the last member
+  return { entry: { ...entry, signature }, message: Uint8Array.of(...unsigned, ...signature) };
 }
 
 /**

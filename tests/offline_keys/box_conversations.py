@@ -40,7 +40,7 @@ class Conversation:
         self._rivals.connect(0)
         self._acts: tuple[Callable[[], BoxRefusalCode | None], ...] = (
             *(self._open,) * 8, *(self._list,) * 4, *(self._time,) * 3, *(self._receipt,) * 2,
-            *(self._catch_up,) * 3, self._key_set,
+            *(self._catch_up,) * 3, *(self._flood,) * 2, self._key_set,
             self._root, self._provision, self._fetch, self._enrol, self._connect, self._disconnect, self._power,
         )  # fmt: skip
 
@@ -95,6 +95,15 @@ class Conversation:
         answer = phone.answer(self._hello(link), key, self._random.choice((1, 2)), count, signer(owner).sign)
         self._pass(self._random.choice((0, 0, 0, 9, 10)))
         return self._say(answer, link)
+
+    def _flood(self) -> BoxRefusalCode:
+        """Answers by somebody else to one key, new or remembered, until the tokens of its phone are spent."""
+        link, (key, _) = self._link(), self._key()
+        code = BoxRefusalCode.GOOD
+        for _ in range(5):
+            said = phone.answer(self._hello(link), key, 1, 0, lambda _: bytes([255]) * 64)
+            code = self._say(said, link)
+        return code
 
     def _list(self) -> BoxRefusalCode:
         random, authority = self._random, self._authority

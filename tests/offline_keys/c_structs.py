@@ -14,6 +14,7 @@ from keyrack.offline_keys.box.state import (
     BoxMemory,
     LinkState,
     PersistentState,
+    PhoneBuckets,
     StatusList,
     TokenBucket,
     VolatileState,
@@ -71,10 +72,14 @@ class LinkInC(ctypes.Structure):
     ]  # fmt: skip
 
 
+class Spent(ctypes.Structure):
+    _fields_ = [("remembered_key", Byte), ("other_key", Byte)]
+
+
 class BoxInC(ctypes.Structure):
     _fields_ = [
         ("port", ctypes.c_void_p), ("store", ctypes.c_void_p), ("kept", KeptInC), ("damaged", Flag), ("changed", Flag),
-        ("tick", Uint), ("time", Uint), ("tokens", Byte), ("spent", Byte * PHONES), ("challenges", Uint),
+        ("tick", Uint), ("time", Uint), ("tokens", Byte), ("spent", Spent * PHONES), ("challenges", Uint),
         ("connections", Uint), ("links", LinkInC * 3), ("good", Bytes32 * GOOD_KEYS), ("good_count", Byte),
         ("refused_count", Uint), ("refused_code", Byte), ("skipped_count", Uint),
     ]  # fmt: skip
@@ -100,7 +105,11 @@ def at(state: BoxMemory, tick: int) -> BoxMemory:
             booted=min(running.booted, GREATEST - tick),  # where the clock stops
             bucket=_counted(running.bucket, tick, COMMON, COMMON_PERIOD),
             phone_buckets={
-                phone: _counted(bucket, tick, PHONE, PHONE_PERIOD) for phone, bucket in running.phone_buckets.items()
+                phone: PhoneBuckets(
+                    _counted(both.remembered_key, tick, PHONE, PHONE_PERIOD),
+                    _counted(both.other_key, tick, PHONE, PHONE_PERIOD),
+                )
+                for phone, both in running.phone_buckets.items()
             },
             links=tuple(
                 replace(link, bucket=_counted(link.bucket, tick, LINK, LINK_PERIOD)) if link.connection else link
@@ -131,7 +140,8 @@ def put(box: BoxInC, state: BoxMemory, tick: int) -> None:
     box.tick, box.time, box.tokens = tick, running.booted + tick, running.bucket.tokens
     box.challenges, box.connections = running.challenges, running.connections
     for place, (phone, _) in enumerate(kept.phones):
-        box.spent[place] = PHONE - running.phone_buckets[phone].tokens
+        both, spent = running.phone_buckets[phone], box.spent[place]
+        spent.remembered_key, spent.other_key = PHONE - both.remembered_key.tokens, PHONE - both.other_key.tokens
     for link, each in zip(box.links, running.links, strict=True):
         link.connection, link.tokens, link.since = each.connection, each.bucket.tokens, each.bucket.since
         link.has_nonce, link.made = bool(each.nonce), each.made
@@ -250,7 +260,9 @@ def _running(box: Any) -> VolatileState:
         booted=box.time - box.tick,
         bucket=TokenBucket(box.tokens, box.tick),
         phone_buckets={
-            bytes(phone.thumbprint): TokenBucket(PHONE - spent, box.tick)
+            bytes(phone.thumbprint): PhoneBuckets(
+                TokenBucket(PHONE - spent.remembered_key, box.tick), TokenBucket(PHONE - spent.other_key, box.tick)
+            )
             for phone, spent in zip(phones, box.spent, strict=False)
         },
         challenges=box.challenges,

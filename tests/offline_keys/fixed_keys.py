@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from keyrack.offline_keys import p256
 from keyrack.offline_keys.p256 import PrivateKey
-from keyrack.offline_keys.public_key import PublicKey
+from keyrack.offline_keys.public_key import ORDER, PublicKey
 
 NAMES = (
     "root",
@@ -28,7 +28,6 @@ NAMES = (
     "other-box",
     "stranger",
 )
-ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of P-256
 
 
 def scalar(name: str) -> bytes:
@@ -69,6 +68,11 @@ def _verify(public: PublicKey, message: bytes, signature: bytes) -> bool:
 
 
 def high(signature: bytes) -> bytes:
-    """The same signature with the other s."""
+    """The signature with the higher one of s and n - s."""
     s = int.from_bytes(signature[32:], "big")
-    return signature[:32] + (ORDER - s).to_bytes(32, "big")
+    return signature[:32] + max(s, ORDER - s).to_bytes(32, "big")
+
+
+def with_high_s(message: bytes) -> bytes:
+    """A signed message as a carrier may turn it: its last member is the signature."""
+    return message[:-64] + high(message[-64:])

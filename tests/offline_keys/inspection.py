@@ -152,7 +152,7 @@ class Logbook:
             "previous": before, "first": 1, "event": 4, "code": 0, "certain": 1, "device": b"",
             "held": (1, 1, 1_790_000_000), "refused": (0, 0), "skipped": 0, "root-kid": self.root,
         }  # fmt: skip
-        made = cose.sign(ENTRY, self.key.public.kid, wanted | claims, self.key.sign)
+        made = cose.sign(ENTRY, self.key.public.kid, wanted | claims, lambda data: cose.with_low_s(self.key.sign(data)))
         if number == len(self.hashes):
             self.hashes.append(hashlib.sha256(made).digest())
         return made

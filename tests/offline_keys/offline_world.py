@@ -220,7 +220,7 @@ class Phone:
         said = phone.answer(challenge, key, command, self.count, self.key.sign)
         result = link_messages.read(box.say(link_messages.write(said), on), Result)
         if result.entry:
-            self.entries.append(result.entry)
+            self.entries.append(phone.kept(result.entry))
         return result.code
 
     def close(self, box: Firmware) -> BoxRefusalCode:
@@ -232,7 +232,7 @@ class Phone:
         self.bring(box)
         code = self.open(box)
         if code is BoxRefusalCode.GOOD:
-            self.entries = box.fetch(1)
+            self.entries = [phone.kept(entry) for entry in box.fetch(1)]
         return code
 
     def home(self) -> dict[str, Any]:

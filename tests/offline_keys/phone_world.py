@@ -205,9 +205,9 @@ class World:
     def put_log(self, entries: list[bytes]) -> dict[str, Any]:
         refused: list[dict[str, Any]] = []
         for index, entry in enumerate(entries):
-            signed = cose.read(entry, message_fields.ENTRY)
+            signed = cose.read_entry(entry)
             if verify(self.box_key.public, signed.to_be_signed, signed.signature):
-                self.entries[signed.claims["number"]] = entry
+                self.entries[signed.claims["number"]] = signed.raw
             else:
                 refused.append({"index": index, "reason": REASON})
         receipt = self._receipt()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from keyrack.offline_keys import cose, link_messages
 from keyrack.offline_keys.box import firmware, held_lists
-from keyrack.offline_keys.box.state import BoxLogState, StatusList, TokenBucket
+from keyrack.offline_keys.box.state import BoxLogState, PhoneBuckets, StatusList, TokenBucket
 from keyrack.offline_keys.cbor import encode
 from keyrack.offline_keys.link_messages import Enrol, Fetch, Hello, Open, Result, VersionsMessage
 from keyrack.offline_keys.message_fields import KEY
@@ -132,12 +132,14 @@ def test_a_counter_that_goes_back_tells_of_a_copy() -> None:
 def test_64_phones_are_remembered_and_the_oldest_goes() -> None:
     box = Box()
     box.state.kept.phones = tuple((bytes([number]) * 32, number) for number in range(64))
-    box.state.running.phone_buckets = {phone: TokenBucket(2, 0) for phone, _ in box.state.kept.phones}
+    some = PhoneBuckets(TokenBucket(2, 0), TokenBucket(2, 0))
+    box.state.running.phone_buckets = dict.fromkeys((phone for phone, _ in box.state.kept.phones), some)
     box.open(box.authority.key())
     phones = [phone for phone, _ in box.state.kept.phones]
     assert phones == [*(bytes([number]) * 32 for number in range(1, 64)), public("phone-1").thumbprint]
-    assert list(box.state.running.phone_buckets) == phones, "with a bucket each"
-    assert box.state.running.phone_buckets[phones[-1]] == TokenBucket(4, box.tick)
+    assert list(box.state.running.phone_buckets) == phones, "with two buckets each"
+    full = TokenBucket(4, box.tick)
+    assert box.state.running.phone_buckets[phones[-1]] == PhoneBuckets(full, full)
 
 
 def test_the_log_is_a_chain() -> None:
@@ -231,24 +233,105 @@ def test_a_flood_is_stopped_by_the_buckets() -> None:
     assert codes.count(BoxRefusalCode.ANSWER_SIGNATURE) == 2
 
 
-def test_a_flood_does_not_shut_out_a_phone_that_the_box_knows() -> None:
+class Flood:
+    """A box that has opened for phone-1, and is flooded from then on by somebody who knows no phone."""
+
+    def __init__(self) -> None:
+        self.box = Box()
+        self.key = self.box.authority.key()
+        assert self.box.open(self.key).code is BoxRefusalCode.GOOD
+        self.box.passes(60)
+        self.flood()
+
+    def flood(self) -> None:
+        """New links take what is left, and the phone's link has nothing either."""
+        strangers = self.box.authority.key(cnf=public("phone-2"))
+        self.box.connect(3)
+        for link in (0, 1, 2):
+            while self.box.open(strangers, on=link).code is not BoxRefusalCode.BUSY:
+                pass
+
+    def tokens(self) -> tuple[int, int]:
+        """How many the phone's buckets hold, as they were counted last."""
+        both = self.box.state.running.phone_buckets[public("phone-1").thumbprint]
+        return both.remembered_key.tokens, both.other_key.tokens
+
+
+@pytest.fixture
+def flood() -> Flood:
+    return Flood()
+
+
+def test_a_flood_does_not_shut_out_a_phone_that_the_box_knows(flood: Flood) -> None:
     """An eavesdropper cannot either: an empty bucket of the phone is passed over."""
-    box = Box()
-    key = box.authority.key()
-    assert box.open(key).code is BoxRefusalCode.GOOD
-    box.passes(60)
-    strangers = box.authority.key(cnf=public("phone-2"))
-    while box.open(strangers, on=1).code is not BoxRefusalCode.BUSY:
-        pass
-    while box.open(strangers, on=2).code is not BoxRefusalCode.BUSY:
-        pass
-    box.passes(1)
+    box, key = flood.box, flood.key
+    assert flood.tokens() == (4, 4), "a flood without knowledge of the phone takes none of its tokens"
     for _ in range(4):
         assert box.open(key, on=1, by="stranger").code is BoxRefusalCode.ANSWER_SIGNATURE
-    assert box.state.running.phone_buckets[public("phone-1").thumbprint].tokens == 0
-    assert box.open(key).code is BoxRefusalCode.GOOD, "from the buckets of its link and of all"
+    assert flood.tokens() == (0, 4)
+    assert box.open(key).code is BoxRefusalCode.BUSY, "nothing is left for this key"
     box.passes(1)
-    assert box.open(key, on=2).code is BoxRefusalCode.GOOD, "from its own"
+    assert box.open(key, on=2).code is BoxRefusalCode.GOOD, "from its own bucket"
+    box.passes(60)
+    for _ in range(4):
+        assert box.open(key, on=1, by="stranger").code is BoxRefusalCode.ANSWER_SIGNATURE
+    assert box.open(key).code is BoxRefusalCode.GOOD, "from the buckets of its link and of all"
+
+
+def test_a_phone_whose_key_was_renewed_opens_during_a_flood(flood: Flood) -> None:
+    box, renewed = flood.box, flood.box.authority.key()
+    assert box.open(renewed).code is BoxRefusalCode.GOOD
+    assert flood.tokens() == (4, 3)
+    assert box.open(renewed, count=box.authority.now * 1000 + 1).code is BoxRefusalCode.GOOD
+    assert flood.tokens() == (3, 3), "the key is remembered by now"
+    assert box.open(box.authority.key(cnf=public("phone-2")), by="phone-2").code is BoxRefusalCode.BUSY
+
+
+def test_made_up_keys_in_the_name_of_a_phone_spend_the_tokens_of_other_keys_alone(flood: Flood) -> None:
+    """An attacker knows the phone's public key. Its remembered key opens all the same."""
+    box = flood.box
+    box.authority.issuing, known = "stranger", box.authority.issuing
+    made_up = [cose.read(box.authority.key(), KEY) for _ in range(9)]
+    box.authority.issuing = known
+    for key in made_up:
+        forged = key.raw.replace(public("stranger").kid, public(known).kid)
+        code = box.open(forged, on=1, by="stranger").code
+        assert code in (BoxRefusalCode.KEY_SIGNATURE, BoxRefusalCode.BUSY)
+    assert box.code is BoxRefusalCode.BUSY
+    assert flood.tokens() == (4, 0)
+    assert box.open(box.authority.key()).code is BoxRefusalCode.BUSY
+    assert box.open(flood.key).code is BoxRefusalCode.GOOD
+    box.passes(1)
+    assert box.open(box.authority.key(), on=2).code is BoxRefusalCode.GOOD, "it gets a token each second"
+
+
+def test_what_cannot_open_spends_no_token_of_a_phone(flood: Flood) -> None:
+    """A replay, a key for another box, an answer for another key, and a key by an issuer that the box does not know."""
+    box, other = flood.box, flood.box.authority.key()
+    replayed = box.answer(flood.key)
+    box.hello()
+    assert box.say(replayed).code is BoxRefusalCode.BUSY
+    assert box.open(box.authority.key(aud="box:1041:2")).code is BoxRefusalCode.BUSY
+    assert box.say(Open(flood.key, box.answer(other).answer)).code is BoxRefusalCode.BUSY
+    box.authority.issuing = "issuing-3"
+    assert box.open(box.authority.key()).code is BoxRefusalCode.BUSY
+    assert flood.tokens() == (4, 4)
+
+
+@pytest.mark.parametrize("lost", ["power", "key set", "provisioning"])
+def test_a_phone_is_known_though_the_box_remembers_no_key(flood: Flood, lost: str) -> None:
+    box = flood.box
+    if lost == "power":
+        box.stops(3_600, clock_goes_on=True)
+    else:
+        box.passes(60)
+        box.authority.sequence += 1
+        assert lost == "provisioning" or box.carry(box.authority.key_set()) is BoxRefusalCode.GOOD
+        assert lost == "key set" or not box.say(box.authority.provision(box.challenge().nonce)).code
+    assert box.state.running.good == ()
+    flood.flood()
+    assert box.open(flood.key).code is BoxRefusalCode.GOOD
+    assert flood.tokens() == (4, 3)
 
 
 def test_a_new_link_ends_the_oldest_that_is_not_proven() -> None:

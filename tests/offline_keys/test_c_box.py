@@ -22,7 +22,7 @@ from keyrack.offline_keys import status_list_bits
 from keyrack.offline_keys.box.lock_operation import LockAction
 from keyrack.offline_keys.box.state import BoxMemory, TokenBucket
 from keyrack.offline_keys.link_messages import LONGEST, Enrol, Fetch, Open, Provision, Result, hello, write
-from keyrack.offline_keys.public_key import CURVE_B, MODULUS
+from keyrack.offline_keys.public_key import CURVE_B, MODULUS, ORDER
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.offline_keys import box_conversations, c_box, c_structs, fuzz_boxes
 from tests.offline_keys.c_box import CBox
@@ -31,7 +31,6 @@ from tests.offline_keys.vectors.state_json import dump, load
 CODE_MOST = 64 * 1024  # without the crypto library
 RAM_MOST = 16 * 1024
 REFUSED = write(Result(BoxRefusalCode.REFUSED))
-ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of P-256
 SEED = 20261125
 MUTANTS = 8_000
 STREAMS = 8_000

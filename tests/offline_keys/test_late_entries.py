@@ -12,8 +12,8 @@ import pytest
 
 from keyrack.core.settings import Settings
 from keyrack.offline_keys import box_logs, cose
-from keyrack.offline_keys.log_chain import twin
 from keyrack.offline_keys.message_fields import RECEIPT
+from tests.offline_keys.fixed_keys import with_high_s
 from tests.offline_keys.inspection import Clock, clock, one_key, tended
 from tests.offline_keys.offline_world import DAY, Phone, b64, driver, raw
 from tests.offline_keys.test_box_logs import Drive, brought, drive, events, reports, state
@@ -98,12 +98,12 @@ def test_of_late_entries_with_one_number_the_first_stays(alice: Person, drive: D
     assert len(events(alice, drive.car)) == 2
 
 
-def test_a_late_entry_and_its_neighbours_may_be_twins(alice: Person, drive: Drive) -> None:
-    """A bearer may turn s of each signature: that is no break, and no other entry."""
+def test_a_late_entry_and_its_neighbours_may_have_a_high_s(alice: Person, drive: Drive) -> None:
+    """A carrier may turn s of each signature: that is no break, and no other entry."""
     openings = given_up(drive, 3)
-    brought(drive.kim, twin(openings[0]))
-    brought(drive.kim, openings[0], twin(openings[2]))
-    brought(drive.kim, twin(openings[1]), openings[2])
+    brought(drive.kim, with_high_s(openings[0]))
+    brought(drive.kim, openings[0], with_high_s(openings[2]))
+    brought(drive.kim, with_high_s(openings[1]), openings[2])
     assert late_reports(alice, drive) == Counter({("Late", 1): 1, ("Late", 3): 1, ("Late", 2): 1})
     assert len(events(alice, drive.car)) == 4
     stored = alice.sql.rows(
@@ -154,7 +154,7 @@ def test_what_was_purged_is_not_published_again(
 
 @pytest.mark.parametrize("seed", range(6))
 def test_each_delivered_opening_is_published_once(alice: Person, drive: Drive, seed: int) -> None:
-    """Parts of a log arrive in any order, repeated, by several phones, as twins, and after they were given up."""
+    """Parts of a log arrive in any order, repeated, by several phones, with a high s, and after they were given up."""
     chance = random.Random(seed)
     keys = {drive.kim.user: drive.key}
     phones = [drive.kim]
@@ -194,12 +194,12 @@ def test_each_delivered_opening_is_published_once(alice: Person, drive: Drive, s
 
 
 def deliver(phone: Phone, entries: Sequence[bytes], numbers: Sequence[int], chance: random.Random, seed: int) -> None:
-    """Deliver these entries in shuffled parts, some of them twice and as twins, some at the same time."""
+    """Deliver these entries in shuffled parts, some of them twice and with a high s, some at the same time."""
     shuffled = [*numbers, *chance.sample(numbers, len(numbers) // 4)]
     chance.shuffle(shuffled)
     parts = [shuffled[begin : begin + 7] for begin in range(0, len(shuffled), 7)]
     bodies = [
-        {"entries": [b64(twin(entries[n - 1]) if chance.random() < 0.1 else entries[n - 1]) for n in part]}
+        {"entries": [b64(with_high_s(entries[n - 1]) if chance.random() < 0.1 else entries[n - 1]) for n in part]}
         for part in parts
     ]
     answers: list[object] = []

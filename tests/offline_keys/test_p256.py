@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from keyrack.offline_keys import p256
+from keyrack.offline_keys import cose, p256
 from keyrack.offline_keys.p256 import PrivateKey
-from keyrack.offline_keys.public_key import PublicKey
-from tests.offline_keys.fixed_keys import ORDER, high, public, signer
+from keyrack.offline_keys.public_key import ORDER, PublicKey
+from tests.offline_keys.fixed_keys import high, public, signer
 
 P = 2**256 - 2**224 + 2**192 + 2**96 - 1  # the field, and the curve's b
 B = 0x5AC635D8AA3A93E7B3EBBD55769886BC651D06B0CC53B0F63BCE3C3E27D2604B
@@ -57,10 +57,23 @@ def test_a_key_is_written_and_read() -> None:
 
 
 def test_a_high_s_is_as_good() -> None:
-    signature = signer("box").sign(b"message")
-    assert high(signature) != signature
-    assert high(high(signature)) == signature
-    assert p256.verify(public("box"), b"message", high(signature))
+    for number in range(8):
+        message = f"message {number}".encode()
+        signature = signer("box").sign(message)
+        low = cose.with_low_s(signature)
+        assert {low, high(signature)} > {signature}
+        assert cose.with_low_s(high(signature)) == low == cose.with_low_s(low) != high(signature)
+        assert p256.verify(public("box"), message, low)
+        assert p256.verify(public("box"), message, high(signature))
+
+
+def test_a_low_s_is_at_most_half_of_the_order() -> None:
+    """A number that is no scalar has no other form."""
+    half = ORDER // 2
+    lowered = {0: 0, 1: 1, half: half, half + 1: half, ORDER - 1: 1, ORDER: ORDER, 2**256 - 1: 2**256 - 1}
+    for s, low in lowered.items():
+        r = bytes(range(32))
+        assert cose.with_low_s(r + s.to_bytes(32, "big")) == r + low.to_bytes(32, "big")
 
 
 def test_what_is_no_signature_is_none() -> None:

@@ -14,7 +14,7 @@ from keyrack.offline_keys.link_messages import Challenge, EntriesMessage, Fetch
 from keyrack.offline_keys.message_fields import ANSWER, REGISTRATION
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.offline_keys.authority import ISS, START, WEEK, Authority, Box
-from tests.offline_keys.fixed_keys import public, signer
+from tests.offline_keys.fixed_keys import public, signer, with_high_s
 
 
 def test_a_registration_proves_that_the_phone_has_the_key() -> None:
@@ -54,6 +54,16 @@ def test_the_challenge_is_named_as_it_came() -> None:
     message = encode([number, members | {128: "of a later version"}])
     opened = phone.answer(message, Authority().key(), 1, 1, signer("phone-1").sign)
     assert cose.read(opened.answer, ANSWER).claims["challenge"] == hashlib.sha256(message).digest()
+
+
+def test_an_entry_is_kept_with_a_low_s() -> None:
+    box = Box()
+    key = box.authority.key()
+    assert box.open(key).code is BoxRefusalCode.GOOD
+    for entry in box.state.kept.log.entries:
+        assert phone.kept(entry) == phone.kept(with_high_s(entry)) == entry != with_high_s(entry)
+    with pytest.raises(cose.MessageRefused):
+        phone.kept(key)
 
 
 @given(st.integers(0, 1 << 52), st.integers(0, 1 << 50))

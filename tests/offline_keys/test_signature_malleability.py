@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from typing import Any
 
 import pytest
 
 from keyrack.offline_keys import cose
-from keyrack.offline_keys.log_chain import twin
 from keyrack.offline_keys.message_fields import ENTRY, RECEIPT
-from keyrack.offline_keys.p256 import PrivateKey, turned, verify
+from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.public_key import ORDER
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
+from tests.offline_keys.fixed_keys import with_high_s
+from tests.offline_keys.inspection import Logbook
 from tests.offline_keys.offline_world import Firmware, Phone, b64, driver, garage, raw
 from tests.support.people import Person
 
@@ -31,11 +34,23 @@ class Drive:
         assert self.kim.open(self.box) is BoxRefusalCode.GOOD
         return self.box.fetch(1)
 
+    def deliver(self, *entries: bytes) -> dict[str, Any]:
+        answer = self.kim.call("PUT", "/sdk/boxlog", {"entries": [b64(entry) for entry in entries]})
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
     def brought(self, *entries: bytes) -> list[dict[str, Any]]:
         """The receipts of a delivery."""
-        answer = self.kim.call("PUT", "/sdk/boxlog", {"entries": [b64(entry) for entry in entries]})
-        assert (answer.status_code, answer.json()["refused"]) == (200, []), answer.text
-        return answer.json()["receipts"]
+        answer = self.deliver(*entries)
+        assert answer["refused"] == []
+        return answer["receipts"]
+
+    def stored(self) -> list[bytes]:
+        rows = self.person.sql.rows(
+            "select entry from box_entry where customer_id = $1 and product_id = $2 order by number",
+            self.person.customer, self.box.product,
+        )  # fmt: skip
+        return [row["entry"] for row in rows]
 
     def reports(self) -> list[dict[str, Any]]:
         return self.person.get(f"/boxes/{self.box.product}/enrolment").json()["log"]["reports"]
@@ -49,56 +64,56 @@ def drive(alice: Person) -> Drive:
     return Drive(alice)
 
 
-def test_a_turned_signature_is_as_good() -> None:
-    key = PrivateKey.generate()
-    signature = key.sign(b"this")
-    assert turned(turned(signature)) == signature != turned(signature)
-    assert verify(key.public, b"this", turned(signature))
-    assert not verify(key.public, b"that", turned(signature))
-
-
-def test_a_twin_is_no_fork(drive: Drive) -> None:
+def test_an_entry_with_a_high_s_is_the_same_entry(drive: Drive) -> None:
     entries = drive.opened()
     drive.brought(*entries)
-    drive.brought(*map(twin, entries))
-    drive.brought(*entries, *map(twin, entries))
+    drive.brought(*map(with_high_s, entries))
+    drive.brought(*entries, *map(with_high_s, entries))
     assert drive.reports() == []
     assert drive.events() == Counter(CarOpened=1)
+    assert drive.stored() == entries
 
 
-def test_whoever_turns_them_breaks_no_chain(drive: Drive) -> None:
-    """Somebody who is always first, and turns what he carries: the log is whole, and receipts are the box's."""
-    entries: list[bytes] = []
+def test_a_carrier_that_is_always_first_keeps_no_log_from_being_freed(drive: Drive) -> None:
+    """It turns all that it carries. Each receipt names the entries as the box has them."""
     for number in range(1, 4):
         entries = drive.opened()
-        drive.brought(*map(twin, entries))
+        (receipt,) = drive.brought(*map(with_high_s, entries))
         assert drive.events() == Counter(CarOpened=number)
+        newest = cose.read(entries[-1], ENTRY).claims["number"]
+        upto = newest, hashlib.sha256(entries[-1]).digest()
+        assert cose.read(raw(receipt["receipt"]), RECEIPT).claims["upto"] == upto
+        drive.box.challenge()
+        assert drive.box.carry(raw(receipt["receipt"])) == 0, drive.box.code
+        assert drive.box.challenge().first == newest + 1
     assert drive.reports() == []
-    (receipt,) = drive.brought(*entries)
-    number, named = cose.read(raw(receipt["receipt"]), RECEIPT).claims["upto"]
-    assert number == cose.read(entries[-1], ENTRY).claims["number"]
-    drive.box.challenge()
-    assert drive.box.carry(raw(receipt["receipt"])) == 0, drive.box.code
-    assert drive.box.challenge().first == number + 1
-    assert drive.box.challenge().newest == named
 
 
-def test_the_next_entry_says_which_one_the_box_has(drive: Drive) -> None:
-    first = drive.opened()
-    (wrong,) = drive.brought(*first[:-1], twin(first[-1]))
-    drive.box.challenge()
-    assert drive.box.carry(raw(wrong["receipt"])) == 1
-    assert drive.box.code is BoxRefusalCode.RECEIPT
-    later = drive.opened()
-    (right,) = drive.brought(later[-1])
-    drive.box.challenge()
-    assert drive.box.carry(raw(right["receipt"])) == 0
-    kept = drive.person.sql.rows(
-        "select entry from box_entry where customer_id = $1 and product_id = $2 order by number",
-        drive.person.customer, drive.box.product,
-    )  # fmt: skip
-    assert [row["entry"] for row in kept] == later
-    assert drive.reports() == []
+def test_a_forgery_with_a_high_s_is_the_same_forgery(drive: Drive) -> None:
+    forged = Logbook(drive.box, key=PrivateKey.generate()).entry()
+    refused = [{"index": 0, "reason": "The box has not signed this."}]
+    for entry in (forged, with_high_s(forged), forged):
+        assert drive.deliver(entry)["refused"] == refused
+    assert [(one["kind"], one["times"]) for one in drive.reports()] == [("Forgery", 1)]
+
+
+def test_a_number_that_is_no_scalar_is_no_signature(drive: Drive) -> None:
+    (entry, *_) = drive.opened()
+    for s in (0, ORDER, 2**256 - 1):
+        answer = drive.deliver(entry[:-32] + s.to_bytes(32, "big"))
+        assert [one["reason"] for one in answer["refused"]] == ["The box has not signed this."]
+    assert drive.events() == Counter()
+
+
+def test_a_box_that_signs_with_a_high_s_is_found_out(drive: Drive) -> None:
+    """Its next entry names the SHA-256 of a form that the server does not keep."""
+    faulty = Logbook(drive.box)
+    first = with_high_s(faulty.entry(1))
+    faulty.hashes[1] = hashlib.sha256(first).digest()
+    (receipt,) = drive.deliver(first)["receipts"]
+    assert cose.read(raw(receipt["receipt"]), RECEIPT).claims["upto"][1] != faulty.hashes[1]
+    drive.deliver(faulty.entry(2))
+    assert [(one["kind"], one["number"]) for one in drive.reports()] == [("Break", 2)]
 
 
 def test_a_real_fork_is_one_all_the_same(drive: Drive) -> None:
@@ -110,5 +125,5 @@ def test_a_real_fork_is_one_all_the_same(drive: Drive) -> None:
     drive.brought(*entries)
     drive.brought(*drive.opened())
     assert drive.reports() == []
-    drive.brought(twin(copy.entries[-1]))
+    drive.brought(with_high_s(copy.entries[-1]))
     assert [(one["kind"], one["number"]) for one in drive.reports()] == [("Fork", len(entries) + 1)]

@@ -13,8 +13,10 @@ import pytest
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.box import firmware
 from keyrack.offline_keys.cbor import CborError, decode, encode
+from keyrack.offline_keys.link_messages import EntriesMessage, Result, read
+from keyrack.offline_keys.message_fields import ENTRY
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
-from tests.offline_keys.fixed_keys import Own
+from tests.offline_keys.fixed_keys import Own, signer
 from tests.offline_keys.vectors import vector_file
 from tests.offline_keys.vectors.message_recipes import MESSAGES, Json, changed, message, spliced
 from tests.offline_keys.vectors.state_json import changes, load
@@ -86,6 +88,26 @@ def test_messages_are_read(test: Json) -> None:
     except cose.MessageRefused as refused:
         code = refused.code
     assert code == test["code"]
+    if "kept" in test:
+        assert cose.read_entry(data).raw.hex() == test["kept"]
+
+
+def test_the_signatures_of_entries_have_a_low_s() -> None:
+    """A box produces it, if the deterministic nonce gives a high one."""
+    results = [read(reply, Result) for reply in replies() if reply[1] == 6]
+    lists = [read(reply, EntriesMessage) for reply in replies() if reply[1] == 8]
+    entries = [result.entry for result in results if result.entry]
+    entries += itertools.chain.from_iterable(each.entries for each in lists)
+    entries += [bytes.fromhex(test["entry"]) for test in vectors_of("Start") if test["entry"]]
+    signed = [cose.read(entry, ENTRY) for entry in entries]
+    assert [entry for entry in signed if cose.with_low_s(entry.signature) != entry.signature] == []
+    given = [signer("box").sign(entry.to_be_signed) for entry in signed]
+    turned = [one for one, entry in zip(given, signed, strict=True) if one != entry.signature]
+    assert len(signed) // 4 < len(turned) < len(signed)
+
+
+def replies() -> list[bytes]:
+    return [bytes.fromhex(test["reply"]) for test in vectors_of("Box")]
 
 
 @pytest.mark.parametrize("test", vectors_of("Encoding"), ids=name)

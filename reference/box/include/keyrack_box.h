@@ -50,7 +50,8 @@ struct kr_port {
     /* Whether this ECDSA signature is valid: r and s are from 1 to n - 1. */
     bool (*verify)(void *user, const uint8_t point[KR_POINT], const uint8_t digest[KR_DIGEST],
                    const uint8_t signature[KR_SIGNATURE]);
-    /* Signs with the box's private key, which only the port knows; best with a deterministic nonce (RFC 6979). */
+    /* Signs with the box's private key, which only the port knows; best with a deterministic nonce (RFC 6979). s may be
+     * high or low: the core makes that of entries low. */
     bool (*sign)(void *user, const uint8_t digest[KR_DIGEST], uint8_t signature[KR_SIGNATURE]);
     bool (*random)(void *user, uint8_t *bytes, size_t len);
 };
@@ -146,6 +147,13 @@ struct kr_link {
     uint8_t challenge[KR_DIGEST];
 };
 
+/* Tokens that the two buckets of a remembered phone have not got back yet: for an `open` with a remembered key, and for
+ * one with another key. */
+struct kr_spent {
+    uint8_t remembered_key;
+    uint8_t other_key;
+};
+
 struct kr_box {
     const struct kr_port *port;
     const struct kr_store *store;
@@ -157,7 +165,7 @@ struct kr_box {
     uint64_t tick;             /* the latest */
     uint64_t time;             /* of the clock at that tick */
     uint8_t tokens;            /* in the common bucket at that tick */
-    uint8_t spent[KR_PHONES];  /* tokens that the bucket of the phone in this place has not got back by that tick */
+    struct kr_spent spent[KR_PHONES]; /* of the phone in this place, at that tick */
     uint64_t challenges;       /* so many were made */
     uint64_t connections;      /* so many have begun */
     struct kr_link links[KR_LINKS];

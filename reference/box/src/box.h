@@ -43,8 +43,8 @@ void kr_write_down(struct kr_box *box);
 /* buckets.c */
 /* So many seconds have gone by. */
 void kr_fill_buckets(struct kr_box *box, uint64_t seconds);
-/* Takes a token from the bucket of the phone in this place. */
-bool kr_take_phone_token(struct kr_box *box, size_t place);
+/* Takes a token from one of the buckets of the phone in this place. */
+bool kr_take_phone_token(struct kr_box *box, size_t place, bool is_remembered_key);
 /* Takes a token from the link's bucket, and from the common one as well where the link is not proven; or none at all. */
 bool kr_take_token(struct kr_box *box, struct kr_link *link);
 

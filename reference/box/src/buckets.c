@@ -19,7 +19,8 @@ void kr_fill_buckets(struct kr_box *box, uint64_t seconds)
 {
     box->tokens = (uint8_t)kr_add(box->tokens, seconds, KR_BUCKET);
     for (size_t place = 0; place < KR_PHONES; place++) {
-        box->spent[place] = less(box->spent[place], seconds);
+        box->spent[place].remembered_key = less(box->spent[place].remembered_key, seconds);
+        box->spent[place].other_key = less(box->spent[place].other_key, seconds);
     }
     for (size_t i = 0; i < KR_LINKS; i++) {
         if (box->links[i].connection != 0) {
@@ -28,12 +29,13 @@ void kr_fill_buckets(struct kr_box *box, uint64_t seconds)
     }
 }
 
-bool kr_take_phone_token(struct kr_box *box, size_t place)
+bool kr_take_phone_token(struct kr_box *box, size_t place, bool is_remembered_key)
 {
-    if (box->spent[place] >= KR_PHONE_BUCKET) {
+    uint8_t *spent = is_remembered_key ? &box->spent[place].remembered_key : &box->spent[place].other_key;
+    if (*spent >= KR_PHONE_BUCKET) {
         return false;
     }
-    box->spent[place]++;
+    (*spent)++;
     return true;
 }
 

@@ -148,6 +148,26 @@ bool kr_verify(const struct kr_port *port, const struct kr_signed *message, cons
     return port->verify(port->user, key->point, digest, message->signature);
 }
 
+/* Has s be the lower one of s and n - s: both are valid, and an entry has one form. A value that is no scalar stays. */
+static void make_s_low(uint8_t s[KR_SIGNATURE / 2])
+{
+    static const uint8_t n[KR_SIGNATURE / 2] = {
+        0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+        0xbc, 0xe6, 0xfa, 0xad, 0xa7, 0x17, 0x9e, 0x84, 0xf3, 0xb9, 0xca, 0xc2, 0xfc, 0x63, 0x25, 0x51,
+    };
+    uint8_t other[sizeof n];
+    unsigned borrow = 0;
+
+    for (size_t i = sizeof n; i-- > 0;) {
+        unsigned difference = (unsigned)n[i] - s[i] - borrow;
+        other[i] = (uint8_t)difference;
+        borrow = difference >> 8 & 1;
+    }
+    if (borrow == 0 && memcmp(other, s, sizeof n) < 0) {
+        memcpy(s, other, sizeof n);
+    }
+}
+
 bool kr_write_signed(const struct kr_port *port, const struct kr_public_key *self, enum kr_message kind,
                      struct kr_bytes payload, struct kr_writer *out)
 {
@@ -167,6 +187,9 @@ bool kr_write_signed(const struct kr_port *port, const struct kr_public_key *sel
     signed_digest(port, written, payload, digest);
     if (protected_header.full || !port->sign(port->user, digest, signature)) {
         return false;
+    }
+    if (kind == KR_ENTRY) {
+        make_s_low(signature + sizeof signature / 2);
     }
     kr_write_raw(out, (struct kr_bytes){sign1, sizeof sign1});
     kr_write_bytes(out, written);

@@ -35,7 +35,8 @@ enum kr_code kr_read_signed(struct kr_bytes bytes, struct kr_signed *message);
 bool kr_is_by(const struct kr_signed *message, const struct kr_public_key *key);
 bool kr_verify(const struct kr_port *port, const struct kr_signed *message, const struct kr_public_key *key);
 
-/* Writes a message of this payload, signed by the box. False where the port does not sign, or the room is too small. */
+/* Writes a message of this payload, signed by the box; an entry with a low s. False where the port does not sign, or the
+ * room is too small. */
 bool kr_write_signed(const struct kr_port *port, const struct kr_public_key *self, enum kr_message kind,
                      struct kr_bytes payload, struct kr_writer *out);
 

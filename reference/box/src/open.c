@@ -9,6 +9,9 @@
 #define EXCUSED (KR_ROW(KR_CODE_UNCERTAIN) | KR_ROW(KR_CODE_STALE) | KR_ROW(KR_CODE_RIGHT))
 /* Rows without which a key is for another box, and writes nothing into the log of this one. */
 #define FOR_THIS_BOX (KR_ROW(KR_CODE_ISSUER) | KR_ROW(KR_CODE_AUDIENCE))
+/* Rows without which an `open` spends no token of a phone. A listener can check them as well, so the choice of a bucket
+ * reveals nothing about clock, lists and counters. */
+#define FOR_PHONE_BUCKET (KR_ROW(KR_CODE_ISSUING_KEY) | FOR_THIS_BOX | FRESHNESS)
 
 static void look_up(const struct kr_box *box, struct kr_attempt *attempt)
 {
@@ -20,14 +23,16 @@ static void look_up(const struct kr_box *box, struct kr_attempt *attempt)
     attempt->list = kr_find_list(box, attempt->key.uri);
 }
 
-/* A known phone with an empty bucket takes as others do. */
-static bool take_token(struct kr_box *box, struct kr_link *link, const struct kr_attempt *attempt)
+/* A known phone whose fitting bucket is empty takes as others do. */
+static bool take_token(struct kr_box *box, struct kr_link *link, const struct kr_attempt *attempt,
+                       const struct kr_judgement *judgement)
 {
-    bool is_known = attempt->is_good_key && attempt->phone_place < KR_PHONES;
-    return (is_known && kr_take_phone_token(box, attempt->phone_place)) || kr_take_token(box, link);
+    bool is_known = (judgement->failed & FOR_PHONE_BUCKET) == 0 && attempt->phone_place < KR_PHONES;
+    return (is_known && kr_take_phone_token(box, attempt->phone_place, attempt->is_good_key)) ||
+           kr_take_token(box, link);
 }
 
-/* "Reading": looks only at what the phone has sent and done. */
+/* "Reading" without its last step: looks only at what the phone has sent and done. */
 static enum kr_code read_attempt(struct kr_box *box, struct kr_link *link, struct kr_bytes key, struct kr_bytes answer,
                                  struct kr_attempt *attempt)
 {
@@ -47,7 +52,7 @@ static enum kr_code read_attempt(struct kr_box *box, struct kr_link *link, struc
         return KR_CODE_NOT_NOW;
     }
     look_up(box, attempt);
-    return take_token(box, link, attempt) ? KR_GOOD : KR_CODE_BUSY;
+    return KR_GOOD;
 }
 
 /* A key whose `kid` is unknown is verified too, by the first issuing key, and is not good: that takes as long. */
@@ -99,6 +104,9 @@ enum kr_code kr_open(struct kr_box *box, struct kr_link *link, struct kr_bytes k
         return code;
     }
     struct kr_judgement judgement = kr_judge(box, &attempt);
+    if (!take_token(box, link, &attempt, &judgement)) {
+        return KR_CODE_BUSY;
+    }
     bool key_good = is_key_good(box, &attempt);
     bool answer_good = kr_verify(box->port, &attempt.answer_message, &attempt.phone);
     if (key_good) {

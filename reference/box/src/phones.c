@@ -14,20 +14,22 @@ size_t kr_phone_place(const struct kr_kept *kept, const uint8_t thumbprint[KR_DI
 }
 
 /* Takes the phone out where it is, or the oldest one where there is no room, and puts it at the end. A phone that is new
- * has a full bucket. */
+ * has full buckets. */
 void kr_keep_counter(struct kr_box *box, const uint8_t thumbprint[KR_DIGEST], uint64_t counter)
 {
     struct kr_kept *kept = &box->kept;
     size_t out = kr_phone_place(kept, thumbprint);
-    uint8_t spent = out < KR_PHONES ? box->spent[out] : 0;
+    struct kr_spent spent = {0, 0};
 
-    if (out == KR_PHONES && kept->phone_count == KR_PHONES) {
+    if (out < KR_PHONES) {
+        spent = box->spent[out];
+    } else if (kept->phone_count == KR_PHONES) {
         out = 0;
     }
     if (out < KR_PHONES) {
         kept->phone_count--;
         memmove(&kept->phones[out], &kept->phones[out + 1], (kept->phone_count - out) * sizeof kept->phones[0]);
-        memmove(&box->spent[out], &box->spent[out + 1], kept->phone_count - out);
+        memmove(&box->spent[out], &box->spent[out + 1], (kept->phone_count - out) * sizeof box->spent[0]);
     }
     box->spent[kept->phone_count] = spent;
     struct kr_phone *phone = &kept->phones[kept->phone_count++];

@@ -179,6 +179,11 @@ static size_t message_of(const struct kr_box *box, unsigned what, struct kr_byte
 static void check(const struct kr_box *box, struct kr_outcome outcome)
 {
     const struct kr_kept *kept = &box->kept;
+    for (size_t i = 0; i < KR_PHONES; i++) {
+        if (box->spent[i].remembered_key > KR_PHONE_BUCKET || box->spent[i].other_key > KR_PHONE_BUCKET) {
+            abort();
+        }
+    }
     if (outcome.reply_len == 0 || outcome.reply_len > KR_WIRE_MOST || kept->next - kept->first > KR_LOG_PLACES ||
         kept->phone_count > KR_PHONES || kept->issuing_count > 2 || kept->service_count > 2 ||
         box->good_count > KR_GOOD_KEYS || box->tokens > KR_BUCKET || kept->ahead > KR_AHEAD || box->time > KR_UINT_MAX ||

@@ -20,6 +20,22 @@ export function refusedAs(code) {
   return (/** @type {any} */ error) => error.name === 'Refused' && error.code === code;
 }
 
+const ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n; // of P-256
+
+/**
+ * An entry as a carrier may turn it: with the higher one of s and n - s in its last 32 bytes.
+ * @param {Uint8Array} entry
+ */
+export function withHighS(entry) {
+  const s = ORDER - BigInt(`0x${toHex(entry.slice(-32))}`);
+  return hasLowS(entry) ? Uint8Array.of(...entry.slice(0, -32), ...fromHex(s.toString(16).padStart(64, '0'))) : entry;
+}
+
+/** @param {Uint8Array} entry */
+export function hasLowS(entry) {
+  return 2n * BigInt(`0x${toHex(entry.slice(-32))}`) < ORDER;
+}
+
 export const BOX = 'box:1041:3';
 export const NOW = 1_800_000_000; // seconds
 export const HASH = new Uint8Array(32).fill(7);

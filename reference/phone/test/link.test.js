@@ -8,7 +8,7 @@ import { read } from '../cose.js';
 import { DeviceKey } from '../keys.js';
 import { Link } from '../link.js';
 import { MemoryRecords, Store } from '../store.js';
-import { Authority, BOX, HASH, NOW, refusedAs } from './helping.js';
+import { Authority, BOX, HASH, hasLowS, NOW, refusedAs, withHighS } from './helping.js';
 
 const NONCE = new Uint8Array(16).fill(3);
 const KID = new Uint8Array(8).fill(5);
@@ -165,6 +165,19 @@ test('a box that gives the same entries again and again is not asked for ever', 
   const { exchange } = answering(challenge(), again, again);
   const { conversation } = await visiting(exchange);
   await assert.rejects(conversation.fetchLog(), refusedAs('structure'));
+});
+
+test('entries that were turned on their way are kept and given to the app with a low s', async () => {
+  const entries = (await Promise.all([1, 2, 4].map((number) => authority.entry(number)))).map(withHighS);
+  const opening = async (asked) => (await opened()(asked)).map((part) => (part instanceof Uint8Array ? withHighS(part) : part));
+  const { exchange } = answering(challenge(UP_TO_DATE), opening, [8, 5, entries]);
+  const { store, conversation } = await visiting(exchange);
+  const { entry } = await conversation.open();
+  await conversation.fetchLog();
+  const kept = (await store.state()).entries.map(({ message }) => message);
+  assert.deepEqual(kept[0], entry);
+  assert.ok(kept.every(hasLowS));
+  assert.deepEqual(kept.slice(1).map(withHighS), entries);
 });
 
 const stranger = await Authority.make();

@@ -9,7 +9,7 @@ import { test } from 'node:test';
 
 import { decode, encode } from '../cbor.js';
 import { CODES, Refused } from '../codes.js';
-import { isSignedBy, read, thumbprint } from '../cose.js';
+import { isSignedBy, read, readEntry, thumbprint } from '../cose.js';
 import { Link } from '../link.js';
 import { fromHex, refusedAs, toHex } from './helping.js';
 
@@ -66,13 +66,14 @@ each('Encoding', ({ item, result }) => {
   else assert.throws(() => decode(fromHex(item)), refusedAs('encoding'));
 });
 
-each('Reading', async ({ expects, message, code, toBeSigned }) => {
+each('Reading', async ({ expects, message, code, toBeSigned, kept }) => {
   const reading = () => read(fromHex(message), expects);
   if (code !== 0) {
     assert.throws(reading, refusedAs(CODES[code]));
   } else {
     assert.equal(toHex(reading().toBeSigned), toBeSigned);
     assert.ok(await isSigned(reading()));
+    if (kept !== undefined) assert.equal(toHex(readEntry(fromHex(message)).message), kept);
   }
 });
 

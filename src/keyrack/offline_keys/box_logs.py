@@ -25,7 +25,7 @@ from keyrack.offline_keys import cose, enrolment
 from keyrack.offline_keys.cose import MessageRefused, SignedMessage
 from keyrack.offline_keys.issuing_keys import IssuingKeySigners, ServiceKeySigner, box_name, issuer, public, root_kids
 from keyrack.offline_keys.log_chain import LateEntries, Report, Walk, hash_of, late_entries
-from keyrack.offline_keys.message_fields import ENTRY, RECEIPT
+from keyrack.offline_keys.message_fields import RECEIPT
 from keyrack.offline_keys.opening_events import LAST_TIME, publish_openings
 from keyrack.offline_keys.p256 import verify
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
@@ -59,8 +59,8 @@ select up_to, newest, given_up, receipt, is_pending, discarded_at is not null as
 from box_epoch e left join key_authority t on t.customer_id = e.customer_id and t.created_at <= e.enrolled_at
 where e.customer_id = $1 and product_id = $2 and epoch = $3 for update of e
 """
-# An entry that is there already stays, and another one with its number is a fork; but not its twin (`log_chain`), which
-# differs in the last 32 bytes alone
+# An entry that is there already stays, and another one with its number is a fork. Builds before 0.3 have stored entries
+# with a high s, which differ from their low form in the last 32 bytes alone
 INSERT: LiteralString = """
 with came as (
   select * from unnest($4::integer[], $5::integer[], $6::bytea[], $7::bytea[]) c (number, first, hash, entry)
@@ -104,11 +104,6 @@ SIGNED: LiteralString = """
 select t.sequence, g.generation, extract(epoch from g.listed_at)::bigint as listed_at
 from status_generation g left join key_authority t using (customer_id)
 where g.customer_id = $1 and g.product_id = $2 and g.epoch = $3
-"""
-TURN: LiteralString = """
-update box_entry e set hash = u.hash, entry = u.entry from unnest($4::integer[], $5::bytea[], $6::bytea[])
-  u (number, hash, entry)
-where e.customer_id = $1 and e.product_id = $2 and e.epoch = $3 and e.number = u.number
 """
 # Each kind has a bound of its own, and each bringer of forgeries: any user of an app can bring them, and hides neither
 # what the box has done nor what others bring. It returns how many of each kind were beyond the bound
@@ -186,7 +181,7 @@ def read(entries: Iterable[bytes]) -> ReadEntries:
     refused: dict[int, str] = {}
     for place, data in enumerate(entries):
         try:
-            entry = cose.read(data, ENTRY)
+            entry = cose.read_entry(data)
         except MessageRefused as reason:
             refused[place] = UNREADABLE.format(code=reason.code.text)
             continue
@@ -313,10 +308,6 @@ async def _taken(
     walk = Walk(known["up_to"], known["given_up"], held["first"] or 1 if held else 1, last)
     while (rows := await connection.fetch(NEXT, customer, *box, walk.up_to, AT_ONCE)) and walk.go(rows):
         pass
-    walk.stop(entries)
-    if twins := late.twins | dict(walk.twins):
-        hashes = [hash_of(twin) for twin in twins.values()]
-        await connection.execute(TURN, customer, *box, list(twins), hashes, list(twins.values()))
     reports += late.reports + await publish_openings(
         connection, customer, box, late.entries, is_late=True, is_pending=is_pending
     )
@@ -324,7 +315,7 @@ async def _taken(
     unknown = await _unknown_claims(connection, customer, box, roots, [*late.entries, *walk.told])
     # The hash is not that of the entry, as an entry may be reported for its key as well
     reports += [("UnknownList", entry.claims["number"], hash_of(b"list" + entry.raw)) for entry in unknown.values()]
-    is_due = walk.told or walk.twins or known["receipt"] is None
+    is_due = walk.told or known["receipt"] is None
     receipt = _receipt(signer, customer, box, walk) if is_due and known["is_present"] else None
     newest = max(known["newest"], held["newest"] or 0 if held else 0)
     await connection.execute(

@@ -6,11 +6,12 @@ Reading verifies no signature: what a message claims says by which key it has to
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from keyrack.offline_keys.cbor import CborError, Key, TaggedItem, Value, decode, encode
-from keyrack.offline_keys.message_fields import Message
+from keyrack.offline_keys.message_fields import ENTRY, Message
+from keyrack.offline_keys.public_key import COORDINATE, ORDER
 from keyrack.offline_keys.public_key import PublicKey as PublicKey  # who enters here for messages finds their keys here
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
@@ -55,6 +56,25 @@ def read(data: bytes, *messages: Message) -> SignedMessage:
     except CborError:
         raise MessageRefused(BoxRefusalCode.CLAIMS) from None
     return SignedMessage(message, kid, claims, to_be_signed(protected, payload), signature, data)
+
+
+def read_entry(data: bytes) -> SignedMessage:
+    """The entry of a box's log that this is, with a low s. Raises `MessageRefused`.
+
+    A carrier of an entry can turn its s into n - s, which is as valid. By the low s both are one entry, the one whose
+    SHA-256 the box knows.
+    """
+    entry = read(data, ENTRY)
+    signature = with_low_s(entry.signature)
+    return replace(entry, signature=signature, raw=data[:-SIGNATURE] + signature)  # its last member
+
+
+def with_low_s(signature: bytes) -> bytes:
+    """The valid one of r, s and r, n - s whose s is the lower number. An s that is no scalar stays as it is."""
+    s = int.from_bytes(signature[COORDINATE:], "big")
+    if not ORDER < 2 * s < 2 * ORDER:
+        return signature
+    return signature[:COORDINATE] + (ORDER - s).to_bytes(COORDINATE, "big")
 
 
 def sign(message: Message, kid: bytes, claims: Mapping[str, Any], signer: Callable[[bytes], bytes]) -> bytes:

@@ -1,8 +1,7 @@
 """The chain of a box's log: which numbers are missing, and whether each entry fits the one before.
 
-An entry names the one before by SHA-256, its signature included. A carrier of an entry can turn s of its signature into
-n - s, which is as valid: such a twin is neither another entry nor a break. The next entry says which of the two the box
-has; until it comes, the one that came last stands, so that whoever brings the box's own gets a receipt that it takes.
+An entry names the one before by SHA-256, its signature included. All entries here have a low s, as `cose.read_entry`
+gives them.
 """
 
 from __future__ import annotations
@@ -15,22 +14,15 @@ from keyrack.db.connection import Row
 from keyrack.offline_keys import cose
 from keyrack.offline_keys.cose import SignedMessage
 from keyrack.offline_keys.message_fields import ENTRY
-from keyrack.offline_keys.p256 import turned
 
 Report = tuple[str, int, bytes]  # kind, number, SHA-256 of the entry
 
-SIGNATURE = 64  # bytes, which are an entry's last ones
 ZEROS = bytes(32)  # what the first entry names as the one before
 
 
 def hash_of(entry: bytes) -> bytes:
     """By what the next entry names it."""
     return hashlib.sha256(entry).digest()
-
-
-def twin(entry: bytes) -> bytes:
-    """The same entry, with the other s in its signature."""
-    return entry[:-SIGNATURE] + turned(entry[-SIGNATURE:])
 
 
 @dataclass(slots=True)
@@ -43,7 +35,6 @@ class Walk:
     last: bytes | None  # the entry `up_to`, None where it is missing or there is none yet
     told: list[SignedMessage] = field(default_factory=list[SignedMessage])
     reports: list[Report] = field(default_factory=list[Report])
-    twins: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])  # to stand in place of what is kept
     gaps: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])  # first and last number without an entry
 
     @property
@@ -66,13 +57,6 @@ class Walk:
             self._take(row)
         return True
 
-    def stop(self, came: Sequence[SignedMessage]) -> None:
-        """End at the last entry, with what came of it just now."""
-        for entry in came:
-            if self.last is not None and entry.claims["number"] == self.up_to and entry.raw == twin(self.last):
-                self._turn()
-                return
-
     def _give_up(self, up_to: int) -> None:
         if up_to > self.up_to:
             self.reports.append(("GivenUp", up_to, b""))
@@ -81,18 +65,10 @@ class Walk:
 
     def _take(self, row: Row) -> None:
         entry = cose.read(row["entry"], ENTRY)
-        previous = entry.claims["previous"]
-        if self.last is not None and previous == hash_of(twin(self.last)):
-            self._turn()
-        elif self.hash not in (None, previous):
+        if self.hash not in (None, entry.claims["previous"]):
             self.reports.append(("Break", row["number"], row["hash"]))
         self.told.append(entry)
         self.up_to, self.last = row["number"], row["entry"]
-
-    def _turn(self) -> None:
-        assert self.last is not None  # noqa: S101 - who asks has looked
-        self.last = twin(self.last)
-        self.twins.append((self.up_to, self.last))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +77,6 @@ class LateEntries:
 
     entries: list[SignedMessage] = field(default_factory=list[SignedMessage])
     reports: list[Report] = field(default_factory=list[Report])
-    twins: dict[int, bytes] = field(default_factory=dict[int, bytes])  # to replace stored entries, by number
 
     @property
     def numbers(self) -> list[int]:
@@ -127,16 +102,9 @@ def late_entries(rows: Sequence[Row], up_to: int) -> LateEntries:
 
 
 def _check_seam(stored: dict[int, bytes], number: int, result: LateEntries) -> None:
-    """Check that an entry names the one before it.
-
-    If it names the twin of that one, the twin replaces it.
-    """
+    """Check that an entry names the one before it."""
     previous: bytes = cose.read(stored[number], ENTRY).claims["previous"]
     before = stored.get(number - 1)
     expected = hash_of(before) if before is not None else previous if number > 1 else ZEROS
-    if previous == expected:
-        return
-    if before is not None and previous == hash_of(twin(before)):
-        stored[number - 1] = result.twins[number - 1] = twin(before)
-    else:
+    if previous != expected:
         result.reports.append(("Break", number, hash_of(stored[number])))

@@ -13,7 +13,6 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from keyrack.offline_keys.public_key import COORDINATE, PublicKey
 
 CURVE = ec.SECP256R1()
-ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of its group, n
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +58,6 @@ def verify(public: PublicKey, message: bytes, signature: bytes) -> bool:
     except (ValueError, InvalidSignature):
         return False
     return True
-
-
-def turned(signature: bytes) -> bytes:
-    """The other good signature of the same key for the same message, which anybody can make of one: with n - s."""
-    return signature[:COORDINATE] + _bytes(ORDER - _number(signature[COORDINATE:]))
 
 
 def _number(data: bytes) -> int:

@@ -66,6 +66,11 @@ def _roots(challenge: Challenge, roots: list[SignedMessage]) -> list[SignedMessa
     return chain
 
 
+def kept(entry: bytes) -> bytes:
+    """An entry of a box as a phone keeps it and brings it home: with a low s. Raises `MessageRefused`."""
+    return cose.read_entry(entry).raw
+
+
 def fetch(following: int, held: int) -> Fetch | None:
     """What to ask for next, where the box has entries below `following` and the phone up to `held`: None for nothing.
 

@@ -70,19 +70,24 @@ def a_log(held: int) -> Json:
 def phones(count: int, *before: Any) -> Json:
     """The members of a state that remembers as many phones, behind these."""
     remembered = [*before, *([random(number).hex() * 2, NOW * 1000 + number] for number in range(count))]
-    return {"phones": remembered, "phoneBuckets": [bucket(4, number) for number in range(len(remembered))]}
+    return {"phones": remembered, "phoneBuckets": [both(4, 4, number) for number in range(len(remembered))]}
 
 
 def bucket(tokens: int, since: int = TICK) -> Json:
     return {"tokens": tokens, "since": since}
 
 
-def buckets(link: int, common: int, phone: int = 0) -> Json:
+def both(remembered_key: int, other_key: int, since: int = TICK) -> Json:
+    """The two buckets of a phone with as many tokens."""
+    return {"rememberedKey": bucket(remembered_key, since), "otherKey": bucket(other_key, since)}
+
+
+def buckets(link: int, common: int, remembered_key: int = 0, other_key: int = 0) -> Json:
     """The members of a working box's state with as many tokens."""
     return {
         "links": links(bucket=bucket(link)),
         "bucket": bucket(common),
-        "phoneBuckets": [bucket(phone)],
+        "phoneBuckets": [both(remembered_key, other_key)],
     }
 
 
@@ -210,15 +215,24 @@ def _bounds() -> Iterator[Good]:
     yield good("open-token", "the last token of the link's bucket and the common one", "Flood", UNSEEN,
                set=buckets(1, 1))  # fmt: skip
     yield good("open-refilled", "two empty buckets, 4 s and 1 s ago", "Flood", UNSEEN,
-               set={"links": links(bucket=bucket(0, TICK - 4)), "bucket": bucket(0, TICK - 1)})  # fmt: skip
+               set=buckets(0, 0) | {"links": links(bucket=bucket(0, TICK - 4)),
+                                    "bucket": bucket(0, TICK - 1)})  # fmt: skip
     yield good("open-part", "7 s ago: one token, and 3 s of the next one", "Flood", UNSEEN,
-               set={"links": links(bucket=bucket(0, TICK - 7))})  # fmt: skip
-    yield good("open-known-phone", "a phone that the box knows takes from its own bucket alone", "Flood", opens(),
-               set=buckets(0, 0, 1))  # fmt: skip
-    yield good("open-known-refilled", "its own bucket was empty a second ago", "Flood", opens(),
-               set=buckets(0, 0) | {"phoneBuckets": [bucket(0, TICK - 1)]})  # fmt: skip
-    yield good("open-known-empty", "its own bucket is empty: it takes from the others", "Flood", opens(),
-               set=buckets(1, 1, 0))  # fmt: skip
+               set=buckets(0, 1) | {"links": links(bucket=bucket(0, TICK - 7))})  # fmt: skip
+    yield good("open-known-phone", "a known phone with a remembered key takes from its bucket for these alone", "Flood",
+               opens(), set=buckets(0, 0, 1, 1))  # fmt: skip
+    yield good("open-known-refilled", "that bucket was empty a second ago", "Flood", opens(),
+               set=buckets(0, 0) | {"phoneBuckets": [both(0, 0, TICK - 1)]})  # fmt: skip
+    yield good("open-known-empty", "it is empty: the phone takes from link and common bucket, not from its other one",
+               "Flood", opens(), set=buckets(1, 1, 0, 4))  # fmt: skip
+    yield good("open-renewed", "a known phone with a renewed key takes from its bucket for other keys alone", "Flood",
+               UNSEEN, set=buckets(0, 0, 1, 1))  # fmt: skip
+    yield good("open-renewed-refilled", "that bucket was empty a second ago", "Flood", UNSEEN,
+               set=buckets(0, 0) | {"phoneBuckets": [both(0, 0, TICK - 1)]})  # fmt: skip
+    yield good("open-renewed-empty", "it is empty: the phone takes from link and common bucket, not from its other one",
+               "Flood", UNSEEN, set=buckets(1, 1, 4, 0))  # fmt: skip
+    yield good("open-after-power", "no key is remembered since the power came back: the phone is known all the same",
+               "Flood Power", opens(), set=buckets(0, 0, 4, 4) | {"good": []})  # fmt: skip
     yield good("open-proven", "a proven link takes nothing from the common bucket", "Flood Possession", UNSEEN,
                link=1, set=proven(1, 0))  # fmt: skip
     yield good("open-proof-over", "a proof that is 300 s old: the common bucket loses a token, too", "Flood Possession",
@@ -352,6 +366,7 @@ def proven(link: int, common: int, at: int = TICK - 299) -> Json:
     return {
         "links": [first, second | asked | {"bucket": bucket(link), "provenAt": at}, third],
         "bucket": bucket(common),
+        "phoneBuckets": [both(0, 0)],
     }
 
 

@@ -69,6 +69,28 @@ NEARLY = (
     ("deep", instead("818100", "81818180"), "7 deep, with nothing in it"),
 )  # fmt: skip
 
+FIRST_ENTRY: Json = {
+    "message": "entry",
+    "signer": "box",
+    "claims": {
+        "aud": NAME,
+        "iat": NOW,
+        "cti": "",
+        "command": 0,
+        "counter": 0,
+        "number": 1,
+        "previous": "00" * 32,
+        "first": 1,
+        "event": 6,
+        "code": 0,
+        "certain": 1,
+        "device": "",
+        "held": [1, 1, NOW],
+        "refused": [0, 0],
+        "skipped": 0,
+        "root-kid": public("root").kid.hex(),
+    },
+}
 # Name, recipe, comment, flags
 READ: tuple[tuple[str, Json, str, str], ...] = (
     (
@@ -87,33 +109,8 @@ READ: tuple[tuple[str, Json, str, str], ...] = (
         "a box's public key",
         "Provisioning",
     ),
-    (
-        "entry",
-        {
-            "message": "entry",
-            "signer": "box",
-            "claims": {
-                "aud": NAME,
-                "iat": NOW,
-                "cti": "",
-                "command": 0,
-                "counter": 0,
-                "number": 1,
-                "previous": "00" * 32,
-                "first": 1,
-                "event": 6,
-                "code": 0,
-                "certain": 1,
-                "device": "",
-                "held": [1, 1, NOW],
-                "refused": [0, 0],
-                "skipped": 0,
-                "root-kid": public("root").kid.hex(),
-            },
-        },
-        "an entry of a log",
-        "Log",
-    ),
+    ("entry", FIRST_ENTRY, "an entry of a log", "Log"),
+    ("entry", FIRST_ENTRY | {"signature": "high"}, "an entry that a carrier has given a high s", "Log HighS"),
     (
         "entry",
         {

@@ -87,7 +87,8 @@ def message(recipe: Json) -> tuple[bytes, bytes]:
     } | {int(label): value for label, value in recipe.get("also", {}).items()}
     payload = spliced(encode(claims), recipe.get("payload"))
     signed = cose.to_be_signed(protected, payload)
-    signature = _signature(signer(by).sign(signed), recipe.get("signature"))
+    made = signer(by).sign(signed)
+    signature = _signature(cose.with_low_s(made) if kind is ENTRY else made, recipe.get("signature"))
     return spliced(encode(TaggedItem([protected, {}, payload, signature])), recipe.get("whole")), signed
 
 

@@ -6,9 +6,10 @@ import gzip
 import zlib
 from collections.abc import Iterator
 
+from keyrack.offline_keys.public_key import ORDER
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
-from tests.offline_keys.fixed_keys import ORDER, public
-from tests.offline_keys.vectors.accepted_messages import HERE, STORED, TICK, WEEK, bucket, far, links, proven
+from tests.offline_keys.fixed_keys import public
+from tests.offline_keys.vectors.accepted_messages import HERE, STORED, TICK, WEEK, both, bucket, far, links, proven
 from tests.offline_keys.vectors.initial_states import DAY, NOW, entry, random, uri, working
 from tests.offline_keys.vectors.rejected_case import Bad, bad, instead, more, several
 from tests.offline_keys.vectors.state_json import dump
@@ -278,24 +279,12 @@ def _flood() -> Iterator[Bad]:
         (links(bucket=bucket(0, TICK - 3)), BoxRefusalCode.BUSY, "Flood", "an empty one, 3 s ago"),
     )
     yield bad("open-token", "set/bucket", bucket(0), BoxRefusalCode.BUSY, "Flood", "none in the common one")
+    for name, left, kind in (("open-known-phone", both(0, 4), "remembered"), ("open-renewed", both(4, 0), "other")):
+        yield bad(name, "set/phoneBuckets", [left], BoxRefusalCode.BUSY, "Flood",
+                  f"none for {kind} keys, and none in link and common bucket")  # fmt: skip
+        yield from _spent(name)
     yield bad(
-        "open-known-phone",
-        "set/phoneBuckets",
-        [bucket(0)],
-        BoxRefusalCode.BUSY,
-        "Flood",
-        "none in any bucket, for a phone that the box knows",
-    )
-    yield bad(
-        "open-known-phone",
-        "set/good",
-        [],
-        BoxRefusalCode.BUSY,
-        "Flood",
-        "the phone has another key, which the box does not remember",
-    )
-    yield bad(
-        "open-known-phone",
+        "open-renewed",
         "recipe/key/claims/cnf",
         "phone-2",
         BoxRefusalCode.BUSY,
@@ -328,6 +317,32 @@ def _flood() -> Iterator[Bad]:
     ):
         yield bad(name, "set/bucket", bucket(0), BoxRefusalCode.BUSY, "Flood", f"no token for {comment}")
     yield bad("enrol", "set/bucket", bucket(0), BoxRefusalCode.BUSY, "Flood", "no token for an enrolment")
+
+
+def _spent(name: str) -> Iterator[Bad]:
+    """What an attacker who knows a phone spends of the fitting bucket, and what spends nothing of both."""
+    answer = "recipe/answer/"
+    yield bad(name, answer + "signature", "22" * 64, BoxRefusalCode.ANSWER_SIGNATURE, "Flood",
+              "an answer by somebody else in the phone's name spends a token of the fitting bucket")  # fmt: skip
+    if name == "open-renewed":
+        yield bad(name, "recipe/key/signature", "22" * 64, BoxRefusalCode.KEY_SIGNATURE, "Flood",
+                  "a made-up key in the phone's name spends a token of the bucket for other keys alone")  # fmt: skip
+        yield from several(
+            name, "recipe/key/kid",
+            (public("stranger").kid.hex(), BoxRefusalCode.BUSY, "Flood", "another issuer: no token of the phone"),
+        )  # fmt: skip
+        for claim, value in (("iss", "customer:8"), ("aud", "box:1041:2")):
+            yield bad(name, f"recipe/key/claims/{claim}", value, BoxRefusalCode.BUSY, "Flood",
+                      f"another {claim}: no token of the phone")  # fmt: skip
+    for path, value, what in (
+        ("claims/aud", "box:1041:2", "for another box"),
+        ("kid", public("stranger").kid.hex(), "of another phone"),
+        ("claims/key", "33" * 32, "for another key"),
+        ("claims/nonce", "33" * 16, "to another nonce"),
+        ("claims/challenge", "33" * 32, "to another challenge"),
+    ):
+        yield bad(name, answer + path, value, BoxRefusalCode.BUSY, "Flood Replay",
+                  f"an answer {what}: no token of the phone")  # fmt: skip
 
 
 def _carried() -> Iterator[Bad]:

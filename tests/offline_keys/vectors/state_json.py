@@ -10,6 +10,7 @@ from keyrack.offline_keys.box.state import (
     BoxMemory,
     LinkState,
     PersistentState,
+    PhoneBuckets,
     StatusList,
     TokenBucket,
     VolatileState,
@@ -69,7 +70,7 @@ def dump(state: BoxMemory, numbers: range = range(0)) -> Json:
         },
         "booted": running.booted,
         "bucket": _bucket(running.bucket),
-        "phoneBuckets": [_bucket(running.phone_buckets[phone]) for phone, _ in kept.phones],
+        "phoneBuckets": [_both(running.phone_buckets[phone]) for phone, _ in kept.phones],
         "challenges": running.challenges,
         "connections": running.connections,
         "links": [
@@ -123,8 +124,10 @@ def load(value: Json) -> BoxMemory:
         booted=value["booted"],
         bucket=TokenBucket(**value["bucket"]),
         phone_buckets={
-            bytes.fromhex(phone): TokenBucket(**bucket)
-            for (phone, _), bucket in zip(value["phones"], value["phoneBuckets"], strict=True)
+            bytes.fromhex(phone): PhoneBuckets(
+                TokenBucket(**buckets["rememberedKey"]), TokenBucket(**buckets["otherKey"])
+            )
+            for (phone, _), buckets in zip(value["phones"], value["phoneBuckets"], strict=True)
         },
         challenges=value["challenges"],
         connections=value["connections"],
@@ -156,6 +159,10 @@ def changes(before: BoxMemory, after: BoxMemory) -> Json:
 
 def _bucket(bucket: TokenBucket) -> Json:
     return {"tokens": bucket.tokens, "since": bucket.since}
+
+
+def _both(buckets: PhoneBuckets) -> Json:
+    return {"rememberedKey": _bucket(buckets.remembered_key), "otherKey": _bucket(buckets.other_key)}
 
 
 def _revoked(bits: bytes) -> list[int]:

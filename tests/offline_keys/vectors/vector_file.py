@@ -37,10 +37,10 @@ FLAGS = {
     "ClosedMap": ("CAN_OF_WORMS", "A message has exactly its members, each of its type."),
     "Crit": ("CAN_OF_WORMS", "Critical headers: none is understood, so none is taken."),
     "Encoding": ("BER_ENCODING", "What is not in the core deterministic encoding, or has types that are not allowed."),
-    "Flood": ("FUNCTIONALITY", "The bucket, and refusals that are counted."),
+    "Flood": ("FUNCTIONALITY", "Buckets, and refusals that are counted."),
     "Freshness": ("AUTH_BYPASS", "The limit: how long a key opens without word from the server."),
     "Header": ("MODIFIED_PARAMETER", "The protected header has three labels, the unprotected one none."),
-    "HighS": ("FUNCTIONALITY", "A signature with a high s is as good as one with a low s."),
+    "HighS": ("FUNCTIONALITY", "A high s is as good as a low one. Entries are kept with the low one."),
     "Inflate": ("MALLEABILITY", "A list is one zlib stream of exactly 256 bytes."),
     "Link": ("FUNCTIONALITY", "What is said on a link."),
     "Log": ("FUNCTIONALITY", "Entries, receipts, and a log that is full."),
@@ -71,15 +71,16 @@ HEADER = [
     "The state before is the one of that name, with the members of `set` in place of its own; `changes` has the",
     "members that differ afterwards. `entries` of a log has those that are asked for, by their numbers, and",
     "`changes` has none. `booted` is what the clock would have said at tick 0; `good` are the keys that opened or",
-    "closed last. `phoneBuckets` are in the order of `phones`; `connection` of a link is 0 for a free place, and",
-    "`provenAt` is the tick at which it was proven last, or null. A box may write `floor` down more often. `random` is",
-    "what the random source gives. Connect: a link begins; `link` is its place.",
+    "closed last. `phoneBuckets` are in the order of `phones`, two for each; `connection` of a link is 0 for a free",
+    "place, and `provenAt` is the tick at which it was proven last, or null. A box may write `floor` down more often.",
+    "`random` is what the random source gives. Connect: a link begins; `link` is its place.",
     "`code` is the exact one, which stands in the log where the reply has an entry. `wireCode` is that of a result,",
     "or the number in `taken`, or null. `effect`: 1 opens, 2 closes.",
     "`recipe` says how a message is made, by the private keys in `keys`. A refused one is one thing away from the",
     "good one that `mends` names: `change` says at which place of that one's input another value stands (null:",
     "none). `also` has members that are skipped, by their labels. What follows from something is made anew: hashes,",
-    "signatures, lengths. Signatures are those of RFC 6979.",
+    "signatures, lengths. Signatures are those of RFC 6979, those of entries with a low s. `kept` is an entry as",
+    "server and phones keep it.",
 ]
 
 
@@ -270,6 +271,8 @@ def _read(number: int, name: str, comment: str, flags: str, code: BoxRefusalCode
     except cose.MessageRefused as refused:
         found = refused.code
     assert found is code, f"{comment}: {found.text}, not {code.text}"
+    if name == "entry" and found is BoxRefusalCode.GOOD:
+        told = told | {"kept": cose.read_entry(data).raw.hex()}
     return {
         "tcId": number,
         "comment": comment,

@@ -17,6 +17,12 @@ NO_LIST = StatusList("", 0, 0, bytes(status_list_bits.BYTES), b"")  # so that al
 
 # What a driver of this box may meet, whose entries the server waits for
 MAY_FAIL_IN_PROOF = {BoxRefusalCode.UNCERTAIN, BoxRefusalCode.STALE, BoxRefusalCode.RIGHT}
+# If one of these fails, the `open` is for another box, or answers something else. A listener knows as much, so the
+# choice of a bucket reveals nothing about clock, lists and counters
+MUST_HOLD_FOR_BUCKET = {
+    BoxRefusalCode.ISSUING_KEY, BoxRefusalCode.ISSUER, BoxRefusalCode.AUDIENCE, BoxRefusalCode.OTHER_KEY,
+    BoxRefusalCode.NONCE, BoxRefusalCode.CHALLENGE,
+}  # fmt: skip
 FOREIGN = {BoxRefusalCode.ISSUER, BoxRefusalCode.AUDIENCE}  # keys that are not for this box
 
 

@@ -109,11 +109,10 @@ def write_down(state: BoxMemory, tick: int) -> BoxMemory:
 
 
 def _running(kept: PersistentState, time: int, tick: int) -> VolatileState:
-    full = TokenBucket(verification_budget.PHONE, tick)
     return VolatileState(
         booted=time - tick,
         bucket=TokenBucket(verification_budget.COMMON, tick),
-        phone_buckets={phone: full for phone, _ in kept.phones},
+        phone_buckets={phone: verification_budget.full(tick) for phone, _ in kept.phones},
     )
 
 

@@ -9,7 +9,7 @@ from keyrack.offline_keys import cose
 from keyrack.offline_keys.box import clock, decision, links, log, verification_budget
 from keyrack.offline_keys.box.crypto import Crypto
 from keyrack.offline_keys.box.log import Event, OpenRequest
-from keyrack.offline_keys.box.state import Authority, BoxMemory, TokenBucket
+from keyrack.offline_keys.box.state import Authority, BoxMemory
 from keyrack.offline_keys.cose import MessageRefused, SignedMessage
 from keyrack.offline_keys.link_messages import Open, Result
 from keyrack.offline_keys.message_fields import ANSWER, KEY
@@ -34,8 +34,9 @@ def operate(state: BoxMemory, link: int, said: Open, tick: int, crypto: Crypto) 
     phone = key.claims["cnf"]
     authority = state.authority
     named = hashlib.sha256(key.raw).digest()
-    verification_budget.take_for_open(state, link, tick, named, phone.thumbprint)
     failed = decision.decide(state, live, key, answer, tick)
+    caller = phone.thumbprint if decision.MUST_HOLD_FOR_BUCKET.isdisjoint(failed) else None
+    verification_budget.take_for_open(state, link, tick, caller, is_remembered_key=named in state.running.good)
     code = failed[0] if failed else BoxRefusalCode.GOOD
     is_key_good = named in state.running.good or _is_signed(authority, crypto, key)
     is_answer_good = crypto.verify(phone, answer.to_be_signed, answer.signature)
@@ -68,6 +69,6 @@ def _remember(state: BoxMemory, phone: bytes, counter: int, key: bytes, tick: in
     kept, running = state.kept, state.running
     others = tuple(each for each in kept.phones if each[0] != phone)
     kept.phones = (*others, (phone, counter))[-REMEMBERED_PHONES:]
-    full = TokenBucket(verification_budget.PHONE, tick)
+    full = verification_budget.full(tick)
     running.phone_buckets = {each: running.phone_buckets.get(each, full) for each, _ in kept.phones}
     running.good = (*(each for each in running.good if each != key), key)[-REMEMBERED_KEYS:]

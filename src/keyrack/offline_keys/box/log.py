@@ -64,7 +64,7 @@ def append(
         "skipped": state.running.skipped,
         "root-kid": authority.root.kid,
     }
-    entry = cose.sign(ENTRY, state.kept.key.kid, claims, crypto.sign)
+    entry = cose.sign(ENTRY, state.kept.key.kid, claims, lambda message: cose.with_low_s(crypto.sign(message)))
     state.kept.log = BoxLogState((*held, entry), log.next + 1, hashlib.sha256(entry).digest())
     state.running.refused, state.running.skipped = (0, BoxRefusalCode.GOOD), 0
     clock.write_down(state, tick)

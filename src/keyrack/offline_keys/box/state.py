@@ -70,6 +70,17 @@ class TokenBucket:
 
 
 @dataclass(frozen=True, slots=True)
+class PhoneBuckets:
+    """The two buckets of a remembered phone: for an `open` with a remembered key, and for one with another key.
+
+    An attacker who knows a phone's public key can name it in made-up keys. These take from the second bucket alone.
+    """
+
+    remembered_key: TokenBucket
+    other_key: TokenBucket
+
+
+@dataclass(frozen=True, slots=True)
 class LinkState:
     """What a link is at. It has a nonce from a hello on to the first use."""
 
@@ -102,7 +113,7 @@ class VolatileState:
 
     booted: int  # what the clock would have said at tick 0, seconds since 1970
     bucket: TokenBucket  # the common one
-    phone_buckets: dict[bytes, TokenBucket]  # by thumbprint, of all phones that are remembered
+    phone_buckets: dict[bytes, PhoneBuckets]  # by thumbprint, of all phones that are remembered
     challenges: int = 0
     connections: int = 0
     links: tuple[LinkState, ...] = (LinkState(),) * LINKS

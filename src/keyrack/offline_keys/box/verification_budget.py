@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from keyrack.offline_keys.box import links
-from keyrack.offline_keys.box.state import BoxMemory, TokenBucket
+from keyrack.offline_keys.box.state import BoxMemory, PhoneBuckets, TokenBucket
 from keyrack.offline_keys.cose import MessageRefused
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 
@@ -30,18 +30,26 @@ def take(state: BoxMemory, link: int, tick: int) -> None:
         raise MessageRefused(BoxRefusalCode.BUSY)
 
 
-def take_for_open(state: BoxMemory, link: int, tick: int, key: bytes, phone: bytes) -> None:
-    """Take a token for an `open`: from the phone's bucket if the box knows key and phone, else as `take` does.
+def take_for_open(state: BoxMemory, link: int, tick: int, phone: bytes | None, *, is_remembered_key: bool) -> None:
+    """Take a token for an `open`: from the fitting bucket of a known phone, else as `take` does.
 
-    `key` is the SHA-256 of the key, `phone` the thumbprint. Raises `MessageRefused`.
+    `phone` is the thumbprint, or None for an `open` that cannot succeed. Raises `MessageRefused`.
     """
     buckets = state.running.phone_buckets
-    if key in state.running.good and phone in buckets:
-        own = buckets[phone] = _counted(buckets[phone], tick, PHONE, PHONE_PERIOD)
+    if phone is not None and phone in buckets:
+        both = buckets[phone]
+        own = _counted(both.remembered_key if is_remembered_key else both.other_key, tick, PHONE, PHONE_PERIOD)
+        left = _less(own) if own.tokens else own
+        buckets[phone] = replace(both, remembered_key=left) if is_remembered_key else replace(both, other_key=left)
         if own.tokens:
-            buckets[phone] = _less(own)
             return
     take(state, link, tick)
+
+
+def full(tick: int) -> PhoneBuckets:
+    """The buckets of a phone that is remembered from now on."""
+    bucket = TokenBucket(PHONE, tick)
+    return PhoneBuckets(bucket, bucket)
 
 
 def _counted(bucket: TokenBucket, tick: int, most: int, period: int) -> TokenBucket:

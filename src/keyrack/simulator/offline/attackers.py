@@ -10,8 +10,9 @@ from keyrack.offline_keys.box.log import PLACES
 from keyrack.offline_keys.box.state import LINKS
 from keyrack.offline_keys.box.verification_budget import LINK_PERIOD
 from keyrack.offline_keys.link_messages import CarryMessage, Challenge, Fetch, Open
-from keyrack.offline_keys.message_fields import ENTRY, OPEN, STATUS_LIST
+from keyrack.offline_keys.message_fields import ENTRY, KEY, OPEN, STATUS_LIST
 from keyrack.offline_keys.p256 import PrivateKey
+from keyrack.offline_keys.phone import answer
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from keyrack.simulator.offline.phone import HeldPhoneKey, VirtualPhone
 from keyrack.simulator.offline.world import World
@@ -155,23 +156,30 @@ class Thieves:
         return True
 
     def flood(self, product: int) -> None:
-        """Flood three links with messages. A phone that the box knows must still open."""
+        """Flood three links with messages: by a key that was overheard, then by a made-up one.
+
+        A phone that the box knows must still open, also with a key that was renewed since.
+        """
         world, box = self._world, self._world.boxes[product]
-        known = [(phone, key) for phone, key in world.visitors.get(product, ()) if box.remembers(key.raw)]
-        if not box.is_on or not known:
+        visitors = [
+            (phone, overheard, key)
+            for phone, overheard in world.visitors.get(product, ())
+            if (key := phone.keys.get(overheard.assignment)) is not None and key.product == product
+        ]
+        if not box.is_on or not visitors:
             return
-        phone, key = known[-1]
+        phone, overheard, key = max(visitors, key=lambda visitor: visitor[1].raw != visitor[2].raw)
         world.bring(phone, product)  # an artefact that it brings later has to wait for a token
-        stranger = replace(phone, key=self._stranger, count=0)
+        box.leave()
+        if not box.knows(key.raw):
+            return
         links = [box.connect(world.at) for _ in range(LINKS)]
-        for link in links:
-            for _ in range(FLOOD):
-                said = stranger.answer(box.hello(world.at, link), key.raw, OPEN, world.at * 1_000)
-                box.say(link_messages.write(said), world.at, link)
-                if box.code is BoxRefusalCode.BUSY:
-                    break
-        world.happens("floods of messages")
+        self._exhaust(product, links, overheard.raw)
         world.at += 1
+        self._exhaust(product, links, self._made_up(overheard.raw))  # what the buckets have got back
+        world.happens("floods of messages")
+        if not box.remembers(key.raw):
+            world.happens("new keys shown during a flood")
         code, _, result = world.show(phone, product, key.raw, OPEN)
         if result.entry:
             phone.pocket.append(result.entry)
@@ -180,6 +188,21 @@ class Thieves:
         if code is BoxRefusalCode.BUSY:
             world.summary.rights_refused.append(f"{key.box}: a flood has shut out a phone that the box knows")
         box.leave()
+
+    def _exhaust(self, product: int, links: list[int], key: bytes) -> None:
+        """Show a key on each link, with answers by a stranger, until there is no token."""
+        world, box = self._world, self._world.boxes[product]
+        for link in links:
+            for count in range(FLOOD):
+                said = answer(box.hello(world.at, link), key, OPEN, count, self._stranger.sign)
+                box.say(link_messages.write(said), world.at, link)
+                if box.code is BoxRefusalCode.BUSY:
+                    break
+
+    def _made_up(self, key: bytes) -> bytes:
+        """This key with the stranger's public key in it, signed by the stranger."""
+        signed = cose.read(key, KEY)
+        return cose.sign(KEY, signed.kid, signed.claims | {"cnf": self._stranger.public}, self._stranger.sign)
 
     def stop_the_clock(self, loot: Loot) -> int | None:
         """Take the battery out of a box for which there is a key; the box, until somebody puts it in again."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from random import Random
 
-from keyrack.offline_keys import link_messages
+from keyrack.offline_keys import cose, link_messages
 from keyrack.offline_keys.box import firmware
 from keyrack.offline_keys.box.firmware import MessageResult
 from keyrack.offline_keys.box.state import BoxMemory, PersistentState
@@ -25,6 +25,7 @@ from keyrack.offline_keys.link_messages import (
     Provision,
     Result,
 )
+from keyrack.offline_keys.message_fields import KEY
 from keyrack.offline_keys.p256 import PrivateKey, verify
 from keyrack.offline_keys.public_key import PublicKey
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
@@ -144,8 +145,18 @@ class VirtualBox:
         self._state = firmware.disconnect(self._state, link)
 
     def remembers(self, key: bytes) -> bool:
-        """Whether the box knows this key. Then its phone has its own bucket."""
+        """Whether the box has verified this key before."""
         return hashlib.sha256(key).digest() in self._state.running.good
+
+    def knows(self, key: bytes) -> bool:
+        """Whether an `open` with this key is of a known phone, which has buckets of its own."""
+        signed, kept = cose.read(key, KEY), self._state.kept
+        return (
+            kept.authority is not None
+            and kept.authority.key(signed.kid) is not None
+            and signed.claims["aud"] == kept.authority.name
+            and signed.claims["cnf"].thumbprint in dict(kept.phones)
+        )
 
     @property
     def code(self) -> BoxRefusalCode:
