@@ -74,11 +74,10 @@ class ChangeDescriber:
 
     def who(self, change: Change) -> str:
         """The person behind a change. For the worker and for an acceptance that is whoever asked for it."""
-        who, other = change["actor"], change["onBehalfOf"]
-        if not other:
-            return self._actor(who)
-        asker = self._actor(other)
-        return asker if who["type"] == "system" else self._say(INVITER, who=self._actor(who), other=asker)
+        who, author = change["actor"], author_of(change)
+        if author is not who or not change["onBehalfOf"]:
+            return self._actor(author)
+        return self._say(INVITER, who=self._actor(who), other=self._actor(change["onBehalfOf"]))
 
     def who_in_full(self, change: Change) -> str:
         """Who did it, and on whose behalf."""
@@ -241,6 +240,13 @@ class ChangeDescriber:
         before, _ = sides(change)
         id = before.get(name) if members.get(name) is None else members[name]
         return _link(self._names.of(OF_MEMBER[name], id))
+
+
+def author_of(change: Change) -> Mapping[str, Any]:
+    """The actor of a change. The worker acts on behalf of the caller that made the request."""
+    if change["actor"]["type"] == "system" and change["onBehalfOf"]:
+        return change["onBehalfOf"]
+    return change["actor"]
 
 
 def _is_acceptance(change: Change) -> bool:
