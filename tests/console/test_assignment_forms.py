@@ -14,7 +14,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.console.conftest import Desk
 from tests.support.event_stream import watching
-from tests.support.people import PASSWORD, Person, done, nobody_works
+from tests.support.people import PASSWORD, Person, Town, done, nobody_works
 from tests.support.servers import eventually
 
 pytestmark = pytest.mark.cluster
@@ -251,6 +251,30 @@ def test_by_keyboard_alone(carol: Person, kim: int, desk: Desk) -> None:
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.get_by_role("button", name="Assign", exact=True)).to_be_focused()
+
+
+@pytest.mark.parametrize("key", ["Enter", "Tab"])
+def test_the_only_match_needs_no_arrow_key(town: Town, desk: Desk, key: str) -> None:
+    carol = town.person("match")
+    carol.car("Fleet car", licensePlate="K-FC 1469")
+    carol.car("Fleet van")
+    page = desk(carol)
+    begin(page, carol)
+    box = page.get_by_role("combobox", name="Car")
+    box.press_sequentially("kfc1469")
+    expect(page.get_by_role("option")).to_have_count(1)
+    page.keyboard.press(key)
+    expect(box).to_have_value("Fleet car (K-FC 1469)")
+    box.fill("fleet")  # of two, none is meant
+    expect(page.get_by_role("option")).to_have_count(2)
+    page.keyboard.press("Tab")
+    expect(box).to_have_value("Fleet car (K-FC 1469)")
+    box.fill("fleet")
+    expect(page.get_by_role("option")).to_have_count(2)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Tab")
+    expect(box).to_have_value("Fleet van")
 
 
 def test_on_a_phone_the_outcome_stays_in_view(carol: Person, kim: int, desk: Desk) -> None:
