@@ -656,7 +656,8 @@ def test_the_end_of_many_keeps_what_has_begun_and_deletes_what_has_not(town: Tow
         assert "Ended already, so they stay as they are: 1" in asked
         listed = re.findall(r"<li>(Pool, .*?)</li>", asked)
         assert len(listed) == 4 and all("Kim" in one and "Lee" in one for one in listed)
-        assert any("2031" in one for one in listed)  # each with its time
+        assert "Pool, Kim Lee, Sat 3 Jan, 08:00" in [re.sub("<[^>]+>", "", one) for one in listed]
+        assert any("Wed, 1 Jan 2031, 08:00 – Thu, 2 Jan 2031, 08:00" in re.sub("<[^>]+>", "", one) for one in listed)
         page = client.post(address, data={"ids": ids, "meant": "true", "key": "kinds"}).text
         assert "3 of 4 are done, 1 were refused." in page and "It has ended already. It stays in the history." in page
     eventually(lambda: person.get(f"/assignments/{coming[1]}").status_code == 404, "the end")
