@@ -108,6 +108,7 @@ def test_a_box_is_shown_with_its_car_and_no_service_is_denied(pool: Pool, browse
     """The box is in none of the groups, and neither is its service."""
     page = browser.get(pool.address(f"/cars/{pool.taken}")).text
     assert "No box and no unit" not in page and "No service in your groups" in page
+    assert "Contract ends" not in page  # it is hidden, not missing
     assert "No box" not in browser.get(pool.address("/cars.csv")).text
     assert "Boxes without service" not in browser.get(pool.address("")).text
 
