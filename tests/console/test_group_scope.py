@@ -113,6 +113,26 @@ def test_a_box_is_shown_with_its_car_and_no_service_is_denied(pool: Pool, browse
     assert "Boxes without service" not in browser.get(pool.address("")).text
 
 
+def test_an_access_history_says_what_it_leaves_out(pool: Pool, browser: httpx.Client) -> None:
+    """A hidden user may open the car, so a list without that user is not the whole answer."""
+    whole, outside = pool.whole, "People outside your groups are not shown here."
+    for query in ("", "?over=lately"):
+        address = pool.address(f"/cars/{pool.taken}/access{query}")
+        assert outside in browser.get(address).text
+        with whole.browser() as owner:
+            assert outside not in owner.get(address).text
+    user = browser.get(pool.address(f"/users/{pool.ida}/access")).text
+    assert "Cars outside your groups are not shown here." in user
+
+
+def test_nothing_of_the_groups_is_not_nothing_of_the_fleet(pool: Pool, browser: httpx.Client) -> None:
+    page = browser.get(pool.address("/services")).text
+    assert "No services yet" not in page and "Nothing in your groups" in page
+    assert "Contracts that end soon" not in browser.get(pool.address("")).text
+    with pool.whole.browser() as owner:
+        assert "Contracts that end soon" in owner.get(pool.address("")).text
+
+
 def test_a_taken_car_is_assigned_knowingly_and_the_outcome_is_shown(pool: Pool, desk: Desk) -> None:
     page = desk(pool.gina)
     page.goto(
