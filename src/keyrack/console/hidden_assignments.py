@@ -9,6 +9,8 @@ from keyrack.console.languages import N_
 from keyrack.console.paged_fetch import parts_of, rows_of
 from keyrack.http.page_router import Visit
 
+MOST_ENDING = 1_000  # hidden assignments of a car that are counted
+CURRENT = "(end eq null or end gt now())"
 SOMEBODY = N_("Somebody outside your groups")
 
 
@@ -24,3 +26,10 @@ async def hidden_assignments(visit: Visit, cars: Sequence[int], condition: str, 
         query = {"$filter": f"carId in {some} and {condition}", "$orderby": "start,carId"}
         rows += (await rows_of(visit, "/hidden-assignments", query, most))[0]
     return [{**row, "id": None, "userId": None, "user": None, "isHidden": True} for row in rows]
+
+
+async def number_ending(visit: Visit, car: int) -> int:
+    """How many assignments in force or to come end with a car or its box, hidden ones included."""
+    query = {"$filter": f"carId eq {car} and {CURRENT}", "$top": "0", "$count": "true"}
+    seen = (await visit.call("GET", "/assignments", query=query)).total
+    return seen + len(await hidden_assignments(visit, [car], CURRENT, MOST_ENDING))
