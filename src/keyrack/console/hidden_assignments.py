@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from keyrack.console.languages import N_
 from keyrack.console.paged_fetch import parts_of, rows_of
 from keyrack.http.page_router import Visit
 
-MOST_ENDING = 1_000  # hidden assignments of a car that are counted
-CURRENT = "(end eq null or end gt now())"
+MOST_REMOVED = 1_000  # hidden assignments of a car that are counted
+CURRENT, PAST = "(end eq null or end gt now())", "end le now()"
 SOMEBODY = N_("Somebody outside your groups")
+
+
+class RemovedAssignments(NamedTuple):
+    """How many assignments in force or to come end, and how many past ones go as well."""
+
+    ending: int
+    past: int
 
 
 async def hidden_assignments(visit: Visit, cars: Sequence[int], condition: str, most: int) -> list[dict[str, Any]]:
@@ -28,8 +36,13 @@ async def hidden_assignments(visit: Visit, cars: Sequence[int], condition: str, 
     return [{**row, "id": None, "userId": None, "user": None, "isHidden": True} for row in rows]
 
 
-async def number_ending(visit: Visit, car: int) -> int:
-    """How many assignments in force or to come end with a car or its box, hidden ones included."""
-    query = {"$filter": f"carId eq {car} and {CURRENT}", "$top": "0", "$count": "true"}
+async def removed_with_car(visit: Visit, car: int) -> RemovedAssignments:
+    """The assignments that a car, or its box, takes along; hidden ones included."""
+    ending, past = await asyncio.gather(*(_number(visit, car, condition) for condition in (CURRENT, PAST)))
+    return RemovedAssignments(ending, past)
+
+
+async def _number(visit: Visit, car: int, condition: str) -> int:
+    query = {"$filter": f"carId eq {car} and {condition}", "$top": "0", "$count": "true"}
     seen = (await visit.call("GET", "/assignments", query=query)).total
-    return seen + len(await hidden_assignments(visit, [car], CURRENT, MOST_ENDING))
+    return seen + len(await hidden_assignments(visit, [car], condition, MOST_REMOVED))

@@ -16,7 +16,7 @@ from uuid import uuid4
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.field_errors import words
-from keyrack.console.hidden_assignments import hidden_assignments, number_ending
+from keyrack.console.hidden_assignments import hidden_assignments, removed_with_car
 from keyrack.console.local_times import instant, utc
 from keyrack.console.map_tiles import streets
 from keyrack.console.pages import car_telemetry, telemetry_charts, timeline, tracks
@@ -279,7 +279,7 @@ async def _delete(visit: Visit, refusal: Refusal | None = None) -> Response:
     there = await _products(visit, shown)
     return await page(
         visit, "car_delete.html", status=refusal.status if refusal else 200, section=SECTION, back=_here(visit),
-        key=str(uuid4()), assignments=await number_ending(visit, shown.id), changed=refusal is not None,
+        key=str(uuid4()), removed=await removed_with_car(visit, shown.id), changed=refusal is not None,
         has_hidden_unit=await _has_hidden_unit(visit, shown.id, there["products"]), **_whole(shown), **there,
     )  # fmt: skip
 
