@@ -290,6 +290,24 @@ def test_on_a_phone_the_outcome_stays_in_view(carol: Person, kim: int, desk: Des
     expect(page.get_by_role("link", name="Done")).to_be_focused()
 
 
+def test_on_a_phone_the_buttons_stay_in_view(carol: Person, kim: int, desk: Desk) -> None:
+    car = carol.car_with_box("Pool car")
+    for year in (2031, 2032, 2033):
+        carol.assignment(car, kim, f"{year}-11-25T08:00:00Z", end=f"{year}-11-26T18:00:00Z")
+    page = desk(carol, viewport={"width": 390, "height": 700})
+    page.goto(f"/console/{carol.customer}/cars/{car}")
+    page.get_by_role("button", name="Assign", exact=True).click()
+    dialog = page.get_by_role("dialog", name="New assignment")
+    choose(page, "User", "Kim")
+    dialog.get_by_label("No end").check()
+    expect(dialog.get_by_text("Pool car is taken then.")).to_be_visible()
+    expect(dialog.get_by_role("button", name="Assign", exact=True)).to_be_in_viewport(ratio=1)
+    dialog.get_by_label("Assign all the same").focus()
+    expect(dialog.get_by_label("Assign all the same")).to_be_in_viewport(ratio=1)
+    dialog.get_by_role("button", name="Assign", exact=True).click()
+    expect(dialog.get_by_role("button", name="Assign", exact=True)).to_be_in_viewport(ratio=1)
+
+
 def test_a_lapsed_session_keeps_what_was_filled_in(carol: Person, kim: int, desk: Desk) -> None:
     carol.car_with_box("Pool car")
     page = desk(carol)
