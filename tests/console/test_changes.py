@@ -170,10 +170,20 @@ def test_a_sentence_names_the_car_and_the_user_of_its_time(fleet: Person, visito
     said = sentences(visitor.get(here))
     assert said[:-1] == [f"{fleet.username} changed the {text}" for text in told]
     assert said[-1].startswith(f"{fleet.username} assigned First to Kim Moved, ")
+    both = [
+        {"op": "replace", "path": f"/{member}", "value": value} for member, value in (("carId", first), ("userId", lee))
+    ]
+    assert fleet.patch(f"/assignments/{assignment}", both).status_code == 204
+    eventually(lambda: len(fleet.get(log).json()) == 6, "the change of both")
+    said = sentences(visitor.get(here))
+    assert said[0] == (
+        f"{fleet.username} changed the car and the user of the assignment of First to Lee Moved:"
+        " Second → First, Kim Moved → Lee Moved"
+    )
     assert fleet.delete(f"/assignments/{assignment}").status_code == 204
     numbered(fleet, "assignment.deleted", assignment)
     gone = sentences(visitor.get(here))
-    assert gone[0] == f"{fleet.username} deleted the assignment of Second to Kim Moved"
+    assert gone[0] == f"{fleet.username} deleted the assignment of First to Lee Moved"
     assert gone[1:] == said
 
 
