@@ -122,6 +122,16 @@ def test_a_page_of_its_own_hears_of_the_outcome(carol: Person, kim: int, desk: D
     expect(page.get_by_text("Succeeded")).to_be_visible()
 
 
+def test_times_that_are_over_are_said_to_be(carol: Person, kim: int) -> None:
+    """A wrong year would succeed, and give nobody the car."""
+    car, over = carol.car_with_box("Pool car"), "These times are over, so nobody can open the car by this assignment."
+    with carol.browser() as browser:
+        address = f"/{carol.customer}/assignments/new/check?car={car}&user={kim}"
+        assert over in browser.get(f"{address}&start=2025-11-24T08:00&end=2025-11-25T08:00").text
+        for times in ("start=2025-11-24T08:00&end=2099-11-25T08:00", "start=2025-11-24T08:00&no_end=true"):
+            assert over not in browser.get(f"{address}&{times}").text
+
+
 def test_a_failure_says_why_and_how_to_mend_it(carol: Person, kim: int, desk: Desk) -> None:
     car = carol.car("Boxless")
     page = desk(carol)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from keyrack.console.choices import USER, of_user
 from keyrack.console.failure_hints import FailureHint, failure_hint, reason
 from keyrack.console.hidden_assignments import SOMEBODY, hidden_assignments
+from keyrack.console.local_times import utc
 from keyrack.console.pages.assignment_forms import ParsedAssignmentForm, twice
 from keyrack.console.rendering import gettext, why
 from keyrack.core.errors import Refusal, TooManyRequests, Unavailable
@@ -64,6 +66,8 @@ async def check(visit: Visit, draft: ParsedAssignmentForm, item: Mapping[str, An
     form_check = Check(notes=twice(visit, draft.filled))
     if item is None or draft.errors:
         return form_check
+    if draft.members["end"] and draft.members["end"] <= utc(datetime.now(UTC)):
+        form_check.notes.append(gettext(visit, "These times are over, so nobody can open the car by this assignment."))
     body = {"kind": "assignments", "dryRun": True, "conflicts": "report", "items": [item]}
     (result,) = (await visit.call("POST", "/batch", body=body)).json["results"]
     form_check.overlaps = await _named(visit, draft, result.get("conflicts", []))
