@@ -132,6 +132,18 @@ def test_times_that_are_over_are_said_to_be(carol: Person, kim: int) -> None:
             assert over not in browser.get(f"{address}&{times}").text
 
 
+def test_an_overlap_with_oneself_has_no_others(carol: Person, kim: int) -> None:
+    car, ann = carol.car_with_box("Pool car"), carol.user(userData={"firstName": "Ann", "lastName": "Lee"})
+    carol.assignment(car, kim, "2031-11-24T08:00:00Z", end="2031-11-26T18:00:00Z")
+    with carol.browser() as browser:
+        address = f"/{carol.customer}/assignments/new/check?car={car}&start=2031-11-25T08:00&end=2031-11-27T08:00"
+        own = browser.get(f"{address}&user={kim}").text
+        assert f"Kim Lee {carol.customer} has the car then already." in own and "and the others" not in own
+        assert "Ann Lee and the others can open it" in browser.get(f"{address}&user={ann}").text
+        carol.assignment(car, ann, "2031-11-24T08:00:00Z", end="2031-11-26T18:00:00Z")
+        assert f"Kim Lee {carol.customer} and the others can open it" in browser.get(f"{address}&user={kim}").text
+
+
 def test_a_failure_says_why_and_how_to_mend_it(carol: Person, kim: int, desk: Desk) -> None:
     car = carol.car("Boxless")
     page = desk(carol)

@@ -28,6 +28,7 @@ class OverlapView:
     start: str
     end: str | None
     same: bool  # the same user for the same time: what is sent twice overlaps with itself
+    is_own: bool = False  # of the user who gets the car
 
 
 @dataclass
@@ -44,6 +45,11 @@ class Check:
     def is_taken(self) -> bool:
         """Whether the car is taken within the same time."""
         return bool(self.overlaps) or self.more
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is taken by nobody but the user who gets it."""
+        return not self.more and all(overlap.is_own for overlap in self.overlaps)
 
     @property
     def seen(self) -> str:
@@ -117,6 +123,7 @@ async def _named(
         OverlapView(
             overlap["assignmentId"], users.get(overlap["userId"], nobody), overlap["start"], overlap["end"],
             form_values == (overlap["userId"], overlap["start"], overlap["end"]),
+            is_own=overlap["userId"] == draft.members["userId"],
         )
         for overlap in conflicts
     ]  # fmt: skip
