@@ -110,10 +110,14 @@ def ends_with(member: str) -> Says:
     return says
 
 
-def delete(kind: str, singular: str, many: str, warning: str, says: Says | None = None) -> Action:
+def delete(
+    kind: str, singular: str, many: str, warning: str, says: Says | None = None, named: tuple[str, ...] = ()
+) -> Action:
     """The end of rows of a kind of batches."""
     permission, text = Permission(f"{kind}:write"), N_("Delete")
-    return Action("delete", text, "delete", singular, many, warning, permission, batch=kind, says=says, danger=True)
+    return Action(
+        "delete", text, "delete", singular, many, warning, permission, batch=kind, says=says, named=named, danger=True
+    )
 
 
 def add_to_group(row: str, member: str, singular: str, many: str) -> Action:

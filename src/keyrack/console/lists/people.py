@@ -67,6 +67,7 @@ USERS = List(
             Permission.USERS_WRITE,
             batch="users",
             says=ends_with("userId"),
+            named=("name", "address"),
             danger=True,
         ),
     ),
