@@ -121,6 +121,7 @@ def test_an_access_history_says_what_it_leaves_out(pool: Pool, browser: httpx.Cl
         assert outside in browser.get(address).text
         with whole.browser() as owner:
             assert outside not in owner.get(address).text
+        assert "Nothing was changed" not in browser.get(address).text  # a dispatcher may not read it
     user = browser.get(pool.address(f"/users/{pool.ida}/access")).text
     assert "Cars outside your groups are not shown here." in user
 
