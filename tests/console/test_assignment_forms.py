@@ -14,7 +14,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.console.conftest import Desk
 from tests.support.event_stream import watching
-from tests.support.people import PASSWORD, Person, done, nobody_works
+from tests.support.people import PASSWORD, Person, Town, done, nobody_works
 from tests.support.servers import eventually
 
 pytestmark = pytest.mark.cluster
@@ -120,6 +120,28 @@ def test_a_page_of_its_own_hears_of_the_outcome(carol: Person, kim: int, desk: D
         page.get_by_role("button", name="Assign").click()
         expect(page.get_by_text("Pending")).to_be_visible()
     expect(page.get_by_text("Succeeded")).to_be_visible()
+
+
+def test_times_that_are_over_are_said_to_be(carol: Person, kim: int) -> None:
+    """A wrong year would succeed, and give nobody the car."""
+    car, over = carol.car_with_box("Pool car"), "These times are over, so nobody can open the car by this assignment."
+    with carol.browser() as browser:
+        address = f"/{carol.customer}/assignments/new/check?car={car}&user={kim}"
+        assert over in browser.get(f"{address}&start=2025-11-24T08:00&end=2025-11-25T08:00").text
+        for times in ("start=2025-11-24T08:00&end=2099-11-25T08:00", "start=2025-11-24T08:00&no_end=true"):
+            assert over not in browser.get(f"{address}&{times}").text
+
+
+def test_an_overlap_with_oneself_has_no_others(carol: Person, kim: int) -> None:
+    car, ann = carol.car_with_box("Pool car"), carol.user(userData={"firstName": "Ann", "lastName": "Lee"})
+    carol.assignment(car, kim, "2031-11-24T08:00:00Z", end="2031-11-26T18:00:00Z")
+    with carol.browser() as browser:
+        address = f"/{carol.customer}/assignments/new/check?car={car}&start=2031-11-25T08:00&end=2031-11-27T08:00"
+        own = browser.get(f"{address}&user={kim}").text
+        assert f"Kim Lee {carol.customer} has the car then already." in own and "and the others" not in own
+        assert "Ann Lee and the others can open it" in browser.get(f"{address}&user={ann}").text
+        carol.assignment(car, ann, "2031-11-24T08:00:00Z", end="2031-11-26T18:00:00Z")
+        assert f"Kim Lee {carol.customer} and the others can open it" in browser.get(f"{address}&user={kim}").text
 
 
 def test_a_failure_says_why_and_how_to_mend_it(carol: Person, kim: int, desk: Desk) -> None:
@@ -253,6 +275,30 @@ def test_by_keyboard_alone(carol: Person, kim: int, desk: Desk) -> None:
     expect(page.get_by_role("button", name="Assign", exact=True)).to_be_focused()
 
 
+@pytest.mark.parametrize("key", ["Enter", "Tab"])
+def test_the_only_match_needs_no_arrow_key(town: Town, desk: Desk, key: str) -> None:
+    carol = town.person("match")
+    carol.car("Fleet car", licensePlate="K-FC 1469")
+    carol.car("Fleet van")
+    page = desk(carol)
+    begin(page, carol)
+    box = page.get_by_role("combobox", name="Car")
+    box.press_sequentially("kfc1469")
+    expect(page.get_by_role("option")).to_have_count(1)
+    page.keyboard.press(key)
+    expect(box).to_have_value("Fleet car (K-FC 1469)")
+    box.fill("fleet")  # of two, none is meant
+    expect(page.get_by_role("option")).to_have_count(2)
+    page.keyboard.press("Tab")
+    expect(box).to_have_value("Fleet car (K-FC 1469)")
+    box.fill("fleet")
+    expect(page.get_by_role("option")).to_have_count(2)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Tab")
+    expect(box).to_have_value("Fleet van")
+
+
 def test_on_a_phone_the_outcome_stays_in_view(carol: Person, kim: int, desk: Desk) -> None:
     car = carol.car_with_box("Pool car")
     page = desk(carol, viewport={"width": 320, "height": 480})
@@ -264,6 +310,24 @@ def test_on_a_phone_the_outcome_stays_in_view(carol: Person, kim: int, desk: Des
         return outcome.contains(document.elementFromPoint(x + 5, y + 5)); }"""
     page.wait_for_function(seen, arg=outcome.element_handle())
     expect(page.get_by_role("link", name="Done")).to_be_focused()
+
+
+def test_on_a_phone_the_buttons_stay_in_view(carol: Person, kim: int, desk: Desk) -> None:
+    car = carol.car_with_box("Pool car")
+    for year in (2031, 2032, 2033):
+        carol.assignment(car, kim, f"{year}-11-25T08:00:00Z", end=f"{year}-11-26T18:00:00Z")
+    page = desk(carol, viewport={"width": 390, "height": 700})
+    page.goto(f"/console/{carol.customer}/cars/{car}")
+    page.get_by_role("button", name="Assign", exact=True).click()
+    dialog = page.get_by_role("dialog", name="New assignment")
+    choose(page, "User", "Kim")
+    dialog.get_by_label("No end").check()
+    expect(dialog.get_by_text("Pool car is taken then.")).to_be_visible()
+    expect(dialog.get_by_role("button", name="Assign", exact=True)).to_be_in_viewport(ratio=1)
+    dialog.get_by_label("Assign all the same").focus()
+    expect(dialog.get_by_label("Assign all the same")).to_be_in_viewport(ratio=1)
+    dialog.get_by_role("button", name="Assign", exact=True).click()
+    expect(dialog.get_by_role("button", name="Assign", exact=True)).to_be_in_viewport(ratio=1)
 
 
 def test_a_lapsed_session_keeps_what_was_filled_in(carol: Person, kim: int, desk: Desk) -> None:

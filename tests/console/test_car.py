@@ -245,6 +245,25 @@ def test_the_time_line_shows_all_that_was_and_will_be(carol: Person, kim: int, d
     expect(line.get_by_role("link", name="Month")).to_have_attribute("aria-current", "true")
 
 
+def test_a_removed_past_assignment_did_not_end_early(carol: Person, kim: int) -> None:
+    """Uninstalling removes past assignments too. Their users had the car for the whole of their time."""
+    car = carol.car_with_box("Pool car")
+    carol.assignment(car, kim, hours(-20), end=hours(-19))
+    carol.assignment(car, kim, hours(-1), end=hours(1))
+    box = carol.get(f"/products?$filter=car/id eq {car}").json()[0]["id"]
+    with carol.browser() as browser:
+        for path in (f"/products/{box}/uninstall", "/delete"):
+            asked = browser.get(f"/{carol.customer}/cars/{car}{path}").text
+            assert "1 past assignment goes as well, and webhooks are told." in asked
+        bulk = browser.post(f"/{carol.customer}/cars/bulk/delete", data={"ids": car}).text
+        assert "Past assignments that go as well: 1" in bulk
+        assert carol.delete("/installations", {"carId": car, "productId": box}).status_code == 204
+        eventually(lambda: carol.get(f"/cars/{car}/assignments").json() == [], "the ends")
+        page = browser.get(f"/{carol.customer}/cars/{car}?part=timeline").text
+    words = re.findall(r"(Past|Ended early|Coming|In force)</span>", page)
+    assert sorted(words) == ["Ended early", "Past"] and page.count("The box was taken out.") == 1
+
+
 def test_who_has_the_car_comes_in_by_itself(carol: Person, kim: int, desk: Desk) -> None:
     car = carol.car_with_box("Pool car")
     page = desk(carol)

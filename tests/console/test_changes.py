@@ -150,6 +150,43 @@ def test_a_sentence_says_who_did_what_to_which_thing(fleet: Person, visitor: htt
     assert f'<a href="/console/{fleet.customer}/cars/{car}">Golf 7 (K-AB 2)</a>' in page
 
 
+def test_a_sentence_names_the_car_and_the_user_of_its_time(fleet: Person, visitor: httpx.Client) -> None:
+    """A later change of car must not make the log say that somebody had a car that they never had."""
+    first, second = fleet.car_with_box("First"), fleet.car_with_box("Second")
+    kim, lee = (fleet.user(userData={"firstName": name, "lastName": "Moved"}) for name in ("Kim", "Lee"))
+    assignment = fleet.assignment(first, kim, "2026-01-01T08:00:00Z", end="2099-01-01T08:00:00Z")
+    here = f"/{fleet.customer}/changes?resource=assignment&thing={assignment}"
+    log = f"/changes?$filter=resource eq 'assignment' and resourceId eq '{assignment}'"
+    steps = (("end", "2099-02-01T08:00:00Z"), ("userId", lee), ("carId", second), ("userId", kim))
+    for count, (member, value) in enumerate(steps, start=2):  # one by one: several in a row are one change
+        patched(fleet, f"/assignments/{assignment}", member, value)
+        eventually(lambda count=count: len(fleet.get(log).json()) == count, f"change {count}")
+    told = [
+        "user of the assignment of Second to Kim Moved: Lee Moved → Kim Moved",
+        "car of the assignment of Second to Lee Moved: First → Second",
+        "user of the assignment of First to Lee Moved: Kim Moved → Lee Moved",
+        "end of the assignment of First to Kim Moved: Thu, 1 Jan 2099, 08:00 → Sun, 1 Feb 2099, 08:00",
+    ]
+    said = sentences(visitor.get(here))
+    assert said[:-1] == [f"{fleet.username} changed the {text}" for text in told]
+    assert said[-1].startswith(f"{fleet.username} assigned First to Kim Moved, ")
+    both = [
+        {"op": "replace", "path": f"/{member}", "value": value} for member, value in (("carId", first), ("userId", lee))
+    ]
+    assert fleet.patch(f"/assignments/{assignment}", both).status_code == 204
+    eventually(lambda: len(fleet.get(log).json()) == 6, "the change of both")
+    said = sentences(visitor.get(here))
+    assert said[0] == (
+        f"{fleet.username} changed the car and the user of the assignment of First to Lee Moved:"
+        " Second → First, Kim Moved → Lee Moved"
+    )
+    assert fleet.delete(f"/assignments/{assignment}").status_code == 204
+    numbered(fleet, "assignment.deleted", assignment)
+    gone = sentences(visitor.get(here))
+    assert gone[0] == f"{fleet.username} deleted the assignment of First to Lee Moved"
+    assert gone[1:] == said
+
+
 def test_several_members_are_named_and_long_ones_are_not_shown(fleet: Person, visitor: httpx.Client) -> None:
     car = fleet.car("Long")
     steps = [{"op": "replace", "path": f"/{name}", "value": "x"} for name in ("name", "vin", "brand", "model")]
@@ -358,6 +395,9 @@ def test_filters_are_in_the_address(fleet: Person, visitor: httpx.Client) -> Non
     numbered(fleet, "assignment.created", fleet.assignment(fleet.car_with_box(), fleet.user()))
     behalf = sentences(visitor.get(f"{here}?who={fleet.username}&resource=assignment"))
     assert behalf and all(one.startswith(f"{fleet.username} ") for one in behalf)
+    asked = visitor.get(f"{here}?actor=manager&resource=assignment")  # the worker applied it, the manager did it
+    assert behalf[0] in sentences(asked) and ">Keyrack</td>" not in asked.text and ">Manager</td>" in asked.text
+    assert behalf[0] not in sentences(visitor.get(f"{here}?actor=system&resource=assignment"))
     assert "Nothing matches" in visitor.get(f"{here}?who=nobody").text
 
 

@@ -108,8 +108,52 @@ def test_a_box_is_shown_with_its_car_and_no_service_is_denied(pool: Pool, browse
     """The box is in none of the groups, and neither is its service."""
     page = browser.get(pool.address(f"/cars/{pool.taken}")).text
     assert "No box and no unit" not in page and "No service in your groups" in page
+    assert "Contract ends" not in page  # it is hidden, not missing
     assert "No box" not in browser.get(pool.address("/cars.csv")).text
     assert "Boxes without service" not in browser.get(pool.address("")).text
+
+
+def test_an_access_history_says_what_it_leaves_out(pool: Pool, browser: httpx.Client) -> None:
+    """A hidden user may open the car, so a list without that user is not the whole answer."""
+    whole, outside = pool.whole, "People outside your groups are not shown here."
+    for query in ("", "?over=lately"):
+        address = pool.address(f"/cars/{pool.taken}/access{query}")
+        assert outside in browser.get(address).text
+        with whole.browser() as owner:
+            assert outside not in owner.get(address).text
+        assert "Nothing was changed" not in browser.get(address).text  # a dispatcher may not read it
+    user = browser.get(pool.address(f"/users/{pool.ida}/access")).text
+    assert "Cars outside your groups are not shown here." in user
+
+
+def test_a_question_counts_what_ends_outside_of_the_groups(town: Town, pool: Pool) -> None:
+    """Who takes a box out, or deletes a car, ends the assignments of hidden users too."""
+    whole = pool.whole
+    car = whole.car_with_box("Leaving")
+    unit = whole.box_in(car, "IQ")
+    put(whole, pool.group, "carId", car)
+    whole.assignment(car, pool.hugo, "2026-01-01T08:00:00Z")
+    box = whole.get(f"/products?$filter=car/id eq {car} and id ne {unit}").json()[0]["id"]
+    mona = limited(town, whole, "mona", [pool.group], Role.MANAGER)
+    with mona.browser() as client:
+        assert "1 assignment ends with it." in client.get(pool.address(f"/cars/{car}/products/{box}/uninstall")).text
+        asked = client.get(pool.address(f"/cars/{car}/delete")).text
+        assert "1 assignment in force or to come ends." in asked
+        assert "A unit outside your groups is taken out as well." in asked
+        user = client.get(pool.address(f"/users/{pool.ida}")).text
+        assert "Assignments with cars outside your groups are not shown here." in user
+    with whole.browser() as owner:
+        assert "outside your groups" not in owner.get(pool.address(f"/cars/{car}/delete")).text
+        assert "outside your groups" not in owner.get(pool.address(f"/users/{pool.ida}")).text
+    mona.client.close()
+
+
+def test_nothing_of_the_groups_is_not_nothing_of_the_fleet(pool: Pool, browser: httpx.Client) -> None:
+    page = browser.get(pool.address("/services")).text
+    assert "No services yet" not in page and "Nothing in your groups" in page
+    assert "Contracts that end soon" not in browser.get(pool.address("")).text
+    with pool.whole.browser() as owner:
+        assert "Contracts that end soon" in owner.get(pool.address("")).text
 
 
 def test_a_taken_car_is_assigned_knowingly_and_the_outcome_is_shown(pool: Pool, desk: Desk) -> None:

@@ -656,7 +656,8 @@ def test_the_end_of_many_keeps_what_has_begun_and_deletes_what_has_not(town: Tow
         assert "Ended already, so they stay as they are: 1" in asked
         listed = re.findall(r"<li>(Pool, .*?)</li>", asked)
         assert len(listed) == 4 and all("Kim" in one and "Lee" in one for one in listed)
-        assert any("2031" in one for one in listed)  # each with its time
+        assert "Pool, Kim Lee, Sat 3 Jan, 08:00" in [re.sub("<[^>]+>", "", one) for one in listed]
+        assert any("Wed, 1 Jan 2031, 08:00 – Thu, 2 Jan 2031, 08:00" in re.sub("<[^>]+>", "", one) for one in listed)
         page = client.post(address, data={"ids": ids, "meant": "true", "key": "kinds"}).text
         assert "3 of 4 are done, 1 were refused." in page and "It has ended already. It stays in the history." in page
     eventually(lambda: person.get(f"/assignments/{coming[1]}").status_code == 404, "the end")
@@ -673,13 +674,23 @@ def test_what_is_removed_is_listed_and_the_ends_are_counted(town: Town) -> None:
     person = town.person("removes")
     cars = [person.car(f"Car {number:02}") for number in range(12)]
     user, boxed = person.user(), person.car_with_box("Car with a box")
+    twin, plated = person.user(), person.car("Car with a plate", licensePlate="K-PC 1469")
+    address, other = (person.get(f"/users/{id}").json()["emailAddress"] for id in (user, twin))
     person.assignment(boxed, user)
     person.assignment(boxed, user, "2031-01-01T08:00:00Z")
     person.assignment(boxed, user, "2026-01-01T08:00:00Z", end="2026-01-02T08:00:00Z")
     with person.browser() as client:
         for path, ids, names in (
-            ("cars/bulk/delete", [*cars, boxed], [*(f"Car {number:02}" for number in range(12)), "Car with a box"]),
-            ("users/bulk/remove", [user], ["User, Uma"]),
+            (
+                "cars/bulk/delete",
+                [*cars, boxed, plated],
+                [
+                    *(f"Car {number:02}" for number in range(12)),
+                    "Car with a box",
+                    "Car with a plate, K-PC 1469",
+                ],
+            ),
+            ("users/bulk/remove", [user, twin], [f"User, Uma, {address}", f"User, Uma, {other}"]),
         ):
             asked = client.post(f"/{person.customer}/{path}", data={"ids": ",".join(map(str, ids))}).text
             assert [name for name in names if f"<li>{name}</li>" not in asked] == []

@@ -56,6 +56,15 @@ def test_a_hand_over_names_the_old_and_the_new(carol: Person) -> None:
         assert "Bereitschaft before, Pool Nord after" in browser.get(f"/{carol.customer}/operations.csv").text
 
 
+def test_the_list_fits_beside_the_menu(carol: Person, desk: Desk) -> None:
+    """Without a region that scrolls, a wider table would draw over the border of its card."""
+    carol.assignment(carol.car_with_box("Bereitschaft"), person_named(carol, "Kim"), "2026-01-01T08:00:00Z", end=LAST)
+    page = desk(carol, viewport={"width": 1440, "height": 900})
+    page.goto(f"/console/{carol.customer}/operations")
+    region = page.get_by_role("region", name="Operations")
+    assert region.evaluate("region => region.scrollWidth - region.clientWidth") <= 0
+
+
 def test_a_failed_hand_over_shows_what_was_tried_and_tries_it_again(carol: Person) -> None:
     kim, ann = person_named(carol, "Kim"), person_named(carol, "Ann")
     id = carol.assignment(carol.car_with_box("Pool"), kim, "2026-01-01T08:00:00Z", end=LAST)

@@ -347,3 +347,22 @@ def test_the_map_is_fetched_where_there_is_one_alone(fleet: Person, desk: Desk) 
         page.get_by_text("Live", exact=True).or_(page.get_by_role("heading", name="Settings", level=1)).first
     ).to_be_visible()
     assert fetched and not [url for url in fetched if "map" in url]
+
+
+ORDER = ("Älpler", "City 2", "City 10", "Zoo")
+
+
+def cars_of(page: str) -> list[str]:
+    return re.findall("|".join(ORDER), re.sub(r"<[^>]+>", " ", page))
+
+
+def test_cars_are_in_the_order_of_people(town: Town) -> None:
+    person, technician = town.person("order"), town.person("order", "Technician")
+    names = ["City 10", "Zoo", "City 2", "Älpler"]
+    for name in names:
+        car_at(person, name, HAMBURG)
+    technician.execute_unrecorded("insert into car (customer_id, name) select $1, unnest($2::text[])", names)
+    for one in (person, technician):  # with the map, and without it
+        with one.browser() as browser:
+            assert cars_of(browser.get(f"/{one.customer}").text) == [*ORDER]
+        one.client.close()

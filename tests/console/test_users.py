@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.console import axe
 from tests.console.conftest import Desk
-from tests.support.people import Person, web
+from tests.support.people import Person, Town, web
 from tests.support.servers import DEADLINE, RunningServer, eventually
 
 expect.set_options(timeout=DEADLINE * 1000)
@@ -41,6 +41,16 @@ def test_a_user_is_added_and_assigned_next(carol: Person, desk: Desk) -> None:
     assert page.url.endswith(f"/console/{carol.customer}/users/{user['id']}?added")
     assign = page.get_by_role("button", name="Assign", exact=True)
     assert (assign.get_attribute("href") or "").endswith(f"/assignments/new?user={user['id']}")
+
+
+def test_first_names_are_ordered_as_people_do(town: Town) -> None:
+    person = town.person("order")
+    for first in ("Zoë", "Özlem", "Uwe", "Łukasz"):
+        person.user(userData={"firstName": first, "lastName": "Becker"})
+    with person.browser() as browser:
+        page = browser.get(f"/{person.customer}/users").text
+    assert re.findall(r"Becker, (\w+)", re.sub(r' aria-label="[^"]*"', "", page)) == ["Łukasz", "Özlem", "Uwe", "Zoë"]
+    person.client.close()
 
 
 def test_a_password_is_shown_once_and_copied(carol: Person, desk: Desk, server: RunningServer) -> None:

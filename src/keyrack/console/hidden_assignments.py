@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from keyrack.console.languages import N_
 from keyrack.console.paged_fetch import parts_of, rows_of
 from keyrack.http.page_router import Visit
 
+MOST_REMOVED = 1_000  # hidden assignments of a car that are counted
+CURRENT, PAST = "(end eq null or end gt now())", "end le now()"
 SOMEBODY = N_("Somebody outside your groups")
+
+
+class RemovedAssignments(NamedTuple):
+    """How many assignments in force or to come end, and how many past ones go as well."""
+
+    ending: int
+    past: int
 
 
 async def hidden_assignments(visit: Visit, cars: Sequence[int], condition: str, most: int) -> list[dict[str, Any]]:
@@ -24,3 +34,15 @@ async def hidden_assignments(visit: Visit, cars: Sequence[int], condition: str, 
         query = {"$filter": f"carId in {some} and {condition}", "$orderby": "start,carId"}
         rows += (await rows_of(visit, "/hidden-assignments", query, most))[0]
     return [{**row, "id": None, "userId": None, "user": None, "isHidden": True} for row in rows]
+
+
+async def removed_with_car(visit: Visit, car: int) -> RemovedAssignments:
+    """The assignments that a car, or its box, takes along; hidden ones included."""
+    ending, past = await asyncio.gather(*(_number(visit, car, condition) for condition in (CURRENT, PAST)))
+    return RemovedAssignments(ending, past)
+
+
+async def _number(visit: Visit, car: int, condition: str) -> int:
+    query = {"$filter": f"carId eq {car} and {condition}", "$top": "0", "$count": "true"}
+    seen = (await visit.call("GET", "/assignments", query=query)).total
+    return seen + len(await hidden_assignments(visit, [car], condition, MOST_REMOVED))

@@ -33,6 +33,7 @@ from keyrack.http.page_router import Visit
 HIDDEN = "***"  # what the log has in place of a secret
 GIVING = ("invitation.created", "role.granted")  # what gives a part of the fleet, or the whole one
 NAMED = 3  # members that a sentence names
+MOVED = {"carId", "userId"}  # members that a sentence shows together
 LONGEST = 60  # characters of a value in a sentence
 ITEMS = ("carId", "userId", "productId", "serviceId")  # what joins a group
 TIMES = (
@@ -74,11 +75,10 @@ class ChangeDescriber:
 
     def who(self, change: Change) -> str:
         """The person behind a change. For the worker and for an acceptance that is whoever asked for it."""
-        who, other = change["actor"], change["onBehalfOf"]
-        if not other:
-            return self._actor(who)
-        asker = self._actor(other)
-        return asker if who["type"] == "system" else self._say(INVITER, who=self._actor(who), other=asker)
+        who, author = change["actor"], author_of(change)
+        if author is not who or not change["onBehalfOf"]:
+            return self._actor(author)
+        return self._say(INVITER, who=self._actor(who), other=self._actor(change["onBehalfOf"]))
 
     def who_in_full(self, change: Change) -> str:
         """Who did it, and on whose behalf."""
@@ -207,20 +207,24 @@ class ChangeDescriber:
         return format_list(labels, "standard", self._clock.locale)
 
     def _with_values(self, said: Markup, change: Change) -> Markup:
-        """The sentence, with what it was and is where that is one short value."""
+        """The sentence, with what it was and is where that is one short value, or another car and another user."""
         before, after = sides(change)
-        names = before.keys() | after.keys()
-        if not (change["before"] and change["after"] and len(names) == 1 and change["kind"].endswith(".updated")):
+        names = sorted(before.keys() | after.keys())
+        is_told = len(names) == 1 or set(names) == MOVED
+        if not (change["before"] and change["after"] and is_told and change["kind"].endswith(".updated")):
             return said
-        (name,) = names
-        values = [self.value(name, side.get(name)) for side in (before, after)]
-        if HIDDEN in (before.get(name), after.get(name)) or max(len(value.striptags()) for value in values) > LONGEST:
+        if any(HIDDEN in (before.get(name), after.get(name)) for name in names):
             return said
-        marked = [
-            Markup("<q>{}</q>").format(value) if name not in TIMES and isinstance(side.get(name), str) else value
-            for value, side in zip(values, (before, after), strict=True)
-        ]
-        return escape(self._say(FROM_TO)) % {"what": said, "before": marked[0], "after": marked[1]}
+        first, *others = [[self._marked(name, side.get(name)) for side in (before, after)] for name in names]
+        if max(len(value.striptags()) for value in first) > LONGEST:
+            return said
+        told = escape(self._say(FROM_TO)) % {"what": said, "before": first[0], "after": first[1]}
+        return told + Markup("").join(Markup(", {} → {}").format(*pair) for pair in others)
+
+    def _marked(self, name: str, value: Any) -> Markup:
+        """A value in a sentence; a text that somebody typed in quotation marks."""
+        shown = self.value(name, value)
+        return Markup("<q>{}</q>").format(shown) if name not in TIMES and isinstance(value, str) else shown
 
     def _times(self, members: Members) -> Markup:
         """From when to when an assignment is."""
@@ -241,6 +245,13 @@ class ChangeDescriber:
         before, _ = sides(change)
         id = before.get(name) if members.get(name) is None else members[name]
         return _link(self._names.of(OF_MEMBER[name], id))
+
+
+def author_of(change: Change) -> Mapping[str, Any]:
+    """The actor of a change. The worker acts on behalf of the caller that made the request."""
+    if change["actor"]["type"] == "system" and change["onBehalfOf"]:
+        return change["onBehalfOf"]
+    return change["actor"]
 
 
 def _is_acceptance(change: Change) -> bool:

@@ -46,6 +46,7 @@ ROWS = {
 DIGITS = 9  # of an id
 OFTEN = 4  # changes that are looked at of each thing that is gone: it may have come and gone more than once
 TOLD_BY = {"assignment": {"carId", "userId"}, "key": {"carId"}}  # what has no name, and the members that tell it
+MOVES = 1_000  # later changes of assignments that are looked at, to know the car and the user before them
 WHOLE = ("created", "granted", "issued", "deleted", "withdrawn")  # what happened where a change has all members
 NAMELESS = ("assignment", "customer", "boxReport", "issuingKey", "keyAuthority", "serviceKey")
 NUMBERED = N_("number %(id)s")
@@ -68,11 +69,13 @@ class ResourceLabel:
 @dataclass(frozen=True)
 class ResourceLabels:
     """What the things of some changes are called, as far as it is known; `held` has each assignment's car and user, and
-    each key's car."""
+    each key's car, as they are now. `moves` has the changes that gave an assignment another car or user, the oldest
+    first."""
 
     visit: Visit
     known: dict[Thing, ResourceLabel] = field(default_factory=dict[Thing, ResourceLabel])
     held: dict[str, Members] = field(default_factory=dict[str, Members])
+    moves: dict[str, list[Change]] = field(default_factory=dict[str, list[Change]])
 
     def of(self, resource: str, id: object) -> ResourceLabel:
         """What a thing is called, by its number where nothing else is known of it; `id` is None where that is not."""
@@ -84,10 +87,18 @@ class ResourceLabels:
         return ResourceLabel(gettext(self.visit, BY_NUMBER.get(resource, NUMBERED), id=id))
 
     def members(self, change: Change) -> Members:
-        """The members of a change as they are, and of an assignment those that did not change."""
+        """The members of a change as they are, and of an assignment those that did not change.
+
+        A later change may have given the assignment another car or user, so its own `before` has those of this time.
+        """
         before, after = sides(change)
         held = self.held.get(change["resourceId"]) if change["resource"] in TOLD_BY else None
-        return {**(held or before), **before, **after}
+        members = dict(held or before)
+        if change["resource"] == "assignment":
+            for move in reversed(self.moves.get(change["resourceId"], [])):
+                if move["id"] > change["id"]:
+                    members |= sides(move)[0]
+        return {**members, **before, **after}
 
 
 def sides(change: Change) -> tuple[Members, Members]:
@@ -103,9 +114,32 @@ async def names_of(visit: Visit, changes: Sequence[Change], beside: Iterable[Thi
         some = {row["resourceId"] for row in changes if row["resource"] == resource and not _is_whole(row)}
         there = await _there(visit, resource, some)
         names.held.update(there | await _gone(visit, resource, some - there.keys()))
+    names.moves.update(await _moves(visit, changes))
     wanted = _wanted([*(thing for change in changes for thing in _things(change, names)), *beside])
     await asyncio.gather(*(_learn(names, resource, ids) for resource, ids in wanted.items()))
     return names
+
+
+async def _moves(visit: Visit, changes: Sequence[Change]) -> dict[str, list[Change]]:
+    """The later changes that gave the assignments of these changes another car or user, the oldest first, by their ids.
+    None for a caller who may not read the log."""
+    partial = [row for row in changes if row["resource"] == "assignment" and not _is_whole(row)]
+    if not partial or not visit.may(Permission.CHANGES_READ):
+        return {}
+    since = min(row["id"] for row in partial)
+    query = {
+        "$filter": f"id gt {since} and kind eq 'assignment.updated'", "$select": "id,resourceId,before",
+        "$orderby": "id desc",
+    }  # fmt: skip
+    moves: dict[str, list[Change]] = {}
+    for some in parts_of(visit, [f"'{id}'" for id in sorted({row["resourceId"] for row in partial})]):
+        narrowed = {**query, "$filter": f"{query['$filter']} and resourceId in {some}"}
+        for row in reversed((await rows_of(visit, "/changes", narrowed, MOVES))[0]):
+            before: Members = row["before"] or {}
+            moved = {name: before[name] for name in TOLD_BY["assignment"] & before.keys()}
+            if moved:
+                moves.setdefault(row["resourceId"], []).append({**row, "before": moved, "after": None})
+    return moves
 
 
 async def _learn(names: ResourceLabels, resource: str, ids: set[str]) -> None:

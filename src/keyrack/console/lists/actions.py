@@ -9,6 +9,7 @@ from typing import Any
 from babel.numbers import format_decimal
 
 from keyrack.api.permissions import Permission
+from keyrack.console.hidden_assignments import CURRENT, PAST
 from keyrack.console.languages import N_
 from keyrack.console.lists.definition import Action, BatchPlan
 from keyrack.console.lists.filters import Thing
@@ -86,26 +87,37 @@ def _counted(visit: Visit, text: str, number: int) -> str:
     return gettext(visit, text, num=format_decimal(number, locale=clock(visit).locale))
 
 
+async def _number(visit: Visit, condition: str) -> int:
+    query = {"$filter": condition, "$top": "0", "$count": "true"}
+    return (await visit.call("GET", "/assignments", query=query)).total
+
+
 def ends_with(member: str) -> Says:
     """The number of assignments that end with rows, whose ids they have as this member."""
 
     async def says(visit: Visit, ids: Sequence[int]) -> Sequence[str]:
         if not visit.may(Permission.ASSIGNMENTS_READ):
             return []
-        number = 0
+        ending = past = 0
         for some in parts_of(visit, ids):
-            query = {"$filter": f"{member} in {some} and (end eq null or end gt now())", "$top": "0", "$count": "true"}
-            number += (await visit.call("GET", "/assignments", query=query)).total
-        texts = [_counted(visit, N_("Assignments in force or to come that end: %(num)s"), number)]
+            ending += await _number(visit, f"{member} in {some} and {CURRENT}")
+            past += await _number(visit, f"{member} in {some} and {PAST}")
+        texts = [_counted(visit, N_("Assignments in force or to come that end: %(num)s"), ending)]
+        if past:
+            texts.append(_counted(visit, N_("Past assignments that go as well: %(num)s"), past))
         return [*texts, gettext(visit, HIDDEN_END)] if visit.is_limited else texts
 
     return says
 
 
-def delete(kind: str, singular: str, many: str, warning: str, says: Says | None = None) -> Action:
+def delete(
+    kind: str, singular: str, many: str, warning: str, says: Says | None = None, named: tuple[str, ...] = ()
+) -> Action:
     """The end of rows of a kind of batches."""
     permission, text = Permission(f"{kind}:write"), N_("Delete")
-    return Action("delete", text, "delete", singular, many, warning, permission, batch=kind, says=says, danger=True)
+    return Action(
+        "delete", text, "delete", singular, many, warning, permission, batch=kind, says=says, named=named, danger=True
+    )
 
 
 def add_to_group(row: str, member: str, singular: str, many: str) -> Action:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 from uuid import uuid4
 
+from markupsafe import Markup
+
 from keyrack.api.exchange import Response
 from keyrack.console import rendering
 from keyrack.console.languages import N_, translations
@@ -46,7 +48,7 @@ class RowResult:
     """What became of one row: `refused` says why it was not done."""
 
     id: int
-    name: str
+    name: str | Markup
     refused: str = ""
 
 
@@ -190,15 +192,12 @@ def _said(visit: Visit, action: Action, done: int, failed: int, rest: int) -> st
     return gettext(visit, ALL_ASKED if action.asks else ALL_DONE, num=done)
 
 
-async def _names(visit: Visit, listing: List, action: Action, ids: Sequence[int]) -> dict[int, str]:
+async def _names(visit: Visit, listing: List, action: Action, ids: Sequence[int]) -> dict[int, Markup]:
     """What the rows are called, as long as they are there."""
     columns, cells = chosen(listing, action.named) or [listing.columns[0]], Cells(visit)
     query = options(clock(visit).zone, ListState(listing), columns)
     rows = await rows_with(visit, listing.rows, ids, query, listing.id)
-    return {
-        int(row[listing.id]): ", ".join(filter(None, [cells.written(column, row) for column in columns]))
-        for row in rows
-    }
+    return {int(row[listing.id]): cells.named(columns, row) for row in rows}
 
 
 async def _batch(visit: Visit, action: Action, ids: Sequence[int]) -> tuple[Mapping[int, str], list[str]]:

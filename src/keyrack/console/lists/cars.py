@@ -151,6 +151,7 @@ _ALL = List(
             N_("Delete %(num)s cars"),
             N_("Their boxes are taken out, their assignments end, and this cannot be undone. Their events stay."),
             ends_with("carId"),
+            ("name", "plate"),
         ),
     ),
     never=NotForGroupScoped(

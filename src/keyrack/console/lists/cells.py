@@ -77,6 +77,19 @@ class Cells:
             return ", ".join(self._plain(link) for link in _several(value))
         return str(value)
 
+    def named(self, columns: Sequence[ListColumn], row: Row) -> Markup:
+        """What a row is called in a sentence: its values, and a pair of times as a span."""
+        name = Markup("")
+        was_time = False
+        for column in columns:
+            if not self.written(column, row):
+                continue
+            is_time = column.kind in TIMES
+            text = self.shown(column, row) if is_time else datum(self.written(column, row))
+            between = "" if not name else " – " if is_time and was_time else ", "
+            name, was_time = name + between + text, is_time
+        return name
+
     def _plain(self, link: CellLink) -> str:
         text = self._text(link)
         time = self._clock.text(link.at) if link.at else ""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from keyrack.api.permissions import Permission
-from keyrack.console.changes.descriptions import describe_changes
+from keyrack.console.changes.descriptions import author_of, describe_changes
 from keyrack.console.changes.labels import ACTORS, KINDS, RESOURCES
 from keyrack.console.languages import N_
 from keyrack.console.lists.definition import List, ListColumn, NotForGroupScoped, Row
@@ -19,6 +19,13 @@ async def _tell(visit: Visit, rows: Sequence[Row]) -> list[dict[str, Any]]:
     """The changes with their sentences."""
     telling = await describe_changes(visit, rows)
     return [{**row, "told": telling.sentence(row), "who": telling.who(row)} for row in rows]
+
+
+def _author_filter(type: str) -> str:
+    """The condition for changes whose author is of this type."""
+    if type == "system":
+        return "actor/type eq 'system' and onBehalfOf/type eq null"
+    return f"(actor/type eq '{type}' or actor/type eq 'system' and onBehalfOf/type eq '{type}')"
 
 
 CHANGES = List(
@@ -34,7 +41,7 @@ CHANGES = List(
         ListColumn(
             "type",
             N_("Who"),
-            lambda row: row["actor"]["type"],
+            lambda row: author_of(row)["type"],
             "word",
             priority=3,
             words={type: ("", word) for type, word in ACTORS.items()},
@@ -69,7 +76,7 @@ CHANGES = List(
         OneOf(
             "actor",
             N_("Who"),
-            tuple(FilterOption(type, word, f"actor/type eq '{type}'") for type, word in ACTORS.items()),
+            tuple(FilterOption(type, word, _author_filter(type)) for type, word in ACTORS.items()),
         ),
         within(N_("Time"), "recordedTime"),
         DayFilter("from", N_("From"), "time", stored="recordedTime"),

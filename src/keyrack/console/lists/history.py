@@ -157,8 +157,8 @@ OPERATIONS = List(
         ),
         ListColumn("reason", N_("Reason"), lambda row: row["errorMessage"], "said", priority=3),
         ListColumn("asked", N_("Asked at"), lambda row: row["requested"], "time", sort="requested", priority=2),
-        ListColumn("requester", N_("Asked by"), _requester, "links", sort="requestedBy/name", priority=2),
-        ListColumn("done", N_("Done at"), lambda row: row["finished"], "time", sort="finished", priority=3),
+        ListColumn("requester", N_("Asked by"), _requester, "links", sort="requestedBy/name", priority=3),
+        ListColumn("done", N_("Done at"), lambda row: row["finished"], "time", sort="finished", priority=4),
         ListColumn(
             "cause",
             N_("Why"),

@@ -26,7 +26,9 @@ USERS = List(
     lead=N_("The people who may get keys, and what they have now."),
     search=N_("Search users"),
     columns=(
-        ListColumn("name", N_("Name"), by_surname, sort="naturalorder(userData/lastName),userData/firstName"),
+        ListColumn(
+            "name", N_("Name"), by_surname, sort="naturalorder(userData/lastName),naturalorder(userData/firstName)"
+        ),
         ListColumn("address", N_("E-mail address"), lambda row: row["emailAddress"], sort="emailAddress", priority=2),
         *holding(N_("Has now"), "car", NAMED, 1),
         ListColumn("groups", N_("Groups"), groups, "links", expand=GROUPS, priority=3),
@@ -65,6 +67,7 @@ USERS = List(
             Permission.USERS_WRITE,
             batch="users",
             says=ends_with("userId"),
+            named=("name", "address"),
             danger=True,
         ),
     ),

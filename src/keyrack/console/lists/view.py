@@ -21,6 +21,8 @@ from keyrack.core.errors import Refusal
 from keyrack.http.page_router import Visit
 
 BEGINS = N_("There is nothing older.")
+OUTSIDE = N_("Nothing in your groups")
+OUTSIDE_TEXT = N_("You see what is in your groups. A manager of the whole fleet decides what is in them.")
 KEPT = N_("There is nothing older: what came before number %(num)s is not kept any more.")
 
 
@@ -72,7 +74,7 @@ async def shown(
             for column in listing.columns
         ],
         "csv": f"{here}.csv{state.address()}",
-        "never": {"title": say(listing.never.title), "text": say(listing.never.text)},
+        "never": _empty(visit, listing),
         "adds": [{"text": say(add.text), "href": base(visit) + add.path, "sign": add.sign} for add in listing.adds],
         "actions": [
             {
@@ -96,6 +98,15 @@ def _standing(state: ListState, list_page: ListPage | None, wrong: ListError | N
     if list_page.total:
         return "rows"
     return "none" if state.narrowed else "never"
+
+
+def _empty(visit: Visit, listing: List) -> dict[str, str]:
+    """The title and the text of a list without rows.
+
+    For a group-limited manager there may be rows outside of the groups.
+    """
+    title, text = (OUTSIDE, OUTSIDE_TEXT) if visit.is_limited else (listing.never.title, listing.never.text)
+    return {"title": gettext(visit, title), "text": gettext(visit, text)}
 
 
 def _kept(state: ListState) -> list[tuple[str, str]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from keyrack.console.choices import USER, of_user
 from keyrack.console.failure_hints import FailureHint, failure_hint, reason
 from keyrack.console.hidden_assignments import SOMEBODY, hidden_assignments
+from keyrack.console.local_times import utc
 from keyrack.console.pages.assignment_forms import ParsedAssignmentForm, twice
 from keyrack.console.rendering import gettext, why
 from keyrack.core.errors import Refusal, TooManyRequests, Unavailable
@@ -26,6 +28,7 @@ class OverlapView:
     start: str
     end: str | None
     same: bool  # the same user for the same time: what is sent twice overlaps with itself
+    is_own: bool = False  # of the user who gets the car
 
 
 @dataclass
@@ -42,6 +45,11 @@ class Check:
     def is_taken(self) -> bool:
         """Whether the car is taken within the same time."""
         return bool(self.overlaps) or self.more
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is taken by nobody but the user who gets it."""
+        return not self.more and all(overlap.is_own for overlap in self.overlaps)
 
     @property
     def seen(self) -> str:
@@ -64,6 +72,8 @@ async def check(visit: Visit, draft: ParsedAssignmentForm, item: Mapping[str, An
     form_check = Check(notes=twice(visit, draft.filled))
     if item is None or draft.errors:
         return form_check
+    if draft.members["end"] and draft.members["end"] <= utc(datetime.now(UTC)):
+        form_check.notes.append(gettext(visit, "These times are over, so nobody can open the car by this assignment."))
     body = {"kind": "assignments", "dryRun": True, "conflicts": "report", "items": [item]}
     (result,) = (await visit.call("POST", "/batch", body=body)).json["results"]
     form_check.overlaps = await _named(visit, draft, result.get("conflicts", []))
@@ -113,6 +123,7 @@ async def _named(
         OverlapView(
             overlap["assignmentId"], users.get(overlap["userId"], nobody), overlap["start"], overlap["end"],
             form_values == (overlap["userId"], overlap["start"], overlap["end"]),
+            is_own=overlap["userId"] == draft.members["userId"],
         )
         for overlap in conflicts
     ]  # fmt: skip

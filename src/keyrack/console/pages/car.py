@@ -6,7 +6,7 @@ Each part of the page is also fetched by itself: `part` of the address names it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,13 +16,14 @@ from uuid import uuid4
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.field_errors import words
-from keyrack.console.hidden_assignments import hidden_assignments
+from keyrack.console.hidden_assignments import hidden_assignments, removed_with_car
 from keyrack.console.local_times import instant, utc
 from keyrack.console.map_tiles import streets
 from keyrack.console.pages import car_telemetry, telemetry_charts, timeline, tracks
 from keyrack.console.pages.add_forms import CAR
 from keyrack.console.pages.boxes import boxes_of
 from keyrack.console.pages.car_keys import keys_of
+from keyrack.console.product_names import kind
 from keyrack.console.rendering import base, live_id, page, redirect, why
 from keyrack.core.errors import BadRequest, NotFound, PreconditionFailed, Refusal
 from keyrack.http.page_router import ConsolePages, Visit
@@ -34,7 +35,6 @@ LONGEST = {field.name: field.longest for field in CAR.fields}  # characters
 FACTS = tuple(LONGEST)
 DIGITS = 9  # of an id in the address
 EVENTS = 20  # newest events of a car on its page
-MOST_ENDING = 1_000  # hidden assignments that are counted before the car is deleted
 SOON = 20  # assignments in force or to come that are looked at for who has the car next
 
 Known = dict[str, Any]
@@ -276,16 +276,21 @@ async def delete(visit: Visit) -> Response:
 async def _delete(visit: Visit, refusal: Refusal | None = None) -> Response:
     """The dialog, which says what ends with the car."""
     shown = await _car(visit)
-    ending = {
-        "$filter": f"carId eq {shown.id} and (end eq null or end gt now())", "$top": "0", "$count": "true",
-    }  # fmt: skip
-    assignments = (await visit.call("GET", "/assignments", query=ending)).total
-    assignments += len(await hidden_assignments(visit, [shown.id], "(end eq null or end gt now())", MOST_ENDING))
+    there = await _products(visit, shown)
     return await page(
         visit, "car_delete.html", status=refusal.status if refusal else 200, section=SECTION, back=_here(visit),
-        key=str(uuid4()), assignments=assignments, changed=refusal is not None, **_whole(shown),
-        **await _products(visit, shown),
+        key=str(uuid4()), removed=await removed_with_car(visit, shown.id), changed=refusal is not None,
+        has_hidden_unit=await _has_hidden_unit(visit, shown.id, there["products"]), **_whole(shown), **there,
     )  # fmt: skip
+
+
+async def _has_hidden_unit(visit: Visit, car: int, products: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the car has a unit that is in none of the groups of a group-limited visit."""
+    may_know = visit.is_limited and visit.may(Permission.POSITIONS_READ)
+    if not may_know or any(kind(product) == "unit" for product in products):
+        return False
+    query = {"$filter": f"carId eq {car}", "$select": "hasUnit"}
+    return any(row["hasUnit"] for row in (await visit.call("GET", "/positions", query=query)).json)
 
 
 def by_script(visit: Visit) -> bool:

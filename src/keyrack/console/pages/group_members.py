@@ -60,7 +60,7 @@ KINDS = (
     ),
     MemberKind(
         "users", "/users", "/groups/{groupId}/users", "/groups/{groupId}/users/{userId}", "userId",
-        "naturalorder(userData/lastName),userData/firstName,id", "id,emailAddress,userData", by_surname,
+        "naturalorder(userData/lastName),naturalorder(userData/firstName),id", "id,emailAddress,userData", by_surname,
         lambda _visit, row: row["emailAddress"], Permission.USERS_READ, "users",
     ),
     MemberKind(

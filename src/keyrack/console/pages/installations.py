@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
+from keyrack.console.hidden_assignments import RemovedAssignments, removed_with_car
 from keyrack.console.pages.car import SECTION, gone_on
 from keyrack.console.product_names import kind, named
 from keyrack.console.rendering import base, page
@@ -113,13 +114,12 @@ async def _uninstall(visit: Visit, refusal: Refusal | None = None) -> Response:
     car = (await visit.call("GET", "/cars/{carId}", visit.ids["carId"])).json
     expand = {"$expand": "car($select=id,name)"}
     product = (await visit.call("GET", "/products/{productId}", visit.ids["productId"], query=expand)).json
-    ending = {"$filter": f"carId eq {car['id']} and (end eq null or end gt now())", "$top": "0", "$count": "true"}
     is_box = kind(product) == "box"
     may_know = visit.may(Permission.ASSIGNMENTS_READ)
-    assignments = (await visit.call("GET", "/assignments", query=ending)).total if is_box and may_know else 0
+    removed = await removed_with_car(visit, car["id"]) if is_box and may_know else RemovedAssignments(0, 0)
     return await page(
         visit, "uninstall.html", status=refusal.status if refusal else 200, section=SECTION, back=_car(visit),
-        key=str(uuid4()), car=car, product=product, is_box=is_box, assignments=assignments,
+        key=str(uuid4()), car=car, product=product, is_box=is_box, removed=removed,
         wrong=refusal.reason.code if refusal else "",
     )  # fmt: skip
 

@@ -50,11 +50,12 @@ class Figure:
     kind: str = ""
     rare: bool = False
     is_for_whole: bool = False  # for a group-limited visit a row lacks what is merely outside of the groups
+    is_rare_in_groups: bool = False  # for a group-limited visit zero may mean that the rows are outside of the groups
 
 
 def _of(
     listing: List, filters: Mapping[str, str], sign: str, name: str, detail: str, kind: str = "", *,
-    rare: bool = False, is_for_whole: bool = False,
+    rare: bool = False, is_for_whole: bool = False, is_rare_in_groups: bool = False,
 ) -> Figure:  # fmt: skip
     """The figure of a list's rows with these filters."""
     state = ListState(listing, filters=tuple(filters.items()))
@@ -64,7 +65,7 @@ def _of(
         return (await visit.call("GET", listing.rows, query=query)).total
 
     path = listing.path.removeprefix("/{customer}") + state.address()
-    return Figure(listing.permission, count, path, sign, name, detail, kind, rare, is_for_whole)
+    return Figure(listing.permission, count, path, sign, name, detail, kind, rare, is_for_whole, is_rare_in_groups)
 
 
 FIGURES = (
@@ -87,7 +88,7 @@ FIGURES = (
     ),
     _of(
         SERVICES, {"contract": "soon"},
-        "services", N_("Contracts that end soon"), N_("Within 30 days"), "warn",
+        "services", N_("Contracts that end soon"), N_("Within 30 days"), "warn", is_rare_in_groups=True,
     ),
     _of(CARS, {"seen": "long"}, "offline", N_("Cars unseen for long"), N_("Silent for a week"), "warn"),
     _of(  # the kind of thing is what an index of the log leads through
@@ -104,14 +105,20 @@ async def overview(visit: Visit) -> Response:
         return await part(visit, "overview.html", "tiles", tiles=await _tiles(visit))
     since = await live_id(visit)
     if not visit.may(Permission.POSITIONS_READ):
-        first = {"$select": "id,name,licensePlate,brand,model", "$orderby": "name", "$top": str(SHOWN)}
+        first = {"$select": "id,name,licensePlate,brand,model", "$orderby": "naturalorder(name)", "$top": str(SHOWN)}
         tiles, known = await asyncio.gather(
             _tiles(visit), visit.call("GET", "/cars", query={**first, "$count": "true"})
         )
         return await page(
             visit, "overview.html", tiles=tiles, cars=known.json, all_cars=known.total, since=since, streets=None
         )
-    on_map = {"$select": PLACES, "$filter": ON_MAP, "$orderby": "name", "$top": str(SHOWN), "$count": "true"}
+    on_map = {
+        "$select": PLACES,
+        "$filter": ON_MAP,
+        "$orderby": "naturalorder(name)",
+        "$top": str(SHOWN),
+        "$count": "true",
+    }
     tiles, all_cars, placed = await asyncio.gather(
         _tiles(visit),
         visit.call("GET", "/positions", query=NUMBER),
@@ -140,5 +147,5 @@ async def _tiles(visit: Visit) -> list[dict[str, Any]]:
             "kind": figure.kind if total else "",
         }
         for figure, total in zip(figures, totals, strict=True)
-        if total or not figure.rare
+        if total or not (figure.rare or (figure.is_rare_in_groups and visit.is_limited))
     ]

@@ -74,7 +74,8 @@ class TimelineWindow:
 class TimelineEntry:
     """One assignment, or one thing that was asked for.
 
-    `state` is `past`, `in-force`, `coming`, `pending`, `failed`, `ended` (early) or `cancelled` (before its start).
+    `state` is `past`, `in-force`, `coming`, `pending`, `failed`, `ended` (early), `over` (past, and removed since then)
+    or `cancelled` (before its start).
     """
 
     state: str
@@ -141,8 +142,9 @@ def _asked(window: TimelineWindow, row: dict[str, Any]) -> TimelineEntry | None:
         return _entry(window, row["state"].lower(), row, row["end"])
     if row["finished"] <= row["start"]:
         return _entry(window, "cancelled", row, row["end"])
-    end = min(row["finished"], row["end"] or row["finished"])
-    return _entry(window, "ended", row, end) if instant(end) > window.begins else None
+    if row["end"] and row["end"] <= row["finished"]:  # it had run its time when it was removed
+        return _entry(window, "over", row, row["end"])
+    return _entry(window, "ended", row, row["finished"]) if instant(row["finished"]) > window.begins else None
 
 
 def _entry(window: TimelineWindow, state: str, row: dict[str, Any], end: str | None) -> TimelineEntry:

@@ -1,6 +1,6 @@
-// One of many, found by typing: the ARIA 1.2 combobox. [data-combobox="address"] holds a <select>, which keeps what is chosen and is
+// One of many, found by typing: an ARIA combobox. [data-combobox="address"] holds a <select>, which keeps what is chosen and is
 // all there is without this script. The address answers ?q= with {"options": [{value, label, detail, chosen}], "total"}, at most 20:
-// what the input shows of the one that is chosen is `chosen`.
+// the input shows `chosen`.
 // data-with: names of fields of the form that go along.
 import { announce } from "./announce.js";
 import { visible } from "./text.js";
@@ -65,7 +65,7 @@ class Combobox {
     select.addEventListener("change", () => this.show());
   }
 
-  /** Whether the input still shows what is chosen: a click then shows all, not that one alone. */
+  /** Whether the input still shows what is chosen: a click then shows all. */
   fresh() {
     return this.input.value === (this.select.value && this.select.selectedOptions[0].textContent);
   }
@@ -76,6 +76,7 @@ class Combobox {
   }
 
   typed() {
+    this.mark(-1);
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.search(this.input.value), PAUSE);
   }
@@ -94,19 +95,19 @@ class Combobox {
       if (!response.ok || response.redirected) throw new Error(String(response.status));
       const { options, total } = await response.json();
       const shown = options.map(({ value, label, detail, chosen }) => ({ value, label: visible(label), detail: visible(detail), chosen: visible(chosen) }));
-      if (!asked.signal.aborted) this.open(shown, total);
+      if (!asked.signal.aborted) this.open(shown, total, text);
     } catch {
       if (!asked.signal.aborted) this.fail();
     }
   }
 
-  open(options, total) {
+  open(options, total, text) {
     const { list, input, holder } = this;
     this.options = options;
     list.replaceChildren(...options.map((option, place) => this.row(option, place)));
     list.hidden = options.length === 0;
     input.setAttribute("aria-expanded", String(options.length > 0));
-    this.mark(-1);
+    this.mark(text.trim() && options.length === 1 ? 0 : -1);
     const { none, some, more } = holder.dataset;
     const said = total === 0 ? none : total > options.length ? more.replace("{count}", options.length).replace("{total}", total) : some.replace("{count}", total);
     this.say(said, total === 0 || total > options.length);
@@ -156,7 +157,7 @@ class Combobox {
     row.setAttribute("aria-selected", "true");
     row.scrollIntoView({ block: "nearest" });
     this.input.setAttribute("aria-activedescendant", row.id);
-    // VoiceOver follows aria-activedescendant poorly
+    // VoiceOver follows it poorly
     if (navigator.platform.startsWith("Mac") || navigator.platform.startsWith("iP")) announce(row.textContent);
   }
 
@@ -171,7 +172,7 @@ class Combobox {
     this.select.dispatchEvent(new Event("change", { bubbles: true }));
   }
 
-  /** What was typed but not chosen is nothing: an empty input empties the choice, any other text goes back to it. */
+  /** What was typed but not chosen is nothing: an empty input empties the choice, other text goes back to it. */
   leave() {
     const changed = this.input.value.trim() === "" && this.select.value !== "";
     if (changed) this.select.value = "";
@@ -189,13 +190,15 @@ class Combobox {
       Home: () => this.mark(0),
       End: () => this.mark(end),
       Enter: () => this.active >= 0 && this.choose(this.active),
+      Tab: () => moves.Enter(),
       Escape: () => this.close(),
     };
     if (event.isComposing || event.ctrlKey || event.metaKey || event.shiftKey) return;
     if (!opened && (event.key === "ArrowDown" || event.key === "ArrowUp")) this.search(this.fresh() ? "" : this.input.value);
     else if (!opened || !moves[event.key] || (this.active < 0 && ["Home", "End"].includes(event.key))) return;
     else moves[event.key]();
-    // Escape closes the list alone, not the dialog around it
+    if (event.key === "Tab") return;
+    // Escape closes the list, not the dialog
     event.preventDefault();
     event.stopPropagation();
   }

@@ -47,7 +47,7 @@ export class Positions extends EventTarget {
   async look(whole) {
     const begun = Date.now();
     const filter = whole ? PLACED : `${PLACED} and lastSeen gt ${new Date(this.looked - OVERLAP).toISOString()}`;
-    const query = new URLSearchParams({ $select: FIELDS, $filter: filter, $orderby: "name" });
+    const query = new URLSearchParams({ $select: FIELDS, $filter: filter, $orderby: "naturalorder(name)" });
     const headers = { Accept: "application/json", "Customer-ID": document.body.dataset.customer };
     try {
       const answer = await fetch(`${this.address}?${query}`, { headers, cache: "no-store" });
@@ -78,7 +78,8 @@ export class Positions extends EventTarget {
     if (!other.length) return;
     const unknown = other.some((row) => !this.cars.has(row.carId));
     for (const row of other) this.cars.set(row.carId, row);
-    if (unknown) this.load([...this.cars.values()].sort((one, next) => one.name.localeCompare(next.name)));
+    const names = new Intl.Collator(document.documentElement.lang, { numeric: true });
+    if (unknown) this.load([...this.cars.values()].sort((one, next) => names.compare(one.name, next.name)));
     else this.dispatchEvent(new CustomEvent("moved", { detail: other }));
   }
 }
