@@ -54,7 +54,7 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         ),
         "replaces": (
             "The thumbprint of the pending enrolment that this one replaces. It is needed if that one is in use.",
-            EXAMPLE_THUMBPRINT,
+            None,
         ),
         "log": ("How far the log of the box has come home, in this epoch.", None),
         "upTo": _UP_TO,
