@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from keyrack import __version__
 from keyrack.core.error_codes import FAULTS
 from keyrack.http.openapi.member_schemas import Json
 
@@ -156,7 +157,7 @@ ANSWERS: Mapping[str, tuple[str, Json]] = {
             "What this server is.",
             {
                 "name": _text("Always `Keyrack`.", const="Keyrack"),
-                "version": _text("The version of the server.", examples=["0.2.0"]),
+                "version": _text("The version of the server.", examples=[__version__]),
                 "apiVersion": _text("The version of the interface.", examples=["3"]),
                 "baseUrl": _text("Where the interface begins.", **_uri("/v3")),
                 "documentation": _text("Where the interface is explained.", **_uri("/docs")),
