@@ -59,7 +59,7 @@ def sign_in(page: Page, env: dict[str, str]) -> None:
     page.goto("/console/sign-in")
     page.get_by_label("User name").fill(env["KEYRACK_USERNAME"])
     page.get_by_label("Password").fill(env["KEYRACK_PASSWORD"])
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     page.get_by_role("heading", level=1).first.wait_for()
 
 
