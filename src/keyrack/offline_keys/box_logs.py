@@ -28,7 +28,6 @@ from keyrack.offline_keys.log_chain import LateEntries, Report, Walk, hash_of, l
 from keyrack.offline_keys.message_fields import RECEIPT
 from keyrack.offline_keys.opening_events import LAST_TIME, publish_openings
 from keyrack.offline_keys.p256 import verify
-from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from keyrack.offline_keys.status_lists import AHEAD
 from keyrack.offline_keys.timestamps import now
 
@@ -94,9 +93,10 @@ where customer_id = $1 and product_id = $2 and epoch = $3
 BEFORE: LiteralString = """
 select entry from box_entry where customer_id = $1 and product_id = $2 and epoch = $3 and number = $4
 """
-# What the box has given up by now: it has said so in whatever came
+# What the box has given up by now: it has said so in whatever came. Builds before 0.3 have stored entries whose `first`
+# is higher than their number
 HELD_FROM: LiteralString = """
-select max(first) as first, max(number) as newest from box_entry
+select max(least(first, number)) as first, max(number) as newest from box_entry
 where customer_id = $1 and product_id = $2 and epoch = $3
 """
 # Signed by the server for the box: the key set's sequence, and the newest list of each generation
@@ -187,9 +187,6 @@ def read(entries: Iterable[bytes]) -> ReadEntries:
             continue
         if (name := NAME(entry.claims["aud"])) is None or max(int(name[1]), int(name[2])) > LARGEST:
             refused[place] = NO_BOX
-            continue
-        if entry.claims["first"] > entry.claims["number"]:  # it would give up entries that the box has still to write
-            refused[place] = UNREADABLE.format(code=BoxRefusalCode.CLAIMS.text)
             continue
         if entry.claims["number"] > LARGEST:
             refused[place] = TOO_LARGE
