@@ -44,6 +44,7 @@ __all__ = ["at_work", "colleague", "needs_two", "operator"]
 NO_BOX = "There is no box of that name and epoch."
 IN_USE = "The pending enrolment is in use: its key has signed an entry."
 OTHER_PENDING = "The enrolment of this box was undone or replaced, and another one of the product is pending."
+USED_KEY = "The box has had this key in an epoch that is over."
 RETURNED = "discarded enrolment came back"
 CONTESTED = "discarded enrolment in use"
 NO_LIST = "There is no such status list of the box."
@@ -481,6 +482,36 @@ def test_the_release_before_puts_no_discarded_enrolment_into_force(at_work: Scen
     with pytest.raises(asyncpg.CheckViolationError):
         alice.sql.execute(confirming, alice.customer, at_work.box.product, made["epoch"])
     assert state(alice, at_work.box) == at_work.first
+
+
+def test_the_release_before_confirms_nothing_that_needs_an_approval(at_work: Scene, alice: Person) -> None:
+    """An entry is enough for it without the policy, and a laptop could have that entry taken by an older process."""
+    made = at_work.attack()
+    done(alice.delete(path(at_work.box)))
+    assert deliver(at_work.kim, Logbook(at_work.box, made["name"], at_work.laptop).entry()) == []
+    confirming = """
+        update box_epoch e set is_pending = false from key_authority t
+        where e.customer_id = $1 and e.product_id = $2 and e.epoch = $3 and e.is_pending and e.proven_at is not null
+          and t.customer_id = e.customer_id and (e.approved_at is not null or not t.needs_second_person)
+    """
+    with pytest.raises(asyncpg.CheckViolationError):
+        alice.sql.execute(confirming, alice.customer, at_work.box.product, made["epoch"])
+    assert state(alice, at_work.box)["epoch"] == at_work.first["epoch"]
+    approve(alice, at_work.box, at_work.laptop)
+    assert state(alice, at_work.box)["epoch"] == made["epoch"]
+
+
+def test_a_discarded_enrolment_before_the_one_in_force_is_over(at_work: Scene, alice: Person) -> None:
+    """The release before deletes no discarded enrolments when it puts a later one into force."""
+    kim, box, made = at_work.kim, at_work.box, at_work.attack()
+    done(alice.delete(path(box)))
+    later = enrolled_from_afar(alice, box.product, PrivateKey.generate()).json()
+    confirming = "update box_epoch set is_pending = false where customer_id = $1 and product_id = $2 and epoch = $3"
+    alice.sql.execute(confirming, alice.customer, box.product, later["epoch"])
+    refused(enrolled_from_afar(alice, box.product, at_work.laptop), 409, USED_KEY)
+    assert deliver(kim, Logbook(box, made["name"], at_work.laptop).entry()) == [NO_BOX]
+    shown = state(alice, box)
+    assert (shown["epoch"], shown["pending"]) == (later["epoch"], None)
 
 
 # Change log

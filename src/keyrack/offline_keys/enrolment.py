@@ -65,9 +65,12 @@ where e.customer_id = $1 and e.product_id = $2 and e.discarded_at is null and e.
   select max(epoch) from box_epoch where customer_id = $1 and product_id = $2 and not is_pending), 0)
 order by e.epoch
 """
+# A discarded epoch before the one in force, too: the release before has left it, and it does not come back
 USED: LiteralString = """
 select exists (
-  select from box_epoch where customer_id = $1 and product_id = $2 and public_key = $3 and discarded_at is null)
+  select from box_epoch where customer_id = $1 and product_id = $2 and public_key = $3 and (
+    discarded_at is null or epoch < (
+      select max(epoch) from box_epoch where customer_id = $1 and product_id = $2 and not is_pending)))
 """
 INSERT: LiteralString = """
 insert into box_epoch (customer_id, product_id, public_key, is_pending, enrolled_by, enrolled_at)
@@ -77,7 +80,9 @@ values ($1, $2, $3, $4, $5, clock_timestamp()) returning epoch
 ENROL_AGAIN: LiteralString = """
 update box_epoch set discarded_at = null, heard_at = null, is_pending = $4, enrolled_by = $5,
   enrolled_at = clock_timestamp()
-where customer_id = $1 and product_id = $2 and public_key = $3 and discarded_at is not null returning epoch
+where customer_id = $1 and product_id = $2 and public_key = $3 and discarded_at is not null and epoch > coalesce((
+  select max(epoch) from box_epoch where customer_id = $1 and product_id = $2 and not is_pending), 0)
+returning epoch
 """
 # Keys of earlier epochs open nothing once the box has another key
 END: LiteralString = """
