@@ -21,6 +21,7 @@ from tests.offline_keys.inspection import Logbook, is_revoked
 from tests.offline_keys.offline_world import Firmware, Phone, b64, confirm, driver, raw
 from tests.offline_keys.test_pending_enrolments import (
     DEAD_EPOCHS,
+    NOT_ENROLLED,
     NOT_PENDING,
     OTHER_KEY,
     SAME_MANAGER,
@@ -118,6 +119,22 @@ def test_an_enrolment_of_a_box_in_use_comes_back(in_use: Scene, alice: Person) -
         f"Keyrack key, {in_use.first['name']}",
         *[f"Keyrack key, {name}, enrolment pending"] * 2,
     ]
+
+
+def test_what_the_server_signs_for_a_discarded_enrolment(in_use: Scene, alice: Person, bob: Person) -> None:
+    """The time alone, and that only for a user who has a key."""
+    kim, box = in_use.kim, in_use.box
+    done(alice.delete(path(box)))
+    nonce = b64(box.challenge().nonce)
+    asked = {"box": box.challenge().name, "nonce": nonce}
+    assert kim.call("POST", "/sdk/time", asked).status_code == 200
+    for other in (driver(alice), driver(bob)):
+        assert other.call("POST", "/sdk/time", asked).status_code == 404
+    wanted = f"provisioning?nonce={nonce}&thumbprint={thumbprint(box.key)}"
+    refused(alice.get(path(box, wanted)), 404, NOT_ENROLLED)
+    refused(alice.post(path(box, "enrolment/approval"), approval(box.key)), 409, NOT_PENDING)
+    kim.home()
+    assert alice.get(path(box, wanted)).status_code == 200
 
 
 def test_a_replaced_enrolment_comes_back_instead_of_the_other_one(in_use: Scene, alice: Person) -> None:
