@@ -10,6 +10,7 @@ from random import Random
 from keyrack.offline_keys import link_messages, phone
 from keyrack.offline_keys.box import firmware
 from keyrack.offline_keys.box.state import BoxLogState
+from keyrack.offline_keys.box.verification_budget import full
 from keyrack.offline_keys.link_messages import CarryMessage, Challenge, Enrol, Fetch, Said
 from keyrack.offline_keys.message_fields import Status
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
@@ -27,7 +28,7 @@ OFFSETS = (*[0] * 12, 1, 59, 60, 61, DAY, WEEK - 100, WEEK, WEEK + 1, 2 * WEEK) 
 class Conversation:
     """Phones, a tool and thieves at one box, whose clock may be wrong."""
 
-    def __init__(self, library: ctypes.CDLL, seed: int, entries: int) -> None:
+    def __init__(self, library: ctypes.CDLL, seed: int, entries: int, phones: int) -> None:
         self._random = Random(seed)
         self._authority = Authority()
         self._tick = 0
@@ -36,6 +37,8 @@ class Conversation:
         state = firmware.reset(public("box"), bytes(32), 0)
         filler = tuple(f"entry {number}".encode() for number in range(entries))
         state.kept.log = BoxLogState(filler, entries + 1, bytes(32))
+        state.kept.phones = tuple((hashlib.sha256(bytes([number])).digest(), 0) for number in range(phones))
+        state.running.phone_buckets = {phone: full(0) for phone, _ in state.kept.phones}
         self._rivals = Rivals(library, fuzz_boxes.own_key(), state, 0)
         self._rivals.connect(0)
         self._acts: tuple[Callable[[], BoxRefusalCode | None], ...] = (
@@ -178,12 +181,15 @@ class Conversation:
         self._tick = 0
 
 
-def run(library: ctypes.CDLL, steps: int, seed: int, entries: int) -> Iterator[BoxRefusalCode]:
-    """The codes of a conversation with a box that has so many entries before. Raises `Differ`."""
+def run(library: ctypes.CDLL, steps: int, seed: int, entries: int, phones: int = 0) -> Iterator[BoxRefusalCode]:
+    """The codes of a conversation with a box that has so many entries and remembers so many phones before.
+
+    Raises `Differ`.
+    """
     count = 0
     try:
-        for code in Conversation(library, seed, entries).run(steps):
+        for code in Conversation(library, seed, entries, phones).run(steps):
             count += 1
             yield code
     except Differ as error:
-        raise Differ(f"seed {seed}, {entries} entries, after message {count}\n{error}") from error
+        raise Differ(f"seed {seed}, {entries} entries, {phones} phones, after message {count}\n{error}") from error

@@ -259,6 +259,19 @@ def test_an_entry_gives_up_no_number_that_is_still_to_come(alice: Person, drive:
     assert (state(alice, drive.box), reports(alice, drive.box)) == ((2, 2, 0), Counter())
 
 
+def test_a_stored_entry_gives_up_no_number_that_is_still_to_come(alice: Person, drive: Drive) -> None:
+    """Builds before 0.3 have stored entries whose `first` is higher than their number."""
+    book, kim = drive.book, drive.kim
+    brought(kim, book.opening(drive.key))
+    stored = "update box_entry set first = 100 where customer_id = $1 and product_id = $2"
+    alice.sql.execute(stored, alice.customer, drive.box.product)
+    entries = [book.opening(drive.key) for _ in range(2)]
+    brought(kim, entries[1])
+    assert (state(alice, drive.box), reports(alice, drive.box)) == ((1, 3, 0), Counter())
+    brought(kim, entries[0])
+    assert (state(alice, drive.box), reports(alice, drive.box)) == ((3, 3, 0), Counter())
+
+
 @pytest.fixture(scope="module")
 def small(dsn: str, settings: Settings) -> Iterator[RunningServer]:
     with RunningServer(

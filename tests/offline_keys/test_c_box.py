@@ -235,10 +235,10 @@ def test_mutants_of_the_vectors_lead_to_the_same(library: ctypes.CDLL) -> None:
 
 
 def test_conversations_lead_to_the_same(library: ctypes.CDLL) -> None:
-    """Long ones, also with a log that is nearly full."""
+    """Long ones, also with a log that is nearly full, and where a new phone takes the place of another one."""
     codes = Counter[BoxRefusalCode]()
-    for seed, entries in enumerate((0, 0, 760, 1020)):
-        codes.update(box_conversations.run(library, STEPS, seed, entries))
+    for seed, (entries, phones) in enumerate(((0, 0), (0, 63), (760, 64), (1020, 0))):
+        codes.update(box_conversations.run(library, STEPS, seed, entries, phones))
     assert codes[BoxRefusalCode.GOOD] > STEPS
     assert set(codes) > REACHED, codes
 

@@ -21,6 +21,7 @@ from tests.offline_keys.inspection import Logbook, is_revoked
 from tests.offline_keys.offline_world import Firmware, Phone, b64, confirm, driver, raw
 from tests.offline_keys.test_pending_enrolments import (
     DEAD_EPOCHS,
+    NOT_ENROLLED,
     NOT_PENDING,
     OTHER_KEY,
     SAME_MANAGER,
@@ -44,6 +45,7 @@ __all__ = ["at_work", "colleague", "needs_two", "operator"]
 NO_BOX = "There is no box of that name and epoch."
 IN_USE = "The pending enrolment is in use: its key has signed an entry."
 OTHER_PENDING = "The enrolment of this box was undone or replaced, and another one of the product is pending."
+USED_KEY = "The box has had this key in an epoch that is over."
 RETURNED = "discarded enrolment came back"
 CONTESTED = "discarded enrolment in use"
 NO_LIST = "There is no such status list of the box."
@@ -117,6 +119,22 @@ def test_an_enrolment_of_a_box_in_use_comes_back(in_use: Scene, alice: Person) -
         f"Keyrack key, {in_use.first['name']}",
         *[f"Keyrack key, {name}, enrolment pending"] * 2,
     ]
+
+
+def test_what_the_server_signs_for_a_discarded_enrolment(in_use: Scene, alice: Person, bob: Person) -> None:
+    """The time alone, and that only for a user who has a key."""
+    kim, box = in_use.kim, in_use.box
+    done(alice.delete(path(box)))
+    nonce = b64(box.challenge().nonce)
+    asked = {"box": box.challenge().name, "nonce": nonce}
+    assert kim.call("POST", "/sdk/time", asked).status_code == 200
+    for other in (driver(alice), driver(bob)):
+        assert other.call("POST", "/sdk/time", asked).status_code == 404
+    wanted = f"provisioning?nonce={nonce}&thumbprint={thumbprint(box.key)}"
+    refused(alice.get(path(box, wanted)), 404, NOT_ENROLLED)
+    refused(alice.post(path(box, "enrolment/approval"), approval(box.key)), 409, NOT_PENDING)
+    kim.home()
+    assert alice.get(path(box, wanted)).status_code == 200
 
 
 def test_a_replaced_enrolment_comes_back_instead_of_the_other_one(in_use: Scene, alice: Person) -> None:
@@ -400,6 +418,81 @@ def test_a_laptop_displaces_no_later_enrolment_for_good(at_work: Scene, alice: P
     assert deliver(kim, book.entry()) == [NO_BOX]
 
 
+# Displaced by an entry
+
+
+def test_an_undo_brings_back_what_was_displaced(at_work: Scene, alice: Person) -> None:
+    """A box that was enrolled and provisioned meanwhile refuses another enrolment, so it would need a reset."""
+    kim, laptop = at_work.kim, at_work.attack()
+    done(alice.delete(path(at_work.box)))
+    box = at_work.reset()
+    book = Logbook(box, laptop["name"], at_work.laptop)
+    assert deliver(kim, book.entry()) == []
+    shown = pending(alice, box)
+    assert (shown["thumbprint"], shown["isContested"]) == (thumbprint(at_work.laptop), True)
+    undo(alice, box, at_work.laptop)
+    shown = pending(alice, box)
+    assert (shown["thumbprint"], shown["isProven"], shown["needsApproval"]) == (thumbprint(box.key), False, True)
+    assert deliver(kim, book.entry()) == [OTHER_PENDING], "it displaces nothing once more"
+    approve(alice, box, box.key)
+    assert state(alice, box)["epoch"] == at_work.first["epoch"], "no entry has come from it yet"
+    kim.fetch()
+    assert kim.visit(box) is BoxRefusalCode.GOOD
+    assert kim.home()["refused"] == []
+    shown = state(alice, box)
+    assert (shown["name"], shown["pending"]) == (box.challenge().name, None)
+
+
+def test_a_displaced_laptop_comes_into_force_by_no_entry(in_use: Scene, alice: Person) -> None:
+    kim, box, other = in_use.kim, in_use.box, in_use.attack()
+    kim.home()
+    undo(alice, box, box.key)
+    assert pending(alice, box)["thumbprint"] == thumbprint(in_use.laptop)
+    assert deliver(kim, Logbook(box, other["name"], in_use.laptop).entry()) == []
+    shown = state(alice, box)
+    assert (shown["epoch"], shown["pending"]["isApproved"]) == (in_use.first["epoch"], False)
+
+
+@pytest.mark.parametrize("is_approved", [True, False])
+def test_what_was_displaced_stays_away_after_a_decision(in_use: Scene, alice: Person, is_approved: bool) -> None:
+    """An approval or another enrolment decides against it."""
+    kim, box = in_use.kim, in_use.box
+    in_use.attack()
+    kim.home()
+    if is_approved:
+        approve(alice, box, box.key)
+        assert state(alice, box)["pending"] is None
+    key = PrivateKey.generate()
+    replaces = {} if is_approved else {"replaces": thumbprint(box.key)}
+    assert enrolled_from_afar(alice, box.product, key, **replaces).status_code == 200
+    assert pending(alice, box)["isContested"] is False
+    done(alice.delete(path(box)))
+    assert state(alice, box)["pending"] is None
+
+
+def test_the_first_entry_of_what_was_displaced_is_an_alert(in_use: Scene, alice: Person) -> None:
+    kim, box, other = in_use.kim, in_use.box, in_use.attack()
+    kim.home()
+    entry = Logbook(box, other["name"], in_use.laptop).entry()
+    with captured_events(CONTESTED) as alerts:
+        for _ in range(2):
+            assert deliver(kim, entry) == [OTHER_PENDING]
+    assert len([line for line in alerts if line["product"] == box.product]) == 1
+    undo(alice, box, box.key)
+    shown = pending(alice, box)
+    assert (shown["thumbprint"], shown["isProven"]) == (thumbprint(in_use.laptop), True)
+
+
+def test_entries_of_two_enrolments_in_one_delivery(in_use: Scene, alice: Person) -> None:
+    """The first one displaces the other, whose entry is refused with a reason, and counts."""
+    kim, box, other = in_use.kim, in_use.box, in_use.attack()
+    entries = [*kim.entries, Logbook(box, other["name"], in_use.laptop).entry()]
+    with captured_events(CONTESTED) as alerts:
+        assert deliver(kim, *entries) == [OTHER_PENDING]
+    assert [line["epoch"] for line in alerts if line["product"] == box.product] == [other["epoch"]]
+    assert pending(alice, box)["thumbprint"] == thumbprint(box.key)
+
+
 # Bounds
 
 
@@ -462,6 +555,42 @@ def test_entries_undos_and_enrolments_at_once(carol: Person, sql: Sql) -> None:
     assert sql.rows(DEAD_EPOCHS, carol.customer) == []
 
 
+def test_approvals_and_fetches_at_once_with_all_that(carol: Person, sql: Sql) -> None:
+    """No request fails, and no enrolment that came back is in force without an approval."""
+    made = scene(carol)
+    box, kim, keys = made.box, made.kim, [PrivateKey.generate() for _ in range(3)]
+    sql.execute("update key_authority set needs_second_person = false where customer_id = $1", carol.customer)
+    books = [Logbook(box, enrolled_from_afar(carol, box.product, key).json()["name"], key) for key in keys]
+    done(carol.delete(path(box)))
+    phones = [driver(carol, kim.user) for _ in range(2)]
+
+    def bring(place: int) -> set[int]:
+        entries = [b64(book.entry()) for book in books]
+        phone, statuses = phones[place], set[int]()
+        for _ in range(5):
+            statuses.add(phone.call("PUT", "/sdk/boxlog", {"entries": entries}).status_code)
+            statuses.add(phone.call("GET", "/sdk/keys", params={"device": phone.id}).status_code)
+        return statuses
+
+    def decide(place: int) -> set[int]:
+        statuses, named = set[int](), thumbprint(keys[place])
+        for _ in range(4):
+            statuses.add(carol.delete(path(box, f"enrolment?thumbprint={named}")).status_code)
+            statuses.add(enrolled_from_afar(carol, box.product, keys[place], replaces=named).status_code)
+            statuses.add(carol.post(path(box, "enrolment/approval"), approval(keys[place])).status_code)
+        return statuses
+
+    with ThreadPoolExecutor(5) as pool:
+        brought, decided = pool.map(bring, range(2)), pool.map(decide, range(3))
+        assert set[int]().union(*brought) == {200}
+        assert set[int]().union(*decided) <= {200, 204, 403, 409}
+    assert sql.value(PENDING_ROWS, carol.customer, box.product) <= 1
+    assert sql.rows(DEAD_EPOCHS, carol.customer) == []
+    in_force = "select count(*) from box_epoch where customer_id = $1 and product_id = $2 and not is_pending"
+    unapproved = f"{in_force} and (discarded_at is not null or returned_at is not null and approved_at is null)"
+    assert sql.value(unapproved, carol.customer, box.product) == 0
+
+
 def test_one_entry_that_many_bring_at_once(at_work: Scene, alice: Person) -> None:
     made, kim = at_work.attack(), at_work.kim
     done(alice.delete(path(at_work.box)))
@@ -483,7 +612,52 @@ def test_the_release_before_puts_no_discarded_enrolment_into_force(at_work: Scen
     assert state(alice, at_work.box) == at_work.first
 
 
+def test_the_release_before_confirms_nothing_that_needs_an_approval(at_work: Scene, alice: Person) -> None:
+    """An entry is enough for it without the policy, and a laptop could have that entry taken by an older process."""
+    made = at_work.attack()
+    done(alice.delete(path(at_work.box)))
+    assert deliver(at_work.kim, Logbook(at_work.box, made["name"], at_work.laptop).entry()) == []
+    confirming = """
+        update box_epoch e set is_pending = false from key_authority t
+        where e.customer_id = $1 and e.product_id = $2 and e.epoch = $3 and e.is_pending and e.proven_at is not null
+          and t.customer_id = e.customer_id and (e.approved_at is not null or not t.needs_second_person)
+    """
+    with pytest.raises(asyncpg.CheckViolationError):
+        alice.sql.execute(confirming, alice.customer, at_work.box.product, made["epoch"])
+    assert state(alice, at_work.box)["epoch"] == at_work.first["epoch"]
+    approve(alice, at_work.box, at_work.laptop)
+    assert state(alice, at_work.box)["epoch"] == made["epoch"]
+
+
+def test_a_discarded_enrolment_before_the_one_in_force_is_over(at_work: Scene, alice: Person) -> None:
+    """The release before deletes no discarded enrolments when it puts a later one into force."""
+    kim, box, made = at_work.kim, at_work.box, at_work.attack()
+    done(alice.delete(path(box)))
+    later = enrolled_from_afar(alice, box.product, PrivateKey.generate()).json()
+    confirming = "update box_epoch set is_pending = false where customer_id = $1 and product_id = $2 and epoch = $3"
+    alice.sql.execute(confirming, alice.customer, box.product, later["epoch"])
+    refused(enrolled_from_afar(alice, box.product, at_work.laptop), 409, USED_KEY)
+    assert deliver(kim, Logbook(box, made["name"], at_work.laptop).entry()) == [NO_BOX]
+    shown = state(alice, box)
+    assert (shown["epoch"], shown["pending"]) == (later["epoch"], None)
+
+
 # Change log
+
+
+def test_a_box_goes_with_its_discarded_enrolments(carol: Person, operator: Operator) -> None:
+    made = scene(carol)
+    laptop = made.attack()
+    done(carol.delete(path(made.box)))
+    assert deliver(made.kim, Logbook(made.box, laptop["name"], made.laptop).entry()) == []
+    assert (
+        enrolled_from_afar(carol, made.box.product, PrivateKey.generate(), replaces=thumbprint(made.laptop)).status_code
+        == 200
+    )
+    carol.sql.execute(
+        "delete from product where customer_id = $1 and product_id = $2", carol.customer, made.box.product
+    )
+    assert operator.value("audit", "verify", "--customer", carol.customer, "--tables")["valid"] is True
 
 
 def test_the_log_of_changes_of_an_enrolment_that_came_back(carol: Person, operator: Operator) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from keyrack.offline_keys import cose, link_messages, p256, phone
 from keyrack.offline_keys.cbor import decode, encode
 from keyrack.offline_keys.link_messages import Challenge, EntriesMessage, Fetch
-from keyrack.offline_keys.message_fields import ANSWER, REGISTRATION
+from keyrack.offline_keys.message_fields import ANSWER, ENTRY, REGISTRATION
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.offline_keys.authority import ISS, START, WEEK, Authority, Box
 from tests.offline_keys.fixed_keys import public, signer, with_high_s
@@ -64,6 +64,18 @@ def test_an_entry_is_kept_with_a_low_s() -> None:
         assert phone.kept(entry) == phone.kept(with_high_s(entry)) == entry != with_high_s(entry)
     with pytest.raises(cose.MessageRefused):
         phone.kept(key)
+
+
+def test_an_entry_of_a_box_that_gives_up_numbers_to_come_is_not_kept() -> None:
+    claims = cose.read(Box().state.kept.log.entries[0], ENTRY).claims
+    for first, is_kept in ((1, True), (2, False)):
+        entry = cose.sign(ENTRY, bytes(8), claims | {"number": 1, "first": first}, signer("box").sign)
+        if is_kept:
+            assert cose.read(phone.kept(entry), ENTRY).claims["first"] == first
+            continue
+        with pytest.raises(cose.MessageRefused) as refused:
+            phone.kept(entry)
+        assert refused.value.code is BoxRefusalCode.CLAIMS
 
 
 @given(st.integers(0, 1 << 52), st.integers(0, 1 << 50))

@@ -116,6 +116,23 @@ def test_a_box_that_signs_with_a_high_s_is_found_out(drive: Drive) -> None:
     assert [(one["kind"], one["number"]) for one in drive.reports()] == [("Break", 2)]
 
 
+@pytest.mark.parametrize("is_turned", [True, False])
+def test_entries_that_an_earlier_build_stored_with_a_high_s(drive: Drive, is_turned: bool) -> None:
+    """A carrier had turned them, or the box had signed them so."""
+    book = Logbook(drive.box)
+    first, second = book.entry(), with_high_s(book.entry())
+    drive.deliver(first, second)
+    stored = "update box_entry set entry = $3, hash = $4 where customer_id = $1 and product_id = $2 and number = 2"
+    hash = hashlib.sha256(second).digest()
+    drive.person.sql.execute(stored, drive.person.customer, drive.box.product, second, hash)
+    if not is_turned:
+        book.hashes[2] = hash
+    drive.deliver(second, *([cose.read_entry(second).raw] if is_turned else []))
+    (receipt,) = drive.deliver(book.entry())["receipts"]
+    assert cose.read(raw(receipt["receipt"]), RECEIPT).claims["upto"] == (3, book.hashes[3])
+    assert drive.reports() == []
+
+
 def test_a_real_fork_is_one_all_the_same(drive: Drive) -> None:
     entries = drive.opened()
     copy = Phone(drive.person, drive.kim.user, drive.kim.key, drive.kim.token, drive.kim.count, drive.kim.held)

@@ -158,12 +158,16 @@ static void make_s_low(uint8_t s[KR_SIGNATURE / 2])
     uint8_t other[sizeof n];
     unsigned borrow = 0;
 
+    if (memcmp(s, n, sizeof n) >= 0) {
+        return;
+    }
+
     for (size_t i = sizeof n; i-- > 0;) {
         unsigned difference = (unsigned)n[i] - s[i] - borrow;
         other[i] = (uint8_t)difference;
         borrow = difference >> 8 & 1;
     }
-    if (borrow == 0 && memcmp(other, s, sizeof n) < 0) {
+    if (memcmp(other, s, sizeof n) < 0) {
         memcpy(s, other, sizeof n);
     }
 }

@@ -28,7 +28,6 @@ from keyrack.offline_keys.log_chain import LateEntries, Report, Walk, hash_of, l
 from keyrack.offline_keys.message_fields import RECEIPT
 from keyrack.offline_keys.opening_events import LAST_TIME, publish_openings
 from keyrack.offline_keys.p256 import verify
-from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from keyrack.offline_keys.status_lists import AHEAD
 from keyrack.offline_keys.timestamps import now
 
@@ -38,6 +37,7 @@ NAME = re.compile(r"box:([1-9]\d{0,9}):([1-9]\d{0,9})").fullmatch
 LOGGED = 10  # reports of one kind and one delivery that the server's log has one by one
 LARGEST = (1 << 31) - 1  # that a column of integers has
 AT_ONCE = 500  # entries that are told in one go
+ATTEMPTS = 3  # for an enrolment that is discarded again and again at the same time
 NO_BOX = "There is no box of that name and epoch."
 TOO_LARGE = f"Its number is larger than {LARGEST:,}."
 FORGED = "The box has not signed this."
@@ -94,9 +94,10 @@ where customer_id = $1 and product_id = $2 and epoch = $3
 BEFORE: LiteralString = """
 select entry from box_entry where customer_id = $1 and product_id = $2 and epoch = $3 and number = $4
 """
-# What the box has given up by now: it has said so in whatever came
+# What the box has given up by now: it has said so in whatever came. Builds before 0.3 have stored entries whose `first`
+# is higher than their number
 HELD_FROM: LiteralString = """
-select max(first) as first, max(number) as newest from box_entry
+select max(least(first, number)) as first, max(number) as newest from box_entry
 where customer_id = $1 and product_id = $2 and epoch = $3
 """
 # Signed by the server for the box: the key set's sequence, and the newest list of each generation
@@ -175,6 +176,18 @@ class ReadEntries:
     refused: Mapping[int, str]
 
 
+class _EpochDiscarded(Exception):
+    """The enrolment was discarded meanwhile."""
+
+
+class _EpochRefused(Exception):
+    """The enrolment stays discarded, or is none of the box: its entries are refused."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 def read(entries: Iterable[bytes]) -> ReadEntries:
     """What came, read and not verified."""
     entries_by_box: dict[Box, list[tuple[int, SignedMessage]]] = {}
@@ -187,9 +200,6 @@ def read(entries: Iterable[bytes]) -> ReadEntries:
             continue
         if (name := NAME(entry.claims["aud"])) is None or max(int(name[1]), int(name[2])) > LARGEST:
             refused[place] = NO_BOX
-            continue
-        if entry.claims["first"] > entry.claims["number"]:  # it would give up entries that the box has still to write
-            refused[place] = UNREADABLE.format(code=BoxRefusalCode.CLAIMS.text)
             continue
         if entry.claims["number"] > LARGEST:
             refused[place] = TOO_LARGE
@@ -215,15 +225,13 @@ async def ingest_entries(
             refused |= {place: NO_BOX for place, _ in came.entries[box]}
             continue
         signed, forged = await asyncio.to_thread(_verified, row, came.entries[box])
-        if row["is_discarded"] and (reason := await _bring_back(db, customer, box, signed)) is not None:
-            refused |= {place: reason for place, _ in came.entries[box]}
+        reports: list[Report] = [("Forgery", entry.claims["number"], hash_of(entry.raw)) for entry in forged.values()]
+        try:
+            receipt = await _taken_or_returned(db, signers, settings, customer, user, row, signed, reports)
+        except _EpochRefused as epoch:
+            refused |= {place: epoch.reason for place, _ in came.entries[box]}
             continue
         refused |= dict.fromkeys(forged, FORGED)
-        reports: list[Report] = [("Forgery", entry.claims["number"], hash_of(entry.raw)) for entry in forged.values()]
-        async with db.transaction() as connection:
-            receipt = await _taken(
-                connection, signers, settings, customer, user, box, signed, reports, is_pending=row["is_pending"]
-            )
         if receipt is not None:
             receipts[box] = receipt
     return UploadResult(receipts, refused)
@@ -242,6 +250,35 @@ def _verified(
         else:
             forged[place] = entry
     return list(good.values()), forged
+
+
+async def _taken_or_returned(
+    db: Database,
+    signers: IssuingKeySigners,
+    settings: Settings,
+    customer: int,
+    user: int,
+    row: Row,
+    entries: Sequence[SignedMessage],
+    reports: list[Report],
+) -> tuple[int, bytes] | None:
+    """Keep entries as `_taken` does. A discarded enrolment comes back before. Raises `_EpochRefused`.
+
+    Another request may discard the enrolment after the look at `row`, and so may the entry of another enrolment of the
+    box in the same delivery. No entry is dropped without a reason then.
+    """
+    box, is_discarded = (row["product_id"], row["epoch"]), row["is_discarded"]
+    for _ in range(ATTEMPTS):
+        if is_discarded and (reason := await _bring_back(db, customer, box, entries)) is not None:
+            raise _EpochRefused(reason)
+        try:
+            async with db.transaction() as connection:
+                return await _taken(
+                    connection, signers, settings, customer, user, box, entries, reports, is_pending=row["is_pending"]
+                )
+        except _EpochDiscarded:
+            is_discarded = True
+    raise _EpochRefused(OTHER_PENDING)
 
 
 async def _bring_back(db: Database, customer: int, box: Box, entries: Sequence[SignedMessage]) -> str | None:
@@ -283,13 +320,18 @@ async def _taken(
     *,
     is_pending: bool,
 ) -> tuple[int, bytes] | None:
-    """Keep entries that the box has signed, and go on along its log; the receipt, where it could be signed anew."""
+    """Keep entries that the box has signed, and go on along its log; the receipt, where it could be signed anew.
+
+    Raises `_EpochDiscarded`.
+    """
     signer = await signers.newest_service(connection, customer)
     if is_pending:
         await enrolment.lock(connection, customer, box[0])
     known = await connection.fetchrow(LOCK, customer, *box)
-    if known is None or known["is_discarded"]:
-        return None  # it was removed or discarded meanwhile
+    if known is None:
+        return None  # it was removed meanwhile
+    if known["is_discarded"]:
+        raise _EpochDiscarded
     roots = _roots(known)
     is_pending = known["is_pending"]
     if is_pending and _has_known_root(entries, roots):

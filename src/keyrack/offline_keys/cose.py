@@ -62,9 +62,12 @@ def read_entry(data: bytes) -> SignedMessage:
     """The entry of a box's log that this is, with a low s. Raises `MessageRefused`.
 
     A carrier of an entry can turn its s into n - s, which is as valid. By the low s both are one entry, the one whose
-    SHA-256 the box knows.
+    SHA-256 the box knows. An entry whose `first` is higher than its number would give up entries that the box has still
+    to write.
     """
     entry = read(data, ENTRY)
+    if entry.claims["first"] > entry.claims["number"]:
+        raise MessageRefused(BoxRefusalCode.CLAIMS)
     signature = with_low_s(entry.signature)
     return replace(entry, signature=signature, raw=data[:-SIGNATURE] + signature)  # its last member
 

@@ -65,9 +65,12 @@ where e.customer_id = $1 and e.product_id = $2 and e.discarded_at is null and e.
   select max(epoch) from box_epoch where customer_id = $1 and product_id = $2 and not is_pending), 0)
 order by e.epoch
 """
+# A discarded epoch before the one in force, too: the release before has left it, and it does not come back
 USED: LiteralString = """
 select exists (
-  select from box_epoch where customer_id = $1 and product_id = $2 and public_key = $3 and discarded_at is null)
+  select from box_epoch where customer_id = $1 and product_id = $2 and public_key = $3 and (
+    discarded_at is null or epoch < (
+      select max(epoch) from box_epoch where customer_id = $1 and product_id = $2 and not is_pending)))
 """
 INSERT: LiteralString = """
 insert into box_epoch (customer_id, product_id, public_key, is_pending, enrolled_by, enrolled_at)
@@ -77,7 +80,9 @@ values ($1, $2, $3, $4, $5, clock_timestamp()) returning epoch
 ENROL_AGAIN: LiteralString = """
 update box_epoch set discarded_at = null, heard_at = null, is_pending = $4, enrolled_by = $5,
   enrolled_at = clock_timestamp()
-where customer_id = $1 and product_id = $2 and public_key = $3 and discarded_at is not null returning epoch
+where customer_id = $1 and product_id = $2 and public_key = $3 and discarded_at is not null and epoch > coalesce((
+  select max(epoch) from box_epoch where customer_id = $1 and product_id = $2 and not is_pending), 0)
+returning epoch
 """
 # Keys of earlier epochs open nothing once the box has another key
 END: LiteralString = """
@@ -128,8 +133,7 @@ delete from box_epoch
 where customer_id = $1 and product_id = $2 and epoch = any($3::integer[]) and discarded_at is not null
 """
 RETURN: LiteralString = """
-update box_epoch set discarded_at = null, heard_at = null, returned_at = clock_timestamp(),
-  proven_at = coalesce(proven_at, clock_timestamp())
+update box_epoch set discarded_at = null, heard_at = null, returned_at = clock_timestamp()
 where customer_id = $1 and product_id = $2 and epoch = $3 and discarded_at is not null and epoch > coalesce((
   select max(epoch) from box_epoch where customer_id = $1 and product_id = $2 and not is_pending), 0)
 returning true
@@ -141,13 +145,22 @@ select proven_at <= discarded_at from box_epoch where customer_id = $1 and produ
 # True for the first time
 HEAR: LiteralString = """
 update box_epoch set heard_at = clock_timestamp(), proven_at = coalesce(proven_at, clock_timestamp())
-where customer_id = $1 and product_id = $2 and epoch = $3 and discarded_at is not null and heard_at is null
+where customer_id = $1 and product_id = $2 and epoch = $3 and discarded_at is not null
+  and (heard_at is null or proven_at is null)
 returning true
+"""
+# Its box may be the one in the car, although no entry has come from it yet
+DISPLACE: LiteralString = """
+update box_epoch set heard_at = discarded_at where customer_id = $1 and product_id = $2 and epoch = $3
+"""
+END_DISPLACED: LiteralString = """
+update box_epoch set heard_at = null
+where customer_id = $1 and product_id = $2 and discarded_at is not null and proven_at is null and heard_at is not null
 """
 HEARD: LiteralString = """
 select epoch from box_epoch
 where customer_id = $1 and product_id = $2 and discarded_at is not null and heard_at is not null
-order by heard_at desc, epoch desc limit 1
+order by proven_at is null, heard_at desc, epoch desc limit 1
 """
 # A secret that another request has made meanwhile stays
 KEEP_ADVERTISING: LiteralString = """
@@ -258,6 +271,7 @@ async def enrol(
         raise UsedKey
     await _take_limits(connection, settings, customer, caller)
     await _discard(connection, settings, customer, product)
+    await connection.execute(END_DISPLACED, customer, product)
     is_pending = any(not row["is_pending"] for row in rows)
     columns = customer, product, load_authority(key), is_pending, _stored_caller(caller)
     epoch: int | None = await connection.fetchval(ENROL_AGAIN, *columns)
@@ -278,7 +292,7 @@ async def undo(
     """Undo the pending enrolment of a box: it is discarded.
 
     `thumbprint` names it, which one in use needs. If a box is in use under an epoch that was discarded before, that one
-    comes back. Raises `NotPending`, `OtherKey`, `InUse`.
+    comes back; else the epoch that the undone one had displaced. Raises `NotPending`, `OtherKey`, `InUse`.
     """
     await lock(connection, customer, product)
     _check_named(_pending(await connection.fetch(PRESENT, customer, product)), thumbprint)
@@ -323,9 +337,10 @@ async def prove(connection: Connection, customer: int, product: int, epoch: int)
 async def bring_back(connection: Connection, customer: int, product: int, epoch: int) -> bool:
     """Make a discarded epoch pending again: its key has signed an entry. Whether that is done.
 
-    A pending epoch without an entry is discarded instead, unless a caller has named this one in use for it: otherwise
-    the holder of a key could displace each later enrolment. A pending epoch with an entry stays, since the server
-    cannot tell which of the two boxes is in the car. If it stays, there is an alert. The caller has locked the box.
+    A pending epoch without an entry is displaced: it is discarded instead, and an undo of this one brings it back. It
+    stays if a caller has named this one in use for it: otherwise the holder of a key could displace each later
+    enrolment. A pending epoch with an entry stays, since the server cannot tell which of the two boxes is in the car.
+    If it stays, there is an alert. The caller has locked the box.
     """
     pending = _pending(await connection.fetch(PRESENT, customer, product))
     if pending is not None and (
@@ -338,17 +353,30 @@ async def bring_back(connection: Connection, customer: int, product: int, epoch:
             )  # fmt: skip
         return False
     await connection.execute(DISCARD, customer, product)
-    if not await connection.fetchval(RETURN, customer, product, epoch):
+    if pending is not None:
+        await connection.execute(DISPLACE, customer, product, pending["epoch"])
+    if not await _return(connection, customer, product, epoch):
         return False  # it was purged, or came back meanwhile
-    log.warning("discarded enrolment came back", customer=customer, product=product, epoch=epoch, alert=True)
+    await connection.execute(PROVE, customer, product, epoch)
     return True
 
 
 async def _bring_back_heard(connection: Connection, customer: int, product: int) -> None:
-    """Bring back the discarded epoch that had the last entry, if any."""
+    """Bring back the discarded epoch that had the last entry, else the one that was displaced last, if any.
+
+    No epoch of the box is pending.
+    """
     epoch = await connection.fetchval(HEARD, customer, product)
     if epoch is not None:
-        await bring_back(connection, customer, product, epoch)
+        await _return(connection, customer, product, epoch)
+
+
+async def _return(connection: Connection, customer: int, product: int, epoch: int) -> bool:
+    """Make a discarded epoch pending again, which needs an approval then. Whether that is done."""
+    if not await connection.fetchval(RETURN, customer, product, epoch):
+        return False
+    log.warning("discarded enrolment came back", customer=customer, product=product, epoch=epoch, alert=True)
+    return True
 
 
 def _pending(rows: Sequence[Row]) -> Row | None:
@@ -382,6 +410,7 @@ async def _end_before(connection: Connection, customer: int, product: int, epoch
     """End the epochs before the one in force: those that were in force, and those that were discarded."""
     await connection.execute(END, customer, product, epoch)
     await connection.execute(END_DISCARDED, customer, product, epoch)
+    await connection.execute(END_DISPLACED, customer, product)
 
 
 async def _discard(connection: Connection, settings: Settings, customer: int, product: int) -> None:

@@ -1,7 +1,7 @@
 """The chain of a box's log: which numbers are missing, and whether each entry fits the one before.
 
-An entry names the one before by SHA-256, its signature included. All entries here have a low s, as `cose.read_entry`
-gives them.
+An entry names the one before by SHA-256, its signature included. Entries here have a low s, as `cose.read_entry` gives
+them. Builds before 0.3 stored some with a high s, although the box may have the low form.
 """
 
 from __future__ import annotations
@@ -23,6 +23,13 @@ ZEROS = bytes(32)  # what the first entry names as the one before
 def hash_of(entry: bytes) -> bytes:
     """By what the next entry names it."""
     return hashlib.sha256(entry).digest()
+
+
+def _follows(previous: bytes, before: bytes) -> bool:
+    """Whether the entry that names this SHA-256 fits the stored one before it."""
+    signature = len(before) - cose.SIGNATURE
+    low = before[:signature] + cose.with_low_s(before[signature:])
+    return previous in (hash_of(before), hash_of(low))
 
 
 @dataclass(slots=True)
@@ -65,7 +72,8 @@ class Walk:
 
     def _take(self, row: Row) -> None:
         entry = cose.read(row["entry"], ENTRY)
-        if self.hash not in (None, entry.claims["previous"]):
+        previous = entry.claims["previous"]
+        if self.hash not in (None, previous) and (self.last is None or not _follows(previous, self.last)):
             self.reports.append(("Break", row["number"], row["hash"]))
         self.told.append(entry)
         self.up_to, self.last = row["number"], row["entry"]
@@ -105,6 +113,6 @@ def _check_seam(stored: dict[int, bytes], number: int, result: LateEntries) -> N
     """Check that an entry names the one before it."""
     previous: bytes = cose.read(stored[number], ENTRY).claims["previous"]
     before = stored.get(number - 1)
-    expected = hash_of(before) if before is not None else previous if number > 1 else ZEROS
-    if previous != expected:
+    is_fitting = _follows(previous, before) if before is not None else number > 1 or previous == ZEROS
+    if not is_fitting:
         result.reports.append(("Break", number, hash_of(stored[number])))

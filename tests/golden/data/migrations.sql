@@ -4969,7 +4969,8 @@ alter table box_epoch
   add column returned_at timestamptz,
   add column heard_at timestamptz;
 
-alter table box_epoch add constraint box_epoch_discarded_check check (is_pending or discarded_at is null) not valid;
+alter table box_epoch add constraint box_epoch_discarded_check
+  check (is_pending or discarded_at is null and (returned_at is null or approved_at is not null)) not valid;
 
 alter table customer_user add column joined_at timestamptz;
 

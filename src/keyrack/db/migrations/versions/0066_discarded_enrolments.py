@@ -1,7 +1,8 @@
 """Discarded enrolments of boxes, and since when a user is a customer's.
 
 A discarded row stays pending. During an upgrade the release before takes it for a pending one, and deletes it with that
-one. It cannot put the row into force: the check fails then, since only a manager may do that after a discard.
+one. It cannot put the row into force, nor one that came back and has no approval: the check fails then, since only a
+manager may do that after a discard.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,8 @@ alter table box_epoch
   add column heard_at timestamptz
 """
 STAYS_PENDING = """
-alter table box_epoch add constraint box_epoch_discarded_check check (is_pending or discarded_at is null) not valid
+alter table box_epoch add constraint box_epoch_discarded_check
+  check (is_pending or discarded_at is null and (returned_at is null or approved_at is not null)) not valid
 """
 # Null for those who were the customer's before: their id tokens are good as they were
 JOINED = (

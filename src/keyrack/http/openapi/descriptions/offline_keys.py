@@ -45,11 +45,13 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         ),
         "isApproved": ("Whether a manager has approved the enrolment.", False),
         "hasReturned": (
-            "Whether the enrolment was undone or replaced, and came back by an entry that its key has signed.",
+            "Whether the enrolment was undone or replaced, and came back: by an entry that its key has signed, or by "
+            "the undo of the one that displaced it.",
             False,
         ),
         "isContested": (
-            "Whether another enrolment that was undone or replaced is in use. It comes back if this one is undone.",
+            "Whether another enrolment that was undone, replaced or displaced may be in use. It comes back if this "
+            "one is undone.",
             False,
         ),
         "replaces": (
