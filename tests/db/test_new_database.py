@@ -11,6 +11,7 @@ import pytest
 from keyrack.core.settings import Settings
 from keyrack.db import schema_version
 from keyrack.db.partitions import months_ahead
+from keyrack.ops.backups.restore_test import UNSOUND
 from tests.support.people import Town
 from tests.support.servers import RunningServer, Sql, fresh_database
 from tests.telemetry.endpoints.test_ingest import ACCEPTED, unit_of
@@ -58,6 +59,15 @@ def test_a_migration_of_a_current_schema_makes_what_is_missing(new: str) -> None
         sql.execute(f"drop table {max(name for name in before if name.startswith('position'))}")
         asyncio.run(schema_version.migrate(new))
         assert partitions(sql) == before
+    finally:
+        sql.close()
+
+
+def test_migrations_leave_no_constraint_unchecked_and_no_index_invalid(new: str) -> None:
+    """The test of a backup reports both as damage."""
+    sql = Sql(new)
+    try:
+        assert sql.value(UNSOUND) == []
     finally:
         sql.close()
 

@@ -13,7 +13,7 @@ from types import ModuleType
 VERSIONS = Path(__file__).parent / "versions"
 
 # Of each release its newest revision, oldest release first: a release adds its line
-RELEASES = {"0.1.0": "0004", "0.2.0": "0022", "0.3.0": "0067"}
+RELEASES = {"0.1.0": "0004", "0.2.0": "0022", "0.3.0": "0068"}
 
 STOPPED = "0019"  # up to here a revision was made for a stop: no other release works beside it
 

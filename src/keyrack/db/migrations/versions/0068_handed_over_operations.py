@@ -2,8 +2,8 @@
 
 from keyrack.db.migrations.frozen import concurrent_index
 
-revision = "0067"
-down_revision = "0066"
+revision = "0068"
+down_revision = "0067"
 
 
 def upgrade() -> None:
