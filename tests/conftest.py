@@ -78,6 +78,11 @@ FIRST = (
     "tests/ops/monitoring/test_status.py", "tests/console/test_assignment_forms.py",
     "tests/webhooks/test_delivery.py", "tests/auth/sso/test_provider_commands.py", "tests/console/test_map_tiles.py",
     "tests/ops/doctor/test_doctor.py", "tests/console/test_webhooks.py", "tests/console/test_car.py",
+    "tests/console/test_users.py", "tests/console/test_tour.py", "tests/console/test_page_stability.py",
+    "tests/console/test_passkeys.py", "tests/console/test_groups.py", "tests/cli/commands/test_manager_invitations.py",
+    "tests/console/test_help.py", "tests/ops/test_housekeeping.py", "tests/core/test_error_codes.py",
+    "tests/http/test_slow_clients.py", "tests/assignments/test_overlaps.py", "tests/api/odata/test_random_applies.py",
+    "tests/auth/sso/test_in_browser.py",
 )  # fmt: skip
 
 
