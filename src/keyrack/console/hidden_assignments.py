@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from keyrack.console.languages import N_
-from keyrack.console.paged_fetch import parts_of, rows_of
+from keyrack.console.paged_fetch import count_of, parts_of, rows_of
 from keyrack.http.page_router import Visit
 
 MOST_REMOVED = 1_000  # hidden assignments of a car that are counted
@@ -43,6 +43,5 @@ async def removed_with_car(visit: Visit, car: int) -> RemovedAssignments:
 
 
 async def _number(visit: Visit, car: int, condition: str) -> int:
-    query = {"$filter": f"carId eq {car} and {condition}", "$top": "0", "$count": "true"}
-    seen = (await visit.call("GET", "/assignments", query=query)).total
+    seen = await count_of(visit, "/assignments", f"carId eq {car} and {condition}")
     return seen + len(await hidden_assignments(visit, [car], condition, MOST_REMOVED))

@@ -30,6 +30,11 @@ async def rows_of(
             return all_rows, total
 
 
+async def count_of(visit: Visit, path: str, condition: str) -> int:
+    """The number of rows of a list for which the condition holds."""
+    return (await visit.call("GET", path, query={"$filter": condition, "$top": "0", "$count": "true"})).total
+
+
 def parts_of(visit: Visit, ids: Sequence[object]) -> Iterator[str]:
     """The ids as lists of an `in`, each as long as the settings allow at most (`KEYRACK_ODATA_ITEMS`)."""
     most = visit.settings.odata_items

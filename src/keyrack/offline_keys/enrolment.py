@@ -274,10 +274,9 @@ async def enrol(
     await connection.execute(END_DISPLACED, customer, product)
     is_pending = any(not row["is_pending"] for row in rows)
     columns = customer, product, load_authority(key), is_pending, _stored_caller(caller)
-    epoch: int | None = await connection.fetchval(ENROL_AGAIN, *columns)
-    if epoch is None:
-        epoch = await connection.fetchval(INSERT, *columns)
-        assert epoch is not None  # noqa: S101 - each inserted row has one
+    known: int | None = await connection.fetchval(ENROL_AGAIN, *columns)
+    epoch: int = known or await connection.fetchval(INSERT, *columns)
+    if known is None:
         await status_list_slots.begin(connection, settings, customer, product, epoch, 1)
     if is_pending:
         log.warning("box at work enrolled anew", customer=customer, product=product, epoch=epoch, alert=True)
@@ -362,9 +361,9 @@ async def bring_back(connection: Connection, customer: int, product: int, epoch:
 
 
 async def _bring_back_heard(connection: Connection, customer: int, product: int) -> None:
-    """Bring back the discarded epoch that had the last entry, else the one that was displaced last, if any.
+    """Bring back the discarded epoch with the last entry, if there is one.
 
-    No epoch of the box is pending.
+    Without an entry it is the one that was displaced last. No epoch of the box is pending.
     """
     epoch = await connection.fetchval(HEARD, customer, product)
     if epoch is not None:

@@ -14,7 +14,7 @@ from keyrack.console.languages import N_
 from keyrack.console.lists.definition import Action, BatchPlan
 from keyrack.console.lists.filters import Thing
 from keyrack.console.local_times import utc
-from keyrack.console.paged_fetch import parts_of, rows_with
+from keyrack.console.paged_fetch import count_of, parts_of, rows_with
 from keyrack.console.pages.assignments import state
 from keyrack.console.rendering import clock, gettext
 from keyrack.core.error_codes import ErrorCode
@@ -87,11 +87,6 @@ def _counted(visit: Visit, text: str, number: int) -> str:
     return gettext(visit, text, num=format_decimal(number, locale=clock(visit).locale))
 
 
-async def _number(visit: Visit, condition: str) -> int:
-    query = {"$filter": condition, "$top": "0", "$count": "true"}
-    return (await visit.call("GET", "/assignments", query=query)).total
-
-
 def ends_with(member: str) -> Says:
     """The number of assignments that end with rows, whose ids they have as this member."""
 
@@ -100,8 +95,8 @@ def ends_with(member: str) -> Says:
             return []
         ending = past = 0
         for some in parts_of(visit, ids):
-            ending += await _number(visit, f"{member} in {some} and {CURRENT}")
-            past += await _number(visit, f"{member} in {some} and {PAST}")
+            ending += await count_of(visit, "/assignments", f"{member} in {some} and {CURRENT}")
+            past += await count_of(visit, "/assignments", f"{member} in {some} and {PAST}")
         texts = [_counted(visit, N_("Assignments in force or to come that end: %(num)s"), ending)]
         if past:
             texts.append(_counted(visit, N_("Past assignments that go as well: %(num)s"), past))

@@ -19,6 +19,7 @@ from keyrack.console.field_errors import words
 from keyrack.console.hidden_assignments import hidden_assignments, removed_with_car
 from keyrack.console.local_times import instant, utc
 from keyrack.console.map_tiles import streets
+from keyrack.console.paged_fetch import count_of
 from keyrack.console.pages import car_telemetry, telemetry_charts, timeline, tracks
 from keyrack.console.pages.add_forms import CAR
 from keyrack.console.pages.boxes import boxes_of
@@ -141,8 +142,7 @@ async def _who(visit: Visit, shown: CarView) -> Known:
 
 
 async def _waiting(visit: Visit, shown: CarView) -> int:
-    pending = {"$filter": f"carId eq {shown.id} and state eq 'Pending'", "$top": "0", "$count": "true"}
-    return (await visit.call("GET", "/operations", query=pending)).total
+    return await count_of(visit, "/operations", f"carId eq {shown.id} and state eq 'Pending'")
 
 
 async def _facts(visit: Visit, shown: CarView) -> Known:
