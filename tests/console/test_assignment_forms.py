@@ -124,7 +124,10 @@ def test_a_page_of_its_own_hears_of_the_outcome(carol: Person, kim: int, desk: D
 
 def test_times_that_are_over_are_said_to_be(carol: Person, kim: int) -> None:
     """A wrong year would succeed, and give nobody the car."""
-    car, over = carol.car_with_box("Pool car"), "These times are over, so nobody can open the car by this assignment."
+    car, over = (
+        carol.car_with_box("Pool car"),
+        "These times are in the past: the assignment opens no car.",
+    )
     with carol.browser() as browser:
         address = f"/{carol.customer}/assignments/new/check?car={car}&user={kim}"
         assert over in browser.get(f"{address}&start=2025-11-24T08:00&end=2025-11-25T08:00").text

@@ -48,11 +48,11 @@ ERASE_REPORTS: LiteralString = """
 update box_report set user_id = null
 where user_id = $1 and customer_id = any(array(select customer_id from customer))
 """
-# Whether the operation `o` names the user $2: as the one who had the assignment, or as the one whom a change gave it
+# Whether the operation `o` names the user $2, who had the assignment or got it by a change
 OPERATION_NAMES_USER: LiteralString = (
     "(o.user_id = $2::integer or o.kind = 'UpdateAssignment' and o.request ->> 'userId' = $2::integer::text)"
 )
-# The SET clause that takes the user $2 out of an operation. Of a hand-over the other user stays
+# The SET clause that takes the user $2 out of an operation. The other user of a hand-over stays
 WITHOUT_USER: LiteralString = (
     "user_id = nullif(user_id, $2::integer),"
     " request = case when request ->> 'userId' = $2::integer::text then request - 'userId' else request end,"

@@ -94,7 +94,7 @@ where customer_id = $1 and product_id = $2 and epoch = $3
 BEFORE: LiteralString = """
 select entry from box_entry where customer_id = $1 and product_id = $2 and epoch = $3 and number = $4
 """
-# What the box has given up by now: it has said so in whatever came. Builds before 0.3 have stored entries whose `first`
+# The lowest number that the box holds, and the newest one. Builds before 0.3 have stored entries whose `first`
 # is higher than their number
 HELD_FROM: LiteralString = """
 select max(least(first, number)) as first, max(number) as newest from box_entry
@@ -320,7 +320,7 @@ async def _taken(
     *,
     is_pending: bool,
 ) -> tuple[int, bytes] | None:
-    """Keep entries that the box has signed, and go on along its log; the receipt, where it could be signed anew.
+    """Keep entries that the box has signed, and return a newer receipt if there is one.
 
     Raises `_EpochDiscarded`.
     """

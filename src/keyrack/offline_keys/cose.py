@@ -73,7 +73,7 @@ def read_entry(data: bytes) -> SignedMessage:
 
 
 def with_low_s(signature: bytes) -> bytes:
-    """The valid one of r, s and r, n - s whose s is the lower number. An s that is no scalar stays as it is."""
+    """The signature with the lower one of s and n - s. An s that is no scalar does not change."""
     s = int.from_bytes(signature[COORDINATE:], "big")
     if not ORDER < 2 * s < 2 * ORDER:
         return signature

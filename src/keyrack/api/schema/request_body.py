@@ -242,7 +242,7 @@ def read_body(
     """The body as the adapter's type, and as parsed JSON with numbers as texts.
 
     `strict` refuses members that the type does not know, whatever it says of them.
-    Where a `patch` has made the body, faults point to its steps.
+    Errors of a body that a `patch` has made point to its steps.
 
     Raises `BadRequest`: `Couldn't <what>. No valid <members> provided.`
     """

@@ -57,7 +57,7 @@ def unknown(adapter: TypeAdapter[Any], document: object) -> list[UnknownMember]:
 
 
 def parse(body: bytes) -> tuple[object, str | None]:
-    """The parsed JSON, with numbers as texts, and the name of a repeated member (RFC 8259, section 4), if there is one.
+    """The parsed JSON, and the name of a repeated member, if any (RFC 8259, section 4).
 
     Numbers stay texts, since only names matter here and long numbers take long to read.
     Raises `ValueError` for NaN and Infinity, which the parsers accept and JSON does not have (section 6).

@@ -78,7 +78,7 @@ class Cells:
         return str(value)
 
     def named(self, columns: Sequence[ListColumn], row: Row) -> Markup:
-        """What a row is called in a sentence: its values, and a pair of times as a span."""
+        """The name of a row in a sentence: its values, and a pair of times as a span."""
         name = Markup("")
         was_time = False
         for column in columns:

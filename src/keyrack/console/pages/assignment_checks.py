@@ -48,7 +48,7 @@ class Check:
 
     @property
     def is_own(self) -> bool:
-        """Whether it is taken by nobody but the user who gets it."""
+        """Whether only the user who gets the car has it already."""
         return not self.more and all(overlap.is_own for overlap in self.overlaps)
 
     @property
@@ -73,7 +73,7 @@ async def check(visit: Visit, draft: ParsedAssignmentForm, item: Mapping[str, An
     if item is None or draft.errors:
         return form_check
     if draft.members["end"] and draft.members["end"] <= utc(datetime.now(UTC)):
-        form_check.notes.append(gettext(visit, "These times are over, so nobody can open the car by this assignment."))
+        form_check.notes.append(gettext(visit, "These times are in the past: the assignment opens no car."))
     body = {"kind": "assignments", "dryRun": True, "conflicts": "report", "items": [item]}
     (result,) = (await visit.call("POST", "/batch", body=body)).json["results"]
     form_check.overlaps = await _named(visit, draft, result.get("conflicts", []))

@@ -73,8 +73,8 @@ returning true
 TAKE_NONCE: LiteralString = """
 delete from registration_nonce where customer_id = $1 and user_id = $2 and nonce = $3 returning expires_at
 """
-# The lock of the user's row: one phone is registered at a time, and the user stays. An id token has whole seconds. What
-# was removed is forgotten when its user leaves, so a token of before the user came back counts as one of before that
+# The lock of the user's row: one phone is registered at a time, and the user stays. An id token has whole seconds. The
+# memory of removed phones goes with a user who leaves, so a token from before the user came back is outdated as well
 LOCK: LiteralString = """
 select u.user_id, position('@' in p.email_address) > 0 as has_address,
   coalesce((select not t.approves_phones from key_authority t where t.customer_id = $1), true) as is_approved,

@@ -1,4 +1,4 @@
-"""The operations that gave an assignment to a user, for the export and the erasure of that user."""
+"""An index of hand-overs by the new user, for exports and erasures."""
 
 from keyrack.db.migrations.frozen import concurrent_index
 
