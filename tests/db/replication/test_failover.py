@@ -52,11 +52,13 @@ def silent_server() -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def serving(dsn: str, direct: Server, settings: Settings) -> Iterator[tuple[RunningServer, Person, Sql]]:
-    """The API with a worker at `dsn`, and somebody who calls."""
+def serving(
+    dsn: str, direct: Server, settings: Settings, *, worker: bool = True
+) -> Iterator[tuple[RunningServer, Person, Sql]]:
+    """The API at `dsn`, with a worker unless a test does its work, and a manager who calls it."""
     sql = Sql(direct.dsn)
     try:
-        with RunningServer(settings, dsn) as running:
+        with RunningServer(settings, dsn, worker=worker) as running:
             yield running, Town(sql, running).person("alice"), sql
     finally:
         sql.close()

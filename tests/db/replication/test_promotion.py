@@ -4,7 +4,9 @@ same."""
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -17,7 +19,7 @@ from tests.changelog.feed_readers import Listener, Poller, reading_beside
 from tests.changelog.outbox import IDS, WRITE, house
 from tests.db.replication.cluster import Cluster, running_cluster
 from tests.db.replication.test_failover import WAITING, patient, serving
-from tests.support.servers import Sql, eventually
+from tests.support.servers import DEADLINE, Sql, eventually
 
 pytestmark = pytest.mark.cluster
 
@@ -73,22 +75,38 @@ def test_a_standby_that_lagged_begins_another_epoch(cluster: Cluster) -> None:
     assert (after.epoch, after.newest) == (kept.epoch, kept.newest + 1) == (new.epoch, JUMP + 5)
 
 
+def number_changes(cluster: Cluster, begun: threading.Event) -> None:
+    """Number what waits in the inbox as a worker does, in as many rounds as it takes; `begun` is set after a round that
+    found somebody else at it."""
+
+    async def main() -> None:
+        async with house(cluster.leader.dsn) as home:
+            sequencer, watermark = home.numbering(), VisibilityWatermark(home.db)
+            while not await sequencer.round(watermark):
+                begun.set()
+
+    asyncio.run(main())
+
+
 def test_a_number_is_told_when_the_standby_has_it(cluster: Cluster, settings: Settings) -> None:
     """A leader that comes back after a crash shows what it had not been acknowledged yet. Nobody is told of it, neither
     who listens already nor who asks, until the standby has it."""
-    # Without commits the lease ends, and nothing is numbered any more: until then it has to be, also on a busy machine
-    often = patient(settings, feed_poll_interval_seconds=0.1, primary_lease_seconds=8.0)
+    often = patient(settings, feed_poll_interval_seconds=0.1)
     newest = "select last_id from change_log where customer_id = $1"
-    with serving(cluster.dsn, cluster.leader, often) as (server, alice, _):
+    # The test numbers changes itself. A worker may write another change, whose commit waits, too, and holds the number
+    # up: the sequencer passes over no open writer
+    with (
+        serving(cluster.dsn, cluster.leader, often, worker=False) as (server, alice, _),
+        ThreadPoolExecutor(1) as sequencer,
+    ):
         alice.car("before")
+        number_changes(cluster, threading.Event())
         readers = [kind(lambda: f"{server.url}/v3", lambda: alice.headers) for kind in (Listener, Poller)]
         with reading_beside(*readers):
-            empty = "select not exists (select from change_inbox)"
-            eventually(lambda: cluster.leader.ask(empty), "all numbers")
             number = cluster.leader.ask(newest, alice.customer)
             eventually(lambda: all(reader.place == number for reader in readers), "what there is")
             try:
-                # committed before commits wait, and numbered afterwards
+                # The lock keeps the sequencer from a look at the server's settings, which commits by itself
                 with closing(Sql(cluster.leader.dsn)) as lock:
                     lock.execute("select pg_advisory_lock($1)", LOCK_OF_NUMBERS)
                     lock.execute(
@@ -96,8 +114,12 @@ def test_a_number_is_told_when_the_standby_has_it(cluster: Cluster, settings: Se
                         " values ($1, 'thing.made', 'thing', '1', '{}')", alice.customer,
                     )  # fmt: skip
                     cluster.leader.waits_for("nobody")
+                    begun = threading.Event()
+                    numbering = sequencer.submit(number_changes, cluster, begun)
+                    assert begun.wait(DEADLINE), "the sequencer did not begin"
                 eventually(lambda: cluster.leader.ask(NUMBERING), "the number's commit")
                 cluster.leader.kill()
+                assert numbering.exception(DEADLINE) is not None, "the number was acknowledged without a standby"
                 cluster.leader.start()
                 assert cluster.leader.ask(newest, alice.customer) == number + 1
                 eventually(lambda: alice.get("/changes").status_code == 503, "the end of the proof")
