@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-BEGINS = datetime(2020, 1, 1, tzinfo=UTC)
+# Within the longest retention: the housekeeping of a running server forgets what is older
+BEGINS = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=2_500)
 FOREVER = datetime.max.replace(tzinfo=UTC)
 # Between two changes, between a change and the number that it gets, and from a change to an assignment's start and end
 STEPS = [timedelta(milliseconds=3), timedelta(seconds=20), timedelta(hours=5), timedelta(days=3), timedelta(days=90)]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from keyrack.changelog import access_history
+from keyrack.changelog.transparency.trust_anchors import CLASSES
 from tests.changelog.access_history_model import BEGINS, History, Told
 from tests.changelog.outbox import house
 from tests.support.people import Person
@@ -30,9 +31,12 @@ def told(rows: Sequence[dict[str, Any]]) -> set[Told]:
 
 
 def since_long_ago(person: Person) -> None:
-    """The custody of somebody's customer, as if it had been kept for years."""
+    """The custody of somebody's customer, as if it had been kept for years, and is kept as long as can be."""
     begun = "select exists (select from custody_log where customer_id = $1)"
     eventually(lambda: person.sql.value(begun, person.customer), "the beginning of custody")
+    days = max(CLASSES)
+    person.sql.execute("update customer set changes_days = $2 where customer_id = $1", person.customer, days)
+    person.sql.execute("update change_log set class = $2 where customer_id = $1", person.customer, CLASSES[days])
     person.sql.execute(
         "update custody_log set since = $2 where customer_id = $1", person.customer, BEGINS - timedelta(days=1)
     )
