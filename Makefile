@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ASSETS := src/keyrack/console/assets
 BUILD_ASSETS := $(PYTHON) console-assets/build.py
 
-.PHONY: help demo install install-dev test test-cluster dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench bench-tables clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-moving test-order test-keys-weeks test-keys-long golden test-recordings record-requests
+.PHONY: help demo install install-dev test test-cluster dist test-dist image test-image audit test-abuse test-faults test-odata-long test-openapi-long test-upgrade check unit bench bench-tables clean docs lock screenshots test-console-long cluster test-failover soak site test-site test-clients test-phone test-moving test-order test-keys-weeks test-keys-long golden test-recordings record-requests migration
 
 ## help: these lines
 help:
@@ -54,6 +54,10 @@ test: check
 ## test-cluster: the tests that start servers or clusters as processes of their own, simulate weeks, or take a minute a file
 test-cluster: install-dev
 	$(UNIT) -m cluster $(or $(PYTEST_ARGS),$(shell grep -rl --include='test_*.py' pytest.mark.cluster tests))
+
+## migration: write the migration of new members of fleet/declarations.py; NAME=car_color
+migration: install-dev
+	@$(BIN)/python tools/new_migration.py "$(NAME)"
 
 ## check: lint and types
 check: install-dev

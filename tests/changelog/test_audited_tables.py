@@ -14,11 +14,11 @@ import asyncpg
 import pytest
 
 from keyrack.changelog import audited_tables
+from keyrack.changelog.column_decisions import COLUMNS
 from keyrack.cli.commands.run import check_database
 from keyrack.core import secret_hashes
 from keyrack.core.settings import Settings
 from keyrack.db.audit_context import UNRECORDED
-from keyrack.db.column_decisions import COLUMNS
 from keyrack.db.schema_version import SchemaError
 from keyrack.db.session_settings import session
 from tests.changelog.outbox import finish_erasing

@@ -1,6 +1,6 @@
 """The recorded tables, and the check of their triggers at startup.
 
-`db.column_decisions` has the reason for each column that is not recorded.
+`changelog.column_decisions` has the reason for each column that is not recorded.
 
 The triggers themselves are made by migrations (`db.migrations.frozen.audit_triggers_v1`); `db.audit_context`
 names the actor.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-from keyrack.db.column_decisions import COLUMNS
+from keyrack.changelog.column_decisions import COLUMNS
 from keyrack.db.connection import Statements
 from keyrack.db.schema_version import SchemaError
 

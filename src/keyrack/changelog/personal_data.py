@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from keyrack.fleet.declarations import PEOPLE
+
 # Resource -> the members, by the API's names
 PERSONAL: dict[str, frozenset[str]] = {
-    "user": frozenset(("emailAddress", "firstName", "lastName")),
+    "user": PEOPLE.personal,
     "manager": frozenset(("username", "acceptedAddress")),
     "identity": frozenset(("subject", "emailAddress")),
 }

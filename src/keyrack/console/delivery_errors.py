@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from keyrack.console.languages import N_
 from keyrack.console.rendering import gettext
+from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 from keyrack.webhooks import delivery_errors
 

@@ -11,10 +11,10 @@ from urllib.parse import quote, urlsplit
 
 from keyrack.api.exchange import Response
 from keyrack.console.forbidden import ASK_PART, lacking
-from keyrack.console.languages import N_
 from keyrack.console.rendering import gettext, plain, redirect, root, why
 from keyrack.core.error_codes import NO_CUSTOMER, NOTHING_HERE, SIGNED_OUT
 from keyrack.core.errors import NotFound, Refusal, Unauthorized
+from keyrack.core.text import N_
 from keyrack.http.page_router import BELOW, FactorNeeded, NotPermitted, Visit, first_customer
 
 # Status -> what it is, and what to do about it

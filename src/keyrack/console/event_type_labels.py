@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from keyrack.console.changes.labels import KINDS
-from keyrack.console.languages import N_
+from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
 OUTCOMES = {

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from keyrack.api.permissions import Permission
 from keyrack.console.choices import Choice
-from keyrack.console.languages import N_
 from keyrack.console.rendering import base, gettext
+from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
 # What operations say of themselves, in the same words

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from keyrack.console.languages import N_
 from keyrack.console.rendering import gettext
 from keyrack.core.error_codes import FieldError
+from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
 EMPTY = N_("This has to be filled in.")

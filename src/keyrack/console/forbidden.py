@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import MEANINGS, Permission, Role
-from keyrack.console.languages import N_
 from keyrack.console.rendering import gettext, page
+from keyrack.core.text import N_
 from keyrack.http.page_router import BELOW, NotPermitted, Visit
 
 NAMES = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from keyrack.console.languages import N_
 from keyrack.console.paged_fetch import rows_with
 from keyrack.console.rendering import gettext
+from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
 MOST = 200  # groups to choose from; who has more is told so

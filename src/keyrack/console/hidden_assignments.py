@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from keyrack.console.languages import N_
 from keyrack.console.paged_fetch import count_of, parts_of, rows_of
+from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
 MOST_REMOVED = 1_000  # hidden assignments of a car that are counted

@@ -21,11 +21,6 @@ LOCALES = {"en": "en_GB", "de": "de"}  # whose dates and numbers: 22/11 and 19:0
 LOOKED_AT = 20  # languages that a browser asks for, at most
 
 
-def N_(text: str) -> str:
-    """Mark a text for the catalogues that is translated where it is shown (gettext's custom name for it)."""
-    return text
-
-
 def language(chosen: str | None, accepted: str | None) -> str:
     """The language of a visit: the chosen one, else the first of `Accept-Language` that there is, else English."""
     if chosen in LANGUAGES:

@@ -8,8 +8,8 @@ from typing import Any
 
 from keyrack.api.permissions import Permission
 from keyrack.console.choices import Choice, of_car, of_user
-from keyrack.console.languages import N_
 from keyrack.console.rendering import gettext
+from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
 CAR_REMOVED = N_("a car that has been removed")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from keyrack.console.languages import N_
 from keyrack.console.rendering import gettext
+from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
 KINDS = {"box": N_("Box"), "unit": N_("Unit")}

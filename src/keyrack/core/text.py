@@ -97,3 +97,8 @@ def no_formula(text: str) -> str:
     """The text as no spreadsheet takes it for a formula, nor what begins so behind blanks or separators."""
     inside = _INSIDE.sub(r"\1'", text)
     return f"'{inside}" if text.lstrip(" ").startswith(FORMULA) else inside
+
+
+def N_(text: str) -> str:
+    """Mark a text for the catalogues that is translated where it is shown (gettext's custom name for it)."""
+    return text

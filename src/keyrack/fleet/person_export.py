@@ -11,8 +11,8 @@ from keyrack.db.connection import Statements
 from keyrack.fleet.global_erasure import OPERATION_NAMES_USER
 from keyrack.fleet.person_lookup import PERSONS
 
-# Each section of the document, by its name: SQL of one JSON value about the person $1. `db/column_decisions` says which
-# columns are in it
+# Each section of the document, by its name: SQL of one JSON value about the person $1. `changelog/column_decisions`
+# says which columns are in it
 SECTIONS: Mapping[LiteralString, LiteralString] = {
     "person": """(select to_json(r) from (
     select user_id as id, email_address as "emailAddress", first_name as "firstName", last_name as "lastName", type,

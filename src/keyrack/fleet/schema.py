@@ -1,4 +1,7 @@
-"""In charge of the model: every resource and every field once, with its name, type and SQL (spec, "Resources")."""
+"""The resources of the fleet: tables, relations, group scope and computed properties (spec, "Resources").
+
+`fleet.declarations` declares the members that are columns.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,6 @@ from keyrack.api.schema.fields import (
     Relation,
     Resource,
     SearchSource,
-    boolean,
     date_time,
     double,
     int32,
@@ -21,6 +23,7 @@ from keyrack.api.schema.fields import (
     wall_clock,
 )
 from keyrack.api.schema.group_scope import in_scope_sql, scoped_by, scoped_itself
+from keyrack.fleet.declarations import CARS, CONTRACTS, GROUPS, PEOPLE, PRODUCTS, SERVICES
 
 _OF_CUSTOMER: LiteralString = "{t}.customer_id = $1"
 
@@ -98,12 +101,7 @@ CAR = Resource(
     _OF_CUSTOMER,
     {
         "id": int32("{t}.car_id"),
-        "name": string("{t}.name", search=True, natural="{t}.sort_key"),
-        "description": string("{t}.description", nullable=True, search=True),
-        "vin": string("{t}.vin", nullable=True, search=True),
-        "licensePlate": string("{t}.license_plate", nullable=True, search=True),
-        "brand": string("{t}.brand", nullable=True, search=True),
-        "model": string("{t}.model", nullable=True, search=True),
+        **CARS.fields,
     },
     relations={
         "products": Relation("Product", "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id"),
@@ -122,13 +120,8 @@ USER = Resource(
     _OF_CUSTOMER,
     {
         "id": int32("{t}.user_id"),
-        "emailAddress": string("{t}_person.email_address", search=True),
-        "userData": Complex(
-            {
-                "firstName": string("{t}_person.first_name", nullable=True, search=True),
-                "lastName": string("{t}_person.last_name", nullable=True, search=True, natural="{t}_person.sort_key"),
-            }
-        ),
+        "emailAddress": PEOPLE.fields["emailAddress"],
+        "userData": Complex({name: field for name, field in PEOPLE.fields.items() if name != "emailAddress"}),
     },
     search=SearchSource("{t}_person.search_text", "{t}_person.search_text is null", "search_document({t}_person)"),
     relations={
@@ -200,7 +193,7 @@ GROUP = Resource(
     "Group",
     "fleet_group {t}",
     _OF_CUSTOMER,
-    {"id": int32("{t}.group_id"), "name": string("{t}.name", search=True, natural="{t}.sort_key")},
+    {"id": int32("{t}.group_id"), **GROUPS.fields},
     search=_row_search("fleet_group"),
     relations={
         "cars": Relation("Car", _via("group_car", "car_id", "p", "t")),
@@ -219,10 +212,7 @@ PRODUCT = Resource(
     _OF_CUSTOMER,
     {
         "id": int32("{t}.product_id"),
-        "uniqueId": string("{t}.unique_id", search=True),
-        "serialNumber": string("{t}.serial_number", search=True, natural="{t}.sort_key"),
-        "sapNumber": string("{t}.sap_number", search=True),
-        "dongleTerminationTimeStamp": date_time("{t}.dongle_terminated_at", nullable=True),
+        **PRODUCTS.fields,
         "type": string("(current_setting('keyrack.brand') || ' ' || {t}.kind)"),
     },
     relations={
@@ -245,11 +235,9 @@ SERVICE = Resource(
     _OF_CUSTOMER,
     {
         "id": int32("{t}.service_id"),
-        "name": string("{t}.name", search=True),
+        "name": SERVICES.fields["name"],
         "productId": int32("{t}.product_id", nullable=True),
-        "isTerminated": boolean("{t}.is_terminated"),
-        "terminationDate": date_time("{t}.terminated_at", nullable=True),
-        "terminationCause": string("{t}.termination_cause", nullable=True, search=True),
+        **{name: field for name, field in SERVICES.fields.items() if name != "name"},
     },
     relations={
         "groups": Relation("Group", _via("group_service", "service_id", "t", "p")),
@@ -270,16 +258,7 @@ CONTRACT = Resource(
     "Contract",
     "contract {t}",
     _OF_CUSTOMER,
-    {
-        "orderNumber": string("{t}.order_number", search=True),
-        "documentNumber": string("{t}.document_number", search=True),
-        "orderPosition": int32("{t}.order_position", nullable=True),
-        "start": date_time("{t}.starts_at"),
-        "end": date_time("{t}.ends_at"),
-        "termOfContract": int32("{t}.term_of_contract", nullable=True),
-        "termOfNotice": int32("{t}.term_of_notice", nullable=True),
-        "unitOfNotice": string("{t}.unit_of_notice", nullable=True),
-    },
+    CONTRACTS.fields,
     key=("orderNumber", "documentNumber"),
     limit=scoped_by("service"),
     permission=Permission.SERVICES_READ,

@@ -30,13 +30,14 @@ from keyrack.auth.sso import providers
 from keyrack.changelog import retention
 from keyrack.changelog.transparency import checkpoint_publisher, checkpoints
 from keyrack.core.settings import Settings
-from keyrack.db import partitions, search_text, text_normal_form
+from keyrack.db import partitions, search_text
 from keyrack.db.audit_context import acting, system
 from keyrack.db.connection import Database, Row, Statements, is_interruption
 from keyrack.db.replication import primary_heartbeat
 from keyrack.db.throttled_log import ThrottledLogger
 from keyrack.fleet import global_erasure, person_erasure, person_lookup
 from keyrack.offline_keys import box_logs, status_list_slots
+from keyrack.ops import text_normal_form
 from keyrack.webhooks import cleanup
 
 log = structlog.get_logger("keyrack.housekeeping")

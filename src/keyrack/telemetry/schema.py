@@ -22,6 +22,7 @@ from keyrack.api.schema.fields import (
     string,
 )
 from keyrack.api.schema.group_scope import scoped_by
+from keyrack.fleet.declarations import CARS
 from keyrack.fleet.schema import CAR, CAR_SEARCH, SERIAL_NUMBER_IN_SCOPE
 
 # What another unit told, before this one was in the car, is not its own
@@ -159,12 +160,7 @@ POSITION = Resource(
     "{t}.customer_id = $1",
     {
         "carId": int32("{t}.car_id"),
-        "name": string("{t}.name", search=True, natural="{t}.sort_key"),
-        "licensePlate": string("{t}.license_plate", nullable=True, search=True),
-        "vin": string("{t}.vin", nullable=True, search=True),
-        "brand": string("{t}.brand", nullable=True, search=True),
-        "model": string("{t}.model", nullable=True, search=True),
-        "description": string("{t}.description", nullable=True, search=True),
+        **CARS.fields_in_forms,
         "hasUnit": boolean("({t}_unit.product_id is not null)"),
         "latitude": double("{t}_state.latitude", nullable=True),
         "longitude": double("{t}_state.longitude", nullable=True),

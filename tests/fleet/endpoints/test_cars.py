@@ -161,7 +161,7 @@ def test_a_car_keeps_a_name_and_a_patch_is_applied_whole_or_not_at_all(alice: Pe
 
 
 OP = " op should be 'remove' or 'replace'."
-PATH = " path should be '/description', '/vin', '/name', '/licensePlate', '/brand' or '/model'."
+PATH = " path should be '/name', '/description', '/vin', '/licensePlate', '/brand' or '/model'."
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from keyrack.cli.api_calls import ForCustomer, ProfileName
 from keyrack.cli.output import CommandResult, Json, ListResult, as_text, show, visible
 from keyrack.core.api_client.responses import ApiError
 from keyrack.core.api_client.session import Client
+from keyrack.fleet.declarations import CARS
 
 app = typer.Typer()
 
@@ -23,9 +24,7 @@ POLLED = 2.0  # seconds between two reads at a server that tells nothing by itse
 
 # Name -> heading -> member; a dot leads into a member's member
 COLUMNS: dict[str, dict[str, str]] = {
-    "cars": {
-        "ID": "id", "NAME": "name", "LICENSE PLATE": "licensePlate", "BRAND": "brand", "MODEL": "model", "VIN": "vin",
-    },
+    "cars": CARS.headings,
     "users": {
         "ID": "id", "E-MAIL ADDRESS": "emailAddress", "FIRST NAME": "userData.firstName",
         "LAST NAME": "userData.lastName",

@@ -24,10 +24,11 @@ from keyrack.console.changes.resource_names import (
     names_of,
     sides,
 )
-from keyrack.console.languages import N_, translations
+from keyrack.console.languages import translations
 from keyrack.console.rendering import clock, gettext, tongue
 from keyrack.console.shown_text import datum
 from keyrack.core.addresses import address_form
+from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
 HIDDEN = "***"  # what the log has in place of a secret

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from keyrack.console.forbidden import NAMES as ROLES
-from keyrack.console.languages import N_
+from keyrack.core.text import N_
+from keyrack.fleet.declarations import TABLES
 
 
 class Words(NamedTuple):
@@ -159,12 +160,16 @@ RESOURCES = {
 }
 
 MEMBERS = {
+    **{
+        member.recorded_name: MemberLabel(member.info.label, member.info.in_sentence)
+        for table in TABLES
+        for member in table.members
+    },
     "acceptedAddress": MemberLabel(N_("Accepted as"), N_("the address that accepted")),
     "acceptedProvider": MemberLabel(N_("Accepted with"), N_("the provider that accepted")),
     "approvesPhones": MemberLabel(N_("Managers approve phones"), N_("the approval of phones")),
     "assignmentId": MemberLabel(N_("Assignment"), N_("the assignment")),
     "begins": MemberLabel(N_("Good from"), N_("the beginning")),
-    "brand": MemberLabel(N_("Brand"), N_("the brand")),
     "clientId": MemberLabel(N_("Client"), N_("the client")),
     "expires": MemberLabel(N_("Good until"), N_("the end")),
     "invitedBy": MemberLabel(N_("Invited by"), N_("who invited")),
@@ -176,40 +181,27 @@ MEMBERS = {
     "carId": MemberLabel(N_("Car"), N_("the car")),
     "changesDays": MemberLabel(N_("Days that changes are kept"), N_("the days of changes")),
     "count": MemberLabel(N_("How often"), N_("the number")),
-    "description": MemberLabel(N_("Description"), N_("the description")),
     "deviceId": MemberLabel(N_("Phone"), N_("the phone")),
     "disabledReason": MemberLabel(N_("Why it was disabled"), N_("the reason why it is disabled")),
-    "documentNumber": MemberLabel(N_("Document number"), N_("the document number")),
-    "dongleTerminated": MemberLabel(N_("Dongle ended at"), N_("the end of the dongle")),
-    "emailAddress": MemberLabel(N_("E-mail address"), N_("the e-mail address")),
-    "end": MemberLabel(N_("End"), N_("the end")),
     "epoch": MemberLabel(N_("Epoch"), N_("the epoch")),
-    "firstName": MemberLabel(N_("First name"), N_("the first name")),
     "freshness": MemberLabel(N_("Good without word from the server"), N_("the time without word from the server")),
     "historyDays": MemberLabel(N_("Days that history is kept"), N_("the days of history")),
     "isEnabled": MemberLabel(N_("Enabled"), N_("the state")),
     "isGateway": MemberLabel(N_("Gateway"), N_("the role as gateway")),
     "groups": MemberLabel(N_("Groups"), N_("the groups")),
     "isLimited": MemberLabel(N_("Limited to groups"), N_("the limit")),
-    "isTerminated": MemberLabel(N_("Ended"), N_("the state")),
     "issuingKeyId": MemberLabel(N_("Issuing key"), N_("the issuing key")),
     "keepsPositions": MemberLabel(N_("Keeps positions"), N_("the keeping of positions")),
     "key": MemberLabel(N_("Key"), N_("the key")),
     "kind": MemberLabel(N_("Kind"), N_("the kind")),
     "kinds": MemberLabel(N_("What it is told"), N_("the kinds")),
     "link": MemberLabel(N_("Link"), N_("the link")),
-    "lastName": MemberLabel(N_("Last name"), N_("the last name")),
-    "licensePlate": MemberLabel(N_("License plate"), N_("the license plate")),
     "lifetime": MemberLabel(N_("Lifetime of its keys"), N_("the lifetime of the keys")),
     "managerId": MemberLabel(N_("Manager"), N_("the manager")),
-    "model": MemberLabel(N_("Model"), N_("the model")),
-    "name": MemberLabel(N_("Name"), N_("the name")),
     "needsSecondPerson": MemberLabel(N_("A second person for boxes"), N_("the need for a second person")),
     "number": MemberLabel(N_("Number"), N_("the number of the entry")),
     "oldSigningSecretUntil": MemberLabel(N_("Old signing secret until"), N_("the end of the old signing secret")),
     "opensUncertain": MemberLabel(N_("Opens while its clock is uncertain"), N_("what an uncertain clock means")),
-    "orderNumber": MemberLabel(N_("Order number"), N_("the order number")),
-    "orderPosition": MemberLabel(N_("Order position"), N_("the order position")),
     "otherPublicKey": MemberLabel(N_("Public key that is not its own"), N_("its public key, which is not its own")),
     "password": MemberLabel(N_("Password"), N_("the password")),
     "privateKey": MemberLabel(N_("Private key"), N_("the private key")),
@@ -220,25 +212,15 @@ MEMBERS = {
     "renewableAfter": MemberLabel(N_("Keys renewable after"), N_("the renewal of the keys")),
     "revoked": MemberLabel(N_("Revoked at"), N_("the revocation")),
     "role": MemberLabel(N_("Role"), N_("the role")),
-    "sapNumber": MemberLabel(N_("SAP number"), N_("the SAP number")),
     "scopes": MemberLabel(N_("Rights"), N_("the rights")),
     "secret": MemberLabel(N_("Static secret"), N_("the static secret")),
     "sequence": MemberLabel(N_("Number of the set of keys"), N_("the set of keys")),
-    "serialNumber": MemberLabel(N_("Serial number"), N_("the serial number")),
     "serviceId": MemberLabel(N_("Service"), N_("the service")),
     "signingSecret": MemberLabel(N_("Signing secret"), N_("the signing secret")),
-    "start": MemberLabel(N_("Start"), N_("the start")),
-    "termOfContract": MemberLabel(N_("Term of the contract"), N_("the term")),
-    "termOfNotice": MemberLabel(N_("Term of notice"), N_("the term of notice")),
-    "terminated": MemberLabel(N_("Ended at"), N_("the time of its end")),
-    "terminationCause": MemberLabel(N_("Why it ended"), N_("the reason of its end")),
     "type": MemberLabel(N_("Type"), N_("the type")),
-    "uniqueId": MemberLabel(N_("Unique id"), N_("the unique id")),
-    "unitOfNotice": MemberLabel(N_("Unit of notice"), N_("the unit of notice")),
     "url": MemberLabel(N_("Address"), N_("the address")),
     "userId": MemberLabel(N_("User"), N_("the user")),
     "username": MemberLabel(N_("User name"), N_("the user name")),
-    "vin": MemberLabel(N_("VIN"), N_("the VIN")),
 }
 
 # Member -> the words for its values, where they are few

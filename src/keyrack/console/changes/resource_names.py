@@ -11,11 +11,11 @@ from typing import Any
 from keyrack.api.permissions import Permission
 from keyrack.console.changes.labels import RESOURCES
 from keyrack.console.choices import of_car, of_user
-from keyrack.console.languages import N_
 from keyrack.console.paged_fetch import parts_of, rows_of, rows_with
 from keyrack.console.product_names import named
 from keyrack.console.rendering import base, gettext
 from keyrack.core.errors import NotFound
+from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
 Change = Mapping[str, Any]

@@ -10,7 +10,6 @@ from babel.numbers import format_decimal
 
 from keyrack.api.permissions import Permission
 from keyrack.console.hidden_assignments import CURRENT, PAST
-from keyrack.console.languages import N_
 from keyrack.console.lists.definition import Action, BatchPlan
 from keyrack.console.lists.filters import Thing
 from keyrack.console.local_times import utc
@@ -19,6 +18,7 @@ from keyrack.console.pages.assignments import state
 from keyrack.console.rendering import clock, gettext
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import NotFound
+from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
 Says = Callable[[Visit, Sequence[int]], Awaitable[Sequence[str]]]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from keyrack.api.permissions import Permission
-from keyrack.console.languages import N_
 from keyrack.console.lists.actions import add_to_group
 from keyrack.console.lists.definition import List, ListColumn, NotForGroupScoped, Row
 from keyrack.console.lists.filters import FilterOption, OneOf
 from keyrack.console.lists.shared_columns import NOT_SHOWN, car_link, changes_of, service_state
 from keyrack.console.product_names import KINDS, kind
+from keyrack.core.text import N_
 
 BOXES = List(
     path="/{customer}/boxes",

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from keyrack.api.exchange import Response
 from keyrack.console import rendering
-from keyrack.console.languages import N_, translations
+from keyrack.console.languages import translations
 from keyrack.console.lists.cells import Cells
 from keyrack.console.lists.definition import Action, BatchPlan, List, chosen, seen
 from keyrack.console.lists.filter_errors import wrong
@@ -26,6 +26,7 @@ from keyrack.console.pages import batch_outcomes
 from keyrack.console.rendering import clock, gettext, live_id, tongue, why
 from keyrack.core.error_codes import NOTHING_HERE, ErrorCode
 from keyrack.core.errors import BadRequest, NotFound, NotImplemented, Refusal
+from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
 PIECE = 100  # rows that are worked on at once

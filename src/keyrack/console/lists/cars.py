@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from keyrack.api.permissions import Permission
-from keyrack.console.languages import N_
 from keyrack.console.lists.actions import add_to_group, delete, ends_with
 from keyrack.console.lists.definition import Add, List, ListColumn, NotForGroupScoped, Row
 from keyrack.console.lists.filters import FilterOption, OneOf, TextFilter
@@ -17,9 +16,12 @@ from keyrack.console.lists.shared_columns import (
     PERSON,
     groups,
     holding,
+    member_columns,
     service_state,
 )
 from keyrack.console.product_names import kind
+from keyrack.core.text import N_
+from keyrack.fleet import declarations
 
 
 def _box(row: Row) -> str:
@@ -81,15 +83,7 @@ _ALL = List(
             ago=True,
         ),
         ListColumn("groups", N_("Groups"), groups, "links", expand=GROUPS, priority=4),
-        ListColumn("vin", N_("VIN"), lambda row: row["vin"], "code", sort="vin", priority=3, shown=False),
-        ListColumn(
-            "description",
-            N_("Description"),
-            lambda row: row["description"],
-            sort="description",
-            priority=3,
-            shown=False,
-        ),
+        *member_columns(declarations.CARS, but=("name", "licensePlate", "brand", "model")),
         ListColumn("id", N_("Number"), _id, "number", sort="carId", priority=3, shown=False),
     ),
     filters=(

@@ -8,10 +8,10 @@ from typing import Any
 from keyrack.api.permissions import Permission
 from keyrack.console.changes.descriptions import author_of, describe_changes
 from keyrack.console.changes.labels import ACTORS, KINDS, RESOURCES
-from keyrack.console.languages import N_
 from keyrack.console.lists.definition import List, ListColumn, NotForGroupScoped, Row
 from keyrack.console.lists.filters import DayFilter, FilterOption, OneOf, WordFilter
 from keyrack.console.lists.shared_columns import within
+from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from keyrack.api.permissions import Permission
-from keyrack.console.languages import N_
 from keyrack.console.lists.actions import replay
 from keyrack.console.lists.definition import CellLink, List, ListColumn, NotForGroupScoped, Row
 from keyrack.console.lists.filters import FilterOption, OneOf, Thing
 from keyrack.console.lists.shared_columns import within
+from keyrack.core.text import N_
 
 
 def _millis(row: Row) -> str | None:

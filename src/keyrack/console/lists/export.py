@@ -14,7 +14,6 @@ from typing import Any
 import structlog
 
 from keyrack.api.exchange import Response
-from keyrack.console.languages import N_
 from keyrack.console.lists.cells import Cells
 from keyrack.console.lists.definition import TIMES, List, ListColumn
 from keyrack.console.lists.filter_errors import wrong
@@ -23,7 +22,7 @@ from keyrack.console.lists.state import InvalidListState, ListState, read
 from keyrack.console.rendering import clock, gettext, tongue
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import BadRequest, ConnectionAborted, NotImplemented, Refusal
-from keyrack.core.text import no_formula
+from keyrack.core.text import N_, no_formula
 from keyrack.http.page_router import InternalResponse, Visit
 
 log = structlog.get_logger("keyrack.console")

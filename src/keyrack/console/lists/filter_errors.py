@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 
-from keyrack.console.languages import N_
 from keyrack.console.lists.query import OWN_ALIAS
 from keyrack.console.lists.state import ListState
 from keyrack.console.rendering import gettext, why
 from keyrack.core.errors import Refusal
+from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
 # What a refusal says of every query, and how it calls a condition that has a name of its own

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from keyrack.api.permissions import Permission
-from keyrack.console.languages import N_
 from keyrack.console.lists.actions import delete
 from keyrack.console.lists.definition import Add, List, ListColumn, NotForGroupScoped
 from keyrack.console.lists.filters import FilterOption, OneOf
+from keyrack.core.text import N_
 
 GROUPS = List(
     path="/{customer}/groups",

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from keyrack.api.permissions import Permission
-from keyrack.console.languages import N_
 from keyrack.console.lists.definition import CellLink, List, ListColumn, NotForGroupScoped, Row
 from keyrack.console.lists.filters import DayFilter, FilterOption, OneOf
 from keyrack.console.lists.people import CAR, NAMED, OF_CAR, OF_USER
 from keyrack.console.lists.shared_columns import PERSON, car_link, user_link, within
+from keyrack.core.text import N_
 
 WHO = ("car", "user")
 

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 from keyrack.api.permissions import Permission
 from keyrack.console.choices import by_surname
-from keyrack.console.languages import N_
 from keyrack.console.lists.actions import add_to_group, end_assignments, ends_with
 from keyrack.console.lists.definition import Action, Add, List, ListColumn, NotForGroupScoped, Row
 from keyrack.console.lists.filters import DayFilter, FilterOption, OneOf, Thing
 from keyrack.console.lists.shared_columns import GROUPS, IN_GROUP, PERSON, groups, holding, person, user_link
 from keyrack.console.local_times import instant
+from keyrack.core.text import N_
 
 NAMED = "$select=id,name,licensePlate"
 CAR = f"car({NAMED})"

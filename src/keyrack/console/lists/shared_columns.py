@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any
 
 from keyrack.api.permissions import Permission
+from keyrack.api.schema.declaration import ResourceTable
+from keyrack.api.schema.fields import Type
 from keyrack.console.hidden_assignments import SOMEBODY
-from keyrack.console.languages import N_
-from keyrack.console.lists.definition import CellLink, ListColumn, Row
+from keyrack.console.lists.definition import CellLink, Kind, ListColumn, Row
 from keyrack.console.lists.filters import FilterOption, OneOf, Thing
 from keyrack.console.local_times import instant
+from keyrack.core.text import N_
 
 PERSON = "$select=id,emailAddress,userData"
 UNTIL = N_("until %(time)s")
@@ -134,3 +137,23 @@ def _of(row: Row | None, relation: str) -> CellLink | None:
 
 def groups(row: Row) -> list[CellLink]:
     return _cut([CellLink(group["name"], f"/groups/{group['id']}") for group in row["groups"]], IN_GROUPS, "/groups")
+
+
+_KINDS: Mapping[Type, Kind] = {Type.INT32: "number", Type.DOUBLE: "number", Type.DATE_TIME: "minute"}
+
+
+def member_columns(table: ResourceTable[Any], but: Collection[str]) -> tuple[ListColumn, ...]:
+    """Columns of declared members that a list shows on demand; `but` are those that it shows in columns of its own."""
+    return tuple(
+        ListColumn(
+            member.name,
+            member.info.label,
+            itemgetter(member.name),
+            "code" if member.info.is_code else _KINDS.get(member.type, "text"),
+            sort=member.name,
+            priority=3,
+            shown=False,
+        )
+        for member in table.in_forms
+        if member.name not in but
+    )

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
-from keyrack.console.languages import N_
 from keyrack.console.lists.definition import List, ListColumn, chosen
 from keyrack.console.rendering import clock, gettext
+from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
 ROWS = 50  # of a page

@@ -10,7 +10,7 @@ from typing import Any
 
 from babel.numbers import format_decimal
 
-from keyrack.console.languages import N_, translations
+from keyrack.console.languages import translations
 from keyrack.console.lists.cells import Cells
 from keyrack.console.lists.definition import List
 from keyrack.console.lists.filters import ListFilter, TextFilter
@@ -18,6 +18,7 @@ from keyrack.console.lists.query import ListPage, search, written
 from keyrack.console.lists.state import ROWS, ListState
 from keyrack.console.rendering import base, clock, gettext, tongue
 from keyrack.core.errors import Refusal
+from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
 BEGINS = N_("There is nothing older.")

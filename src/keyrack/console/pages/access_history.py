@@ -20,11 +20,11 @@ from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.changes.descriptions import ChangeDescriber, describe_changes
 from keyrack.console.changes.resource_names import Thing
-from keyrack.console.languages import N_
 from keyrack.console.local_times import Clock, NoSuchTime, instant, utc
 from keyrack.console.pages.change import of_thing
 from keyrack.console.rendering import base, clock, gettext, live_id, page, redirect, why
 from keyrack.core.errors import BadRequest, Gone, NotFound, Refusal, Unavailable
+from keyrack.core.text import N_
 from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()

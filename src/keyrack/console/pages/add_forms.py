@@ -8,10 +8,13 @@ from uuid import uuid4
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
+from keyrack.api.schema.declaration import LONG_TEXT, ResourceTable
 from keyrack.console.field_errors import words
-from keyrack.console.languages import N_, translations
+from keyrack.console.languages import translations
 from keyrack.console.rendering import base, page, part, redirect, tongue, why
 from keyrack.core.errors import BadRequest, Conflict, Refusal
+from keyrack.core.text import N_
+from keyrack.fleet import declarations
 from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()
@@ -28,6 +31,7 @@ class FormField:
     hint: str = ""
     long: bool = False
     longest: int = 250  # characters
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +45,28 @@ class AddForm:
     fields: tuple[FormField, ...]
 
 
+def _fields(table: ResourceTable[Any]) -> tuple[FormField, ...]:
+    return tuple(
+        FormField(
+            member.name,
+            member.info.label,
+            member.info.hint,
+            member.is_long,
+            member.max_length or LONG_TEXT,
+            member.is_required,
+        )
+        for member in table.in_forms
+    )
+
+
 CAR = AddForm(
     N_("Add car"),
     "/cars",
     "/cars",
     "cars",
-    (
-        FormField("name", N_("Name")),
-        FormField("licensePlate", N_("License plate")),
-        FormField("vin", N_("VIN")),
-        FormField("brand", N_("Brand"), N_("Choose a brand, or type another one.")),
-        FormField("model", N_("Model")),
-        FormField("description", N_("Description"), long=True, longest=4_000),
-    ),
+    _fields(declarations.CARS),
 )
-GROUP = AddForm(N_("Add group"), "/groups", "/groups", "groups", (FormField("name", N_("Name")),))
+GROUP = AddForm(N_("Add group"), "/groups", "/groups", "groups", _fields(declarations.GROUPS))
 
 
 @pages.get("/{customer}/cars/new", permission=Permission.CARS_WRITE)
@@ -108,7 +119,7 @@ async def _drawn(visit: Visit, form: AddForm, refusal: Refusal | None = None) ->
                     "longest": field.longest,
                     "value": visit.sent(field.name),
                     "error": errors.get(field.name, ""),
-                    "required": field.name == "name",
+                    "required": field.required,
                 }
                 for field in form.fields
             ],

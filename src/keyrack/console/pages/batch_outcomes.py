@@ -11,12 +11,12 @@ from uuid import UUID
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.failure_hints import FailureHint, failure_hint, reason
-from keyrack.console.languages import N_
 from keyrack.console.operation_things import OperationThings, operation_things, things_expand
 from keyrack.console.paged_fetch import rows_with
 from keyrack.console.rendering import base, gettext, live_id, page, part, redirect
 from keyrack.core.error_codes import NOTHING_HERE
 from keyrack.core.errors import NotFound
+from keyrack.core.text import N_
 from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()

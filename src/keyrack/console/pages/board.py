@@ -16,13 +16,13 @@ from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.choices import Choice, of_car
 from keyrack.console.hidden_assignments import hidden_assignments
-from keyrack.console.languages import N_
 from keyrack.console.local_times import instant, midnight, utc
 from keyrack.console.paged_fetch import parts_of, rows_of
 from keyrack.console.rendering import base, clock, gettext, live_id, page
 from keyrack.console.searches import ordered_search
 from keyrack.console.timeline_bars import Bar, bar, laid
 from keyrack.core.errors import NotFound
+from keyrack.core.text import N_
 from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()

@@ -32,8 +32,7 @@ from keyrack.http.page_router import ConsolePages, Visit
 pages = ConsolePages()
 
 SECTION = "cars"
-LONGEST = {field.name: field.longest for field in CAR.fields}  # characters
-FACTS = tuple(LONGEST)
+FIELDS = {field.name: field for field in CAR.fields}
 DIGITS = 9  # of an id in the address
 EVENTS = 20  # newest events of a car on its page
 SOON = 20  # assignments in force or to come that are looked at for who has the car next
@@ -147,8 +146,8 @@ async def _waiting(visit: Visit, shown: CarView) -> int:
 
 async def _facts(visit: Visit, shown: CarView) -> Known:
     edit = visit.asked("edit") if visit.may(Permission.CARS_WRITE) else ""
-    changing = FactEdit(edit, shown.facts[edit] or "") if edit in FACTS else None
-    return {"facts": FACTS, "changing": changing}
+    changing = FactEdit(edit, shown.facts[edit] or "") if edit in FIELDS else None
+    return {"fields": FIELDS, "changing": changing}
 
 
 async def _products(visit: Visit, shown: CarView) -> Known:
@@ -225,7 +224,7 @@ PARTS: Mapping[str, Part] = {
 async def change(visit: Visit) -> Response:
     """Change one fact, if the car is still what it was when the form was drawn."""
     fact, value = visit.ids["fact"], visit.sent("value")
-    if fact not in FACTS:
+    if fact not in FIELDS:
         return redirect(_here(visit))
     if not value and fact == "name":
         return await _changing(visit, FactEdit(fact, value, "blank"), 400)
@@ -235,14 +234,14 @@ async def change(visit: Visit) -> Response:
     except PreconditionFailed as refusal:
         return await _changing(visit, FactEdit(fact, value, "changed"), refusal.status)
     except BadRequest as refusal:
-        messages = [words(visit, fault, LONGEST[fact]) for fault in refusal.errors if fault.pointer]
+        messages = [words(visit, fault, FIELDS[fact].longest) for fault in refusal.errors if fault.pointer]
         text = messages[0] if messages else why(visit, refusal.reason)
         return await _changing(visit, FactEdit(fact, value, "refused", text), refusal.status)
     if not by_script(visit):
         return redirect(f"{_here(visit)}#fact-{fact}")
     shown = await _car(visit)
     return await page(
-        visit, "car/changed.html", **_whole(shown), facts=FACTS, changing=None, **await _who(visit, shown)
+        visit, "car/changed.html", **_whole(shown), fields=FIELDS, changing=None, **await _who(visit, shown)
     )
 
 
@@ -250,7 +249,7 @@ async def _changing(visit: Visit, changing: FactEdit, status: int) -> Response:
     if not by_script(visit):
         return await _page(visit, changing, status)
     shown = await _car(visit)
-    return await page(visit, "car/facts.html", status=status, **_whole(shown), facts=FACTS, changing=changing)
+    return await page(visit, "car/facts.html", status=status, **_whole(shown), fields=FIELDS, changing=changing)
 
 
 @pages.get("/{customer}/cars/{carId}/delete", permission=Permission.CARS_WRITE)

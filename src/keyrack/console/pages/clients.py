@@ -9,9 +9,9 @@ from typing import Any
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import MEANINGS, PROGRAMS, Permission
 from keyrack.console.form_errors import RIGHT, SHOWN, FormErrors, invalid, key, refused
-from keyrack.console.languages import N_
 from keyrack.console.local_times import instant, utc
 from keyrack.console.rendering import base, clock, gettext, page, redirect
+from keyrack.core.text import N_
 from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()

@@ -6,11 +6,11 @@ from collections import Counter
 
 from keyrack.api.exchange import Response
 from keyrack.console.forbidden import NAMES
-from keyrack.console.languages import N_
 from keyrack.console.pages.login import zone
 from keyrack.console.pages.settings import browser_name
 from keyrack.console.rendering import gettext, plain, redirect, root, why
 from keyrack.core.errors import Refusal, TooManyRequests, WrongCredentials
+from keyrack.core.text import N_
 from keyrack.http import emailed_links, sso_pages
 from keyrack.http.emailed_links import (
     SECOND_FACTORS,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from urllib.parse import quote, unquote
 
 from keyrack.api.exchange import Response, answer
-from keyrack.console.languages import N_
 from keyrack.console.pages.settings import zones
 from keyrack.console.rendering import gettext, plain, redirect, root
 from keyrack.core.error_codes import NOTHING_HERE, ErrorCode
 from keyrack.core.errors import NotFound, Refusal, TooManyRequests, WrongCredentials
+from keyrack.core.text import N_
 from keyrack.http import sso_pages
 from keyrack.http.page_router import BELOW, ConsolePages, Visit, customer_of, first_customer
 

@@ -11,8 +11,8 @@ from keyrack.console import group_scope_field
 from keyrack.console.forbidden import NAMES
 from keyrack.console.form_errors import RIGHT, SHOWN, FormErrors, invalid, key, refused
 from keyrack.console.group_scope_field import FleetPart
-from keyrack.console.languages import N_
 from keyrack.console.rendering import base, gettext, page, redirect
+from keyrack.core.text import N_
 from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()

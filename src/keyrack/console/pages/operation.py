@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.failure_hints import failure_hint, reason
-from keyrack.console.languages import N_
 from keyrack.console.operation_things import OperationThings, operation_things, requester, things_expand
 from keyrack.console.rendering import base, clock, gettext, live_id, page
+from keyrack.core.text import N_
 from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()

@@ -11,7 +11,6 @@ from babel.numbers import format_decimal
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
-from keyrack.console.languages import N_
 from keyrack.console.lists.boxes import BOXES, SERVICES
 from keyrack.console.lists.cars import CARS
 from keyrack.console.lists.changes import CHANGES
@@ -25,6 +24,7 @@ from keyrack.console.map_tiles import streets
 from keyrack.console.pages.car_telemetry import is_stale
 from keyrack.console.pages.webhooks import count_failing
 from keyrack.console.rendering import base, clock, gettext, live_id, page, part
+from keyrack.core.text import N_
 from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()

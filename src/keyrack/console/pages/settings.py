@@ -9,10 +9,11 @@ from zoneinfo import available_timezones
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
-from keyrack.console.languages import LANGUAGES, N_
+from keyrack.console.languages import LANGUAGES
 from keyrack.console.rendering import SYSTEM, base, gettext, page, redirect, why
 from keyrack.console.user_agents import parts, shortened
 from keyrack.core.errors import Refusal, Unauthorized
+from keyrack.core.text import N_
 from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()

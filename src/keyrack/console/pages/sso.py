@@ -6,11 +6,11 @@ import time
 from urllib.parse import quote
 
 from keyrack.api.exchange import Response
-from keyrack.console.languages import N_
 from keyrack.console.pages.login import NEXT, offer, onward, zone
 from keyrack.console.pages.settings import SECTION
 from keyrack.console.rendering import base, gettext, page, plain, redirect, root, why
 from keyrack.core.errors import Conflict
+from keyrack.core.text import N_
 from keyrack.http import sso_pages
 from keyrack.http.page_router import ConsolePages, Visit
 from keyrack.http.sso_pages import SsoResult

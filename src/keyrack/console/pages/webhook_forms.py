@@ -11,12 +11,12 @@ from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.event_type_labels import NAMES, OUTCOMES, Kinds, kinds
 from keyrack.console.form_errors import key
-from keyrack.console.languages import N_
 from keyrack.console.pages.webhooks import SECTION, of_webhook
 from keyrack.console.rendering import base, gettext, page, redirect, why
 from keyrack.core.addresses import domain_form
 from keyrack.core.error_codes import NOTHING_HERE
 from keyrack.core.errors import NotFound, Refusal, Unauthorized
+from keyrack.core.text import N_
 from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()

@@ -12,11 +12,11 @@ from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console import delivery_errors
 from keyrack.console.event_type_labels import NAMES
-from keyrack.console.languages import N_
 from keyrack.console.local_times import NoSuchTime, instant
 from keyrack.console.paged_fetch import rows_of
 from keyrack.console.rendering import base, clock, gettext, live_id, page, redirect, why
 from keyrack.core.errors import Refusal, Unauthorized
+from keyrack.core.text import N_
 from keyrack.http.page_router import ConsolePages, Visit
 
 pages = ConsolePages()

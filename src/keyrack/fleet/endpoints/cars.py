@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal, LiteralString
+from typing import Annotated, Any, Literal, LiteralString
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, created
 from keyrack.api.permissions import Permission
 from keyrack.api.read_sql import Parent
-from keyrack.api.schema.field_errors import at, blank
+from keyrack.api.schema.declaration import patch_paths, patch_value
 from keyrack.api.schema.request_body import (
     INVALID_MOMENT,
-    AnyText,
     Body,
-    LongText,
-    Name,
     Patch,
-    Text,
-    apply_patch,
     invalid_member,
     moment,
 )
 from keyrack.assignments.customer_lock import lock_and_flush
 from keyrack.assignments.submission import submit_end_for_car
-from keyrack.core.error_codes import ErrorCode, FieldError
+from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import BadRequest, NotFound
-from keyrack.core.text import is_blank
 from keyrack.db.connection import Statements
+from keyrack.fleet.declarations import CARS, NewCar
 from keyrack.fleet.schema import ASSIGNMENT_OF_CAR, CAR, EVENT, PRODUCT
 from keyrack.telemetry.schema import LOCATION, LOCATION_AT, TELEMETRY
 
@@ -135,37 +130,15 @@ endpoints.get(
     paged=True,
 )
 
-INSERT: LiteralString = """
-insert into car (customer_id, name, description, vin, license_plate, brand, model)
-values ($1, $2, $3, $4, $5, $6, $7) returning car_id
-"""
-# What the patch does not name stays as it is
-UPDATE: LiteralString = """
-update car set
-  name = case when $3 ? 'name' then $3->>'name' else name end,
-  description = case when $3 ? 'description' then $3->>'description' else description end,
-  vin = case when $3 ? 'vin' then $3->>'vin' else vin end,
-  license_plate = case when $3 ? 'licensePlate' then $3->>'licensePlate' else license_plate end,
-  brand = case when $3 ? 'brand' then $3->>'brand' else brand end,
-  model = case when $3 ? 'model' then $3->>'model' else model end
-where customer_id = $1 and car_id = $2 returning """ + CAR.version("car")
+UPDATE: LiteralString = CARS.update + " returning " + CAR.version("car")
 EXISTS: LiteralString = "select exists (select from car where customer_id = $1 and car_id = $2)"
 DELETE: LiteralString = "delete from car where customer_id = $1 and car_id = $2"
 
 
-class NewCar(Body):
-    name: Name
-    license_plate: Text | None = None
-    vin: Text | None = None
-    description: LongText | None = None
-    brand: Text | None = None
-    model: Text | None = None
-
-
 class CarPatch(Body):
     op: Literal["remove", "replace"]
-    path: Literal["/description", "/vin", "/name", "/licensePlate", "/brand", "/model"]
-    value: AnyText | None = None
+    path: Annotated[str, patch_paths(NewCar)]
+    value: Annotated[Any, patch_value(NewCar)] = None
 
 
 CREATE_CAR = "create car"
@@ -183,10 +156,7 @@ UPDATE_CAR = "update car"
     refuses={400: (invalid_member(CREATE_CAR, "name"),)},
 )
 async def create(request: Request, car: NewCar) -> Response:
-    id = await request.db.fetchval(
-        INSERT, request.customer, car.name, car.description, car.vin, car.license_plate, car.brand, car.model
-    )
-    return created(id)
+    return created(await request.db.fetchval(CARS.insert, request.customer, *CARS.values(car)))
 
 
 @endpoints.patch(
@@ -200,16 +170,7 @@ async def create(request: Request, car: NewCar) -> Response:
     refuses={400: (invalid_member(UPDATE_CAR, "name"),), 404: (NO_CAR,)},
 )
 async def update(request: Request, patch: list[CarPatch]) -> Response:
-    changes = apply_patch(patch, UPDATE_CAR)
-    for name, value in changes.items():
-        longest = 4000 if name == "description" else 250
-        if value is not None and len(value) > longest:
-            hint = f"It has at most {longest} characters."
-            raise BadRequest(
-                invalid_member(UPDATE_CAR, name, hint=hint), errors=[FieldError("too-long", hint, at(patch, name))]
-            )
-    if "name" in changes and is_blank(changes["name"]):
-        raise BadRequest(invalid_member(UPDATE_CAR, "name"), errors=[blank(at(patch, "name"))])
+    changes = CARS.changes(patch, UPDATE_CAR)
     async with conditional_requests.with_if_match(request, CAR, NO_CAR) as statements:
         version = await statements.fetchval(UPDATE, request.customer, *request.ids, changes)
     if version is None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal, LiteralString
+from typing import Annotated, Any, Literal, LiteralString
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, created
 from keyrack.api.permissions import Permission
 from keyrack.api.read_sql import Parent
-from keyrack.api.schema.field_errors import at, blank
-from keyrack.api.schema.request_body import AnyText, Body, Int32, Name, Patch, apply_patch, invalid_member
-from keyrack.core.error_codes import ErrorCode, FieldError
-from keyrack.core.errors import BadRequest, Conflict, NotFound, Refusal, on_constraint
-from keyrack.core.text import is_blank
+from keyrack.api.schema.declaration import patch_paths, patch_value
+from keyrack.api.schema.request_body import Body, Int32, Patch, invalid_member
+from keyrack.core.error_codes import ErrorCode
+from keyrack.core.errors import Conflict, NotFound, Refusal, on_constraint
+from keyrack.fleet.declarations import GROUPS, NewGroup
 from keyrack.fleet.endpoints.cars import NO_CAR
 from keyrack.fleet.endpoints.products import NO_PRODUCT
 from keyrack.fleet.endpoints.services import NO_SERVICE
@@ -83,23 +83,15 @@ endpoints.get(
     missing=NO_GROUP,
 )
 
-INSERT: LiteralString = "insert into fleet_group (customer_id, name) values ($1, $2) returning group_id"
-RENAME: LiteralString = (
-    "update fleet_group set name = $3 where customer_id = $1 and group_id = $2 returning "
-    + GROUP.version("fleet_group")
-)
+UPDATE: LiteralString = GROUPS.update + " returning " + GROUP.version("fleet_group")
 EXISTS: LiteralString = "select group_id from fleet_group where customer_id = $1 and group_id = $2"
 DELETE: LiteralString = "delete from fleet_group where customer_id = $1 and group_id = $2 returning group_id"
 
 
-class NewGroup(Body):
-    name: Name
-
-
 class GroupPatch(Body):
     op: Literal["replace"]
-    path: Literal["/name"]
-    value: AnyText | None = None
+    path: Annotated[str, patch_paths(NewGroup)]
+    value: Annotated[Any, patch_value(NewGroup)] = None
 
 
 CREATE_GROUP = "create group"
@@ -117,7 +109,7 @@ UPDATE_GROUP = "update group"
 )
 async def create(request: Request, group: NewGroup) -> Response:
     with on_constraint({"fleet_group_name_key": (Conflict, SAME_NAME)}):
-        return created(await request.db.fetchval(INSERT, request.customer, group.name))
+        return created(await request.db.fetchval(GROUPS.insert, request.customer, *GROUPS.values(group)))
 
 
 @endpoints.patch(
@@ -130,15 +122,10 @@ async def create(request: Request, group: NewGroup) -> Response:
     refuses={400: (invalid_member(UPDATE_GROUP, "name"), NAME_TOO_LONG), 404: (NO_GROUP,), 409: (SAME_NAME,)},
 )
 async def update(request: Request, patch: list[GroupPatch]) -> Response:
-    name: str = apply_patch(patch, UPDATE_GROUP)["name"] or ""
-    if is_blank(name):
-        raise BadRequest(invalid_member(UPDATE_GROUP, "name"), errors=[blank(at(patch, "name"))])
-    if len(name) > 250:
-        too_long = FieldError("too-long", "It has at most 250 characters.", at(patch, "name"))
-        raise BadRequest(NAME_TOO_LONG, errors=[too_long])
+    changes = GROUPS.changes(patch, UPDATE_GROUP, {"name": NAME_TOO_LONG})
     with on_constraint({"fleet_group_name_key": (Conflict, SAME_NAME)}):
         async with conditional_requests.with_if_match(request, GROUP, NO_GROUP) as statements:
-            version = await statements.fetchval(RENAME, request.customer, *request.ids, name)
+            version = await statements.fetchval(UPDATE, request.customer, *request.ids, changes)
     if version is None:
         raise NotFound(NO_GROUP)
     return conditional_requests.changed(GROUP, version)

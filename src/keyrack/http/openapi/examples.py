@@ -12,12 +12,13 @@ from typing import Any
 
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import JSON, PLAIN_TEXT, PROBLEM
+from keyrack.fleet.declarations import CARS
 from keyrack.http.openapi.descriptions.fleet import OPERATION_ID, meaning
 from keyrack.http.openapi.member_schemas import Json, subject
 
 # The bodies of requests, by operation
 REQUESTS: Mapping[str, Any] = {
-    "createCar": {"name": "Pool 1", "licensePlate": "B-KR 1001", "brand": "Demo", "model": "Compact"},
+    "createCar": CARS.example,
     "updateCar": [{"op": "replace", "path": "/name", "value": "Pool 2"}, {"op": "remove", "path": "/description"}],
     "createUser": {"emailAddress": "sam.doe@example.com", "userData": {"firstName": "Sam", "lastName": "Doe"}},
     "updateGroup": [{"op": "replace", "path": "/name", "value": "North 2"}],

@@ -13,12 +13,13 @@ from keyrack.auth import usernames
 from keyrack.auth.sso import providers
 from keyrack.core.log_config import cause
 from keyrack.core.settings import Settings
-from keyrack.db import archive_status, process_registry, schema_version, search_text, standbys, text_normal_form
+from keyrack.db import archive_status, process_registry, schema_version, search_text, standbys
 from keyrack.db.connection import UNREACHABLE, Connection, Row
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.master_keys import MasterKeyError
 from keyrack.db.replication.primary_connector import hosts_of
 from keyrack.fleet import person_lookup
+from keyrack.ops import text_normal_form
 from keyrack.ops.doctor import accounts, box_keys, servers
 from keyrack.ops.doctor.result import failure, ok, warning
 from keyrack.ops.monitoring import status

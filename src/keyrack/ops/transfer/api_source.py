@@ -14,6 +14,7 @@ from typing import Any
 from keyrack.api.schema.request_body import format_timestamp, moment, wall_clock
 from keyrack.core.api_client.responses import ApiError
 from keyrack.core.api_client.session import Client
+from keyrack.fleet import declarations
 from keyrack.ops.transfer import record_types
 from keyrack.ops.transfer.record_types import RecordType
 
@@ -40,18 +41,11 @@ TOLD = (
     record_types.ASSIGNMENTS,
     record_types.EVENTS,
 )
-SERVICE = ("id", "name", "isTerminated", "terminationDate", "terminationCause")
-CAR = ("id", "name", "description", "vin", "licensePlate", "brand", "model")
-CONTRACT = (
-    "orderNumber",
-    "documentNumber",
-    "orderPosition",
-    "start",
-    "end",
-    "termOfContract",
-    "termOfNotice",
-    "unitOfNotice",
-)
+PRODUCT = ("id", *declarations.PRODUCTS.by_name)
+SERVICE = ("id", *declarations.SERVICES.by_name)
+CAR = ("id", *declarations.CARS.by_name)
+GROUP = ("id", *declarations.GROUPS.by_name)
+CONTRACT = tuple(declarations.CONTRACTS.by_name)
 EVENT = ("id", "dateTime", "userId", "carId", "type", "userAgent", "latitude", "longitude")
 
 
@@ -84,7 +78,7 @@ class ApiSource:
             case "users":
                 return self._listed("/users", self._user)
             case "groups":
-                return self._listed("/groups", _members(("id", "name")))
+                return self._listed("/groups", _members(GROUP))
             case "pairings":
                 return self._listed("/services", _pairing)
             case "installations":
@@ -119,8 +113,7 @@ class ApiSource:
             raise ApiError(
                 f"Product {product['id']} is of the type {whole['type']!r}, which is neither a Box nor an IQ."
             )
-        row = {name: whole[name] for name in ("id", "uniqueId", "serialNumber", "sapNumber")}
-        return [row | {"kind": kind, "dongleTerminationTimeStamp": whole.get("dongleTerminationTimeStamp")}]
+        return [{"kind": kind} | {name: whole.get(name) for name in PRODUCT}]
 
     async def _contract(self, service: Json) -> list[Json]:
         contract = await self._client.get(f"/services/{service['id']}/contracts", missing={})
@@ -128,8 +121,7 @@ class ApiSource:
 
     def _user(self, user: Json) -> Json:
         data: Json = user.get("userData") or {}
-        names = {"firstName": data.get("firstName"), "lastName": data.get("lastName")}
-        row = {"id": user["id"], "emailAddress": user["emailAddress"], **names}
+        row = {"id": user["id"]} | {name: user.get(name, data.get(name)) for name in declarations.PEOPLE.by_name}
         return row | {"type": self._user_type, "createdAt": None}
 
     async def _installed(self, car: Json) -> list[Json]:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import IO, Any, LiteralString
 
 from keyrack import __version__
+from keyrack.changelog.column_decisions import unknown_columns
 from keyrack.core.text import no_formula
-from keyrack.db.column_decisions import unknown_columns
 from keyrack.db.connection import Connection
 from keyrack.ops.transfer.manifest import CustomerRecord, ExportFile, Manifest
 from keyrack.ops.transfer.record_types import KINDS, RecordType

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import LiteralString
 
+from keyrack.fleet import declarations
+
 Member = tuple[LiteralString, LiteralString]  # an SQL expression, and its type
 
 
@@ -112,51 +114,45 @@ from (
 PRODUCTS = RecordType(
     "products",
     {
-        "id": ("product_id", INT), "uniqueId": ("unique_id", TEXT), "serialNumber": ("serial_number", TEXT),
-        "sapNumber": ("sap_number", TEXT), "kind": ("kind", TEXT),
-        "dongleTerminationTimeStamp": ("dongle_terminated_at", TIME),
+        "id": ("product_id", INT), "kind": ("kind", TEXT), **declarations.PRODUCTS.exported,
     },
-    _all("product", "product_id"), "product", _next("product", "product_id"),
+    _all("product", "product_id"), "product", _next("product", "product_id"), absent=declarations.PRODUCTS.absent,
 )  # fmt: skip
 SERVICES = RecordType(
     "services",
     {
-        "id": ("service_id", INT), "name": ("name", TEXT), "isTerminated": ("is_terminated", FLAG),
-        "terminationDate": ("terminated_at", TIME), "terminationCause": ("termination_cause", TEXT),
+        "id": ("service_id", INT), **declarations.SERVICES.exported,
     },
-    _all("service", "service_id"), "service", _next("service", "service_id"),
+    _all("service", "service_id"), "service", _next("service", "service_id"), absent=declarations.SERVICES.absent,
 )  # fmt: skip
 CONTRACTS = RecordType(
     "contracts",
     {
-        "serviceId": ("service_id", INT), "orderNumber": ("order_number", TEXT),
-        "documentNumber": ("document_number", TEXT), "orderPosition": ("order_position", INT),
-        "start": ("starts_at", TIME), "end": ("ends_at", TIME), "termOfContract": ("term_of_contract", INT),
-        "termOfNotice": ("term_of_notice", INT), "unitOfNotice": ("unit_of_notice", TEXT),
+        "serviceId": ("service_id", INT), **declarations.CONTRACTS.exported,
     },
     _all("contract", "service_id"), "contract", of={"serviceId": "services"},
 )  # fmt: skip
 CARS = RecordType(
     "cars",
     {
-        "id": ("car_id", INT), "name": ("name", TEXT), "description": ("description", TEXT), "vin": ("vin", TEXT),
-        "licensePlate": ("license_plate", TEXT), "brand": ("brand", TEXT), "model": ("model", TEXT),
+        "id": ("car_id", INT), **declarations.CARS.exported,
     },
-    _all("car", "car_id"), "car", _next("car", "car_id"),
+    _all("car", "car_id"), "car", _next("car", "car_id"), absent=declarations.CARS.absent,
 )  # fmt: skip
 USERS = RecordType(
     "users",
     {
-        "id": ("user_id", INT), "emailAddress": ("email_address", TEXT), "firstName": ("first_name", TEXT),
-        "lastName": ("last_name", TEXT), "type": ("type", TEXT), "createdAt": ("created_at", TIME),
+        "id": ("user_id", INT), **declarations.PEOPLE.exported, "type": ("type", TEXT),
+        "createdAt": ("created_at", TIME),
     },
     "from customer_user join person using (user_id) where customer_id = $1 order by user_id",
     numbered=_next("person", "user_id"),
 )  # fmt: skip
 GROUPS = RecordType(
     "groups",
-    {"id": ("group_id", INT), "name": ("name", TEXT)},
+    {"id": ("group_id", INT), **declarations.GROUPS.exported},
     _all("fleet_group", "group_id"), "fleet_group", _next("fleet_group", "group_id"),
+    absent=declarations.GROUPS.absent,
 )  # fmt: skip
 GROUP_CARS = _group("car", "carId")
 GROUP_USERS = _group("user", "userId")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from keyrack.fleet import declarations
 from keyrack.http.openapi.descriptions.auth import OF_ACCESS
 from keyrack.http.openapi.descriptions.changelog import OF_LOG
 from keyrack.http.openapi.descriptions.extensions import OPERATION_ID, OWN
@@ -31,8 +32,6 @@ _CHECKSUM = (
     " is that of method, blank and path.",
     "9E107D9D372BB6826BD81D3542A419D6",
 )
-_UNIQUE_ID = ("The id that the product's maker gave it; no other product of the customer has it.", "A4C1380F21D7")
-_SERIAL = ("The number on the product's label; no other product of the customer has it.", "BX-1")
 
 EVERYWHERE: Members = {
     "carId": ("The id of the car.", 4),
@@ -43,8 +42,7 @@ EVERYWHERE: Members = {
     "assignmentId": ("The id of the assignment; null if none was made.", 17),
     "operationId": ("The id of the operation, as the header `Operation-Id` told it.", OPERATION_ID),
     "customerId": ("The id of the customer, as a number.", 1),
-    "uniqueId": _UNIQUE_ID,
-    "serialNumber": _SERIAL,
+    **{name: declarations.PRODUCTS.descriptions[name] for name in ("uniqueId", "serialNumber")},
     "checksum": _CHECKSUM,
     "latitude": ("Degrees to the north of the equator, WGS 84.", 52.52),
     "longitude": ("Degrees to the east of Greenwich, WGS 84.", 13.405),
@@ -79,24 +77,10 @@ OF: Mapping[str, Members] = {
         "id": ("The number of the customer as text; the header `Customer-ID` takes it.", "1"),
         "name": ("What the customer is called.", "Example Fleet"),
     },
-    "Car": {
-        "id": ("The number of the car.", 4),
-        "name": ("What people call the car; it need not be unique.", "Pool 1"),
-        "description": ("Whatever is to be known of the car.", "Parking deck 2"),
-        "vin": ("The vehicle identification number. It is not checked, and need not be unique.", "WVWZZZ1KZ6W000001"),
-        "licensePlate": ("The registration number, as it is written on the plate.", "B-KR 1001"),
-        "brand": ("The car's maker. `GET /brands` has those whose keys are known; any other may stand here.", "Demo"),
-        "model": ("The maker's model.", "Compact"),
-    },
+    "Car": declarations.CARS.descriptions,
     "User": {
-        "id": ("The number of the user, the same in all customers.", 9),
-        "emailAddress": (
-            "The address by which the person is known; there is one user with it, whatever its case.",
-            "sam.doe@example.com",
-        ),
+        **declarations.PEOPLE.descriptions,
         "userData": ("The person's name.", {"firstName": "Sam", "lastName": "Doe"}),
-        "firstName": ("The given name.", "Sam"),
-        "lastName": ("The family name.", "Doe"),
         "password": (
             "The password for the app, of a `Normal` user; one is made where none is sent. An answer shows one that was"
             " made, once, and null otherwise.",
@@ -130,40 +114,19 @@ OF: Mapping[str, Members] = {
             "2026-06-01T08:00:00Z",
         ),
     },
-    "Group": {
-        "id": ("The number of the group.", 2),
-        "name": ("What the group is called; no other one of the customer is.", "North"),
-    },
+    "Group": declarations.GROUPS.descriptions,
     "Product": {
-        "id": ("The number of the product.", 3),
-        "sapNumber": ("The article number under which the maker sells this kind of product.", "100-BOX"),
-        "dongleTerminationTimeStamp": (
-            "When the product's dongle was switched off for good; null while it is not.",
-            None,
-        ),
+        **declarations.PRODUCTS.descriptions,
         "type": (
             "A box holds the car's key and presses its buttons; an IQ tells telemetry and location.",
             None,
         ),
     },
     "Service": {
-        "id": ("The number of the service.", 5),
-        "name": ("What the service is called.", "Key box, basic"),
+        **declarations.SERVICES.descriptions,
         "productId": ("The product that it is paired with; null for none.", 3),
-        "isTerminated": ("Whether it has ended. A product whose service has ended opens nothing.", False),
-        "terminationDate": ("When it ended, or will.", None),
-        "terminationCause": ("Why it ended, as the operator has put it.", None),
     },
-    "Contract": {
-        "orderNumber": ("The number of the order.", "O-2026-0001"),
-        "documentNumber": ("The number of the contract's document.", "D-2026-0001"),
-        "orderPosition": ("The place of the service within the order.", 1),
-        "start": ("When the contract begins.", "2026-01-01T00:00:00Z"),
-        "end": ("When it ends.", "2028-01-01T00:00:00Z"),
-        "termOfContract": ("The term that was agreed upon, as the operator has entered it.", 24),
-        "termOfNotice": ("How long before its end it can be given notice of, in `unitOfNotice`.", 3),
-        "unitOfNotice": ("The unit of `termOfNotice`.", "Month"),
-    },
+    "Contract": declarations.CONTRACTS.descriptions,
     "Event": {
         "id": ("The number of the event: each customer counts its own, without gaps.", 120),
         "dateTime": ("What the wall clock showed where the car was, as it was sent.", "2026-05-01T10:15:00"),

@@ -5,6 +5,7 @@ A text is not converted if another row has the converted one and both must diffe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import LiteralString
 
@@ -13,6 +14,7 @@ import structlog
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Row, Statements
 from keyrack.db.row_batches import run_in_batches
+from keyrack.fleet import declarations
 
 log = structlog.get_logger("keyrack.texts")
 
@@ -52,22 +54,6 @@ class UniqueText:
     same: LiteralString
 
 
-TEXTS: dict[LiteralString, tuple[LiteralString, ...]] = {
-    "customer": ("name",),
-    "car": ("name", "license_plate", "vin", "description", "brand", "model"),
-    "person": ("first_name", "last_name"),
-    "product": ("sap_number",),
-    "service": ("name", "termination_cause"),
-    "contract": ("order_number", "document_number"),
-    "brand_key": ("box_sap_number",),
-    "app_device": ("name",),
-    "client": ("name",),
-    "api_key": ("name",),
-    "device_key": ("name",),
-    "passkey": ("name",),
-    "provider": ("label",),
-    "sdk_key": ("name",),
-}
 UNIQUE_TEXTS = (
     UniqueText("fleet_group", "name", "other.customer_id = o.customer_id"),
     UniqueText("product", "unique_id", "other.customer_id = o.customer_id"),
@@ -78,6 +64,31 @@ UNIQUE_TEXTS = (
     ),
     UniqueText("brand_key", "box_name", "other.key_form_id = o.key_form_id and other.brand = o.brand"),
 )
+
+
+def _declared() -> Iterator[tuple[LiteralString, tuple[LiteralString, ...]]]:
+    """Table -> texts of its declared members, without unique ones."""
+    unique = {(text.table, text.column) for text in UNIQUE_TEXTS}
+    for table in declarations.TABLES:
+        columns: tuple[LiteralString, ...] = tuple(
+            [column for column in table.text_columns if (table.table, column) not in unique]
+        )
+        if columns:
+            yield table.table, columns
+
+
+TEXTS: dict[LiteralString, tuple[LiteralString, ...]] = {
+    **dict(_declared()),
+    "customer": ("name",),
+    "brand_key": ("box_sap_number",),
+    "app_device": ("name",),
+    "client": ("name",),
+    "api_key": ("name",),
+    "device_key": ("name",),
+    "passkey": ("name",),
+    "provider": ("label",),
+    "sdk_key": ("name",),
+}
 LISTED = 20  # texts that are reported, at most, of a column
 
 

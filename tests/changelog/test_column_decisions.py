@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from keyrack.changelog.column_decisions import COLUMNS, EMPTIED, IN_MANIFEST, NOBODY, WRITTEN, ColumnDecisions
 from keyrack.changelog.visibility_watermark import ALONE
 from keyrack.core.settings import Settings
-from keyrack.db.column_decisions import COLUMNS, EMPTIED, IN_MANIFEST, NOBODY, WRITTEN, ColumnDecisions
 from keyrack.db.connection import Database
 from keyrack.fleet import global_erasure, person_erasure, person_export
 from keyrack.ops.transfer.export_files import OWNER
@@ -47,7 +47,7 @@ def decisions() -> Iterator[tuple[str, str, ColumnDecisions]]:
 
 
 def test_every_column_has_its_decisions(sql: Sql) -> None:
-    """A new column fails here until `db/column_decisions` has it."""
+    """A new column fails here until `changelog/column_decisions` has it."""
     there = {(row[0], row[1]) for row in sql.rows(CATALOGUE) if not row[0].startswith("odata_")}
     decided = {(table, column) for table, column, _ in decisions()}
     assert there - decided == set(), "decide: in the export, in the user export and its erasure, in the change log?"

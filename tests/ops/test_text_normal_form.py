@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from keyrack.core.settings import Settings
-from keyrack.db import text_normal_form
 from keyrack.db.audit_context import acting, system
 from keyrack.db.connection import Database
+from keyrack.ops import text_normal_form
 from tests.cli.test_operator_commands import Operator
 from tests.support.servers import Sql, migrated_database
 

@@ -1,17 +1,19 @@
 """Decisions about each column: export, erasure and change log.
 
 Each column of the schema has three decisions with their reasons. Export, user export and change log read them, and
-`tests/db/test_column_decisions.py` fails for a column without decisions. A decision is changed together with the code
-that carries it out; the same test compares both.
+`tests/changelog/test_column_decisions.py` fails for a column without decisions. A decision is changed together with the
+code that carries it out; the same test compares both. Columns of `fleet.declarations` have theirs there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import LiteralString, NamedTuple
+from typing import Any, LiteralString, NamedTuple
 
+from keyrack.api.schema.declaration import ResourceTable
 from keyrack.db.connection import Statements
+from keyrack.fleet.declarations import CARS, CONTRACTS, GROUPS, PEOPLE, PRODUCTS, SERVICES
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,16 @@ TOKEN_SUBJECT = ColumnDecision("how tokens name the account")
 USE = ColumnDecision("a use is no change")
 
 _of = ColumnDecisions
+
+
+def _declared(table: ResourceTable[Any]) -> dict[str, ColumnDecisions]:
+    """The decisions about members of a declaration: exported and recorded, and deleted with the person if personal."""
+    return {
+        member.column: _of(WRITTEN, ROW_GOES if member.info.is_personal else NOBODY, RECORDED)
+        for member in table.members
+    }
+
+
 COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
     "access_change": {
         "access_change_id": _of(OF_SERVER, NOBODY, PROCESS),
@@ -227,14 +239,9 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "key_form_id": _of(OF_SERVER, NOBODY, RECORDED),
     },
     "car": {
+        **_declared(CARS),
         "customer_id": _of(ROW_OF_CUSTOMER, NOBODY, RECORDED),
         "car_id": _of(WRITTEN, NOBODY, RECORDED),
-        "name": _of(WRITTEN, NOBODY, RECORDED),
-        "description": _of(WRITTEN, NOBODY, RECORDED),
-        "vin": _of(WRITTEN, NOBODY, RECORDED),
-        "license_plate": _of(WRITTEN, NOBODY, RECORDED),
-        "brand": _of(WRITTEN, NOBODY, RECORDED),
-        "model": _of(WRITTEN, NOBODY, RECORDED),
         "search_text": _of(MADE_AGAIN, NOBODY, SEARCH_TEXT),
         "sort_key": _of(MADE_AGAIN, NOBODY, SEARCH_TEXT),
     },
@@ -376,16 +383,9 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "oldest_revision": _of(OF_SERVER, NOBODY, SCHEMA),
     },
     "contract": {
+        **_declared(CONTRACTS),
         "customer_id": _of(ROW_OF_CUSTOMER, NOBODY, RECORDED),
         "service_id": _of(WRITTEN, NOBODY, RECORDED),
-        "order_number": _of(WRITTEN, NOBODY, RECORDED),
-        "document_number": _of(WRITTEN, NOBODY, RECORDED),
-        "order_position": _of(WRITTEN, NOBODY, RECORDED),
-        "starts_at": _of(WRITTEN, NOBODY, RECORDED),
-        "ends_at": _of(WRITTEN, NOBODY, RECORDED),
-        "term_of_contract": _of(WRITTEN, NOBODY, RECORDED),
-        "term_of_notice": _of(WRITTEN, NOBODY, RECORDED),
-        "unit_of_notice": _of(WRITTEN, NOBODY, RECORDED),
     },
     "custody": {
         "customer_id": _of(LOG_OF_SERVER, STAYS, CHANGE_LOG),
@@ -521,9 +521,9 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "known_until": _of(LOG_OF_SERVER, NOBODY, CHANGE_LOG),
     },
     "fleet_group": {
+        **_declared(GROUPS),
         "customer_id": _of(ROW_OF_CUSTOMER, NOBODY, RECORDED),
         "group_id": _of(WRITTEN, NOBODY, RECORDED),
-        "name": _of(WRITTEN, NOBODY, RECORDED),
         "search_text": _of(MADE_AGAIN, NOBODY, SEARCH_TEXT),
         "sort_key": _of(MADE_AGAIN, NOBODY, SEARCH_TEXT),
     },
@@ -747,10 +747,8 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "mailed_hash": _of(OF_STAFF, OF_MANAGER, LINK_OF_MANAGER),
     },
     "person": {
+        **_declared(PEOPLE),
         "user_id": _of(WRITTEN, ROW_GOES, RECORDED),
-        "email_address": _of(WRITTEN, ROW_GOES, RECORDED),
-        "first_name": _of(WRITTEN, ROW_GOES, RECORDED),
-        "last_name": _of(WRITTEN, ROW_GOES, RECORDED),
         "type": _of(WRITTEN, ROW_GOES, RECORDED),
         "password_hash": _of(SECRET, ROW_GOES, RECORDED),
         "created_at": _of(WRITTEN, ROW_GOES, TIME_OF_CHANGE),
@@ -770,13 +768,10 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "times": _of(WRITTEN, NOBODY, READING),
     },
     "product": {
+        **_declared(PRODUCTS),
         "customer_id": _of(ROW_OF_CUSTOMER, NOBODY, RECORDED),
         "product_id": _of(WRITTEN, NOBODY, RECORDED),
-        "unique_id": _of(WRITTEN, NOBODY, RECORDED),
-        "serial_number": _of(WRITTEN, NOBODY, RECORDED),
-        "sap_number": _of(WRITTEN, NOBODY, RECORDED),
         "kind": _of(WRITTEN, NOBODY, RECORDED),
-        "dongle_terminated_at": _of(WRITTEN, NOBODY, RECORDED),
         "car_id": _of(WRITTEN, NOBODY, RECORDED),
         "search_text": _of(MADE_AGAIN, NOBODY, SEARCH_TEXT),
         "sort_key": _of(MADE_AGAIN, NOBODY, SEARCH_TEXT),
@@ -853,13 +848,10 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "created_at": _of(ENROLLED_ANEW, NOBODY, TIME_OF_CHANGE),
     },
     "service": {
+        **_declared(SERVICES),
         "customer_id": _of(ROW_OF_CUSTOMER, NOBODY, RECORDED),
         "service_id": _of(WRITTEN, NOBODY, RECORDED),
-        "name": _of(WRITTEN, NOBODY, RECORDED),
         "product_id": _of(WRITTEN, NOBODY, RECORDED),
-        "is_terminated": _of(WRITTEN, NOBODY, RECORDED),
-        "terminated_at": _of(WRITTEN, NOBODY, RECORDED),
-        "termination_cause": _of(WRITTEN, NOBODY, RECORDED),
     },
     "service_key": {
         "customer_id": _of(ENROLLED_ANEW, NOBODY, RECORDED),

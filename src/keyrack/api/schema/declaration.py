@@ -1,0 +1,382 @@
+"""The declaration of a resource: one pydantic model whose members say what follows from them.
+
+A member is written once, as `Annotated[type, MemberInfo(...)]`. Its column, API name, SQL type, nullability, maximum
+length and default are read from the annotation. From a `ResourceTable` follow the properties of the resource, the body,
+patch, INSERT and UPDATE, the members of exports and of the change log, OpenAPI texts and examples, labels and inputs
+of the console, and the columns of the command line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from types import NoneType, UnionType
+from typing import Annotated, Any, Generic, Literal, LiteralString, TypeVar, Union, cast, get_args, get_origin
+
+from pydantic import GetPydanticSchema, TypeAdapter, create_model
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined, core_schema
+
+from keyrack.api.odata.keyset import parameter_name
+from keyrack.api.schema.field_errors import at, blank
+from keyrack.api.schema.fields import Field, Type, boolean, date_time, double, int32, string
+from keyrack.api.schema.request_body import (
+    IN_NFC,
+    AnyText,
+    Body,
+    PatchStep,
+    apply_patch,
+    invalid_member,
+    validate_body,
+)
+from keyrack.core.error_codes import ErrorCode, FieldError
+from keyrack.core.errors import BadRequest
+from keyrack.core.text import is_blank
+
+LONG_TEXT = 250  # characters; a longer text has an input of several lines
+
+
+@dataclass(frozen=True, slots=True)
+class MemberInfo:
+    """What a member says beside its type."""
+
+    label: str  # in the console, marked for the catalogues by `N_`
+    in_sentence: str  # the same within a sentence of the change log, with its article
+    description: str  # in OpenAPI
+    example: Any  # in OpenAPI, as JSON
+    hint: str = ""  # below its input in the console
+    column: LiteralString = ""  # unless the attribute has the column's name
+    is_searchable: bool = False  # `$search` looks into it
+    has_natural_order: bool = False  # `sort_key` orders the rows by it
+    is_personal: bool = False  # an erasure removes it from the change log
+    recorded_as: LiteralString = ""  # its name in the change log, unless that is the API's name
+    is_listed: bool = True  # a column of the command line
+    is_code: bool = False  # the console shows it in letters of equal width
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One column of a table, with everything that follows from its annotation."""
+
+    attribute: str
+    name: LiteralString  # in the API
+    column: LiteralString
+    type: Type
+    is_nullable: bool
+    default: Any  # of a new row; `PydanticUndefined` if each body must have the member
+    max_length: int | None  # characters of a text
+    is_free_text: bool  # it is stored in NFC
+    enum: tuple[str, ...]
+    info: MemberInfo
+
+    @property
+    def sql_type(self) -> LiteralString:
+        return _SQL_TYPES[self.type]
+
+    @property
+    def recorded_name(self) -> LiteralString:
+        """Its name in the change log."""
+        return self.info.recorded_as or self.name
+
+    @property
+    def is_required(self) -> bool:
+        """Whether the body of a new row must have it."""
+        return self.default is PydanticUndefined
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is a text of several lines."""
+        return (self.max_length or 0) > LONG_TEXT
+
+    def property(self, alias: LiteralString) -> Field:
+        """The property of a resource, of the row `alias`."""
+        sql: LiteralString = alias + "." + self.column
+        match self.type:
+            case Type.INT32:
+                return int32(sql, nullable=self.is_nullable)
+            case Type.DOUBLE:
+                return double(sql, nullable=self.is_nullable)
+            case Type.BOOLEAN:
+                return boolean(sql, nullable=self.is_nullable)
+            case Type.DATE_TIME:
+                return date_time(sql, nullable=self.is_nullable)
+            case _:
+                natural: LiteralString | None = alias + ".sort_key" if self.info.has_natural_order else None
+                return string(
+                    sql, nullable=self.is_nullable, search=self.info.is_searchable, enum=self.enum, natural=natural
+                )
+
+
+_SQL_TYPES: Mapping[Type, LiteralString] = {
+    Type.STRING: "text",
+    Type.INT32: "integer",
+    Type.DOUBLE: "double precision",
+    Type.BOOLEAN: "boolean",
+    Type.DATE_TIME: "timestamptz",
+}
+_TYPES: Mapping[type, Type] = {
+    str: Type.STRING,
+    int: Type.INT32,
+    float: Type.DOUBLE,
+    bool: Type.BOOLEAN,
+    datetime: Type.DATE_TIME,
+}
+
+B = TypeVar("B", bound=Body)
+
+
+class ResourceTable(Generic[B]):
+    """A table of the database whose rows are a resource.
+
+    `model` declares its members, in the order of the resource. It is also the body of a new row if the API creates
+    rows. `first` names the members by which people know a row: forms and lists begin with them. `alias` is that of the
+    table in the SQL of the resource.
+    """
+
+    def __init__(
+        self,
+        resource: str,
+        table: LiteralString,
+        model: type[B],
+        *,
+        key: LiteralString,
+        id: tuple[str, int] | None = None,
+        first: tuple[str, ...] = (),
+        alias: LiteralString = "{t}",
+    ) -> None:
+        self.resource = resource
+        self.table: LiteralString = table
+        self.model = model
+        self.key: LiteralString = key
+        self._id = id  # description and example, of a resource with an id
+        self._first = first
+        self._alias: LiteralString = alias
+        self.members = tuple([_member(name, found) for name, found in model.model_fields.items()])
+        self.by_name: Mapping[str, Member] = {member.name: member for member in self.members}
+
+    @cached_property
+    def fields(self) -> dict[str, Field]:
+        """The properties of the resource, without `id`."""
+        return {member.name: member.property(self._alias) for member in self.members}
+
+    @cached_property
+    def in_forms(self) -> tuple[Member, ...]:
+        """The members as people see them: those of `first`, then the others, at the end texts of several lines."""
+        first = [self.by_name[name] for name in self._first]
+        others = [member for member in self.members if member not in first]
+        return (*first, *sorted(others, key=lambda member: member.is_long))
+
+    @cached_property
+    def fields_in_forms(self) -> dict[str, Field]:
+        """The properties in the order of forms."""
+        return {member.name: self.fields[member.name] for member in self.in_forms}
+
+    @cached_property
+    def insert(self) -> LiteralString:
+        """The statement for a new row of customer $1; the other parameters are `values` of the body."""
+        columns: LiteralString = ", ".join([member.column for member in self.members])
+        values: LiteralString = ", ".join([parameter_name(number) for number in range(2, len(self.members) + 2)])
+        into: LiteralString = "insert into " + self.table + " (customer_id, " + columns + ")"
+        return into + " values ($1, " + values + ") returning " + self.key
+
+    def values(self, body: B) -> list[object]:
+        """The parameters of `insert` after the customer."""
+        return [getattr(body, member.attribute) for member in self.members]
+
+    @cached_property
+    def update(self) -> LiteralString:
+        """The statement for changes of row $2 of customer $1; $3 is what `changes` returns.
+
+        Members that $3 does not name stay as they are.
+        """
+        assignments: LiteralString = ", ".join([
+            member.column + " = case when $3 ? '" + member.name + "' then ($3->>'" + member.name + "')::"
+            + member.sql_type + " else " + member.column + " end"
+            for member in self.members
+        ])  # fmt: skip
+        return "update " + self.table + " set " + assignments + " where customer_id = $1 and " + self.key + " = $2"
+
+    def changes(
+        self, patch: Sequence[PatchStep], what: str, too_long: Mapping[str, ErrorCode] | None = None
+    ) -> dict[str, Any]:
+        """The changed members of a patch as JSON values, each checked by the member's own type.
+
+        A removed member gets its default. `too_long` has the error codes of texts that have one of their own.
+        Raises `BadRequest`.
+        """
+        values = apply_patch(patch, what)
+        for name, value in values.items():
+            member = self.by_name[name]
+            if value is None and not member.is_nullable and not member.is_required:
+                values[name] = member.default
+            elif member.type is Type.STRING and not member.enum:
+                _check_text(member, value, patch, what, too_long or {})
+            elif value is not None or not member.is_nullable:
+                self._check_value(member, value, patch, what)
+        return values
+
+    def _check_value(self, member: Member, value: Any, patch: Sequence[PatchStep], what: str) -> None:
+        validate_body(
+            _alone(self.model, member.attribute), json.dumps({member.name: value}).encode(), what, patch=patch
+        )
+
+    @cached_property
+    def descriptions(self) -> dict[str, tuple[str, Any]]:
+        """Member -> what OpenAPI says of it, and an example."""
+        descriptions: dict[str, tuple[str, Any]] = {"id": self._id} if self._id else {}
+        for member in self.members:
+            descriptions[member.name] = (member.info.description, member.info.example)
+        return descriptions
+
+    @cached_property
+    def example(self) -> dict[str, Any]:
+        """An example of the body of a new row."""
+        return {member.name: member.info.example for member in self.members}
+
+    @cached_property
+    def exported(self) -> dict[LiteralString, tuple[LiteralString, LiteralString]]:
+        """The members of an export, without the key: name in the API -> column and SQL type."""
+        return {member.name: (member.column, member.sql_type) for member in self.members}
+
+    @cached_property
+    def recorded(self) -> dict[str, str]:
+        """What triggers record of a new member: its name in the change log -> SQL of the row `{r}`.
+
+        A default of a required member is not recorded: the rows of older releases have it, and their changes do not.
+        """
+        return {member.recorded_name: _recorded_sql(member) for member in self.members}
+
+    @cached_property
+    def personal(self) -> frozenset[str]:
+        """The names of personal members in the change log."""
+        return frozenset(member.recorded_name for member in self.members if member.info.is_personal)
+
+    @cached_property
+    def headings(self) -> dict[str, str]:
+        """The columns of the command line: heading -> member."""
+        listed = [member for member in self.in_forms if member.info.is_listed]
+        return {"ID": "id"} | {member.info.label.upper(): member.name for member in listed}
+
+    @cached_property
+    def text_columns(self) -> tuple[LiteralString, ...]:
+        """The columns of free text, which is stored in NFC."""
+        return tuple([member.column for member in self.members if member.is_free_text])
+
+    @cached_property
+    def absent(self) -> dict[str, LiteralString]:
+        """Member -> SQL of its value where an export of an older release does not have it."""
+        return {
+            member.name: sql_default(member)
+            for member in self.members
+            if not member.is_nullable and not member.is_required
+        }
+
+
+def patch_paths(model: type[Body]) -> Any:
+    """The type of `path` in a patch of the model: one of its members. Type checkers see the annotated type."""
+    paths = [f"/{member.name}" for member in _members(model)]
+    return GetPydanticSchema(lambda _source, _handler: core_schema.literal_schema(paths))
+
+
+def patch_value(model: type[Body]) -> Any:
+    """The type of `value` in a patch of the model: one of the JSON types of its members, or null."""
+    types = {member.type for member in _members(model)}
+    union = cast("Any", AnyText)
+    for type_, python in ((Type.BOOLEAN, bool), (Type.INT32, int), (Type.DOUBLE, float)):
+        if type_ in types:
+            union = cast("Any", union | python)
+    union = union | None
+    return GetPydanticSchema(lambda _source, handler: handler.generate_schema(union))
+
+
+def _check_text(
+    member: Member, value: str | None, patch: Sequence[PatchStep], what: str, too_long: Mapping[str, ErrorCode]
+) -> None:
+    if not member.is_nullable and is_blank(value):
+        raise BadRequest(invalid_member(what, member.name), errors=[blank(at(patch, member.name))])
+    if value is not None and member.max_length is not None and len(value) > member.max_length:
+        hint = f"It has at most {member.max_length} characters."
+        reason = too_long.get(member.name) or invalid_member(what, member.name, hint=hint)
+        raise BadRequest(reason, errors=[FieldError("too-long", hint, at(patch, member.name))])
+
+
+def _alone(model: type[Body], attribute: str) -> TypeAdapter[Any]:
+    """The type of bodies that have one member of the model and no other."""
+    info = model.model_fields[attribute]
+    members = cast("dict[str, Any]", {attribute: (Annotated[info.annotation, info], ...)})
+    return TypeAdapter(create_model(model.__name__, __base__=Body, **members))
+
+
+def _members(model: type[Body]) -> Iterator[Member]:
+    return (_member(name, info) for name, info in model.model_fields.items())
+
+
+def _member(attribute: str, field: FieldInfo) -> Member:
+    """Raises `TypeError` for a member without `MemberInfo`, or of a type that no column has."""
+    info = next((item for item in field.metadata if isinstance(item, MemberInfo)), None)
+    if info is None:
+        raise TypeError(f"{attribute} has no MemberInfo(...) in its annotation")
+    python, is_nullable, metadata = _resolved(field.annotation)
+    enum: tuple[str, ...] = get_args(python) if get_origin(python) is Literal else ()
+    plain = str if enum else python
+    if plain not in _TYPES:
+        raise TypeError(f"{attribute} has the type {python}, which no column has")
+    metadata += field.metadata
+    lengths = [length for item in metadata if (length := getattr(item, "max_length", None)) is not None]
+    return Member(
+        attribute,
+        _identifier(field.alias or attribute),
+        info.column or _identifier(attribute),
+        _TYPES[plain],
+        is_nullable,
+        field.default,
+        lengths[0] if lengths else None,
+        IN_NFC in metadata,
+        enum,
+        info,
+    )
+
+
+def _resolved(annotation: Any) -> tuple[Any, bool, list[Any]]:
+    """The Python type of an annotation, whether it takes null, and the metadata inside of it."""
+    metadata: list[Any] = []
+    is_nullable = False
+    while True:
+        if get_origin(annotation) is Annotated:
+            annotation, *beside = get_args(annotation)
+            for item in beside:
+                metadata.extend(item.metadata if isinstance(item, FieldInfo) else [item])
+        elif get_origin(annotation) in (Union, UnionType):
+            is_nullable = True
+            (annotation,) = (part for part in get_args(annotation) if part is not NoneType)
+        else:
+            return annotation, is_nullable, metadata
+
+
+def _identifier(name: str) -> LiteralString:
+    """A name of a declaration as SQL: attributes of our own classes, never a client's text. Raises `ValueError`."""
+    if not (name.isidentifier() and name.isascii()):
+        raise ValueError(f"not an identifier: {name!r}")
+    return name  # pyright: ignore[reportReturnType] - checked above
+
+
+def _recorded_sql(member: Member) -> str:
+    column = "{r}." + member.column
+    if member.is_nullable or member.is_required:
+        return column
+    return f"nullif({column}, {sql_default(member)})"
+
+
+def sql_default(member: Member) -> LiteralString:
+    """The default of a required member as an SQL constant. Raises `ValueError` for a text that has to be escaped."""
+    default = member.default
+    if isinstance(default, bool):
+        return "true" if default else "false"
+    text = str(default)
+    if not all(character.isalnum() or character in " ._-" for character in text):
+        raise ValueError(f"{member.name}: the default {default!r} has characters other than letters, digits and ._-")
+    checked: LiteralString = text  # pyright: ignore[reportAssignmentType] - checked above
+    return "'" + checked + "'" if isinstance(default, str) else checked

@@ -1,0 +1,294 @@
+"""The members of cars, groups, products, services, contracts and users, each declared once.
+
+`api.schema.declaration` says what follows from a declaration. CONTRIBUTING.md, "Add a member", says what else to do.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from keyrack.api.schema.declaration import MemberInfo, ResourceTable
+from keyrack.api.schema.request_body import Body, EmailAddress, LongText, Name, Text
+from keyrack.core.text import N_
+
+
+# The members of a car, which are also the body of a new one (spec, "Car"). A docstring would be a text of OpenAPI
+class NewCar(Body):
+    name: Annotated[
+        Name,
+        MemberInfo(
+            N_("Name"),
+            N_("the name"),
+            "What people call the car; it need not be unique.",
+            "Pool 1",
+            is_searchable=True,
+            has_natural_order=True,
+        ),
+    ]
+    description: Annotated[
+        LongText | None,
+        MemberInfo(
+            N_("Description"),
+            N_("the description"),
+            "Whatever is to be known of the car.",
+            "Parking deck 2",
+            is_searchable=True,
+            is_listed=False,
+        ),
+    ] = None
+    vin: Annotated[
+        Text | None,
+        MemberInfo(
+            N_("VIN"),
+            N_("the VIN"),
+            "The vehicle identification number. It is not checked, and need not be unique.",
+            "WVWZZZ1KZ6W000001",
+            is_searchable=True,
+            is_code=True,
+        ),
+    ] = None
+    license_plate: Annotated[
+        Text | None,
+        MemberInfo(
+            N_("License plate"),
+            N_("the license plate"),
+            "The registration number, as it is written on the plate.",
+            "B-KR 1001",
+            is_searchable=True,
+        ),
+    ] = None
+    brand: Annotated[
+        Text | None,
+        MemberInfo(
+            N_("Brand"),
+            N_("the brand"),
+            "The car's maker. `GET /brands` has those whose keys are known; any other may stand here.",
+            "Demo",
+            hint=N_("Choose a brand, or type another one."),
+            is_searchable=True,
+        ),
+    ] = None
+    model: Annotated[
+        Text | None,
+        MemberInfo(N_("Model"), N_("the model"), "The maker's model.", "Compact", is_searchable=True),
+    ] = None
+
+
+CARS = ResourceTable(
+    "Car", "car", NewCar, key="car_id", id=("The number of the car.", 4), first=("name", "licensePlate")
+)
+
+
+# The members of a group, which are also the body of a new one (spec, "Group")
+class NewGroup(Body):
+    name: Annotated[
+        Name,
+        MemberInfo(
+            N_("Name"),
+            N_("the name"),
+            "What the group is called; no other one of the customer is.",
+            "North",
+            is_searchable=True,
+            has_natural_order=True,
+        ),
+    ]
+
+
+GROUPS = ResourceTable("Group", "fleet_group", NewGroup, key="group_id", id=("The number of the group.", 2))
+
+
+class ProductRow(Body):
+    """The members of a product that are columns (spec, "Product"). Operators create products."""
+
+    unique_id: Annotated[
+        Text,
+        MemberInfo(
+            N_("Unique id"),
+            N_("the unique id"),
+            "The id that the product's maker gave it; no other product of the customer has it.",
+            "A4C1380F21D7",
+            is_searchable=True,
+        ),
+    ]
+    serial_number: Annotated[
+        Text,
+        MemberInfo(
+            N_("Serial number"),
+            N_("the serial number"),
+            "The number on the product's label; no other product of the customer has it.",
+            "BX-1",
+            is_searchable=True,
+            has_natural_order=True,
+        ),
+    ]
+    sap_number: Annotated[
+        Text,
+        MemberInfo(
+            N_("SAP number"),
+            N_("the SAP number"),
+            "The article number under which the maker sells this kind of product.",
+            "100-BOX",
+            is_searchable=True,
+        ),
+    ]
+    dongle_termination_time_stamp: Annotated[
+        datetime | None,
+        MemberInfo(
+            N_("Dongle ended at"),
+            N_("the end of the dongle"),
+            "When the product's dongle was switched off for good; null while it is not.",
+            None,
+            column="dongle_terminated_at",
+            recorded_as="dongleTerminated",
+        ),
+    ] = None
+
+
+PRODUCTS = ResourceTable("Product", "product", ProductRow, key="product_id", id=("The number of the product.", 3))
+
+
+class ServiceRow(Body):
+    """The members of a service that are columns (spec, "Service"). Operators create services."""
+
+    name: Annotated[
+        Text,
+        MemberInfo(N_("Name"), N_("the name"), "What the service is called.", "Key box, basic", is_searchable=True),
+    ]
+    is_terminated: Annotated[
+        bool,
+        MemberInfo(
+            N_("Ended"),
+            N_("the state"),
+            "Whether it has ended. A product whose service has ended opens nothing.",
+            False,
+        ),
+    ]
+    termination_date: Annotated[
+        datetime | None,
+        MemberInfo(
+            N_("Ended at"),
+            N_("the time of its end"),
+            "When it ended, or will.",
+            None,
+            column="terminated_at",
+            recorded_as="terminated",
+        ),
+    ] = None
+    termination_cause: Annotated[
+        Text | None,
+        MemberInfo(
+            N_("Why it ended"),
+            N_("the reason of its end"),
+            "Why it ended, as the operator has put it.",
+            None,
+            is_searchable=True,
+        ),
+    ] = None
+
+
+SERVICES = ResourceTable("Service", "service", ServiceRow, key="service_id", id=("The number of the service.", 5))
+
+
+class ContractRow(Body):
+    """The members of a contract that are columns (spec, "Contract"). Operators create contracts."""
+
+    order_number: Annotated[
+        Text,
+        MemberInfo(
+            N_("Order number"), N_("the order number"), "The number of the order.", "O-2026-0001", is_searchable=True
+        ),
+    ]
+    document_number: Annotated[
+        Text,
+        MemberInfo(
+            N_("Document number"),
+            N_("the document number"),
+            "The number of the contract's document.",
+            "D-2026-0001",
+            is_searchable=True,
+        ),
+    ]
+    order_position: Annotated[
+        int | None,
+        MemberInfo(N_("Order position"), N_("the order position"), "The place of the service within the order.", 1),
+    ] = None
+    start: Annotated[
+        datetime,
+        MemberInfo(
+            N_("Start"), N_("the start"), "When the contract begins.", "2026-01-01T00:00:00Z", column="starts_at"
+        ),
+    ]
+    end: Annotated[
+        datetime, MemberInfo(N_("End"), N_("the end"), "When it ends.", "2028-01-01T00:00:00Z", column="ends_at")
+    ]
+    term_of_contract: Annotated[
+        int | None,
+        MemberInfo(
+            N_("Term of the contract"),
+            N_("the term"),
+            "The term that was agreed upon, as the operator has entered it.",
+            24,
+        ),
+    ] = None
+    term_of_notice: Annotated[
+        int | None,
+        MemberInfo(
+            N_("Term of notice"),
+            N_("the term of notice"),
+            "How long before its end it can be given notice of, in `unitOfNotice`.",
+            3,
+        ),
+    ] = None
+    unit_of_notice: Annotated[
+        Text | None,
+        MemberInfo(N_("Unit of notice"), N_("the unit of notice"), "The unit of `termOfNotice`.", "Month"),
+    ] = None
+
+
+CONTRACTS = ResourceTable("Contract", "contract", ContractRow, key="service_id")
+
+
+class PersonRow(Body):
+    """The members of a user that are columns of the person (spec, "User"). All customers of the person share them."""
+
+    email_address: Annotated[
+        EmailAddress,
+        MemberInfo(
+            N_("E-mail address"),
+            N_("the e-mail address"),
+            "The address by which the person is known; there is one user with it, whatever its case.",
+            "sam.doe@example.com",
+            is_searchable=True,
+            is_personal=True,
+        ),
+    ]
+    first_name: Annotated[
+        Name | None,
+        MemberInfo(
+            N_("First name"), N_("the first name"), "The given name.", "Sam", is_searchable=True, is_personal=True
+        ),
+    ] = None
+    last_name: Annotated[
+        Name | None,
+        MemberInfo(
+            N_("Last name"),
+            N_("the last name"),
+            "The family name.",
+            "Doe",
+            is_searchable=True,
+            has_natural_order=True,
+            is_personal=True,
+        ),
+    ] = None
+
+
+PEOPLE = ResourceTable(
+    "User",
+    "person",
+    PersonRow,
+    key="user_id",
+    id=("The number of the user, the same in all customers.", 9),
+    alias="{t}_person",
+)
+TABLES: tuple[ResourceTable[Any], ...] = (CARS, GROUPS, PRODUCTS, SERVICES, CONTRACTS, PEOPLE)
