@@ -42,7 +42,7 @@ class NamedStatement:
     def select(self, values: Mapping[str, object]) -> list[object]:
         """The same of values that may be more than the statement uses. Raises `TypeError` for a missing one."""
         try:
-            return [values[name] for name in self.names]
+            return [*map(values.__getitem__, self.names)]
         except KeyError as missing:
             raise TypeError(f"the statement needs a value for :{missing.args[0]}") from None
 
@@ -66,17 +66,21 @@ class _Numbering:
     def __init__(self) -> None:
         self.numbers: dict[str, LiteralString] = {}
         self._depth = 0
+        self._unsupported: list[LiteralString] = []  # signs that the statement has, perhaps in quotes
 
     def number_sql(self, sql: LiteralString) -> LiteralString:
         """SQL between texts in quotes. A doubled quote is the end of one text and the beginning of the next."""
         pieces = sql.split("'")
         if len(pieces) % 2 == 0 or any(text.endswith("\\") for text in pieces[1::2]):
             raise ValueError(f"a text in quotes does not end, or ends with a backslash: {sql}")
+        self._unsupported = [sign for sign in _UNSUPPORTED if sign in sql]
         pieces[::2] = [self._number_unquoted(piece) for piece in pieces[::2]]
         return "'".join(pieces)
 
     def _number_unquoted(self, sql: LiteralString) -> LiteralString:
         """SQL between identifiers in quotes."""
+        if '"' not in sql:
+            return self._number_code(sql)
         pieces = sql.split('"')
         if len(pieces) % 2 == 0:
             raise ValueError(f"an identifier in quotes does not end, or has an apostrophe: {sql}")
@@ -85,7 +89,7 @@ class _Numbering:
 
     def _number_code(self, code: LiteralString) -> LiteralString:
         """SQL without anything in quotes."""
-        for sign in _UNSUPPORTED:
+        for sign in self._unsupported:
             if sign in code:
                 raise ValueError(f"{sign} is not supported in a statement with named parameters: {code}")
         written: list[LiteralString] = []
