@@ -12,6 +12,7 @@ import uvicorn
 from benchmarks import ACTOR
 from keyrack.api.odata import Limits, query
 from keyrack.core.settings import Settings
+from keyrack.db.named_parameters import NamedStatement
 from keyrack.db.session_settings import prepare, session
 from keyrack.fleet.endpoints import cars
 from keyrack.http.routes import ALL
@@ -24,13 +25,13 @@ select $1, 'CreateAssignment', c.car_id, u.user_id, $4, $5 from c, u returning o
 """
 
 
-def statement(path: str) -> str:
-    """The SQL of a read of the table; a list takes its bounds behind the ids."""
+def statement(path: str) -> NamedStatement:
+    """The statement of a read of the table."""
     read = next(row.read for row in ALL if row.method == "GET" and row.path == path)
     assert read is not None
     select = read.select
-    plain = query(select.resource, b"", select.shape, alias="t", first=1, limits=Limits())
-    return select.statement(plain, free=2 + path.count("{"))
+    plain = query(select.resource, b"", select.shape, alias="t", limits=Limits())
+    return select.statement(plain.sql)
 
 
 class Floor:
@@ -41,7 +42,7 @@ class Floor:
         self.pool: Any = None
         self.car, self.cars = statement("/cars/{carId}"), statement("/cars")
         self.assignments = statement("/cars/{carId}/assignments")
-        self.bounds = (settings.list_chunk_rows, settings.list_chunk_bytes)
+        self.bounds = {"rows": settings.list_chunk_rows, "size": settings.list_chunk_bytes}
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -67,10 +68,13 @@ class Floor:
 
     async def read(self, customer: int, parts: list[str]) -> bytes:
         if len(parts) == 1:
-            return (await self.pool.fetchrow(self.cars, customer, *self.bounds))[0]
-        if len(parts) == 2:
-            return (await self.pool.fetchrow(self.car, customer, int(parts[1])))[0]
-        return (await self.pool.fetchrow(self.assignments, customer, int(parts[1]), *self.bounds))[0]
+            found, values = self.cars, self.cars.arguments(customer=customer, **self.bounds)
+        elif len(parts) == 2:
+            found, values = self.car, self.car.arguments(customer=customer, id0=int(parts[1]))
+        else:
+            found = self.assignments
+            values = found.arguments(customer=customer, id0=int(parts[1]), **self.bounds)
+        return (await self.pool.fetchrow(found.sql, *values))[0]
 
     async def write(self, customer: int, what: str, body: Any) -> bytes:
         if what == "cars":

@@ -166,7 +166,7 @@ def compiling() -> None:
     select, limits = read.select, odata.Limits()
 
     def compiled(text: bytes) -> odata.Query:
-        return odata.query(CAR, text, select.shape, alias="t", first=2, limits=limits)
+        return odata.query(CAR, text, select.shape, alias="t", limits=limits)
 
     def compiled_anew(text: bytes) -> None:
         query_string._shapes = Shapes()  # pyright: ignore[reportPrivateUsage] - as if nothing like it had been asked
@@ -185,7 +185,7 @@ def compiling() -> None:
         other = microseconds(compiled, sent[7:])
         again = [[sent[-1][-1]] * TEXT_REPEATS] * 5
         cached = microseconds(compiled, again)
-        whole = microseconds(lambda item: select.statement(compiled(item), 20), again)
+        whole = microseconds(lambda item: select.statement(compiled(item).sql), again)
         cells = f"{parsed:.1f}", f"{cold:.1f}", f"{other:.1f}", f"{cached:.2f}", f"{whole:.2f}"
         row(name, len(texts[0][0]), *cells)
 
@@ -297,12 +297,13 @@ async def statements(dsn: str) -> None:
             resource, b"$apply=" + quote(apply).encode(), odata.Shape.COLLECTION, alias="t", first=2,
             limits=odata.Limits(),
         )  # fmt: skip
-        ours = Select(resource).statement(plan, 2 + len(plan.args))
-        bounds = (settings.list_chunk_rows * 100, settings.list_chunk_bytes)
+        ours = Select(resource).statement(plan.sql)
+        bounds = {"rows": settings.list_chunk_rows * 100, "size": settings.list_chunk_bytes}
+        values = ours.select({"customer": LARGE, **bounds, **plan.parameters})
         times: tuple[list[float], list[float]] = ([], [])
         rows: list[Any] = [None, None]
         for _ in range(ROUNDS):
-            for which, (text, *args) in enumerate(((ours, LARGE, *plan.args, *bounds), (by_hand(sql), LARGE))):
+            for which, (text, *args) in enumerate(((ours.sql, *values), (by_hand(sql), LARGE))):
                 start = time.perf_counter()
                 rows[which] = await raw.fetchval(text, *args)
                 times[which].append((time.perf_counter() - start) * 1e3)

@@ -413,12 +413,13 @@ def test_what_comes_in_pieces_or_from_a_file_has_no_tag(dsn: str, settings: Any,
 def test_a_list_that_the_client_has_is_not_made(alice: Person, sql: Sql) -> None:
     """By EXPLAIN: PostgreSQL never runs the part of the statement that makes the JSON."""
     alice.car()
-    query = odata.query(CAR, b"", odata.Shape.COLLECTION, alias="t", first=2, limits=odata.Limits())
-    statement = Select(CAR).statement(query, 2, known=True)
+    query = odata.query(CAR, b"", odata.Shape.COLLECTION, alias="t", limits=odata.Limits())
+    statement = Select(CAR).statement(query.sql, known=True)
 
     def version_and_loops(known: list[int]) -> tuple[int, int]:
-        version = sql.rows(statement, alice.customer, 1000, 10_000, known)[0]["version"]
-        explained = sql.value("explain (analyze, format json) " + statement, alice.customer, 1000, 10_000, known)
+        values = statement.arguments(customer=alice.customer, rows=1000, size=10_000, versions=known)
+        version = sql.rows(statement.sql, *values)[0]["version"]
+        explained = sql.value("explain (analyze, format json) " + statement.sql, *values)
         found: list[dict[str, Any]] = []
 
         def walk(node: dict[str, Any]) -> None:

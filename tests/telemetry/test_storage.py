@@ -237,12 +237,14 @@ def test_the_nearest_reading_is_a_step_in_an_index(own: Any, mode: str) -> None:
             )
         await database.execute("analyze")
         select = location_at().read.select
-        plain = query(select.resource, b"", select.shape, alias="t", first=4, limits=Limits())
+        plain = query(select.resource, b"", select.shape, alias="t", limits=Limits())
         async with database.transaction() as connection:
             await connection.execute(f"set local plan_cache_mode = {mode}")  # type: ignore[arg-type]
-            sql = select.statement(plain, 4)
-            await connection.execute("prepare found (int, int, timestamptz) as " + sql)  # type: ignore[arg-type]
-            explain = f"explain (analyze, format json) execute found ({owner}, {car}, '2026-07-15')"
+            statement = select.statement(plain.sql)
+            values = {"customer": ("int", owner), "id0": ("int", car), "id1": ("timestamptz", "'2026-07-15'")}
+            types, arguments = zip(*[values[name] for name in statement.names], strict=True)
+            await connection.execute(f"prepare found ({', '.join(types)}) as {statement.sql}")  # type: ignore[arg-type]
+            explain = f"explain (analyze, format json) execute found ({', '.join(map(str, arguments))})"
             rows = await connection.fetch(explain)  # type: ignore[arg-type]
         plan = json.loads(rows[0][0])[0]["Plan"]
         scans = [

@@ -21,6 +21,7 @@ from keyrack.api.schema.fields import Resource
 from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, NotFound, PreconditionFailed
 from keyrack.db.connection import Statements
+from keyrack.db.named_parameters import NamedStatement, compile_statement
 
 INVALID = ErrorCode(
     "invalid-if-match",
@@ -163,7 +164,10 @@ async def compare(connection: Statements, request: Request, resource: Resource, 
     if request.if_match is None or not request.compares:
         return
     (id,) = request.ids
-    same = await connection.fetchval(_locked(resource), request.customer, id, versions(resource, request.if_match))
+    statement, known = _locked(resource), versions(resource, request.if_match)
+    same = await connection.fetchval(
+        statement.sql, *statement.arguments(customer=request.customer, id=id, versions=known)
+    )
     if same is None:
         raise NotFound(missing)
     if not same:
@@ -171,24 +175,27 @@ async def compare(connection: Statements, request: Request, resource: Resource, 
 
 
 @lru_cache(256)
-def _locked(resource: Resource) -> LiteralString:
-    return "select " + resource.version("t") + " = any($3::int8[])" + _row(resource) + " for update of t"
+def _locked(resource: Resource) -> NamedStatement:
+    return compile_statement(
+        "select " + resource.version("t") + " = any(:versions::int8[])" + _row(resource) + " for update of t"
+    )
 
 
 def _row(resource: Resource) -> LiteralString:
-    """FROM and WHERE of the row $2 of the customer $1."""
+    """FROM and WHERE of the row `:id` of the customer."""
     return (
         " from " + resource.table.format(t="t") + " where " + resource.scope.format(t="t") + " and "
-        + resource.order("t") + " = $2"
+        + resource.order("t") + " = :id"
     )  # fmt: skip
 
 
 def require_row(resource: Resource, missing: ErrorCode) -> Callable[[Statements, Request, object], Awaitable[None]]:
     """The look whether the path's row is there, without a lock; it raises `NotFound`."""
-    sql: LiteralString = "select true" + _row(resource)
+    statement = compile_statement("select true" + _row(resource))
 
     async def look(statements: Statements, request: Request, _body: object = None) -> None:
-        if not await statements.fetchval(sql, request.customer, *request.ids):
+        (id,) = request.ids
+        if not await statements.fetchval(statement.sql, *statement.arguments(customer=request.customer, id=id)):
             raise NotFound(missing)
 
     return look

@@ -250,7 +250,7 @@ class Endpoints:
         silent: ErrorCode | None = None,
         by: LiteralString = "",
         paged: bool = False,
-        tenant: Callable[[Request], object] | None = None,
+        tenant: Callable[[Request], Mapping[str, object]] | None = None,
         own: OwnRows | None = None,
         customer: bool = True,
         convert: Mapping[str, Callable[[str], Any]] | None = None,
@@ -258,7 +258,7 @@ class Endpoints:
     ) -> Endpoint:
         """A read: one statement over a resource; `one` row by its key, or all; `of` the parent of the path's id."""
         if one and of is None and not by:
-            by = resource.order("{t}") + " = $2"
+            by = resource.order("{t}") + " = :id0"
         select = Select(resource, one, of, by, paged, bool(empty) and not one, teller=teller)
         read = ReadEndpoint(select, missing or NOTHING_HERE, empty, silent, own, tenant or ReadEndpoint.tenant)
         reasons = tuple(reason for reason in (missing, empty, silent) if reason)

@@ -121,6 +121,11 @@ def manager_id(request: Request) -> ManagerId:
     return request.manager.id
 
 
+def manager_parameter(request: Request) -> dict[str, object]:
+    """The manager who calls, as the parameter of resources that belong to managers. Raises `Forbidden`."""
+    return {"manager": manager_id(request)}
+
+
 @dataclass(frozen=True, slots=True)
 class Response:
     """What goes back: `body` is finished bytes, or None for an empty answer; a long one comes in `parts`."""

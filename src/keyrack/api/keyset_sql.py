@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-from keyrack.api.odata import IndexOrder, parameter_name
+from keyrack.api.odata import IndexOrder
 from keyrack.api.schema.fields import Resource
+from keyrack.db.named_parameters import NUMBERS
 
 BEYOND: LiteralString = "200"  # keys that are looked at beyond a page: some of them are no rows of it
 
@@ -15,7 +16,7 @@ class PrimaryKeySql:
 
     def __init__(self, resource: Resource) -> None:
         self.key: tuple[LiteralString, ...] = tuple([resource.value(name, "t") for name in resource.key])
-        names: list[LiteralString] = ["k" + parameter_name(number)[1:] for number in range(len(self.key))]
+        names: list[LiteralString] = ["k" + NUMBERS[number] for number in range(len(self.key))]
         pairs = tuple(zip(self.key, names, strict=True))
         self.selected: LiteralString = ", ".join([key + " as " + name for key, name in pairs])
         self.same: LiteralString = " and ".join([key + " = g." + name for key, name in pairs])
@@ -32,17 +33,16 @@ def is_index_candidate(lead: IndexOrder, keys: PrimaryKeySql) -> LiteralString:
     return keys.key[0] + " in (select k0 from near) and " + lead.valued
 
 
-def page_by_index(lead: IndexOrder, first: LiteralString, page: LiteralString, *, skips: bool) -> LiteralString:
+def page_by_index(lead: IndexOrder, first: LiteralString, page: LiteralString) -> LiteralString:
     """The keys of the page: those of `first`, ordered, if they reach to its end, for none is before them; else, as
     where few have a value or a condition leaves few, those of the whole `page`.
 
     PostgreSQL runs but the one of them that is needed: the condition of each is known beforehand.
     """
     reached: LiteralString = "(select count(*) from first) "
-    skip: LiteralString = " offset " + lead.end.partition(" + ")[2] if skips else ""
     return (
         "with near as materialized (" + lead.keys + " limit " + lead.end + " + " + BEYOND + "),"
         " first as materialized (" + first + " limit " + lead.end + ")"
-        " select * from (select * from first" + skip + ") a where " + reached + ">= " + lead.end
+        " select * from (select * from first" + lead.offset + ") a where " + reached + ">= " + lead.end
         + " union all select * from (" + page + ") b where " + reached + "< " + lead.end
     )  # fmt: skip

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import LiteralString
 from urllib.parse import unquote_plus
 
 import structlog
@@ -22,6 +21,7 @@ from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import BadRequest, ConnectionAborted
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Row
+from keyrack.db.named_parameters import NamedStatement
 
 log = structlog.get_logger("keyrack.list_responses")
 
@@ -37,28 +37,25 @@ SMALL = 100  # of a list that is answered whole, each row has at most this part 
 
 @dataclass(frozen=True)
 class Listing:
-    """One list that is asked for: `args` of the tenant and the path."""
+    """One list that is asked for: `parameters` are those of the request, without those of its pieces."""
 
     select: Select
     query: Query
-    args: Sequence[object]
+    parameters: Mapping[str, object]
     db: Database
     settings: Settings
 
     async def whole(self, known: Sequence[int]) -> Row | None:
         """The row of `Select.statement`: its body is null where the list is too long for one piece, or has one of the
         versions that are known."""
-        bounds = (
-            self.settings.list_chunk_rows,
-            max(1, self.settings.list_chunk_bytes // SMALL),
-            *([known] if known else ()),
-        )
-        free = len(self.args) + len(self.query.args) + 1
-        return await self._row(self.select.statement(self.query, free, known=bool(known)), *self.query.args, *bounds)
+        return await self._row(
+            self.select.statement(self.query.sql, known=bool(known)),
+            rows=self.settings.list_chunk_rows, size=max(1, self.settings.list_chunk_bytes // SMALL), versions=known,
+        )  # fmt: skip
 
     async def first(self) -> Row | None:
         """The row of `Select.piece` at the beginning; None where the parent has gone meanwhile."""
-        return await self._piece(max(1, self.settings.list_chunk_rows // FIRST), None, (self.query.skip or 0,))
+        return await self._piece(max(1, self.settings.list_chunk_rows // FIRST))
 
     async def pieces(self, row: Row) -> AsyncIterator[bytes]:
         """The bytes of the array, beginning with the first piece. What fails midway leaves it without its end."""
@@ -75,14 +72,13 @@ class Listing:
     async def _others(self, row: Row) -> AsyncGenerator[bytes]:
         """The pieces behind the first one that have rows."""
         left = self._most() - row["rows"]
-        number = len(self.args) + self.query.unpaged + 3
         last_piece: Row | None = row
         while last_piece is not None and last_piece["place"] is not None and left > 0:
             rows = min(self.settings.list_chunk_rows, 2 * last_piece["rows"])
-            segments = segments_after(self.query.walk, last_piece["place"], number)
+            segments = segments_after(self.query.sql.walk, last_piece["place"])
             last_piece = None
             for segment in segments:
-                piece = await self._piece(min(rows, left), segment, segment.values)
+                piece = await self._piece(min(rows, left), segment)
                 if piece is None:  # the parent has gone, and its rows with it
                     return
                 left -= piece["rows"]
@@ -98,14 +94,14 @@ class Listing:
             return self.query.top
         return int(PAGE) if self.select.paged else float("inf")
 
-    async def _piece(self, rows: int | float, segment: Segment | None, values: Sequence[object]) -> Row | None:
-        free = len(self.args) + self.query.unpaged + 1
-        sql = self.select.piece(self.query, free, segment)
-        args = self.query.args[: self.query.unpaged]
-        return await self._row(sql, *args, int(min(rows, self._most())), self.settings.list_chunk_bytes, *values)
+    async def _piece(self, rows: int | float, segment: Segment | None = None) -> Row | None:
+        statement = self.select.piece(self.query.sql, segment and segment.sql)
+        behind = {} if segment is None else segment.parameters
+        size = self.settings.list_chunk_bytes
+        return await self._row(statement, rows=int(min(rows, self._most())), size=size, **behind)
 
-    async def _row(self, sql: LiteralString, *args: object) -> Row | None:
-        return await self.db.fetchrow(sql, *self.args, *args)
+    async def _row(self, statement: NamedStatement, **others: object) -> Row | None:
+        return await self.db.fetchrow(statement.sql, *statement.select({**self.parameters, **others}))
 
     async def kept(self, spool: Spool, customer: int) -> SpooledResponse:
         """The array in a file, read in one transaction. Raises `BadRequest` and `Unavailable` above the bounds."""
@@ -118,10 +114,10 @@ class Listing:
     async def _batches(self) -> AsyncGenerator[bytes]:
         """The bytes of the array, a handful of rows at a time."""
         separator = self.select.separator.encode()
-        sql = self.select.items(self.query)
+        statement = self.select.items(self.query.sql)
         yield b"["
         async with self.db.transaction() as connection:
-            await connection.declare(sql, *self.args, *self.query.args)
+            await connection.declare(statement.sql, *statement.select(self.parameters))
             rows, start = 1, b""
             while batch := await connection.some(rows):
                 body = start + separator.join([row["item"] for row in batch])

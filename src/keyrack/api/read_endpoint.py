@@ -15,7 +15,7 @@ from keyrack.api.permissions import Free, Permission
 from keyrack.api.read_sql import PAGE, Parent, Select
 from keyrack.api.response_spool import Spool
 from keyrack.api.schema.fields import RESOURCES, OwnRows
-from keyrack.api.schema.group_scope import in_group_scope, scoped_list, shift_parameters
+from keyrack.api.schema.group_scope import in_group_scope, scoped_list
 from keyrack.core.error_codes import NOTHING_HERE, ErrorCode
 from keyrack.core.errors import NotFound
 from keyrack.core.settings import Settings
@@ -31,18 +31,18 @@ class ReadEndpoint:
     empty: ErrorCode | None = None  # 404: the parent is there and has none
     silent: ErrorCode | None = None  # 404: who tells it is there and has not told it yet
     own: OwnRows | None = None  # what a caller may read without the permission
-    tenant: Callable[[Request], object] = lambda request: request.customer
+    tenant: Callable[[Request], Mapping[str, object]] = lambda request: {"customer": request.customer}
 
     async def __call__(
         self, request: Request, _body: None, limits: Limits, spool: Spool, settings: Settings
     ) -> Response:
         select, query = self._selected(request), self.query(request, limits)
-        args = (*self._before(request), *request.ids)
-        first = len(args) + 1
+        parameters = self._parameters(request, query)
         if select.one:
-            row = self._found(await request.db.fetchrow(select.statement(query, first), *args, *query.args))
+            statement = select.statement(query.sql)
+            row = self._found(await request.db.fetchrow(statement.sql, *statement.select(parameters)))
             return self._tagged(request, row, self._body(row, query, row["body"]), {})
-        listing = Listing(select, query, args, request.db, settings)
+        listing = Listing(select, query, parameters, request.db, settings)
         known = self._known(request, query)
         row = self._found(await listing.whole(known))
         headers = self._headers(row, query, request, settings)
@@ -55,7 +55,7 @@ class ReadEndpoint:
         )
         if request.method == "HEAD" or answer.status != 200:
             return answer
-        if not query.walk or not request.chunks:
+        if not query.sql.walk or not request.chunks:
             kept = await listing.kept(spool, request.customer)
             return Response(200, None, {**answer.headers, "Content-Length": str(kept.length)}, parts=kept)
         piece = await listing.first()
@@ -68,7 +68,7 @@ class ReadEndpoint:
     def _known(self, request: Request, query: Query) -> list[int]:
         """The versions of a list that the client has, where it is of use that the database knows them: it does not make
         the JSON then. Whether a list may be empty is asked of the list."""
-        if request.if_none_match is None or self.empty or not query.plain:
+        if request.if_none_match is None or self.empty or not query.sql.plain:
             return []
         return conditional_requests.versions(
             self.select.resource, conditional_requests.parse_if_none_match(request.if_none_match)
@@ -96,11 +96,9 @@ class ReadEndpoint:
             for permission in self.permissions:  # first of all: what has no scope has no plan either
                 request.permit(permission)
         select = self._selected(request)
-        first = len(self._before(request)) + len(request.ids) + 1
         query = odata.query(
-            select.resource, request.query, select.shape, alias="t", first=first, limits=limits,
-            others=request.parameters,
-        )  # fmt: skip
+            select.resource, request.query, select.shape, alias="t", limits=limits, others=request.parameters
+        )
         for resource in query.beside:
             request.permit(resource.permission)
         return query
@@ -136,13 +134,16 @@ class ReadEndpoint:
             return _own(self.select, self.own, is_limited=request.scope is not None)
         return self.select if request.scope is None else _limited(self.select)
 
-    def _before(self, request: Request) -> tuple[object, ...]:
-        """The parameters before the path's ids: the tenant, the scope of who is limited, and whose own rows it is."""
-        if not (self.select.resource.scope or self.select.of):
-            return ()
-        scope = () if request.scope is None else (request.scope,)
-        own = (request.caller_key.number,) if self.reads_own(request.grant) else ()
-        return (self.tenant(request), *scope, *own)
+    def _parameters(self, request: Request, query: Query) -> dict[str, object]:
+        """The values by the names of the parameters; a statement uses some of them."""
+        parameters = query.parameters
+        parameters.update(self.tenant(request))
+        parameters["scope"] = request.scope
+        for number, id in enumerate(request.ids):
+            parameters[f"id{number}"] = id
+        if self.own is not None and self.reads_own(request.grant):
+            parameters["caller"] = request.caller_key.number
+        return parameters
 
     def _body(self, row: Row, query: Query, body: bytes | None) -> bytes:
         """The JSON of a statement's row. Raises `NotFound`."""
@@ -150,36 +151,35 @@ class ReadEndpoint:
             raise NotFound(self.silent)
         if body is None:
             raise NotFound(self.empty or self.missing)
-        if body == b"[]" and self.empty and not (self.select.may_be_narrowed(query) and row["there"]):
+        if body == b"[]" and self.empty and not (self.select.may_be_narrowed(query.sql) and row["there"]):
             raise NotFound(self.empty)
         return body
 
     def _headers(self, row: Row, query: Query, request: Request, settings: Settings) -> Mapping[str, str]:
         headers: dict[str, str] = {}
-        if query.count:
+        if query.sql.count:
             headers["X-Total-Count"] = str(row["total"])
-        if self.select.pages(query) and row["more"]:
+        if self.select.pages(query.sql) and row["more"]:
             address = settings.public_url + "/v3" + request.path
-            headers |= list_responses.next_page(address, request.query, (query.skip or 0) + int(PAGE))
+            headers |= list_responses.next_page(address, request.query, query.skip + int(PAGE))
         return headers
 
 
 @cache
 def _limited(select: Select) -> Select:
-    """The same for who is limited to groups: the scope is parameter `$2`. Raises `TypeError` where there is none."""
+    """The same for who is limited to groups. Raises `TypeError` where a resource has no limit."""
     parent = select.of and Parent(in_group_scope(select.of.resource), select.of.link)
     teller = select.teller and in_group_scope(select.teller)
     is_list = parent is None and not select.one
     resource = scoped_list(select.resource) if is_list else in_group_scope(select.resource)
-    return replace(select, resource=resource, of=parent, by=shift_parameters(select.by), first="$3", teller=teller)
+    return replace(select, resource=resource, of=parent, teller=teller)
 
 
 @cache
 def _own(select: Select, own: OwnRows, *, is_limited: bool) -> Select:
-    """The rows that the caller asked for: its number is the parameter behind the tenant, or behind the scope."""
-    resource, by, predicate = select.resource, shift_parameters(select.by), own.predicate
+    """The rows that the caller asked for."""
+    resource = select.resource
     if is_limited:
-        by, predicate = shift_parameters(by), shift_parameters(predicate)
         relations = {name: replace(relation, limited=True) for name, relation in resource.relations.items()}
         resource = replace(resource, relations=relations, fields={**resource.fields, **own.scoped_fields})
-    return replace(select, resource=replace(resource, scope=resource.scope + " and " + predicate), by=by)
+    return replace(select, resource=replace(resource, scope=resource.scope + " and " + own.predicate))

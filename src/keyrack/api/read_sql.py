@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import LiteralString
 
 from keyrack.api import keyset_sql
-from keyrack.api.odata import ApplySource, IndexOrder, Query, Segment, Shape, parameter_name
+from keyrack.api.odata import SKIP, QuerySql, SegmentSql, Shape
 from keyrack.api.schema.fields import Resource
+from keyrack.db.named_parameters import NUMBERS, NamedStatement, compile_statement
 
+STATEMENTS = 2_000  # that are kept, in each process
 LONGEST_KEPT = 8_000  # characters of a statement that is kept: nobody can fill the memory with long ones
 _OF_ITEM: LiteralString = "hashtextextended(item, 0)"  # the version of what is shown as `item`
+_ROWS: LiteralString = ":rows::int8"
+_SIZE: LiteralString = ":size::int8"
 PAGE: LiteralString = "1000"  # rows of a paged read when the client names no $top (odata rules, "Limits")
 
 
@@ -32,6 +37,8 @@ class Select:
     rows); and where they are of use `there` (is anything there before the query options narrow it), `total` (rows
     without `$top` and `$skip`) and `more` (rows follow after the page). The tenant's predicate stands outside of
     whatever a client asks for.
+
+    Its parameters are those of the resource, `:id0` and so on for the path's ids, and those of the query.
     """
 
     resource: Resource
@@ -40,7 +47,6 @@ class Select:
     by: LiteralString = ""
     paged: bool = False
     tells_absence: bool = False  # an empty list is a 404, unless it was only filtered
-    first: LiteralString = "$2"  # of the path's ids
     teller: Resource | None = None  # whose row may be there while the one row that was asked for is not yet
 
     @property
@@ -55,30 +61,36 @@ class Select:
         """What stands between two rows, as PostgreSQL's `json_agg` writes it."""
         return ", \n " if self.resource.scalar is None else ", "
 
-    def statement(self, query: Query, free: int, *, known: bool = False) -> LiteralString:
-        """The statement with query options; equal shapes give equal SQL.
+    def statement(self, query: QuerySql, *, known: bool = False) -> NamedStatement:
+        """The statement with query options.
 
-        A list takes two parameters more, from `free` on: how many rows it may have, and how many bytes each of them;
-        and where versions are `known` a third one, these: its JSON is not made, but null, if it has one of them.
+        A list takes `:rows`, how many it may have, and `:size`, how many bytes each of them. With `known` it takes
+        `:versions`: its JSON is not made, but null, if it has one of them.
         """
-        written = len(query.columns) + len(query.where) + len(query.order) + sum(map(len, query.source or ()))
-        if written > LONGEST_KEPT:
-            return self.build(query, free, known=known)
-        return _built(
-            self, query.columns, query.value, query.where, query.order, query.limit, query.count, query.top is None,
-            bool(query.skip), query.source, query.plain, query.apart, query.lead, free, known,
-        )  # fmt: skip
+        return _compiled(Select._statement, self, query, known)
 
-    def pages(self, query: Query) -> bool:
+    def piece(self, query: QuerySql, behind: SegmentSql | None = None) -> NamedStatement:
+        """A part of a list in its order: its rows in a segment, or from the beginning.
+
+        Parameters: `:rows` of the piece at most; `:size` in bytes, of which the last row may have more; those of the
+        segment. Columns: `body`; `rows` in it; `place`, the criteria of the last one as text where the piece is full,
+        else null. No row where the parent is missing.
+        """
+        return _compiled(Select._piece, self, query, behind)
+
+    def items(self, query: QuerySql) -> NamedStatement:
+        """All rows of a list in its order, each as one JSON value."""
+        return _compiled(Select._every_item, self, query)
+
+    def pages(self, query: QuerySql) -> bool:
         """Whether the answer is one page of many."""
-        return self.paged and query.top is None
+        return self.paged and not query.has_top
 
-    def may_be_narrowed(self, query: Query) -> bool:
+    def may_be_narrowed(self, query: QuerySql) -> bool:
         """Whether the row says if anything is `there` before the query options narrow it."""
         return self.tells_absence and bool(query.where or query.limit or query.source)
 
-    def build(self, query: Query, free: int, *, known: bool = False) -> LiteralString:
-        """The statement, made anew."""
+    def _statement(self, query: QuerySql, known: bool) -> LiteralString:
         beside = self._beside(query)
         version: LiteralString = "a.version"
         if beside:
@@ -86,11 +98,11 @@ class Select:
         if self.one:
             answer, body = self._one(query), "a.body"
         elif known:
-            answer = self._version(query, free)
-            has_it: LiteralString = version + " = any(" + parameter_name(free + 2) + "::int8[])"
-            body = "case when " + has_it + " then null else (" + self._array_of(query, free) + ") end"
+            answer = self._version(query)
+            has_it: LiteralString = version + " = any(:versions::int8[])"
+            body = "case when " + has_it + " then null else (" + self._array_of(query) + ") end"
         else:
-            answer, body = self._whole(query, free), "a.body"
+            answer, body = self._whole(query), "a.body"
         columns: list[LiteralString] = [body + " as body", version + " as version", *beside, *self._there(query)]
         joined: LiteralString = "".join([" cross join lateral " + source for source in beside.values()])
         selected: LiteralString = "select " + ", ".join(columns) + " from "
@@ -98,7 +110,7 @@ class Select:
             return selected + "(" + answer + ") a" + joined
         return selected + self._parent(" left join lateral (" + answer + ") a on true" + joined + " where ")
 
-    def _beside(self, query: Query) -> dict[LiteralString, LiteralString]:
+    def _beside(self, query: QuerySql) -> dict[LiteralString, LiteralString]:
         """What is told of a list beside its body, each with the SQL that it comes from."""
         rows: LiteralString = self._source(query)
         sources: dict[LiteralString, LiteralString] = {}
@@ -109,7 +121,7 @@ class Select:
             sources["more"] = "(select count(*) > " + PAGE + " as more from (select" + rows + page + ") m) m"
         return sources
 
-    def _there(self, query: Query) -> list[LiteralString]:
+    def _there(self, query: QuerySql) -> list[LiteralString]:
         """The column that says whether anything is there, where it is of use."""
         if self.may_be_narrowed(query):
             return ["exists (select" + self._resource("") + ") as there"]
@@ -118,19 +130,9 @@ class Select:
         scope: LiteralString = self.teller.scope.format(t="t") + " and " + self.of.link.format(t="t", p="p")
         return ["exists (select from " + self.teller.table.format(t="t") + " where " + scope + ") as there"]
 
-    def piece(self, query: Query, free: int, behind: Segment | None = None) -> LiteralString:
-        """A part of a list in its order: its rows in a segment, or from the beginning.
-
-        Parameters from `free` on: rows of the piece at most; bytes, of which the last row may have more; then those of
-        the segment, or at the beginning how many are skipped. Columns: `body`; `rows` in it; `place`, the criteria of
-        the last one as text where the piece is full, else null. No row where the parent is missing.
-        """
-        rows: LiteralString = parameter_name(free) + "::int8"
-        size: LiteralString = parameter_name(free + 1) + "::int8"
-        page: LiteralString = (
-            " limit " + rows + (" offset " + parameter_name(free + 2) + "::int8" if behind is None else "")
-        )
-        names: list[LiteralString] = ["k" + parameter_name(number)[1:] for number in range(len(query.walk))]
+    def _piece(self, query: QuerySql, behind: SegmentSql | None) -> LiteralString:
+        page: LiteralString = " limit " + _ROWS + (" offset " + SKIP if behind is None else "")
+        names: list[LiteralString] = ["k" + NUMBERS[number] for number in range(len(query.walk))]
         criteria: LiteralString = ", ".join(
             [key.sql + " as " + name for key, name in zip(query.walk, names, strict=True)]
         )
@@ -140,20 +142,19 @@ class Select:
         written: LiteralString = (
             "select " + self._array() + " as body, count(*) as rows, max(array["
             + ", ".join([name + "::text" for name in names])
-            + "]) filter (where upto >= " + size + " or number = " + rows + ") as place from (select s.*,"
+            + "]) filter (where upto >= " + _SIZE + " or number = " + _ROWS + ") as place from (select s.*,"
             " sum(octet_length(item)) over w as upto, row_number() over w as number from (select "
             + self._value(query, "r.x") + "::text as item, r.* from (" + ordered + ") r offset 0) s"
-            " window w as (rows unbounded preceding)) s where upto - octet_length(item) < " + size
+            " window w as (rows unbounded preceding)) s where upto - octet_length(item) < " + _SIZE
         )  # fmt: skip
         return self._below(written)
 
-    def items(self, query: Query) -> LiteralString:
-        """All rows of a list in its order, each as one JSON value."""
+    def _every_item(self, query: QuerySql) -> LiteralString:
         page: LiteralString = (" limit " + PAGE) if self.pages(query) else ""
         ordered: LiteralString = self._ordered(query) + page
         return self._below("select " + self._value(query, "r") + " as item from (" + ordered + ") r")
 
-    def _one(self, query: Query) -> LiteralString:
+    def _one(self, query: QuerySql) -> LiteralString:
         """The row with its version; none where it is missing."""
         if query.plain:
             return "select row_to_json(r.x) as body, r.version from (" + self._ordered(query, versions=True) + ") r"
@@ -162,54 +163,52 @@ class Select:
         )
         return "select convert_to(item, 'UTF8') as body, " + _OF_ITEM + " as version from (" + item + ") s"
 
-    def _whole(self, query: Query, free: int) -> LiteralString:
+    def _whole(self, query: QuerySql) -> LiteralString:
         """The list with its version, made in one go."""
         version: LiteralString = "version" if query.plain else _OF_ITEM
-        body = self._array_or_null(free) + " as body, " + self._fingerprint(version, free) + " as version"
-        return "select " + body + self._items(query, free, versions=query.plain)
+        body = self._array_or_null() + " as body, " + self._fingerprint(version) + " as version"
+        return "select " + body + self._items(query, versions=query.plain)
 
-    def _array_of(self, query: Query, free: int) -> LiteralString:
+    def _array_of(self, query: QuerySql) -> LiteralString:
         """The list without its version."""
-        return "select " + self._array_or_null(free) + self._items(query, free)
+        return "select " + self._array_or_null() + self._items(query)
 
-    def _version(self, query: Query, free: int) -> LiteralString:
+    def _version(self, query: QuerySql) -> LiteralString:
         """The version of the list alone."""
         rows = self._shown(query, "select " + self.resource.version("t") + " as version")
         return (
-            "select " + self._fingerprint("version", free) + " as version from (select version from ("
-            + self._bounded(query, free, rows, " r") + ") s"
+            "select " + self._fingerprint("version") + " as version from (select version from ("
+            + self._bounded(query, rows, " r") + ") s"
         )  # fmt: skip
 
-    def _items(self, query: Query, free: int, *, versions: bool = False) -> LiteralString:
+    def _items(self, query: QuerySql, *, versions: bool = False) -> LiteralString:
         """FROM of the list's rows as text, one more than it may have at most."""
         row, version = ("r.x", ", r.version") if versions else ("r", "")
-        rows = self._bounded(query, free, self._ordered(query, versions=versions), " r offset 0")
+        rows = self._bounded(query, self._ordered(query, versions=versions), " r offset 0")
         # Without its `offset` or `limit` the value would be made anew wherever it is named
         return " from (select " + self._value(query, row) + "::text as item" + version + " from (" + rows + ") s"
 
-    def _bounded(self, query: Query, free: int, rows: LiteralString, then: LiteralString) -> LiteralString:
+    def _bounded(self, query: QuerySql, rows: LiteralString, then: LiteralString) -> LiteralString:
         """The rows in their parenthesis, one more than the list may have at most: a `$top` stands inside of it."""
-        most: LiteralString = parameter_name(free) + "::int8 + 1"
-        if query.top is not None:
+        most: LiteralString = _ROWS + " + 1"
+        if query.has_top:
             return rows + ")" + then + " limit " + most
         return rows + " limit " + ("least(" + most + ", " + PAGE + ")" if self.paged else most) + ")" + then
 
-    def _array_or_null(self, free: int) -> LiteralString:
+    def _array_or_null(self) -> LiteralString:
         """The bytes of the list, null where it has too many rows or one too long."""
-        rows: LiteralString = parameter_name(free) + "::int8"
-        size: LiteralString = parameter_name(free + 1) + "::int8"
-        small: LiteralString = self._array(" filter (where octet_length(item) <= " + size + ")")
+        small: LiteralString = self._array(" filter (where octet_length(item) <= " + _SIZE + ")")
         return (
-            "case when count(*) > " + rows + " or bool_or(octet_length(item) > " + size + ") then null else " + small
+            "case when count(*) > " + _ROWS + " or bool_or(octet_length(item) > " + _SIZE + ") then null else " + small
             + " end"
         )  # fmt: skip
 
-    def _fingerprint(self, version: LiteralString, free: int) -> LiteralString:
+    def _fingerprint(self, version: LiteralString) -> LiteralString:
         """The version of a list: of its rows' versions in their order, null where it has too many rows."""
         listed: LiteralString = "coalesce(hash_array_extended(array_agg(int8send(" + version + ")), 0), 0)"
-        return "case when count(*) <= " + parameter_name(free) + "::int8 then " + listed + " end"
+        return "case when count(*) <= " + _ROWS + " then " + listed + " end"
 
-    def _value(self, query: Query, row: LiteralString) -> LiteralString:
+    def _value(self, query: QuerySql, row: LiteralString) -> LiteralString:
         """SQL of a row as JSON; after its page was cut, so that no row is written in vain."""
         if query.value:
             return "(" + row + ").value"
@@ -217,14 +216,14 @@ class Select:
             return query.source.item.format(r=row)
         return "row_to_json(" + row + ")" if self.resource.scalar is None else "to_json((" + row + ").value)"
 
-    def _ordered(self, query: Query, *, versions: bool = False) -> LiteralString:
+    def _ordered(self, query: QuerySql, *, versions: bool = False) -> LiteralString:
         """The rows that the query asks for; with `versions` each as one value `x`, beside its version."""
         if not versions:
             return self._shown(query, "select " + query.columns)
         row: LiteralString = ", lateral (select " + query.columns + ") x"
         return self._shown(query, "select x, " + self.resource.version("t") + " as version", row)
 
-    def _shown(self, query: Query, select: LiteralString, row: LiteralString = "") -> LiteralString:
+    def _shown(self, query: QuerySql, select: LiteralString, row: LiteralString = "") -> LiteralString:
         """The rows of the page, as `select` shows them."""
         if not query.apart:
             return select + self._page(query, row)
@@ -236,12 +235,10 @@ class Select:
                 + keys.selected
                 + self._resource(query.where, "", keyset_sql.is_index_candidate(query.lead, keys))
             )
-            page = keyset_sql.page_by_index(
-                query.lead, first + " order by " + query.order, page, skips=bool(query.skip)
-            )
+            page = keyset_sql.page_by_index(query.lead, first + " order by " + query.order, page)
         return keyset_sql.page_rows(page, select + self._resource("", row, keys.same))
 
-    def _page(self, query: Query, row: LiteralString = "") -> LiteralString:
+    def _page(self, query: QuerySql, row: LiteralString = "") -> LiteralString:
         """FROM, WHERE, ORDER BY and LIMIT of the rows that the query asks for."""
         order: LiteralString = (" order by " + query.order) if query.order else ""
         return self._source(query, row) + order + query.limit
@@ -252,7 +249,7 @@ class Select:
         listed: LiteralString = "string_agg(item, " + separator + ")" + condition
         return "coalesce(convert_to('[' || " + listed + " || ']', 'UTF8'), '[]')"
 
-    def _source(self, query: Query, row: LiteralString = "", behind: LiteralString = "") -> LiteralString:
+    def _source(self, query: QuerySql, row: LiteralString = "", behind: LiteralString = "") -> LiteralString:
         """FROM and WHERE of the answer's rows: the resource's, or what the client makes of them."""
         made = query.source
         if made is None:
@@ -281,28 +278,20 @@ class Select:
         if self.of is None:
             return ""
         parent = self.of.resource
-        condition: LiteralString = parent.scope.format(t="p") + " and " + parent.order("p") + " = " + self.first
+        condition: LiteralString = parent.scope.format(t="p") + " and " + parent.order("p") + " = :id0"
         return parent.table.format(t="p") + then + condition
 
 
-@lru_cache(maxsize=2_000)
-def _built(
-    select: Select,
-    columns: LiteralString,
-    value: bool,
-    where: LiteralString,
-    order: LiteralString,
-    limit: LiteralString,
-    count: bool,
-    untopped: bool,
-    skips: bool,
-    source: ApplySource | None,
-    plain: bool,
-    apart: bool,
-    lead: IndexOrder | None,
-    free: int,
-    known: bool,
-) -> LiteralString:
-    top = None if untopped else 0
-    query = Query(columns, value, where, order, limit, count, (), 0, 0, (), top, int(skips), plain, apart, lead, source)
-    return select.build(query, free, known=known)
+def _compiled(
+    write: Callable[..., LiteralString], select: Select, query: QuerySql, *options: Hashable
+) -> NamedStatement:
+    """What a method of `Select` writes, with its parameters numbered."""
+    make = _compile.__wrapped__ if query.length > LONGEST_KEPT else _compile
+    return make(write, select, query, *options)
+
+
+@lru_cache(STATEMENTS)
+def _compile(
+    write: Callable[..., LiteralString], select: Select, query: QuerySql, *options: Hashable
+) -> NamedStatement:
+    return compile_statement(write(select, query, *options))

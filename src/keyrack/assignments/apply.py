@@ -19,6 +19,7 @@ from keyrack.assignments.rules import Assignment, Decision, Key, Operation, Oper
 from keyrack.core.metrics.catalog import OPERATION_SECONDS, OPERATIONS, OPERATIONS_OF
 from keyrack.core.tracing.spans import TRACES
 from keyrack.db.connection import Connection, Row
+from keyrack.db.named_parameters import compile_statement
 from keyrack.webhooks import outbox
 
 _COLUMNS: LiteralString = (
@@ -64,11 +65,12 @@ from unnest($3::integer[], $4::integer[]) k (customer_id, user_id) join customer
 """
 # What is recorded of an assignment is told to be on behalf of the operation: these say which one, before their triggers
 # look, which is at the end of a statement
-CREATE: LiteralString = """
+CREATE = compile_statement("""
 with wanted as (
   select u.*, nextval(pg_get_serial_sequence('assignment', 'assignment_id')) as assignment_id
-  from unnest($1::integer[], $2::integer[], $3::integer[], $4::text[], $5::text[], $6::integer[], $7::integer[],
-              $8::uuid[]) with ordinality
+  from unnest(
+    :customer_id::integer[], :car_id::integer[], :user_id::integer[], :start::text[], :end::text[],
+    :lifetime::integer[], :renewable_after::integer[], :operation_id::uuid[]) with ordinality
     u (customer_id, car_id, user_id, start, "end", lifetime, renewable_after, operation_id, place)
 ),
 made as (
@@ -79,15 +81,17 @@ made as (
 select assignment_id, (select set_config('keyrack.operations',
   jsonb_object_agg(customer_id || '/' || assignment_id, operation_id)::text, true) from wanted)
 from wanted order by place
-"""
-UPDATE: LiteralString = """
+""")
+UPDATE = compile_statement("""
 update assignment a set car_id = u.car_id, user_id = u.user_id, starts_at = u.start::timestamptz,
   ends_at = u."end"::timestamptz, lifetime = u.lifetime, renewable_after = u.renewable_after
-from unnest($1::integer[], $2::integer[], $3::integer[], $4::text[], $5::text[], $6::integer[], $7::integer[],
-            $8::integer[]) u (customer_id, car_id, user_id, start, "end", lifetime, renewable_after, assignment_id)
+from unnest(
+  :customer_id::integer[], :car_id::integer[], :user_id::integer[], :start::text[], :end::text[], :lifetime::integer[],
+  :renewable_after::integer[], :assignment_id::integer[])
+  u (customer_id, car_id, user_id, start, "end", lifetime, renewable_after, assignment_id)
 where a.customer_id = u.customer_id and a.assignment_id = u.assignment_id
-returning (select set_config('keyrack.operations', $9, true))
-"""
+returning (select set_config('keyrack.operations', :operations, true))
+""")
 DELETE: LiteralString = """
 delete from assignment a using unnest($1::integer[], $2::integer[]) u (customer_id, assignment_id)
 where a.customer_id = u.customer_id and a.assignment_id = u.assignment_id
@@ -226,23 +230,26 @@ async def _write(connection: Connection, ground: OperationState, last: Last) -> 
         keys = sorted(ground.changed)
         changed = [(key[0], ground.assignments[key]) for key in keys]
         ids = [assignment.id for _, assignment in changed]
-        await connection.execute(UPDATE, *_values(changed), ids, last.told(keys))
+        arguments = UPDATE.arguments(**_values(changed), assignment_id=ids, operations=last.told(keys))
+        await connection.execute(UPDATE.sql, *arguments)
     if not ground.created:
         return []
-    made = await connection.fetch(CREATE, *_values(ground.created), last.created)
+    arguments = CREATE.arguments(**_values(ground.created), operation_id=last.created)
+    made = await connection.fetch(CREATE.sql, *arguments)
     return [row["assignment_id"] for row in made]
 
 
-def _values(assignments: Sequence[tuple[int, Assignment]]) -> list[list[Any]]:
-    return [
-        [customer for customer, _ in assignments],
-        [a.car for _, a in assignments],
-        [a.user for _, a in assignments],
-        [a.start for _, a in assignments],
-        [a.end for _, a in assignments],
-        [a.lifetime for _, a in assignments],
-        [a.renewable_after for _, a in assignments],
-    ]
+def _values(assignments: Sequence[tuple[int, Assignment]]) -> dict[str, list[Any]]:
+    """The values that `CREATE` and `UPDATE` share, by the names of their parameters."""
+    return {
+        "customer_id": [customer for customer, _ in assignments],
+        "car_id": [a.car for _, a in assignments],
+        "user_id": [a.user for _, a in assignments],
+        "start": [a.start for _, a in assignments],
+        "end": [a.end for _, a in assignments],
+        "lifetime": [a.lifetime for _, a in assignments],
+        "renewable_after": [a.renewable_after for _, a in assignments],
+    }
 
 
 async def _finish(

@@ -15,6 +15,7 @@ from uuid import UUID, uuid4
 
 from keyrack.api.request_origin import RequestOrigin
 from keyrack.db.connection import Statements
+from keyrack.db.named_parameters import NamedStatement, compile_statement
 
 Kind = Literal["CreateAssignment", "UpdateAssignment", "DeleteAssignment"]
 PIECE = 5_000  # ends that one statement asks for
@@ -50,30 +51,33 @@ class References:
 
 # Several at once; each of which everything is there is asked for. What does not name a car or a user is about those of
 # its assignment, and the operation keeps those as they are
-ASK: LiteralString = """
+ASK = compile_statement("""
 with wanted as (
   select w.*, a.car_id as its_car, a.user_id as its_user,
     w.assignment_id is null or a.car_id is not null as there,
-    exists (select from car c where c.customer_id = $1 and c.car_id = coalesce(w.car_id, a.car_id)) as car,
-    exists (select from customer_user u where u.customer_id = $1 and u.user_id = coalesce(w.user_id, a.user_id))
+    exists (select from car c where c.customer_id = :customer and c.car_id = coalesce(w.car_id, a.car_id)) as car,
+    exists (select from customer_user u where u.customer_id = :customer and u.user_id = coalesce(w.user_id, a.user_id))
       as "user"
-  from unnest($2::uuid[], $3::text[], $4::integer[], $5::integer[], $6::integer[], $7::text[]::jsonb[], $8::text[],
-              $9::integer[], $10::text[], $11::text[], $12::text[], $13::boolean[]) with ordinality
+  from unnest(
+    :operation_id::uuid[], :kind::text[], :assignment_id::integer[], :car_id::integer[], :user_id::integer[],
+    :request::text[]::jsonb[], :checksum::text[], :asked_by::integer[], :asked_from::text[], :request_id::text[],
+    :traceparent::text[], :is_limited::boolean[]) with ordinality
     w (operation_id, kind, assignment_id, car_id, user_id, request, checksum, asked_by, asked_from, request_id,
        traceparent, is_limited, place)
   left join lateral (
-    select car_id, user_id from assignment where customer_id = $1 and assignment_id = w.assignment_id limit 1) a on true
+    select car_id, user_id from assignment where customer_id = :customer and assignment_id = w.assignment_id limit 1
+  ) a on true
 ),
 asked as (
   insert into operation
     (customer_id, operation_id, kind, car_id, user_id, assignment_id, request, checksum, asked_by, asked_from,
      request_id, traceparent, is_limited)
-  select $1, operation_id, kind, coalesce(its_car, car_id), coalesce(its_user, user_id), assignment_id, request,
+  select :customer, operation_id, kind, coalesce(its_car, car_id), coalesce(its_user, user_id), assignment_id, request,
     checksum, asked_by, asked_from, request_id, traceparent, is_limited
   from wanted where there and car and "user" order by place
 )
 select there, car, "user" from wanted order by place
-"""
+""")
 TAKE_BACK: LiteralString = "delete from operation where customer_id = $1 and operation_id = any($2::uuid[])"
 # Each end keeps the assignment as it is: by the time it is applied, the row may be gone with its car or user
 _ENDS: LiteralString = """
@@ -81,28 +85,39 @@ with asked as (
   insert into operation
     (customer_id, kind, cause, car_id, user_id, assignment_id, request, checksum, asked_by, asked_from, request_id,
      traceparent)
-  select a.customer_id, 'DeleteAssignment', $4, a.car_id, a.user_id, a.assignment_id,
+  select a.customer_id, 'DeleteAssignment', :cause, a.car_id, a.user_id, a.assignment_id,
          jsonb_build_object('start', to_char(a.starts_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
                             'end', to_char(a.ends_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'lifetime', a.lifetime,
-                            'renewableAfter', coalesce(a.renewable_after, a.lifetime / 2)), $5, $6, $7, $8, $9
-  from assignment a where a.customer_id = $1 and a.{column} = $2 and a.assignment_id > $3
-  order by a.assignment_id limit $10
+                            'renewableAfter', coalesce(a.renewable_after, a.lifetime / 2)),
+         :checksum, :caller, :address, :request, :traceparent
+  from assignment a where a.customer_id = :customer and a.{column} = :id and a.assignment_id > :last
+  order by a.assignment_id limit :most
   returning assignment_id
 )
 select max(assignment_id) as last, count(*) as count from asked
 """
-ENDS_OF_CAR: LiteralString = _ENDS.replace("{column}", "car_id")
-ENDS_OF_USER: LiteralString = _ENDS.replace("{column}", "user_id")
+ENDS_OF_CAR = compile_statement(_ENDS.replace("{column}", "car_id"))
+ENDS_OF_USER = compile_statement(_ENDS.replace("{column}", "user_id"))
 
 
 async def submit(statements: Statements, customer: int, wanted: Sequence[OperationRequest]) -> list[References]:
     """Ask for these, in this order; for each, whether what it names is there."""
-    rows = await statements.fetch(
-        ASK, customer, [w.operation for w in wanted], [w.kind for w in wanted], [w.assignment for w in wanted],
-        [w.car for w in wanted], [w.user for w in wanted], [json.dumps(w.request) for w in wanted],
-        [w.checksum for w in wanted], [w.asker.caller for w in wanted], [w.asker.address for w in wanted],
-        [w.asker.request for w in wanted], [w.asker.traceparent for w in wanted], [w.is_limited for w in wanted],
-    )  # fmt: skip
+    arguments = ASK.arguments(
+        customer=customer,
+        operation_id=[w.operation for w in wanted],
+        kind=[w.kind for w in wanted],
+        assignment_id=[w.assignment for w in wanted],
+        car_id=[w.car for w in wanted],
+        user_id=[w.user for w in wanted],
+        request=[json.dumps(w.request) for w in wanted],
+        checksum=[w.checksum for w in wanted],
+        asked_by=[w.asker.caller for w in wanted],
+        asked_from=[w.asker.address for w in wanted],
+        request_id=[w.asker.request for w in wanted],
+        traceparent=[w.asker.traceparent for w in wanted],
+        is_limited=[w.is_limited for w in wanted],
+    )
+    rows = await statements.fetch(ASK.sql, *arguments)
     return [References(row["there"], row["car"], row["user"]) for row in rows]
 
 
@@ -126,10 +141,19 @@ async def end_all_of_user(
 
 
 async def _end_all(
-    statements: Statements, sql: LiteralString, customer: int, of: int, cause: str, checksum: str, asker: RequestOrigin
+    statements: Statements,
+    ends: NamedStatement,
+    customer: int,
+    of: int,
+    cause: str,
+    checksum: str,
+    asker: RequestOrigin,
 ) -> None:
     last, count = 0, PIECE
     while count == PIECE:
-        row = await statements.fetchrow(sql, customer, of, last, cause, checksum, *asker, PIECE)
+        arguments = ends.arguments(
+            customer=customer, id=of, last=last, cause=cause, checksum=checksum, most=PIECE, **asker._asdict()
+        )
+        row = await statements.fetchrow(ends.sql, *arguments)
         assert row is not None  # noqa: S101 - one row by its form
         last, count = row["last"], row["count"]

@@ -14,6 +14,7 @@ from keyrack.auth.authenticator import AuthenticatedManager
 from keyrack.core.secret_hashes import digest, new_secret
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database, Statements
+from keyrack.db.named_parameters import compile_statement
 from keyrack.db.row_batches import run_in_batches
 
 LONGEST_AGENT = 250  # characters of what a browser says of itself, that are kept
@@ -31,16 +32,17 @@ update session set seen_at = now() where session_id = $1 and seen_at < now() - i
 """
 # Those that were seen last stay; the new one is among them. The identity is locked: its removal finds the session, or
 # no session begins
-BEGIN: LiteralString = """
-with way_in as (select from manager_identity where manager_id = $1 and provider_id = $9 for key share),
+BEGIN = compile_statement("""
+with way_in as (select from manager_identity where manager_id = :manager and provider_id = :provider for key share),
 begun as (
   insert into session (manager_id, hash, sign_outs, address, agent, time_zone, amr, provider_id)
-  select $1, $2, $3, $4, $5, $6, $8, $9 where $9 is null or exists (select from way_in)),
+  select :manager, :hash, :sign_outs, :address, :agent, :time_zone, :amr, :provider
+  where :provider is null or exists (select from way_in)),
 gone as (
   delete from session where session_id = any(array(
-    select session_id from session where manager_id = $1 order by seen_at desc, session_id desc offset $7)))
+    select session_id from session where manager_id = :manager order by seen_at desc, session_id desc offset :others)))
 select
-"""
+""")
 STRENGTHEN: LiteralString = """
 update session set amr = (select array_agg(distinct one) from unnest(amr || $2::text[]) one) where hash = $1
 """
@@ -79,10 +81,12 @@ async def create_session(
     """Begin a session: the secret for the browser. Of more than `sessions_per_manager` the ones unseen for longest
     end. No session begins by an identity that was removed meanwhile, so the secret opens nothing."""
     secret = new_secret()
-    await db.execute(
-        BEGIN, signed_in.manager, digest(secret), signed_in.sign_outs, address, agent[:LONGEST_AGENT], time_zone,
-        settings.sessions_per_manager - 1, signed_in.amr, signed_in.provider,
+    arguments = BEGIN.arguments(
+        manager=signed_in.manager, hash=digest(secret), sign_outs=signed_in.sign_outs, address=address,
+        agent=agent[:LONGEST_AGENT], time_zone=time_zone, others=settings.sessions_per_manager - 1, amr=signed_in.amr,
+        provider=signed_in.provider,
     )  # fmt: skip
+    await db.execute(BEGIN.sql, *arguments)
     return secret
 
 

@@ -14,9 +14,10 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Literal, LiteralString
 
-from keyrack.api.schema.group_scope import in_group_scope, in_scope_sql, shift_parameters
+from keyrack.api.schema.group_scope import in_group_scope, in_scope_sql
 from keyrack.changelog.schema import CHANGE
 from keyrack.db.connection import Row, Statements
+from keyrack.db.named_parameters import NamedStatement, compile_statement
 
 Thing = Literal["car", "user"]
 
@@ -53,22 +54,22 @@ _PAIR: LiteralString = "{pair}"
 _CHANGE: LiteralString = "{change}"
 _CHANGE_MEMBERS: LiteralString = "{members}"
 
-# What counts between $3 and $4, the end apart: of each class a stretch of the index, which is why each has its limit.
-# The bounds are those of the column `span`; the last two have none
+# What counts from `:since` to `:until`, without the end: of each class a stretch of the index, which is why each has
+# its limit. The bounds are those of the column `span`; the last two have none
 _COUNTS: LiteralString = """
 (values (0, interval '60 s'), (1, '240 s'), (2, '960 s'), (3, '3840 s'), (4, '15360 s'), (5, '61440 s'),
   (6, '245760 s'), (7, '983040 s'), (8, '3932160 s'), (9, '15728640 s'), (10, '62914560 s'), (11, '251658240 s'),
   (12, '6000 years'), (13, '6000 years')) l (span, reach)
 cross join lateral (
-  select * from custody c where c.customer_id = $1 and c.span = l.span and c.ended > c.began
-  and c.began > $3::timestamptz - l.reach and c.began < $4::timestamptz and c.ended > $3 and {pair}"""
+  select * from custody c where c.customer_id = :customer and c.span = l.span and c.ended > c.began
+  and c.began > :since::timestamptz - l.reach and c.began < :until::timestamptz and c.ended > :since and {pair}"""
 
 
 def _of(thing: LiteralString, order: LiteralString) -> LiteralString:
-    """The first $5 rows of the car or user $2 that count between $3 and $4."""
+    """The first `:most` rows of the car or user `:id` that count from `:since` to `:until`."""
     return (
-        "(select c.* from " + _COUNTS + "c." + thing + "_id = $2 order by " + order + " limit $5) c"
-        " order by " + order + " limit $5)"
+        "(select c.* from " + _COUNTS + "c." + thing + "_id = :id order by " + order + " limit :most) c"
+        " order by " + order + " limit :most)"
     )  # fmt: skip
 
 
@@ -76,11 +77,11 @@ def _of(thing: LiteralString, order: LiteralString) -> LiteralString:
 _FITTED: LiteralString = """
 left join lateral (
   select case when f.known_until > p.at then f.part_id end as part_id from fitting f
-  where f.customer_id = $1 and f.kind = 'box' and f.place_id = s.car_id and f.known_from <= p.at
+  where f.customer_id = :customer and f.kind = 'box' and f.place_id = s.car_id and f.known_from <= p.at
   order by f.known_from desc, f.fitting_id desc limit 1) b on true
 left join lateral (
   select case when f.known_until > p.at then f.part_id end as part_id from fitting f
-  where f.customer_id = $1 and f.kind = 'service' and f.place_id = b.part_id and f.known_from <= p.at
+  where f.customer_id = :customer and f.kind = 'service' and f.place_id = b.part_id and f.known_from <= p.at
   order by f.known_from desc, f.fitting_id desc limit 1) v on true
 """
 _SHOWN: LiteralString = """
@@ -88,7 +89,7 @@ select s.stretch_id, s.assignment_id, s.car_id, s.user_id, s.known_from,
   nullif(s.known_until, 'infinity') as known_until, b.part_id as box_id, v.part_id as service_id,"""
 _AT: LiteralString = _SHOWN + " s.since, nullif(s.until, 'infinity') as until from "
 _AT_END: LiteralString = (
-    " s cross join lateral (select $3::timestamptz as at) p" + _FITTED + " order by s.began, s.stretch_id"
+    " s cross join lateral (select :since::timestamptz as at) p" + _FITTED + " order by s.began, s.stretch_id"
 )
 # A stretch in parts: another one begins where another box or service was there
 _OVER: LiteralString = _SHOWN + " p.at as since, nullif(p.until, 'infinity') as until from "
@@ -97,12 +98,13 @@ _OVER_END: LiteralString = """ s cross join lateral (
     select s.began as at
     union
     select t.at from fitting f, unnest(array[f.known_from, f.known_until]) t (at)
-    where f.customer_id = $1 and f.kind = 'box' and f.place_id = s.car_id and t.at > s.began and t.at < s.ended
+    where f.customer_id = :customer and f.kind = 'box' and f.place_id = s.car_id and t.at > s.began and t.at < s.ended
     union
-    select t.at from fitting f join fitting g on g.customer_id = $1 and g.kind = 'service' and g.place_id = f.part_id,
-      unnest(array[g.known_from, g.known_until]) t (at)
-    where f.customer_id = $1 and f.kind = 'box' and f.place_id = s.car_id and t.at > s.began and t.at < s.ended) q
-) p""" + _FITTED + " where p.at < $4 and p.until > $3 order by p.at, s.stretch_id limit $5"  # fmt: skip
+    select t.at from fitting f join fitting g on g.customer_id = :customer and g.kind = 'service'
+      and g.place_id = f.part_id, unnest(array[g.known_from, g.known_until]) t (at)
+    where f.customer_id = :customer and f.kind = 'box' and f.place_id = s.car_id and t.at > s.began
+      and t.at < s.ended) q
+) p""" + _FITTED + " where p.at < :until and p.until > :since order by p.at, s.stretch_id limit :most"  # fmt: skip
 
 FIRST: LiteralString = "c.began, c.stretch_id"
 AT: dict[Thing, LiteralString] = {
@@ -114,47 +116,49 @@ OVER: dict[Thing, LiteralString] = {
     "user": _OVER + _of("user", FIRST) + _OVER_END,
 }
 
-# The changes nearest to $8 of the thing itself ($6), of the assignments that count there, and of the boxes of their
+# The changes nearest to `:place` of the thing itself, of the assignments that count there, and of the boxes of their
 # cars, with the services of these
 _EVENTS: LiteralString = """), boxes as (
-  select distinct f.part_id from cars c join fitting f on f.customer_id = $1 and f.kind = 'box'
+  select distinct f.part_id from cars c join fitting f on f.customer_id = :customer and f.kind = 'box'
     and f.place_id = c.car_id
-  where f.known_from < $4 and f.known_until >= $3 limit $5
+  where f.known_from < :until and f.known_until >= :since limit :most
 ), services as (
-  select distinct f.part_id from boxes b join fitting f on f.customer_id = $1 and f.kind = 'service'
+  select distinct f.part_id from boxes b join fitting f on f.customer_id = :customer and f.kind = 'service'
     and f.place_id = b.part_id
-  where f.known_from < $4 and f.known_until >= $3 limit $5
+  where f.known_from < :until and f.known_until >= :since limit :most
 ), things (resource, id) as (
-  select $6::text, $2::integer::text
+  select :thing::text, :id::integer::text
   union select 'assignment', assignment_id::text from near
   union select 'product', part_id::text from boxes
   union select 'service', part_id::text from services
 )
 select t.change_id, row_to_json(x)::text as item from (
   select c.* from things, lateral (
-    select t.* from change t where t.customer_id = $1 and t.resource = things.resource and t.resource_id = things.id
-    and t.recorded_at >= $3 and t.recorded_at < $4 and t.change_id <= $7{change}
-    order by abs(extract(epoch from t.recorded_at - $8::timestamptz)), t.change_id limit $9) c
-  order by abs(extract(epoch from c.recorded_at - $8::timestamptz)), c.change_id limit $9
+    select t.* from change t where t.customer_id = :customer and t.resource = things.resource
+    and t.resource_id = things.id and t.recorded_at >= :since and t.recorded_at < :until
+    and t.change_id <= :last{change}
+    order by abs(extract(epoch from t.recorded_at - :place::timestamptz)), t.change_id limit :events) c
+  order by abs(extract(epoch from c.recorded_at - :place::timestamptz)), c.change_id limit :events
 ) t, lateral (select {members}) x"""
-_BY_NEARNESS: LiteralString = " order by abs(extract(epoch from t.recorded_at - $8::timestamptz)), t.change_id"
+_BY_NEARNESS: LiteralString = " order by abs(extract(epoch from t.recorded_at - :place::timestamptz)), t.change_id"
 NEWEST: LiteralString = "c.began desc, c.stretch_id desc"
 _NEAR: LiteralString = "with near as (select car_id, assignment_id from "
 EVENTS_OF: dict[Thing, LiteralString] = {
-    "car": _NEAR + _of("car", NEWEST) + " s), cars as (select $2::integer as car_id" + _EVENTS + _BY_NEARNESS,
+    "car": _NEAR + _of("car", NEWEST) + " s), cars as (select :id::integer as car_id" + _EVENTS + _BY_NEARNESS,
     "user": _NEAR + _of("user", NEWEST) + " s), cars as (select distinct car_id from near" + _EVENTS + _BY_NEARNESS,
 }
 
 
 @cache
-def _for_all(sql: LiteralString) -> LiteralString:
+def _for_all(sql: LiteralString) -> NamedStatement:
     """The statement for a caller who sees the whole customer."""
-    return sql.replace(_PAIR, "").replace(_CHANGE, "").replace(_CHANGE_MEMBERS, CHANGE.shown("t"))
+    members: LiteralString = CHANGE.shown("t")
+    return compile_statement(sql.replace(_PAIR, "").replace(_CHANGE, "").replace(_CHANGE_MEMBERS, members))
 
 
 @cache
-def _in_scope(sql: LiteralString) -> LiteralString:
-    """The statement for a group-limited caller: `$2` is the scope, and the parameters behind it move on by one.
+def _in_scope(sql: LiteralString) -> NamedStatement:
+    """The statement for a group-limited caller.
 
     A period exists if its car and its user are in scope. The limits count what exists alone.
     """
@@ -162,15 +166,12 @@ def _in_scope(sql: LiteralString) -> LiteralString:
     pair: LiteralString = in_scope_sql("car", "c.car_id") + " and " + in_scope_sql("user", "c.user_id") + " and "
     change: LiteralString = " and " + CHANGE.limit.scope.format(t="t")
     members: LiteralString = in_group_scope(CHANGE).shown("t")
-    return shift_parameters(sql).replace(_PAIR, pair).replace(_CHANGE, change).replace(_CHANGE_MEMBERS, members)
+    return compile_statement(sql.replace(_PAIR, pair).replace(_CHANGE, change).replace(_CHANGE_MEMBERS, members))
 
 
-async def _fetch(
-    statements: Statements, sql: LiteralString, customer: int, scope: int | None, *args: object
-) -> list[Row]:
-    if scope is None:
-        return await statements.fetch(_for_all(sql), customer, *args)
-    return await statements.fetch(_in_scope(sql), customer, scope, *args)
+async def _fetch(statements: Statements, sql: LiteralString, scope: int | None, **values: object) -> list[Row]:
+    statement = _for_all(sql) if scope is None else _in_scope(sql)
+    return await statements.fetch(statement.sql, *statement.select({**values, "scope": scope}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,11 +222,9 @@ async def periods_at(
     most: int,
 ) -> list[Mapping[str, Any]]:
     """Periods at a time, or between two: the first `most` rows; for a group-limited caller those in its `scope`."""
-    if until is None:
-        rows = await _fetch(statements, AT[thing], customer, scope, id, since, since + MOMENT, most)
-        return [dict(row) for row in rows]
-    rows = await _fetch(statements, OVER[thing], customer, scope, id, since, until, most)
-    return join_periods(map(dict, rows))
+    sql, end = (AT[thing], since + MOMENT) if until is None else (OVER[thing], until)
+    rows = await _fetch(statements, sql, scope, customer=customer, id=id, since=since, until=end, most=most)
+    return [dict(row) for row in rows] if until is None else join_periods(map(dict, rows))
 
 
 async def events(
@@ -241,8 +240,10 @@ async def events(
     """The changes around a time, or between two, up to the number `last`: each as JSON, in the order of the numbers;
     and whether there are more than `EVENTS`, of which these are the nearest to the time, or to the end."""
     place, begins, ends = (since, since - AROUND, since + AROUND) if until is None else (until, since, until)
-    args = (id, begins, ends, NEAR, thing, last, place, EVENTS + 1)
-    rows = await _fetch(statements, EVENTS_OF[thing], customer, scope, *args)
+    rows = await _fetch(
+        statements, EVENTS_OF[thing], scope, customer=customer, id=id, since=begins, until=ends, most=NEAR,
+        thing=thing, last=last, place=place, events=EVENTS + 1,
+    )  # fmt: skip
     near = sorted(rows[:EVENTS], key=lambda row: row["change_id"])
     return [row["item"] for row in near], len(rows) > EVENTS
 

@@ -13,6 +13,7 @@ from keyrack.changelog.schema import CHANGE
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Gone
 from keyrack.db.connection import Row, Statements
+from keyrack.db.named_parameters import compile_statement
 
 CURSOR_GONE = ErrorCode(
     "cursor-gone",
@@ -37,13 +38,13 @@ select epoch, first_id, greatest(oldest_id, first_id) as oldest_id, last_id, las
 where customer_id = $1
 """
 # Who knows when the change before was recorded looks into no older month
-READ: LiteralString = (
+READ = compile_statement(
     "select p.change_id, p.recorded_at, p.item from (select c.*,"
     " sum(octet_length(item)) over (order by change_id) - octet_length(item) as before from ("
     "select t.change_id, t.recorded_at, row_to_json(x)::text as item from " + CHANGE.table.format(t="t")
     + ", lateral (select " + CHANGE.shown("t") + ") x where " + CHANGE.scope.format(t="t")
-    + " and t.change_id > $2 and t.change_id <= $3 and t.recorded_at >= $4 order by t.change_id limit $5"
-    ") c) p where before < $6 order by p.change_id"
+    + " and t.change_id > :behind and t.change_id <= :until and t.recorded_at >= :recorded"
+    " order by t.change_id limit :most) c) p where before < :size order by p.change_id"
 )  # fmt: skip
 
 
@@ -103,7 +104,8 @@ async def read(
 ) -> Piece | None:
     """The first changes `behind` a number and up to another one; None where there is none. `recorded` is when the
     change with that number was recorded, or an earlier time."""
-    rows: list[Row] = await statements.fetch(READ, customer, behind, until, recorded, MOST, LARGE)
+    arguments = READ.arguments(customer=customer, behind=behind, until=until, recorded=recorded, most=MOST, size=LARGE)
+    rows: list[Row] = await statements.fetch(READ.sql, *arguments)
     if not rows:
         return None
     items = tuple([(row["change_id"], row["item"]) for row in rows])

@@ -24,8 +24,8 @@ def _told(member: LiteralString) -> Field:
     return string("{t}.who->>'" + member + "'", nullable=True)
 
 
-# The view of a group-limited caller on a change. `$1` is the customer, `$2` the scope
-_SCOPE_GROUPS: LiteralString = "(select s.groups from scope s where s.customer_id = $1 and s.scope_id = $2)"
+# The view of a group-limited caller on a change
+_SCOPE_GROUPS: LiteralString = "(select s.groups from scope s where s.customer_id = :customer and s.scope_id = :scope)"
 # Changes of these name a car and a user: both must be in scope. A row without `group_sets` is hidden
 _IN_SCOPE: LiteralString = (
     "{t}.groups && " + _SCOPE_GROUPS + " and case when {t}.group_sets is null then"
@@ -53,7 +53,7 @@ def _scoped_content(side: LiteralString) -> LiteralString:
 def _scoped_actor(member: LiteralString) -> Field:
     """The same member for a group-limited caller: null if a user's app acted, and the user is out of scope now."""
     user: LiteralString = (
-        "(select s.user_id from app_subject s where s.customer_id = $1 and s.subject = ({t}.who->>'name')::uuid)"
+        "(select s.user_id from app_subject s where s.customer_id = :customer and s.subject = ({t}.who->>'name')::uuid)"
     )
     return string(
         "case when {t}.who->>'type' is distinct from 'user' then {t}.who->>'" + member + "'"
@@ -65,7 +65,7 @@ def _scoped_actor(member: LiteralString) -> Field:
 CHANGE = Resource(
     "Change",
     "change {t}",
-    "{t}.customer_id = $1",
+    "{t}.customer_id = :customer",
     {
         "id": int64("{t}.change_id"),
         "time": date_time("{t}.at"),

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any, LiteralString
+from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
 from keyrack.changelog import access_baseline, access_history, personal_data
@@ -30,6 +30,7 @@ from keyrack.core.metrics.catalog import CHANGES_SEQUENCED, SEQUENCING_DELAY
 from keyrack.core.settings import Settings
 from keyrack.db.change_notifier import DELIVERED, NUMBERED, Tell
 from keyrack.db.connection import Connection, Database, Row, is_interruption
+from keyrack.db.named_parameters import compile_statement
 from keyrack.db.partitions import month
 from keyrack.db.throttled_log import ThrottledLogger
 from keyrack.db.worker_wakeup import DELIVER
@@ -58,10 +59,12 @@ where l.customer_id = any($1) order by l.customer_id for update of l
 """
 MAKE: LiteralString = "select make_changes($1)"
 # What has no personal members goes from table to table as it stands there
-NUMBER: LiteralString = """
+NUMBER = compile_statement("""
 with numbered as materialized (
-  select * from unnest($1::bigint[], $2::integer[], $3::smallint[], $4::bigint[], $5::timestamptz[], $6::bytea[],
-    $7::bytea[], $8::bytea[], $9::bytea[], $10::text[], $11::text[], $12::text[])
+  select * from unnest(
+    :seq::bigint[], :customer_id::integer[], :retention::smallint[], :change_id::bigint[], :recorded_at::timestamptz[],
+    :record::bytea[], :who_salt::bytea[], :content_salt::bytea[], :person_salt::bytea[], :person::text[],
+    :before::text[], :after::text[])
   n (seq, customer_id, class, change_id, recorded_at, record, who_salt, content_salt, person_salt, person, before,
      after)
 ), gone as (
@@ -74,13 +77,30 @@ with numbered as materialized (
 insert into change (class, customer_id, change_id, recorded_at, at, kind, resource, resource_id, who, groups,
   group_sets, before, after, person, who_salt, content_salt, person_salt, record)
 select * from gone
-"""
+""")
 KEEP: LiteralString = """
 update change_log l set last_id = n.last_id, last_recorded_at = n.recorded_at, hash = n.hash, tree = n.tree
 from unnest($1::integer[], $2::bigint[], $3::timestamptz[], $4::bytea[], $5::bytea[])
   n (customer_id, last_id, recorded_at, hash, tree)
 where l.customer_id = n.customer_id
 """
+
+
+class SequencedChange(NamedTuple):
+    """A change with its number: what `NUMBER` takes of it, by the names of its parameters."""
+
+    seq: int
+    customer_id: int
+    retention: int
+    change_id: int
+    recorded_at: datetime
+    record: bytes
+    who_salt: bytes
+    content_salt: bytes | None
+    person_salt: bytes | None
+    person: str | None
+    before: str | None
+    after: str | None
 
 
 @dataclass(slots=True)
@@ -104,7 +124,7 @@ class LogEnd:
             Tree.read(row["tree"]),
         )  # fmt: skip
 
-    def add(self, row: Row) -> tuple[Any, ...]:
+    def add(self, row: Row) -> SequencedChange:
         """Give a change its number: what `NUMBER` takes of it."""
         before, after = loads(row["before"]), loads(row["after"])
         person = personal_data.split_personal_data(row["resource"], before, after)
@@ -125,8 +145,10 @@ class LogEnd:
         self.hash = hash_of(record)
         self.tree.append(leaf_hash(record))
         parts = (_text(person), _text(before), _text(after)) if person else (None, None, None)
-        return (row["seq"], self.customer, self.retention, self.last, self.recorded_at, record, who_salt,
-                content_salt, person_salt, *parts)  # fmt: skip
+        return SequencedChange(
+            row["seq"], self.customer, self.retention, self.last, self.recorded_at, record, who_salt, content_salt,
+            person_salt, *parts,
+        )  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -217,7 +239,8 @@ class Sequencer:
             await connection.execute(MAKE, missing)
         await access_history.record_periods(connection, rows, {log.customer: log.recorded_at for log in logs.values()})
         numbered = [logs[row["customer_id"]].add(row) for row in rows]
-        await connection.execute(NUMBER, *map(list, zip(*numbered, strict=True)))
+        columns = dict(zip(SequencedChange._fields, map(list, zip(*numbered, strict=True)), strict=True))
+        await connection.execute(NUMBER.sql, *NUMBER.arguments(**columns))
         ends = [(log.customer, log.last, log.recorded_at, log.hash, log.tree.stored) for log in logs.values()]
         await connection.execute(KEEP, *map(list, zip(*ends, strict=True)))
         webhook_customers = await self._publisher.publish(connection, map(_told, rows, numbered))
@@ -234,10 +257,11 @@ async def _logs(connection: Connection, customers: list[int], now: datetime, day
     return {row["customer_id"]: LogEnd.of(row, classes[row["customer_id"]], now) for row in rows}
 
 
-def _told(row: Row, numbered: tuple[Any, ...]) -> NumberedChange:
+def _told(row: Row, numbered: SequencedChange) -> NumberedChange:
     """What webhooks are told by, of a row of the inbox and what `NUMBER` takes of it."""
-    _, customer, retention, id, recorded_at, *_ = numbered
-    return NumberedChange(customer, retention, id, recorded_at, row["kind"], row["resource"])
+    return NumberedChange(
+        numbered.customer_id, numbered.retention, numbered.change_id, numbered.recorded_at, row["kind"], row["resource"]
+    )
 
 
 def _text(value: Any) -> str | None:

@@ -16,6 +16,7 @@ from keyrack.api.exchange import Request
 from keyrack.api.schema.fields import Resource
 from keyrack.api.schema.group_scope import in_group_scope
 from keyrack.db.connection import Statements
+from keyrack.db.named_parameters import NamedStatement, compile_statement
 from keyrack.fleet.schema import ASSIGNMENT, CAR, GROUP, PRODUCT, SERVICE, USER
 
 Named = tuple[str, int]  # what names it, as `carId`, and the number
@@ -27,8 +28,8 @@ THINGS: Mapping[LiteralString, Resource] = {
 }  # fmt: skip
 
 
-def _hidden() -> LiteralString:
-    """A statement: those of the names ($3) and numbers ($4) that are not in the scope $2 of the customer $1."""
+def _hidden() -> NamedStatement:
+    """A statement: those of `:names` and `:ids` that are not in the scope."""
     whens: list[LiteralString] = []
     for name, resource in THINGS.items():
         scoped_resource = in_group_scope(resource)
@@ -36,8 +37,8 @@ def _hidden() -> LiteralString:
         whens.append(
             "when '" + name + "' then exists (select from " + rows + " and " + scoped_resource.order("t") + " = w.id)"
         )
-    return (
-        "select w.name, w.id from unnest($3::text[], $4::integer[]) w (name, id) where not case w.name "
+    return compile_statement(
+        "select w.name, w.id from unnest(:names::text[], :ids::integer[]) w (name, id) where not case w.name "
         + " ".join(whens) + " end"
     )  # fmt: skip
 
@@ -51,7 +52,8 @@ async def ids_out_of_scope(statements: Statements, customer: int, scope: int, na
     if not wanted:
         return set()
     names, ids = (list(column) for column in zip(*wanted, strict=True))
-    return {(row["name"], row["id"]) for row in await statements.fetch(HIDDEN, customer, scope, names, ids)}
+    arguments = HIDDEN.arguments(customer=customer, scope=scope, names=names, ids=ids)
+    return {(row["name"], row["id"]) for row in await statements.fetch(HIDDEN.sql, *arguments)}
 
 
 async def is_out_of_scope(request: Request, name: str, id: int, statements: Statements | None = None) -> bool:

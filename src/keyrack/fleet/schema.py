@@ -25,7 +25,7 @@ from keyrack.api.schema.fields import (
 from keyrack.api.schema.group_scope import in_scope_sql, scoped_by, scoped_itself
 from keyrack.fleet.declarations import CARS, CONTRACTS, GROUPS, PEOPLE, PRODUCTS, SERVICES
 
-_OF_CUSTOMER: LiteralString = "{t}.customer_id = $1"
+_OF_CUSTOMER: LiteralString = "{t}.customer_id = :customer"
 
 
 def _via(table: LiteralString, column: LiteralString, group: LiteralString, item: LiteralString) -> LiteralString:
@@ -42,7 +42,7 @@ def _via(table: LiteralString, column: LiteralString, group: LiteralString, item
 
 _OF_GROUP = GroupScope(
     " join scope_group {t}_in on {t}_in.customer_id = {t}.customer_id and {t}_in.group_id = {t}.group_id",
-    "{t}_in.customer_id = $1 and {t}_in.scope_id = $2",
+    "{t}_in.customer_id = :customer and {t}_in.scope_id = :scope",
 )
 # A product exists for a group-limited caller if it is in one of the groups. A box exists with its car as well
 _OF_PRODUCT = GroupScope(
@@ -52,10 +52,10 @@ _OF_PRODUCT = GroupScope(
     itself="product_id",
     members=(
         "(select customer_id, member_id from scope_member"
-        " where customer_id = $1 and scope_id = $2 and kind = 'product'"
+        " where customer_id = :customer and scope_id = :scope and kind = 'product'"
         " union select b.customer_id, b.product_id from scope_member c"
         " join product b on b.customer_id = c.customer_id and b.car_id = c.member_id and b.kind = 'Box'"
-        " where c.customer_id = $1 and c.scope_id = $2 and c.kind = 'car')"
+        " where c.customer_id = :customer and c.scope_id = :scope and c.kind = 'car')"
     ),
 )  # fmt: skip
 
@@ -63,7 +63,7 @@ _OF_PRODUCT = GroupScope(
 def product_in_scope_sql(id: LiteralString) -> LiteralString:
     """SQL of whether the product with this number exists for a group-limited caller."""
     return (
-        "exists (select from product b where b.customer_id = $1 and b.product_id = " + id + " and "
+        "exists (select from product b where b.customer_id = :customer and b.product_id = " + id + " and "
         + _OF_PRODUCT.scope.replace("{t}", "b") + ")"
     )  # fmt: skip
 
@@ -79,7 +79,7 @@ SERIAL_NUMBER_IN_SCOPE = string(
 CUSTOMER = Resource(
     "Customer",
     "customer {t}",
-    "{t}.customer_id = any($1::integer[])",
+    "{t}.customer_id = any(:customers::integer[])",
     {"id": string("{t}.customer_id::text"), "name": string("{t}.name", search=True)},
     permission=Free.CALLER,
 )

@@ -20,6 +20,7 @@ import structlog
 
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row
+from keyrack.db.named_parameters import compile_statement
 from keyrack.db.row_batches import run_in_batches
 from keyrack.offline_keys import cose, enrolment
 from keyrack.offline_keys.cose import MessageRefused, SignedMessage
@@ -108,25 +109,26 @@ where g.customer_id = $1 and g.product_id = $2 and g.epoch = $3
 """
 # Each kind has a bound of its own, and each bringer of forgeries: any user of an app can bring them, and hides neither
 # what the box has done nor what others bring. It returns how many of each kind were beyond the bound
-REPORT: LiteralString = """
+REPORT = compile_statement("""
 with came as (
-  select kind, fault, number, hash, case when kind = 'Forgery' then $9::integer end as user_id,
+  select kind, fault, number, hash, case when kind = 'Forgery' then :user::integer end as user_id,
     row_number() over (partition by kind, fault order by min(n)) as place
-  from unnest($4::text[], $5::text[], $6::integer[], $7::bytea[]) with ordinality c (kind, fault, number, hash, n)
-  where not exists (select from box_report r where r.customer_id = $1 and r.product_id = $2 and r.epoch = $3
-    and r.kind = c.kind and r.number = c.number and r.hash = c.hash)
+  from unnest(:kinds::text[], :faults::text[], :numbers::integer[], :hashes::bytea[])
+    with ordinality c (kind, fault, number, hash, n)
+  where not exists (select from box_report r where r.customer_id = :customer and r.product_id = :product
+    and r.epoch = :epoch and r.kind = c.kind and r.number = c.number and r.hash = c.hash)
   group by kind, fault, number, hash
 ), ranked as (
-  select c.*, c.place <= $8 - (select count(*) from box_report r
-    where r.customer_id = $1 and r.product_id = $2 and r.epoch = $3 and r.kind = c.kind
+  select c.*, c.place <= :most - (select count(*) from box_report r
+    where r.customer_id = :customer and r.product_id = :product and r.epoch = :epoch and r.kind = c.kind
       and r.fault is not distinct from c.fault and r.user_id is not distinct from c.user_id) as is_kept
   from came c
 ), kept as (
   insert into box_report (customer_id, product_id, epoch, kind, fault, number, hash, user_id)
-  select $1, $2, $3, kind, fault, number, hash, user_id from ranked where is_kept
+  select :customer, :product, :epoch, kind, fault, number, hash, user_id from ranked where is_kept
 )
 select kind, fault, user_id, count(*)::integer as times from ranked where not is_kept group by kind, fault, user_id
-"""
+""")
 # The newest report of the same kind and bringer counts for those beyond the bound
 COUNT_BEYOND: LiteralString = """
 update box_report r set times = least(r.times::bigint + b.times, 2147483647)
@@ -138,14 +140,15 @@ where r.customer_id = $1 and r.report_id = (
 """
 # Kinds in the column `fault` -> the one in `kind`, which is of the release before (migration 0061)
 FAULTS = {"Late": "GivenUp", "UnknownList": "UnknownKey"}
-KEEP: LiteralString = """
-update box_epoch set up_to = $4, newest = $5, given_up = $6, receipt = coalesce($7, receipt),
-  held_sequence = coalesce($8, held_sequence), held_generation = coalesce($9, held_generation),
-  held_at = coalesce($10, held_at),
-  gaps = gaps - (select coalesce(range_agg(int4range(n, n, '[]')), '{}') from unnest($11::integer[]) n)
-    + (select coalesce(range_agg(int4range(a, b, '[]')), '{}') from unnest($12::integer[], $13::integer[]) g (a, b))
-where customer_id = $1 and product_id = $2 and epoch = $3
-"""
+KEEP = compile_statement("""
+update box_epoch set up_to = :up_to, newest = :newest, given_up = :given_up, receipt = coalesce(:receipt, receipt),
+  held_sequence = coalesce(:held_sequence, held_sequence),
+  held_generation = coalesce(:held_generation, held_generation), held_at = coalesce(:held_at, held_at),
+  gaps = gaps - (select coalesce(range_agg(int4range(n, n, '[]')), '{}') from unnest(:late::integer[]) n)
+    + (select coalesce(range_agg(int4range(a, b, '[]')), '{}')
+       from unnest(:gap_starts::integer[], :gap_ends::integer[]) g (a, b))
+where customer_id = :customer and product_id = :product and epoch = :epoch
+""")
 # The last of those that are known without gaps stays: the next one names it
 FORGET: LiteralString = """
 with gone as (
@@ -360,10 +363,24 @@ async def _taken(
     is_due = walk.told or known["receipt"] is None
     receipt = _receipt(signer, customer, box, walk) if is_due and known["is_present"] else None
     newest = max(known["newest"], held["newest"] or 0 if held else 0)
-    await connection.execute(
-        KEEP, customer, *box, walk.up_to, newest, walk.given_up - len(late.entries), receipt,
-        *_held(walk.told, unknown), late.numbers, [first for first, _ in walk.gaps], [last for _, last in walk.gaps],
-    )  # fmt: skip
+    product, epoch = box
+    sequence, generation, held_at = _held(walk.told, unknown)
+    arguments = KEEP.arguments(
+        customer=customer,
+        product=product,
+        epoch=epoch,
+        up_to=walk.up_to,
+        newest=newest,
+        given_up=walk.given_up - len(late.entries),
+        receipt=receipt,
+        held_sequence=sequence,
+        held_generation=generation,
+        held_at=held_at,
+        late=late.numbers,
+        gap_starts=[first for first, _ in walk.gaps],
+        gap_ends=[last for _, last in walk.gaps],
+    )
+    await connection.execute(KEEP.sql, *arguments)
     await _report(connection, settings, customer, user, box, reports)
     return None if receipt is None else (walk.up_to, receipt)
 
@@ -456,10 +473,18 @@ async def _report(
         else:
             log.error("box log fault found", kind=kind, alert=True, **fields)
     kinds, numbers, hashes = (list(column) for column in zip(*reports, strict=True))
-    beyond = await connection.fetch(
-        REPORT, customer, product, epoch, [FAULTS.get(kind, kind) for kind in kinds],
-        [kind if kind in FAULTS else None for kind in kinds], numbers, hashes, settings.max_box_reports, user,
-    )  # fmt: skip
+    arguments = REPORT.arguments(
+        customer=customer,
+        product=product,
+        epoch=epoch,
+        user=user,
+        kinds=[FAULTS.get(kind, kind) for kind in kinds],
+        faults=[kind if kind in FAULTS else None for kind in kinds],
+        numbers=numbers,
+        hashes=hashes,
+        most=settings.max_box_reports,
+    )
+    beyond = await connection.fetch(REPORT.sql, *arguments)
     if beyond:
         columns = ([row[name] for row in beyond] for name in ("kind", "fault", "user_id", "times"))
         await connection.execute(COUNT_BEYOND, customer, product, epoch, *columns)

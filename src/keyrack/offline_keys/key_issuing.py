@@ -16,6 +16,7 @@ from uuid import UUID
 
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database, Row, Statements
+from keyrack.db.named_parameters import compile_statement
 from keyrack.offline_keys import cose, status_lists
 from keyrack.offline_keys.entitlements import (
     COUNTS,
@@ -43,13 +44,14 @@ select product_id, epoch, generation, uri, is_outdated, listed_at, list from sta
 where customer_id = $1 and (product_id, epoch, generation) in (
   select * from unnest($2::integer[], $3::integer[], $4::integer[]))
 """
-INSERT: LiteralString = """
+INSERT = compile_statement("""
 insert into box_key (customer_id, device_id, issuing_key_id, rights, issued_at, key_id, product_id, epoch, generation,
   place, assignment_id, car_id, user_id, freshness, lifetime, begins_at, expires_at, token)
-select $1, $2, $3, $4::smallint[], $5, u.* from unnest(
-  $6::uuid[], $7::integer[], $8::integer[], $9::integer[], $10::smallint[], $11::integer[], $12::integer[],
-  $13::integer[], $14::integer[], $15::integer[], $16::timestamptz[], $17::timestamptz[], $18::bytea[]) u
-"""
+select :customer, :device_id, :issuing_key_id, :rights::smallint[], :issued_at, u.* from unnest(
+  :key_id::uuid[], :product_id::integer[], :epoch::integer[], :generation::integer[], :place::smallint[],
+  :assignment_id::integer[], :car_id::integer[], :user_id::integer[], :freshness::integer[], :lifetime::integer[],
+  :begins_at::timestamptz[], :expires_at::timestamptz[], :token::bytea[]) u
+""")
 
 
 class NoDevice(Exception):
@@ -223,13 +225,28 @@ async def _make(
         for row, id, (place, index) in zip(of, ids, got, strict=True)
     ]
     if keys:
-        await connection.execute(
-            INSERT, phone.customer, phone.device, signer.id, phone.rights, at, [UUID(bytes=id) for id in ids],
-            *status_lists.columns(place for place, _ in got), [index for _, index in got],
-            [key.assignment for key in keys], [key.car for key in keys], [row["user_id"] for row in of],
-            [freshness(row, phone) for row in of], [row["lifetime"] for row in of], [key.begins for key in keys],
-            [key.expires for key in keys], [key.token for key in keys],
-        )  # fmt: skip
+        products, epochs, generations = status_lists.columns(place for place, _ in got)
+        arguments = INSERT.arguments(
+            customer=phone.customer,
+            device_id=phone.device,
+            issuing_key_id=signer.id,
+            rights=phone.rights,
+            issued_at=at,
+            key_id=[UUID(bytes=id) for id in ids],
+            product_id=products,
+            epoch=epochs,
+            generation=generations,
+            place=[index for _, index in got],
+            assignment_id=[key.assignment for key in keys],
+            car_id=[key.car for key in keys],
+            user_id=[row["user_id"] for row in of],
+            freshness=[freshness(row, phone) for row in of],
+            lifetime=[row["lifetime"] for row in of],
+            begins_at=[key.begins for key in keys],
+            expires_at=[key.expires for key in keys],
+            token=[key.token for key in keys],
+        )
+        await connection.execute(INSERT.sql, *arguments)
     return {(key.assignment, key.place.epoch): key for key in keys}
 
 

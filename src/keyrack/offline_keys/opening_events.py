@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import LiteralString
 from uuid import UUID
 
 from keyrack.db.connection import Connection
+from keyrack.db.named_parameters import compile_statement
 from keyrack.offline_keys.cose import SignedMessage
 from keyrack.offline_keys.issuing_keys import box_name
 
@@ -23,23 +23,26 @@ LAST_TIME = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
 # The counter's row stays locked until the commit, as where others record events: numbers have no gaps, and a higher one
 # is never seen first. A box tells of its own keys alone. Car and user are those for whom the key was issued, whether
 # they are still there or not. Nobody else can name an event so: names of callers have no control characters
-TELL: LiteralString = """
+TELL = compile_statement("""
 with opened as (
   select o.*, k.car_id, k.user_id, row_number() over (partition by k.key_id is not null order by n)::integer as step
-  from unnest($2::uuid[], $3::bytea[], $4::timestamptz[], $5::text[], $6::text[], $7::text[], $8::text[])
+  from unnest(
+    :key_id::uuid[], :device_id::bytea[], :at::timestamptz[], :local_text::text[], :type::text[], :user_agent::text[],
+    :client_id::text[])
     with ordinality o (key_id, device_id, at, local_text, type, user_agent, client_id, n)
-  left join box_key k on k.customer_id = $1 and k.key_id = o.key_id and k.device_id = o.device_id
-    and k.product_id = $9 and k.epoch = $10
+  left join box_key k on k.customer_id = :customer and k.key_id = o.key_id and k.device_id = o.device_id
+    and k.product_id = :product and k.epoch = :epoch
 ), counter as (
   update event_counter set last_id = last_id + (select count(*) from opened where car_id is not null)
-  where customer_id = $1 returning last_id - (select count(*) from opened where car_id is not null)::integer as before
+  where customer_id = :customer
+  returning last_id - (select count(*) from opened where car_id is not null)::integer as before
 ), written as (
   insert into event (customer_id, event_id, car_id, user_id, local_at, local_text, utc_at, type, user_agent, client_id)
-  select $1, before + step, car_id, user_id, at, local_text, at, type, user_agent, client_id
+  select :customer, before + step, car_id, user_id, at, local_text, at, type, user_agent, client_id
   from opened, counter where car_id is not null
 )
 select n from opened where car_id is null order by n
-"""
+""")
 
 
 async def publish_openings(
@@ -62,13 +65,20 @@ async def publish_openings(
         return []
     times = [datetime.fromtimestamp(min(entry.claims["iat"], LAST_TIME), UTC) for entry in opened]
     name = box_name(*box)
-    rows = await connection.fetch(
-        TELL, customer, [UUID(bytes=entry.claims["cti"] or bytes(16)) for entry in opened],
-        [entry.claims["device"] for entry in opened], times,
-        [time.isoformat().replace("+00:00", "Z") for time in times],
-        [KINDS[entry.claims["event"]] for entry in opened], [_agent(name, entry) + marks for entry in opened],
-        [f"{name}\x1f{entry.claims['number']}" for entry in opened], *box,
-    )  # fmt: skip
+    product, epoch = box
+    arguments = TELL.arguments(
+        customer=customer,
+        product=product,
+        epoch=epoch,
+        key_id=[UUID(bytes=entry.claims["cti"] or bytes(16)) for entry in opened],
+        device_id=[entry.claims["device"] for entry in opened],
+        at=times,
+        local_text=[time.isoformat().replace("+00:00", "Z") for time in times],
+        type=[KINDS[entry.claims["event"]] for entry in opened],
+        user_agent=[_agent(name, entry) + marks for entry in opened],
+        client_id=[f"{name}\x1f{entry.claims['number']}" for entry in opened],
+    )
+    rows = await connection.fetch(TELL.sql, *arguments)
     unknown: list[SignedMessage] = [opened[row["n"] - 1] for row in rows]
     return [("UnknownKey", entry.claims["number"], hashlib.sha256(entry.raw).digest()) for entry in unknown]
 

@@ -21,6 +21,7 @@ from keyrack.db import partitions
 from keyrack.db.change_notifier import DRIVEN, Tell, discard
 from keyrack.db.connection import Connection, Database, Row
 from keyrack.db.group_commit import GroupCommitter
+from keyrack.db.named_parameters import compile_statement
 from keyrack.db.partitions import month
 from keyrack.telemetry import fast_path
 from keyrack.telemetry.car_state import CarState, Changes, Moment, NewestReading, apply_sample, ended
@@ -59,7 +60,7 @@ insert into car_state (customer_id, car_id)
 select customer_id, car_id from car where customer_id = $1 and car_id = any($2) order by car_id for key share
 on conflict do nothing
 """
-UPDATE: LiteralString = """
+UPDATE = compile_statement("""
 update car_state s set
   product_id = n.product_id,
   position_at = n.position_at, latitude = n.latitude, longitude = n.longitude,
@@ -67,13 +68,14 @@ update car_state s set
   odometer_at = n.odometer_at, odometer = n.odometer,
   odometer_since = n.odometer_since, odometer_times = n.odometer_times,
   read_at = n.read_at, telemetry = n.telemetry::jsonb, told = n.told::jsonb
-from unnest($2::integer[], $3::integer[], $4::timestamptz[], $5::float8[], $6::float8[], $7::timestamptz[],
-            $8::bytea[], $9::timestamptz[], $10::float8[], $11::timestamptz[], $12::bytea[], $13::timestamptz[],
-            $14::text[], $15::text[])
+from unnest(
+  :car_id::integer[], :product_id::integer[], :position_at::timestamptz[], :latitude::float8[], :longitude::float8[],
+  :position_since::timestamptz[], :position_times::bytea[], :odometer_at::timestamptz[], :odometer::float8[],
+  :odometer_since::timestamptz[], :odometer_times::bytea[], :read_at::timestamptz[], :telemetry::text[], :told::text[])
   as n (car_id, product_id, position_at, latitude, longitude, position_since, position_times, odometer_at, odometer,
         odometer_since, odometer_times, read_at, telemetry, told)
-where s.customer_id = $1 and s.car_id = n.car_id
-"""
+where s.customer_id = :customer and s.car_id = n.car_id
+""")
 
 
 class Telemetry:
@@ -275,16 +277,24 @@ async def _look_behind(
 
 
 async def _update(connection: Connection, customer: int, known: dict[int, CarState]) -> None:
-    rows = [
-        (
-            car, k.unit, k.position.at, *(k.position.value or (None, None)), *_open(k.position), k.odometer.at,
-            *(k.odometer.value or (None,)), *_open(k.odometer), k.newest.read_at, to_json(k.newest.values).decode(),
-            to_json(k.newest.told).decode() if k.newest.told else "{}",
-        )
-        for car, k in known.items()
-    ]  # fmt: skip
-    await connection.execute(UPDATE, customer, *(list(column) for column in zip(*rows, strict=True)))
-
-
-def _open(track: NewestReading) -> tuple[datetime | None, bytes | None]:
-    return (None, None) if track.open is None else (track.open.at, track.open.times)
+    states = known.values()
+    places = [state.position.value or (None, None) for state in states]
+    distances = [state.odometer.value or (None,) for state in states]
+    arguments = UPDATE.arguments(
+        customer=customer,
+        car_id=list(known),
+        product_id=[state.unit for state in states],
+        position_at=[state.position.at for state in states],
+        latitude=[place[0] for place in places],
+        longitude=[place[1] for place in places],
+        position_since=[state.position.open and state.position.open.at for state in states],
+        position_times=[state.position.open and state.position.open.times for state in states],
+        odometer_at=[state.odometer.at for state in states],
+        odometer=[distance[0] for distance in distances],
+        odometer_since=[state.odometer.open and state.odometer.open.at for state in states],
+        odometer_times=[state.odometer.open and state.odometer.open.times for state in states],
+        read_at=[state.newest.read_at for state in states],
+        telemetry=[to_json(state.newest.values).decode() for state in states],
+        told=[to_json(state.newest.told).decode() if state.newest.told else "{}" for state in states],
+    )
+    await connection.execute(UPDATE.sql, *arguments)

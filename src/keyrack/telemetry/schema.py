@@ -27,7 +27,7 @@ from keyrack.fleet.schema import CAR, CAR_SEARCH, SERIAL_NUMBER_IN_SCOPE
 
 # What another unit told, before this one was in the car, is not its own
 _STATE: LiteralString = "product {t} left join car_state {t}_state using (customer_id, car_id, product_id)"
-_IQ: LiteralString = "{t}.customer_id = $1 and {t}.kind = 'IQ'"
+_IQ: LiteralString = "{t}.customer_id = :customer and {t}.kind = 'IQ'"
 
 LOCATION = Resource(
     "Location",
@@ -45,19 +45,19 @@ LOCATION = Resource(
     permission=Permission.POSITIONS_READ,
 )
 
-# Nearest to the date $3, before or after; of two that are equally near the earlier one. A row is a stretch: readings
-# that told the same, the first one's time and the others' packed. Each look-up is one step in an index of one month's
-# partition, for stretches do not overlap; the one that has not ended stands in `car_state`.
+# Nearest to the date `:id1`, before or after; of two that are equally near the earlier one. A row is a stretch:
+# readings that told the same, the first one's time and the others' packed. Each look-up is one step in an index of one
+# month's partition, for stretches do not overlap; the one that has not ended stands in `car_state`.
 _NEAREST: LiteralString = (
     "left join lateral (select n.at, {columns} from ("
     "(select h.at, h.times, {columns} from {table} h where h.customer_id = {t}.customer_id and h.car_id = {t}.car_id"
-    " and h.at <= $3 order by h.at desc limit 1) union all "
+    " and h.at <= :id1 order by h.at desc limit 1) union all "
     "(select h.at, null, {columns} from {table} h where h.customer_id = {t}.customer_id and h.car_id = {t}.car_id"
-    " and h.at > $3 order by h.at limit 1) union all "
+    " and h.at > :id1 order by h.at limit 1) union all "
     "select h.{table}_since, h.{table}_times, {columns} from car_state h"
     " where h.customer_id = {t}.customer_id and h.car_id = {t}.car_id"
     ") h cross join lateral packed_times(h.at, h.times) n(at)"
-    " order by greatest(n.at - $3, $3 - n.at), n.at limit 1) {t}_{table} on true"
+    " order by greatest(n.at - :id1, :id1 - n.at), n.at limit 1) {t}_{table} on true"
 )
 LOCATION_AT = Resource(
     "Location",
@@ -157,7 +157,7 @@ POSITION = Resource(
     " left join car_state {t}_state on {t}_state.customer_id = {t}_unit.customer_id"
     " and {t}_state.car_id = {t}_unit.car_id and {t}_state.product_id = {t}_unit.product_id"
     " left join lateral " + _LAST_IN_FORCE + " {t}_use on true",
-    "{t}.customer_id = $1",
+    "{t}.customer_id = :customer",
     {
         "carId": int32("{t}.car_id"),
         **CARS.fields_in_forms,
@@ -184,7 +184,7 @@ POSITION = Resource(
     newest=IndexOrderSource(
         "lastSeen",
         "car_state {l}",
-        "{l}.customer_id = $1 and {l}.read_quarter is not null",
+        "{l}.customer_id = :customer and {l}.read_quarter is not null",
         "{l}.read_quarter desc, {l}.read_at desc",
         "{l}.car_id",
     ),

@@ -32,7 +32,7 @@ from keyrack.fleet.schema import ASSIGNMENT
 
 Sent = Literal["assignment.created", "assignment.updated", "assignment.deleted", "webhook.test"]
 
-_OF_CUSTOMER: LiteralString = "{t}.customer_id = $1"
+_OF_CUSTOMER: LiteralString = "{t}.customer_id = :customer"
 
 
 # The outcome, or what was asked for as long as there is none
@@ -127,7 +127,7 @@ OPERATION = Resource(
 # A caller may always read what it asked for itself. Ends that come with the end of a car or a user are not among it:
 # they name users and cars that may be out of the caller's scope, and so does an assignment that was moved since
 OWN_OPERATIONS = OwnRows(
-    "{t}.asked_by = $2 and {t}.cause = 'Request'",
+    "{t}.asked_by = :caller and {t}.cause = 'Request'",
     _start_and_end(
         " and " + in_scope_sql("car", "a.car_id")
         + " and (a.user_id is null or " + in_scope_sql("user", "a.user_id") + ")"

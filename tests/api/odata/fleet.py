@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from keyrack.api.odata import Limits, Query, Shape, query
 from keyrack.api.read_sql import Select
 from keyrack.api.schema.fields import Resource
+from keyrack.db.named_parameters import NamedStatement, compile_statement
 
 LIMITS = Limits()
 
@@ -26,28 +27,25 @@ class Fleet:
 
     def plan(self, resource: Resource, text: str | bytes, shape: Shape = Shape.COLLECTION) -> Query:
         raw = text.encode() if isinstance(text, str) else text
-        return query(resource, raw, shape, alias="t", first=2, limits=LIMITS)
+        return query(resource, raw, shape, alias="t", limits=LIMITS)
 
-    def statement(self, resource: Resource, plan: Query, shape: Shape = Shape.COLLECTION) -> str:
-        if plan.source is not None:
-            return f"select coalesce(json_agg(item), '[]'::json) from ({Select(resource).items(plan)}) i"
-        where = " and ".join(part for part in (resource.scope.format(t="t"), plan.where) if part) or "true"
-        item = "r.value" if shape is Shape.SCALARS or plan.value else "r"
-        order = f" order by {plan.order}" if plan.order else ""
-        rows = f"select {plan.columns} from {resource.table.format(t='t')} where {where}{order}{plan.limit}"
-        return f"select coalesce(json_agg({item}), '[]'::json) from ({rows}) r"
+    def statement(self, resource: Resource, plan: Query, shape: Shape = Shape.COLLECTION) -> NamedStatement:
+        parts = plan.sql
+        if parts.source is not None:
+            items = Select(resource).items(parts)
+            return replace(items, sql=f"select coalesce(json_agg(item), '[]'::json) from ({items.sql}) i")
+        where = " and ".join(part for part in (resource.scope.format(t="t"), parts.where) if part) or "true"
+        item = "r.value" if shape is Shape.SCALARS or parts.value else "r"
+        order = f" order by {parts.order}" if parts.order else ""
+        rows = f"select {parts.columns} from {resource.table.format(t='t')} where {where}{order}{parts.limit}"
+        return compile_statement(f"select coalesce(json_agg({item}), '[]'::json) from ({rows}) r")  # type: ignore[arg-type]
 
     def ask(self, resource: Resource, text: str | bytes, shape: Shape = Shape.COLLECTION) -> Any:
         """The rows that the query string is answered with."""
         plan = self.plan(resource, text, shape)
-        tenant = [self.customer] if resource.scope else []
         statement = self.statement(resource, plan, shape)
-        if not tenant:
-            plan = query(
-                resource, text.encode() if isinstance(text, str) else text, shape, alias="t", first=1, limits=LIMITS
-            )
-            statement = self.statement(resource, plan, shape)
-        return json.loads(self.sql.value(statement, *tenant, *plan.args))
+        values = statement.select({"customer": self.customer, **plan.parameters})
+        return json.loads(self.sql.value(statement.sql, *values))
 
     def ids(self, resource: Resource, text: str) -> list[int]:
         return [row["id"] for row in self.ask(resource, text)]

@@ -38,7 +38,7 @@ SCHEMA = (
     "create table if not exists odata_whole (customer_id int not null, id int not null, name text, n int,"
     " primary key (customer_id, id))",
 )
-_OF_CUSTOMER = "{t}.customer_id = $1"
+_OF_CUSTOMER = "{t}.customer_id = :customer"
 PART = Resource(
     "Part",
     "odata_part {t}",

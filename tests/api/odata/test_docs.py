@@ -119,7 +119,7 @@ def test_what_is_promised_as_501_is_501() -> None:
         assert words in promised, words
         with pytest.raises(NotImplemented) as refusal:
             resource = PRODUCT if "car/id" in text else CAR
-            query(resource, text.encode(), Shape.COLLECTION, alias="t", first=2, limits=Limits())
+            query(resource, text.encode(), Shape.COLLECTION, alias="t", limits=Limits())
         assert refusal.value.text.endswith("is not supported."), text
 
 

@@ -11,6 +11,7 @@ import pytest
 from keyrack.api.odata import Limits, Shape, query
 from keyrack.api.read_sql import Select
 from keyrack.api.schema.fields import Resource
+from keyrack.db.named_parameters import compile_statement
 from keyrack.fleet.schema import ASSIGNMENT, CAR, EVENT, SERVICE
 from keyrack.telemetry.schema import POSITION
 from keyrack.webhooks.outcome_payload import OPERATION
@@ -91,13 +92,13 @@ def nodes(plan: dict[str, Any]) -> Any:
 
 
 def explain(sql: Any, customer: int, resource: Resource, text: str) -> list[dict[str, Any]]:
-    plan = query(resource, text.encode(), Shape.COLLECTION, alias="t", first=2, limits=Limits())
-    where = f" and {plan.where}" if plan.where else ""
-    statement = (
-        f"explain (format json) select {plan.columns} from {resource.table.format(t='t')}"
-        f" where t.customer_id = $1{where} order by {plan.order}{plan.limit}"
+    plan = query(resource, text.encode(), Shape.COLLECTION, alias="t", limits=Limits())
+    where = f" and {plan.sql.where}" if plan.sql.where else ""
+    statement = compile_statement(
+        f"explain (format json) select {plan.sql.columns} from {resource.table.format(t='t')}"  # type: ignore[arg-type]
+        f" where t.customer_id = :customer{where} order by {plan.sql.order}{plan.sql.limit}"
     )
-    explained = sql.value(statement, customer, *plan.args)
+    explained = sql.value(statement.sql, *statement.select({"customer": customer, **plan.parameters}))
     return list(nodes(json.loads(explained)[0]["Plan"]))
 
 
@@ -198,9 +199,10 @@ def test_expanded_rows_are_found_by_index(sql: Any, customer: int) -> None:
 
 def ran(sql: Any, customer: int, text: str) -> list[dict[str, Any]]:
     """What was done for positions, as the endpoint asks for them."""
-    plan = query(POSITION, text.encode(), Shape.COLLECTION, alias="t", first=2, limits=Limits())
-    statement = "explain (analyze, timing off, format json) " + Select(POSITION).statement(plan, 2 + len(plan.args))
-    explained = sql.value(statement, customer, *plan.args, 100_000, 1_000_000)
+    plan = query(POSITION, text.encode(), Shape.COLLECTION, alias="t", limits=Limits())
+    statement = Select(POSITION).statement(plan.sql)
+    values = statement.select({"customer": customer, "rows": 100_000, "size": 1_000_000, **plan.parameters})
+    explained = sql.value("explain (analyze, timing off, format json) " + statement.sql, *values)
     return [node for node in nodes(json.loads(explained)[0]["Plan"]) if node["Actual Loops"]]
 
 
@@ -243,8 +245,10 @@ FIGURES = [
 @pytest.mark.parametrize(("resource", "text"), FIGURES, ids=lambda value: str(value)[:60])
 def test_figures_are_one_look_at_the_rows(sql: Any, customer: int, resource: Resource, text: str) -> None:
     """Each table is read once, relations are joined, and nothing is asked for row by row."""
-    plan = query(resource, text.encode(), Shape.COLLECTION, alias="t", first=2, limits=Limits())
-    explained = sql.value("explain (format json) " + Select(resource).items(plan), customer, *plan.args)
+    plan = query(resource, text.encode(), Shape.COLLECTION, alias="t", limits=Limits())
+    statement = Select(resource).items(plan.sql)
+    values = statement.select({"customer": customer, **plan.parameters})
+    explained = sql.value("explain (format json) " + statement.sql, *values)
     found = list(nodes(json.loads(explained)[0]["Plan"]))
     read = [node["Relation Name"] for node in found if "Relation Name" in node]
     assert not any(node.get("Parent Relationship") in ("SubPlan", "InitPlan") for node in found), found
@@ -254,7 +258,9 @@ def test_figures_are_one_look_at_the_rows(sql: Any, customer: int, resource: Res
 
 def test_few_rows_are_found_by_index_before_they_are_reckoned_with(sql: Any, customer: int) -> None:
     text = "$apply=filter(carId eq 7 and utcDateTime ge 2026-01-14T00:00:00Z)/groupby((type),aggregate($count as n))"
-    plan = query(EVENT, text.encode(), Shape.COLLECTION, alias="t", first=2, limits=Limits())
-    explained = sql.value("explain (format json) " + Select(EVENT).items(plan), customer, *plan.args)
+    plan = query(EVENT, text.encode(), Shape.COLLECTION, alias="t", limits=Limits())
+    statement = Select(EVENT).items(plan.sql)
+    values = statement.select({"customer": customer, **plan.parameters})
+    explained = sql.value("explain (format json) " + statement.sql, *values)
     used = [node["Index Name"] for node in nodes(json.loads(explained)[0]["Plan"]) if "Index Name" in node]
     assert any("(customer_id, car_id, utc_at, event_id)" in row[0] for row in sql.rows(DEFINITIONS, used))

@@ -27,7 +27,7 @@ OF_SAMPLE = Select(SAMPLE)
 
 def compiled(**options: str) -> Query:
     text = "&".join(f"${name}={quote(value, safe='')}" for name, value in options.items())
-    return query(SAMPLE, text.encode(), Shape.COLLECTION, alias="t", first=2, limits=LIMITS)
+    return query(SAMPLE, text.encode(), Shape.COLLECTION, alias="t", limits=LIMITS)
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +37,9 @@ def ask(sql: Any) -> Any:
 
     def run(**options: str) -> tuple[list[Any], int]:
         plan = compiled(**options, count="true")
-        statement = OF_SAMPLE.statement(plan, 2 + len(plan.args))
-        row = sql.rows(statement, OURS, *plan.args, 10_000, 1_000_000)[0]
+        statement = OF_SAMPLE.statement(plan.sql)
+        values = {"customer": OURS, "rows": 10_000, "size": 1_000_000, **plan.parameters}
+        row = sql.rows(statement.sql, *statement.select(values))[0]
         return json.loads(row["body"], parse_float=Fraction), row["total"]
 
     yield run

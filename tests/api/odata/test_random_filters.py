@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keyrack.api.odata import Limits, Query, Shape, query
+from keyrack.db.named_parameters import compile_statement
 from tests.api.odata import random_filters as odata_filters
 from tests.api.odata.random_expands import Expand, expands
 from tests.api.odata.random_filters import SAMPLE, Piece, condition, fill, filters, sample_rows
@@ -25,6 +26,7 @@ LONG = bool(os.environ.get("KEYRACK_LONG"))
 OURS, THEIRS = 7001, 7002
 ROWS = sample_rows()
 LIMITS = Limits(nodes=5_000, nesting=100)
+OF_OURS = " from odata_sample t where t.customer_id = :customer"
 
 Ask = Callable[[str], list[int]]
 
@@ -53,9 +55,15 @@ def with_blanks(text: str, chance: random.Random) -> str:
     return blanks() + "".join(pieces) + blanks()
 
 
+def found(sql: Any, statement: str, plan: Query) -> list[Any]:
+    """The rows of a statement that is made of the parts of a plan."""
+    named = compile_statement(statement)  # type: ignore[arg-type]
+    return sql.rows(named.sql, *named.select({"customer": OURS, **plan.parameters}))
+
+
 def compiled(**options: str) -> Query:
     text = "&".join(f"${name}={quote(value, safe='')}" for name, value in options.items())
-    return query(SAMPLE, text.encode(), Shape.COLLECTION, alias="t", first=2, limits=LIMITS)
+    return query(SAMPLE, text.encode(), Shape.COLLECTION, alias="t", limits=LIMITS)
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +73,9 @@ def ask(sql: Any) -> Any:
 
     def run(**options: str) -> list[int]:
         plan = compiled(**options)
-        where = f" and ({plan.where})" if plan.where else ""
-        statement = f"select t.id from odata_sample t where t.customer_id = $1{where} order by {plan.order}{plan.limit}"
-        return [row[0] for row in sql.rows(statement, OURS, *plan.args)]
+        where = f" and ({plan.sql.where})" if plan.sql.where else ""
+        statement = f"select t.id{OF_OURS}{where} order by {plan.sql.order}{plan.sql.limit}"
+        return [row[0] for row in found(sql, statement, plan)]
 
     yield run
     for table in ("odata_sample", "odata_part", "odata_whole"):
@@ -80,12 +88,10 @@ def shown(ask: Ask, sql: Any) -> Callable[..., list[dict[str, Any]]]:
 
     def run(**options: str) -> list[dict[str, Any]]:
         plan = compiled(**options)
-        row = "r.value" if plan.value else "row_to_json(r)"
-        statement = (
-            f"select {row}::text from (select {plan.columns} from odata_sample t where t.customer_id = $1"
-            f" order by {plan.order}{plan.limit}) r"
-        )
-        return [json.loads(row[0]) for row in sql.rows(statement, OURS, *plan.args)]
+        row = "r.value" if plan.sql.value else "row_to_json(r)"
+        page = f"{OF_OURS} order by {plan.sql.order}{plan.sql.limit}"
+        statement = f"select {row}::text from (select {plan.sql.columns}{page}) r"
+        return [json.loads(row[0]) for row in found(sql, statement, plan)]
 
     return run
 
@@ -216,11 +222,7 @@ def test_the_rows_of_a_neighbour_are_not_seen(ask: Any, sql: Any) -> None:
 
 def test_a_count_is_the_number_of_rows_without_a_page(ask: Any, sql: Any) -> None:
     plan = compiled(filter="n gt 1", top="3", count="true", expand="parts($filter=i gt 100)")
-    assert plan.count
-    total = sql.value(
-        f"select count(*) from odata_sample t where t.customer_id = $1 and ({plan.where})",
-        OURS,
-        *plan.args[: plan.counted],
-    )
+    assert plan.sql.count
+    ((total,),) = found(sql, f"select count(*){OF_OURS} and ({plan.sql.where})", plan)
     assert total == len(ask(filter="n gt 1"))
     assert len(ask(filter="n gt 1", top="3")) == 3

@@ -219,8 +219,8 @@ def test_an_assignment_in_force_is_found_by_its_end(alice: Person) -> None:
     (row,) = [row for row in endpoints.rows if row.path == "/positions"]
     assert row.read is not None
     select = row.read.select
-    asked = query(select.resource, b"", select.shape, alias="t", first=2, limits=Limits())
-    sql, car = select.statement(asked, 2), alice.car()
+    asked = query(select.resource, b"", select.shape, alias="t", limits=Limits())
+    statement, car = select.statement(asked.sql), alice.car()
     alice.execute_unrecorded(
         "insert into assignment (customer_id, car_id, user_id, starts_at, ends_at, lifetime, renewable_after)"
         " select $1, $2, $3, '2020-01-01Z', '2021-01-01Z', 604800, 302400 from generate_series(1, 3000)",
@@ -229,7 +229,8 @@ def test_an_assignment_in_force_is_found_by_its_end(alice: Person) -> None:
     alice.sql.execute("analyze assignment")
     alice.sql.execute("set enable_seqscan = off")
     try:
-        plan = alice.sql.rows(f"explain {sql}", alice.customer, 10, 1_000)
+        values = statement.arguments(customer=alice.customer, rows=10, size=1_000)
+        plan = alice.sql.rows(f"explain {statement.sql}", *values)
     finally:
         alice.sql.execute("reset enable_seqscan")
         alice.execute_unrecorded("delete from assignment where customer_id = $1 and car_id = $2", car)

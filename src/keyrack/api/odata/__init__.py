@@ -3,7 +3,7 @@
 from keyrack.api.odata.apply_sql import ApplySource
 from keyrack.api.odata.cursor import INVALID, NOT_SUPPORTED
 from keyrack.api.odata.index_order import IndexOrder
-from keyrack.api.odata.keyset import KeysetColumn, Segment, parameter_name, segments_after
+from keyrack.api.odata.keyset import KeysetColumn, Segment, SegmentSql, segments_after
 from keyrack.api.odata.limits import Limits
 from keyrack.api.odata.parser import parse
 from keyrack.api.odata.plan import COUNT
@@ -16,14 +16,15 @@ from keyrack.api.odata.query_string import (
     option_name,
     query,
 )
-from keyrack.api.odata.sql import TOO_MANY, TOO_MANY_EXPANDED
-from keyrack.api.odata.statement import Query
+from keyrack.api.odata.sql import SKIP, TOO_MANY, TOO_MANY_EXPANDED
+from keyrack.api.odata.statement import Query, QuerySql
 
 __all__ = [
     "COUNT",
     "INVALID",
     "NOT_SUPPORTED",
     "OPTIONS",
+    "SKIP",
     "TOO_MANY",
     "TOO_MANY_EXPANDED",
     "ApplySource",
@@ -32,12 +33,13 @@ __all__ = [
     "KeysetColumn",
     "Limits",
     "Query",
+    "QuerySql",
     "Segment",
+    "SegmentSql",
     "Shape",
     "check_names",
     "filter_cursor",
     "option_name",
-    "parameter_name",
     "parse",
     "query",
     "segments_after",

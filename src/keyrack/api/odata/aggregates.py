@@ -12,8 +12,8 @@ from keyrack.api.odata.binder import Binder
 from keyrack.api.odata.groupby_paths import GroupByPath, PathFollower
 from keyrack.api.odata.literal_values import NUMERIC, check_offset, refuse, refuse_unsupported
 from keyrack.api.odata.plan import Edm, Function, Nested, Value
-from keyrack.api.odata.sql import NUMBERS
 from keyrack.core.errors import BadRequest
+from keyrack.db.named_parameters import NUMBERS
 
 # A sum is of the next larger type, so that it does not overflow
 _SUMS: dict[Edm, tuple[Edm, LiteralString]] = {

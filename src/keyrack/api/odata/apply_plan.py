@@ -16,9 +16,9 @@ from keyrack.api.odata.limits import Limits
 from keyrack.api.odata.literal_values import check_offset, refuse, refuse_unsupported
 from keyrack.api.odata.plan import ComputedProperty, Edm, Function, Nested, Order, PlanColumn, PlanJoin, Stage, Value
 from keyrack.api.odata.row_options import both, ordered, page
-from keyrack.api.odata.sql import NUMBERS
 from keyrack.api.odata.visible_properties import View
 from keyrack.api.schema.fields import Resource
+from keyrack.db.named_parameters import NUMBERS
 
 BEHIND = "behind groupby, aggregate, top or skip in $apply"
 

@@ -11,8 +11,9 @@ from typing import LiteralString, NamedTuple
 from keyrack.api.odata.literal_values import refuse
 from keyrack.api.odata.plan import ComputedProperty, Edm, Function, Nested, Rows, Stage, Value
 from keyrack.api.odata.select_list import as_value, columns, is_value, names, parts
-from keyrack.api.odata.sql import NUMBERS, SqlWriter
+from keyrack.api.odata.sql import SqlWriter
 from keyrack.api.schema.fields import literal, utc
+from keyrack.db.named_parameters import NUMBERS
 
 _MEMBERS = 50  # of an object: PostgreSQL's functions take 100 arguments
 # What the answer shows of a value, where that is not the value itself

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import LiteralString, NamedTuple
 
-from keyrack.api.odata.keyset import parameter_name
 from keyrack.api.odata.plan import Order, PlanColumn, Rows
+from keyrack.api.odata.sql import SKIP, TOP
 from keyrack.api.schema.fields import Resource
 
 FAR = 10_000  # rows from the first one: whoever looks farther looks at most of them
@@ -14,15 +14,16 @@ FAR = 10_000  # rows from the first one: whoever looks farther looks at most of 
 class IndexOrder(NamedTuple):
     """What leads to the rows of a page: `keys` is a SELECT of keys as `k0`, in the order that was asked for. Of those,
     rows of the resource that are `valued` come before all others; `end` is how many rows there are up to the page's
-    last one."""
+    last one, `offset` "" or the OFFSET of its first one."""
 
     keys: LiteralString
     valued: LiteralString
     end: LiteralString
+    offset: LiteralString
 
 
-def lead(plan: Rows, alias: LiteralString, limit: int) -> IndexOrder | None:
-    """What leads to the page, if the newest come first in it; `limit` is the number of its LIMIT's parameter."""
+def lead(plan: Rows, alias: LiteralString) -> IndexOrder | None:
+    """What leads to the page, if the newest come first in it."""
     newest, order = plan.resource.newest, plan.order
     if newest is None or plan.stages or not 1 <= len(order) <= 2 or (plan.top or 0) + (plan.skip or 0) > FAR:
         return None
@@ -36,10 +37,8 @@ def lead(plan: Rows, alias: LiteralString, limit: int) -> IndexOrder | None:
         "select " + key + " as k0 from " + newest.table.format(l="l") + " where " + newest.scope.format(l="l")
         + " order by " + newest.order.format(l="l") + ", " + last
     )  # fmt: skip
-    end: LiteralString = (
-        parameter_name(limit) + "::int8" + (" + " + parameter_name(limit + 1) + "::int8" if plan.skip else "")
-    )
-    return IndexOrder(keys, plan.resource.value(newest.field, alias) + " is not null", end)
+    valued: LiteralString = plan.resource.value(newest.field, alias) + " is not null"
+    return IndexOrder(keys, valued, TOP + " + " + SKIP if plan.skip else TOP, " offset " + SKIP if plan.skip else "")
 
 
 def _is_by(resource: Resource, item: Order, name: str) -> bool:

@@ -11,10 +11,9 @@ from typing import LiteralString, NamedTuple
 
 from keyrack.api.odata import names
 from keyrack.api.odata.plan import Order, PlanColumn, Rows
-from keyrack.api.odata.sql import CASTS, NUMBERS, direction
+from keyrack.api.odata.sql import CASTS, direction
 from keyrack.api.schema.fields import Field, Resource
-
-NO_MORE = 50  # parameters that must be left: those of a piece, and of the place behind which it begins
+from keyrack.db.named_parameters import NUMBERS
 
 
 class KeysetColumn(NamedTuple):
@@ -27,26 +26,32 @@ class KeysetColumn(NamedTuple):
     nullable: bool
 
 
-class Segment(NamedTuple):
-    """Rows that follow one another and are found by one condition; `values` are its parameters, as text.
+class SegmentSql(NamedTuple):
+    """The condition of rows that follow one another, and their order.
 
     What the condition holds fast is no part of their order: an index might not lead through it else.
     """
 
     where: LiteralString
     order: LiteralString
-    values: tuple[str, ...]
 
 
-def parameter_name(number: int) -> LiteralString:
-    """The parameter of that number."""
-    return "$" + NUMBERS[number]
+class Segment(NamedTuple):
+    """Rows that follow one another and are found by one condition."""
+
+    sql: SegmentSql
+    values: tuple[str, ...]  # of `:after0`, `:after1` and so on, as text
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """The values by the names of the parameters."""
+        return {f"after{number}": value for number, value in enumerate(self.values)}
 
 
-def keys(plan: Rows, alias: LiteralString, free: int) -> tuple[KeysetColumn, ...]:
-    """The criteria of an order that can be walked, else none; `free` is the first number that no parameter has."""
+def keys(plan: Rows, alias: LiteralString) -> tuple[KeysetColumn, ...]:
+    """The criteria of an order that can be walked, else none."""
     resource = plan.resource
-    if plan.stages or not resource.key or free + NO_MORE >= len(NUMBERS):
+    if plan.stages or not resource.key:
         return ()
     columns: list[KeysetColumn] = []
     for item in plan.order:
@@ -84,8 +89,8 @@ def _field(resource: Resource, name: str) -> Field:
     return field
 
 
-def segments_after(keys: Sequence[KeysetColumn], position: Sequence[str | None], number: int) -> Iterator[Segment]:
-    """All rows behind the one whose criteria are `position`, in their order; parameters from `number` on.
+def segments_after(keys: Sequence[KeysetColumn], position: Sequence[str | None]) -> Iterator[Segment]:
+    """All rows behind the one whose criteria are `position`, in their order.
 
     First those that differ from it in the last criterion only, then in the last but one, and so on. Nulls come first,
     descending last (odata rules, "Order"), so what is behind a value can be two segments, and behind a null none.
@@ -97,19 +102,23 @@ def segments_after(keys: Sequence[KeysetColumn], position: Sequence[str | None],
             if value is None:
                 same.append(key.sql + " is null")
             else:
-                same.append(key.sql + " = " + parameter_name(number + len(values)) + "::text" + key.cast)
+                same.append(key.sql + " = " + _parameter(len(values), key))
                 values.append(value)
-        for condition, limit, fast in _behind(keys[last], position[last], number + len(values)):
+        for condition, limit, fast in _behind(keys[last], position[last], len(values)):
             order: LiteralString = ", ".join([key.order for key in keys[last + fast :]])
-            yield Segment(" and ".join([*same, condition]), order, (*values, *limit))
+            yield Segment(SegmentSql(" and ".join([*same, condition]), order), (*values, *limit))
 
 
 def _behind(key: KeysetColumn, value: str | None, number: int) -> Iterator[tuple[LiteralString, tuple[str, ...], bool]]:
     """What is behind a value, the parameters of that, and whether it is one value."""
     if value is not None:
         sign: LiteralString = " < " if key.descending else " > "
-        yield key.sql + sign + parameter_name(number) + "::text" + key.cast, (value,), False
+        yield key.sql + sign + _parameter(number, key), (value,), False
         if key.descending and key.nullable:
             yield key.sql + " is null", (), True
     elif not key.descending:
         yield key.sql + " is not null", (), False
+
+
+def _parameter(number: int, key: KeysetColumn) -> LiteralString:
+    return ":after" + NUMBERS[number] + "::text" + key.cast

@@ -25,8 +25,8 @@ from keyrack.api.odata.literal_values import refuse
 from keyrack.api.odata.parser import NOT_SUPPORTED, parse
 from keyrack.api.odata.plan import LiteralOrigin, Rows
 from keyrack.api.odata.row_options import QueryContext, rows
-from keyrack.api.odata.sql import SqlWriter
-from keyrack.api.odata.statement import Query
+from keyrack.api.odata.sql import MOST_SKIPPED, SKIP, TOP, SqlWriter
+from keyrack.api.odata.statement import Query, QuerySql
 from keyrack.api.schema.fields import Resource
 from keyrack.core.errors import NotImplemented
 from keyrack.core.suggestions import did_you_mean
@@ -78,7 +78,6 @@ def query(
     shape: Shape,
     *,
     alias: LiteralString,
-    first: int,
     limits: Limits,
     others: Sequence[str] | None = None,
 ) -> Query:
@@ -92,8 +91,8 @@ def query(
     """
     known = None if others is None else tuple(others)
     if len(text) > LONGEST_KEPT:
-        return _query.__wrapped__(resource, text, shape, alias, first, limits, known)
-    return _query(resource, text, shape, alias, first, limits, known)
+        return _query.__wrapped__(resource, text, shape, alias, limits, known)
+    return _query(resource, text, shape, alias, limits, known)
 
 
 def check_names(text: bytes, shape: Shape, others: Sequence[str]) -> None:
@@ -112,20 +111,19 @@ def _query(
     text: bytes,
     shape: Shape,
     alias: LiteralString,
-    first: int,
     limits: Limits,
     others: tuple[str, ...] | None,
 ) -> Query:
     values, aliases = _sorted(text, shape, others)
     if "filter" not in values or aliases or not _MADE_ANEW.isdisjoint(values) or limits.digits < DIGITS:
-        return _compiled(resource, values, aliases, shape, alias, first, limits)
+        return _compiled(resource, values, aliases, shape, alias, limits)
     rest = tuple([option for option in values.items() if option[0] != "filter"])
-    around, slots = (resource, shape, alias, first, limits, rest), literals(values["filter"])
+    around, slots = (resource, shape, alias, limits, rest), literals(values["filter"])
     known = _shapes.find(around, slots)
     if known is not None:
         return known
     origins: list[LiteralOrigin] = []
-    made = _compiled(resource, values, aliases, shape, alias, first, limits, origins)
+    made = _compiled(resource, values, aliases, shape, alias, limits, origins)
     _shapes.learn(around, slots, made, origins)
     return made
 
@@ -183,7 +181,6 @@ def _compiled(
     aliases: Mapping[str, str],
     shape: Shape,
     alias: LiteralString,
-    first: int,
     limits: Limits,
     origins: list[LiteralOrigin] | None = None,
 ) -> Query:
@@ -191,28 +188,25 @@ def _compiled(
     options, nodes = _trees(values, aliases, shape, limits)
     context = QueryContext(limits, nodes, (resource, 0), origins=origins)
     plan = (rows if _MADE_ANEW.isdisjoint(options) else plan_apply)(context, resource, _tree(options))
-    return _written(plan, bool(options.get("count")), alias, first)
+    return _written(plan, bool(options.get("count")), alias)
 
 
-def _written(plan: Rows, count: bool, alias: LiteralString, first: int) -> Query:
-    writer = SqlWriter(alias, first)
+def _written(plan: Rows, count: bool, alias: LiteralString) -> Query:
+    writer = SqlWriter(alias)
     where: LiteralString = "" if plan.where is None else writer.condition(plan.where)
-    counted = len(writer.args)
     columns, value, item = shown(writer, plan)
     origin = source(writer, plan, item)
     order = writer.order(plan)
-    unpaged = len(writer.args)
-    limit = writer.page(plan.top, plan.skip)
-    args = tuple(writer.args)
-    walk = keys(plan, alias, first + len(args))
+    has_top = plan.top is not None
+    limit: LiteralString = (" limit " + TOP if has_top else "") + (" offset " + SKIP if plan.skip else "")
+    walk = keys(plan, alias)
     plain = bool(walk) and not plan.expanded and origin is None
-    is_key_enough = plan.top is not None and origin is None and bool(plan.resource.key)
+    is_key_enough = has_top and origin is None and bool(plan.resource.key)
     apart = is_key_enough and (bool(plan.skip or where) or not walk)
-    led = lead(plan, alias, first + unpaged) if apart else None
-    return Query(
-        columns, value, where, order, limit, count, args, counted, unpaged, walk, plan.top, plan.skip, plain, apart,
-        led, origin, frozenset(writer.beside),
-    )  # fmt: skip
+    led = lead(plan, alias) if apart else None
+    length = len(columns) + len(where) + len(order) + sum(map(len, origin or ()))
+    sql = QuerySql(columns, value, where, order, limit, has_top, count, walk, plain, apart, led, origin, length)
+    return Query(sql, tuple(writer.args), plan.top, min(plan.skip or 0, MOST_SKIPPED), frozenset(writer.beside))
 
 
 def _tree(options: dict[str, ast.Tree]) -> ast.AstOptions:

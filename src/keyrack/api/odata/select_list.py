@@ -6,8 +6,9 @@ from functools import lru_cache
 from typing import LiteralString
 
 from keyrack.api.odata.plan import COUNT, Expansion, Rows
-from keyrack.api.odata.sql import NUMBERS, SqlWriter
+from keyrack.api.odata.sql import SqlWriter
 from keyrack.api.schema.fields import Resource, literal, quote_identifier
+from keyrack.db.named_parameters import NUMBERS
 
 
 def columns(writer: SqlWriter, rows: Rows) -> LiteralString:

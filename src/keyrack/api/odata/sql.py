@@ -31,15 +31,7 @@ from keyrack.api.odata.plan import (
 )
 from keyrack.api.schema.fields import Resource
 from keyrack.core.error_codes import ErrorCode
-
-_DIGITS: tuple[LiteralString, ...] = ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
-_HUNDRED: tuple[LiteralString, ...] = tuple([tens + ones for tens in _DIGITS for ones in _DIGITS])
-# Numbers as constants: "0" to "4999"
-NUMBERS: tuple[LiteralString, ...] = (
-    *_DIGITS,
-    *_HUNDRED[10:],
-    *[hundreds + rest for hundreds in (*_DIGITS[1:], *_HUNDRED[10:50]) for rest in _HUNDRED],
-)
+from keyrack.db.named_parameters import NUMBERS
 
 CASTS: dict[Edm, LiteralString] = {
     Edm.BOOLEAN: "::bool",
@@ -54,6 +46,11 @@ CASTS: dict[Edm, LiteralString] = {
     Edm.TIME: "::time",
     Edm.GUID: "::uuid",
 }
+LITERALS = 4_999  # of a query, at most
+MOST_SKIPPED = 2**63 - 1  # rows: PostgreSQL takes no larger number
+# The page of the whole answer; pages inside of it have parameters of the query
+TOP: LiteralString = ":top::int8"
+SKIP: LiteralString = ":skip::int8"
 TOO_MANY = "KR001"  # the state of the error that `refuse_expansion` raises
 TOO_MANY_EXPANDED = ErrorCode(  # the text is the database's
     "expansion-too-large",
@@ -68,24 +65,23 @@ _JUNCTIONS: dict[str, LiteralString] = {"and": " and ", "or": " or "}
 
 
 class SqlWriter:
-    """Writes the SQL of one plan; `alias` is the row of level 0, `first` the number of the first parameter."""
+    """Writes the SQL of one plan with the parameters `:q0`, `:q1` and so on; `alias` is the row of level 0."""
 
-    __slots__ = ("_numbers", "alias", "args", "beside", "first")
+    __slots__ = ("_numbers", "alias", "args", "beside")
 
-    def __init__(self, alias: LiteralString, first: int) -> None:
+    def __init__(self, alias: LiteralString) -> None:
         self.alias: LiteralString = alias
-        self.first = first
         self.args: list[object] = []
         self.beside: set[Resource] = set()  # whose rows are read through relations
         self._numbers: dict[int, LiteralString] = {}  # the same literal, written again, is the same parameter
 
     def parameter(self, value: object, cast: LiteralString) -> LiteralString:
         """A new parameter. Raises `BadRequest` above a number that no sensible query reaches."""
-        number = self.first + len(self.args)
-        if number >= len(NUMBERS):
-            refuse(f"The query has more literals than the limit of {len(NUMBERS) - 1}.")
+        number = len(self.args)
+        if number >= LITERALS:
+            refuse(f"The query has more literals than the limit of {LITERALS}.")
         self.args.append(value)
-        return "$" + NUMBERS[number] + cast
+        return ":q" + NUMBERS[number] + cast
 
     def row(self, level: int) -> LiteralString:
         """The alias of the row at a level."""
@@ -234,7 +230,7 @@ class SqlWriter:
     def page(self, top: int | None, skip: int | None) -> LiteralString:
         """LIMIT and OFFSET, empty if there is no page."""
         limit: LiteralString = "" if top is None else " limit " + self.parameter(top, "::int8")
-        return limit if not skip else limit + " offset " + self.parameter(min(skip, 2**63 - 1), "::int8")
+        return limit if not skip else limit + " offset " + self.parameter(min(skip, MOST_SKIPPED), "::int8")
 
 
 def direction(descending: bool, nullable: bool) -> LiteralString:

@@ -1,7 +1,8 @@
 """In charge of what a field, a complex member, a relation and a resource are; the tables stand in `fleet.schema`.
 
 SQL here is a template: `{t}` is the alias of the row that owns the field, `{p}` that of the parent row of a relation.
-Parameter `$1` is always the tenant: the customer, or the manager where a resource belongs to managers.
+Parameters have names (`keyrack.db.named_parameters`). `:customer` is whose rows they are, or `:manager` if a resource
+belongs to managers. `:scope` is the group scope of the caller. `:id0` and `:id1` are the ids in the path of a read.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class SearchSource:
 
 @dataclass(frozen=True, slots=True)
 class GroupScope:
-    """Which rows exist for who is limited to groups: the scope, which is parameter `$2`, is joined behind the table."""
+    """Which rows exist for who is limited to groups: the scope, `:scope`, is joined behind the table."""
 
     table: LiteralString
     scope: LiteralString
@@ -130,8 +131,8 @@ class GroupScope:
 class OwnRows:
     """The rows that a caller may read without the resource's permission: those that it asked for itself."""
 
-    predicate: LiteralString  # `$2` is the caller's number
-    # Members that show less to a group-limited caller; its scope is `$2` in them
+    predicate: LiteralString  # `:caller` is the caller's number
+    # Members that show less to a group-limited caller
     scoped_fields: Mapping[str, Field | Complex] = field(default_factory=dict[str, Field | Complex])
 
 

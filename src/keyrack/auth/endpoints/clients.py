@@ -56,7 +56,7 @@ CREATE, UPDATE = "create client", "update client"
 CLIENT = Resource(
     "MachineClient",
     "client_customer {t} join client {t}_c using (client_id)",
-    "{t}.customer_id = $1",
+    "{t}.customer_id = :customer",
     {
         "id": int32("{t}.client_id"),
         "name": string("{t}_c.name", search=True),
@@ -75,7 +75,7 @@ CLIENT = Resource(
 SECRET = Resource(
     "ClientSecret",
     "client_secret {t} join client_customer {t}_l using (client_id)",
-    "{t}_l.customer_id = $1",
+    "{t}_l.customer_id = :customer",
     {
         "id": int32("{t}.client_secret_id"),
         "created": date_time("{t}.created_at"),

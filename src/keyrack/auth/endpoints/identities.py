@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import LiteralString
 
 from keyrack.api.endpoint import Endpoints
-from keyrack.api.exchange import NO_CONTENT, Request, Response, manager_id
+from keyrack.api.exchange import NO_CONTENT, Request, Response, manager_id, manager_parameter
 from keyrack.api.path_ids import path_number
 from keyrack.api.permissions import Free
 from keyrack.api.schema.fields import Resource, date_time, int32, string
@@ -28,7 +28,7 @@ LAST_WAY_IN = ErrorCode(
 IDENTITY = Resource(
     "Identity",
     "manager_identity {t}",
-    "{t}.manager_id = $1",
+    "{t}.manager_id = :manager",
     {
         "id": int32("{t}.identity_id"),
         "provider": string("(select name from provider where provider_id = {t}.provider_id)"),
@@ -49,7 +49,7 @@ endpoints.get(
     "/me/identities",
     IDENTITY,
     "The accounts by which the manager may sign in",
-    tenant=manager_id,
+    tenant=manager_parameter,
     customer=False,
     ours=True,
 )

@@ -51,7 +51,7 @@ MANAGER = Resource(
     "Manager",
     "manager_customer {t} join manager {t}_m using (manager_id) left join manager_role {t}_r using"
     " (customer_id, manager_id)",
-    "{t}.customer_id = $1",
+    "{t}.customer_id = :customer",
     {
         "id": int32("{t}.manager_id"),
         "username": string("{t}_m.username", search=True),
@@ -67,7 +67,7 @@ MANAGER = Resource(
 INVITATION = Resource(
     "Invitation",
     "invitation {t}",
-    "({t}.customer_id = $1 and {t}.expires_at > now())",
+    "({t}.customer_id = :customer and {t}.expires_at > now())",
     {
         "id": int32("{t}.invitation_id"),
         "emailAddress": string("{t}.address", search=True),

@@ -9,7 +9,7 @@ from zoneinfo import available_timezones
 from pydantic import AfterValidator, ConfigDict, Field
 
 from keyrack.api.endpoint import Endpoints
-from keyrack.api.exchange import NO_CONTENT, Request, Response, manager_id
+from keyrack.api.exchange import NO_CONTENT, Request, Response, manager_id, manager_parameter
 from keyrack.api.path_ids import path_number
 from keyrack.api.permissions import Free
 from keyrack.api.schema.fields import Resource, date_time, int32, int64, string
@@ -34,7 +34,7 @@ NO_SESSION = ErrorCode(
     "Use an id that GET /sessions returns.",
 )
 
-_OF_MANAGER: LiteralString = "{t}.manager_id = $1"
+_OF_MANAGER: LiteralString = "{t}.manager_id = :manager"
 ME = Resource(
     "Me",
     "manager {t}",
@@ -100,10 +100,15 @@ class NewPassword(Body):
 
 
 endpoints.get(
-    "/me", ME, "The manager who calls", one=True, by=_OF_MANAGER, tenant=manager_id, customer=False, ours=True
+    "/me", ME, "The manager who calls", one=True, by=_OF_MANAGER, tenant=manager_parameter, customer=False, ours=True
 )
 endpoints.get(
-    "/sessions", SESSION, "Where the manager is signed in with a browser", tenant=manager_id, customer=False, ours=True
+    "/sessions",
+    SESSION,
+    "Where the manager is signed in with a browser",
+    tenant=manager_parameter,
+    customer=False,
+    ours=True,
 )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, LiteralString
 from pydantic import ConfigDict, Field
 
 from keyrack.api.endpoint import Endpoints
-from keyrack.api.exchange import NO_CONTENT, Request, Response, answer, manager_id
+from keyrack.api.exchange import NO_CONTENT, Request, Response, answer, manager_id, manager_parameter
 from keyrack.api.path_ids import path_number
 from keyrack.api.permissions import Free
 from keyrack.api.principals import ManagerId
@@ -54,7 +54,7 @@ LAST_FACTOR = ErrorCode(
     "Add another one first, or ask the customer's owner to lift the rule.",
 )
 
-_OF_MANAGER: LiteralString = "{t}.manager_id = $1"
+_OF_MANAGER: LiteralString = "{t}.manager_id = :manager"
 FACTORS = Resource(
     "Factors",
     "manager {t}",
@@ -156,10 +156,10 @@ async def _removed(connection: Connection, manager: int) -> None:
 ABOUT: dict[str, Any] = {"customer": False, "once": False, "ours": True}
 
 endpoints.get(
-    "/me/factors", FACTORS, "The second factors of the manager who calls", one=True, by=_OF_MANAGER, tenant=manager_id,
-    customer=False, ours=True,
+    "/me/factors", FACTORS, "The second factors of the manager who calls", one=True, by=_OF_MANAGER,
+    tenant=manager_parameter, customer=False, ours=True,
 )  # fmt: skip
-endpoints.get("/me/passkeys", PASSKEY, "The manager's passkeys", tenant=manager_id, customer=False, ours=True)
+endpoints.get("/me/passkeys", PASSKEY, "The manager's passkeys", tenant=manager_parameter, customer=False, ours=True)
 
 
 @endpoints.post(

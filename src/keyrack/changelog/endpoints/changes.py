@@ -32,7 +32,7 @@ from keyrack.core.settings import Settings
 endpoints = Endpoints("Changes", "changes")
 
 # Up to the newest change that the answer's head tells of: what came since is for the next request
-READ = ReadEndpoint(Select(CHANGE, paged=True, by="{t}.change_id <= $2"))
+READ = ReadEndpoint(Select(CHANGE, paged=True, by="{t}.change_id <= :id0"))
 LONGEST = 60  # seconds that a request may wait
 NOT_OF_STREAMS = ErrorCode(
     "stream-with-options",

@@ -18,6 +18,7 @@ from keyrack.cli.output import CommandFailed, CommandResult, ListResult
 from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.errors import NotFound, on_constraint
 from keyrack.db.change_notifier import APPLIED, Topics
+from keyrack.db.named_parameters import compile_statement
 
 TOPICS_CHANGED: Topics = frozenset(("services", "products")) | APPLIED
 
@@ -33,15 +34,16 @@ update service set name = coalesce($2, name), is_terminated = coalesce($3, is_te
   termination_cause = case when $3 then $5 when not $3 then null else termination_cause end
 where service_id = $1 returning customer_id
 """
-PUT_CONTRACT: LiteralString = """
+PUT_CONTRACT = compile_statement("""
 insert into contract (customer_id, service_id, order_number, document_number, order_position, starts_at, ends_at,
                       term_of_contract, term_of_notice, unit_of_notice)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+values (:customer, :service, :order_number, :document_number, :order_position, :start, :end,
+        :term_of_contract, :term_of_notice, :unit_of_notice)
 on conflict (customer_id, service_id) do update set order_number = excluded.order_number,
   document_number = excluded.document_number, order_position = excluded.order_position,
   starts_at = excluded.starts_at, ends_at = excluded.ends_at, term_of_contract = excluded.term_of_contract,
   term_of_notice = excluded.term_of_notice, unit_of_notice = excluded.unit_of_notice
-"""
+""")
 LIST: LiteralString = """
 select s.service_id as id, s.customer_id as "customerId", s.name, s.product_id as "productId",
   s.is_terminated as "isTerminated", s.terminated_at as "terminationDate", s.termination_cause as "terminationCause",
@@ -89,11 +91,17 @@ def contract_of(
     order_position: int | None,
     start: datetime | None,
     end: datetime | None,
-    *terms: object,
-) -> tuple[object, ...] | None:
+    term_of_contract: object,
+    term_of_notice: object,
+    unit_of_notice: object,
+) -> dict[str, object] | None:
     """The contract's values; None when nothing is given. Raises `ValueError` for a part of one."""
-    values = (order_number, document_number, order_position, start, end, *terms)
-    if all(value is None for value in values):
+    values: dict[str, object] = {
+        "order_number": order_number, "document_number": document_number, "order_position": order_position,
+        "start": start, "end": end, "term_of_contract": term_of_contract, "term_of_notice": term_of_notice,
+        "unit_of_notice": unit_of_notice,
+    }  # fmt: skip
+    if all(value is None for value in values.values()):
         return None
     if order_number is None or document_number is None or start is None or end is None:
         raise ValueError("A contract needs order number, document number, start and end.")
@@ -131,7 +139,8 @@ async def add(
     with on_constraint({"service_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}):
         id = await session.sql.fetchval(INSERT, customer, name)
     if contract is not None:
-        await session.sql.execute(PUT_CONTRACT, customer, id, *contract)
+        arguments = PUT_CONTRACT.arguments(customer=customer, service=id, **contract)
+        await session.sql.execute(PUT_CONTRACT.sql, *arguments)
     text = f"Service {id} added{'' if contract else ', without a contract'}"
     if product is None:
         return CommandResult({"id": id}, f"{text}.")
@@ -191,7 +200,8 @@ async def change(
     if customer is None:
         raise _no_service(id)
     if contract is not None:
-        await session.sql.execute(PUT_CONTRACT, customer, id, *contract)
+        arguments = PUT_CONTRACT.arguments(customer=customer, service=id, **contract)
+        await session.sql.execute(PUT_CONTRACT.sql, *arguments)
     return CommandResult({"id": id}, f"Service {id} changed.")
 
 
@@ -232,7 +242,7 @@ def _contract(
     start: str | None,
     end: str | None,
     *terms: object,
-) -> tuple[object, ...] | None:
+) -> dict[str, object] | None:
     try:
         return contract_of(order_number, document_number, order_position, moment(start), moment(end), *terms)
     except ValueError as error:

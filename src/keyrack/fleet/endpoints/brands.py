@@ -41,7 +41,7 @@ endpoints.get(
     KEY,
     "The keys of a brand",
     customer=False,
-    by="lower({t}.brand) = lower($1)",
+    by="lower({t}.brand) = lower(:id0)",
     empty=NO_BRAND,
     convert={"brand": brand},
     refuses={400: (INVALID_BRAND,)},

@@ -10,8 +10,8 @@ from keyrack.fleet.schema import CUSTOMER
 endpoints = Endpoints("Customers", Free.CALLER)
 
 
-def _customers(request: Request) -> list[int]:
-    return list(request.caller.grants) if request.caller else []
+def _customers(request: Request) -> dict[str, object]:
+    return {"customers": list(request.caller.grants) if request.caller else []}
 
 
 endpoints.get("/customers", CUSTOMER, "The customers of the manager", tenant=_customers, customer=False)

@@ -20,6 +20,7 @@ from keyrack.core.errors import BadRequest, Conflict, Forbidden, NotFound
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Row, Statements
 from keyrack.db.encryption.cipher import Encryption
+from keyrack.db.named_parameters import compile_statement
 from keyrack.fleet.endpoints.products import NO_PRODUCT
 from keyrack.offline_keys import enrolment
 from keyrack.offline_keys.cose import MessageRefused
@@ -83,22 +84,23 @@ APPROVE = "approve enrolment"
 THUMBPRINT = 32  # bytes
 
 KIND: LiteralString = "select kind from product where customer_id = $1 and product_id = $2"
-# $2 is the caller's scope, null for the whole customer; $3 the product; $4 whether the caller may see users. There are
-# 20 reports of each kind, and the newest of each bringer precede the second newest of any
-STATE: LiteralString = (
+# `:scope` is null for the whole customer, `:shows_users` whether the caller may see users. There are 20 reports of each
+# kind, and the newest of each bringer precede the second newest of any
+STATE = compile_statement(
     """
 select e.epoch, e.public_key, e.enrolled_at, e.up_to, e.newest, e.given_up, array(
   select jsonb_build_object('kind', coalesce(r.fault, r.kind), 'number', r.number,
     'reported', to_char(r.reported_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'times', r.times,
-    'userId', case when $4 and ($2::integer is null or """
+    'userId', case when :shows_users and (:scope::integer is null or """
     + in_scope_sql("user", "r.user_id")
     + """) then r.user_id end)
   from (
     select *, row_number() over (partition by kind, fault order by place, report_id desc) as rank from (
       select *, row_number() over (partition by kind, fault, user_id order by report_id desc) as place
-      from box_report where customer_id = $1 and product_id = $3 and epoch = e.epoch) p) r
+      from box_report where customer_id = :customer and product_id = :product and epoch = e.epoch) p) r
   where r.rank <= 20 order by report_id desc) as reports
-from box_epoch e where e.customer_id = $1 and e.product_id = $3 and not e.is_pending order by e.epoch desc limit 1
+from box_epoch e where e.customer_id = :customer and e.product_id = :product and not e.is_pending
+order by e.epoch desc limit 1
 """
 )
 PENDING: LiteralString = """
@@ -376,7 +378,8 @@ async def state(request: Request) -> Response:
     (product,) = request.ids
     await check_box(request.db, request.customer, product)
     sees_users = Permission.USERS_READ in request.grant.permissions
-    row = await request.db.fetchrow(STATE, request.customer, request.scope, product, sees_users)
+    arguments = STATE.arguments(customer=request.customer, scope=request.scope, product=product, shows_users=sees_users)
+    row = await request.db.fetchrow(STATE.sql, *arguments)
     if row is None:
         raise NotFound(NOT_ENROLLED)
     pending = await request.db.fetchrow(PENDING, request.customer, product)

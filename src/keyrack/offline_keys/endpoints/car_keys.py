@@ -34,7 +34,7 @@ ISSUED_KEY = Resource(
     "IssuedKey",
     "box_key {t} left join box_epoch {t}_e using (customer_id, product_id, epoch)"
     " left join app_device {t}_d using (customer_id, device_id)",
-    "{t}.customer_id = $1",
+    "{t}.customer_id = :customer",
     {
         "id": guid("{t}.key_id"),
         "assignmentId": int32("{t}.assignment_id"),

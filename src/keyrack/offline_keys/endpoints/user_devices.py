@@ -29,7 +29,7 @@ _ID: LiteralString = "translate(encode({t}.device_id, 'base64'), '+/=', '-_')"
 DEVICE = Resource(
     "Device",
     "app_device {t}",
-    "{t}.customer_id = $1",
+    "{t}.customer_id = :customer",
     {
         "id": string(_ID),
         "name": string("{t}.name", search=True),

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, LiteralString
 
 from keyrack.db.connection import Connection
+from keyrack.db.named_parameters import compile_statement
 from keyrack.simulator.demo.fleet import WrittenFleet
 
 AGENTS = ("Keyrack app 4.2 (Android 16)", "Keyrack app 4.2 (iOS 26)", "Keyrack app 4.1 (Android 14)", "Front desk 2.0")
@@ -23,15 +24,16 @@ MANY = 10  # units
 COUNT: LiteralString = (
     "update event_counter set last_id = last_id + $2 where customer_id = $1 returning last_id - $2 as before"
 )
-INSERT_EVENTS: LiteralString = """
+INSERT_EVENTS = compile_statement("""
 insert into event (customer_id, event_id, local_at, local_text, utc_at, user_id, car_id, type, user_agent,
                    latitude, longitude)
-select $1, $2 + position, local_at, to_char(local_at, 'YYYY-MM-DD"T"HH24:MI:SS'), utc_at, user_id, car_id, type,
-       user_agent, latitude, longitude
-from unnest($3::timestamptz[], $4::timestamptz[], $5::integer[], $6::integer[], $7::text[], $8::text[], $9::float8[],
-            $10::float8[]) with ordinality
+select :customer, :before + position, local_at, to_char(local_at, 'YYYY-MM-DD"T"HH24:MI:SS'), utc_at, user_id, car_id,
+       type, user_agent, latitude, longitude
+from unnest(
+  :local_at::timestamptz[], :utc_at::timestamptz[], :user_id::integer[], :car_id::integer[], :type::text[],
+  :user_agent::text[], :latitude::float8[], :longitude::float8[]) with ordinality
   as e (local_at, utc_at, user_id, car_id, type, user_agent, latitude, longitude, position)
-"""
+""")
 MAKE_HISTORY: LiteralString = "select make_history($1::date), make_history($2::date)"
 INSERT_POSITIONS: LiteralString = """
 insert into position (customer_id, car_id, at, latitude, longitude)
@@ -72,19 +74,19 @@ async def write_events(
         places += [_near(town, random) if known else (None, None), _near(town, random) if known else (None, None)]
     times = [time.replace(microsecond=0) for time in times]
     before = await connection.fetchval(COUNT, written.customer, len(times))
-    await connection.execute(
-        INSERT_EVENTS,
-        written.customer,
-        before,
-        [time + OFFSET for time in times],
-        times,
-        users,
-        cars,
-        ["CarOpened", "CarClosed"] * (len(times) // 2),
-        [agent for _ in range(len(times) // 2) for agent in [random.choice(AGENTS)] * 2],
-        [place[0] for place in places],
-        [place[1] for place in places],
+    arguments = INSERT_EVENTS.arguments(
+        customer=written.customer,
+        before=before,
+        local_at=[time + OFFSET for time in times],
+        utc_at=times,
+        user_id=users,
+        car_id=cars,
+        type=["CarOpened", "CarClosed"] * (len(times) // 2),
+        user_agent=[agent for _ in range(len(times) // 2) for agent in [random.choice(AGENTS)] * 2],
+        latitude=[place[0] for place in places],
+        longitude=[place[1] for place in places],
     )
+    await connection.execute(INSERT_EVENTS.sql, *arguments)
 
 
 async def write_telemetry(connection: Connection, written: WrittenFleet, now: datetime, random: Random) -> None:

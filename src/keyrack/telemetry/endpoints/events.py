@@ -31,6 +31,7 @@ from keyrack.core.metrics.catalog import EVENTS
 from keyrack.core.settings import Settings
 from keyrack.core.text import NOT_BLANK_LINE, is_blank
 from keyrack.db.connection import Database
+from keyrack.db.named_parameters import compile_statement
 from keyrack.fleet.endpoints.cars import NO_CAR
 from keyrack.fleet.endpoints.users import NO_USER
 from keyrack.fleet.schema import EVENT
@@ -53,35 +54,36 @@ endpoints.get("/events", EVENT, "All events, of all cars", paged=True, ours=True
 ONE_EVENT = endpoints.get("/events/{eventId}", EVENT, "One event", one=True, missing=NO_EVENT)
 
 # The counter's row stays locked until the commit: numbers have no gaps, and a higher one is never seen first
-RECORD: LiteralString = """
+RECORD = compile_statement("""
 with told as (
-  select * from unnest($2::integer[], $3::integer[], $4::timestamptz[], $5::text[], $6::timestamptz[], $7::text[],
-                       $8::text[], $9::float8[], $10::float8[], $11::text[], $12::integer[])
+  select * from unnest(
+    :car_id::integer[], :user_id::integer[], :local_at::timestamptz[], :local_text::text[], :utc_at::timestamptz[],
+    :type::text[], :user_agent::text[], :latitude::float8[], :longitude::float8[], :client_id::text[], :unit::integer[])
     with ordinality as t (car_id, user_id, local_at, local_text, utc_at, type, user_agent, latitude, longitude,
                           client_id, unit, n)
 ), judged as (
   select t.*, e.event_id as known,
-    exists (select from car c where c.customer_id = $1 and c.car_id = t.car_id)
+    exists (select from car c where c.customer_id = :customer and c.car_id = t.car_id)
     and (t.unit is null or exists (
-      select from product p where p.customer_id = $1 and p.product_id = t.unit and p.car_id = t.car_id)) as car,
-    exists (select from customer_user u where u.customer_id = $1 and u.user_id = t.user_id) as "user"
-  from told t left join event e on e.customer_id = $1 and e.client_id = t.client_id
+      select from product p where p.customer_id = :customer and p.product_id = t.unit and p.car_id = t.car_id)) as car,
+    exists (select from customer_user u where u.customer_id = :customer and u.user_id = t.user_id) as "user"
+  from told t left join event e on e.customer_id = :customer and e.client_id = t.client_id
 ), new as (
   select j.*, row_number() over (order by n)::integer as step from judged j where known is null and car and "user"
 ), counter as (
   update event_counter set last_id = last_id + (select count(*) from new)
-  where customer_id = $1 and exists (select from new)
+  where customer_id = :customer and exists (select from new)
   returning last_id - (select count(*) from new)::integer as before
 ), written as (
   insert into event (customer_id, event_id, car_id, user_id, local_at, local_text, utc_at, type, user_agent,
                      latitude, longitude, client_id)
-  select $1, before + step, car_id, user_id, local_at, local_text, utc_at, type, user_agent,
+  select :customer, before + step, car_id, user_id, local_at, local_text, utc_at, type, user_agent,
     case when keeps_positions then latitude end, case when keeps_positions then longitude end, client_id
-  from new, counter, customer where customer.customer_id = $1
+  from new, counter, customer where customer.customer_id = :customer
 )
 select j.car, j."user", j.known, counter.before + new.step as id
 from judged j left join new using (n) left join counter on true order by j.n
-"""
+""")
 # Whether a client's id is known can only be asked once nobody else can add it any more
 ALONE: LiteralString = "select from event_counter where customer_id = $1 for update"
 
@@ -138,29 +140,23 @@ async def record(
 ) -> list[list[RecordedEventBody | Refusal]]:
     """Record the events of several callers in one transaction; a client's id that comes again gets its old number."""
     first: dict[str, int] = {}  # client's id -> where it stands among `rows`
-    rows: list[tuple[Any, ...]] = []
+    reported: list[ReportedEvent] = []
     places: list[list[tuple[int, bool]]] = []
     for part in parts:
         places.append([])
         for reported_event in part:
-            event, client = reported_event.event, reported_event.client_id
-            place = len(rows) if client is None else first.setdefault(client, len(rows))
-            places[-1].append((place, place < len(rows)))
-            if place == len(rows):
-                rows.append(
-                    (
-                        event.car_id, event.user_id, wall_clock(event.date_time), event.date_time,
-                        event.utc_date_time, event.type, event.user_agent, event.latitude, event.longitude, client,
-                        reported_event.unit,
-                    )
-                )  # fmt: skip
-    columns = [list(column) for column in zip(*rows, strict=True)]
+            client = reported_event.client_id
+            place = len(reported) if client is None else first.setdefault(client, len(reported))
+            places[-1].append((place, place < len(reported)))
+            if place == len(reported):
+                reported.append(reported_event)
+    arguments = _arguments(customer, reported)
     if first:
         async with db.transaction() as connection:
             await connection.execute(ALONE, customer)
-            stored_rows = await connection.fetch(RECORD, customer, *columns)
+            stored_rows = await connection.fetch(RECORD.sql, *arguments)
     else:
-        stored_rows = await db.fetch(RECORD, customer, *columns)
+        stored_rows = await db.fetch(RECORD.sql, *arguments)
 
     def result(place: int, again: bool) -> RecordedEventBody | Refusal:
         row = stored_rows[place]
@@ -171,6 +167,24 @@ async def record(
         return RecordedEventBody(row["id"], again) if row["user"] else NotFound(NO_USER)
 
     return [[result(*at) for at in part] for part in places]
+
+
+def _arguments(customer: int, reported: Sequence[ReportedEvent]) -> list[object]:
+    events = [reported_event.event for reported_event in reported]
+    return RECORD.arguments(
+        customer=customer,
+        car_id=[event.car_id for event in events],
+        user_id=[event.user_id for event in events],
+        local_at=[wall_clock(event.date_time) for event in events],
+        local_text=[event.date_time for event in events],
+        utc_at=[event.utc_date_time for event in events],
+        type=[event.type for event in events],
+        user_agent=[event.user_agent for event in events],
+        latitude=[event.latitude for event in events],
+        longitude=[event.longitude for event in events],
+        client_id=[reported_event.client_id for reported_event in reported],
+        unit=[reported_event.unit for reported_event in reported],
+    )
 
 
 @endpoints.put(
