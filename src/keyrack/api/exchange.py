@@ -57,6 +57,7 @@ class Request:
     app: AppUser | None = None  # the user of the id token with which an app calls
     # The endpoint's own query parameters, if every other unknown name is refused; None if they are ignored
     parameters: tuple[str, ...] | None = None
+    hides_extensions: bool = False  # the caller knows the spec alone: members beyond it are shown only if it names them
     holds: Callable[[Subscription], None] | None = (
         None  # what is held open until it is answered has its end known by this
     )

@@ -97,7 +97,13 @@ class ReadEndpoint:
                 request.permit(permission)
         select = self._selected(request)
         query = odata.query(
-            select.resource, request.query, select.shape, alias="t", limits=limits, others=request.parameters
+            select.resource,
+            request.query,
+            select.shape,
+            alias="t",
+            limits=limits,
+            others=request.parameters,
+            hides_extensions=request.hides_extensions,
         )
         for resource in query.beside:
             request.permit(resource.permission)

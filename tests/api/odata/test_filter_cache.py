@@ -56,7 +56,7 @@ def made(resource: Resource, filter: str, others: str = "") -> object:
     """What a filter comes to, or why it is refused."""
     text = f"$filter={quote(filter, safe='')}{others}".encode()
     try:
-        return query_string._query.__wrapped__(resource, text, Shape.COLLECTION, "t", LIMITS, None)
+        return query_string._query.__wrapped__(resource, text, Shape.COLLECTION, "t", LIMITS, None, False)
     except Refusal as refusal:
         return type(refusal), refusal.text, refusal.errors
 

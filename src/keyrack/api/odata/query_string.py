@@ -80,19 +80,21 @@ def query(
     alias: LiteralString,
     limits: Limits,
     others: Sequence[str] | None = None,
+    hides_extensions: bool = False,
 ) -> Query:
     """What the query string `text`, as it was sent, asks of a resource whose rows have the alias `alias`.
 
     `others` are the parameters that the endpoint has beside OData's; every other name is refused then. Without them,
-    names that are no options are ignored, unless they look like one.
+    names that are no options are ignored, unless they look like one. With `hides_extensions`, fields beyond the spec
+    are shown only if `$select` names them.
 
     Raises `BadRequest` for what is malformed, unknown or above a limit, and `NotImplemented` (501) for what is OData
     but not supported. Equal arguments are answered from a cache.
     """
     known = None if others is None else tuple(others)
     if len(text) > LONGEST_KEPT:
-        return _query.__wrapped__(resource, text, shape, alias, limits, known)
-    return _query(resource, text, shape, alias, limits, known)
+        return _query.__wrapped__(resource, text, shape, alias, limits, known, hides_extensions)
+    return _query(resource, text, shape, alias, limits, known, hides_extensions)
 
 
 def check_names(text: bytes, shape: Shape, others: Sequence[str]) -> None:
@@ -113,17 +115,18 @@ def _query(
     alias: LiteralString,
     limits: Limits,
     others: tuple[str, ...] | None,
+    hides_extensions: bool,
 ) -> Query:
     values, aliases = _sorted(text, shape, others)
     if "filter" not in values or aliases or not _MADE_ANEW.isdisjoint(values) or limits.digits < DIGITS:
-        return _compiled(resource, values, aliases, shape, alias, limits)
+        return _compiled(resource, values, aliases, shape, alias, limits, hides_extensions)
     rest = tuple([option for option in values.items() if option[0] != "filter"])
-    around, slots = (resource, shape, alias, limits, rest), literals(values["filter"])
+    around, slots = (resource, shape, alias, limits, rest, hides_extensions), literals(values["filter"])
     known = _shapes.find(around, slots)
     if known is not None:
         return known
     origins: list[LiteralOrigin] = []
-    made = _compiled(resource, values, aliases, shape, alias, limits, origins)
+    made = _compiled(resource, values, aliases, shape, alias, limits, hides_extensions, origins)
     _shapes.learn(around, slots, made, origins)
     return made
 
@@ -182,11 +185,12 @@ def _compiled(
     shape: Shape,
     alias: LiteralString,
     limits: Limits,
+    hides_extensions: bool,
     origins: list[LiteralOrigin] | None = None,
 ) -> Query:
     """What the options ask, from their texts; `origins` gets the literals of the filter."""
     options, nodes = _trees(values, aliases, shape, limits)
-    context = QueryContext(limits, nodes, (resource, 0), origins=origins)
+    context = QueryContext(limits, nodes, (resource, 0), None, origins, hides_extensions)
     plan = (rows if _MADE_ANEW.isdisjoint(options) else plan_apply)(context, resource, _tree(options))
     return _written(plan, bool(options.get("count")), alias)
 

@@ -41,6 +41,7 @@ class QueryContext(NamedTuple):
     root: Row
     view: View | None = None  # what the request itself has made of its rows
     origins: list[LiteralOrigin] | None = None  # of the literals in its own `$filter`
+    hides_extensions: bool = False  # without `$select`, only the spec's members are shown
 
     def binder(self, base: Row, rank: Value | None = None) -> Binder:
         return Binder(self.limits, self.aliases, base, self.root, self.view, rank=rank)
@@ -64,6 +65,8 @@ def rows(context: QueryContext, resource: Resource, options: ast.AstOptions, lev
         shown, made = _members(context, row, options)
         named = "$expand"
         expanded, shown = _relations(context, row, options.expand, shown)
+        if shown is None and context.hides_extensions and resource.has_extensions:
+            shown = _defaults(context, resource)
     except BadRequest as refusal:
         # Options in parentheses are part of the text of $expand, and so are their positions
         raise with_parameter(refusal, "$expand" if level else named) from None
@@ -91,7 +94,7 @@ def _members(
     select = options.select
     if context.view is not None and not level:
         select, made = _computed(context.limits, context.view, select)
-    return (_selected(context.limits, resource, select) if options.select else None), made
+    return (_selected(context, resource, select) if options.select else None), made
 
 
 def _relations(
@@ -105,7 +108,7 @@ def _relations(
         if item.alone and not (isinstance(member, Relation) and member.many):
             refuse(f"'{name}' is no relation with many rows, so it has no /$count.")
         if isinstance(member, Complex):
-            wanted = _with_complex(context.limits, resource, wanted, name, member, item.options)
+            wanted = _with_complex(context, resource, wanted, name, member, item.options)
         elif any(other.name == name for other in expanded):
             refuse(f"'{name}' is expanded more than once.")
         else:
@@ -167,12 +170,26 @@ _Wanted = dict[str, set[str] | None]
 _NOTHING = ast.Path((), 0)  # no path behind a name
 
 
-def _selected(limits: Limits, resource: Resource, items: tuple[ast.SelectItem, ...]) -> _Wanted:
+def _defaults(context: QueryContext, resource: Resource) -> _Wanted:
+    """What is shown of a resource that no `$select` names: everything, or the members of the spec."""
+    if not context.hides_extensions:
+        return dict.fromkeys(resource.fields)
+    defaults: _Wanted = {}
+    for name, member in resource.fields.items():
+        if isinstance(member, Complex):
+            defaults[name] = {part for part, field in member.fields.items() if not field.is_extension}
+        elif not member.is_extension:
+            defaults[name] = None
+    return defaults
+
+
+def _selected(context: QueryContext, resource: Resource, items: tuple[ast.SelectItem, ...]) -> _Wanted:
+    limits = context.limits
     check_items(limits, items)
     wanted: _Wanted = {}
     for item in items:
         if item.names == ("*",):
-            wanted.update(dict.fromkeys(resource.fields))
+            wanted.update(_defaults(context, resource))
             continue
         name, member = names.member(resource, names.NamePlace(item, item.names))
         if isinstance(member, Complex):
@@ -220,7 +237,7 @@ def _add(wanted: _Wanted, name: str, parts: set[str] | None) -> None:
 
 
 def _with_complex(
-    limits: Limits,
+    context: QueryContext,
     resource: Resource,
     wanted: _Wanted | None,
     name: str,
@@ -228,9 +245,9 @@ def _with_complex(
     options: ast.AstOptions | None,
 ) -> _Wanted:
     """`wanted` with an expanded complex member: what is expanded is shown, whatever is selected."""
-    parts = _parts(limits, name, member, names.NamePlace(_NOTHING, ()), options)
+    parts = _parts(context.limits, name, member, names.NamePlace(_NOTHING, ()), options)
     if wanted is None:
-        everything: _Wanted = dict.fromkeys(resource.fields)
+        everything = _defaults(context, resource)
         everything[name] = parts
         return everything
     _add(wanted, name, parts)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from types import NoneType, UnionType
@@ -20,7 +20,6 @@ from pydantic import GetPydanticSchema, TypeAdapter, create_model
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, core_schema
 
-from keyrack.api.odata.keyset import parameter_name
 from keyrack.api.schema.field_errors import at, blank
 from keyrack.api.schema.fields import Field, Type, boolean, date_time, double, int32, string
 from keyrack.api.schema.request_body import (
@@ -35,6 +34,7 @@ from keyrack.api.schema.request_body import (
 from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest
 from keyrack.core.text import is_blank
+from keyrack.db.named_parameters import NUMBERS
 
 LONG_TEXT = 250  # characters; a longer text has an input of several lines
 
@@ -55,6 +55,7 @@ class MemberInfo:
     recorded_as: LiteralString = ""  # its name in the change log, unless that is the API's name
     is_listed: bool = True  # a column of the command line
     is_code: bool = False  # the console shows it in letters of equal width
+    is_extension: bool = False  # beyond the spec: answers to callers of the spec have it only if `$select` names it
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,9 @@ class Member:
 
     def property(self, alias: LiteralString) -> Field:
         """The property of a resource, of the row `alias`."""
+        return replace(self._property(alias), is_extension=self.info.is_extension)
+
+    def _property(self, alias: LiteralString) -> Field:
         sql: LiteralString = alias + "." + self.column
         match self.type:
             case Type.INT32:
@@ -178,7 +182,7 @@ class ResourceTable(Generic[B]):
     def insert(self) -> LiteralString:
         """The statement for a new row of customer $1; the other parameters are `values` of the body."""
         columns: LiteralString = ", ".join([member.column for member in self.members])
-        values: LiteralString = ", ".join([parameter_name(number) for number in range(2, len(self.members) + 2)])
+        values: LiteralString = ", ".join(["$" + NUMBERS[number] for number in range(2, len(self.members) + 2)])
         into: LiteralString = "insert into " + self.table + " (customer_id, " + columns + ")"
         return into + " values ($1, " + values + ") returning " + self.key
 

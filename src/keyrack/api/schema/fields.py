@@ -41,6 +41,7 @@ class Field:
     json: LiteralString | None = None  # only where the answer differs from `sql`, or has it for less
     format: str | None = None  # OpenAPI's `format`, where the type alone does not give it
     natural: LiteralString | None = None  # the column with its natural order; null until housekeeping has filled it
+    is_extension: bool = False  # beyond the spec: a caller of the spec gets it only if `$select` names it
 
     def told(self, alias: LiteralString) -> LiteralString:
         """SQL of a value that tells what is shown, for the row `alias`: cheaper than what is shown itself.
@@ -161,6 +162,12 @@ class Resource:
     def without(self, *names: str) -> Resource:
         """The same rows less these fields."""
         return replace(self, fields={name: f for name, f in self.fields.items() if name not in names})
+
+    @property
+    def has_extensions(self) -> bool:
+        """Whether it has fields beyond the spec."""
+        members = [f.fields.values() if isinstance(f, Complex) else (f,) for f in self.fields.values()]
+        return any(f.is_extension for part in members for f in part)
 
     def order(self, alias: LiteralString) -> LiteralString:
         """SQL of the key, which every order ends with."""

@@ -1,0 +1,75 @@
+"""The reads of the spec return the members of the spec, and no others unless the caller names them."""
+
+from __future__ import annotations
+
+from keyrack.api.schema.fields import Complex, Resource
+from keyrack.http.routes import ALL
+
+CAR = {"id", "name", "description", "vin", "licensePlate", "brand", "model"}
+USER = {"id", "emailAddress", "userData", "userData/firstName", "userData/lastName"}
+GROUP = {"id", "name"}
+PRODUCT = {"id", "uniqueId", "serialNumber", "sapNumber", "type"}
+PRODUCT_WHOLE = PRODUCT | {"dongleTerminationTimeStamp"}
+SERVICE = {"id", "name", "isTerminated", "terminationDate", "terminationCause"}
+SERVICE_WHOLE = SERVICE | {"productId"}
+ASSIGNMENT = {"id", "carId", "userId", "start", "end", "lifetime", "renewableAfter"}
+LOCATION = {"longitude", "latitude", "date", "odometer", "odometerDate"}
+EVENT = {"id", "dateTime", "utcDateTime", "userId", "carId", "type", "userAgent", "latitude", "longitude"}
+CONTRACT = {
+    "orderNumber", "documentNumber", "orderPosition", "start", "end", "termOfContract", "termOfNotice", "unitOfNotice",
+}  # fmt: skip
+KEY = {"id", "brand", "boxName", "boxSapNumber", "keyForm", "keyForm/id", "keyForm/name", "keyForm/imageUrl"}
+# The spec's tables, read by read; telemetry has more than fifty members, which tests/telemetry compares
+MEMBERS = {
+    "/customers": {"id", "name"},
+    "/cars": CAR,
+    "/cars/{carId}": CAR,
+    "/cars/{carId}/products": PRODUCT_WHOLE,
+    "/cars/{carId}/location": LOCATION,
+    "/cars/{carId}/location/{searchDate}": LOCATION,
+    "/cars/{carId}/assignments": {"id", "userId", "start", "end"},
+    "/cars/{carId}/events": EVENT,
+    "/users": USER,
+    "/users/{userId}": USER,
+    "/users/{userId}/assignments": {"id", "carId", "start", "end"},
+    "/assignments/{assignmentId}": ASSIGNMENT,
+    "/groups": GROUP,
+    "/groups/{groupId}/cars": CAR,
+    "/groups/{groupId}/users": USER,
+    "/groups/{groupId}/services": SERVICE,
+    "/groups/{groupId}/products": PRODUCT_WHOLE,
+    "/products": PRODUCT,
+    "/products/{productId}": PRODUCT_WHOLE,
+    "/products/{productId}/services": SERVICE,
+    "/products/{productId}/cars": CAR,
+    "/services": SERVICE_WHOLE,
+    "/services/{serviceId}": SERVICE_WHOLE,
+    "/services/{serviceId}/products": PRODUCT_WHOLE,
+    "/services/{serviceId}/contracts": CONTRACT,
+    "/brands": {"name"},
+    "/brands/{brand}/keys": KEY,
+    "/events/{eventId}": EVENT,
+}
+
+
+def members(resource: Resource) -> set[str]:
+    """The members of an answer without `$select`, to a caller who knows the spec alone."""
+    found = set[str]()
+    for name, member in resource.fields.items():
+        if isinstance(member, Complex):
+            found |= {name, *(f"{name}/{part}" for part, field in member.fields.items() if not field.is_extension)}
+        elif not member.is_extension:
+            found.add(name)
+    return found
+
+
+def test_each_read_of_the_spec_has_exactly_its_members() -> None:
+    """A member beyond the spec says `is_extension=True` in its declaration."""
+    reads = {row.path: row.read for row in ALL if row.read and not row.ours}
+    assert len(reads) == 29
+    assert reads.keys() == {*MEMBERS, "/cars/{carId}/telemetry"}
+    for path, expected in MEMBERS.items():
+        read = reads[path]
+        assert read is not None
+        found = members(read.select.resource)
+        assert found == expected, f"GET {path}: {found ^ expected} (a new member needs is_extension=True)"
