@@ -13,9 +13,9 @@ from keyrack.api.list_responses import Listing
 from keyrack.api.odata import Limits, Query
 from keyrack.api.permissions import Free, Permission
 from keyrack.api.read_sql import PAGE, Parent, Select
-from keyrack.api.response_spool import Spool
 from keyrack.api.schema.fields import RESOURCES, OwnRows
 from keyrack.api.schema.group_scope import in_group_scope, scoped_list, shift_parameters
+from keyrack.api.services import ReadServices
 from keyrack.core.error_codes import NOTHING_HERE, ErrorCode
 from keyrack.core.errors import NotFound
 from keyrack.core.settings import Settings
@@ -33,19 +33,17 @@ class ReadEndpoint:
     own: OwnRows | None = None  # what a caller may read without the permission
     tenant: Callable[[Request], object] = lambda request: request.customer
 
-    async def __call__(
-        self, request: Request, _body: None, limits: Limits, spool: Spool, settings: Settings
-    ) -> Response:
-        select, query = self._selected(request), self.query(request, limits)
+    async def __call__(self, request: Request, _body: None, services: ReadServices) -> Response:
+        select, query = self._selected(request), self.query(request, services.query_limits)
         args = (*self._before(request), *request.ids)
         first = len(args) + 1
         if select.one:
             row = self._found(await request.db.fetchrow(select.statement(query, first), *args, *query.args))
             return self._tagged(request, row, self._body(row, query, row["body"]), {})
-        listing = Listing(select, query, args, request.db, settings)
+        listing = Listing(select, query, args, request.db, services.settings)
         known = self._known(request, query)
         row = self._found(await listing.whole(known))
-        headers = self._headers(row, query, request, settings)
+        headers = self._headers(row, query, request, services.settings)
         if row["version"] in known:
             return self._tagged(request, row, None, headers)
         if row["body"] is not None:
@@ -56,7 +54,7 @@ class ReadEndpoint:
         if request.method == "HEAD" or answer.status != 200:
             return answer
         if not query.walk or not request.chunks:
-            kept = await listing.kept(spool, request.customer)
+            kept = await listing.kept(services.spool, request.customer)
             return Response(200, None, {**answer.headers, "Content-Length": str(kept.length)}, parts=kept)
         piece = await listing.first()
         if piece is None:

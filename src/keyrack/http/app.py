@@ -29,6 +29,7 @@ from keyrack.http.pipeline import BoundEndpoint, RequestPipeline
 from keyrack.http.problem_details import shown
 from keyrack.http.request_ids import REQUEST_ID
 from keyrack.http.routes import ALL
+from keyrack.http.services import ServeServices
 
 log = structlog.get_logger("keyrack.app")
 seldom = RateLimitedLogger("keyrack.app")
@@ -44,15 +45,17 @@ class Route:
     """All endpoints of one path. Every method comes here, so that what the path does not know is a 405 after the
     checks of key and token."""
 
-    def __init__(self, server: RequestPipeline, cors: Cors | None, path: str, endpoints: Iterable[Endpoint]) -> None:
+    def __init__(
+        self, server: RequestPipeline, cors: Cors | None, path: str, endpoints: Iterable[Endpoint[ServeServices]]
+    ) -> None:
         self._server = server
         self._path = path
         self._cors = cors
         self._by_method = {endpoint.method: BoundEndpoint(endpoint) for endpoint in endpoints}
         server.handlers += self._by_method.values()
         # For a method that the path does not know, its least guarded endpoint says who may be told so
-        self._needs_key = all(handler.endpoint.key for handler in self._by_method.values())
-        self._needs_token = all(handler.endpoint.token for handler in self._by_method.values())
+        self._needs_key = all(handler.endpoint.auth.has_api_key for handler in self._by_method.values())
+        self._needs_token = all(handler.endpoint.auth.has_token for handler in self._by_method.values())
 
     async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **params: str) -> None:
         handler = self._by_method.get("GET" if http.method == "HEAD" else http.method)
@@ -65,7 +68,12 @@ class Route:
                 await self._server.caller(http, key=self._needs_key, token=self._needs_token)
                 raise MethodNotAllowed(sorted(self._by_method))
             answer = await self._server.serve(http, handler, params)
-            put(reply, answer if handler.endpoint.secret else await self._server.compression.packed(http, answer))
+            put(
+                reply,
+                answer
+                if handler.endpoint.responses.has_secret
+                else await self._server.compression.packed(http, answer),
+            )
         except Refusal as refusal:
             if isinstance(refusal, NotPermitted):
                 self._server.process.refusals.count(refusal)
@@ -114,7 +122,7 @@ def create_app(settings: Settings, dsn: str, site: Site) -> BasePathMiddleware:
     app.req_options.strip_url_path_trailing_slash = True
     cors = Cors(settings) if settings.origins else None
     app.add_error_handler(falcon.HTTPError, _framework_refused(settings))
-    by_path: dict[str, list[Endpoint]] = {}
+    by_path: dict[str, list[Endpoint[ServeServices]]] = {}
     for endpoint in ALL:
         by_path.setdefault(endpoint.path, []).append(endpoint)
     for path, endpoints in by_path.items():

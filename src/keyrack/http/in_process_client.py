@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import Endpoint
+from keyrack.api.endpoint import Endpoint, JsonBody
 from keyrack.api.exchange import Request, Response
 from keyrack.api.principals import Caller
 from keyrack.api.schema.request_body import validate_body
@@ -82,8 +82,8 @@ class InternalClient:
         comes. Raises its `Refusal`, and `KeyError` for a row that there is not."""
         handler = self._handlers[method, path]
         endpoint = handler.endpoint
-        customer = asking.customer if endpoint.customer else 0
-        if endpoint.customer:
+        customer = asking.customer if endpoint.auth.has_customer else 0
+        if endpoint.auth.has_customer:
             asking.caller.check(customer)
         endpoint.permit(asking.caller, customer)
         sent = b"" if body is None else json.dumps(body).encode()
@@ -111,6 +111,7 @@ async def _whole(answer: Response) -> Response:
         await (parts.close() if hasattr(parts, "close") else parts.aclose())
 
 
-def _value(endpoint: Endpoint, sent: bytes) -> Any:
+def _value(endpoint: Endpoint[Any], sent: bytes) -> Any:
     """The checked body. Raises `BadRequest`."""
-    return None if endpoint.body is None else validate_body(endpoint.body, sent, endpoint.what)
+    body = endpoint.body
+    return validate_body(body.adapter, sent, body.action) if isinstance(body, JsonBody) else None

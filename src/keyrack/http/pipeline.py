@@ -15,8 +15,10 @@ from typing import Any
 import asyncpg
 import falcon.asgi
 
-from keyrack.api import change_topics, idempotency, prefer_return
-from keyrack.api.endpoint import Check, Endpoint
+from keyrack.api import idempotency, prefer_return
+from keyrack.api.auth_schemes import AppAuth, ClientSecretAuth, DeviceAuth, PublicAuth
+from keyrack.api.batch_items import BatchItems
+from keyrack.api.endpoint import Endpoint, FormBody, JsonBody, Precheck, RawBody
 from keyrack.api.event_stream import EVENTS
 from keyrack.api.exchange import DryRunRollback, Request, Response
 from keyrack.api.grants import Grant
@@ -47,7 +49,8 @@ from keyrack.http.prefer_header import NONE, preferences
 from keyrack.http.problem_details import prefers_media_type
 from keyrack.http.request_actor import RequestIdentity, actor
 from keyrack.http.request_ids import REQUEST_ID
-from keyrack.http.services import ServeServices, open_services
+from keyrack.http.service_startup import open_services
+from keyrack.http.services import ServeServices
 from keyrack.http.session_cookie import CONSOLE_CALL, SessionCookies
 
 DEVICE_KEY = "Device-Key"
@@ -56,35 +59,32 @@ DEADLOCKS = 4  # in which the database may choose the same request to give way, 
 
 @dataclass(slots=True)
 class BoundEndpoint:
-    """An endpoint with the parts of the process that it names."""
+    """An endpoint with the services of the process."""
 
-    endpoint: Endpoint
-    parts: list[object] = field(default_factory=list[object])
-    before_parts: list[object] = field(default_factory=list[object])
-    shown_parts: list[Any] = field(default_factory=list[Any])  # of the read that it shows
+    endpoint: Endpoint[ServeServices]
+    services: ServeServices = field(init=False)  # once the process is ready
 
     def check(self, request: Request) -> None:
         """Check what the request says about its answer. Raises `Refusal`."""
         self.endpoint.check_query(request)
         if request.returns == "representation":
-            limits, *_ = self.shown_parts
-            prefer_return.check(request, self.endpoint, limits)
+            prefer_return.check(request, self.endpoint, self.services.query_limits)
 
     async def before(self, request: Request, value: Any) -> Any:
         """What `run` gets for the checked body."""
-        if self.endpoint.before is None:
+        if self.endpoint.prepare is None:
             return value
-        return await self.endpoint.before(request, value, *self.before_parts)
+        return await self.endpoint.prepare(request, value, self.services)
 
     async def run(self, request: Request, value: Any) -> Response:
         if request.returns == "representation":
-            return await representation(request, partial(self._run, value), self.endpoint, *self.shown_parts)
+            return await representation(request, partial(self._run, value), self.endpoint, self.services)
         if request.returns:
             return await minimal(request, partial(self._run, value))
         return await self._run(value, request)
 
     async def _run(self, value: Any, request: Request) -> Response:
-        return await self.endpoint.run(request, value, *self.parts)
+        return await self.endpoint.handler(request, value, self.services)
 
 
 class RequestPipeline:
@@ -105,12 +105,8 @@ class RequestPipeline:
     async def lifespan(self, dsn: str) -> AsyncGenerator[None]:
         """Open what the process needs, and close it."""
         async with open_services(self.settings, dsn, self.readiness) as process:
-            made = process.made
             for handler in self.handlers:
-                handler.parts = [made[part] for part in handler.endpoint.parts]
-                handler.before_parts = [made[part] for part in handler.endpoint.before_parts]
-                if handler.endpoint.shows is not None:
-                    handler.shown_parts = [made[part] for part in handler.endpoint.shows.parts]
+                handler.services = process
             self._process = process
             try:
                 yield
@@ -126,7 +122,7 @@ class RequestPipeline:
 
     async def serve(self, http: falcon.asgi.Request, handler: BoundEndpoint, params: Mapping[str, str]) -> Response:
         """Answer one request. Raises `Refusal`."""
-        if not handler.endpoint.raw:
+        if not isinstance(handler.endpoint.body, RawBody):
             return await self._serve(http, handler, params, None)
         with self._underway.room(http.get_header(DEVICE_KEY) or "") as room:
             return await self._serve(http, handler, params, room)
@@ -139,42 +135,44 @@ class RequestPipeline:
         room: MemoryReservation | None,
     ) -> Response:
         process, endpoint = self.process, handler.endpoint
+        responses, auth = endpoint.responses, endpoint.auth
         proven = process.access.check() if _asks_who(endpoint) else None
         known = await self._who(http, endpoint)
         expected = request_parsing.expected(http, endpoint)
         body, value, preferred = b"", None, NONE
-        if endpoint.body is not None or endpoint.shows is not None:
+        has_document = isinstance(endpoint.body, JsonBody | FormBody)
+        if has_document or responses.representation is not None:
             preferred = preferences(http.get_header("Prefer"))
-        if endpoint.body is not None or endpoint.raw:
+        if endpoint.body is not None:
             body = await request_parsing.body(http, endpoint, self.settings, room)
             known = await self._who(http, endpoint)  # what they may have lost while it came
-        if endpoint.form is not None:
-            value = endpoint.form(without_byte_order_mark(body))
-        elif endpoint.body is not None:
-            strict = preferred.strict and not endpoint.checks_items
-            value, document = read_body(endpoint.body, body, endpoint.what, strict=strict)
+        if isinstance(endpoint.body, FormBody):
+            value = endpoint.body.parse(without_byte_order_mark(body))
+        elif isinstance(endpoint.body, JsonBody):
+            strict = preferred.strict and not endpoint.body.has_item_checks
+            value, document = read_body(endpoint.body.adapter, body, endpoint.body.action, strict=strict)
             if not preferred.strict:
-                record_ignored_members(http, endpoint.body, document)
+                record_ignored_members(http, endpoint.body.adapter, document)
         caller, customer = known.caller, known.customer
         request = Request(
             self.database(endpoint, caller, customer), process.batches, process.announce, http.scope[REQUEST_ID],
             http.method, http.path, http.remote_addr, caller, customer, request_parsing.ids(endpoint, params),
             http.scope["query_string"], body, http.scope["http_version"] != "1.0", known.device,
-            preferred.returns if endpoint.shows is not None else "", expected, http.get_header("If-None-Match"),
-            app=known.app, parameters=endpoint.query_parameters(caller), strict=preferred.strict,
+            preferred.returns if responses.representation else "", expected, http.get_header("If-None-Match"),
+            app=known.app, parameters=endpoint.known_parameters(caller), strict=preferred.strict,
         )  # fmt: skip
-        if endpoint.also:
+        if responses.alternative:
             request.also = prefers_media_type(
-                http.get_header("Accept") or "", endpoint.also.split(";")[0], endpoint.media_type
+                http.get_header("Accept") or "", responses.alternative.split(";")[0], responses.media_type
             )
-        if caller is not None and (endpoint.media_type == EVENTS or endpoint.follows):
+        if caller is not None and (responses.media_type == EVENTS or endpoint.has_long_poll):
             request.last_event, request.stays = (
                 http.get_header("Last-Event-ID"),
                 partial(self._stays, http, endpoint, customer, caller.grants[customer]),
             )
             request.holds = partial(http.scope.__setitem__, SUBSCRIPTION)
-            request.events = prefers_media_type(http.get_header("Accept") or "", EVENTS, endpoint.media_type)
-        if endpoint.by_secret:
+            request.events = prefers_media_type(http.get_header("Accept") or "", EVENTS, responses.media_type)
+        if isinstance(auth, ClientSecretAuth):
             request.authorization = http.get_header("Authorization")
             request.without_key = http.get_header(self._key_header) is None
         process.access.hold(proven)  # the body may have taken long
@@ -184,15 +182,18 @@ class RequestPipeline:
             http.scope[SUBSCRIPTION] = answer.parts
         return answer
 
-    async def _who(self, http: falcon.asgi.Request, endpoint: Endpoint) -> RequestIdentity:
+    async def _who(self, http: falcon.asgi.Request, endpoint: Endpoint[Any]) -> RequestIdentity:
         """Who calls; that it may. Raises `Unauthorized`, `Forbidden`, `NotFound`, `BadRequest`."""
         access, authorization = self.process.access, http.get_header("Authorization")
-        asks_itself = endpoint.by_secret and self.settings.clients_without_key
-        wants_key = endpoint.key and not (asks_itself and http.get_header(self._key_header) is None)
-        caller = await self.caller(http, key=wants_key, token=endpoint.token)
-        customer = request_parsing.customer(http, caller) if endpoint.customer and caller else 0
-        device = await access.device(http.get_header(DEVICE_KEY), endpoint.device) if endpoint.device else None
-        app = await access.app(authorization, looks_itself=endpoint.finds_user) if endpoint.app else None
+        auth, device, app = endpoint.auth, None, None
+        asks_itself = isinstance(auth, ClientSecretAuth) and self.settings.clients_without_key
+        wants_key = auth.has_api_key and not (asks_itself and http.get_header(self._key_header) is None)
+        caller = await self.caller(http, key=wants_key, token=auth.has_token)
+        customer = request_parsing.customer(http, caller) if auth.has_customer and caller else 0
+        if isinstance(auth, DeviceAuth):
+            device = await access.device(http.get_header(DEVICE_KEY), auth.scope)
+        elif isinstance(auth, AppAuth):
+            app = await access.app(authorization, looks_itself=auth.has_own_user_check)
         named = device or app
         known = RequestIdentity(caller, device, app, named.customer if named else customer)
         http.scope[IDENTITY] = (known.customer, caller.id if caller else 0)
@@ -212,19 +213,21 @@ class RequestPipeline:
         original = request
         request, value = await group_scope_checks.restrict_to_scope(request, endpoint, value)
         # A thing that has left the caller's scope is answered as one that does not exist, not with a stored answer
-        key = key if endpoint.repeatable and request is original else None
+        key = key if endpoint.has_idempotency_key and request is original else None
         value = await handler.before(request, value)
-        ground = endpoint.ground or (endpoint.settled if request.compares else None)
+        precheck = endpoint.concurrency.precheck_of(request, value)
         for _ in range(DEADLOCKS):
             try:
-                if ground is None or not endpoint.settles(value):
+                if precheck is None:
                     answer = await self._once(handler, request, value, key)
                 else:
-                    answer = await self._on_settled_ground(ground, handler, request, value, key)
+                    answer = await self._on_settled_ground(precheck, handler, request, value, key)
                 if endpoint.method == "GET":
                     access.hold(proven)  # what was read is not told if another leader may know better by now
                 elif request.customer:
-                    self.process.tell(request.customer, change_topics.topics(endpoint, value))
+                    self.process.tell(
+                        request.customer, value.topics if isinstance(value, BatchItems) else endpoint.topics
+                    )
                 return answer
             except asyncpg.DeadlockDetectedError:
                 continue  # it did nothing; whoever it stood against goes on now
@@ -237,7 +240,7 @@ class RequestPipeline:
                     self.process.replicas.wrote(request.customer)
         raise Unavailable(NOT_NOW)
 
-    def database(self, endpoint: Endpoint, caller: Caller | None, customer: int) -> Database:
+    def database(self, endpoint: Endpoint[Any], caller: Caller | None, customer: int) -> Database:
         """The database on behalf of whoever asks; who is not known yet is served by the process's own connections."""
         if caller is None and not customer:
             return self.process.own
@@ -283,7 +286,7 @@ class RequestPipeline:
         return await idempotency.run_once(request, key, hours, lambda request: handler.run(request, value))
 
     async def _on_settled_ground(
-        self, check: Check, handler: BoundEndpoint, request: Request, value: Any, key: str | None
+        self, check: Precheck, handler: BoundEndpoint, request: Request, value: Any, key: str | None
     ) -> Response:
         """The same after everything that was asked for before is applied.
 
@@ -300,7 +303,7 @@ class RequestPipeline:
             request.announce(worker_wakeup.DELIVER)
             self.process.tell(request.customer, APPLIED)
 
-    async def _stays(self, http: falcon.asgi.Request, endpoint: Endpoint, customer: int, grant: Grant) -> float:
+    async def _stays(self, http: falcon.asgi.Request, endpoint: Endpoint[Any], customer: int, grant: Grant) -> float:
         """Until when whoever calls may go on for the customer, in seconds since 1970: looked up anew, which is no use
         of a session. Raises `Refusal`."""
         access, key, authorization = self.process.access, self._key_header, http.get_header("Authorization")
@@ -318,6 +321,6 @@ class RequestPipeline:
         return until if caller.grants[customer] == grant else 0.0  # whoever begins anew sees what it may now
 
 
-def _asks_who(endpoint: Endpoint) -> bool:
+def _asks_who(endpoint: Endpoint[Any]) -> bool:
     """Whether its answer depends on who calls: then it is no answer of a server that may lead no more."""
-    return endpoint.key or endpoint.token or endpoint.app or endpoint.device is not None
+    return not isinstance(endpoint.auth, PublicAuth)

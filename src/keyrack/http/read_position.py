@@ -1,7 +1,7 @@
 """In charge of `Keyrack-Position`: which server answers a request, and how far the story goes that the answer tells.
 
 A caller who sends back what an answer said is told no older story, by whichever server and process. What a row of the
-table says of its reads (`Endpoint.replicated`) is all that there is to say: everything else is the leader's.
+table says of its reads (`Endpoint.can_use_replica`) is all that there is to say: everything else is the leader's.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ def set_position_header(http: falcon.asgi.Request, reply: falcon.asgi.Response) 
 
 
 async def respond_with_position(
-    http: falcon.asgi.Request, endpoint: Endpoint, request: Request, perform: Perform, replicas: ReadRouter | None
+    http: falcon.asgi.Request, endpoint: Endpoint[Any], request: Request, perform: Perform, replicas: ReadRouter | None
 ) -> Response:
     """What `perform` answers, at a replica where one may; how far it goes is noted for `set_position_header`, of
     refusals too. Raises `BadRequest` for what is no position."""
-    wanted = parse_position(http) if endpoint.customer else None
+    wanted = parse_position(http) if endpoint.auth.has_customer else None
     if replicas is None or (request.caller is None and not request.customer):
         return await perform(request)
     if endpoint.method == "GET":
@@ -65,9 +65,9 @@ async def respond_with_position(
     return await _of_leader(http.scope, request, perform, replicas)
 
 
-def _may_be_elsewhere(endpoint: Endpoint, request: Request) -> bool:
+def _may_be_elsewhere(endpoint: Endpoint[Any], request: Request) -> bool:
     """Whether a replica may answer: nothing is decided by it."""
-    return endpoint.replicated and request.if_match is None
+    return endpoint.can_use_replica and request.if_match is None
 
 
 async def _of_leader(scope: dict[str, Any], request: Request, perform: Perform, replicas: ReadRouter) -> Response:

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 
 from keyrack.api import conditional_requests
 from keyrack.api.conditional_requests import NOTHING_TO_COMPARE, ONLY_FOR_READS
-from keyrack.api.endpoint import Endpoint
+from keyrack.api.endpoint import Endpoint, FormBody, JsonBody, RawBody, default_max_bytes
 from keyrack.api.principals import Caller
 from keyrack.core.error_codes import (
     BODY_TOO_LARGE,
@@ -61,12 +61,14 @@ class IncomingRequest(Protocol):
     def get_header(self, name: str) -> str | None: ...
 
 
-async def body(http: IncomingRequest, endpoint: Endpoint, settings: Settings, room: MemoryReservation | None) -> bytes:
+async def body(
+    http: IncomingRequest, endpoint: Endpoint[Any], settings: Settings, room: MemoryReservation | None
+) -> bytes:
     """The whole body; where it is a delivery of lines, `room` is what it may take.
 
     Raises `UnsupportedMediaType`, `ContentTooLarge`, `RequestTimeout`, `Unavailable`, and `BadRequest` for gzip.
     """
-    limit = settings.max_ingest if endpoint.raw else endpoint.most(settings)
+    limit = default_max_bytes(settings) if endpoint.body is None else endpoint.body.max_bytes(settings)
     if (http.content_length or 0) >= limit:
         raise _too_large(limit)
     sent = bool(http.content_length) or http.get_header("Transfer-Encoding") is not None
@@ -164,23 +166,24 @@ def _too_large(limit: int) -> Refusal:
     return ContentTooLarge(BODY_TOO_LARGE.format(most=limit))
 
 
-def _media_types(endpoint: Endpoint) -> tuple[str, ...]:
+def _media_types(endpoint: Endpoint[Any]) -> tuple[str, ...]:
     """What the endpoint's body may be."""
-    if endpoint.raw:
+    if isinstance(endpoint.body, RawBody):
         return LINES
-    if endpoint.form:
+    if isinstance(endpoint.body, FormBody):
         return (FORM,)
     return (JSON, "application/json-patch+json") if endpoint.method == "PATCH" else (JSON,)
 
 
-def _check_type(http: IncomingRequest, endpoint: Endpoint) -> None:
+def _check_type(http: IncomingRequest, endpoint: Endpoint[Any]) -> None:
     """Raises `UnsupportedMediaType` for a body in another form than the endpoint's, coding and charset included."""
-    if _codings(http) not in ([], ["gzip"] if endpoint.raw else []):
-        valid = ("gzip", "identity") if endpoint.raw else ("identity",)
+    is_raw = isinstance(endpoint.body, RawBody)
+    if _codings(http) not in ([], ["gzip"] if is_raw else []):
+        valid = ("gzip", "identity") if is_raw else ("identity",)
         raise UnsupportedMediaType("Content-Encoding", http.get_header("Content-Encoding"), valid)
     media_type, _, parameters = (http.content_type or "").lower().partition(";")
     right = media_type.strip() in _media_types(endpoint)
-    if right and not (endpoint.raw or endpoint.form):
+    if right and isinstance(endpoint.body, JsonBody):
         charset = parameters.replace(" ", "").replace('"', "")
         right = not charset.startswith("charset=") or charset.split(";")[0] in ("charset=utf-8", "charset=utf8")
     if not right:
@@ -202,7 +205,7 @@ def customer(http: IncomingRequest, caller: Caller) -> int:
     return tenant
 
 
-def expected(http: IncomingRequest, endpoint: Endpoint) -> tuple[str, ...] | None:
+def expected(http: IncomingRequest, endpoint: Endpoint[Any]) -> tuple[str, ...] | None:
     """The tags of `If-Match`, None without it. Raises `BadRequest`, and `PreconditionFailed` for a condition that the
     endpoint does not compare: who sends one wants nothing done if it does not hold."""
     if endpoint.method != "GET" and http.get_header("If-None-Match") is not None:
@@ -210,12 +213,12 @@ def expected(http: IncomingRequest, endpoint: Endpoint) -> tuple[str, ...] | Non
     header = http.get_header("If-Match")
     if header is None:
         return None
-    if endpoint.method != "GET" and endpoint.compares is None:
+    if endpoint.method != "GET" and endpoint.concurrency.if_match is None:
         raise PreconditionFailed(NOTHING_TO_COMPARE)
     return conditional_requests.expected(header)
 
 
-def ids(endpoint: Endpoint, params: Mapping[str, str]) -> tuple[Any, ...]:
+def ids(endpoint: Endpoint[Any], params: Mapping[str, str]) -> tuple[Any, ...]:
     """The path's parameters in NFC, converted, in their order. Raises `BadRequest`."""
     if not params:
         return ()

@@ -1,4 +1,7 @@
-"""In charge of the table of all endpoints, in the order of the spec's contents."""
+"""The table of all endpoints, in the order of the spec's contents.
+
+The type checker compares what each handler needs of the process with `ServeServices`, and names what is missing.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from keyrack.fleet.endpoints import (
     users,
 )
 from keyrack.http.endpoints import documents, health
+from keyrack.http.services import ServeServices
 from keyrack.offline_keys.endpoints import app_devices, app_keys, boxes, car_keys, status_lists, user_devices
 from keyrack.telemetry.endpoints import events, ingest, positions
 from keyrack.webhooks.endpoints import event_types, webhooks
@@ -30,4 +34,4 @@ MODULES = (
     changes, checkpoints, access_history, ingest, positions, operations, batch, event_types, webhooks, managers,
     mfa_rules, clients, live, me, identities, mfa, documents, health,
 )  # fmt: skip
-ALL: tuple[Endpoint, ...] = tuple(row for module in MODULES for row in module.endpoints.rows)
+ALL: tuple[Endpoint[ServeServices], ...] = tuple(row for module in MODULES for row in module.endpoints.rows)

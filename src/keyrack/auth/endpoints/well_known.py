@@ -3,29 +3,46 @@
 from __future__ import annotations
 
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import PUBLIC, TAGGED, Endpoints
+from keyrack.api.auth_schemes import PublicAuth
+from keyrack.api.endpoint import TAGGED, Doc, Responses
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response, answer
 from keyrack.api.permissions import PROGRAMS
-from keyrack.auth.authenticator import Authenticator
+from keyrack.auth.endpoints.oauth2 import TAG
+from keyrack.auth.services import AuthServices
 from keyrack.core.settings import Settings
 
-endpoints = Endpoints("Authentication")
+endpoints = Endpoints[AuthServices](TAG, PublicAuth(), is_extension=True)
 
 BY_SECRET = ["client_secret_basic", "client_secret_post"]
 
 
-@endpoints.write("GET", "/.well-known/jwks.json", "The public keys of the tokens", headers=TAGGED, **PUBLIC)
-async def jwks(request: Request, access: Authenticator) -> Response:
-    keys = await access.signing_keys()
+@endpoints.get(
+    "/.well-known/jwks.json",
+    Doc(
+        "getJwks",
+        "The public keys of the tokens",
+        "The keys by which access tokens and id tokens are verified, as a JSON Web Key Set (RFC 7517).",
+    ),
+    responses=Responses(200, headers=TAGGED),
+)
+async def jwks(request: Request, services: AuthServices) -> Response:
+    keys = await services.authenticator.signing_keys()
     return conditional_requests.document(request, answer(keys.public()))
 
 
-@endpoints.write(
-    "GET", "/.well-known/openid-configuration", "Where the token endpoint and the keys are", headers=TAGGED, **PUBLIC
+@endpoints.get(
+    "/.well-known/openid-configuration",
+    Doc(
+        "getOpenIdConfiguration",
+        "Where the token endpoint and the keys are",
+        "The document of OpenID Connect Discovery 1.0, as far as it applies here.",
+    ),
+    responses=Responses(200, headers=TAGGED),
 )
-async def discovery(request: Request, settings: Settings) -> Response:
+async def discovery(request: Request, services: AuthServices) -> Response:
     """OpenID Connect Discovery 1.0, section 3, as far as it applies."""
-    metadata = _server(settings) | {
+    metadata = _server(services.settings) | {
         "response_types_supported": ["id_token"],
         "subject_types_supported": ["pairwise"],
         "claims_supported": ["iss", "sub", "aud", "iat", "exp", "jti", "customer_id", "email"],
@@ -34,16 +51,20 @@ async def discovery(request: Request, settings: Settings) -> Response:
     return conditional_requests.document(request, answer(metadata))
 
 
-@endpoints.write(
-    "GET",
+@endpoints.get(
     "/.well-known/oauth-authorization-server",
-    "Where machine clients get tokens, and how they show themselves",
-    headers=TAGGED,
-    **PUBLIC,
+    Doc(
+        "getAuthorizationServer",
+        "Where machine clients get tokens, and how they show themselves",
+        "The metadata of RFC 8414: where tokens are had and revoked, how clients show themselves, and all scopes.",
+    ),
+    responses=Responses(200, headers=TAGGED),
 )
-async def authorization_server(request: Request, settings: Settings) -> Response:
+async def authorization_server(request: Request, services: AuthServices) -> Response:
     """RFC 8414, section 2. There is no authorization endpoint, so no response type."""
-    return conditional_requests.document(request, answer({**_server(settings), "response_types_supported": []}))
+    return conditional_requests.document(
+        request, answer({**_server(services.settings), "response_types_supported": []})
+    )
 
 
 def _server(settings: Settings) -> dict[str, str | list[str]]:
