@@ -1,4 +1,4 @@
-"""In charge of what a process that serves has open: connections, what it remembers, its loops; and of closing them."""
+"""The services of a process that serves: connections, caches and background tasks, and how they open and close."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from functools import partial
 
 from keyrack.api.event_stream import EventHub
 from keyrack.api.odata import Limits
+from keyrack.api.principals import Caller
 from keyrack.api.response_spool import Spool
+from keyrack.assignments.customer_lock import CustomerTurns
 from keyrack.auth import signing_keys
 from keyrack.auth.authenticator import Authenticator
 from keyrack.auth.cache_invalidation import CHANGES
@@ -31,8 +33,11 @@ from keyrack.db.replication.primary_heartbeat import Heartbeat
 from keyrack.db.replication.read_routing import ReadRouter
 from keyrack.db.worker_wakeup import WakeupNotifier
 from keyrack.http import connection_limits, static_services
+from keyrack.http.authentication import RequestAuthenticator
 from keyrack.http.endpoints.documents import Documents
 from keyrack.http.endpoints.health import Readiness
+from keyrack.http.ingest_memory import IngestMemoryBudget
+from keyrack.http.session_cookie import SessionCookies
 from keyrack.offline_keys.issuing_keys import IssuingKeySigners
 from keyrack.telemetry.ingest import Telemetry
 
@@ -43,20 +48,32 @@ OWN = 2  # connections that a process keeps for itself
 class ServeServices:
     """What is open as long as the process serves."""
 
+    settings: Settings
     db: Database
     own: Database  # for access checks, log-ins and health, whatever the others do
     access: Authenticator
+    authentication: RequestAuthenticator
     announce: WakeupNotifier
     tell: Tell
     replicas: ReadRouter | None
     batches: GroupCommitter
     refusals: DenialLog
     sign_on: SignOn
+    turns: CustomerTurns
+    ingest_memory: IngestMemoryBudget
     made: Mapping[type, object]  # what an endpoint may name, by its type
+
+    def database(self, caller: Caller | None, customer: int, *, reads: bool) -> Database:
+        """The database on behalf of a caller; `own` as long as neither caller nor customer is known."""
+        if caller is None and not customer:
+            return self.own
+        return self.db.of(customer, 0 if caller is None else caller.id, reads=reads)
 
 
 @asynccontextmanager
-async def open_services(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGenerator[ServeServices]:
+async def open_services(
+    settings: Settings, dsn: str, sessions: SessionCookies, readiness: Readiness
+) -> AsyncGenerator[ServeServices]:
     """Open what the process needs, and close it. Raises `Unavailable` while the database cannot be reached."""
     connector = PrimaryConnector(dsn, settings)
     db = await Database.connect(connector, settings)
@@ -128,7 +145,22 @@ async def open_services(settings: Settings, dsn: str, readiness: Readiness) -> A
             with suppress(TimeoutError):
                 async with asyncio.timeout(settings.primary_lease_seconds):
                     await heartbeat.proven.wait()
-        yield ServeServices(db, own, access, announce, tell, replicas, batches, refusals, sign_on, made)
+        yield ServeServices(
+            settings=settings,
+            db=db,
+            own=own,
+            access=access,
+            authentication=RequestAuthenticator(settings, sessions, access, own),
+            announce=announce,
+            tell=tell,
+            replicas=replicas,
+            batches=batches,
+            refusals=refusals,
+            sign_on=sign_on,
+            turns=CustomerTurns(settings.customer_lock_max_waiting),
+            ingest_memory=IngestMemoryBudget(settings),
+            made=made,
+        )
     finally:
         for task in tasks:
             task.cancel()
