@@ -34,8 +34,9 @@ async def breaking(request: Request, _value: object, _services: object) -> Respo
 
 def request(db: Database) -> Request:
     return Request(
-        db, GroupCommitter(db), lambda _: None, "id", "POST", "/batch", "127.0.0.1", None, 1, (), b"", b"", chunks=True
-    )
+        db=db, batches=GroupCommitter(db), announce=lambda _: None, id="id", method="POST", path="/batch",
+        address="127.0.0.1", caller=None, customer=1, ids=(), query=b"", body=b"", chunks=True,
+    )  # fmt: skip
 
 
 def test_each_notice_is_told_once_though_its_piece_is_done_again(dsn: str, settings: Settings) -> None:

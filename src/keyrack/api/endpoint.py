@@ -119,11 +119,6 @@ class Concurrency:
     precheck: Precheck | None = None
     is_serialized_for: Callable[[Any], bool] = lambda value: True  # whether this value for the body needs it
 
-    def precheck_of(self, request: Request, value: Any) -> Precheck | None:
-        """The precheck if this request is serialized, else None."""
-        is_serialized = self.serialized == "always" or (self.serialized == "with-if-match" and request.compares)
-        return self.precheck if is_serialized and self.is_serialized_for(value) else None
-
 
 @dataclass(frozen=True, slots=True)
 class Responses:

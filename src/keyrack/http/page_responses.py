@@ -20,16 +20,16 @@ from keyrack.http.exception_mapping import map_exception
 from keyrack.http.falcon_responses import put
 from keyrack.http.in_process_client import InternalClient
 from keyrack.http.page_router import FRESH, POLICY, ConsolePage, Person, Site, Visit, customer_of
-from keyrack.http.pipeline import RequestPipeline
-from keyrack.http.request_actor import RequestIdentity, actor
+from keyrack.http.request_actor import actor
 from keyrack.http.request_ids import REQUEST_ID
+from keyrack.http.server_process import ServerProcess
 
 
 class PageRoute:
     """All pages of one path; without any, what no page stands at."""
 
     def __init__(
-        self, server: RequestPipeline, calls: InternalClient, site: Site, path: str, pages: Iterable[ConsolePage] = ()
+        self, server: ServerProcess, calls: InternalClient, site: Site, path: str, pages: Iterable[ConsolePage] = ()
     ) -> None:
         self._server = server
         self._calls = calls
@@ -55,7 +55,7 @@ class PageRoute:
     async def _refused(self, visit: Visit, refusal: Refusal) -> Response:
         ERROR_RESPONSES.add(refusal.reason.code, str(refusal.status))
         if isinstance(refusal, NotPermitted):
-            self._server.process.refusals.count(refusal)
+            self._server.services.refusals.count(refusal)
         return await self._site.refused(visit, refusal)
 
     async def _answer(self, http: falcon.asgi.Request, page: ConsolePage | None, visit: Visit) -> Response:
@@ -77,15 +77,13 @@ class PageRoute:
         return await page.run(visit)
 
     def _acts(self, http: falcon.asgi.Request, visit: Visit) -> None:
-        acting.set(actor(http, RequestIdentity(visit.who and visit.who.manager, None, None, visit.customer)))
+        acting.set(actor(http, visit.customer, visit.who and visit.who.manager))
 
     async def _who(self, http: falcon.asgi.Request) -> Person:
         """Raises `Unauthorized`."""
-        session = await self._server.signed_in(http)
-        return Person(
-            session,
-            await self._server.process.access.acting(session.subject, session.sign_outs, session.amr, session.began),
-        )
+        authentication = self._server.services.authentication
+        session = await authentication.signed_in(http)
+        return Person(session, await authentication.manager(session))
 
     def _visit(self, http: falcon.asgi.Request, ids: dict[str, str]) -> Visit:
         query = parse_qs(http.query_string, keep_blank_values=True)

@@ -9,6 +9,7 @@ from functools import partial
 
 from keyrack.api.event_stream import EventHub
 from keyrack.api.response_spool import Spool
+from keyrack.assignments.customer_lock import CustomerTurns
 from keyrack.auth import signing_keys
 from keyrack.auth.authenticator import Authenticator
 from keyrack.auth.cache_invalidation import CHANGES
@@ -28,8 +29,11 @@ from keyrack.db.replication.primary_heartbeat import Heartbeat
 from keyrack.db.replication.read_routing import ReadRouter
 from keyrack.db.worker_wakeup import WakeupNotifier
 from keyrack.http import connection_limits, static_services
+from keyrack.http.authentication import RequestAuthenticator
 from keyrack.http.endpoints.health import Readiness
+from keyrack.http.ingest_memory import IngestMemoryBudget
 from keyrack.http.services import ServeServices
+from keyrack.http.session_cookie import SessionCookies
 from keyrack.offline_keys.issuing_keys import IssuingKeySigners
 from keyrack.telemetry.ingest import Telemetry
 
@@ -37,7 +41,9 @@ OWN = 2  # connections that a process keeps for itself
 
 
 @asynccontextmanager
-async def open_services(settings: Settings, dsn: str, readiness: Readiness) -> AsyncGenerator[ServeServices]:
+async def open_services(
+    settings: Settings, dsn: str, sessions: SessionCookies, readiness: Readiness
+) -> AsyncGenerator[ServeServices]:
     """Open what the process needs, and close it. Raises `Unavailable` while the database cannot be reached."""
     connector = PrimaryConnector(dsn, settings)
     db = await Database.connect(connector, settings)
@@ -91,33 +97,35 @@ async def open_services(settings: Settings, dsn: str, readiness: Readiness) -> A
     ]
     if replicas is not None:
         tasks.append(asyncio.create_task(supervise("read replicas", replicas.run)))
-    services = ServeServices(
-        db,
-        own,
-        access,
-        announce,
-        tell,
-        replicas,
-        batches,
-        refusals,
-        sign_on,
-        settings,
-        encryption=vault,
-        issuing_keys=IssuingKeySigners(vault),
-        query_limits=static_services.limits(settings),
-        spool=Spool(settings.spool_bytes, settings.spool_directory),
-        telemetry=Telemetry(batches, settings, tell),
-        event_hub=hub,
-        feed=feed,
-        documents=static_services.documents(settings),
-        readiness=readiness,
-    )
     try:
         if connector.leadership.fails_over:  # who asks at once is not to be refused for it
             with suppress(TimeoutError):
                 async with asyncio.timeout(settings.primary_lease_seconds):
                     await heartbeat.proven.wait()
-        yield services
+        yield ServeServices(
+            settings=settings,
+            db=db,
+            own=own,
+            authenticator=access,
+            authentication=RequestAuthenticator(settings, sessions, access, own),
+            announce=announce,
+            tell=tell,
+            replicas=replicas,
+            batches=batches,
+            refusals=refusals,
+            sign_on=sign_on,
+            turns=CustomerTurns(settings.customer_lock_max_waiting),
+            ingest_memory=IngestMemoryBudget(settings),
+            encryption=vault,
+            issuing_keys=IssuingKeySigners(vault),
+            query_limits=static_services.limits(settings),
+            spool=Spool(settings.spool_bytes, settings.spool_directory),
+            telemetry=Telemetry(batches, settings, tell),
+            event_hub=hub,
+            feed=feed,
+            documents=static_services.documents(settings),
+            readiness=readiness,
+        )
     finally:
         for task in tasks:
             task.cancel()

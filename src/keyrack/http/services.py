@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 from keyrack.api.event_stream import EventHub
 from keyrack.api.odata import Limits
+from keyrack.api.principals import Caller
 from keyrack.api.response_spool import Spool
+from keyrack.assignments.customer_lock import CustomerTurns
 from keyrack.auth.authenticator import Authenticator
 from keyrack.auth.denial_log import DenialLog
 from keyrack.auth.sso.login_flow import SignOn
@@ -21,8 +23,10 @@ from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.group_commit import GroupCommitter
 from keyrack.db.replication.read_routing import ReadRouter
 from keyrack.db.worker_wakeup import WakeupNotifier
+from keyrack.http.authentication import RequestAuthenticator
 from keyrack.http.endpoints.documents import Documents
 from keyrack.http.endpoints.health import Readiness
+from keyrack.http.ingest_memory import IngestMemoryBudget
 from keyrack.offline_keys.issuing_keys import IssuingKeySigners
 from keyrack.telemetry.ingest import Telemetry
 
@@ -31,16 +35,19 @@ from keyrack.telemetry.ingest import Telemetry
 class ServeServices:
     """What is open as long as the process serves."""
 
+    settings: Settings
     db: Database
     own: Database  # for access checks, log-ins and health, whatever the others do
-    access: Authenticator
+    authenticator: Authenticator
+    authentication: RequestAuthenticator
     announce: WakeupNotifier
     tell: Tell
     replicas: ReadRouter | None
     batches: GroupCommitter
     refusals: DenialLog
     sign_on: SignOn
-    settings: Settings
+    turns: CustomerTurns
+    ingest_memory: IngestMemoryBudget
     encryption: Encryption
     issuing_keys: IssuingKeySigners
     query_limits: Limits
@@ -51,6 +58,8 @@ class ServeServices:
     documents: Documents
     readiness: Readiness
 
-    @property
-    def authenticator(self) -> Authenticator:
-        return self.access
+    def database(self, caller: Caller | None, customer: int, *, reads: bool) -> Database:
+        """The database on behalf of a caller; `own` as long as neither caller nor customer is known."""
+        if caller is None and not customer:
+            return self.own
+        return self.db.of(customer, 0 if caller is None else caller.id, reads=reads)

@@ -18,6 +18,7 @@ from keyrack.api.exchange import NO_CONTENT, Request, Response, with_vary
 from keyrack.api.query_parameters import INVALID, QueryParameter, given
 from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.api.read_sql import Select
+from keyrack.api.subscriptions import FollowContext
 from keyrack.changelog import feed
 from keyrack.changelog.endpoints.live import OLD_HTTP
 from keyrack.changelog.feed import Extent
@@ -112,10 +113,10 @@ async def changes(request: Request, services: FeedServices) -> Response:
     epoch: UUID | None = own.get(OF_EPOCH.name)
     READ.query(replace(request, ids=(0,)), services.query_limits)  # what is wrong with the options comes first
     begins = odata.filter_cursor(request.query, "id", services.query_limits)
-    if request.events and request.stays is not None:
+    if request.follow is not None and request.follow.prefers_events:
         if request.scope is not None:
             raise Forbidden(NOT_FOR_LIMITED)
-        return await _stream(request, epoch, begins, services.feed)
+        return await _stream(request, request.follow, epoch, begins, services.feed)
 
     async def listed() -> Listed:
         extent = await feed.load_extent(request.db, request.customer)
@@ -144,44 +145,49 @@ async def _awaited(
     following: FeedService,
 ) -> Response:
     """What there is once something comes, or the empty list after so many seconds."""
-    if request.stays is None or request.holds is None or request.caller is None:  # a page waits for nothing
+    follow = request.follow
+    if follow is None or request.caller is None:  # a page waits for nothing
         return listing[0]
     until = asyncio.get_running_loop().time() + seconds
-    waiter = LongPoll(request.customer, request.caller.key, await request.stays(), request.stays)
+    waiter = LongPoll(request.customer, request.caller.key, await follow.recheck(), follow.recheck)
     following.check(waiter.customer, waiter.caller)
-    request.holds(waiter)
+    follow.register(waiter)
     with following.waiting(waiter) as log:
         while _has_nothing(listing) and await waiter.awaits(log, listing[1], until):
             wanted = (request.customer, request.scope, log.extent, request.query, request.if_none_match)
             listing = await following.once(wanted, listed)
             if listing[0].parts is not None:  # which can be read once
                 listing = await listed()
-    await request.stays()  # what was read for somebody who may no longer read it is not told
+    await follow.recheck()  # what was read for somebody who may no longer read it is not told
     return listing[0]
 
 
 async def _stream(
-    request: Request, epoch: UUID | None, begins: odata.FilterCursor | None, following: FeedService
+    request: Request,
+    follow: FollowContext,
+    epoch: UUID | None,
+    begins: odata.FilterCursor | None,
+    following: FeedService,
 ) -> Response:
     """Changes as they come, behind a number or the last id that was heard; without either, from the oldest on."""
     _check_options(request, begins)
     if not request.chunks:
         raise BadRequest(OLD_HTTP)
-    if request.last_event == GONE:  # by which a browser stops coming back (HTML, section 9.2.3)
+    if follow.last_event_id == GONE:  # by which a browser stops coming back (HTML, section 9.2.3)
         return NO_CONTENT
     extent = await feed.load_extent(request.db, request.customer)
     place = (epoch, extent.oldest - 1 if begins is None else begins.number)
-    if request.last_event is not None:
-        place = place_of(request.last_event)
+    if follow.last_event_id is not None:
+        place = place_of(follow.last_event_id)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Vary": "Accept", **extent.headers()}
     if place is None or not extent.has(place[1], place[0]):
         return Response(200, raise_cursor_expired(extent), headers, EVENTS)
-    if request.method == "HEAD" or request.stays is None or request.caller is None:
+    if request.method == "HEAD" or request.caller is None:
         return Response(200, None, headers, EVENTS, list_responses.empty_body())
-    until = await request.stays()
+    until = await follow.recheck()
     following.check(request.customer, request.caller.key)
     at = (place[0] or extent.epoch, place[1])
-    stream = FeedFollower(following, request.customer, request.caller.key, until, request.stays, at)
+    stream = FeedFollower(following, request.customer, request.caller.key, until, follow.recheck, at)
     return Response(200, None, headers, EVENTS, stream)
 
 

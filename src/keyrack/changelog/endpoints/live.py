@@ -87,15 +87,14 @@ async def live(request: Request, services: LiveServices) -> Response:
     position = services.event_hub.current_id(request.customer) if request.scope is None else scoped_stream.ID
     # No proxy is to gather what comes (`X-Accel-Buffering` is nginx's name for that), and nobody to keep it
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Last-Event-ID": position}
-    if request.method == "HEAD" or request.stays is None:  # a page of the console asks where it is, and has no stream
+    if request.method == "HEAD" or request.follow is None:  # a page of the console asks where it is, and has no stream
         return Response(200, None, headers, EVENTS, list_responses.empty_body())
-    until = await request.stays()
-    services.event_hub.check(
-        request.customer, request.caller_key
-    )  # nobody else comes between this and the first bytes, which count
-    of = (services.event_hub, request.customer, request.caller_key, topics)
+    hub, follow = services.event_hub, request.follow
+    until = await follow.recheck()
+    hub.check(request.customer, request.caller_key)  # nobody else comes between this and the first bytes, which count
+    of = (hub, request.customer, request.caller_key, topics)
     if request.scope is None:
-        stream = EventStream(*of, request.last_event, until, request.stays)
+        stream = EventStream(*of, follow.last_event_id, until, follow.recheck)
     else:
-        stream = ScopedEventStream(*of, services.settings.live_scoped_interval_seconds, until, request.stays)
+        stream = ScopedEventStream(*of, services.settings.live_scoped_interval_seconds, until, follow.recheck)
     return Response(200, None, headers, EVENTS, stream)
