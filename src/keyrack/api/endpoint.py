@@ -24,6 +24,7 @@ from keyrack.api.principals import FOR_PEOPLE, Caller, ClientCaller, ManagerCall
 from keyrack.api.query_parameters import QueryParameter, given
 from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.api.schema.fields import Resource
+from keyrack.api.schema.json_schema import NamedSchema
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import JSON, Forbidden
 from keyrack.core.settings import Settings
@@ -127,6 +128,7 @@ class Responses:
     status: int = 204
     model: Any = None  # of the body of a success, if that is no resource
     _: KW_ONLY
+    schema: NamedSchema | None = None  # the same, for a document without a model
     headers: Mapping[str, str] = field(default_factory=dict[str, str])  # of a success: name -> description
     errors: Errors = field(default_factory=dict[int, tuple[ErrorCode, ...]])
     item_errors: Errors = field(default_factory=dict[int, tuple[ErrorCode, ...]])  # reported within a response
@@ -312,7 +314,14 @@ def _faults(row: Endpoint[Any]) -> Iterator[str]:
         yield from _read_faults(row)
     elif row.read is not None or row.is_primary_only or row.has_long_poll or row.responses.alternative:
         yield "a read, a long poll and another media type are for GET"
-    representation = row.responses.representation
+    yield from _response_faults(row)
+
+
+def _response_faults(row: Endpoint[Any]) -> Iterator[str]:
+    responses, representation = row.responses, row.responses.representation
+    has_shape = row.read is not None or responses.model is not None or responses.schema is not None
+    if responses.status == 200 and responses.media_type == JSON and not has_shape:
+        yield "a JSON response needs a model or a schema"
     if representation is not None and (row.method == "GET" or not isinstance(row.auth, CustomerAuth)):
         yield "a representation is for writes of a customer"
     if representation is not None and (representation.read is None or not representation.read.select.one):

@@ -165,14 +165,13 @@ class Endpoints(Generic[S]):
         converters = row.get("converters", {})
         if not converters.keys() <= set(parameters):
             raise TypeError(f"{method} {path}: a converter is for no parameter of the path")
-        defaults: dict[str, Any] = {
-            "auth": self._auth(method) if "auth" not in row else row["auth"],
-            "converters": tuple(converters.get(name, path_id) for name in parameters),
-            "topics": row.get("topics", NOTHING if method == "GET" else self.tag.topics),
-        }
+        options = dict[str, Any](row)
+        options["auth"] = row["auth"] if "auth" in row else self._auth(method)
+        options["converters"] = tuple(converters.get(name, path_id) for name in parameters)
+        options.setdefault("topics", NOTHING if method == "GET" else self.tag.topics)
         doc = replace(doc, is_extension=doc.is_extension or self._is_extension, is_preview=self._is_preview)
         endpoint: Endpoint[S] = Endpoint(
-            method, path, self.tag, doc, handler=handler, body=body, prepare=prepare, **{**row, **defaults}
+            method, path, self.tag, doc, handler=handler, body=body, prepare=prepare, **options
         )
         self.rows.append(endpoint)
         return endpoint

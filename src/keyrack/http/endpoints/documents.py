@@ -12,6 +12,7 @@ from keyrack.api.auth_schemes import PublicAuth
 from keyrack.api.endpoint import TAGGED, Doc, Responses, Tag
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response, answer
+from keyrack.api.schema.json_schema import NamedSchema, object_schema, text_schema, uri_schema
 from keyrack.core.settings import Settings
 
 HTML = "text/html; charset=utf-8"
@@ -42,10 +43,36 @@ endpoints = Endpoints[DocumentServices](
 )
 
 
+ABOUT = NamedSchema(
+    "About",
+    object_schema(
+        "What this server is.",
+        {
+            "name": text_schema("Always `Keyrack`.", const="Keyrack"),
+            "version": text_schema("The version of the server.", examples=[__version__]),
+            "apiVersion": text_schema("The version of the interface.", examples=["3"]),
+            "baseUrl": uri_schema("Where the interface begins.", "/v3"),
+            "documentation": uri_schema("Where the interface is explained.", "/docs"),
+            "openapi": uri_schema("Where its OpenAPI document is.", "/openapi.json"),
+            "preview": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "The ids of the operations that may still change in a minor release; all others are"
+                " stable.",
+                "examples": [["enrolBox"]],
+            },
+        },
+    ),
+)
+OPENAPI = NamedSchema(
+    "OpenApiDocument", {"type": "object", "description": "An OpenAPI 3.1 document.", "examples": [{"openapi": "3.1.0"}]}
+)
+
+
 @endpoints.get(
     "/",
     Doc("getAbout", "What this server is", "Name, version, and where the interface and its documents are."),
-    responses=Responses(200, headers=TAGGED),
+    responses=Responses(200, schema=ABOUT, headers=TAGGED),
 )
 async def about(request: Request, services: DocumentServices) -> Response:
     base = services.settings.public_url
@@ -71,7 +98,7 @@ async def about(request: Request, services: DocumentServices) -> Response:
         "This interface as OpenAPI 3.1",
         "The document that this is part of. Clients can be generated from it.",
     ),
-    responses=Responses(200, headers=TAGGED),
+    responses=Responses(200, schema=OPENAPI, headers=TAGGED),
 )
 async def openapi(request: Request, services: DocumentServices) -> Response:
     headers = {"Access-Control-Allow-Origin": "*"}

@@ -16,6 +16,7 @@ from keyrack.api.auth_schemes import PublicAuth
 from keyrack.api.endpoint import Doc, Responses, Tag
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response, answer
+from keyrack.api.schema.json_schema import NamedSchema, object_schema, text_schema
 from keyrack.assignments.worker_liveness import seconds_without_worker
 from keyrack.core.error_codes import DATABASE_AWAY, ErrorCode
 from keyrack.core.errors import JSON, Unavailable
@@ -239,6 +240,25 @@ endpoints = Endpoints[HealthServices](
 )
 
 
+HEALTHY = NamedSchema(
+    "Healthy", object_schema("The server is ready.", {"status": text_schema("Always `ok`.", const="ok")})
+)
+READY = NamedSchema(
+    "Ready",
+    object_schema(
+        "The server is ready.",
+        {"status": text_schema("Always `ok`.", const="ok")},
+        {
+            "warnings": {
+                "type": "array",
+                "items": {"$ref": "#/components/schemas/Why"},
+                "description": "What is wrong and keeps this server from nothing; there only if something is.",
+            }
+        },
+    ),
+)
+
+
 @endpoints.get(
     "/health",
     Doc(
@@ -246,7 +266,7 @@ endpoints = Endpoints[HealthServices](
         "Whether the server is ready: its database takes reads and writes",
         "For load balancers: 503 with one reason where it is not ready.",
     ),
-    responses=Responses(200, errors={503: (NO_WRITES, SILENT, OLD_SCHEMA, CLOSED, STOPPING)}),
+    responses=Responses(200, schema=HEALTHY, errors={503: (NO_WRITES, SILENT, OLD_SCHEMA, CLOSED, STOPPING)}),
 )
 async def health(request: Request, services: HealthServices) -> Response:
     reasons = await services.readiness.reasons(request.db)
@@ -262,7 +282,7 @@ async def health(request: Request, services: HealthServices) -> Response:
         "Whether the process answers; the database is not asked",
         "For whoever restarts processes: it says nothing of the database.",
     ),
-    responses=Responses(200),
+    responses=Responses(200, schema=HEALTHY),
 )
 async def live(request: Request) -> Response:
     return answer({"status": "ok"}, headers=FRESH)
@@ -276,7 +296,11 @@ async def live(request: Request) -> Response:
         "For load balancers and people: all reasons, and warnings beside a 200.",
     ),
     responses=Responses(
-        200, errors={503: (NOT_READY,)}, item_errors={200: (NO_WORKER, ARCHIVE_LATE)}, error_models={503: NotReadyBody}
+        200,
+        schema=READY,
+        errors={503: (NOT_READY,)},
+        item_errors={200: (NO_WORKER, ARCHIVE_LATE)},
+        error_models={503: NotReadyBody},
     ),
 )
 async def ready(request: Request, services: HealthServices) -> Response:

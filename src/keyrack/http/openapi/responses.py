@@ -15,7 +15,6 @@ from keyrack.core.error_codes import INVALID_TOKEN, RATE_LIMITED, WRONG_CREDENTI
 from keyrack.core.errors import JSON, PLAIN_TEXT, PROBLEM
 from keyrack.http import ignored_members
 from keyrack.http.openapi import examples
-from keyrack.http.openapi.components import ANSWERS
 from keyrack.http.openapi.error_catalog import refusals, special
 from keyrack.http.openapi.member_schemas import Json
 from keyrack.http.openapi.schemas import model, rows
@@ -80,11 +79,11 @@ def _success(endpoint: Endpoint[Any], schemas: dict[str, Json]) -> Json:
         schema = rows(endpoint.read, schemas)
     elif endpoint.responses.model is not None:
         schema = model(TypeAdapter(endpoint.responses.model), schemas)
+    elif endpoint.responses.schema is not None:
+        name, schemas[name] = endpoint.responses.schema.name, endpoint.responses.schema.schema
+        schema = {"$ref": f"#/components/schemas/{name}"}
     elif endpoint.responses.status == 201:
         schema = {"$ref": "#/components/schemas/Created"}
-    elif endpoint.responses.status == 200 and endpoint.responses.media_type == JSON:
-        name, schemas[name] = ANSWERS[endpoint.doc.operation_id]
-        schema = {"$ref": f"#/components/schemas/{name}"}
     elif endpoint.responses.status == 200 and endpoint.responses.media_type:
         schema = {"type": "string"}
     if schema is not None:
