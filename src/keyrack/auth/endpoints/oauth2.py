@@ -57,7 +57,6 @@ PASSWORD_NOT_ENOUGH = ErrorCode(
 )
 FORM: tuple[ErrorCode, ...] = (FORM_TOO_LONG, NO_FORM, GIVEN_TWICE, MISSING_PARAMETER, INVALID_PARAMETER, TWO_WAYS)
 FRESH = {"Cache-Control": "no-store"}
-# Of rows where somebody shows a secret to a form
 
 
 class AccessToken(BaseModel):
