@@ -16,7 +16,7 @@ from keyrack.core.errors import BadRequest, MethodNotAllowed, NotFound, Refusal
 from keyrack.core.log_config import RateLimitedLogger
 from keyrack.core.settings import Settings
 from keyrack.http import read_position
-from keyrack.http.access_log import ROUTE, UNKNOWN
+from keyrack.http.access_log import UNKNOWN
 from keyrack.http.base_path import METHODS, BasePathMiddleware
 from keyrack.http.cors import Cors
 from keyrack.http.exception_mapping import map_exception
@@ -27,7 +27,7 @@ from keyrack.http.page_responses import PageRoute
 from keyrack.http.page_router import BELOW, ConsolePage, Site
 from keyrack.http.pipeline import RequestPipeline
 from keyrack.http.problem_details import shown
-from keyrack.http.request_ids import REQUEST_ID
+from keyrack.http.request_state import request_state
 from keyrack.http.routes import ALL
 from keyrack.http.server_process import ServerProcess
 from keyrack.http.services import ServeServices
@@ -65,7 +65,7 @@ class Route:
 
     async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **params: str) -> None:
         route = self._by_method.get("GET" if http.method == "HEAD" else http.method)
-        http.scope[ROUTE] = self._path
+        request_state(http.scope).route = self._path
         try:
             if route is None:
                 if self._cors is not None and self._cors.asks(http):
@@ -94,7 +94,7 @@ for _method in METHODS:
 
 def _put(http: falcon.asgi.Request, reply: falcon.asgi.Response, refusal: Refusal, settings: Settings) -> None:
     reply.status = refusal.status
-    id: str = http.scope[REQUEST_ID]
+    id = request_state(http.scope).id
     reply.data, reply.content_type = shown(refusal, http.get_header("Accept"), id, settings.public_url)
     for name, value in refusal.headers.items():
         reply.set_header(name, value)
@@ -109,7 +109,7 @@ class UnknownRoute:
 
     async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **_: str) -> None:
         """404, but only to callers that may ask."""
-        http.scope[ROUTE] = UNKNOWN
+        request_state(http.scope).route = UNKNOWN
         try:
             await self._server.services.authentication.caller(http, key=True, token=True)
             raise NotFound(NOTHING_HERE)

@@ -17,7 +17,8 @@ from keyrack.core.error_codes import SIGNED_OUT
 from keyrack.core.errors import Refusal, Unauthorized
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Database
-from keyrack.http.session_cookie import CONSOLE_CALL, CookieRequest, SessionCookies
+from keyrack.http.request_state import request_state
+from keyrack.http.session_cookie import CookieRequest, SessionCookies
 
 
 class AuthenticatedRequest(CookieRequest, Protocol):
@@ -48,7 +49,7 @@ class RequestAuthenticator:
 
         The session of a browser stands for both when a page of the console calls.
         """
-        if CONSOLE_CALL in http.scope and (key or token):
+        if request_state(http.scope).is_console_call and (key or token):
             self._cookies.check_origin(http)
             return await self.manager(await self.signed_in(http))
         given, authorization = http.get_header(self._key_header), http.get_header("Authorization")
@@ -84,7 +85,7 @@ class RequestAuthenticator:
         Everything is looked up again. That does not count as a use of a session. The time is 0 if the caller's grant is
         another one now: the next stream begins with that grant.
         """
-        if CONSOLE_CALL in http.scope:
+        if request_state(http.scope).is_console_call:
             session = await self.signed_in(http, used=False)
             caller, until = await self.manager(session), math.inf
         else:

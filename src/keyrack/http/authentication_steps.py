@@ -8,7 +8,6 @@ from keyrack.api.auth_schemes import AppAuth, ClientSecretAuth, DeviceAuth, Publ
 from keyrack.api.endpoint import Endpoint
 from keyrack.db.audit_context import acting
 from keyrack.http import request_parsing
-from keyrack.http.access_log import IDENTITY
 from keyrack.http.calls import HttpCall
 from keyrack.http.request_actor import actor
 from keyrack.http.steps import CheckStep, run_checks
@@ -68,9 +67,9 @@ async def authenticate_app(call: HttpCall) -> None:
 
 def record_identity(call: HttpCall) -> None:
     """Name the principal to the access log, and to the change log as the actor of what the request writes."""
-    http, caller = call.http, call.caller
-    http.scope[IDENTITY] = (call.customer, 0 if caller is None else caller.id)
-    acting.set(actor(http, call.customer, caller, call.device, call.app))
+    caller, state = call.caller, call.state
+    state.customer, state.caller = call.customer, 0 if caller is None else caller.id
+    acting.set(actor(call.http, call.customer, caller, call.device, call.app))
 
 
 def permit(call: HttpCall) -> None:

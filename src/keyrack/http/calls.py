@@ -15,6 +15,7 @@ from keyrack.api.subscriptions import FollowContext
 from keyrack.db.replication.wal_positions import Position
 from keyrack.http.ingest_memory import MemoryReservation
 from keyrack.http.request_parsing import BodyFormat, body_format
+from keyrack.http.request_state import RequestState
 from keyrack.http.services import ServeServices
 from keyrack.http.steps import CheckFunction, Next
 
@@ -61,6 +62,7 @@ class HttpCall(Call):
     """A call of a client: what the steps have found out, until `build_request` makes the `Request` of it."""
 
     http: falcon.asgi.Request
+    state: RequestState
     params: Mapping[str, str]  # of the path
     request: Request = field(init=False)
     caller: Caller | None = None

@@ -15,13 +15,12 @@ from keyrack.core.errors import MethodNotAllowed, NotFound, Refusal
 from keyrack.core.metrics.catalog import ERROR_RESPONSES
 from keyrack.db.audit_context import acting
 from keyrack.http import request_parsing
-from keyrack.http.access_log import IDENTITY, ROUTE
 from keyrack.http.exception_mapping import map_exception
 from keyrack.http.falcon_responses import put
 from keyrack.http.in_process_client import InternalClient
 from keyrack.http.page_router import FRESH, POLICY, ConsolePage, Person, Site, Visit, customer_of
 from keyrack.http.request_actor import actor
-from keyrack.http.request_ids import REQUEST_ID
+from keyrack.http.request_state import request_state
 from keyrack.http.server_process import ServerProcess
 
 
@@ -40,7 +39,8 @@ class PageRoute:
     async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **ids: str) -> None:
         page = self._by_method.get("GET" if http.method == "HEAD" else http.method)
         visit = self._visit(http, ids)
-        http.scope[ROUTE] = self._path
+        state = request_state(http.scope)
+        state.route = self._path
         try:
             try:
                 answer = await self._answer(http, page, visit)
@@ -48,7 +48,7 @@ class PageRoute:
                 answer = await self._refused(visit, refusal)
         except Exception as error:
             answer = await self._refused(visit, map_exception(error, http.method, http.path, http.query_string))
-        http.scope[IDENTITY] = (visit.customer, visit.who.manager.id if visit.who else 0)
+        state.customer, state.caller = visit.customer, visit.who.manager.id if visit.who else 0
         answer = replace(answer, headers=_told(answer, visit))
         put(reply, answer if page and page.secret else await self._server.compression.packed(http, answer))
 
@@ -89,7 +89,7 @@ class PageRoute:
         query = parse_qs(http.query_string, keep_blank_values=True)
         return Visit(
             http.method, http.path, ids, http.query_string, query, {}, http.get_header, http.remote_addr,
-            http.scope[REQUEST_ID], self._server.settings, self._calls, self._server,
+            request_state(http.scope).id, self._server.settings, self._calls, self._server,
             secret=self._server.sessions.secret(http), step=self._server.sessions.step(http),
             challenged=self._server.sessions.challenge(http),
         )  # fmt: skip

@@ -55,6 +55,7 @@ from keyrack.http.receive_steps import (
     validate_batch,
     validate_body,
 )
+from keyrack.http.request_state import request_state
 from keyrack.http.server_process import ServerProcess
 from keyrack.http.steps import CheckStep, WrapperStep, chosen, compose
 
@@ -154,7 +155,8 @@ class RequestPipeline:
 
     async def serve(self, http: falcon.asgi.Request, route: BoundEndpoint, params: Mapping[str, str]) -> Response:
         """Answer one request of a client. Raises `Refusal`."""
-        return await route.receive(HttpCall(route=route, services=self._server.services, http=http, params=params))
+        services, state = self._server.services, request_state(http.scope)
+        return await route.receive(HttpCall(route=route, services=services, http=http, state=state, params=params))
 
     async def perform(self, route: BoundEndpoint, request: Request, value: Any, key: str | None) -> Response:
         """Answer a call from within the process: `value` is its validated body, `key` its Idempotency-Key.

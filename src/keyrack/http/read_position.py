@@ -19,12 +19,11 @@ from keyrack.db.replication.read_routing import ReadRouter, ReplicaLease
 from keyrack.db.replication.replica import is_of_replica
 from keyrack.db.replication.wal_positions import INVALID, position
 from keyrack.http.calls import Call, HttpCall
-from keyrack.http.session_cookie import CONSOLE_CALL
+from keyrack.http.request_state import request_state
 from keyrack.http.steps import Next
 
 HEADER = "Keyrack-Position"
 LATEST = "latest"  # in place of a position: what there is now
-READ_POSITION = "keyrack.read_position"  # key of a scope: the position in the response
 
 
 def parse_position(call: HttpCall) -> None:
@@ -42,7 +41,7 @@ def parse_position(call: HttpCall) -> None:
 
 def set_position_header(http: falcon.asgi.Request, reply: falcon.asgi.Response) -> None:
     """Put the position into the reply, if there is one to tell."""
-    if (read_position := http.scope.get(READ_POSITION)) is not None:
+    if (read_position := request_state(http.scope).read_position) is not None:
         reply.set_header(HEADER, str(read_position))
 
 
@@ -52,7 +51,7 @@ async def choose_server(call: HttpCall, call_next: Next[Call]) -> Response:
     if replicas is None or _is_anonymous(call):
         return await call_next(call)
     request, seen = call.request, call.read_position
-    if not call.route.endpoint.can_use_replica or request.if_match is not None or CONSOLE_CALL in call.http.scope:
+    if not call.route.endpoint.can_use_replica or request.if_match is not None or call.state.is_console_call:
         READS.add("leader-only")
         return await _at_primary(call, call_next, replicas)
     lease = None if isinstance(seen, str) else await replicas.choose(request.customer, seen)
@@ -82,14 +81,14 @@ def _is_anonymous(call: HttpCall) -> bool:
 
 async def _at_primary(call: HttpCall, call_next: Next[Call], replicas: ReadRouter) -> Response:
     """The primary's answer or error. After a failure the primary is not asked for its position: it may be away."""
-    scope = call.http.scope
+    state = call.state
     try:
         answer = await call_next(call)
     except Refusal as refusal:
         if refusal.status < 500:
-            scope[READ_POSITION] = await replicas.seen()
+            state.read_position = await replicas.seen()
         raise
-    scope[READ_POSITION] = await replicas.seen()
+    state.read_position = await replicas.seen()
     return answer
 
 
@@ -104,7 +103,7 @@ async def _at_replica(call: HttpCall, call_next: Next[Call], lease: ReplicaLease
     try:
         answer = await call_next(call.with_request(replace(request, db=database)))
         if not database.left:
-            call.http.scope[READ_POSITION] = await lease.position(database)
+            call.state.read_position = await lease.position(database)
             return answer
     except (Gone, NotFound):
         return None

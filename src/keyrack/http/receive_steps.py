@@ -13,13 +13,11 @@ from keyrack.api.subscriptions import FollowContext, Subscription
 from keyrack.core.errors import PreconditionFailed
 from keyrack.core.text import without_byte_order_mark
 from keyrack.http import request_parsing
-from keyrack.http.access_log import SUBSCRIPTION
 from keyrack.http.authentication_steps import DEVICE_KEY
 from keyrack.http.calls import Call, HttpCall
 from keyrack.http.ignored_members import record_ignored_members
 from keyrack.http.prefer_header import preferences
 from keyrack.http.problem_details import prefers_media_type
-from keyrack.http.request_ids import REQUEST_ID
 from keyrack.http.steps import Next
 
 
@@ -132,11 +130,15 @@ def allow_following(call: HttpCall) -> None:
     http, row, customer, caller = call.http, call.route.endpoint, call.customer, call.caller
     assert caller is not None  # noqa: S101 - a row that is followed needs a token
     recheck = call.services.authentication.recheck
+
+    def register(subscription: Subscription) -> None:
+        call.state.subscription = subscription
+
     call.follow = FollowContext(
         last_event_id=http.get_header("Last-Event-ID"),
         prefers_events=prefers_media_type(http.get_header("Accept") or "", EVENTS, row.responses.media_type),
         recheck=partial(recheck, http, row, customer, caller.grants[customer]),
-        register=partial(http.scope.__setitem__, SUBSCRIPTION),
+        register=register,
     )
 
 
@@ -147,7 +149,7 @@ def build_request(call: HttpCall) -> None:
         db=services.database(caller, call.customer, reads=row.method == "GET"),
         batches=services.batches,
         announce=services.announce,
-        id=http.scope[REQUEST_ID],
+        id=call.state.id,
         method=http.method,
         path=http.path,
         address=http.remote_addr,
@@ -175,5 +177,5 @@ async def register_stream(call: HttpCall, call_next: Next[HttpCall]) -> Response
     """Name an answer without an end to the connection and to the access log."""
     answer = await call_next(call)
     if isinstance(answer.parts, Subscription):
-        call.http.scope[SUBSCRIPTION] = answer.parts
+        call.state.subscription = answer.parts
     return answer

@@ -6,7 +6,7 @@ import falcon.asgi
 
 from keyrack.api.principals import AppUser, Caller, Device
 from keyrack.db.audit_context import Actor
-from keyrack.http.request_ids import REQUEST_ID
+from keyrack.http.request_state import request_state
 
 
 def actor(
@@ -20,7 +20,7 @@ def actor(
 
     Without any of them it is a program that has shown at most the API key.
     """
-    address, request = http.remote_addr, http.scope[REQUEST_ID]
+    address, request = http.remote_addr, request_state(http.scope).id
     if caller is not None:
         return Actor(caller.kind.value, caller.name, caller.id, address, request, caller.grant(customer).scope)
     if device is not None:
