@@ -15,7 +15,6 @@ from benchmarks.load import cpu_seconds, http, measure, resident
 from benchmarks.outcomes import workers
 from benchmarks.sizes import sized
 from benchmarks.tables import row, table
-from keyrack.api.change_topics import topics
 from keyrack.core.settings import Settings
 from keyrack.db.change_notifier import NOTIFY, ChangeNotifier
 from keyrack.db.connection import Database
@@ -124,7 +123,7 @@ async def cost(dsn: str) -> tuple[float, float]:
     tell, row = ChangeNotifier(db), next(row for row in ALL if (row.method, row.path) == ("PUT", "/cars"))
     begin = time.process_time()
     for number in range(TELLS):
-        tell(1 + number % 100, topics(row, None))
+        tell(1 + number % 100, row.topics)
     telling = (time.process_time() - begin) / TELLS
     begin = time.process_time()
     for _ in range(NOTICES):

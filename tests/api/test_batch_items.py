@@ -17,13 +17,13 @@ from keyrack.db.group_commit import GroupCommitter
 REFUSED = ErrorCode("refused", "Refused by the database.")
 
 
-async def announcing(request: Request, notice: LiteralString) -> Response:
+async def announcing(request: Request, notice: LiteralString, _services: object) -> Response:
     await request.db.execute("select 1")
     request.announce(notice)
     return NO_CONTENT
 
 
-async def breaking(request: Request, _value: object) -> Response:
+async def breaking(request: Request, _value: object, _services: object) -> Response:
     """The database refuses it, so its piece is done again."""
     try:
         await request.db.execute("select 1 / 0")
@@ -34,8 +34,9 @@ async def breaking(request: Request, _value: object) -> Response:
 
 def request(db: Database) -> Request:
     return Request(
-        db, GroupCommitter(db), lambda _: None, "id", "POST", "/batch", "127.0.0.1", None, 1, (), b"", b"", chunks=True
-    )
+        db=db, batches=GroupCommitter(db), announce=lambda _: None, id="id", method="POST", path="/batch",
+        address="127.0.0.1", caller=None, customer=1, ids=(), query=b"", body=b"", chunks=True,
+    )  # fmt: skip
 
 
 def test_each_notice_is_told_once_though_its_piece_is_done_again(dsn: str, settings: Settings) -> None:
@@ -43,11 +44,11 @@ def test_each_notice_is_told_once_though_its_piece_is_done_again(dsn: str, setti
         db = await Database.connect(dsn, settings)
         names: list[LiteralString] = ["a", "b"]
         runs: list[tuple[Any, object]] = [(announcing, names[0]), (breaking, None), (announcing, names[1])]
-        todo = [batch_items.BatchItem(SimpleNamespace(run=run), request(db), value) for run, value in runs]  # pyright: ignore
+        todo = [batch_items.BatchItem(SimpleNamespace(handler=run), request(db), value) for run, value in runs]  # pyright: ignore
         notices: list[str] = []
         try:
             async with db.transaction() as connection:
-                return await batch_items.run_items(connection, todo, notices.append), notices
+                return await batch_items.run_items(connection, todo, None, notices.append), notices
         finally:
             await db.close()
 

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from keyrack.api import odata
+from keyrack.api.auth_schemes import AppAuth, DeviceAuth
 from keyrack.api.conditional_requests import CHANGED, INVALID, NOTHING_TO_COMPARE, ONLY_FOR_READS
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.read_sql import Select
@@ -28,12 +29,17 @@ from tests.telemetry.endpoints.test_ingest import unit_of
 READS = [endpoint for endpoint in ALL if endpoint.read is not None]
 SINGLE = [endpoint for endpoint in READS if endpoint.read is not None and endpoint.read.select.one]
 # What is made for the one who asks, and is tagged all the same
-OF_APPS = [endpoint for endpoint in ALL if endpoint.tagged and endpoint.app]
+OF_APPS = [endpoint for endpoint in ALL if endpoint.has_etag and isinstance(endpoint.auth, AppAuth)]
 DOCUMENTS = [
-    endpoint for endpoint in ALL if endpoint.tagged and endpoint.read is None and not endpoint.key and not endpoint.app
+    endpoint
+    for endpoint in ALL
+    if endpoint.has_etag
+    and endpoint.read is None
+    and not endpoint.auth.has_api_key
+    and not isinstance(endpoint.auth, AppAuth)
 ]
 WRITES = [endpoint for endpoint in ALL if endpoint.method != "GET"]
-COMPARING = [endpoint for endpoint in WRITES if endpoint.compares is not None]
+COMPARING = [endpoint for endpoint in WRITES if endpoint.concurrency.if_match is not None]
 OTHER = '"0000aa-1"'
 SOME_DATE = {"searchDate": "2026-01-01T00:00:00Z"}
 
@@ -90,7 +96,9 @@ def places(town: Town, catalogue: None) -> Places:
         person.headers["Accept-Encoding"] = "identity"
     found: dict[str, tuple[Person, str]] = {}
     for endpoint in READS:
-        person = emil if endpoint.tag == "Webhooks" else dora  # outcomes would go on changing what is waiting there
+        person = (
+            emil if endpoint.tag.name == "Webhooks" else dora
+        )  # outcomes would go on changing what is waiting there
         found[name(endpoint)] = person, made(endpoint, person)[0]
     eventually(lambda: dora.get("/operations?$filter=state eq 'Pending'").json() == [])
     return found
@@ -135,13 +143,13 @@ def test_a_refusal_stays_what_it_is(endpoint: Endpoint, places: Places, bob: Per
     for status, wrong in ((401, {"vendor-API-Key": "nonsense"}), (401, {"Authorization": "Bearer x"})):
         assert alice.get(path, headers={"If-None-Match": "*", **wrong}).status_code == status
     assert alice.get(path + "?$nonsense=1", **none_match("*")).status_code == 400
-    if endpoint.customer:
+    if endpoint.auth.has_customer:
         assert alice.get(path, headers={"If-None-Match": "*", "Customer-ID": "2147483647"}).status_code == 404
     if not endpoint.parameters:
         return
     tag = tag_of(alice, path)
     for person, absent in (
-        ((alice, path_of(endpoint)), (bob, path)) if endpoint.customer else ((alice, path_of(endpoint)),)
+        ((alice, path_of(endpoint)), (bob, path)) if endpoint.auth.has_customer else ((alice, path_of(endpoint)),)
     ):
         plain = person.get(absent)
         assert (plain.status_code, "etag" in plain.headers) == (404, False)
@@ -459,7 +467,7 @@ def test_a_document_has_the_tag_of_its_bytes(endpoint: Endpoint, server: Running
 def test_an_app_is_told_what_it_does_not_have(endpoint: Endpoint, carol: Person) -> None:
     kim = driver(carol)
     app = replace(carol, headers={"Authorization": f"Bearer {kim.token}"})
-    path = endpoint.path + (f"?device={kim.id}" if endpoint.options else "")
+    path = endpoint.path + (f"?device={kim.id}" if endpoint.query_parameters else "")
     tag = tag_of(app, path)
     for method in ("GET", "HEAD"):
         unchanged(app.call(method, path, **none_match(tag)), tag)
@@ -468,7 +476,7 @@ def test_an_app_is_told_what_it_does_not_have(endpoint: Endpoint, carol: Person)
     assert (app.get(path, **none_match(tag)).status_code, tag_of(app, path) != tag) == (200, True)
 
 
-@over([endpoint for endpoint in ALL if endpoint.path.startswith("/boxes/") and endpoint.tagged])
+@over([endpoint for endpoint in ALL if endpoint.path.startswith("/boxes/") and endpoint.has_etag])
 def test_a_box_is_told_as_long_as_it_stays_as_it_is(endpoint: Endpoint, carol: Person) -> None:
     _, box = garage(carol)
     path = endpoint.path.format(productId=box.product)
@@ -491,7 +499,7 @@ def test_a_status_list_has_a_tag_in_each_form(carol: Person) -> None:
 
 
 def test_only_what_is_true_for_a_moment_has_no_tag() -> None:
-    untagged = {name(endpoint) for endpoint in ALL if endpoint.method == "GET" and not endpoint.tagged}
+    untagged = {name(endpoint) for endpoint in ALL if endpoint.method == "GET" and not endpoint.has_etag}
     health = {"GET /health", "GET /health/live", "GET /health/ready"}
     assert untagged == {*health, "GET /live", "GET /boxes/{productId}/provisioning"}
     assert {name(endpoint) for endpoint in PUBLIC} - {name(endpoint) for endpoint in DOCUMENTS} == health
@@ -504,7 +512,7 @@ def test_what_honours_if_match_is_what_has_a_read_of_its_own() -> None:
     """Every PATCH and DELETE of a path with a single read names its resource, and nothing else names any."""
     of_path = {row.path: row.read.select.resource for row in SINGLE if row.read is not None}
     wanted = {name(row): of_path[row.path] for row in WRITES if row.path in of_path}
-    assert {name(row): row.compares for row in COMPARING} == wanted
+    assert {name(row): row.concurrency.if_match for row in COMPARING} == wanted
     assert set(wanted) == {
         f"{method} {path}"
         for method in ("PATCH", "DELETE")
@@ -517,7 +525,7 @@ def test_what_honours_if_match_is_what_has_a_read_of_its_own() -> None:
             "/clients/{clientId}",
         )
     }
-    assert {name(row) for row in COMPARING if row.settled is not None} == {
+    assert {name(row) for row in COMPARING if row.concurrency.serialized == "with-if-match"} == {
         "PATCH /assignments/{assignmentId}",
         "DELETE /assignments/{assignmentId}",
     }
@@ -544,7 +552,7 @@ class Change:
 def test_a_change_of_what_was_seen(endpoint: Endpoint, form: str, carol: Person) -> None:
     change = Change(endpoint, carol)
     answer = change.send(form.format(tag_of(carol, change.path).strip('"')))
-    assert answer.status_code == endpoint.status == 204, answer.text
+    assert answer.status_code == endpoint.responses.status == 204, answer.text
 
 
 @over(COMPARING)
@@ -590,21 +598,27 @@ def test_what_is_no_list_of_tags_changes_nothing(endpoint: Endpoint, alice: Pers
     assert alice.get(change.path).content == before
 
 
-@over([endpoint for endpoint in WRITES if endpoint.compares is None and endpoint.device is None])
+@over(
+    [
+        endpoint
+        for endpoint in WRITES
+        if endpoint.concurrency.if_match is None and not isinstance(endpoint.auth, DeviceAuth)
+    ]
+)
 def test_where_nothing_can_be_compared_nothing_is_done(endpoint: Endpoint, alice: Person) -> None:
     for tag in ("*", OTHER):
         refused(called(endpoint, alice, **match(tag)), 412, NOTHING_TO_COMPARE)
-    if endpoint.token or endpoint.app:
+    if endpoint.auth.has_token or isinstance(endpoint.auth, AppAuth):
         answer = called(endpoint, alice, headers={"If-Match": "*", "Authorization": "Bearer x"})
         assert answer.status_code == 401
 
 
-@over([endpoint for endpoint in WRITES if endpoint.device is None])
+@over([endpoint for endpoint in WRITES if not isinstance(endpoint.auth, DeviceAuth)])
 def test_if_none_match_is_for_reads(endpoint: Endpoint, alice: Person) -> None:
     refused(called(endpoint, alice, **none_match("*")), 412, ONLY_FOR_READS)
 
 
-@over([endpoint for endpoint in WRITES if endpoint.device is not None])
+@over([endpoint for endpoint in WRITES if isinstance(endpoint.auth, DeviceAuth)])
 def test_a_delivery_has_nothing_to_compare_either(endpoint: Endpoint, carol: Person) -> None:
     key = {"Device-Key": unit_of(carol).key}
     refused(carol.post(endpoint.path, [], headers={**key, "If-Match": "*"}), 412, NOTHING_TO_COMPARE)
@@ -669,8 +683,8 @@ def test_the_condition_is_that_of_the_write_and_not_of_what_it_shows(path: str, 
     refused(carol.patch(change.path, steps, headers={**headers, "If-Match": OTHER}), 412, CHANGED)
     before = tag_of(carol, change.path)
     answer = carol.patch(change.path, steps, headers={**headers, "If-Match": before})
-    assert answer.status_code == endpoint.shown_status, answer.text
-    if endpoint.settled is None:
+    assert answer.status_code == endpoint.representation_status, answer.text
+    if endpoint.concurrency.serialized != "with-if-match":
         assert answer.headers["etag"] == tag_of(carol, change.path) != before
     else:
         assert (answer.json()["state"], tag_of(carol, change.path) != before) == ("Succeeded", True)

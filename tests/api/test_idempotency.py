@@ -242,13 +242,17 @@ def test_secrets_of_answers_are_not_readable_in_the_database(alice: Person) -> N
 
 def test_every_write_of_a_customer_takes_a_key() -> None:
     """What is about the caller alone has no customer in whose name an answer could be kept."""
-    without = {(row.method, row.path) for row in ALL if row.method != "GET" and row.token and not row.repeatable}
+    without = {
+        (row.method, row.path)
+        for row in ALL
+        if row.method != "GET" and row.auth.has_token and not row.has_idempotency_key
+    }
     own = {("POST", "/sdk/token"), ("DELETE", "/sessions"), ("DELETE", "/sessions/{sessionId}")}
     assert without == own | {row for row in without if row[1].startswith("/me/")}
-    assert not any(row.repeatable for row in ALL if row.path.startswith("/me/"))
+    assert not any(row.has_idempotency_key for row in ALL if row.path.startswith("/me/"))
 
 
-KEYED = [row for row in ALL if row.repeatable]
+KEYED = [row for row in ALL if row.has_idempotency_key]
 CREATED: dict[str, Any] = {
     "PUT /cars": {"name": "New"},
     "PUT /users": {"emailAddress": "new@KEY", "userData": {"firstName": "N", "lastName": "N"}, "type": "Normal"},

@@ -13,6 +13,7 @@ import pytest
 
 import keyrack
 from keyrack.api import exchange
+from keyrack.api.auth_schemes import AppAuth, DeviceAuth
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.permissions import PROGRAMS, Free
 from keyrack.api.principals import FOR_PEOPLE, AppUser, ClientCaller, Device, ManagerCaller
@@ -25,19 +26,19 @@ from tests.support.people import Person
 
 SOURCE = Path(keyrack.__file__).parent
 OF_PEOPLE = [row for row in ALL if row.principals == (ManagerCaller,)]
-ABOUT_PEOPLE = [row for row in OF_PEOPLE if row.permission is Free.PERSON]
+ABOUT_PEOPLE = [row for row in OF_PEOPLE if row.auth.permission is Free.PERSON]
 
 
 def functions(endpoint: Endpoint) -> Iterator[Callable[..., Any]]:
     """The functions of a row that get its request."""
-    if isinstance(endpoint.run, ReadEndpoint):
-        yield endpoint.run.tenant
+    if isinstance(endpoint.handler, ReadEndpoint):
+        yield endpoint.handler.tenant
     else:
-        yield inspect.getclosurevars(endpoint.run).nonlocals.get("function", endpoint.run)
-    if endpoint.before is not None:
-        yield endpoint.before
-    if endpoint.ground is not None:
-        yield endpoint.ground
+        yield inspect.getclosurevars(endpoint.handler).nonlocals.get("function", endpoint.handler)
+    if endpoint.prepare is not None:
+        yield endpoint.prepare
+    if endpoint.concurrency.serialized == "always":
+        yield endpoint.concurrency.precheck
 
 
 def reads_manager(function: Callable[..., Any], seen: set[Any]) -> bool:
@@ -86,10 +87,10 @@ def test_no_endpoint_reads_the_number_of_a_caller() -> None:
 def test_a_row_names_its_principals() -> None:
     kinds = {ManagerCaller, ClientCaller, Device, AppUser}
     for row in ALL:
-        if row.permission is Free.ANYBODY:
+        if row.auth.permission is Free.ANYBODY:
             assert set(row.principals) == kinds, row.path
             continue
         assert set(row.principals) < kinds, row.path
-        assert (Device in row.principals) == (row.device is not None), row.path
-        assert (AppUser in row.principals) == row.app, row.path
-        assert (ManagerCaller in row.principals) == row.token, row.path
+        assert (Device in row.principals) == (isinstance(row.auth, DeviceAuth)), row.path
+        assert (AppUser in row.principals) == isinstance(row.auth, AppAuth), row.path
+        assert (ManagerCaller in row.principals) == row.auth.has_token, row.path

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from keyrack.api.auth_schemes import AppAuth, ClientSecretAuth, DeviceAuth
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.grants import LIMITED, NOT_PERMITTED
 from keyrack.api.permissions import GRANTED, PROGRAMS, WITHIN_GROUPS, Permission, Role, closed
@@ -36,7 +37,7 @@ from tests.telemetry.endpoints.test_ingest import Unit, device_key
 PROBLEM = {"Accept": "application/problem+json"}
 REFUSALS = {reason.code for reason in (NOT_PERMITTED, LIMITED, FOR_PEOPLE, INVALID_TOKEN, INVALID_DEVICE_KEY)}
 # Their answers depend on a secret in the request, which no caller of the matrix shows
-BY_SECRET = [row for row in ALL if row.by_secret]
+BY_SECRET = [row for row in ALL if isinstance(row.auth, ClientSecretAuth)]
 SECOND_PERSON = "/boxes/{productId}/enrolment/approval"
 LIMITED_ROLES = [role for role in Role if role is not Role.OWNER]
 
@@ -58,30 +59,34 @@ class Principal:
 
     def refusal(self, row: Endpoint) -> tuple[int, str, str | None] | None:
         """The status, the code and the missing permission of the answer. None if the row lets the principal in."""
-        if row.device is not None:
+        if isinstance(row.auth, DeviceAuth):
             return None if self.kind == "device" else (401, INVALID_DEVICE_KEY.code, None)
-        if row.app:
+        if isinstance(row.auth, AppAuth):
             is_in = self.kind == "app" and not self.is_revoked
             return None if is_in else (401, INVALID_TOKEN.code, None)
-        if not row.token:
+        if not row.auth.has_token:
             return None
         if self.kind in ("device", "app"):
             return 401, INVALID_TOKEN.code, None
-        if self.kind == "stranger" and row.customer:
+        if self.kind == "stranger" and row.auth.has_customer:
             return 404, NO_CUSTOMER.code, None
         if row.path.split("/")[1] in ("me", "sessions"):
             return (403, FOR_PEOPLE.code, None) if self.kind == "client" else None
-        has = self.permissions if row.customer else self.elsewhere
+        has = self.permissions if row.auth.has_customer else self.elsewhere
         if row.read is not None and row.read.own is not None and has:
             return None  # for what it asked for itself
         for wanted in row.permissions:
             if wanted not in has:
-                code = LIMITED.code if row.customer and self.is_limited and wanted in self.whole else NOT_PERMITTED.code
+                code = (
+                    LIMITED.code
+                    if row.auth.has_customer and self.is_limited and wanted in self.whole
+                    else NOT_PERMITTED.code
+                )
                 return 403, code, str(wanted)
         if row.path == SECOND_PERSON and self.kind == "client":
             return 403, FOR_PEOPLE.code, None
-        if row.customer and self.is_limited and not row.honours_limits:
-            return 403, LIMITED.code, str(row.permission)
+        if row.auth.has_customer and self.is_limited and not row.is_group_scoped:
+            return 403, LIMITED.code, str(row.auth.permission)
         return None
 
 
@@ -181,10 +186,16 @@ def test_a_row_is_open_to_some_principal_of_each_kind(cast: Cast) -> None:
     """A matrix that refuses every caller would pass, too."""
     for row in ALL:
         let_in = {principal.kind for principal in cast.principals.values() if principal.refusal(row) is None}
-        assert let_in >= ({"device"} if row.device else {"app"} if row.app else {"manager"}), name(row)
+        assert let_in >= (
+            {"device"}
+            if isinstance(row.auth, DeviceAuth)
+            else {"app"}
+            if isinstance(row.auth, AppAuth)
+            else {"manager"}
+        ), name(row)
 
 
-@over([row for row in ALL if row.read is not None and row.customer and row.read.relations])
+@over([row for row in ALL if row.read is not None and row.auth.has_customer and row.read.relations])
 def test_a_relation_needs_its_own_permission(cast: Cast, endpoint: Endpoint) -> None:
     assert endpoint.read is not None
     path = endpoint.path.format(**cast.near) if set(endpoint.parameters) <= set(cast.near) else None
@@ -196,26 +207,26 @@ def test_a_relation_needs_its_own_permission(cast: Cast, endpoint: Endpoint) -> 
         assert (answer.status_code, answer.json()["permission"]) == (403, str(permission)), relation
 
 
-@over([row for row in KEYED if row.shows is not None and row.permission in PROGRAMS])
+@over([row for row in KEYED if row.responses.representation is not None and row.auth.permission in PROGRAMS])
 def test_a_key_replaces_no_permission_of_what_is_shown(endpoint: Endpoint, bob: Person) -> None:
     """The client had the permission when it got the answer."""
-    assert endpoint.shows is not None and endpoint.shows.read is not None
-    relation = RELATIONS.get(endpoint.shows.path)
+    assert endpoint.representation_read is not None
+    relation = RELATIONS.get(endpoint.responses.representation.path)
     query = f"?$expand={relation}" if relation else ""
-    shown = endpoint.shows.read.select.resource
+    shown = endpoint.representation_read.select.resource
     wanted = RESOURCES[shown.relations[relation].target].permission if relation else shown.permission
-    program = Program(bob, str(endpoint.permission), str(wanted))
+    program = Program(bob, str(endpoint.auth.permission), str(wanted))
     narrow, whole = (
         replace(bob, headers=bob.headers | program.headers(scope=scope))
-        for scope in (str(endpoint.permission), f"{endpoint.permission} {wanted}")
+        for scope in (str(endpoint.auth.permission), f"{endpoint.auth.permission} {wanted}")
     )
     headers = {"Idempotency-Key": str(uuid.uuid4()), "Prefer": "return=representation"}
     ids = world(endpoint, bob)
     first = sent(whole, endpoint, ids, query, **headers)
     assert first.is_success, first.text
-    if wanted in closed([Permission(endpoint.permission)]):
+    if wanted in closed([Permission(endpoint.auth.permission)]):
         return
-    if endpoint.shows.read.own is not None:  # what it asked for itself needs no permission
+    if endpoint.representation_read.own is not None:  # what it asked for itself needs no permission
         headers["Idempotency-Key"] = str(uuid.uuid4())
         answer = sent(narrow, endpoint, world(endpoint, bob), query, **headers, **PROBLEM)
         assert answer.is_success, answer.text
@@ -228,7 +239,7 @@ def test_a_key_replaces_no_permission_of_what_is_shown(endpoint: Endpoint, bob: 
 
 # Reads of group-limited callers
 
-READS = [row for row in ALL if row.method == "GET" and row.customer and row.honours_limits]
+READS = [row for row in ALL if row.method == "GET" and row.auth.has_customer and row.is_group_scoped]
 # They count the whole customer, or are the time of the answer: docs/access.md lists them as exceptions
 COUNTING_HEADERS = {"changes-newest", "changes-oldest", "date", "x-request-id", "keyrack-position", "content-length"}
 COUNTING_MEMBERS = {"asOf", "at", "from", "to"}

@@ -22,7 +22,7 @@ from tests.support.event_stream import watching
 from tests.support.people import Person, Town, fetch, http_client
 from tests.support.servers import SELDOM, RunningServer, Sql, eventually
 
-RIGHTS = [endpoint for endpoint in ALL if isinstance(endpoint.permission, Permission)]
+RIGHTS = [endpoint for endpoint in ALL if isinstance(endpoint.auth.permission, Permission)]
 Scoped = dict[Permission, dict[str, str]]
 INVALID = "There is no machine client with this id and secret, or it may not call any more."
 
@@ -174,7 +174,7 @@ def scoped(alice: Person) -> Scoped:
     return {one: Program(alice, one).headers() for one in some}
 
 
-@over([row for row in ALL if row.permission is Free.PERSON])
+@over([row for row in ALL if row.auth.permission is Free.PERSON])
 def test_what_is_of_people_alone(alice: Person, endpoint: Endpoint) -> None:
     answer = alice.call(endpoint.method, path_of(endpoint), {}, headers=Program(alice).headers())
     assert answer.status_code in (400, 403)

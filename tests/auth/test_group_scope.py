@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from keyrack.api.endpoint import JsonBody
 from keyrack.api.grants import LIMITED
 from keyrack.api.permissions import GRANTED, WITHIN_GROUPS, Role
 from keyrack.fleet.group_scope_checks import NOBODY
@@ -23,8 +24,8 @@ from tests.support.people import PASSWORD, Person, Town
 from tests.support.servers import Sql
 
 PAGE = "docs/access.md"
-OF_CUSTOMER = [row for row in ALL if row.customer]
-HONOURING = [row for row in OF_CUSTOMER if row.honours_limits and row.permission in WITHIN_GROUPS]
+OF_CUSTOMER = [row for row in ALL if row.auth.has_customer]
+HONOURING = [row for row in OF_CUSTOMER if row.is_group_scoped and row.auth.permission in WITHIN_GROUPS]
 REFUSING = [row for row in OF_CUSTOMER if row not in HONOURING]
 WITH_SLOTS = [row for row in HONOURING if slots(row)]
 
@@ -267,10 +268,8 @@ def test_each_role_keeps_within_groups_what_holds_there(role: Role, town: Town, 
     for endpoint in OF_CUSTOMER:
         if endpoint in ENDLESS:
             continue
-        answer = person.call(
-            endpoint.method, path_of(endpoint), {} if endpoint.body is not None and endpoint.form is None else None
-        )
+        answer = person.call(endpoint.method, path_of(endpoint), {} if isinstance(endpoint.body, JsonBody) else None)
         own = endpoint.read is not None and endpoint.read.own is not None
-        may = own or (endpoint in HONOURING and endpoint.permission in GRANTED[role])
+        may = own or (endpoint in HONOURING and endpoint.auth.permission in GRANTED[role])
         assert (answer.status_code != 403) == may, (name(endpoint), answer.text)
     person.client.close()

@@ -9,9 +9,11 @@ import asyncpg
 import httpx
 import pytest
 
-from keyrack.api.endpoint import Endpoint, Endpoints
+from keyrack.api.endpoint import Doc, Endpoint, JsonBody, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.grants import in_scope
 from keyrack.api.permissions import GRANTED, MEANINGS, ROLES, Free, Permission, Role, closed
+from keyrack.api.services import ReadServices
 from keyrack.core.settings import Settings
 from keyrack.fleet.schema import CAR
 from keyrack.http.openapi.markdown_tables import roles_markdown
@@ -26,7 +28,7 @@ from tests.support.people import Person, Town, http_client
 from tests.support.servers import RunningServer, Sql, eventually
 
 PAGE = "docs/access.md"
-RIGHTS = [endpoint for endpoint in ALL if isinstance(endpoint.permission, Permission)]
+RIGHTS = [endpoint for endpoint in ALL if isinstance(endpoint.auth.permission, Permission)]
 TAKE = "delete from manager_role using manager m where m.manager_id = manager_role.manager_id and m.username = $1"
 GIVE = """
 insert into manager_role (customer_id, manager_id, role)
@@ -67,11 +69,11 @@ def missing(answer: httpx.Response, permission: str) -> bool:
 def asked(person: Person, endpoint: Endpoint) -> httpx.Response:
     """An endpoint, with ids that nobody has and a body that none takes."""
     method = "HEAD" if endpoint in ENDLESS else endpoint.method
-    body = {} if endpoint.body is not None and endpoint.form is None else None
+    body = {} if isinstance(endpoint.body, JsonBody) else None
     return person.call(method, path_of(endpoint), body)
 
 
-@over([row for row in ALL if row.token and row.permission is Free.CALLER and row.method == "GET"])
+@over([row for row in ALL if row.auth.has_token and row.auth.permission is Free.CALLER and row.method == "GET"])
 def test_what_is_about_the_caller_needs_no_role(people: dict[Role, Person], endpoint: Endpoint) -> None:
     assert {person.get(path_of(endpoint)).status_code for person in people.values()} == {200}
 
@@ -79,15 +81,12 @@ def test_what_is_about_the_caller_needs_no_role(people: dict[Role, Person], endp
 def test_a_row_without_a_permission_does_not_start() -> None:
     async def run(_request: Any) -> Any: ...
 
-    with pytest.raises(ValueError, match="not a valid Permission"):
-        Endpoints("Cars").get("/x", CAR, "x")
-    with pytest.raises(ValueError, match="not a valid Permission"):
-        Endpoints("Cars", "carz").put("/x", "x")(run)
-    for free in Free:
-        with pytest.raises(TypeError, match="permission"):
-            Endpoints("Cars").put("/x", "x", permission=free)(run)
-    with pytest.raises(TypeError, match="does not fit"):
-        Endpoints("Cars", "cars").put("/x", "x", token=False)(run)
+    for access in ("", "carz"):
+        endpoints = Endpoints[ReadServices](Tag("Cars", "Cars."), access)
+        with pytest.raises(ValueError, match="not a valid Permission"):
+            endpoints.read("/x", CAR, Doc("listX", "x", "x"))
+        with pytest.raises(ValueError, match="not a valid Permission"):
+            endpoints.put("/x", Doc("putX", "x", "x"))(run)
 
 
 def test_who_may_write_may_read() -> None:
@@ -95,7 +94,7 @@ def test_who_may_write_may_read() -> None:
         assert closed(GRANTED[role]) == GRANTED[role]
     assert set(MEANINGS) == set(Permission) and set(ROLES) == set(GRANTED) == set(Role)
     of_who_may = {one for one in Permission if one.startswith(("managers:", "clients:"))}
-    assert {row.permission for row in RIGHTS} | of_who_may == set(Permission)
+    assert {row.auth.permission for row in RIGHTS} | of_who_may == set(Permission)
 
 
 RELATIONS = [

@@ -46,7 +46,7 @@ def test_a_code_has_one_status_and_one_meaning() -> None:
     statuses: dict[str, set[int]] = {}
     remedies: dict[str, set[str]] = {}
     for endpoint in ALL:
-        for status, reasons in (*refusals(endpoint).items(), *endpoint.in_part.items()):
+        for status, reasons in (*refusals(endpoint).items(), *endpoint.responses.item_errors.items()):
             for reason in reasons:
                 statuses.setdefault(reason.code, set()).add(status)
                 remedies.setdefault(reason.code, set()).add(reason.remedy)

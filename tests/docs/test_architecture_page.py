@@ -1,4 +1,4 @@
-"""docs/architecture.md and CONTRIBUTING.md: the drawing agrees with the contract of the layers, and names exist."""
+"""docs/architecture.md and CONTRIBUTING.md: the drawings agree with the code, and names exist."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from keyrack.core.settings import Settings
+from keyrack.http.pipeline import PERFORM, RECEIVE, step_names
+from keyrack.http.routes import ALL
+from keyrack.http.steps import WrapperStep
 from tests.docs.code_blocks import ROOT, blocks
 
 SOURCE = ROOT / "src/keyrack"
@@ -45,6 +48,23 @@ def test_the_drawing_has_the_layers_of_the_contract() -> None:
     drawing = next(block for block in blocks("docs/architecture.md") if "[core]" in block.text)
     rows = [re.findall(r"\[(\w+)\]", line) for line in drawing.text.splitlines()]
     assert [sorted(row) for row in rows if row] == [sorted(layer) for layer in package_table().layers()]
+
+
+def test_the_drawing_has_the_steps_of_the_pipeline() -> None:
+    drawing = next(block for block in blocks("docs/architecture.md") if block.text.startswith("RECEIVE"))
+    lines = [line for line in drawing.text.splitlines() if line.startswith(" ")]
+    assert [line.split()[0] for line in lines] == step_names()
+    wrappers = [isinstance(step, WrapperStep) for step in (*RECEIVE, *PERFORM)]
+    assert ["around the rest" in line for line in lines] == wrappers
+
+
+def test_each_step_is_needed_and_a_read_has_few() -> None:
+    assert {name for row in ALL for name in step_names(row)} == set(step_names())
+    (car,) = [row for row in ALL if (row.method, row.path) == ("GET", "/cars/{carId}")]
+    assert step_names(car) == [
+        "prove_primary", "authenticate", "read_conditions", "build_request", "confirm_primary", "parse_position",
+        "choose_server", "prove_primary", "confirm_read", "retry_deadlocks",
+    ]  # fmt: skip
 
 
 @cache

@@ -14,6 +14,8 @@ from tests.support.servers import eventually
 def test_a_text_of_cars(alice: Person, bob: Person, dsn: str, tmp_path: Path) -> None:
     car = alice.car(color="petrol")
     assert alice.get(f"/cars/{car}?$select=color").json() == {"color": "petrol"}
+    assert "color" not in alice.get(f"/cars/{car}").json(), "a caller of the spec gets the spec's members"
+    assert "color" not in alice.get("/cars?$expand=products&$top=1").json()[0]
     step = {"op": "replace", "path": "/color", "value": "grün"}
     assert alice.patch(f"/cars/{car}", [step]).status_code == 204
     assert bob.patch(f"/cars/{car}", [step]).status_code == 404

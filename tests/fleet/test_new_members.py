@@ -20,18 +20,18 @@ MEMBERS = {
     "CARS = ResourceTable(": """
     color: Annotated[
         Text | None,
-        MemberInfo(N_("Color"), N_("the color"), "The color of the paint.", "red", is_searchable=True),
+        MemberInfo(N_("Color"), N_("the color"), "The color of the paint.", "red", is_searchable=True, is_extension=True),
     ] = None
 """,
     "PRODUCTS = ResourceTable(": """
     warranty_ends: Annotated[
         datetime | None,
-        MemberInfo(N_("End of the warranty"), N_("the end of the warranty"), "When the warranty ends.", None),
+        MemberInfo(N_("End of the warranty"), N_("the end of the warranty"), "When the warranty ends.", None, is_extension=True),
     ] = None
 """,
     "GROUPS = ResourceTable(": """
     purpose: Annotated[
-        Text, MemberInfo(N_("Purpose"), N_("the purpose"), "What the group is for.", "Team")
+        Text, MemberInfo(N_("Purpose"), N_("the purpose"), "What the group is for.", "Team", is_extension=True)
     ] = "Team"
 """,
 }

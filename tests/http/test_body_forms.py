@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from keyrack.api.endpoint import Endpoint
+from keyrack.api.endpoint import Endpoint, RawBody
 from keyrack.core.text import BYTE_ORDER_MARK
 from keyrack.http.routes import ALL
 from tests.support.people import PASSWORD, Person
 from tests.support.servers import eventually
 
 Place = tuple[tuple[str | int, Mapping[str, Any]], ...]  # steps to a member, each with the members beside it
-WITH_BODY = [endpoint for endpoint in ALL if endpoint.body is not None or endpoint.item is not None]
+WITH_BODY = [endpoint for endpoint in ALL if endpoint.body is not None]
 
 
 def name(endpoint: Endpoint) -> str:
@@ -24,7 +24,7 @@ def name(endpoint: Endpoint) -> str:
 
 
 def adapter_of(endpoint: Endpoint) -> TypeAdapter[Any]:
-    adapter = endpoint.body if endpoint.body is not None else endpoint.item
+    adapter = endpoint.body.item if isinstance(endpoint.body, RawBody) else endpoint.body_adapter
     assert adapter is not None
     return adapter
 

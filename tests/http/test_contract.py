@@ -9,7 +9,8 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from keyrack.api.endpoint import Endpoint
+from keyrack.api.auth_schemes import AppAuth, ClientSecretAuth, DeviceAuth
+from keyrack.api.endpoint import Endpoint, FormBody
 from keyrack.api.event_stream import EVENTS
 from keyrack.auth.access_tokens import API_AUDIENCE
 from keyrack.auth.app_tokens import AUDIENCE
@@ -116,13 +117,13 @@ def path_of(endpoint: Endpoint) -> str:
 
 def query_of(endpoint: Endpoint) -> str:
     """The query parameters that the endpoint needs, as their examples are."""
-    needed = {option.name: option.schema["examples"] for option in endpoint.options if option.needed}
+    needed = {option.name: option.schema["examples"] for option in endpoint.query_parameters if option.needed}
     return "".join(f"?{name}={first}" for name, (first, *_) in cast("dict[str, list[str]]", needed).items())
 
 
 def calling(endpoint: Endpoint, person: Person) -> Person:
     """Who calls such a row: the person, or the app of a user of theirs."""
-    return person.app() if endpoint.app else person
+    return person.app() if isinstance(endpoint.auth, AppAuth) else person
 
 
 def called(endpoint: Endpoint, person: Person, **options: Any) -> httpx.Response:
@@ -130,14 +131,22 @@ def called(endpoint: Endpoint, person: Person, **options: Any) -> httpx.Response
     return calling(endpoint, person).call(endpoint.method, path_of(endpoint), **options)
 
 
-PUBLIC = [endpoint for endpoint in ALL if not endpoint.key and not endpoint.device and not endpoint.app]
-OF_APPS = [endpoint for endpoint in ALL if endpoint.app]
-KEYED = [endpoint for endpoint in ALL if endpoint.key]
-TOKENED = [endpoint for endpoint in ALL if endpoint.token]
-WITH_CUSTOMER = [endpoint for endpoint in ALL if endpoint.customer]
-WITH_BODY = [endpoint for endpoint in ALL if endpoint.body is not None]
-WITH_JSON = [endpoint for endpoint in WITH_BODY if not endpoint.form]
-ENDLESS = [endpoint for endpoint in ALL if endpoint.media_type == EVENTS]  # tests/changelog/endpoints/test_live.py
+PUBLIC = [
+    endpoint
+    for endpoint in ALL
+    if not endpoint.auth.has_api_key
+    and not isinstance(endpoint.auth, DeviceAuth)
+    and not isinstance(endpoint.auth, AppAuth)
+]
+OF_APPS = [endpoint for endpoint in ALL if isinstance(endpoint.auth, AppAuth)]
+KEYED = [endpoint for endpoint in ALL if endpoint.auth.has_api_key]
+TOKENED = [endpoint for endpoint in ALL if endpoint.auth.has_token]
+WITH_CUSTOMER = [endpoint for endpoint in ALL if endpoint.auth.has_customer]
+WITH_BODY = [endpoint for endpoint in ALL if endpoint.body_adapter is not None]
+WITH_JSON = [endpoint for endpoint in WITH_BODY if not isinstance(endpoint.body, FormBody)]
+ENDLESS = [
+    endpoint for endpoint in ALL if endpoint.responses.media_type == EVENTS
+]  # tests/changelog/endpoints/test_live.py
 PATHS = list({endpoint.path: endpoint for endpoint in ALL}.values())
 
 
@@ -159,16 +168,23 @@ def ghost(town: Town, sql: Sql) -> Iterator[Person]:
 
 def test_the_table_is_the_spec() -> None:
     assert len(SPEC) == 56
-    assert sorted(name(endpoint) for endpoint in ALL if not endpoint.ours) == sorted(SPEC)
+    assert sorted(name(endpoint) for endpoint in ALL if not endpoint.doc.is_extension) == sorted(SPEC)
 
 
 def test_what_needs_no_customer_is_what_the_spec_says() -> None:
-    assert {name(endpoint) for endpoint in ALL if not endpoint.customer and not endpoint.ours} == WITHOUT_CUSTOMER
+    assert {
+        name(endpoint) for endpoint in ALL if not endpoint.auth.has_customer and not endpoint.doc.is_extension
+    } == WITHOUT_CUSTOMER
 
 
 def test_what_needs_no_token_is_the_token_endpoint_and_what_is_public() -> None:
-    assert {name(endpoint) for endpoint in ALL if not endpoint.token and not endpoint.ours} == {"POST /oauth2/token"}
-    assert {name(endpoint) for endpoint in ALL if endpoint.by_secret} == {"POST /oauth2/token", "POST /oauth2/revoke"}
+    assert {name(endpoint) for endpoint in ALL if not endpoint.auth.has_token and not endpoint.doc.is_extension} == {
+        "POST /oauth2/token"
+    }
+    assert {name(endpoint) for endpoint in ALL if isinstance(endpoint.auth, ClientSecretAuth)} == {
+        "POST /oauth2/token",
+        "POST /oauth2/revoke",
+    }
     assert {name(endpoint) for endpoint in PUBLIC} == {
         "GET /",
         "GET /health",
@@ -268,7 +284,7 @@ def test_an_id_token_that_is_over_or_for_others(
         refused_401(app.call(endpoint.method, path_of(endpoint)), TOKEN_REFUSED)
 
 
-@over([endpoint for endpoint in TOKENED if endpoint.key])
+@over([endpoint for endpoint in TOKENED if endpoint.auth.has_api_key])
 def test_an_id_token_is_no_access_token(endpoint: Endpoint, alice: Person) -> None:
     headers = {"Authorization": f"Bearer {alice.app().token}"}
     refused_401(alice.call(endpoint.method, path_of(endpoint), headers=headers), TOKEN_REFUSED)
@@ -325,9 +341,9 @@ def test_two_customer_headers_are_no_integer(alice: Person) -> None:
     refused_text(alice.client.get("/cars", headers=headers), 400, "The header Customer-ID must be an integer.")
 
 
-@over([endpoint for endpoint in TOKENED if not endpoint.customer and endpoint.path not in NEVER_THE_SAME])
+@over([endpoint for endpoint in TOKENED if not endpoint.auth.has_customer and endpoint.path not in NEVER_THE_SAME])
 def test_where_no_customer_is_needed_the_header_is_not_looked_at(endpoint: Endpoint, alice: Person) -> None:
-    options: dict[str, Any] = {"json": {}} if endpoint.body else {}
+    options: dict[str, Any] = {"json": {}} if endpoint.body_adapter else {}
     answers = [
         alice.call(endpoint.method, path_of(endpoint), headers={"Customer-ID": value}, **options)
         for value in (None, "nonsense", str(alice.customer))
@@ -353,17 +369,17 @@ def test_a_method_that_the_path_does_not_know(endpoint: Endpoint, alice: Person)
         assert answer.headers["allow"] == ", ".join(known)
 
 
-@over([endpoint for endpoint in PATHS if endpoint.key])
+@over([endpoint for endpoint in PATHS if endpoint.auth.has_api_key])
 def test_the_methods_of_a_path_are_told_only_to_who_may_call(endpoint: Endpoint, alice: Person, ghost: Person) -> None:
     for method in (unknown_method(endpoint.path), "OPTIONS", "TRACE", "PROPFIND", "PURGE"):
         path = path_of(endpoint)
         refused_401(alice.call(method, path, headers={"vendor-API-Key": "nonsense"}), KEY_REFUSED)
-        if endpoint.token:
+        if endpoint.auth.has_token:
             refused_401(alice.call(method, path, headers={"Authorization": None}), TOKEN_REFUSED)
             refused_text(ghost.call(method, path), 404, NO_MANAGER)
 
 
-@over([endpoint for endpoint in PATHS if endpoint.customer])
+@over([endpoint for endpoint in PATHS if endpoint.auth.has_customer])
 def test_the_method_is_checked_before_the_customer(endpoint: Endpoint, alice: Person) -> None:
     answer = alice.call(unknown_method(endpoint.path), path_of(endpoint), headers={"Customer-ID": "nonsense"})
     assert answer.status_code == 405
@@ -384,7 +400,11 @@ def test_head_is_get_without_a_body(endpoint: Endpoint, alice: Person) -> None:
 
 
 def content(endpoint: Endpoint) -> dict[str, str]:
-    return {"Content-Type": "application/x-www-form-urlencoded" if endpoint.form else "application/json"}
+    return {
+        "Content-Type": "application/x-www-form-urlencoded"
+        if isinstance(endpoint.body, FormBody)
+        else "application/json"
+    }
 
 
 @over(WITH_BODY)
@@ -393,7 +413,7 @@ def test_a_wrong_content_type(endpoint: Endpoint, base: str, alice: Person) -> N
     wrong = ["text/plain", "application/xml", "", "nonsense", "application/jsonx", "multipart/form-data; boundary=x"]
     wrong += (
         ["application/json"]
-        if endpoint.form
+        if isinstance(endpoint.body, FormBody)
         else ["application/x-www-form-urlencoded", "application/json; charset=utf-16"]
     )
     url = str(alice.client.base_url.join(base + path_of(endpoint)))
@@ -440,7 +460,7 @@ def test_broken_json(endpoint: Endpoint, alice: Person) -> None:
     for body in (b"", b"{", b"{]", b'{"a":}', b"nonsense", b"{}{}", b"\xff\xfe", b'{"name": "\xff"}'):
         answer = called(endpoint, alice, content=body, headers=content(endpoint))
         assert answer.status_code == 400, body
-        assert answer.text.startswith(f"Couldn't {endpoint.what}. The body is not valid JSON: "), answer.text
+        assert answer.text.startswith(f"Couldn't {endpoint.body.action}. The body is not valid JSON: "), answer.text
         assert answer.headers["content-type"] == "text/plain; charset=utf-8"
 
 
@@ -448,21 +468,21 @@ def test_broken_json(endpoint: Endpoint, alice: Person) -> None:
 def test_no_body_at_all(endpoint: Endpoint, alice: Person) -> None:
     answer = called(endpoint, alice)
     assert answer.status_code == 400
-    assert answer.text.startswith(f"Couldn't {endpoint.what}. The body is not valid JSON: ")
+    assert answer.text.startswith(f"Couldn't {endpoint.body.action}. The body is not valid JSON: ")
 
 
 @over(WITH_JSON)
 def test_a_body_of_another_form(endpoint: Endpoint, alice: Person) -> None:
-    assert endpoint.body is not None
-    form = endpoint.body.json_schema()["type"]
+    assert endpoint.body_adapter is not None
+    form = endpoint.body_adapter.json_schema()["type"]
     for value in (None, 0, True, "text", {} if form == "array" else []):
         answer = called(endpoint, alice, content=json.dumps(value).encode(), headers=content(endpoint))
-        refused_text(answer, 400, f"Couldn't {endpoint.what}. The body must be a JSON {form}.")
+        refused_text(answer, 400, f"Couldn't {endpoint.body.action}. The body must be a JSON {form}.")
 
 
 @over(WITH_BODY)
 def test_a_body_of_a_megabyte(endpoint: Endpoint, alice: Person, settings: Settings) -> None:
-    most = endpoint.most(settings)
+    most = endpoint.body.max_bytes(settings)
     assert most == (141_000 if endpoint.path == "/sdk/boxlog" else 1_000_000)
     answer = called(endpoint, alice, content=b" " * most, headers=content(endpoint))
     refused_text(answer, 413, f"The body must be smaller than {most} bytes.")
@@ -470,7 +490,7 @@ def test_a_body_of_a_megabyte(endpoint: Endpoint, alice: Person, settings: Setti
 
 @over(WITH_JSON)
 def test_a_body_that_just_fits_is_read(endpoint: Endpoint, alice: Person, settings: Settings) -> None:
-    body = b" " * (endpoint.most(settings) - 2) + b"0"
+    body = b" " * (endpoint.body.max_bytes(settings) - 2) + b"0"
     answer = called(endpoint, alice, content=body, headers=content(endpoint))
     assert (answer.status_code, answer.text.startswith("Couldn't ")) == (400, True)
 
@@ -479,7 +499,10 @@ def test_a_body_that_just_fits_is_read(endpoint: Endpoint, alice: Person, settin
     [
         endpoint
         for endpoint in ALL
-        if endpoint.body is None and endpoint.token and endpoint not in ENDLESS and endpoint.path not in NEVER_THE_SAME
+        if endpoint.body_adapter is None
+        and endpoint.auth.has_token
+        and endpoint not in ENDLESS
+        and endpoint.path not in NEVER_THE_SAME
     ]
 )
 def test_a_body_that_nobody_asked_for_is_not_looked_at(endpoint: Endpoint, alice: Person) -> None:
@@ -491,7 +514,7 @@ def test_a_body_that_nobody_asked_for_is_not_looked_at(endpoint: Endpoint, alice
 
 # In which order
 
-WITH_CUSTOMER_AND_BODY = [endpoint for endpoint in WITH_BODY if endpoint.customer]
+WITH_CUSTOMER_AND_BODY = [endpoint for endpoint in WITH_BODY if endpoint.auth.has_customer]
 
 
 @over(WITH_CUSTOMER_AND_BODY)
@@ -502,7 +525,7 @@ def test_the_customer_is_checked_before_the_content_type(endpoint: Endpoint, ali
         assert (answer.status_code, "Customer-ID" in answer.text) == (status, True)
 
 
-@over([endpoint for endpoint in WITH_BODY if endpoint.token or endpoint.app])
+@over([endpoint for endpoint in WITH_BODY if endpoint.auth.has_token or isinstance(endpoint.auth, AppAuth)])
 def test_the_token_is_checked_before_the_body(endpoint: Endpoint, alice: Person) -> None:
     headers = {"Authorization": "Bearer x", "Content-Type": "text/plain"}
     answer = called(endpoint, alice, content=b" " * 1_000_000, headers=headers)
@@ -547,7 +570,7 @@ def test_what_is_public_needs_nothing(anyone: httpx.Client) -> None:
             answer = anyone.get(base + path_of(endpoint))
             assert answer.status_code == (404 if endpoint.parameters else 200)
             assert answer.headers["content-type"] == (
-                "text/plain; charset=utf-8" if endpoint.parameters else endpoint.media_type
+                "text/plain; charset=utf-8" if endpoint.parameters else endpoint.responses.media_type
             )
 
 
@@ -565,4 +588,4 @@ CHANGE_THE_GROUND = {
 
 
 def test_what_changes_the_ground_of_assignments_has_its_place_in_their_order() -> None:
-    assert {(row.method, row.path) for row in ALL if row.ground is not None} == CHANGE_THE_GROUND
+    assert {(row.method, row.path) for row in ALL if row.concurrency.serialized == "always"} == CHANGE_THE_GROUND

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from keyrack.api.endpoint import Endpoint
+from keyrack.api.endpoint import Endpoint, JsonBody
 from keyrack.core.settings import Settings
 from keyrack.http.routes import ALL
 from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
@@ -343,12 +343,12 @@ BODIES = {
 VALUES = {"/carId": 1, "/url": "https://example.org/", "/role": "Auditor"}  # of a step, where "A" is none
 
 
-@over([endpoint for endpoint in ALL if endpoint.parameters and endpoint.customer])
+@over([endpoint for endpoint in ALL if endpoint.parameters and endpoint.auth.has_customer])
 @pytest.mark.parametrize("id", ["2147483648", "-1", "99999999999999999999999", "%00", "%FF", "1.5", "NaN", "%D9%A3"])
 def test_ids_that_are_none(endpoint: Endpoint, id: str, alice: Person) -> None:
     values = {parameter: id for parameter in endpoint.parameters if parameter != "searchDate"}
     path = endpoint.path.format(**values, searchDate="2026-01-01T00:00:00Z") + query_of(endpoint)
-    whole = endpoint.body.json_schema() if endpoint.body else {}
+    whole = endpoint.body_adapter.json_schema() if endpoint.body_adapter else {}
     options: dict[str, Any] = {}
     if whole.get("type") == "array":
         path_of_step = whole["$defs"][whole["items"]["$ref"].rsplit("/", 1)[-1]]["properties"]["path"]
@@ -384,20 +384,20 @@ def test_a_long_query(alice: Person) -> None:
 
 # Bodies
 
-WITH_JSON = [endpoint for endpoint in ALL if endpoint.body is not None and not endpoint.form]
+WITH_JSON = [endpoint for endpoint in ALL if isinstance(endpoint.body, JsonBody)]
 
 
 def wrap(endpoint: Endpoint, inner: bytes) -> bytes:
     """Put it where a value is expected."""
-    assert endpoint.body is not None
-    if endpoint.body.json_schema()["type"] == "array":
+    assert endpoint.body_adapter is not None
+    if endpoint.body_adapter.json_schema()["type"] == "array":
         return b'[{"op": "replace", "path": "/name", "value": ' + inner + b"}]"
     return b'{"name": ' + inner + b"}"
 
 
 @over(WITH_JSON)
 def test_deep_json(endpoint: Endpoint, alice: Person, settings: Settings) -> None:
-    deep = min(100_000, endpoint.most(settings) // 6)
+    deep = min(100_000, endpoint.body.max_bytes(settings) // 6)
     for body in (b"[" * deep, b'{"a":' * deep, wrap(endpoint, b"[" * 50_000 + b"]" * 50_000)):
         answer = called(endpoint, alice, content=body, headers=JSON)
         clear(answer, 400)
@@ -439,8 +439,8 @@ RIGHT = {
 
 def members(endpoint: Endpoint) -> dict[str, Any]:
     """A body that would be right, but for ids that do not exist; every member that it may have."""
-    assert endpoint.body is not None
-    properties = endpoint.body.json_schema()["properties"]
+    assert endpoint.body_adapter is not None
+    properties = endpoint.body_adapter.json_schema()["properties"]
     defaults = {key: schema.get("enum", [schema.get("default")])[0] for key, schema in properties.items()}
     return {key: RIGHT.get(key, 2147483647 if is_id(key) else defaults[key]) for key in properties}
 
@@ -449,10 +449,10 @@ def is_id(member: str) -> bool:
     return member.endswith("Id") and member != "uniqueId"
 
 
-@over([endpoint for endpoint in WITH_JSON if not endpoint.ours])
+@over([endpoint for endpoint in WITH_JSON if not endpoint.doc.is_extension])
 def test_every_member_with_every_kind_of_value(endpoint: Endpoint, carol: Person) -> None:
-    assert endpoint.body is not None
-    whole = endpoint.body.json_schema()
+    assert endpoint.body_adapter is not None
+    whole = endpoint.body_adapter.json_schema()
     if whole["type"] == "array":
         path = next(iter(whole["$defs"].values()))["properties"]["path"]
         bodies = [
@@ -469,10 +469,10 @@ def test_every_member_with_every_kind_of_value(endpoint: Endpoint, carol: Person
             clear(answer, 400, 404, 409)
 
 
-@over([endpoint for endpoint in WITH_JSON if not endpoint.ours])
+@over([endpoint for endpoint in WITH_JSON if not endpoint.doc.is_extension])
 def test_ids_beyond_int32_in_the_body(endpoint: Endpoint, alice: Person) -> None:
-    assert endpoint.body is not None
-    for member in filter(is_id, endpoint.body.json_schema().get("properties", {})):
+    assert endpoint.body_adapter is not None
+    for member in filter(is_id, endpoint.body_adapter.json_schema().get("properties", {})):
         for value in (2**31, -(2**31) - 1, 2**63, 10**40):
             answer = alice.call(endpoint.method, path_of(endpoint), members(endpoint) | {member: value})
             clear(answer, 400)

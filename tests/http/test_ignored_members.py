@@ -7,6 +7,7 @@ from urllib.parse import unquote
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from keyrack.api.endpoint import JsonBody
 from keyrack.http.routes import ALL
 from tests.support.people import Person, web
 from tests.support.servers import RunningServer
@@ -91,6 +92,6 @@ def test_strict_handling_refuses_the_item_of_a_batch_alone(alice: Person) -> Non
 def test_openapi_has_the_header_wherever_a_body_is_sent(server: RunningServer) -> None:
     paths = web().get(server.url + "/openapi.json").json()["paths"]
     for endpoint in ALL:
-        if endpoint.body is not None and endpoint.form is None:
-            response = paths[endpoint.path][endpoint.method.lower()]["responses"][str(endpoint.status)]
+        if isinstance(endpoint.body, JsonBody):
+            response = paths[endpoint.path][endpoint.method.lower()]["responses"][str(endpoint.responses.status)]
             assert HEADER in response["headers"], endpoint.path

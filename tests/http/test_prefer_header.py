@@ -26,7 +26,7 @@ from tests.support.servers import RunningServer, Sql, eventually
 REPRESENTATION = {"Prefer": "return=representation"}
 MINIMAL = {"Prefer": "return=minimal"}
 NO_CAR = "Unable to find a car for the given carId which is assigned to the given customerId."
-SHOWING = [endpoint for endpoint in ALL if endpoint.shows is not None]
+SHOWING = [endpoint for endpoint in ALL if endpoint.responses.representation is not None]
 
 
 @dataclass
@@ -95,8 +95,8 @@ def call(person: Person, endpoint: Endpoint, write: Write, headers: dict[str, st
 def test_every_row_with_something_to_show_has_its_case() -> None:
     assert {name(endpoint) for endpoint in SHOWING} == set(WRITES)
     for endpoint in SHOWING:
-        assert endpoint.shows in ALL
-        assert endpoint.shows is not None and endpoint.shows.read is not None and endpoint.shows.read.select.one
+        assert endpoint.responses.representation in ALL
+        assert endpoint.representation_read is not None and endpoint.representation_read.select.one
 
 
 @over(SHOWING)
@@ -105,19 +105,19 @@ def test_the_answer_is_what_the_single_read_shows(endpoint: Endpoint, alice: Per
     with nobody_works(alice):
         answer = call(alice, endpoint, write, REPRESENTATION)
         shown = answer.json()
-        assert endpoint.shows is not None
-        read = alice.get(f"{endpoint.shows.path.partition('{')[0]}{shown['id']}")
+        assert endpoint.responses.representation is not None
+        read = alice.get(f"{endpoint.responses.representation.path.partition('{')[0]}{shown['id']}")
     secrets = {member: shown.pop(member) for member in ONCE.get(name(endpoint), ())}
-    assert (answer.status_code, shown) == (endpoint.shown_status, read.json())
+    assert (answer.status_code, shown) == (endpoint.representation_status, read.json())
     if not secrets:
         assert answer.content == read.content
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["preference-applied"] == "return=representation"
     assert answer.headers["vary"] == "Prefer"
-    assert ("location" in answer.headers) == (endpoint.status == 201)
-    if endpoint.status == 201:
+    assert ("location" in answer.headers) == (endpoint.responses.status == 201)
+    if endpoint.responses.status == 201:
         assert alice.get(answer.headers["location"]).json() == read.json()
-    for header in endpoint.headers:
+    for header in endpoint.responses.headers:
         assert header in answer.headers
 
 
@@ -125,8 +125,8 @@ def test_the_answer_is_what_the_single_read_shows(endpoint: Endpoint, alice: Per
 def test_without_the_preference_everything_is_as_it_was(endpoint: Endpoint, alice: Person) -> None:
     for headers in ({}, {"Prefer": "respond-async, return=nonsense"}, MINIMAL):
         answer = call(alice, endpoint, WRITES[name(endpoint)](alice), headers)
-        assert answer.status_code == endpoint.status
-        if endpoint.status == 204:
+        assert answer.status_code == endpoint.responses.status
+        if endpoint.responses.status == 204:
             done(answer)
         else:
             named = {"clientId"} if name(endpoint) == "PUT /clients" else set[str]()  # by which the client calls
@@ -135,12 +135,12 @@ def test_without_the_preference_everything_is_as_it_was(endpoint: Endpoint, alic
         assert answer.headers.get("preference-applied") == ("return=minimal" if headers == MINIMAL else None)
 
 
-IGNORING = [row for row in ALL if row.shows is None and row.method != "GET"]
+IGNORING = [row for row in ALL if row.responses.representation is None and row.method != "GET"]
 
 
 def test_where_there_is_nothing_to_show_the_preference_is_passed_over(alice: Person) -> None:
     assert {name(row) for row in IGNORING if row.method == "PATCH"} == set()
-    assert {name(row) for row in IGNORING if row.status == 201} == {
+    assert {name(row) for row in IGNORING if row.responses.status == 201} == {
         "POST /webhooks/{webhookId}/test", "PUT /managers", "PUT /clients/{clientId}/secrets", "PUT /me/passkeys",
     }  # fmt: skip
     car, group = alice.car(), alice.group()

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyrack.api.endpoint import Endpoint
+from keyrack.api.endpoint import Endpoint, JsonBody
 from keyrack.api.odata import OPTIONS
 from keyrack.core import error_codes
 from keyrack.core.errors import NotFound
@@ -132,10 +132,10 @@ def test_who_may_not_call(
         told(problem, endpoint, document, page, server)
 
     check(alice, "invalid-api-key", **{"vendor-API-Key": "nonsense"})
-    if endpoint.token:
+    if endpoint.auth.has_token:
         check(alice, "invalid-token", Authorization=None)
         check(ghost, "manager-not-found")
-    if endpoint.customer:
+    if endpoint.auth.has_customer:
         check(alice, "missing-customer-id", **{"Customer-ID": None})
         check(alice, "invalid-customer-id", **{"Customer-ID": "nonsense"})
         check(alice, "customer-not-found", **{"Customer-ID": "2147483647"})
@@ -150,10 +150,10 @@ def test_which_app_may_not_call(
     told(problem, endpoint, document, page, server)
 
 
-@over([endpoint for endpoint in ALL if endpoint.body is not None and not endpoint.form])
+@over([endpoint for endpoint in ALL if isinstance(endpoint.body, JsonBody)])
 def test_bodies(endpoint: Endpoint, alice: Person, document: Json, page: str, server: RunningServer) -> None:
-    assert endpoint.body is not None
-    is_patch = endpoint.body.json_schema()["type"] == "array"
+    assert endpoint.body_adapter is not None
+    is_patch = endpoint.body_adapter.json_schema()["type"] == "array"
 
     def check(code: str, body: bytes, **headers: str) -> Json:
         options = {"content": body, "headers": content(endpoint) | headers}
@@ -177,10 +177,10 @@ def test_bodies(endpoint: Endpoint, alice: Person, document: Json, page: str, se
         (fault,) = [fault for fault in faults if fault["pointer"] == "/0/path"]
         assert fault["code"] == "not-one-of"
         assert all(value.startswith("/") for value in fault["valid"]) and fault["valid"]
-    elif endpoint.body.json_schema().get("required"):
+    elif endpoint.body_adapter.json_schema().get("required"):
         faults = check("invalid-members", b"{}")["errors"]
         assert {(fault["pointer"], fault["code"]) for fault in faults} == {
-            (f"/{member}", "missing") for member in endpoint.body.json_schema()["required"]
+            (f"/{member}", "missing") for member in endpoint.body_adapter.json_schema()["required"]
         }
 
 
@@ -203,12 +203,12 @@ def test_query_options(endpoint: Endpoint, alice: Person, document: Json, page: 
     problem = both(alice.call, "GET", f"{endpoint.path}?$nonsense=1")
     valid = {f"${name}" for name, shapes in OPTIONS.items() if endpoint.read and endpoint.read.select.shape in shapes}
     assert problem["errors"][0]["code"] == "unknown"
-    assert set(problem["errors"][0]["valid"]) == valid | {option.name for option in endpoint.options}
+    assert set(problem["errors"][0]["valid"]) == valid | {option.name for option in endpoint.query_parameters}
 
 
-@over([endpoint for endpoint in ALL if endpoint.repeatable])
+@over([endpoint for endpoint in ALL if endpoint.has_idempotency_key])
 def test_keys_of_repeats(endpoint: Endpoint, alice: Person, document: Json, page: str, server: RunningServer) -> None:
-    if endpoint.body is not None or endpoint.ground is not None or endpoint.before is not None:
+    if endpoint.body_adapter is not None or endpoint.concurrency.serialized == "always" or endpoint.prepare is not None:
         return  # what these refuse comes first
     problem = both(alice.call, endpoint.method, path_of(endpoint), headers={"Idempotency-Key": "x" * 256})
     assert problem["code"] == "invalid-idempotency-key"
@@ -216,10 +216,10 @@ def test_keys_of_repeats(endpoint: Endpoint, alice: Person, document: Json, page
     told(problem, endpoint, document, page, server)
 
 
-@over([endpoint for endpoint in TOKENED if endpoint.parameters and endpoint.body is None])
+@over([endpoint for endpoint in TOKENED if endpoint.parameters and endpoint.body_adapter is None])
 def test_what_is_not_there(endpoint: Endpoint, alice: Person, document: Json, page: str, server: RunningServer) -> None:
     problem = both(alice.call, endpoint.method, path_of(endpoint))
-    assert problem["status"] == 404 and problem["code"] in {reason.code for reason in endpoint.refuses[404]}
+    assert problem["status"] == 404 and problem["code"] in {reason.code for reason in endpoint.responses.errors[404]}
     told(problem, endpoint, document, page, server)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from keyrack.api.endpoint import Endpoint
+from keyrack.api.auth_schemes import AppAuth
+from keyrack.api.endpoint import Endpoint, RawBody
 from keyrack.api.list_responses import next_page
 from keyrack.api.permissions import Free
 from keyrack.http.routes import ALL
@@ -13,9 +14,14 @@ from tests.support.people import Person
 
 PROBLEM = {"Accept": "application/problem+json"}
 EXTENSIONS = [
-    row for row in ALL if row.ours and row.permission is not Free.ANYBODY and row.body is None and not row.raw
+    row
+    for row in ALL
+    if row.doc.is_extension
+    and row.auth.permission is not Free.ANYBODY
+    and row.body_adapter is None
+    and not isinstance(row.body, RawBody)
 ]
-SPEC_LISTS = [row for row in ALL if not row.ours and row.read is not None and not row.parameters]
+SPEC_LISTS = [row for row in ALL if not row.doc.is_extension and row.read is not None and not row.parameters]
 
 
 def named(endpoint: Endpoint) -> str:
@@ -38,15 +44,15 @@ def program(alice: Person) -> dict[str, str]:
 @pytest.mark.parametrize("endpoint", EXTENSIONS, ids=named)
 @pytest.mark.parametrize("query", ["nonsense=1", "fliter=true", "%20nonsense%09=1", "=1", "wait%3D1"])
 def test_an_extension_rejects_every_unknown_name(alice: Person, endpoint: Endpoint, query: str) -> None:
-    person = alice.app() if endpoint.app else alice
+    person = alice.app() if isinstance(endpoint.auth, AppAuth) else alice
     answer = person.call(endpoint.method, f"{path_of(endpoint)}?{query}", headers=PROBLEM)
     assert answer.status_code == 400, answer.text
     problem = answer.json()
     assert problem["code"] in ("invalid-query", "invalid-query-parameter")
     (error,) = problem["errors"]
     assert error["code"] == "unknown"
-    shown = endpoint.read or (endpoint.shows and endpoint.shows.read)
-    options = [option.name for option in endpoint.options]
+    shown = endpoint.read or (endpoint.responses.representation and endpoint.representation_read)
+    options = [option.name for option in endpoint.query_parameters]
     assert set(options) <= set(error.get("valid", []))
     assert ("$select" in error.get("valid", [])) is bool(shown)
 

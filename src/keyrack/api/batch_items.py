@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, LiteralString
+from typing import Any, LiteralString, TypeVar
 
 import asyncpg
 
-from keyrack.api.endpoint import Endpoint
+from keyrack.api.endpoint import Endpoint, JsonBody
 from keyrack.api.exchange import Request, Response
 from keyrack.api.schema.request_body import validate_body
 from keyrack.core.errors import Refusal, TooManyRequests
+from keyrack.db.change_notifier import NOTHING, Topics
 from keyrack.db.connection import Connection, Row
 from keyrack.db.transaction_database import InTransaction
 
@@ -29,7 +30,7 @@ BREATH = 25  # items after whose checks others get their turn
 class BatchItem:
     """One item: the row and the request that it stands for, and its checked body, or why it is refused already."""
 
-    endpoint: Endpoint
+    endpoint: Endpoint[Any]
     request: Request
     value: Any = None
     refusal: Refusal | None = None
@@ -41,8 +42,14 @@ class BatchItems:
 
     items: Sequence[BatchItem]
 
+    @property
+    def topics(self) -> Topics:
+        """The topics of all items: several in one notify subscribers about everything that they change."""
+        return NOTHING.union(*[item.endpoint.topics for item in self.items])
+
 
 Result = Response | Refusal
+S = TypeVar("S")
 
 
 def canonical(value: object) -> bytes:
@@ -51,7 +58,7 @@ def canonical(value: object) -> bytes:
 
 
 async def checked_item(
-    request: Request, endpoint: Endpoint, ids: tuple[int, ...], body: object, parts: Mapping[type, object]
+    request: Request, endpoint: Endpoint[S], ids: tuple[int, ...], body: object, services: S
 ) -> BatchItem:
     """The item for a row, with the path's ids, and its body where it has one.
 
@@ -62,14 +69,14 @@ async def checked_item(
     names = dict(zip(endpoint.parameters, ids, strict=True))
     request = replace(
         request, method=endpoint.method, path=endpoint.path.format(**names), ids=ids, query=b"",
-        body=b"" if endpoint.body is None else canonical(body),
+        body=canonical(body) if isinstance(endpoint.body, JsonBody) else b"",
     )  # fmt: skip
-    if endpoint.body is None:
+    if not isinstance(endpoint.body, JsonBody):
         return BatchItem(endpoint, request)
     try:
-        value = validate_body(endpoint.body, request.body, endpoint.what, strict=request.strict)
-        if endpoint.before is not None:
-            value = await endpoint.before(request, value, *(parts[part] for part in endpoint.before_parts))
+        value = validate_body(endpoint.body.adapter, request.body, endpoint.body.action, strict=request.strict)
+        if endpoint.prepare is not None:
+            value = await endpoint.prepare(request, value, services)
     except Refusal as refusal:
         return BatchItem(endpoint, request, refusal=batch_database(refusal))
     return BatchItem(endpoint, request, value)
@@ -119,11 +126,11 @@ class _Broken(Exception):
 
 
 async def run_items(
-    connection: Connection, items: Sequence[BatchItem], announce: Callable[[LiteralString], None]
+    connection: Connection, items: Sequence[BatchItem], services: object, announce: Callable[[LiteralString], None]
 ) -> list[Result]:
     """Do the items in the caller's transaction, each alone: what a refused one wrote is undone.
 
-    `announce` is told what has to be announced once that is committed.
+    `services` are those for which the items were checked. `announce` gets what is announced after the commit.
 
     Savepoints cost two round trips each, and many of them make others' snapshots slow. So a piece of items shares one,
     and only if the database refuses something its items are done again, each statement with its own.
@@ -134,10 +141,10 @@ async def run_items(
         notices: list[LiteralString] = []
         try:
             async with connection.transaction():
-                done = await _each(_Straight(connection), piece, notices.append)
+                done = await _each(_Straight(connection), piece, services, notices.append)
         except _Broken:
             notices.clear()  # what they were about is undone
-            done = await _each(InTransaction(connection), piece, notices.append)
+            done = await _each(InTransaction(connection), piece, services, notices.append)
         results += done
         for notice in notices:
             announce(notice)
@@ -145,20 +152,20 @@ async def run_items(
 
 
 async def _each(
-    db: InTransaction, items: Sequence[BatchItem], announce: Callable[[LiteralString], None]
+    db: InTransaction, items: Sequence[BatchItem], services: object, announce: Callable[[LiteralString], None]
 ) -> list[Result]:
     results: list[Result] = []
     for item in items:
-        results.append(await _one(item, item.request.within(db, announce)))
+        results.append(await _one(item, item.request.within(db, announce), services))
         if isinstance(db, _Straight) and db.is_broken:
             raise _Broken
     return results
 
 
-async def _one(item: BatchItem, request: Request) -> Result:
+async def _one(item: BatchItem, request: Request, services: object) -> Result:
     if item.refusal is not None:
         return item.refusal
     try:
-        return await item.endpoint.run(request, item.value)
+        return await item.endpoint.handler(request, item.value, services)
     except Refusal as refusal:
         return batch_database(refusal)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, LiteralString
 from uuid import UUID
@@ -13,7 +13,7 @@ from keyrack.api.grants import NOTHING, Grant
 from keyrack.api.permissions import Free, Permission
 from keyrack.api.principals import FOR_PEOPLE, AppUser, Caller, CallerKey, Device, ManagerCaller, ManagerId
 from keyrack.api.request_origin import RequestOrigin, checksum
-from keyrack.api.subscriptions import Subscription
+from keyrack.api.subscriptions import FollowContext
 from keyrack.core.errors import JSON, Forbidden, Refusal
 from keyrack.core.tracing.context import here
 from keyrack.db.connection import Database
@@ -24,7 +24,7 @@ Returns = Literal["", "minimal", "representation"]  # "" for what the spec says
 ANY = ("*",)  # in place of tags: whatever there is
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Request:
     """One request, after the edge has checked it. `customer` is the tenant: 0 where the endpoint has none."""
 
@@ -48,19 +48,12 @@ class Request:
     if_none_match: str | None = None  # of a read, as it was sent
     authorization: str | None = None  # as it was sent, where clients show a secret
     without_key: bool = False  # no API key was sent, where the row lets the endpoint look who needs one
-    # Of what goes on without end: the id that the client has seen last, as it was sent; and what tells until when
-    # whoever calls may go on (seconds since 1970), looked up anew each time, or raises `Refusal`
-    last_event: str | None = None
-    stays: Callable[[], Awaitable[float]] | None = None
-    events: bool = False  # the client wants server-sent events
+    follow: FollowContext | None = None  # on rows that can be followed; a call from within the process follows nothing
     also: bool = False  # the client prefers the other media type that the endpoint has
     app: AppUser | None = None  # the user of the id token with which an app calls
     # The endpoint's own query parameters, if every other unknown name is refused; None if they are ignored
     parameters: tuple[str, ...] | None = None
     hides_extensions: bool = False  # the caller knows the spec alone: members beyond it are shown only if it names them
-    holds: Callable[[Subscription], None] | None = (
-        None  # what is held open until it is answered has its end known by this
-    )
     strict: bool = False  # the client prefers that unknown members are refused
 
     @property

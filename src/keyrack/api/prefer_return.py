@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import LiteralString
+from typing import Any, LiteralString
 
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.exchange import Request, Response, with_vary
 from keyrack.api.odata import Limits
 from keyrack.api.read_endpoint import ReadEndpoint
-from keyrack.api.response_spool import Spool
-from keyrack.core.settings import Settings
+from keyrack.api.services import ReadServices
 from keyrack.db.transaction_database import InTransaction
 
 Run = Callable[[Request], Awaitable[Response]]
@@ -27,7 +26,7 @@ async def minimal(request: Request, run: Run) -> Response:
     return replace(answer, headers=_applied(answer.headers, "minimal"))
 
 
-def check(request: Request, endpoint: Endpoint, limits: Limits) -> None:
+def check(request: Request, endpoint: Endpoint[Any], limits: Limits) -> None:
     """Check the query options of a representation, and the permissions of what it shows.
 
     The edge checks before anything is done, and before it looks for a stored answer. Raises what the read raises:
@@ -37,16 +36,14 @@ def check(request: Request, endpoint: Endpoint, limits: Limits) -> None:
     read.query(request, limits)
 
 
-def _shown(endpoint: Endpoint) -> tuple[Endpoint, ReadEndpoint]:
-    """The read whose answer is the representation, and what runs it."""
-    shows = endpoint.shows
-    assert shows is not None and isinstance(shows.run, ReadEndpoint)  # noqa: S101 - only such a row takes the preference
-    return shows, shows.run
+def _shown(endpoint: Endpoint[Any]) -> tuple[Endpoint[Any], ReadEndpoint]:
+    """The row whose response is the representation, and its read."""
+    shows = endpoint.responses.representation
+    assert shows is not None and shows.read is not None  # noqa: S101 - only such a row takes the preference
+    return shows, shows.read
 
 
-async def representation(
-    request: Request, run: Run, endpoint: Endpoint, limits: Limits, spool: Spool, settings: Settings
-) -> Response:
+async def representation(request: Request, run: Run, endpoint: Endpoint[Any], services: ReadServices) -> Response:
     """The answer of `run` with what the endpoint `shows`, shaped by the query options of the request.
 
     Raises what `run` raises.
@@ -59,18 +56,18 @@ async def representation(
         ids = request.ids if done.made is None else (done.made,)
         # The conditions were those of the write
         read = replace(inner, method="GET", ids=ids, if_match=None, if_none_match=None)
-        shown = await run_read(read, None, limits, spool, settings)
+        shown = await run_read(read, None, services)
     for notice in announced:
         request.announce(notice)
     headers = _applied({**shown.headers, **done.headers}, "representation")
-    if endpoint.shown_status == 202:
+    if endpoint.representation_status == 202:
         del headers["ETag"]  # it is the operation's, and would be taken for that of what the operation changes
     else:
         headers["ETag"] = shown.headers["ETag"]  # of what is shown, which the query options may have shaped
     if done.status == 201:
-        headers["Location"] = settings.public_url + "/v3" + shows.path.partition("{")[0] + str(done.made)
+        headers["Location"] = services.settings.public_url + "/v3" + shows.path.partition("{")[0] + str(done.made)
     body = _with_secrets(shown.body or b"{}", done.body)
-    return replace(shown, status=endpoint.shown_status, body=body, headers=headers)
+    return replace(shown, status=endpoint.representation_status, body=body, headers=headers)
 
 
 def _applied(headers: Mapping[str, str], what: str) -> dict[str, str]:

@@ -13,9 +13,9 @@ from keyrack.api.list_responses import Listing
 from keyrack.api.odata import Limits, Query
 from keyrack.api.permissions import Free, Permission
 from keyrack.api.read_sql import PAGE, Parent, Select
-from keyrack.api.response_spool import Spool
 from keyrack.api.schema.fields import RESOURCES, OwnRows
 from keyrack.api.schema.group_scope import in_group_scope, scoped_list
+from keyrack.api.services import ReadServices
 from keyrack.core.error_codes import NOTHING_HERE, ErrorCode
 from keyrack.core.errors import NotFound
 from keyrack.core.settings import Settings
@@ -33,19 +33,17 @@ class ReadEndpoint:
     own: OwnRows | None = None  # what a caller may read without the permission
     tenant: Callable[[Request], Mapping[str, object]] = lambda request: {"customer": request.customer}
 
-    async def __call__(
-        self, request: Request, _body: None, limits: Limits, spool: Spool, settings: Settings
-    ) -> Response:
-        select, query = self._selected(request), self.query(request, limits)
+    async def __call__(self, request: Request, _body: None, services: ReadServices) -> Response:
+        select, query = self._selected(request), self.query(request, services.query_limits)
         parameters = self._parameters(request, query)
         if select.one:
             statement = select.statement(query.sql)
             row = self._found(await request.db.fetchrow(statement.sql, *statement.select(parameters)))
             return self._tagged(request, row, self._body(row, query, row["body"]), {})
-        listing = Listing(select, query, parameters, request.db, settings)
+        listing = Listing(select, query, parameters, request.db, services.settings)
         known = self._known(request, query)
         row = self._found(await listing.whole(known))
-        headers = self._headers(row, query, request, settings)
+        headers = self._headers(row, query, request, services.settings)
         if row["version"] in known:
             return self._tagged(request, row, None, headers)
         if row["body"] is not None:
@@ -56,7 +54,7 @@ class ReadEndpoint:
         if request.method == "HEAD" or answer.status != 200:
             return answer
         if not query.sql.walk or not request.chunks:
-            kept = await listing.kept(spool, request.customer)
+            kept = await listing.kept(services.spool, request.customer)
             return Response(200, None, {**answer.headers, "Content-Length": str(kept.length)}, parts=kept)
         piece = await listing.first()
         if piece is None:

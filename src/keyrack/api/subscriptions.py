@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import Literal
 
 from keyrack.api.principals import CallerKey
@@ -14,6 +15,16 @@ LONGEST_TIMER = 86_400.0  # seconds
 
 Name = Topic | Literal["gap"]
 Stays = Callable[[], Awaitable[float]]  # until when the caller may go on, in seconds since 1970; raises `Refusal`
+
+
+@dataclass(frozen=True, slots=True)
+class FollowContext:
+    """What a stream or a long poll needs of its request."""
+
+    last_event_id: str | None  # the id that the client has seen last, as it was sent
+    prefers_events: bool  # the client prefers server-sent events to the other media type
+    recheck: Stays  # looks up anew until when the caller may go on
+    register: Callable[[Subscription], None]  # lets the connection end a long poll that has no answer yet
 
 
 class Subscription:

@@ -41,7 +41,7 @@ with _absent("rich"):
 EVERY = 10.0  # seconds between two lines about the same lasting trouble
 MINUTE = 60.0  # seconds between those about what somebody else can bring about as often as they like
 
-# The id of the request that is worked on: every line that is written meanwhile carries it
+# The id of the running request, for each line of the log.
 request_id: ContextVar[str] = ContextVar("request_id")
 
 

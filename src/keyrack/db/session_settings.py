@@ -21,7 +21,17 @@ BASE: Mapping[str, str] = {
     "statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
     "idle_session_timeout": "0",
 }  # fmt: skip
-# Of these, the ones that PgBouncer itself keeps as each client has set them
+# Settings of our own, by which a session or a transaction tells triggers and statements what is no parameter of them
+OWN: Mapping[str, str] = {
+    "keyrack.brand": "The brand of the installation, which is part of a product's type.",
+    "keyrack.public_url": "The public address of the server, for links in answers.",
+    "keyrack.records": "The release names the actor of each change. Releases up to 0.2.0 do not set it.",
+    "keyrack.who": "The actor that triggers record with each change: JSON in base64.",
+    "keyrack.scope": "The group scope of the actor: what a group-limited manager creates joins its groups.",
+    "keyrack.operations": "The operations by assignment: a change of an assignment is recorded on their behalf.",
+    "keyrack.removed_customer": "The customer whose rows `keyrack customer remove` deletes.",
+}
+# Of `BASE`, the ones that PgBouncer itself keeps as each client has set them
 KEPT_BY_POOLER = frozenset(("TimeZone", "DateStyle", "standard_conforming_strings"))
 
 

@@ -63,9 +63,9 @@ async def is_out_of_scope(request: Request, name: str, id: int, statements: Stat
     return bool(await ids_out_of_scope(statements or request.db, request.customer, request.scope, [(name, id)]))
 
 
-async def restrict_to_scope(request: Request, endpoint: Endpoint, value: Any) -> tuple[Request, Any]:
+async def restrict_to_scope(request: Request, endpoint: Endpoint[Any], value: Any) -> tuple[Request, Any]:
     """The request and its checked body as they are for who asks."""
-    if request.scope is None or endpoint.limited is None:
+    if request.scope is None or not endpoint.has_scoped_request:
         return request, value
     gone = await ids_out_of_scope(request.db, request.customer, request.scope, list(_named(request, endpoint, value)))
     return _without(request, endpoint, value, gone)
@@ -81,23 +81,23 @@ async def restrict_items_to_scope(request: Request, items: Sequence[BatchItem]) 
     return [replace(item, request=own, value=value) for item, (own, value) in zip(items, seen, strict=True)]
 
 
-def _named(request: Request, endpoint: Endpoint, value: Any) -> Iterable[Named]:
+def _named(request: Request, endpoint: Endpoint[Any], value: Any) -> Iterable[Named]:
     """What the path and the body name."""
     for name, id in zip(endpoint.parameters, request.ids, strict=True):
         if name in THINGS:
             yield name, id
-    for name in endpoint.limited or ():
+    for name in endpoint.scoped_members:
         for id in _values(value, name):
             yield name, id
 
 
-def _without(request: Request, endpoint: Endpoint, value: Any, gone: Collection[Named]) -> tuple[Request, Any]:
+def _without(request: Request, endpoint: Endpoint[Any], value: Any, gone: Collection[Named]) -> tuple[Request, Any]:
     """The same with nobody's number in the place of what does not exist."""
     if not gone:
         return request, value
     named = zip(endpoint.parameters, request.ids, strict=True)
     ids = tuple([NOBODY if (name, id) in gone else id for name, id in named])
-    for name in endpoint.limited or ():
+    for name in endpoint.scoped_members:
         for id in _values(value, name):
             if (name, id) in gone:
                 value = _renamed(value, name)

@@ -1,7 +1,6 @@
-"""In charge of what is seen of each request from outside: its id in the answer, what is counted, and its line in the
-log where one is wanted.
+"""The observation of each request: its id in the answer, its metrics, its span, and its line in the access log.
 
-Whoever knows more of a request says so in its scope: which route it is, and on whose behalf.
+`RequestState` names the route and the customer as soon as they are known.
 """
 
 from __future__ import annotations
@@ -17,15 +16,11 @@ import structlog
 from keyrack.core.metrics.catalog import CUSTOMERS, REQUEST_SECONDS, REQUESTS, REQUESTS_OF, UNDER_WAY
 from keyrack.core.tracing.context import TraceContext
 from keyrack.core.tracing.spans import SECOND, TRACES
-from keyrack.http.request_ids import REQUEST_ID, caller, is_made
+from keyrack.http.request_ids import caller, is_made
+from keyrack.http.request_state import request_state
 
 log = structlog.get_logger("keyrack.requests")
 
-# Keys of a scope
-ROUTE = "keyrack.route"  # the template of the path
-IDENTITY = "keyrack.identity"  # numbers of the customer and of the calling manager, 0 for none
-SHED_RETRY_AFTER = "keyrack.shed_retry_after"  # the response is 429 or 503: the client retries later
-SUBSCRIPTION = "keyrack.subscription"  # a stream or long poll: the response may have no end, or begin late
 UNKNOWN, NONE, OTHER = "unknown", "none", "other"  # a path that there is not; no route yet; a method that nothing has
 BROKEN_OFF = "499"  # in place of a status: the client had gone before there was an answer
 _under_way = UNDER_WAY.of()
@@ -35,10 +30,11 @@ LONGEST = 1_000  # characters of a path that the log shows
 class RequestObserver:
     """One request under way. It stands in place of `send`, from its head to its end."""
 
-    __slots__ = ("_begun", "_bytes", "_headers", "_place", "_scope", "_seconds", "_send", "_status")
+    __slots__ = ("_begun", "_bytes", "_headers", "_place", "_scope", "_seconds", "_send", "_state", "_status")
 
     def __init__(self, scope: dict[str, Any], send: Any, headers: tuple[tuple[bytes, bytes], ...]) -> None:
         self._scope = scope
+        self._state = request_state(scope)
         self._send = send
         self._headers = headers  # of the response, beside its own
         self._begun = perf_counter()
@@ -53,9 +49,9 @@ class RequestObserver:
             message["headers"] = [*message["headers"], *self._headers]
             self._status = str(message["status"])
             if message["status"] in (429, 503):
-                self._scope[SHED_RETRY_AFTER] = True
-            if SUBSCRIPTION in self._scope:
-                self._seconds = perf_counter() - self._begun - self._scope[SUBSCRIPTION].waited
+                self._state.is_retried_later = True
+            if self._state.subscription is not None:
+                self._seconds = perf_counter() - self._begun - self._state.subscription.waited
         else:
             self._bytes += len(message.get("body", b""))
         return self._send(message)
@@ -68,13 +64,13 @@ class RequestObserver:
     def end(self, method: str, path: str, *, logged: bool) -> None:
         """It has come to its end, whatever that was; `path` as it was asked for."""
         _under_way.value -= 1
-        scope, whole = self._scope, perf_counter() - self._begun
+        state, whole = self._state, perf_counter() - self._begun
         seconds = whole if self._seconds is None else self._seconds
-        route: str = scope.get(ROUTE, NONE)
+        route = state.route or NONE
         REQUESTS.of(method, route, self._status).value += 1
         REQUEST_SECONDS.of(method, route).observe(seconds)
-        if CUSTOMERS.any and (customer := scope.get(IDENTITY, (0, 0))[0]):
-            REQUESTS_OF.count(customer, self._status[0] + "xx")
+        if CUSTOMERS.any and state.customer:
+            REQUESTS_OF.count(state.customer, self._status[0] + "xx")
         if logged:
             self._log(method, route, path, whole)
         if self._place is not None and self._place.sampled:
@@ -84,23 +80,22 @@ class RequestObserver:
         failed = "" if self._status < "5" and self._status != BROKEN_OFF else self._status
         TRACES.answered(
             place, "_OTHER" if method == OTHER else method, "" if route in (NONE, UNKNOWN) else route, self._status,
-            time_ns() - int(seconds * SECOND), self._scope[REQUEST_ID], self._scope.get(IDENTITY, (0, 0))[0], failed,
+            time_ns() - int(seconds * SECOND), self._state.id, self._state.customer, failed,
         )  # fmt: skip
 
     def _log(self, method: str, route: str, path: str, seconds: float) -> None:
         """What was asked for, by whom, and what came of it; never the query string, which may name people."""
-        customer, manager = self._scope.get(IDENTITY, (0, 0))
-        client = self._scope["client"]
+        state, client = self._state, self._scope["client"]
         log.info(
             "request", method=method, route=route, path=path[:LONGEST], status=int(self._status),
-            seconds=round(seconds, 6), bytes=self._bytes, customer=customer or None, manager=manager or None,
+            seconds=round(seconds, 6), bytes=self._bytes, customer=state.customer or None, manager=state.caller or None,
             address=client[0] if client else None,
         )  # fmt: skip
 
 
 def _traced(scope: dict[str, Any]) -> TraceContext:
     """The place of a request in a trace: its own one is called by its id, where that may be one of a trace."""
-    above, id = caller(scope["headers"]), scope[REQUEST_ID]
+    above, id = caller(scope["headers"]), request_state(scope).id
     return TRACES.request(above, id if above is None and is_made(id) else secrets.token_hex(16))
 
 

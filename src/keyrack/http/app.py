@@ -1,4 +1,4 @@
-"""In charge of the application: which path is whose, and what goes back, an answer or a refusal's body."""
+"""The ASGI application: paths to routes, and answers or errors to replies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from keyrack.core.errors import BadRequest, MethodNotAllowed, NotFound, Refusal
 from keyrack.core.log_config import RateLimitedLogger
 from keyrack.core.settings import Settings
 from keyrack.http import read_position
-from keyrack.http.access_log import ROUTE, UNKNOWN
+from keyrack.http.access_log import UNKNOWN
 from keyrack.http.base_path import METHODS, BasePathMiddleware
 from keyrack.http.cors import Cors
 from keyrack.http.exception_mapping import map_exception
@@ -25,10 +25,12 @@ from keyrack.http.ignored_members import set_ignored_members_header
 from keyrack.http.in_process_client import InternalClient
 from keyrack.http.page_responses import PageRoute
 from keyrack.http.page_router import BELOW, ConsolePage, Site
-from keyrack.http.pipeline import BoundEndpoint, RequestPipeline
+from keyrack.http.pipeline import RequestPipeline
 from keyrack.http.problem_details import shown
-from keyrack.http.request_ids import REQUEST_ID
+from keyrack.http.request_state import request_state
 from keyrack.http.routes import ALL
+from keyrack.http.server_process import ServerProcess
+from keyrack.http.services import ServeServices
 
 log = structlog.get_logger("keyrack.app")
 seldom = RateLimitedLogger("keyrack.app")
@@ -44,31 +46,41 @@ class Route:
     """All endpoints of one path. Every method comes here, so that what the path does not know is a 405 after the
     checks of key and token."""
 
-    def __init__(self, server: RequestPipeline, cors: Cors | None, path: str, endpoints: Iterable[Endpoint]) -> None:
+    def __init__(
+        self,
+        server: ServerProcess,
+        pipeline: RequestPipeline,
+        cors: Cors | None,
+        path: str,
+        endpoints: Iterable[Endpoint[ServeServices]],
+    ) -> None:
         self._server = server
+        self._pipeline = pipeline
         self._path = path
         self._cors = cors
-        self._by_method = {endpoint.method: BoundEndpoint(endpoint) for endpoint in endpoints}
-        server.handlers += self._by_method.values()
+        self._by_method = {endpoint.method: pipeline.add(endpoint) for endpoint in endpoints}
         # For a method that the path does not know, its least guarded endpoint says who may be told so
-        self._needs_key = all(handler.endpoint.key for handler in self._by_method.values())
-        self._needs_token = all(handler.endpoint.token for handler in self._by_method.values())
+        self._needs_key = all(route.endpoint.auth.has_api_key for route in self._by_method.values())
+        self._needs_token = all(route.endpoint.auth.has_token for route in self._by_method.values())
 
     async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **params: str) -> None:
-        handler = self._by_method.get("GET" if http.method == "HEAD" else http.method)
-        http.scope[ROUTE] = self._path
+        route = self._by_method.get("GET" if http.method == "HEAD" else http.method)
+        request_state(http.scope).route = self._path
         try:
-            if handler is None:
+            if route is None:
                 if self._cors is not None and self._cors.asks(http):
                     put(reply, self._cors.preflight(self._by_method))
                     return
-                await self._server.caller(http, key=self._needs_key, token=self._needs_token)
+                await self._server.services.authentication.caller(http, key=self._needs_key, token=self._needs_token)
                 raise MethodNotAllowed(sorted(self._by_method))
-            answer = await self._server.serve(http, handler, params)
-            put(reply, answer if handler.endpoint.secret else await self._server.compression.packed(http, answer))
+            answer = await self._pipeline.serve(http, route, params)
+            put(
+                reply,
+                answer if route.endpoint.responses.has_secret else await self._server.compression.packed(http, answer),
+            )
         except Refusal as refusal:
             if isinstance(refusal, NotPermitted):
-                self._server.process.refusals.count(refusal)
+                self._server.services.refusals.count(refusal)
             _put(http, reply, refusal, self._server.settings)
         except Exception as error:
             _put(http, reply, map_exception(error, http.method, http.path, http.query_string), self._server.settings)
@@ -82,7 +94,7 @@ for _method in METHODS:
 
 def _put(http: falcon.asgi.Request, reply: falcon.asgi.Response, refusal: Refusal, settings: Settings) -> None:
     reply.status = refusal.status
-    id: str = http.scope[REQUEST_ID]
+    id = request_state(http.scope).id
     reply.data, reply.content_type = shown(refusal, http.get_header("Accept"), id, settings.public_url)
     for name, value in refusal.headers.items():
         reply.set_header(name, value)
@@ -92,14 +104,14 @@ def _put(http: falcon.asgi.Request, reply: falcon.asgi.Response, refusal: Refusa
 class UnknownRoute:
     """What no route knows."""
 
-    def __init__(self, server: RequestPipeline) -> None:
+    def __init__(self, server: ServerProcess) -> None:
         self._server = server
 
     async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **_: str) -> None:
         """404, but only to callers that may ask."""
-        http.scope[ROUTE] = UNKNOWN
+        request_state(http.scope).route = UNKNOWN
         try:
-            await self._server.caller(http, key=True, token=True)
+            await self._server.services.authentication.caller(http, key=True, token=True)
             raise NotFound(NOTHING_HERE)
         except Refusal as refusal:
             _put(http, reply, refusal, self._server.settings)
@@ -109,23 +121,24 @@ class UnknownRoute:
 
 def create_app(settings: Settings, dsn: str, site: Site) -> BasePathMiddleware:
     """The ASGI application over the database `dsn`, whose schema must be current, with the pages of `site`."""
-    server = RequestPipeline(settings)
+    server = ServerProcess(settings)
+    pipeline = RequestPipeline(server)
     app: Any = falcon.asgi.App()
     app.req_options.strip_url_path_trailing_slash = True
     cors = Cors(settings) if settings.origins else None
     app.add_error_handler(falcon.HTTPError, _framework_refused(settings))
-    by_path: dict[str, list[Endpoint]] = {}
+    by_path: dict[str, list[Endpoint[ServeServices]]] = {}
     for endpoint in ALL:
         by_path.setdefault(endpoint.path, []).append(endpoint)
     for path, endpoints in by_path.items():
-        app.add_route(path, Route(server, cors, path, endpoints))
+        app.add_route(path, Route(server, pipeline, cors, path, endpoints))
     app.add_sink(UnknownRoute(server).serve, "/")
-    _add_pages(app, server, site)
+    _add_pages(app, server, pipeline, site)
     return BasePathMiddleware(app, settings, cors, lambda: server.lifespan(dsn), server.readiness.stop)
 
 
-def _add_pages(app: Any, server: RequestPipeline, site: Site) -> None:
-    calls = InternalClient(server)
+def _add_pages(app: Any, server: ServerProcess, pipeline: RequestPipeline, site: Site) -> None:
+    calls = InternalClient(server, pipeline)
     by_path: dict[str, list[ConsolePage]] = {}
     for page in site.pages:
         by_path.setdefault(page.path, []).append(page)

@@ -16,11 +16,11 @@ from keyrack.http.access_log import OTHER, RequestObserver, always_logged
 from keyrack.http.cors import Cors
 from keyrack.http.page_router import BELOW
 from keyrack.http.problem_details import accepted, shown
-from keyrack.http.request_ids import HEADER, REQUEST_ID, request_id
-from keyrack.http.session_cookie import API_OF_PAGES, CONSOLE_CALL
+from keyrack.http.request_ids import HEADER, request_id
+from keyrack.http.request_state import request_state
+from keyrack.http.session_cookie import API_OF_PAGES
 
 BASE = "/v3"
-CLIENT_DISCONNECTED = "keyrack.client_disconnected"  # key of a scope: the request was cancelled for that
 METHODS = frozenset(("GET", "PUT", "PATCH", "DELETE", "POST", "HEAD", "OPTIONS", "TRACE"))
 # A browser takes no response for another media type, and lets no page of another origin embed one (OWASP ASVS 14.4)
 SECURITY_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cross-origin-resource-policy", b"same-origin"))
@@ -53,7 +53,7 @@ class BasePathMiddleware:
             return
         if self._cors is not None:
             send = self._cors.telling(scope, send)
-        id = scope[REQUEST_ID] = request_id(scope["headers"])
+        id = request_state(scope).id = request_id(scope["headers"])
         log_config.request_id.set(id)
         method: str = scope["method"] if scope["method"] in METHODS else OTHER
         path: str = scope["path"]
@@ -70,7 +70,7 @@ class BasePathMiddleware:
         path, raw = _path(scope), scope["raw_path"]
         if path.startswith(API_OF_PAGES + "/") and raw.startswith(BELOW.encode()):
             path = _in_base(path[len(API_OF_PAGES) :])
-            scope[CONSOLE_CALL] = True
+            request_state(scope).is_console_call = True
         scope["path"] = _without_base(path, raw)
         if scope["method"] not in METHODS:
             scope["method"] = UNKNOWN
@@ -87,13 +87,13 @@ class BasePathMiddleware:
         try:
             await self._inner(scope, receive, send)
         except asyncio.CancelledError:
-            if not scope.get(CLIENT_DISCONNECTED):
+            if not request_state(scope).is_client_gone:
                 raise
         except ConnectionAborted:
             return
 
     async def _refuse(self, scope: Scope, send: Any, refusal: Refusal) -> None:
-        body, media_type = shown(refusal, accepted(scope["headers"]), scope[REQUEST_ID], self._public_url)
+        body, media_type = shown(refusal, accepted(scope["headers"]), request_state(scope).id, self._public_url)
         headers = [
             (b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body)), (b"vary", b"Accept"),
         ]  # fmt: skip

@@ -29,12 +29,13 @@ from keyrack.core.error_codes import (
 )
 from keyrack.core.errors import BadRequest, HeadTooLarge, NotImplemented, Refusal, RequestTimeout, Unavailable
 from keyrack.core.settings import Settings
-from keyrack.http.access_log import SHED_RETRY_AFTER, SUBSCRIPTION, aborted_by_client
-from keyrack.http.base_path import CLIENT_DISCONNECTED, SECURITY_HEADERS
+from keyrack.http.access_log import aborted_by_client
+from keyrack.http.base_path import SECURITY_HEADERS
 from keyrack.http.connection_limits import ConnectionLimiter, max_connections
 from keyrack.http.load_shedding import DeferredConnections, Overload
 from keyrack.http.problem_details import accepted, shown
 from keyrack.http.request_ids import request_id
+from keyrack.http.request_state import request_state
 from keyrack.http.session_cookie import READS
 from keyrack.http.slow_clients import SlowClientGuard, WriteBufferBudget
 
@@ -104,7 +105,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._answering is not None and not self._answering.response_complete:
             self._answering.disconnected = True
             if self._answering.scope["method"] in READS and self._task is not None:
-                self._answering.scope[CLIENT_DISCONNECTED] = True
+                request_state(self._answering.scope).is_client_gone = True
                 self._task.cancel()
 
     @override
@@ -116,8 +117,10 @@ class GuardedProtocol(HttpToolsProtocol):
             self.loop.call_later(self.linger, self._part)
             return
         super().shutdown()
-        if self._answering is not None and (held := self._answering.scope.get(SUBSCRIPTION)) is not None:
-            held.end()
+        if self._answering is None:
+            return
+        if (subscription := request_state(self._answering.scope).subscription) is not None:
+            subscription.end()
 
     def _part(self) -> None:
         """Close the connection, unless something has come in on it: that is answered first."""
@@ -178,7 +181,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._answering = cycle
         cycle.response_started = cycle.response_complete = True
         scope, refusal = cycle.scope, Unavailable(OVERLOADED)
-        scope[SHED_RETRY_AFTER] = True
+        request_state(scope).is_retried_later = True
         self._write(refusal, scope["headers"], bare=scope["method"] == "HEAD", close=not cycle.keep_alive)
         self.on_response_complete()
 
@@ -266,7 +269,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     @override
     def on_response_complete(self) -> None:
-        if self._answering.scope.get(SHED_RETRY_AFTER) and not self.transport.is_closing():
+        if request_state(self._answering.scope).is_retried_later and not self.transport.is_closing():
             self._stands_in_line = True
             self.flow.pause_reading()
             self.turns.wait(self)

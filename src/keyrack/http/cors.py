@@ -10,8 +10,8 @@ import falcon.asgi
 
 from keyrack.api.exchange import Response
 from keyrack.core.settings import Settings
+from keyrack.http.request_state import request_state
 
-CORS_ORIGIN = "keyrack.cors_origin"  # key of a scope: the request comes from a page of an allowed origin
 ANY = b"*"
 METHOD = "Access-Control-Request-Method"
 
@@ -46,7 +46,7 @@ class Cors:
         given = [value for name, value in scope["headers"] if name == b"origin"]
         allowed = self._allowed(given[0]) if len(given) == 1 else None
         if allowed is not None:
-            scope[CORS_ORIGIN] = True
+            request_state(scope).has_allowed_origin = True
 
         async def sends(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":
@@ -57,7 +57,8 @@ class Cors:
 
     def asks(self, http: falcon.asgi.Request) -> bool:
         """Whether a browser asks what a page of an allowed origin may send: it asks without key and token."""
-        return http.method == "OPTIONS" and CORS_ORIGIN in http.scope and http.get_header(METHOD) is not None
+        is_allowed = request_state(http.scope).has_allowed_origin
+        return http.method == "OPTIONS" and is_allowed and http.get_header(METHOD) is not None
 
     def preflight(self, methods: Collection[str]) -> Response:
         """What may be sent to a path that knows these methods."""

@@ -12,25 +12,25 @@ import falcon.asgi
 from pydantic import TypeAdapter
 
 from keyrack.api.schema import unknown_members
+from keyrack.http.request_state import request_state
 
 HEADER = "Keyrack-Ignored"
 MEANING = (
     "Members of the body that the server does not know and has ignored, separated by commas; nested ones with their "
     "place, as in `items/0/name`. At most 20, percent-encoded."
 )
-IGNORED_MEMBERS = "keyrack.ignored_members"  # key of a scope: the header's value
 NAMED = 20  # members that the header names, at most
 
 
 def record_ignored_members(http: falcon.asgi.Request, adapter: TypeAdapter[Any], document: object) -> None:
     """Note what the header has to name of a valid body, which was read leniently."""
     if members := unknown_members.unknown(adapter, document):
-        http.scope[IGNORED_MEMBERS] = ", ".join(_encoded(member) for member in members[:NAMED])
+        request_state(http.scope).ignored_members = ", ".join(_encoded(member) for member in members[:NAMED])
 
 
 def set_ignored_members_header(http: falcon.asgi.Request, reply: falcon.asgi.Response) -> None:
     """Put the header into the reply, if members were ignored."""
-    if (ignored := http.scope.get(IGNORED_MEMBERS)) is not None:
+    if (ignored := request_state(http.scope).ignored_members) is not None:
         reply.set_header(HEADER, ignored)
 
 

@@ -1,4 +1,4 @@
-"""In charge of calls from inside: a page asks an endpoint of the table, and it goes the way of a client's request."""
+"""Calls of endpoints from within the process: a page of the console is answered like a client."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import Endpoint
+from keyrack.api.endpoint import Endpoint, JsonBody
 from keyrack.api.exchange import Request, Response
 from keyrack.api.principals import Caller
 from keyrack.api.schema.request_body import validate_body
 from keyrack.http import request_parsing
 from keyrack.http.pipeline import RequestPipeline
+from keyrack.http.server_process import ServerProcess
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,10 @@ class InternalResponse:
 class InternalClient:
     """The endpoints of one process, by method and path as they stand in the table."""
 
-    def __init__(self, server: RequestPipeline) -> None:
+    def __init__(self, server: ServerProcess, pipeline: RequestPipeline) -> None:
         self._server = server
-        self._handlers = {(handler.endpoint.method, handler.endpoint.path): handler for handler in server.handlers}
+        self._pipeline = pipeline
+        self._routes = {(route.endpoint.method, route.endpoint.path): route for route in server.routes}
 
     async def call(
         self,
@@ -80,23 +82,33 @@ class InternalClient:
     ) -> InternalResponse:
         """Ask the endpoint with this method and this path, whose parameters are `ids`; `pieces` takes a long list as it
         comes. Raises its `Refusal`, and `KeyError` for a row that there is not."""
-        handler = self._handlers[method, path]
-        endpoint = handler.endpoint
-        customer = asking.customer if endpoint.customer else 0
-        if endpoint.customer:
+        route = self._routes[method, path]
+        endpoint = route.endpoint
+        customer = asking.customer if endpoint.auth.has_customer else 0
+        if endpoint.auth.has_customer:
             asking.caller.check(customer)
         endpoint.permit(asking.caller, customer)
         sent = b"" if body is None else json.dumps(body).encode()
         params = dict(zip(endpoint.parameters, map(str, ids), strict=True))
         address = path.format(**{name: quote(text, safe="") for name, text in params.items()})
-        process = self._server.process
+        services = self._server.services
         request = Request(
-            self._server.database(endpoint, asking.caller, customer), process.batches, process.announce, asking.id,
-            method, address, asking.address, asking.caller, customer, request_parsing.ids(endpoint, params),
-            urlencode(query or {}, quote_via=quote, safe="$").encode(), sent, chunks=True,
+            db=services.database(asking.caller, customer, reads=method == "GET"),
+            batches=services.batches,
+            announce=services.announce,
+            id=asking.id,
+            method=method,
+            path=address,
+            address=asking.address,
+            caller=asking.caller,
+            customer=customer,
+            ids=request_parsing.ids(endpoint, params),
+            query=urlencode(query or {}, quote_via=quote, safe="$").encode(),
+            body=sent,
+            chunks=True,
             if_match=conditional_requests.expected(if_match) if if_match else None,
-        )  # fmt: skip
-        answer = await self._server.perform(handler, request, _value(endpoint, sent), key)
+        )
+        answer = await self._pipeline.perform(route, request, _value(endpoint, sent), key)
         return InternalResponse(answer if pieces else await _whole(answer))
 
 
@@ -111,6 +123,7 @@ async def _whole(answer: Response) -> Response:
         await (parts.close() if hasattr(parts, "close") else parts.aclose())
 
 
-def _value(endpoint: Endpoint, sent: bytes) -> Any:
+def _value(endpoint: Endpoint[Any], sent: bytes) -> Any:
     """The checked body. Raises `BadRequest`."""
-    return None if endpoint.body is None else validate_body(endpoint.body, sent, endpoint.what)
+    body = endpoint.body
+    return validate_body(body.adapter, sent, body.action) if isinstance(body, JsonBody) else None

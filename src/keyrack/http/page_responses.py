@@ -15,21 +15,20 @@ from keyrack.core.errors import MethodNotAllowed, NotFound, Refusal
 from keyrack.core.metrics.catalog import ERROR_RESPONSES
 from keyrack.db.audit_context import acting
 from keyrack.http import request_parsing
-from keyrack.http.access_log import IDENTITY, ROUTE
 from keyrack.http.exception_mapping import map_exception
 from keyrack.http.falcon_responses import put
 from keyrack.http.in_process_client import InternalClient
 from keyrack.http.page_router import FRESH, POLICY, ConsolePage, Person, Site, Visit, customer_of
-from keyrack.http.pipeline import RequestPipeline
-from keyrack.http.request_actor import RequestIdentity, actor
-from keyrack.http.request_ids import REQUEST_ID
+from keyrack.http.request_actor import actor
+from keyrack.http.request_state import request_state
+from keyrack.http.server_process import ServerProcess
 
 
 class PageRoute:
     """All pages of one path; without any, what no page stands at."""
 
     def __init__(
-        self, server: RequestPipeline, calls: InternalClient, site: Site, path: str, pages: Iterable[ConsolePage] = ()
+        self, server: ServerProcess, calls: InternalClient, site: Site, path: str, pages: Iterable[ConsolePage] = ()
     ) -> None:
         self._server = server
         self._calls = calls
@@ -40,7 +39,8 @@ class PageRoute:
     async def serve(self, http: falcon.asgi.Request, reply: falcon.asgi.Response, **ids: str) -> None:
         page = self._by_method.get("GET" if http.method == "HEAD" else http.method)
         visit = self._visit(http, ids)
-        http.scope[ROUTE] = self._path
+        state = request_state(http.scope)
+        state.route = self._path
         try:
             try:
                 answer = await self._answer(http, page, visit)
@@ -48,14 +48,14 @@ class PageRoute:
                 answer = await self._refused(visit, refusal)
         except Exception as error:
             answer = await self._refused(visit, map_exception(error, http.method, http.path, http.query_string))
-        http.scope[IDENTITY] = (visit.customer, visit.who.manager.id if visit.who else 0)
+        state.customer, state.caller = visit.customer, visit.who.manager.id if visit.who else 0
         answer = replace(answer, headers=_told(answer, visit))
         put(reply, answer if page and page.secret else await self._server.compression.packed(http, answer))
 
     async def _refused(self, visit: Visit, refusal: Refusal) -> Response:
         ERROR_RESPONSES.add(refusal.reason.code, str(refusal.status))
         if isinstance(refusal, NotPermitted):
-            self._server.process.refusals.count(refusal)
+            self._server.services.refusals.count(refusal)
         return await self._site.refused(visit, refusal)
 
     async def _answer(self, http: falcon.asgi.Request, page: ConsolePage | None, visit: Visit) -> Response:
@@ -77,21 +77,19 @@ class PageRoute:
         return await page.run(visit)
 
     def _acts(self, http: falcon.asgi.Request, visit: Visit) -> None:
-        acting.set(actor(http, RequestIdentity(visit.who and visit.who.manager, None, None, visit.customer)))
+        acting.set(actor(http, visit.customer, visit.who and visit.who.manager))
 
     async def _who(self, http: falcon.asgi.Request) -> Person:
         """Raises `Unauthorized`."""
-        session = await self._server.signed_in(http)
-        return Person(
-            session,
-            await self._server.process.access.acting(session.subject, session.sign_outs, session.amr, session.began),
-        )
+        authentication = self._server.services.authentication
+        session = await authentication.signed_in(http)
+        return Person(session, await authentication.manager(session))
 
     def _visit(self, http: falcon.asgi.Request, ids: dict[str, str]) -> Visit:
         query = parse_qs(http.query_string, keep_blank_values=True)
         return Visit(
             http.method, http.path, ids, http.query_string, query, {}, http.get_header, http.remote_addr,
-            http.scope[REQUEST_ID], self._server.settings, self._calls, self._server,
+            request_state(http.scope).id, self._server.settings, self._calls, self._server,
             secret=self._server.sessions.secret(http), step=self._server.sessions.step(http),
             challenged=self._server.sessions.challenge(http),
         )  # fmt: skip

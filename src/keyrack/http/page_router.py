@@ -25,7 +25,7 @@ from keyrack.core.error_codes import SIGNED_OUT
 from keyrack.core.errors import Refusal, Unauthorized
 from keyrack.core.settings import Settings
 from keyrack.http.in_process_client import Impersonation, InternalClient, InternalResponse
-from keyrack.http.pipeline import RequestPipeline
+from keyrack.http.server_process import ServerProcess
 
 BELOW = "/console"  # where the pages stand
 CSP = "Content-Security-Policy"
@@ -63,7 +63,7 @@ class Visit:
     id: str
     settings: Settings
     calls: InternalClient
-    server: RequestPipeline
+    server: ServerProcess
     secret: str | None  # of the browser's session
     step: str | None  # of the second factor that the browser waits for
     challenged: str | None  # the cookie of the passkey that it waits for
@@ -127,33 +127,33 @@ class Visit:
 
     async def sign_in(self, username: str, password: str) -> AuthenticatedManager:
         """Whose password this is. Raises `WrongCredentials`, `TooManyRequests`, `Unavailable`."""
-        process = self.server.process
-        return await sign_in(process.own, process.access, self.settings, username, password, self.address)
+        services = self.server.services
+        return await sign_in(services.own, services.authenticator, self.settings, username, password, self.address)
 
     async def begin(self, signed_in: AuthenticatedManager, time_zone: str | None) -> None:
         """Begin a session of somebody who has shown to be it, however that was."""
         agent = self.headers("User-Agent") or ""
         secret = await sessions.create_session(
-            self.server.process.own, signed_in, self.address, agent, time_zone, self.settings
+            self.server.services.own, signed_in, self.address, agent, time_zone, self.settings
         )
         self.told["Set-Cookie"] = self.server.sessions.cookie(secret)
 
     async def wait(self, signed_in: AuthenticatedManager, time_zone: str | None) -> None:
         """Have the browser wait for a second factor: it is signed in to nothing yet."""
-        secret = await login_challenges.begin(self.server.process.own, signed_in, time_zone, self.settings)
+        secret = await login_challenges.begin(self.server.services.own, signed_in, time_zone, self.settings)
         self.told["Set-Cookie"] = self.server.sessions.step_cookie(secret)
 
     async def waiting(self) -> LoginChallenge | None:
         """Whose second factor the browser waits for."""
-        return await login_challenges.find(self.server.process.own, self.step) if self.step else None
+        return await login_challenges.find(self.server.services.own, self.step) if self.step else None
 
     async def show_code(self, given: str) -> tuple[AuthenticatedManager, str | None] | None:
         """Whose code this is, and the browser's time zone; None: the browser waits for nothing any more. Raises as
         `sign_in` does."""
-        process = self.server.process
+        services = self.server.services
         if not self.step:
             return None
-        return await show_code(process.own, process.access, self.settings, self.step, given, self.address)
+        return await show_code(services.own, services.authenticator, self.settings, self.step, given, self.address)
 
     @property
     def passkey_host(self) -> str | None:
@@ -163,8 +163,10 @@ class Visit:
     async def challenge(self) -> dict[str, Any] | None:
         """The options for a passkey to sign in with; None: there are no passkeys at this address. Raises
         `TooManyRequests`."""
-        process = self.server.process
-        made = await challenge_passkey(process.own, process.access.vault, self.settings, self.challenged, self.address)
+        services = self.server.services
+        made = await challenge_passkey(
+            services.own, services.authenticator.vault, self.settings, self.challenged, self.address
+        )
         if made is None:
             return None
         self.told["Set-Cookie"] = self.server.sessions.challenge_cookie(made[1])
@@ -172,19 +174,19 @@ class Visit:
 
     async def show_passkey(self, credential: str) -> AuthenticatedManager:
         """Whose passkey this is. Raises as `sign_in` does."""
-        process = self.server.process
+        services = self.server.services
         return await show_passkey(
-            process.own, process.access.vault, self.settings, self.challenged, credential, self.address
+            services.own, services.authenticator.vault, self.settings, self.challenged, credential, self.address
         )
 
     async def strengthen(self, *amr: str) -> None:
         """The session's manager has shown a second factor just now."""
-        await sessions.strengthen(self.server.process.own, self.secret or "", amr)
+        await sessions.strengthen(self.server.services.own, self.secret or "", amr)
 
     async def sign_out(self) -> None:
         """End the session of the browser."""
         if self.secret:
-            await sessions.end(self.server.process.own, self.secret)
+            await sessions.end(self.server.services.own, self.secret)
         self.told["Set-Cookie"] = self.server.sessions.no_cookie()
 
 

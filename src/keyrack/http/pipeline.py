@@ -1,323 +1,168 @@
-"""In charge of a request's way: API key -> token -> caller -> customer -> content type -> body -> endpoint.
+"""The request pipeline: all steps of a request, in their order.
 
-What of the process an endpoint works with is opened here, and given to those that name it.
+The order is part of the API and of its security: a caller learns nothing about a body before the key is checked, and
+nothing about an id before the permission is. docs/decisions.md gives the reasons, and tests/http hold it. Each step has
+the condition under which a row needs it. `compose` chooses a row's steps once, at startup.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Mapping
 from typing import Any
 
-import asyncpg
 import falcon.asgi
 
-from keyrack.api import change_topics, idempotency, prefer_return
-from keyrack.api.endpoint import Check, Endpoint
+from keyrack.api.auth_schemes import AppAuth, DeviceAuth
+from keyrack.api.endpoint import Endpoint, FormBody, JsonBody, RawBody
 from keyrack.api.event_stream import EVENTS
-from keyrack.api.exchange import DryRunRollback, Request, Response
-from keyrack.api.grants import Grant
-from keyrack.api.prefer_return import minimal, representation
-from keyrack.api.principals import Caller
-from keyrack.api.schema.request_body import read_body
-from keyrack.api.subscriptions import Subscription
-from keyrack.assignments.customer_lock import CustomerTurns, flush_pending
-from keyrack.auth import sessions
-from keyrack.auth.api_keys import KeyRefused
-from keyrack.auth.sessions import BrowserSession
-from keyrack.core.error_codes import NOT_NOW, SIGNED_OUT
-from keyrack.core.errors import Refusal, Unauthorized, Unavailable
-from keyrack.core.settings import Settings
-from keyrack.core.text import without_byte_order_mark
-from keyrack.db import worker_wakeup
-from keyrack.db.audit_context import acting
-from keyrack.db.change_notifier import APPLIED
-from keyrack.db.connection import Database
-from keyrack.fleet import group_scope_checks
-from keyrack.http import read_position, request_parsing
-from keyrack.http.access_log import IDENTITY, SUBSCRIPTION
-from keyrack.http.compression import Compression
-from keyrack.http.endpoints.health import Readiness
-from keyrack.http.ignored_members import record_ignored_members
-from keyrack.http.ingest_memory import IngestMemoryBudget, MemoryReservation
-from keyrack.http.prefer_header import NONE, preferences
-from keyrack.http.problem_details import prefers_media_type
-from keyrack.http.request_actor import RequestIdentity, actor
-from keyrack.http.request_ids import REQUEST_ID
-from keyrack.http.services import ServeServices, open_services
-from keyrack.http.session_cookie import CONSOLE_CALL, SessionCookies
+from keyrack.api.exchange import Request, Response
+from keyrack.http.authentication_steps import AUTHENTICATION, authenticate, needs_caller
+from keyrack.http.calls import BoundEndpoint, Call, HttpCall
+from keyrack.http.perform_steps import (
+    answer_dry_run,
+    check_query,
+    check_representation,
+    confirm_read,
+    notify_changes,
+    prepare,
+    raise_minimum_position,
+    replay_or_store,
+    restrict_to_group_scope,
+    retry_deadlocks,
+    run_handler,
+    serialise,
+    serialise_if_compared,
+    show_result,
+)
+from keyrack.http.read_position import choose_server, parse_position, report_position
+from keyrack.http.receive_steps import (
+    allow_following,
+    build_request,
+    choose_return,
+    confirm_primary,
+    negotiate_media_type,
+    parse_form,
+    prove_primary,
+    read_body,
+    read_conditions,
+    read_idempotency_key,
+    read_if_match,
+    read_lines,
+    read_preferences,
+    register_stream,
+    reject_conditions,
+    reserve_ingest_memory,
+    validate_batch,
+    validate_body,
+)
+from keyrack.http.request_state import request_state
+from keyrack.http.server_process import ServerProcess
+from keyrack.http.steps import CheckStep, WrapperStep, chosen, compose
 
-DEVICE_KEY = "Device-Key"
-DEADLOCKS = 4  # in which the database may choose the same request to give way, before the caller is told to
+
+def reads(row: Endpoint[Any]) -> bool:
+    return row.method == "GET"
 
 
-@dataclass(slots=True)
-class BoundEndpoint:
-    """An endpoint with the parts of the process that it names."""
+def writes(row: Endpoint[Any]) -> bool:
+    return row.method != "GET"
 
-    endpoint: Endpoint
-    parts: list[object] = field(default_factory=list[object])
-    before_parts: list[object] = field(default_factory=list[object])
-    shown_parts: list[Any] = field(default_factory=list[Any])  # of the read that it shows
 
-    def check(self, request: Request) -> None:
-        """Check what the request says about its answer. Raises `Refusal`."""
-        self.endpoint.check_query(request)
-        if request.returns == "representation":
-            limits, *_ = self.shown_parts
-            prefer_return.check(request, self.endpoint, limits)
+def has_body(row: Endpoint[Any]) -> bool:
+    return row.body is not None
 
-    async def before(self, request: Request, value: Any) -> Any:
-        """What `run` gets for the checked body."""
-        if self.endpoint.before is None:
-            return value
-        return await self.endpoint.before(request, value, *self.before_parts)
 
-    async def run(self, request: Request, value: Any) -> Response:
-        if request.returns == "representation":
-            return await representation(request, partial(self._run, value), self.endpoint, *self.shown_parts)
-        if request.returns:
-            return await minimal(request, partial(self._run, value))
-        return await self._run(value, request)
+def can_represent(row: Endpoint[Any]) -> bool:
+    """Whether it can respond with what it has written."""
+    return row.responses.representation is not None
 
-    async def _run(self, value: Any, request: Request) -> Response:
-        return await self.endpoint.run(request, value, *self.parts)
+
+def is_followed(row: Endpoint[Any]) -> bool:
+    """Whether the answer may wait for what comes, or have no end."""
+    return row.responses.media_type == EVENTS or row.has_long_poll
+
+
+def writes_to_customer(row: Endpoint[Any]) -> bool:
+    return writes(row) and (row.auth.has_customer or isinstance(row.auth, AppAuth | DeviceAuth))
+
+
+# From what a client has sent to a `Request`
+RECEIVE: tuple[CheckStep[HttpCall] | WrapperStep[HttpCall], ...] = (
+    WrapperStep(reserve_ingest_memory, lambda row: isinstance(row.body, RawBody)),
+    CheckStep(prove_primary, needs_caller),
+    CheckStep(authenticate),
+    CheckStep(read_conditions, reads),
+    CheckStep(read_if_match, lambda row: writes(row) and row.concurrency.if_match is not None),
+    CheckStep(reject_conditions, lambda row: writes(row) and row.concurrency.if_match is None),
+    CheckStep(read_preferences, lambda row: isinstance(row.body, JsonBody | FormBody) or can_represent(row)),
+    CheckStep(choose_return, can_represent),
+    CheckStep(read_body, lambda row: isinstance(row.body, JsonBody | FormBody)),
+    CheckStep(read_lines, lambda row: isinstance(row.body, RawBody)),
+    CheckStep(authenticate, has_body),  # the caller may have lost its access while the body arrived
+    CheckStep(parse_form, lambda row: isinstance(row.body, FormBody)),
+    CheckStep(validate_body, lambda row: isinstance(row.body, JsonBody) and not row.body.has_item_checks),
+    CheckStep(validate_batch, lambda row: isinstance(row.body, JsonBody) and row.body.has_item_checks),
+    CheckStep(read_idempotency_key, lambda row: row.has_idempotency_key),
+    CheckStep(negotiate_media_type, lambda row: bool(row.responses.alternative)),
+    CheckStep(allow_following, is_followed),
+    CheckStep(build_request),
+    CheckStep(confirm_primary, needs_caller),
+    CheckStep(parse_position, lambda row: row.auth.has_customer),
+    WrapperStep(register_stream, is_followed),
+    WrapperStep(choose_server, lambda row: reads(row) and needs_caller(row)),
+    WrapperStep(report_position, lambda row: writes(row) and needs_caller(row)),
+)
+# From a `Request` to its answer; a call from within the process begins here
+PERFORM: tuple[CheckStep[Call] | WrapperStep[Call], ...] = (
+    CheckStep(prove_primary, needs_caller),
+    CheckStep(check_query, lambda row: row.read is None and not (row.query_parameters or row.has_own_query_check)),
+    CheckStep(check_representation, can_represent),
+    CheckStep(restrict_to_group_scope, lambda row: row.has_scoped_request),
+    CheckStep(prepare, lambda row: row.prepare is not None),
+    WrapperStep(confirm_read, lambda row: reads(row) and needs_caller(row)),
+    WrapperStep(retry_deadlocks),
+    WrapperStep(raise_minimum_position, writes_to_customer),
+    WrapperStep(answer_dry_run, writes),
+    WrapperStep(notify_changes, writes_to_customer),
+    WrapperStep(serialise, lambda row: row.concurrency.serialized == "always"),
+    WrapperStep(serialise_if_compared, lambda row: row.concurrency.serialized == "with-if-match"),
+    WrapperStep(replay_or_store, lambda row: row.has_idempotency_key),
+    WrapperStep(show_result, can_represent),
+)
+
+
+def step_names(row: Endpoint[Any] | None = None) -> list[str]:
+    """The names of all steps in their order, or of those that a row needs."""
+    if row is None:
+        return [step.name for step in (*RECEIVE, *PERFORM)]
+    return [step.name for step in (*chosen(RECEIVE, row), *chosen(PERFORM, row))]
 
 
 class RequestPipeline:
-    """The checks that every endpoint has in common, and what the process has to do its work with."""
+    """The endpoints of one process with their steps."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.handlers: list[BoundEndpoint] = []
-        self._key_header = f"{settings.brand}-API-Key"
-        self._turns = CustomerTurns(settings.customer_lock_max_waiting)
-        self._underway = IngestMemoryBudget(settings)
-        self.compression = Compression(settings)
-        self.sessions = SessionCookies(settings)
-        self.readiness = Readiness(settings)
-        self._process: ServeServices | None = None
+    def __init__(self, server: ServerProcess) -> None:
+        self._server = server
 
-    @asynccontextmanager
-    async def lifespan(self, dsn: str) -> AsyncGenerator[None]:
-        """Open what the process needs, and close it."""
-        async with open_services(self.settings, dsn, self.readiness) as process:
-            made = process.made
-            for handler in self.handlers:
-                handler.parts = [made[part] for part in handler.endpoint.parts]
-                handler.before_parts = [made[part] for part in handler.endpoint.before_parts]
-                if handler.endpoint.shows is not None:
-                    handler.shown_parts = [made[part] for part in handler.endpoint.shows.parts]
-            self._process = process
-            try:
-                yield
-            finally:
-                self.compression.close()
+    def add(self, row: Endpoint[Any]) -> BoundEndpoint:
+        """Choose the steps of a row. The server looks up its parts as soon as it has opened them."""
+        perform = compose(PERFORM, row, run_handler)
+        receive = compose(RECEIVE, row, perform)
+        authentication = tuple(step.run for step in AUTHENTICATION if step.when(row))
+        route = BoundEndpoint(row, receive, perform, authentication)
+        self._server.routes.append(route)
+        return route
 
-    @property
-    def process(self) -> ServeServices:
-        """Raises `Unavailable` until the process is ready."""
-        if self._process is None:
-            raise Unavailable
-        return self._process
+    async def serve(self, http: falcon.asgi.Request, route: BoundEndpoint, params: Mapping[str, str]) -> Response:
+        """Answer one request of a client. Raises `Refusal`."""
+        services, state = self._server.services, request_state(http.scope)
+        return await route.receive(HttpCall(route=route, services=services, http=http, state=state, params=params))
 
-    async def serve(self, http: falcon.asgi.Request, handler: BoundEndpoint, params: Mapping[str, str]) -> Response:
-        """Answer one request. Raises `Refusal`."""
-        if not handler.endpoint.raw:
-            return await self._serve(http, handler, params, None)
-        with self._underway.room(http.get_header(DEVICE_KEY) or "") as room:
-            return await self._serve(http, handler, params, room)
+    async def perform(self, route: BoundEndpoint, request: Request, value: Any, key: str | None) -> Response:
+        """Answer a call from within the process: `value` is its validated body, `key` its Idempotency-Key.
 
-    async def _serve(
-        self,
-        http: falcon.asgi.Request,
-        handler: BoundEndpoint,
-        params: Mapping[str, str],
-        room: MemoryReservation | None,
-    ) -> Response:
-        process, endpoint = self.process, handler.endpoint
-        proven = process.access.check() if _asks_who(endpoint) else None
-        known = await self._who(http, endpoint)
-        expected = request_parsing.expected(http, endpoint)
-        body, value, preferred = b"", None, NONE
-        if endpoint.body is not None or endpoint.shows is not None:
-            preferred = preferences(http.get_header("Prefer"))
-        if endpoint.body is not None or endpoint.raw:
-            body = await request_parsing.body(http, endpoint, self.settings, room)
-            known = await self._who(http, endpoint)  # what they may have lost while it came
-        if endpoint.form is not None:
-            value = endpoint.form(without_byte_order_mark(body))
-        elif endpoint.body is not None:
-            strict = preferred.strict and not endpoint.checks_items
-            value, document = read_body(endpoint.body, body, endpoint.what, strict=strict)
-            if not preferred.strict:
-                record_ignored_members(http, endpoint.body, document)
-        caller, customer = known.caller, known.customer
-        request = Request(
-            self.database(endpoint, caller, customer), process.batches, process.announce, http.scope[REQUEST_ID],
-            http.method, http.path, http.remote_addr, caller, customer, request_parsing.ids(endpoint, params),
-            http.scope["query_string"], body, http.scope["http_version"] != "1.0", known.device,
-            preferred.returns if endpoint.shows is not None else "", expected, http.get_header("If-None-Match"),
-            app=known.app, parameters=endpoint.query_parameters(caller), strict=preferred.strict,
-        )  # fmt: skip
-        if endpoint.also:
-            request.also = prefers_media_type(
-                http.get_header("Accept") or "", endpoint.also.split(";")[0], endpoint.media_type
-            )
-        if caller is not None and (endpoint.media_type == EVENTS or endpoint.follows):
-            request.last_event, request.stays = (
-                http.get_header("Last-Event-ID"),
-                partial(self._stays, http, endpoint, customer, caller.grants[customer]),
-            )
-            request.holds = partial(http.scope.__setitem__, SUBSCRIPTION)
-            request.events = prefers_media_type(http.get_header("Accept") or "", EVENTS, endpoint.media_type)
-        if endpoint.by_secret:
-            request.authorization = http.get_header("Authorization")
-            request.without_key = http.get_header(self._key_header) is None
-        process.access.hold(proven)  # the body may have taken long
-        perform = partial(self._asked, handler, value, http.get_header("Idempotency-Key"))
-        answer = await read_position.respond_with_position(http, endpoint, request, perform, process.replicas)
-        if isinstance(answer.parts, Subscription):
-            http.scope[SUBSCRIPTION] = answer.parts
-        return answer
-
-    async def _who(self, http: falcon.asgi.Request, endpoint: Endpoint) -> RequestIdentity:
-        """Who calls; that it may. Raises `Unauthorized`, `Forbidden`, `NotFound`, `BadRequest`."""
-        access, authorization = self.process.access, http.get_header("Authorization")
-        asks_itself = endpoint.by_secret and self.settings.clients_without_key
-        wants_key = endpoint.key and not (asks_itself and http.get_header(self._key_header) is None)
-        caller = await self.caller(http, key=wants_key, token=endpoint.token)
-        customer = request_parsing.customer(http, caller) if endpoint.customer and caller else 0
-        device = await access.device(http.get_header(DEVICE_KEY), endpoint.device) if endpoint.device else None
-        app = await access.app(authorization, looks_itself=endpoint.finds_user) if endpoint.app else None
-        named = device or app
-        known = RequestIdentity(caller, device, app, named.customer if named else customer)
-        http.scope[IDENTITY] = (known.customer, caller.id if caller else 0)
-        acting.set(actor(http, known))
-        endpoint.permit(caller, known.customer)
-        return known
-
-    async def _asked(self, handler: BoundEndpoint, value: Any, key: str | None, request: Request) -> Response:
-        return await self.perform(handler, request, value, key)
-
-    async def perform(self, handler: BoundEndpoint, request: Request, value: Any, key: str | None) -> Response:
-        """Do what a request asks for that has been checked as far as it can be seen, and tell those who watch what has
-        changed: `value` is its checked body, `key` its Idempotency-Key. Raises `Refusal`."""
-        endpoint, access = handler.endpoint, self.process.access
-        proven = access.check() if _asks_who(endpoint) else None
-        handler.check(request)
-        original = request
-        request, value = await group_scope_checks.restrict_to_scope(request, endpoint, value)
-        # A thing that has left the caller's scope is answered as one that does not exist, not with a stored answer
-        key = key if endpoint.repeatable and request is original else None
-        value = await handler.before(request, value)
-        ground = endpoint.ground or (endpoint.settled if request.compares else None)
-        for _ in range(DEADLOCKS):
-            try:
-                if ground is None or not endpoint.settles(value):
-                    answer = await self._once(handler, request, value, key)
-                else:
-                    answer = await self._on_settled_ground(ground, handler, request, value, key)
-                if endpoint.method == "GET":
-                    access.hold(proven)  # what was read is not told if another leader may know better by now
-                elif request.customer:
-                    self.process.tell(request.customer, change_topics.topics(endpoint, value))
-                return answer
-            except asyncpg.DeadlockDetectedError:
-                continue  # it did nothing; whoever it stood against goes on now
-            except DryRunRollback as undone:
-                if isinstance(undone.outcome, Refusal):
-                    raise undone.outcome from None
-                return undone.outcome
-            finally:
-                if endpoint.method != "GET" and request.customer and self.process.replicas is not None:
-                    self.process.replicas.wrote(request.customer)
-        raise Unavailable(NOT_NOW)
-
-    def database(self, endpoint: Endpoint, caller: Caller | None, customer: int) -> Database:
-        """The database on behalf of whoever asks; who is not known yet is served by the process's own connections."""
-        if caller is None and not customer:
-            return self.process.own
-        return self.process.db.of(customer, caller.id if caller else 0, reads=endpoint.method == "GET")
-
-    async def caller(self, http: falcon.asgi.Request, *, key: bool, token: bool) -> Caller | None:
-        """Who calls, as far as these are asked for. Raises `Unauthorized`, `NotFound`.
-
-        A page of the console calls in its session: it stands for both.
+        Raises `Refusal`.
         """
-        access = self.process.access
-        if CONSOLE_CALL in http.scope and (key or token):
-            self.sessions.check_origin(http)
-            session = await self.signed_in(http)
-            return await access.acting(session.subject, session.sign_outs, session.amr, session.began)
-        given, authorization = http.get_header(self._key_header), http.get_header("Authorization")
-        if key and token and given is None and self.settings.clients_without_key and authorization:
-            with suppress(Refusal):  # what the token lacks is said after the key
-                caller = await access.caller(authorization)
-                if access.goes_without_key(caller, given):
-                    return caller
-        if key:
-            try:
-                await access.check_key(given)
-            except KeyRefused as refused:
-                refused.logged(http.remote_addr)
-                raise
-        return await access.caller(authorization) if token else None
-
-    async def signed_in(self, http: falcon.asgi.Request, *, used: bool = True) -> BrowserSession:
-        """The session of a browser. Raises `Unauthorized` where there is none."""
-        self.process.access.check()
-        secret = self.sessions.secret(http)
-        session = await sessions.find(self.process.own, secret, self.settings, used=used) if secret else None
-        if session is None:
-            raise Unauthorized(SIGNED_OUT)
-        return session
-
-    async def _once(self, handler: BoundEndpoint, request: Request, value: Any, key: str | None) -> Response:
-        if key is None:
-            return await handler.run(request, value)
-        hours = self.settings.idempotency_hours
-        return await idempotency.run_once(request, key, hours, lambda request: handler.run(request, value))
-
-    async def _on_settled_ground(
-        self, check: Check, handler: BoundEndpoint, request: Request, value: Any, key: str | None
-    ) -> Response:
-        """The same after everything that was asked for before is applied.
-
-        Who would be refused anyway is refused at once; but a request with a key may have had its answer already.
-        """
-        if key is None:
-            await check(request.db, request, value)
-        try:
-            async with self._turns.of(request.customer):
-                await flush_pending(request.db, request.customer, self.settings)
-                return await self._once(handler, request, value, key)
-        finally:
-            request.announce(worker_wakeup.WORK)
-            request.announce(worker_wakeup.DELIVER)
-            self.process.tell(request.customer, APPLIED)
-
-    async def _stays(self, http: falcon.asgi.Request, endpoint: Endpoint, customer: int, grant: Grant) -> float:
-        """Until when whoever calls may go on for the customer, in seconds since 1970: looked up anew, which is no use
-        of a session. Raises `Refusal`."""
-        access, key, authorization = self.process.access, self._key_header, http.get_header("Authorization")
-        if CONSOLE_CALL in http.scope:
-            session = await self.signed_in(http, used=False)
-            caller, until = (
-                await access.acting(session.subject, session.sign_outs, session.amr, session.began),
-                math.inf,
-            )
-        else:
-            until = await access.until(http.get_header(key), authorization)
-            caller = await access.caller(authorization)
-        caller.check(customer)
-        endpoint.permit(caller, customer)
-        return until if caller.grants[customer] == grant else 0.0  # whoever begins anew sees what it may now
-
-
-def _asks_who(endpoint: Endpoint) -> bool:
-    """Whether its answer depends on who calls: then it is no answer of a server that may lead no more."""
-    return endpoint.key or endpoint.token or endpoint.app or endpoint.device is not None
+        call = Call(route=route, services=self._server.services, request=request, value=value)
+        call.idempotency_key = key if route.endpoint.has_idempotency_key else None
+        return await route.perform(call)

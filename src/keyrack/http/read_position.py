@@ -1,41 +1,39 @@
 """In charge of `Keyrack-Position`: which server answers a request, and how far the story goes that the answer tells.
 
 A caller who sends back what an answer said is told no older story, by whichever server and process. What a row of the
-table says of its reads (`Endpoint.replicated`) is all that there is to say: everything else is the leader's.
+table says of its reads (`Endpoint.can_use_replica`) is all that there is to say: everything else is the leader's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
 import falcon.asgi
 
-from keyrack.api.endpoint import Endpoint
-from keyrack.api.exchange import Request, Response
+from keyrack.api.exchange import Response
 from keyrack.core.error_codes import FieldError
 from keyrack.core.errors import BadRequest, Gone, NotFound, Refusal
 from keyrack.core.metrics.catalog import READS
 from keyrack.db.replication.read_routing import ReadRouter, ReplicaLease
 from keyrack.db.replication.replica import is_of_replica
-from keyrack.db.replication.wal_positions import INVALID, Position, position
-from keyrack.http.session_cookie import CONSOLE_CALL
+from keyrack.db.replication.wal_positions import INVALID, position
+from keyrack.http.calls import Call, HttpCall
+from keyrack.http.request_state import request_state
+from keyrack.http.steps import Next
 
 HEADER = "Keyrack-Position"
 LATEST = "latest"  # in place of a position: what there is now
-READ_POSITION = "keyrack.read_position"  # key of a scope: the position in the response
-
-Perform = Callable[[Request], Awaitable[Response]]
 
 
-def parse_position(http: falcon.asgi.Request) -> Position | str | None:
+def parse_position(call: HttpCall) -> None:
     """What the caller has seen: a position, or `LATEST`. Raises `BadRequest`."""
-    header = http.get_header(HEADER)
+    header = call.http.get_header(HEADER)
     if header is None or header == LATEST:
-        return header
+        call.read_position = header
+        return
     try:
-        return position(header)
+        call.read_position = position(header)
     except ValueError:
         fault = FieldError("wrong-form", INVALID.text, header=HEADER)
         raise BadRequest(INVALID, errors=[fault]) from None
@@ -43,54 +41,69 @@ def parse_position(http: falcon.asgi.Request) -> Position | str | None:
 
 def set_position_header(http: falcon.asgi.Request, reply: falcon.asgi.Response) -> None:
     """Put the position into the reply, if there is one to tell."""
-    if (read_position := http.scope.get(READ_POSITION)) is not None:
+    if (read_position := request_state(http.scope).read_position) is not None:
         reply.set_header(HEADER, str(read_position))
 
 
-async def respond_with_position(
-    http: falcon.asgi.Request, endpoint: Endpoint, request: Request, perform: Perform, replicas: ReadRouter | None
-) -> Response:
-    """What `perform` answers, at a replica where one may; how far it goes is noted for `set_position_header`, of
-    refusals too. Raises `BadRequest` for what is no position."""
-    wanted = parse_position(http) if endpoint.customer else None
-    if replicas is None or (request.caller is None and not request.customer):
-        return await perform(request)
-    if endpoint.method == "GET":
-        only = not _may_be_elsewhere(endpoint, request) or CONSOLE_CALL in http.scope
-        turn = None if only or isinstance(wanted, str) else await replicas.choose(request.customer, wanted)
-        if turn is not None and (answer := await _of_replica(http.scope, request, perform, turn)) is not None:
-            READS.add("replica")
-            return answer
-        READS.add("leader-after" if turn is not None else "leader-only" if only else "leader-ahead")
-    return await _of_leader(http.scope, request, perform, replicas)
-
-
-def _may_be_elsewhere(endpoint: Endpoint, request: Request) -> bool:
-    """Whether a replica may answer: nothing is decided by it."""
-    return endpoint.replicated and request.if_match is None
-
-
-async def _of_leader(scope: dict[str, Any], request: Request, perform: Perform, replicas: ReadRouter) -> Response:
-    """What the leader answers. After a failure it is not asked how far it is: it may be away."""
-    try:
-        answer = await perform(request)
-    except Refusal as refusal:
-        if refusal.status < 500:
-            scope[READ_POSITION] = await replicas.seen()
-        raise
-    scope[READ_POSITION] = await replicas.seen()
+async def choose_server(call: HttpCall, call_next: Next[Call]) -> Response:
+    """The answer of a read at a replica that is far enough, else at the primary; its position goes into the reply."""
+    replicas = call.services.replicas
+    if replicas is None or _is_anonymous(call):
+        return await call_next(call)
+    request, seen = call.request, call.read_position
+    if not call.route.endpoint.can_use_replica or request.if_match is not None or call.state.is_console_call:
+        READS.add("leader-only")
+        return await _at_primary(call, call_next, replicas)
+    lease = None if isinstance(seen, str) else await replicas.choose(request.customer, seen)
+    if lease is None:
+        READS.add("leader-ahead")
+        return await _at_primary(call, call_next, replicas)
+    answer = await _at_replica(call, call_next, lease)
+    if answer is None:
+        READS.add("leader-after")
+        return await _at_primary(call, call_next, replicas)
+    READS.add("replica")
     return answer
 
 
-async def _of_replica(scope: dict[str, Any], request: Request, perform: Perform, turn: ReplicaLease) -> Response | None:
-    """What the replica answers; None where the leader has to: it was not there any more, or does not find something,
-    which may have been made a moment ago."""
-    database = turn.database(request.customer, request.caller.id if request.caller else 0, request.db)
+async def report_position(call: HttpCall, call_next: Next[Call]) -> Response:
+    """The answer of a write; the primary's position goes into the reply."""
+    replicas = call.services.replicas
+    if replicas is None or _is_anonymous(call):
+        return await call_next(call)
+    return await _at_primary(call, call_next, replicas)
+
+
+def _is_anonymous(call: HttpCall) -> bool:
+    """Whether the request has no history that a position could refer to."""
+    return call.caller is None and not call.customer
+
+
+async def _at_primary(call: HttpCall, call_next: Next[Call], replicas: ReadRouter) -> Response:
+    """The primary's answer or error. After a failure the primary is not asked for its position: it may be away."""
+    state = call.state
+    try:
+        answer = await call_next(call)
+    except Refusal as refusal:
+        if refusal.status < 500:
+            state.read_position = await replicas.seen()
+        raise
+    state.read_position = await replicas.seen()
+    return answer
+
+
+async def _at_replica(call: HttpCall, call_next: Next[Call], lease: ReplicaLease) -> Response | None:
+    """The replica's answer; None if the primary has to answer.
+
+    That is so if the replica is gone, or does not find something, which may have been made a moment ago.
+    """
+    request = call.request
+    database = lease.database(request.customer, request.caller.id if request.caller else 0, request.db)
     answer = None
     try:
-        answer = await perform(replace(request, db=database))
+        answer = await call_next(call.with_request(replace(request, db=database)))
         if not database.left:
-            scope[READ_POSITION] = await turn.position(database)
+            call.state.read_position = await lease.position(database)
             return answer
     except (Gone, NotFound):
         return None

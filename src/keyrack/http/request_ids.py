@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 from keyrack.core.tracing.context import TraceContext, parsed
 
-REQUEST_ID = "keyrack.request_id"  # key of a scope
 HEADER = b"x-request-id"
 PARENT, STATE = b"traceparent", b"tracestate"
 

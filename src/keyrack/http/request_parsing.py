@@ -1,5 +1,4 @@
-"""In charge of what a request brings along: its customer, its conditions, the ids of its path, and its body, in form,
-size and time."""
+"""The parts of a request: its customer, the ids of its path, and its body, within bounds of format, size and time."""
 
 from __future__ import annotations
 
@@ -7,12 +6,11 @@ import asyncio
 import re
 import zlib
 from collections.abc import AsyncIterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import parse_qs
 
-from keyrack.api import conditional_requests
-from keyrack.api.conditional_requests import NOTHING_TO_COMPARE, ONLY_FOR_READS
-from keyrack.api.endpoint import Endpoint
+from keyrack.api.endpoint import Endpoint, FormBody, RawBody
 from keyrack.api.principals import Caller
 from keyrack.core.error_codes import (
     BODY_TOO_LARGE,
@@ -28,7 +26,6 @@ from keyrack.core.errors import (
     JSON,
     BadRequest,
     ContentTooLarge,
-    PreconditionFailed,
     Refusal,
     RequestTimeout,
     UnsupportedMediaType,
@@ -61,21 +58,53 @@ class IncomingRequest(Protocol):
     def get_header(self, name: str) -> str | None: ...
 
 
-async def body(http: IncomingRequest, endpoint: Endpoint, settings: Settings, room: MemoryReservation | None) -> bytes:
-    """The whole body; where it is a delivery of lines, `room` is what it may take.
+@dataclass(frozen=True, slots=True)
+class BodyFormat:
+    """The formats in which an endpoint takes its body."""
 
-    Raises `UnsupportedMediaType`, `ContentTooLarge`, `RequestTimeout`, `Unavailable`, and `BadRequest` for gzip.
+    media_types: tuple[str, ...]
+    has_charset: bool = False  # a charset that is not UTF-8 is rejected
+    has_gzip: bool = False
+
+
+JSON_BODY = BodyFormat((JSON,), has_charset=True)
+PATCH_BODY = BodyFormat((JSON, "application/json-patch+json"), has_charset=True)
+FORM_BODY = BodyFormat((FORM,))
+LINES_BODY = BodyFormat(LINES, has_gzip=True)
+
+
+def body_format(endpoint: Endpoint[Any]) -> BodyFormat:
+    """The format of the endpoint's body."""
+    if isinstance(endpoint.body, RawBody):
+        return LINES_BODY
+    if isinstance(endpoint.body, FormBody):
+        return FORM_BODY
+    return PATCH_BODY if endpoint.method == "PATCH" else JSON_BODY
+
+
+async def body(
+    http: IncomingRequest,
+    body_format: BodyFormat,
+    limit: int,
+    seconds: float,
+    room: MemoryReservation | None = None,
+) -> bytes:
+    """The whole body, of fewer than `limit` bytes, within so many seconds.
+
+    Raises `UnsupportedMediaType`, `ContentTooLarge`, `RequestTimeout`, and `Unavailable` beyond the memory of `room`.
     """
-    limit = settings.max_ingest if endpoint.raw else endpoint.most(settings)
     if (http.content_length or 0) >= limit:
         raise _too_large(limit)
     sent = bool(http.content_length) or http.get_header("Transfer-Encoding") is not None
     if sent:
-        _check_type(http, endpoint)
-    whole = await _arrived(http, limit, settings.request_read_timeout_seconds, room)
-    if room is None or _codings(http) != ["gzip"]:
-        return whole
-    return _unpacked(whole, settings, room)
+        _check_type(http, body_format)
+    return await _arrived(http, limit, seconds, room)
+
+
+async def lines(http: IncomingRequest, settings: Settings, room: MemoryReservation) -> bytes:
+    """The whole body of a delivery, decompressed. Raises as `body` does, and `BadRequest` for malformed gzip."""
+    whole = await body(http, LINES_BODY, settings.max_ingest, settings.request_read_timeout_seconds, room)
+    return _unpacked(whole, settings, room) if _codings(http) == ["gzip"] else whole
 
 
 async def form(http: IncomingRequest, settings: Settings, *, anybodys: bool) -> dict[str, list[str]]:
@@ -164,27 +193,18 @@ def _too_large(limit: int) -> Refusal:
     return ContentTooLarge(BODY_TOO_LARGE.format(most=limit))
 
 
-def _media_types(endpoint: Endpoint) -> tuple[str, ...]:
-    """What the endpoint's body may be."""
-    if endpoint.raw:
-        return LINES
-    if endpoint.form:
-        return (FORM,)
-    return (JSON, "application/json-patch+json") if endpoint.method == "PATCH" else (JSON,)
-
-
-def _check_type(http: IncomingRequest, endpoint: Endpoint) -> None:
-    """Raises `UnsupportedMediaType` for a body in another form than the endpoint's, coding and charset included."""
-    if _codings(http) not in ([], ["gzip"] if endpoint.raw else []):
-        valid = ("gzip", "identity") if endpoint.raw else ("identity",)
+def _check_type(http: IncomingRequest, body_format: BodyFormat) -> None:
+    """Raises `UnsupportedMediaType` for a body in another format, coding and charset included."""
+    if _codings(http) not in ([], ["gzip"] if body_format.has_gzip else []):
+        valid = ("gzip", "identity") if body_format.has_gzip else ("identity",)
         raise UnsupportedMediaType("Content-Encoding", http.get_header("Content-Encoding"), valid)
     media_type, _, parameters = (http.content_type or "").lower().partition(";")
-    right = media_type.strip() in _media_types(endpoint)
-    if right and not (endpoint.raw or endpoint.form):
+    right = media_type.strip() in body_format.media_types
+    if right and body_format.has_charset:
         charset = parameters.replace(" ", "").replace('"', "")
         right = not charset.startswith("charset=") or charset.split(";")[0] in ("charset=utf-8", "charset=utf8")
     if not right:
-        raise UnsupportedMediaType("Content-Type", http.content_type, _media_types(endpoint))
+        raise UnsupportedMediaType("Content-Type", http.content_type, body_format.media_types)
 
 
 def customer(http: IncomingRequest, caller: Caller) -> int:
@@ -202,20 +222,7 @@ def customer(http: IncomingRequest, caller: Caller) -> int:
     return tenant
 
 
-def expected(http: IncomingRequest, endpoint: Endpoint) -> tuple[str, ...] | None:
-    """The tags of `If-Match`, None without it. Raises `BadRequest`, and `PreconditionFailed` for a condition that the
-    endpoint does not compare: who sends one wants nothing done if it does not hold."""
-    if endpoint.method != "GET" and http.get_header("If-None-Match") is not None:
-        raise PreconditionFailed(ONLY_FOR_READS)
-    header = http.get_header("If-Match")
-    if header is None:
-        return None
-    if endpoint.method != "GET" and endpoint.compares is None:
-        raise PreconditionFailed(NOTHING_TO_COMPARE)
-    return conditional_requests.expected(header)
-
-
-def ids(endpoint: Endpoint, params: Mapping[str, str]) -> tuple[Any, ...]:
+def ids(endpoint: Endpoint[Any], params: Mapping[str, str]) -> tuple[Any, ...]:
     """The path's parameters in NFC, converted, in their order. Raises `BadRequest`."""
     if not params:
         return ()

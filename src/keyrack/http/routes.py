@@ -1,4 +1,7 @@
-"""In charge of the table of all endpoints, in the order of the spec's contents."""
+"""The table of all endpoints, in the order of the spec's contents.
+
+The type checker compares what each handler needs of the process with `ServeServices`, and names what is missing.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,50 @@ from keyrack.fleet.endpoints import (
     users,
 )
 from keyrack.http.endpoints import documents, health
+from keyrack.http.services import ServeServices
 from keyrack.offline_keys.endpoints import app_devices, app_keys, boxes, car_keys, status_lists, user_devices
 from keyrack.telemetry.endpoints import events, ingest, positions
 from keyrack.webhooks.endpoints import event_types, webhooks
 
-MODULES = (
-    oauth2, well_known, customers, retention, cars, users, erasure, user_devices, assignments, groups, products,
-    services, installations, pairings, brands, sdk_token, app_devices, app_keys, boxes, status_lists, car_keys, events,
-    changes, checkpoints, access_history, ingest, positions, operations, batch, event_types, webhooks, managers,
-    mfa_rules, clients, live, me, identities, mfa, documents, health,
-)  # fmt: skip
-ALL: tuple[Endpoint, ...] = tuple(row for module in MODULES for row in module.endpoints.rows)
+ALL: tuple[Endpoint[ServeServices], ...] = (
+    *oauth2.endpoints.rows,
+    *well_known.endpoints.rows,
+    *customers.endpoints.rows,
+    *retention.endpoints.rows,
+    *cars.endpoints.rows,
+    *users.endpoints.rows,
+    *erasure.endpoints.rows,
+    *user_devices.endpoints.rows,
+    *assignments.endpoints.rows,
+    *groups.endpoints.rows,
+    *products.endpoints.rows,
+    *services.endpoints.rows,
+    *installations.endpoints.rows,
+    *pairings.endpoints.rows,
+    *brands.endpoints.rows,
+    *sdk_token.endpoints.rows,
+    *app_devices.endpoints.rows,
+    *app_keys.endpoints.rows,
+    *boxes.endpoints.rows,
+    *status_lists.endpoints.rows,
+    *car_keys.endpoints.rows,
+    *events.endpoints.rows,
+    *changes.endpoints.rows,
+    *checkpoints.endpoints.rows,
+    *access_history.endpoints.rows,
+    *ingest.endpoints.rows,
+    *positions.endpoints.rows,
+    *operations.endpoints.rows,
+    *batch.endpoints.rows,
+    *event_types.endpoints.rows,
+    *webhooks.endpoints.rows,
+    *managers.endpoints.rows,
+    *mfa_rules.endpoints.rows,
+    *clients.endpoints.rows,
+    *live.endpoints.rows,
+    *me.endpoints.rows,
+    *identities.endpoints.rows,
+    *mfa.endpoints.rows,
+    *documents.endpoints.rows,
+    *health.endpoints.rows,
+)

@@ -12,7 +12,6 @@ from keyrack.core.settings import Settings
 
 API_OF_PAGES = "/console/api"  # where pages of the console reach the endpoints: the session stands for key and token
 READS = ("GET", "HEAD")  # no endpoint of these changes anything
-CONSOLE_CALL = "keyrack.is_console_call"  # key of a scope: the request came that way
 
 
 class CookieRequest(Protocol):

@@ -35,7 +35,7 @@ class SsoResult:
 
 async def offered(visit: Visit) -> list[tuple[str, str]]:
     """Name and label of each provider."""
-    return await providers.as_json(visit.server.process.own)
+    return await providers.as_json(visit.server.services.own)
 
 
 async def begin(
@@ -43,14 +43,14 @@ async def begin(
 ) -> SsoResult:
     """Where the browser is to go for signing in by a provider, for connecting its account with who is signed in, or
     for accepting the invitation with this code by it. Raises `TooManyRequests`, `Unavailable`."""
-    process = visit.server.process
-    process.access.check()
+    services = visit.server.services
+    services.authenticator.check()
     # As failed log-ins count: a success returns them
-    await take_limits(process.own, *address_limits(visit.settings, visit.address))
+    await take_limits(services.own, *address_limits(visit.settings, visit.address))
     invitation = None if code is None else digest(code)
     login_start = LoginStart(next, time_zone, visit.person.manager.id if connect else None, invitation)
     try:
-        address, cookie = await process.sign_on.begin(name, _cookie(visit), login_start)
+        address, cookie = await services.sign_on.begin(name, _cookie(visit), login_start)
     except NotSignedIn as trouble:
         return _failed(visit, trouble)
     visit.told["Set-Cookie"] = _new_cookie(visit, cookie)
@@ -59,27 +59,27 @@ async def begin(
 
 async def finish(visit: Visit) -> SsoResult:
     """Sign in who has come back from a provider, or connect the account. Raises `Unavailable`."""
-    process = visit.server.process
-    proven, customer, waits, is_first_proof = process.access.check(), None, False, False
+    services = visit.server.services
+    proven, customer, waits, is_first_proof = services.authenticator.check(), None, False, False
     try:
-        result = await process.sign_on.finish(visit.query, _cookie(visit))
+        result = await services.sign_on.finish(visit.query, _cookie(visit))
         if result.asked.manager is not None:
             await _connect(visit, result, result.asked.manager)
         else:
             who = Actor("client", result.provider.name, None, visit.address, visit.id)
             if result.asked.invitation is None:
-                signed_in = await accounts.find_manager(process.own, result.provider, result.account, who)
+                signed_in = await accounts.find_manager(services.own, result.provider, result.account, who)
             else:
                 signed_in, customer = await accounts.invited(
-                    process.own, result.provider, result.account, who, result.asked.invitation
+                    services.own, result.provider, result.account, who, result.asked.invitation
                 )
-            process.access.hold(proven)
+            services.authenticator.hold(proven)
             is_first_proof = signed_in.is_first_proof
-            waits = await accounts.wants_factor(process.own, signed_in)
+            waits = await accounts.wants_factor(services.own, signed_in)
             await (visit.wait if waits else visit.begin)(signed_in, result.asked.time_zone)
     except NotSignedIn as trouble:
         return _failed(visit, trouble)
-    await give_back_each(process.own, *address_limits(visit.settings, visit.address))
+    await give_back_each(services.own, *address_limits(visit.settings, visit.address))
     LOGINS.add("accepted")
     return SsoResult(
         result.asked.next, connected=result.asked.manager is not None, customer=customer, waits=waits,
@@ -89,24 +89,22 @@ async def finish(visit: Visit) -> SsoResult:
 
 async def _connect(visit: Visit, result: SignInResult, manager: int) -> None:
     """Only for who has begun it, and is still signed in. Raises `NotSignedIn`."""
-    process = visit.server.process
-    session = await sessions.find(process.own, visit.secret, visit.settings) if visit.secret else None
-    who = (
-        await process.access.acting(session.subject, session.sign_outs, session.amr, session.began) if session else None
-    )
+    services = visit.server.services
+    session = await sessions.find(services.own, visit.secret, visit.settings) if visit.secret else None
+    who = await services.authentication.manager(session) if session else None
     if who is None or who.id != manager:
         raise NotSignedIn("other", "whoever has begun to connect the account is not signed in any more")
     acting.set(Actor("manager", who.name, who.id, visit.address, visit.id))
-    await accounts.connect(process.own, result.provider, result.account, manager, who.sign_outs)
+    await accounts.connect(services.own, result.provider, result.account, manager, who.sign_outs)
 
 
 async def sign_out(visit: Visit) -> str | None:
     """End the session of the browser; where to sign out as well, if it was begun by a provider that has such a
     place."""
-    process = visit.server.process
-    provider = await accounts.provider_of(process.own, digest(visit.secret)) if visit.secret else None
+    services = visit.server.services
+    provider = await accounts.provider_of(services.own, digest(visit.secret)) if visit.secret else None
     await visit.sign_out()
-    return None if provider is None else await process.sign_on.end(provider)
+    return None if provider is None else await services.sign_on.end(provider)
 
 
 def _failed(visit: Visit, trouble: NotSignedIn) -> SsoResult:

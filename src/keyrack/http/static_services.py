@@ -10,7 +10,6 @@ from keyrack.api.odata import Limits
 from keyrack.core.settings import Settings
 from keyrack.http.endpoints.documents import Documents
 from keyrack.http.openapi import document, error_catalog, error_reference, reference_page
-from keyrack.http.openapi.operations.spec import operation_id
 from keyrack.http.routes import ALL
 
 
@@ -25,7 +24,7 @@ def documents(settings: Settings) -> Documents:
         cache(lambda: json.dumps(openapi(), separators=(",", ":")).encode()),
         cache(lambda: reference_page.page(openapi()).encode()),
         cache(lambda: error_reference.page(error_catalog.codes(ALL), settings.public_url).encode()),
-        tuple(operation_id(endpoint) for endpoint in ALL if endpoint.preview),
+        tuple(endpoint.doc.operation_id for endpoint in ALL if endpoint.doc.is_preview),
     )
 
 

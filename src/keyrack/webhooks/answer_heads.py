@@ -60,7 +60,7 @@ class AnswerHead:
             self.retry_after = None if status is None else _header(head, b"retry-after")
 
 
-# The head of the answer to the request that the running task sends
+# The head of the answer to the delivery that the running task sends.
 ANSWER_HEAD: ContextVar[AnswerHead] = ContextVar("answer_head")
 
 

@@ -14,7 +14,8 @@ import jsonschema
 import pytest
 from standardwebhooks import Webhook
 
-from keyrack.api.endpoint import Endpoint
+from keyrack.api.auth_schemes import AppAuth, DeviceAuth
+from keyrack.api.endpoint import Endpoint, FormBody
 from keyrack.core.errors import JSON
 from keyrack.http.openapi.examples import UNTOLD
 from keyrack.http.routes import ALL
@@ -29,7 +30,7 @@ from tests.support.people import PASSWORD, Person, Town, web
 from tests.support.servers import NUMBERS, RunningServer
 from tests.telemetry.endpoints.test_ingest import device_key
 
-ASKED = [row for row in ALL if row.media_type == JSON]
+ASKED = [row for row in ALL if row.responses.media_type == JSON]
 FORM = "application/x-www-form-urlencoded"
 
 
@@ -49,14 +50,14 @@ def operation(document: Json, endpoint: Endpoint) -> Json:
 
 
 def answer_of(document: Json, endpoint: Endpoint) -> Json:
-    return operation(document, endpoint)["responses"][str(endpoint.status)].get("content", {}).get(JSON, {})
+    return operation(document, endpoint)["responses"][str(endpoint.responses.status)].get("content", {}).get(JSON, {})
 
 
 # What the ids of an example are in this fleet
 
 
 def ids(endpoint: Endpoint, person: Person) -> dict[str, Any]:
-    if endpoint.app:
+    if isinstance(endpoint.auth, AppAuth):
         kim, _ = visitor(person)
         return {
             "deviceId": kim.id, "registration": b64(kim.registration()), "box": kim.held["boxes"][0]["box"],
@@ -66,7 +67,7 @@ def ids(endpoint: Endpoint, person: Person) -> dict[str, Any]:
         return world(endpoint, person)
     if endpoint.path == "/changes/checkpoint":
         return {"changeId": signed(person)}
-    if endpoint.device is not None or endpoint.path == "/events":
+    if isinstance(endpoint.auth, DeviceAuth) or endpoint.path == "/events":
         car, serial = person.car(), f"IQ {next(NUMBERS)}"
         product = person.product("IQ", serial_number=serial)
         person.service(product)
@@ -89,16 +90,16 @@ def sent(document: Json, endpoint: Endpoint, person: Person) -> httpx.Response:
     ours = ids(endpoint, person)
     fixed = {"searchDate": "2026-05-01T08:15:00Z", "keyFormId": 1, "brand": "Demo"}
     path = endpoint.path.format(**fixed | ours) + query_of(endpoint)
-    if endpoint.app:
+    if isinstance(endpoint.auth, AppAuth):
         person = replace(person, headers={"Authorization": f"Bearer {ours['token']}"})
         path = path.replace(EXAMPLE_THUMBPRINT, ours["deviceId"])
     contents = operation(document, endpoint).get("requestBody", {}).get("content", {})
-    if endpoint.form:
+    if isinstance(endpoint.body, FormBody):
         form = contents[FORM]["example"] | {"username": person.username, "password": PASSWORD}
         return person.client.post(path, data=form, headers={"vendor-API-Key": person.api_key})
     if not contents:
         return person.call(endpoint.method, path)
-    now = {"carDataReadTime": datetime.now(UTC).isoformat()} if endpoint.device else {}
+    now = {"carDataReadTime": datetime.now(UTC).isoformat()} if isinstance(endpoint.auth, DeviceAuth) else {}
     address = f"sam.{next(NUMBERS)}@example.com"
     unique = {"emailAddress": ours.get("emailAddress", address), "name": f"Name {next(NUMBERS)}"}
     if endpoint.path == "/managers":
@@ -106,7 +107,7 @@ def sent(document: Json, endpoint: Endpoint, person: Person) -> httpx.Response:
     if endpoint.path == "/batch":
         unique |= {"id": person.car()}
     body = put(contents[JSON]["example"], {**unique, **now, **ours})
-    headers = {"Device-Key": device_key(person)} if endpoint.device else {}
+    headers = {"Device-Key": device_key(person)} if isinstance(endpoint.auth, DeviceAuth) else {}
     return person.call(endpoint.method, path, body, headers=headers)
 
 
@@ -146,7 +147,7 @@ def test_a_request_as_in_the_example_is_answered_as_in_the_example(
 ) -> None:
     person = town.person("changer") if endpoint.path == "/me/password" else erin
     answer = sent(document, endpoint, person)
-    assert answer.status_code == endpoint.status, answer.text
+    assert answer.status_code == endpoint.responses.status, answer.text
     told = answer_of(document, endpoint)
     if not told:
         assert answer.content == b""

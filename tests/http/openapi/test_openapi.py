@@ -16,13 +16,13 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
-from keyrack.api.endpoint import Endpoint
+from keyrack.api.auth_schemes import AppAuth, DeviceAuth
+from keyrack.api.endpoint import Endpoint, FormBody
 from keyrack.api.event_stream import EVENTS
 from keyrack.api.schema.fields import RESOURCES
 from keyrack.http.openapi.descriptions.fleet import EVERYWHERE
 from keyrack.http.openapi.descriptions.fleet import OF as MEANINGS
 from keyrack.http.openapi.member_schemas import SUBJECTS
-from keyrack.http.openapi.operations.spec import OWN, SPEC, TAGS
 from keyrack.http.openapi.shared_components import whole
 from keyrack.http.routes import ALL
 from tests.http.openapi.document_reader import Json, inlined, objects, resolved
@@ -140,34 +140,39 @@ def test_names_of_operations_read_like_functions(document: Json) -> None:
         assert operation["description"] != operation["summary"]
 
 
-def test_tables_of_operations_and_tags_name_nothing_that_is_not_there() -> None:
-    assert set(SPEC) == {name(endpoint) for endpoint in ALL if not endpoint.ours}
-    assert set(OWN) == {name(endpoint) for endpoint in ALL if endpoint.ours}
-    assert list(TAGS) == list(dict.fromkeys(endpoint.tag for endpoint in ALL))
-
-
 @pytest.mark.parametrize("line", STATUSES)
 def test_it_has_every_status_of_the_spec(document: Json, line: str) -> None:
     method, path, *statuses = line.split()
     responses = document["paths"][path][method.lower()]["responses"]
     assert {*statuses, "401", "500"} <= set(responses)
     (row,) = [row for row in ALL if (row.method, row.path) == (method, path)]
-    shown = {str(row.shown_status)} if row.shows is not None else set()
+    shown = {str(row.representation_status)} if row.responses.representation is not None else set()
     assert next(status for status in responses if status.startswith("2")) == statuses[0]
     assert {status for status in responses if status.startswith("2")} == {statuses[0], *shown}
 
 
 def test_the_lines_above_are_the_spec() -> None:
     assert sorted(" ".join(line.split()[:2]) for line in STATUSES) == sorted(
-        name(endpoint) for endpoint in ALL if not endpoint.ours
+        name(endpoint) for endpoint in ALL if not endpoint.doc.is_extension
     )
 
 
 @over(list(ALL))
 def test_what_a_request_needs_is_told(document: Json, endpoint: Endpoint) -> None:
     operation = document["paths"][endpoint.path][endpoint.method.lower()]
-    needed = [scheme for scheme, wanted in (("apiKey", endpoint.key), ("oauth2", endpoint.token)) if wanted]
-    needed += [scheme for scheme, wanted in (("device", endpoint.device), ("sdkToken", endpoint.app)) if wanted]
+    needed = [
+        scheme
+        for scheme, wanted in (("apiKey", endpoint.auth.has_api_key), ("oauth2", endpoint.auth.has_token))
+        if wanted
+    ]
+    needed += [
+        scheme
+        for scheme, wanted in (
+            ("device", isinstance(endpoint.auth, DeviceAuth)),
+            ("sdkToken", isinstance(endpoint.auth, AppAuth)),
+        )
+        if wanted
+    ]
     ways = [list(map(str, endpoint.permissions))] if needed else []
     if endpoint.read is not None and endpoint.read.own is not None:
         ways.append([])  # for what the caller asked for itself
@@ -177,14 +182,14 @@ def test_what_a_request_needs_is_told(document: Json, endpoint: Endpoint) -> Non
     parameters = {(parameter["in"], parameter["name"]): parameter for parameter in operation["parameters"]}
     assert [where_name[1] for where_name in parameters if where_name[0] == "path"] == endpoint.parameters
     assert {key[1] for key in parameters if key[0] == "query" and parameters[key]["required"]} == {
-        option.name for option in endpoint.options if option.needed
+        option.name for option in endpoint.query_parameters if option.needed
     }
-    assert (("header", "Customer-ID") in parameters) == endpoint.customer
+    assert (("header", "Customer-ID") in parameters) == endpoint.auth.has_customer
     assert all(parameters[key]["required"] for key in parameters if key[0] == "path" or key[1] == "Customer-ID")
-    if endpoint.body is not None:
-        media_type = "application/x-www-form-urlencoded" if endpoint.form else "application/json"
+    if endpoint.body_adapter is not None:
+        media_type = "application/x-www-form-urlencoded" if isinstance(endpoint.body, FormBody) else "application/json"
         schema = resolved(document, operation["requestBody"]["content"][media_type]["schema"])
-        wanted = endpoint.body.json_schema()
+        wanted = endpoint.body_adapter.json_schema()
         assert list(schema.get("properties", ())) == list(wanted.get("properties", ()))
         assert schema.get("required") == wanted.get("required")
 
@@ -231,11 +236,15 @@ def test_tokens_are_had_as_is_told(document: Json, alice: Person) -> None:
 
 
 def success(document: Json, endpoint: Endpoint) -> Json:
-    response = document["paths"][endpoint.path][endpoint.method.lower()]["responses"][str(endpoint.status)]
+    response = document["paths"][endpoint.path][endpoint.method.lower()]["responses"][str(endpoint.responses.status)]
     first, *others = response["content"].items()
-    assert first[0] == endpoint.media_type.split(";")[0]
+    assert first[0] == endpoint.responses.media_type.split(";")[0]
     assert [media_type for media_type, _ in others] == (
-        [EVENTS] if endpoint.follows else [endpoint.also.split(";")[0]] if endpoint.also else []
+        [EVENTS]
+        if endpoint.has_long_poll
+        else [endpoint.responses.alternative.split(";")[0]]
+        if endpoint.responses.alternative
+        else []
     )
     content = first[1]
     return content["schema"]
@@ -285,7 +294,7 @@ def strict(document: Json, schema: Json, expanded: int = 0) -> Json:
     return whole
 
 
-@over([endpoint for endpoint in ALL if endpoint.read is not None and endpoint.customer])
+@over([endpoint for endpoint in ALL if endpoint.read is not None and endpoint.auth.has_customer])
 def test_real_answers_are_of_the_form_that_is_told(document: Json, endpoint: Endpoint, alice: Person) -> None:
     answer = ask(alice, endpoint, world(endpoint, alice) if slots(endpoint) else {})
     assert answer.status_code == 200
@@ -400,7 +409,7 @@ def api(document: Json, server: RunningServer) -> Any:
 EXAMPLES = 100 if os.environ.get("KEYRACK_LONG") else 4  # of each endpoint; make test-openapi-long
 RIGHT, WRONG = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
 ASKED = [row for row in ALL if row not in ENDLESS]
-HAS_INPUT = [row for row in ALL if row.parameters or row.body or row.read or row.customer]
+HAS_INPUT = [row for row in ALL if row.parameters or row.body_adapter or row.read or row.auth.has_customer]
 
 
 @pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisDeprecationWarning")  # of schemathesis' own
@@ -477,14 +486,14 @@ def test_the_page_shows_every_endpoint(page: str, document: Json, endpoint: Endp
 def test_the_page_shows_the_headers_of_the_answer(page: str, document: Json, endpoint: Endpoint) -> None:
     operation = document["paths"][endpoint.path][endpoint.method.lower()]
     (section,) = re.findall(rf'<details id="{operation["operationId"]}">.*?</details>', page, re.DOTALL)
-    usual = whole(document, operation["responses"][str(endpoint.status)])
+    usual = whole(document, operation["responses"][str(endpoint.responses.status)])
     for header in usual.get("headers", {}):
         assert f"<code>{header}</code>" in section
 
 
 def test_an_assignment_is_accepted_and_not_done(page: str, document: Json) -> None:
     """The 204 of each request that a worker applies names the operation with the outcome."""
-    asynchronous = [row for row in ALL if "Operation-Id" in row.headers]
+    asynchronous = [row for row in ALL if "Operation-Id" in row.responses.headers]
     assert {row.method for row in asynchronous if row.path.startswith("/assignments")} == {"PUT", "PATCH", "DELETE"}
     for row in asynchronous:
         operation = document["paths"][row.path][row.method.lower()]

@@ -10,11 +10,14 @@ from functools import partial
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import WithJsonSchema
+from pydantic import TypeAdapter, WithJsonSchema
 
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import Endpoints
+from keyrack.api.auth_schemes import CustomerAuth
+from keyrack.api.endpoint import Concurrency, Doc, JsonBody, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response
+from keyrack.api.permissions import Permission
 from keyrack.api.rate_limits import RateLimit
 from keyrack.api.request_origin import RequestOrigin
 from keyrack.api.schema.field_errors import at
@@ -30,6 +33,7 @@ from keyrack.api.schema.request_body import (
     moment,
     whole_number,
 )
+from keyrack.api.services import ReadServices
 from keyrack.assignments import submission
 from keyrack.assignments.customer_lock import apply_at_once, lock_and_flush
 from keyrack.assignments.endpoints.operations import ONE_OPERATION
@@ -44,8 +48,19 @@ from keyrack.fleet.endpoints.cars import NO_CAR
 from keyrack.fleet.endpoints.users import NO_USER
 from keyrack.fleet.schema import ASSIGNMENT, HIDDEN_ASSIGNMENT
 
-endpoints = Endpoints("Assignments", "assignments")
+endpoints = Endpoints[ReadServices](
+    Tag(
+        "Assignments",
+        "Who may open which car, and when. Changes are asynchronous: their outcome is told by webhook.",
+        frozenset(("operations",)),
+    ),
+    "assignments",
+)
 
+ASYNCHRONOUS = (
+    " The answer comes at once: `Operation-Id` names the operation, and its outcome is told by webhook and by"
+    " `GET /operations/{operationId}`."
+)
 NO_ASSIGNMENT = ErrorCode(
     "assignment-not-found",
     "Unable to find an assignment for the given assignmentId which is assigned to the given customerId.",
@@ -72,10 +87,38 @@ OPERATION_HEADERS = {
     "Operation-Location": "Where to ask for the outcome.",
 }
 
-endpoints.get("/assignments", ASSIGNMENT, "All assignments: past, in force and to come", ours=True)
-endpoints.get("/assignments/{assignmentId}", ASSIGNMENT, "One assignment", one=True, missing=NO_ASSIGNMENT)
-endpoints.get(
-    "/hidden-assignments", HIDDEN_ASSIGNMENT, "Times at which users outside of the groups have cars", ours=True
+endpoints.read(
+    "/assignments",
+    ASSIGNMENT,
+    Doc(
+        "listAssignments",
+        "All assignments: past, in force and to come",
+        "Those of all cars and users of the customer, by id unless `$orderby` says otherwise.",
+        is_extension=True,
+    ),
+)
+endpoints.read(
+    "/assignments/{assignmentId}",
+    ASSIGNMENT,
+    Doc(
+        "getAssignment",
+        "One assignment",
+        "One assignment, once it was applied: what was only asked for is an operation until then.",
+    ),
+    one=True,
+    missing=NO_ASSIGNMENT,
+)
+endpoints.read(
+    "/hidden-assignments",
+    HIDDEN_ASSIGNMENT,
+    Doc(
+        "listHiddenAssignments",
+        "Times at which users outside of the groups have cars",
+        "For a group-limited caller: the times of assignments whose car is in the groups and whose user is not, and"
+        " nothing else of them. The list has only the longest of those that begin at the same time. It is empty for"
+        " every other caller.",
+        is_extension=True,
+    ),
 )
 
 # Text, or a number where the member is one; what is neither is refused by the member's own name
@@ -136,20 +179,28 @@ async def accept(
 
 @endpoints.put(
     "/assignments",
-    "Ask for an assignment",
-    limited=("carId", "userId"),
-    body=NewAssignment,
-    what=CREATE,
-    shows=ONE_OPERATION,
-    refuses={400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE), 404: (NO_CAR, NO_USER), 429: (RATE_LIMITED,)},
-    headers=OPERATION_HEADERS,
+    Doc(
+        "createAssignment",
+        "Ask for an assignment",
+        "Lets a user open a car from `start` to `end`; without an `end` for as long as nobody ends it. The car needs a"
+        " key box with a service when the assignment is applied." + ASYNCHRONOUS,
+    ),
+    auth=CustomerAuth(Permission.ASSIGNMENTS_WRITE, is_group_scoped=True),
+    body=JsonBody(TypeAdapter(NewAssignment), CREATE, scoped_members=("carId", "userId")),
+    responses=Responses(
+        headers=OPERATION_HEADERS,
+        errors={400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE), 404: (NO_CAR, NO_USER), 429: (RATE_LIMITED,)},
+        representation=ONE_OPERATION,
+    ),
 )
-async def create(request: Request, body: NewAssignment, settings: Settings) -> Response:
+async def create(request: Request, body: NewAssignment, services: ReadServices) -> Response:
     wanted = creation(request, body)
-    (result,) = await request.batches.put(accept, request.customer, [AssignmentRequest(wanted, limit(settings))])
+    (result,) = await request.batches.put(
+        accept, request.customer, [AssignmentRequest(wanted, limit(services.settings))]
+    )
     if isinstance(result, Refusal):
         raise result
-    return _accepted(request, wanted, settings, result)
+    return _accepted(request, wanted, services.settings, result)
 
 
 def limit(settings: Settings) -> RateLimit:
@@ -172,18 +223,27 @@ def creation(request: Request, body: NewAssignment) -> OperationRequest:
 
 @endpoints.patch(
     "/assignments/{assignmentId}",
-    "Ask for a change of an assignment",
-    limited=("carId", "userId"),
-    body=Patch[AssignmentPatch],
-    what=UPDATE,
-    shows=ONE_OPERATION,
-    compares=ASSIGNMENT,
-    settled=conditional_requests.require_row(ASSIGNMENT, NO_ASSIGNMENT),
-    refuses={400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE), 404: (NO_ASSIGNMENT, NO_CAR, NO_USER)},
-    headers=OPERATION_HEADERS,
+    Doc(
+        "updateAssignment",
+        "Ask for a change of an assignment",
+        "A JSON Patch (RFC 6902) of `remove` and `replace`, applied whole or not at all. Numbers may come as text. What"
+        " is removed gets its default: no end, a lifetime of a week, `renewableAfter` half of it." + ASYNCHRONOUS,
+    ),
+    auth=CustomerAuth(Permission.ASSIGNMENTS_WRITE, is_group_scoped=True),
+    body=JsonBody(TypeAdapter(Patch[AssignmentPatch]), UPDATE, scoped_members=("carId", "userId")),
+    concurrency=Concurrency(
+        if_match=ASSIGNMENT,
+        serialized="with-if-match",
+        precheck=conditional_requests.require_row(ASSIGNMENT, NO_ASSIGNMENT),
+    ),
+    responses=Responses(
+        headers=OPERATION_HEADERS,
+        errors={400: (END_BEFORE_START, LIFETIME_RANGE, RENEWABLE_RANGE), 404: (NO_ASSIGNMENT, NO_CAR, NO_USER)},
+        representation=ONE_OPERATION,
+    ),
 )
-async def update(request: Request, patch: list[AssignmentPatch], settings: Settings) -> Response:
-    return await _ask(request, change(request, patch), settings)
+async def update(request: Request, patch: list[AssignmentPatch], services: ReadServices) -> Response:
+    return await _ask(request, change(request, patch), services.settings)
 
 
 def change(request: Request, patch: list[AssignmentPatch]) -> OperationRequest:
@@ -208,16 +268,17 @@ def change(request: Request, patch: list[AssignmentPatch]) -> OperationRequest:
 
 @endpoints.delete(
     "/assignments/{assignmentId}",
-    "Ask for the end of an assignment",
-    limited=(),
-    shows=ONE_OPERATION,
-    compares=ASSIGNMENT,
-    settled=conditional_requests.require_row(ASSIGNMENT, NO_ASSIGNMENT),
-    refuses={404: (NO_ASSIGNMENT,)},
-    headers=OPERATION_HEADERS,
+    Doc("deleteAssignment", "Ask for the end of an assignment", "Ends the access at once." + ASYNCHRONOUS),
+    auth=CustomerAuth(Permission.ASSIGNMENTS_WRITE, is_group_scoped=True),
+    concurrency=Concurrency(
+        if_match=ASSIGNMENT,
+        serialized="with-if-match",
+        precheck=conditional_requests.require_row(ASSIGNMENT, NO_ASSIGNMENT),
+    ),
+    responses=Responses(headers=OPERATION_HEADERS, errors={404: (NO_ASSIGNMENT,)}, representation=ONE_OPERATION),
 )
-async def delete(request: Request, settings: Settings) -> Response:
-    return await _ask(request, end(request), settings)
+async def delete(request: Request, services: ReadServices) -> Response:
+    return await _ask(request, end(request), services.settings)
 
 
 def end(request: Request) -> OperationRequest:

@@ -9,10 +9,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, LiteralString, cast
 
+from pydantic import TypeAdapter
+
 from keyrack.api import batch_items
+from keyrack.api.auth_schemes import CustomerAuth
 from keyrack.api.batch_items import BatchItem, BatchItems
-from keyrack.api.endpoint import Endpoints
+from keyrack.api.endpoint import Concurrency, Doc, JsonBody, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import DryRunRollback, Request, Response, answer
+from keyrack.api.permissions import Permission
 from keyrack.api.rate_limits import RateLimit
 from keyrack.assignments.customer_lock import lock_and_flush
 from keyrack.assignments.endpoints import assignments, batch_assignments
@@ -28,7 +33,6 @@ from keyrack.assignments.endpoints.batch_models import (
     ways,
 )
 from keyrack.assignments.overlaps import TOO_MANY as TOO_MANY_OVERLAPS
-from keyrack.auth.authenticator import Authenticator
 from keyrack.core.error_codes import RATE_LIMITED, ErrorCode
 from keyrack.core.errors import JSON, BadRequest, Refusal, Unavailable
 from keyrack.core.metrics.catalog import ERROR_RESPONSES
@@ -36,8 +40,13 @@ from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Statements
 from keyrack.db.worker_wakeup import WORK
 from keyrack.fleet import group_scope_checks
+from keyrack.fleet.services import FleetServices
 
-endpoints = Endpoints("Batches", "batch")
+endpoints = Endpoints[FleetServices](
+    Tag("Batches", "Many changes in one request."),
+    CustomerAuth(Permission.BATCH_WRITE, is_group_scoped=True, conditional=OF_KINDS),
+    is_extension=True,
+)
 
 BATCH = "carry out the batch"
 FAULTS = 10  # of an item, that are told
@@ -114,7 +123,7 @@ def _needs_hold(batch: CheckedItem) -> bool:
     """Whether it changes the ground, or has to know what is asked for already."""
     if isinstance(batch.body, AssignmentBatch):
         return batch.body.dry_run or batch.body.conflicts != "allow"
-    return any(item.endpoint.ground is not None for item in batch.items)
+    return any(item.endpoint.concurrency.serialized == "always" for item in batch.items)
 
 
 @dataclass(slots=True)
@@ -143,26 +152,25 @@ def _report(done: int, refused: int, results: Sequence[_Result], *, is_dry: bool
     return {"done": done, "refused": refused, **({"dryRun": True} if is_dry else {}), "results": results}
 
 
-async def checked(request: Request, body: OneBatch, settings: Settings, access: Authenticator) -> CheckedItem:
+async def checked(request: Request, body: OneBatch, services: FleetServices) -> CheckedItem:
     """Check what can be checked of each item alone. Raises `BadRequest`, `TooManyRequests` for dry runs, and
     `Unavailable`."""
     if request.query:
         raise BadRequest(NO_OPTIONS)
-    if len(body.items) > settings.batch_items:
-        raise BadRequest(TOO_MANY.format(items=settings.batch_items))
-    if isinstance(body, UserBatch) and sum(map(_has_password, body.items)) > settings.batch_passwords:
-        raise BadRequest(TOO_MANY_PASSWORDS.format(users=settings.batch_passwords))
+    if len(body.items) > services.settings.batch_items:
+        raise BadRequest(TOO_MANY.format(items=services.settings.batch_items))
+    if isinstance(body, UserBatch) and sum(map(_has_password, body.items)) > services.settings.batch_passwords:
+        raise BadRequest(TOO_MANY_PASSWORDS.format(users=services.settings.batch_passwords))
     if body.dry_run:
-        limit = RateLimit("dry-runs", settings.dry_run_rate, settings.dry_run_burst)
+        limit = RateLimit("dry-runs", services.settings.dry_run_rate, services.settings.dry_run_burst)
         await limit.borrow(request.db, request.customer, max(DRY_ITEMS, len(body.items)))
-    parts = {Settings: settings, Authenticator: access}
     items: list[BatchItem] = []
-    async with _bounded(settings):
+    async with _bounded(services.settings):
         for number, (row, ids, value) in enumerate(ways(body)):
-            items.append(await batch_items.checked_item(request, row, ids, value, parts))
+            items.append(await batch_items.checked_item(request, row, ids, value, services))
             await batch_items.yield_to_event_loop(number)
     return CheckedItem(
-        await group_scope_checks.restrict_items_to_scope(request, items), body, assignments.limit(settings)
+        await group_scope_checks.restrict_items_to_scope(request, items), body, assignments.limit(services.settings)
     )
 
 
@@ -196,35 +204,36 @@ async def _may(statements: Statements, request: Request, batch: CheckedItem) -> 
 
 @endpoints.post(
     "/batch",
-    "Many creations, changes and ends of one kind",
-    limited=(),
-    body=AnyBatch,
-    what=BATCH,
-    before=checked,
-    checks_items=True,
-    refuses_queries=True,
-    ground=_may,
-    settles=_needs_hold,
-    most=_bytes,
-    status=200,
-    answers=BatchResult,
-    secret=True,  # users' generated passwords
-    reports={422: BatchReport},
-    ours=True,
-    refuses={
-        400: (NO_OPTIONS, TOO_MANY, TOO_MANY_PASSWORDS, TOO_MANY_OVERLAPS),
-        422: (REFUSED,),
-        429: (RATE_LIMITED,),
-        503: (TOO_LONG,),
-    },
-    in_part={409: (batch_assignments.OVERLAP,), 424: (UNDONE,)},
-    parts_need=OF_KINDS,
+    Doc(
+        "runBatch",
+        "Many creations, changes and ends of one kind",
+        "Items of one kind, each of which is what the single request would be, in their order. `atomic` does all or"
+        " nothing, `dryRun` tells what would happen. Each item's result has the status that the single request would"
+        " have had.",
+    ),
+    body=JsonBody(TypeAdapter(AnyBatch), BATCH, max_bytes=_bytes, has_item_checks=True),
+    prepare=checked,
+    concurrency=Concurrency(serialized="always", precheck=_may, is_serialized_for=_needs_hold),
+    responses=Responses(
+        200,
+        BatchResult,
+        errors={
+            400: (NO_OPTIONS, TOO_MANY, TOO_MANY_PASSWORDS, TOO_MANY_OVERLAPS),
+            422: (REFUSED,),
+            429: (RATE_LIMITED,),
+            503: (TOO_LONG,),
+        },
+        item_errors={409: (batch_assignments.OVERLAP,), 424: (UNDONE,)},
+        error_models={422: BatchReport},
+        has_secret=True,  # generated passwords of users
+    ),
+    has_own_query_check=True,
 )
-async def batch(request: Request, batch: CheckedItem, settings: Settings) -> Response:
+async def batch(request: Request, batch: CheckedItem, services: FleetServices) -> Response:
     body = batch.body
     async with request.db.transaction() as connection:
-        async with _bounded(settings):  # not the commit: whoever is told that it was undone must be right
-            worked = await _work(connection, request, batch, settings)
+        async with _bounded(services.settings):  # not the commit: whoever is told that it was undone must be right
+            worked = await _work(connection, request, batch, services)
         refusal = BatchRefused(worked.undone(is_dry=body.dry_run)) if body.atomic and worked.refused else None
         if body.dry_run:
             raise DryRunRollback(refusal or answer(worked.report(is_dry=True)))
@@ -235,14 +244,14 @@ async def batch(request: Request, batch: CheckedItem, settings: Settings) -> Res
     return answer(worked.report(is_dry=False), headers=worked.headers)
 
 
-async def _work(connection: Connection, request: Request, batch: CheckedItem, settings: Settings) -> BatchProgress:
+async def _work(connection: Connection, request: Request, batch: CheckedItem, services: FleetServices) -> BatchProgress:
     await _may(connection, request, batch)
     if _needs_hold(batch):
         await lock_and_flush(connection, request.customer)
     if isinstance(batch.body, AssignmentBatch):
-        return await _ask(connection, request, batch, batch.body, settings)
+        return await _ask(connection, request, batch, batch.body, services.settings)
     await connection.execute(IN_TURN, batch.body.kind, request.customer)
-    return await _do(connection, request, batch.items, is_dry=batch.body.dry_run)
+    return await _do(connection, batch.items, services, is_dry=batch.body.dry_run)
 
 
 async def _ask(
@@ -259,9 +268,11 @@ async def _ask(
     return worked
 
 
-async def _do(connection: Connection, request: Request, todo: Sequence[BatchItem], *, is_dry: bool) -> BatchProgress:
+async def _do(
+    connection: Connection, todo: Sequence[BatchItem], services: FleetServices, *, is_dry: bool
+) -> BatchProgress:
     notices: list[LiteralString] = []
-    done = await batch_items.run_items(connection, todo, notices.append)
+    done = await batch_items.run_items(connection, todo, services, notices.append)
     return BatchProgress([_told(outcome, is_dry=is_dry) for outcome in done], notices=notices)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation
 from pydantic.alias_generators import to_camel
 
+from keyrack.api.auth_schemes import CustomerAuth
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.permissions import Permission
 from keyrack.api.schema.request_body import Int32, Patch, StrictBody
@@ -17,6 +18,7 @@ from keyrack.fleet.endpoints import cars, groups, users
 from keyrack.fleet.endpoints.cars import CarPatch, NewCar
 from keyrack.fleet.endpoints.groups import GroupPatch, NewGroup
 from keyrack.fleet.endpoints.users import NewUser
+from keyrack.fleet.services import FleetServices
 
 Form = TypeVar("Form")
 
@@ -103,13 +105,13 @@ OneBatch = AssignmentBatch | CarBatch | UserBatch | GroupBatch
 AnyBatch = Annotated[OneBatch, Field(discriminator="kind", json_schema_extra={"type": "object"})]
 
 
-def _row(method: str, path: str) -> Endpoint:
+def _row(method: str, path: str) -> Endpoint[FleetServices]:
     rows = [row for module in (assignments, cars, groups, users) for row in module.endpoints.rows]
     return next(row for row in rows if (row.method, row.path) == (method, path))
 
 
 # The row that an item stands for, by kind and op
-ROWS: Mapping[tuple[str, str], Endpoint] = {
+ROWS: Mapping[tuple[str, str], Endpoint[FleetServices]] = {
     ("assignments", "create"): _row("PUT", "/assignments"),
     ("assignments", "change"): _row("PATCH", "/assignments/{assignmentId}"),
     ("assignments", "end"): _row("DELETE", "/assignments/{assignmentId}"),
@@ -125,11 +127,11 @@ ROWS: Mapping[tuple[str, str], Endpoint] = {
 
 
 OF_KINDS: Mapping[str, Permission] = {
-    f"the kind `{kind}`": row.permission for (kind, _), row in ROWS.items() if isinstance(row.permission, Permission)
+    f"the kind `{kind}`": row.auth.permission for (kind, _), row in ROWS.items() if isinstance(row.auth, CustomerAuth)
 }
 
 
-def ways(batch: OneBatch) -> Iterator[tuple[Endpoint, tuple[int, ...], Any]]:
+def ways(batch: OneBatch) -> Iterator[tuple[Endpoint[FleetServices], tuple[int, ...], Any]]:
     """For each item its row, the ids of its path, and its body."""
     for item in batch.items:
         row = ROWS[batch.kind, item.op]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from keyrack.api.endpoint import Endpoints
+from keyrack.api.endpoint import Doc, Tag
+from keyrack.api.endpoint_registry import Endpoints
+from keyrack.api.services import ReadServices
 from keyrack.core.error_codes import ErrorCode
 from keyrack.webhooks.outcome_payload import OPERATION, OWN_OPERATIONS
 
-endpoints = Endpoints("Operations", "operations")
+endpoints = Endpoints[ReadServices](
+    Tag("Operations", "What became of asynchronous requests."), "operations", is_extension=True
+)
 
 NO_OPERATION = ErrorCode(
     "operation-not-found",
@@ -26,15 +30,31 @@ def path_uuid(text: str) -> UUID:
         return NO_UUID
 
 
-endpoints.get("/operations", OPERATION, "What became of asynchronous requests", paged=True, leads=True, ours=True)
-ONE_OPERATION = endpoints.get(
+endpoints.read(
+    "/operations",
+    OPERATION,
+    Doc(
+        "listOperations",
+        "What became of asynchronous requests",
+        "Creations, changes and ends of assignments that were asked for, with their state. Finished ones are kept for"
+        " a time that `GET /retention` tells.",
+    ),
+    paged=True,
+    is_primary_only=True,
+)
+ONE_OPERATION = endpoints.read(
     "/operations/{operationId}",
     OPERATION,
-    "What became of one asynchronous request",
+    Doc(
+        "getOperation",
+        "What became of one asynchronous request",
+        "`Pending` until it was applied, then `Succeeded`, or `Failed` with the reason in `errorCode` and"
+        " `errorMessage`. A caller that has another permission in the customer needs none for the operations that it"
+        " asked for.",
+    ),
     one=True,
     missing=NO_OPERATION,
-    convert={"operationId": path_uuid},
     own=OWN_OPERATIONS,
-    leads=True,
-    ours=True,
+    converters={"operationId": path_uuid},
+    is_primary_only=True,
 )

@@ -11,20 +11,24 @@ from pydantic import AfterValidator, Field, TypeAdapter
 from pydantic_core import PydanticCustomError
 
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import Endpoints, Parent
+from keyrack.api.endpoint import Concurrency, Doc, JsonBody, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import PROGRAMS, Permission
+from keyrack.api.read_sql import Parent
 from keyrack.api.schema.fields import Resource, boolean, date_time, guid, int32, opaque, string
 from keyrack.api.schema.json_patch import patched_form
 from keyrack.api.schema.request_body import Int32, Moment, Name, Patch, StrictBody, invalid_member
+from keyrack.api.services import ReadServices
 from keyrack.auth import client_registry
 from keyrack.auth.client_authentication import SCOPE
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, NotFound
-from keyrack.core.settings import Settings
 from keyrack.db.connection import Row, Statements
 
-endpoints = Endpoints("Clients", "clients")
+endpoints = Endpoints[ReadServices](
+    Tag("Clients", "Programs that call in their own name, and their secrets."), "clients", is_extension=True
+)
 
 NO_CLIENT = ErrorCode(
     "client-not-found",
@@ -85,15 +89,28 @@ SECRET = Resource(
 )
 _IN_CLIENT: LiteralString = "{t}_l.customer_id = {p}.customer_id and {t}.client_id = {p}.client_id"
 
-endpoints.get("/clients", CLIENT, "All machine clients", ours=True)
-ONE_CLIENT = endpoints.get("/clients/{clientId}", CLIENT, "One machine client", one=True, missing=NO_CLIENT, ours=True)
-endpoints.get(
+endpoints.read(
+    "/clients",
+    CLIENT,
+    Doc("listClients", "All machine clients", "Those that may act for the customer, whoever manages them."),
+)
+ONE_CLIENT = endpoints.read(
+    "/clients/{clientId}",
+    CLIENT,
+    Doc("getClient", "One machine client", "One client, with what it may in the customer and when it was used last."),
+    one=True,
+    missing=NO_CLIENT,
+)
+endpoints.read(
     "/clients/{clientId}/secrets",
     SECRET,
-    "A client's secrets: when each was made and used last, never the secrets themselves",
+    Doc(
+        "listClientSecrets",
+        "A client's secrets: when each was made and used last, never the secrets themselves",
+        "At most two. `lastUsed` says which one is not used any more; it is written down once a minute.",
+    ),
     of=Parent(CLIENT, _IN_CLIENT),
     missing=NO_CLIENT,
-    ours=True,
 )
 
 
@@ -156,20 +173,25 @@ CHANGED = TypeAdapter(PatchedClient)
 
 @endpoints.put(
     "/clients",
-    "Make a machine client; its secret is shown only here",
-    body=NewClient,
-    what=CREATE,
-    status=201,
-    answers=ClientCreated,
-    shows=ONE_CLIENT,
-    secret=True,
-    refuses={400: tuple(invalid_member(CREATE, name) for name in ("name", "scopes", "expires")), 409: (TOO_MANY,)},
-    ours=True,
+    Doc(
+        "createClient",
+        "Make a machine client; its secret is shown only here",
+        "`scopes` are permissions, each by its name: one that is misspelt, or that lets a program say who may, is"
+        " refused. Who may write may read. With `expires` it ends by itself.",
+    ),
+    body=JsonBody(TypeAdapter(NewClient), CREATE),
+    responses=Responses(
+        201,
+        ClientCreated,
+        errors={400: tuple(invalid_member(CREATE, name) for name in ("name", "scopes", "expires")), 409: (TOO_MANY,)},
+        representation=ONE_CLIENT,
+        has_secret=True,
+    ),
 )
-async def create(request: Request, client: NewClient, settings: Settings) -> Response:
+async def create(request: Request, client: NewClient, services: ReadServices) -> Response:
     async with request.db.transaction() as connection:
         made = await client_registry.add(
-            connection, request.customer, client.name, client.expires, settings.client_limit
+            connection, request.customer, client.name, client.expires, services.settings.client_limit
         )
         if made is None:
             raise Conflict(TOO_MANY)
@@ -180,17 +202,22 @@ async def create(request: Request, client: NewClient, settings: Settings) -> Res
 
 @endpoints.patch(
     "/clients/{clientId}",
-    "Change a machine client",
-    body=Patch[ClientPatch],
-    what=UPDATE,
-    shows=ONE_CLIENT,
-    compares=CLIENT,
-    refuses={
-        400: tuple(invalid_member(UPDATE, name) for name in ("name", "scopes", "expires", "enabled")),
-        404: (NO_CLIENT,),
-        409: (MANAGED_ELSEWHERE,),
-    },
-    ours=True,
+    Doc(
+        "updateClient",
+        "Change a machine client",
+        "A JSON Patch (RFC 6902) of `remove` and `replace`; `remove` is for `expires` alone. It holds everywhere within"
+        " a second, for tokens that are out as well.",
+    ),
+    body=JsonBody(TypeAdapter(Patch[ClientPatch]), UPDATE),
+    concurrency=Concurrency(if_match=CLIENT),
+    responses=Responses(
+        errors={
+            400: tuple(invalid_member(UPDATE, name) for name in ("name", "scopes", "expires", "enabled")),
+            404: (NO_CLIENT,),
+            409: (MANAGED_ELSEWHERE,),
+        },
+        representation=ONE_CLIENT,
+    ),
 )
 async def update(request: Request, patch: list[ClientPatch]) -> Response:
     whole = patched_form(
@@ -208,10 +235,13 @@ async def update(request: Request, patch: list[ClientPatch]) -> Response:
 
 @endpoints.delete(
     "/clients/{clientId}",
-    "Remove a machine client; one that is managed elsewhere is taken out of the customer",
-    compares=CLIENT,
-    refuses={404: (NO_CLIENT,)},
-    ours=True,
+    Doc(
+        "deleteClient",
+        "Remove a machine client; one that is managed elsewhere is taken out of the customer",
+        "Its tokens are refused everywhere within a second.",
+    ),
+    concurrency=Concurrency(if_match=CLIENT),
+    responses=Responses(errors={404: (NO_CLIENT,)}),
 )
 async def delete(request: Request) -> Response:
     async with request.db.transaction() as connection:
@@ -226,12 +256,14 @@ async def delete(request: Request) -> Response:
 
 @endpoints.put(
     "/clients/{clientId}/secrets",
-    "Make another secret of a client, which is shown only here; the one of before stays good",
-    status=201,
-    answers=SecretCreated,
-    secret=True,
-    refuses={404: (NO_CLIENT,), 409: (TWO_SECRETS, MANAGED_ELSEWHERE)},
-    ours=True,
+    Doc(
+        "createClientSecret",
+        "Make another secret of a client, which is shown only here; the one of before stays good",
+        "So that a secret is changed without a pause: make another one, give it to the program, remove the old one.",
+    ),
+    responses=Responses(
+        201, SecretCreated, errors={404: (NO_CLIENT,), 409: (TWO_SECRETS, MANAGED_ELSEWHERE)}, has_secret=True
+    ),
 )
 async def add_secret(request: Request) -> Response:
     async with request.db.transaction() as connection:
@@ -244,9 +276,12 @@ async def add_secret(request: Request) -> Response:
 
 @endpoints.delete(
     "/clients/{clientId}/secrets/{secretId}",
-    "Remove a client's secret: it and the tokens that were got by it are refused at once",
-    refuses={404: (NO_CLIENT, NO_SECRET), 409: (MANAGED_ELSEWHERE,)},
-    ours=True,
+    Doc(
+        "deleteClientSecret",
+        "Remove a client's secret: it and the tokens that were got by it are refused at once",
+        "Tokens that were got by it are refused everywhere within a second; those of the other one stay good.",
+    ),
+    responses=Responses(errors={404: (NO_CLIENT, NO_SECRET), 409: (MANAGED_ELSEWHERE,)}),
 )
 async def remove_secret(request: Request) -> Response:
     async with request.db.transaction() as connection:

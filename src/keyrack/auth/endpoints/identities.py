@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-from keyrack.api.endpoint import Endpoints
+from keyrack.api.auth_schemes import AccountAuth
+from keyrack.api.endpoint import Doc, Responses
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, manager_id, manager_parameter
 from keyrack.api.path_ids import path_number
 from keyrack.api.permissions import Free
 from keyrack.api.schema.fields import Resource, date_time, int32, string
+from keyrack.api.services import ReadServices
+from keyrack.auth.endpoints.me import TAG
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, NotFound
 
-endpoints = Endpoints("Me", Free.PERSON)
+endpoints = Endpoints[ReadServices](TAG, AccountAuth(Free.PERSON), is_extension=True)
 
 NO_IDENTITY = ErrorCode(
     "identity-not-found",
@@ -45,24 +49,28 @@ OTHERS: LiteralString = "select count(*) from manager_identity where manager_id 
 DELETE: LiteralString = "delete from manager_identity where manager_id = $1 and identity_id = $2"
 
 
-endpoints.get(
+endpoints.read(
     "/me/identities",
     IDENTITY,
-    "The accounts by which the manager may sign in",
+    Doc(
+        "listIdentities",
+        "The accounts by which the manager may sign in",
+        "The manager's accounts at providers of single sign-on.",
+    ),
     tenant=manager_parameter,
-    customer=False,
-    ours=True,
 )
 
 
 @endpoints.delete(
     "/me/identities/{identityId}",
-    "Disconnect an account; what was signed in by it ends",
-    customer=False,
-    once=False,
-    ours=True,
-    convert={"identityId": path_number},
-    refuses={404: (NO_IDENTITY,), 409: (LAST_WAY_IN,)},
+    Doc(
+        "disconnectIdentity",
+        "Disconnect an account; what was signed in by it ends",
+        "Nobody signs in by that account any more. The last way to sign in stays.",
+    ),
+    responses=Responses(errors={404: (NO_IDENTITY,), 409: (LAST_WAY_IN,)}),
+    converters={"identityId": path_number},
+    is_idempotent=False,
 )
 async def disconnect(request: Request) -> Response:
     manager = manager_id(request)

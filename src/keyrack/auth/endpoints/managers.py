@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal, LiteralString
 from pydantic import BeforeValidator, Field, TypeAdapter
 
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import Endpoints
+from keyrack.api.auth_schemes import CustomerAuth
+from keyrack.api.endpoint import Concurrency, Doc, JsonBody, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Permission, Role
 from keyrack.api.schema.fields import Resource, boolean, date_time, int32, opaque, string
@@ -23,16 +25,18 @@ from keyrack.api.schema.request_body import (
     format_timestamp,
     invalid_member,
 )
+from keyrack.api.services import ReadServices
 from keyrack.auth import invitation_throttle, invitations, owners
 from keyrack.auth.invitations import ALREADY, SIMILAR, TOO_MANY
 from keyrack.auth.owners import LAST_OWNER, OWNER_LIMITED
 from keyrack.core.error_codes import RATE_LIMITED, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound, on_constraint
-from keyrack.core.settings import Settings
 from keyrack.db.connection import Statements
 from keyrack.fleet.endpoints.groups import NO_GROUP
 
-endpoints = Endpoints("Managers", "managers")
+endpoints = Endpoints[ReadServices](
+    Tag("Managers", "People who act for the customer, and who is invited to."), "managers", is_extension=True
+)
 
 NO_MANAGER_HERE = ErrorCode(
     "manager-of-customer-not-found",
@@ -96,11 +100,28 @@ select (select count(*) from (
 """
 LANGUAGE: LiteralString = "select language from manager where manager_id = $1"
 
-endpoints.get("/managers", MANAGER, "Who acts for the customer, and in which role", ours=True)
-ONE_MANAGER = endpoints.get(
-    "/managers/{managerId}", MANAGER, "One manager", one=True, missing=NO_MANAGER_HERE, ours=True
+endpoints.read(
+    "/managers",
+    MANAGER,
+    Doc(
+        "listManagers",
+        "Who acts for the customer, and in which role",
+        "Those who act for the customer; `role` is null for one who has none, and so no right.",
+    ),
 )
-endpoints.get("/invitations", INVITATION, "Open invitations", permission=Permission.MANAGERS_READ, ours=True)
+ONE_MANAGER = endpoints.read(
+    "/managers/{managerId}",
+    MANAGER,
+    Doc("getManager", "One manager", "One manager, with the role in this customer."),
+    one=True,
+    missing=NO_MANAGER_HERE,
+)
+endpoints.read(
+    "/invitations",
+    INVITATION,
+    Doc("listInvitations", "Open invitations", "Those that nobody has accepted yet, and that are good still."),
+    auth=CustomerAuth(Permission.MANAGERS_READ),
+)
 
 
 def _role(value: object) -> object:
@@ -147,31 +168,37 @@ CHANGED = TypeAdapter(PatchedManager)
 
 @endpoints.put(
     "/managers",
-    "Invite somebody to act for the customer; the link is shown only here",
-    body=NewManager,
-    what=INVITE,
-    status=201,
-    answers=ManagerInvited,
-    secret=True,
-    refuses={
-        400: tuple(invalid_member(INVITE, name) for name in ("emailAddress", "role", "groups")),
-        404: (NO_GROUP,),
-        409: (TOO_MANY, ALREADY, SIMILAR, OWNER_LIMITED),
-        429: (RATE_LIMITED,),
-    },
-    ours=True,
+    Doc(
+        "inviteManager",
+        "Invite somebody to act for the customer; the link is shown only here",
+        "Makes a link that works once, and mails another one to the address where a mail server is set (`mailed`)."
+        " Whoever opens it sets a password, or accepts with the account of that address. Who is invited again gets a"
+        " new link; the old one is over.",
+    ),
+    body=JsonBody(TypeAdapter(NewManager), INVITE),
+    responses=Responses(
+        201,
+        ManagerInvited,
+        errors={
+            400: tuple(invalid_member(INVITE, name) for name in ("emailAddress", "role", "groups")),
+            404: (NO_GROUP,),
+            409: (TOO_MANY, ALREADY, SIMILAR, OWNER_LIMITED),
+            429: (RATE_LIMITED,),
+        },
+        has_secret=True,
+    ),
 )
-async def invite(request: Request, wanted: NewManager, settings: Settings) -> Response:
+async def invite(request: Request, wanted: NewManager, services: ReadServices) -> Response:
     manager = request.manager
-    await invitation_throttle.take(request.db, settings, request.customer, manager.id, wanted.email_address)
-    mails = settings.sends_mail
+    await invitation_throttle.take(request.db, services.settings, request.customer, manager.id, wanted.email_address)
+    mails = services.settings.sends_mail
     async with request.db.transaction() as connection:
         await owners.lock_roles(connection, request.customer)
         await _check_groups(connection, request.customer, wanted.groups)
         language = await connection.fetchval(LANGUAGE, manager.id)
         made = await invitations.invite(
-            connection, settings, request.customer, wanted.email_address, wanted.role, wanted.groups, manager.name,
-            mail=mails, language=language,
+            connection, services.settings, request.customer, wanted.email_address, wanted.role, wanted.groups,
+            manager.name, mail=mails, language=language,
         )  # fmt: skip
     body = {"id": made.id, "link": made.link, "expires": format_timestamp(made.expires), "mailed": mails}
     return answer(body, 201, {"Cache-Control": "no-store"})
@@ -179,10 +206,13 @@ async def invite(request: Request, wanted: NewManager, settings: Settings) -> Re
 
 @endpoints.delete(
     "/invitations/{invitationId}",
-    "Withdraw an invitation: its links are not good any more",
-    permission=Permission.MANAGERS_WRITE,
-    refuses={404: (NO_INVITATION,)},
-    ours=True,
+    Doc(
+        "withdrawInvitation",
+        "Withdraw an invitation: its links are not good any more",
+        "Who opens the link is told that it is over.",
+    ),
+    auth=CustomerAuth(Permission.MANAGERS_WRITE),
+    responses=Responses(errors={404: (NO_INVITATION,)}),
 )
 async def withdraw(request: Request) -> Response:
     if not await request.db.fetchval(WITHDRAW, request.customer, *request.ids):
@@ -192,17 +222,21 @@ async def withdraw(request: Request) -> Response:
 
 @endpoints.patch(
     "/managers/{managerId}",
-    "Give a manager another role, or limit it to groups",
-    body=Patch[ManagerPatch],
-    what=UPDATE,
-    shows=ONE_MANAGER,
-    compares=MANAGER,
-    refuses={
-        400: (invalid_member(UPDATE, "role"), invalid_member(UPDATE, "groups")),
-        404: (NO_MANAGER_HERE, NO_GROUP),
-        409: (LAST_OWNER, OWNER_LIMITED),
-    },
-    ours=True,
+    Doc(
+        "updateManager",
+        "Give a manager another role, or limit it to groups",
+        "A JSON Patch (RFC 6902) that replaces `/role`. It holds everywhere within a second. The last owner stays one.",
+    ),
+    body=JsonBody(TypeAdapter(Patch[ManagerPatch]), UPDATE),
+    concurrency=Concurrency(if_match=MANAGER),
+    responses=Responses(
+        errors={
+            400: (invalid_member(UPDATE, "role"), invalid_member(UPDATE, "groups")),
+            404: (NO_MANAGER_HERE, NO_GROUP),
+            409: (LAST_OWNER, OWNER_LIMITED),
+        },
+        representation=ONE_MANAGER,
+    ),
 )
 async def update(request: Request, patch: list[ManagerPatch]) -> Response:
     """It holds within a second, on open streams as well."""
@@ -232,10 +266,13 @@ async def _check_groups(connection: Statements, customer: int, groups: Sequence[
 
 @endpoints.delete(
     "/managers/{managerId}",
-    "Have somebody act for the customer no longer",
-    compares=MANAGER,
-    refuses={404: (NO_MANAGER_HERE,), 409: (LAST_OWNER,)},
-    ours=True,
+    Doc(
+        "removeManager",
+        "Have somebody act for the customer no longer",
+        "The account stays, with what it may elsewhere. The last owner who may sign in is not removed.",
+    ),
+    concurrency=Concurrency(if_match=MANAGER),
+    responses=Responses(errors={404: (NO_MANAGER_HERE,), 409: (LAST_OWNER,)}),
 )
 async def remove(request: Request) -> Response:
     async with request.db.transaction() as connection:

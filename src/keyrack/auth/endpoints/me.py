@@ -6,22 +6,24 @@ from functools import cache
 from typing import Annotated, Literal, LiteralString, NamedTuple
 from zoneinfo import available_timezones
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
-from keyrack.api.endpoint import Endpoints
+from keyrack.api.auth_schemes import AccountAuth
+from keyrack.api.endpoint import Doc, JsonBody, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, manager_id, manager_parameter
 from keyrack.api.path_ids import path_number
 from keyrack.api.permissions import Free
 from keyrack.api.schema.fields import Resource, date_time, int32, int64, string
 from keyrack.api.schema.request_body import Body, ExactText, Text
-from keyrack.auth.authenticator import Authenticator
 from keyrack.auth.login import sign_in
 from keyrack.auth.password_hashing import SHORTEST
+from keyrack.auth.services import AuthServices
 from keyrack.core.error_codes import RATE_LIMITED, ErrorCode
 from keyrack.core.errors import Forbidden, NotFound, WrongCredentials
-from keyrack.core.settings import Settings
 
-endpoints = Endpoints("Me", Free.PERSON)
+TAG = Tag("Me", "The manager who calls: preferences, password and sessions.")
+endpoints = Endpoints[AuthServices](TAG, AccountAuth(Free.PERSON), is_extension=True)
 
 WRONG_PASSWORD = ErrorCode(
     "wrong-password",
@@ -99,27 +101,35 @@ class NewPassword(Body):
     new_password: Annotated[ExactText, Field(min_length=SHORTEST, max_length=1_000)]
 
 
-endpoints.get(
-    "/me", ME, "The manager who calls", one=True, by=_OF_MANAGER, tenant=manager_parameter, customer=False, ours=True
+endpoints.read(
+    "/me",
+    ME,
+    Doc("getMe", "The manager who calls", "Who the access token is for, and how the manager likes the pages to be."),
+    one=True,
+    by=_OF_MANAGER,
+    tenant=manager_parameter,
 )
-endpoints.get(
+endpoints.read(
     "/sessions",
     SESSION,
-    "Where the manager is signed in with a browser",
+    Doc(
+        "listSessions",
+        "Where the manager is signed in with a browser",
+        "The sessions of the web console, with when each was last seen.",
+    ),
     tenant=manager_parameter,
-    customer=False,
-    ours=True,
 )
 
 
 @endpoints.put(
     "/me/preferences",
-    "Choose the language, the time zone and the theme of the pages",
-    body=PreferencesBody,
-    what="change preferences",
-    customer=False,
-    once=False,
-    ours=True,
+    Doc(
+        "setPreferences",
+        "Choose the language, the time zone and the theme of the pages",
+        "All three are needed; null leaves it to the browser.",
+    ),
+    body=JsonBody(TypeAdapter(PreferencesBody), "change preferences"),
+    is_idempotent=False,
 )
 async def prefer(request: Request, wanted: PreferencesBody) -> Response:
     await request.db.execute(PREFER, manager_id(request), wanted.language, wanted.time_zone, wanted.theme)
@@ -133,28 +143,36 @@ class PasswordChange(NamedTuple):
     sign_outs: int
 
 
-async def hashed(request: Request, wanted: NewPassword, access: Authenticator, settings: Settings) -> PasswordChange:
+async def hashed(request: Request, wanted: NewPassword, services: AuthServices) -> PasswordChange:
     """The hash of the new password, if the current one is right: asked slowly, as whoever has found a browser open may
     be guessing. Raises `Forbidden`, `TooManyRequests`."""
     username = await request.db.fetchval(USERNAME, manager_id(request))
     try:
-        shown = await sign_in(request.db, access, settings, username or "", wanted.current_password, request.address)
+        shown = await sign_in(
+            request.db,
+            services.authenticator,
+            services.settings,
+            username or "",
+            wanted.current_password,
+            request.address,
+        )
     except WrongCredentials:
         raise Forbidden(WRONG_PASSWORD) from None
-    hash = await access.passwords.hash(wanted.new_password, ("manager", manager_id(request)))
+    hash = await services.authenticator.passwords.hash(wanted.new_password, ("manager", manager_id(request)))
     return PasswordChange(hash, shown.sign_outs)
 
 
 @endpoints.put(
     "/me/password",
-    "Change the own password; it ends every session and every token",
-    body=NewPassword,
-    what="change password",
-    before=hashed,
-    customer=False,
-    once=False,
-    ours=True,
-    refuses={403: (WRONG_PASSWORD,), 429: (RATE_LIMITED,)},
+    Doc(
+        "changePassword",
+        "Change the own password; it ends every session and every token",
+        "The current password is needed as well. Sign in again afterwards.",
+    ),
+    body=JsonBody(TypeAdapter(NewPassword), "change password"),
+    prepare=hashed,
+    responses=Responses(errors={403: (WRONG_PASSWORD,), 429: (RATE_LIMITED,)}),
+    is_idempotent=False,
 )
 async def change_password(request: Request, change: PasswordChange) -> Response:
     if not await request.db.fetchval(CHANGE, manager_id(request), change.hash, change.sign_outs):
@@ -162,7 +180,15 @@ async def change_password(request: Request, change: PasswordChange) -> Response:
     return NO_CONTENT
 
 
-@endpoints.delete("/sessions", "Sign out everywhere: end every session", customer=False, once=False, ours=True)
+@endpoints.delete(
+    "/sessions",
+    Doc(
+        "endSessions",
+        "Sign out everywhere: end every session",
+        "Every browser has to sign in again. Access tokens stay as they are.",
+    ),
+    is_idempotent=False,
+)
 async def end_all(request: Request) -> Response:
     await request.db.execute(END_ALL, manager_id(request))
     return NO_CONTENT
@@ -170,12 +196,10 @@ async def end_all(request: Request) -> Response:
 
 @endpoints.delete(
     "/sessions/{sessionId}",
-    "End one session",
-    customer=False,
-    once=False,
-    ours=True,
-    convert={"sessionId": path_number},
-    refuses={404: (NO_SESSION,)},
+    Doc("endSession", "End one session", "That browser has to sign in again."),
+    responses=Responses(errors={404: (NO_SESSION,)}),
+    converters={"sessionId": path_number},
+    is_idempotent=False,
 )
 async def end_one(request: Request) -> Response:
     if await request.db.fetchval(END_ONE, manager_id(request), *request.ids) is None:

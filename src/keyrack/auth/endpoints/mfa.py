@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any, LiteralString
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, TypeAdapter
 
-from keyrack.api.endpoint import Endpoints
+from keyrack.api.auth_schemes import AccountAuth
+from keyrack.api.endpoint import Doc, JsonBody, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer, manager_id, manager_parameter
 from keyrack.api.path_ids import path_number
 from keyrack.api.permissions import Free
@@ -15,14 +17,15 @@ from keyrack.api.principals import ManagerId
 from keyrack.api.schema.fields import Resource, boolean, date_time, int32, string
 from keyrack.api.schema.request_body import IN_NFC, Body, ExactText, Int32
 from keyrack.auth import code_throttle, login_challenges, passkeys, totp
+from keyrack.auth.services import AuthServices
 from keyrack.core.error_codes import RATE_LIMITED, ErrorCode
 from keyrack.core.errors import Conflict, Forbidden, NotFound, Unprocessable
 from keyrack.core.settings import Settings
 from keyrack.core.text import FREE_TEXT
 from keyrack.db.connection import Connection
-from keyrack.db.encryption.cipher import Encryption
 
-endpoints = Endpoints("Second factor", Free.PERSON)
+TAG = Tag("Second factor", "Passkeys, codes and recovery codes of the manager who calls, and which roles need one.")
+endpoints = Endpoints[AuthServices](TAG, AccountAuth(Free.PERSON), is_extension=True)
 
 SIGN_IN_AGAIN = ErrorCode(
     "sign-in-again",
@@ -153,64 +156,86 @@ async def _removed(connection: Connection, manager: int) -> None:
     await connection.execute(END_RECOVERY, manager)
 
 
-ABOUT: dict[str, Any] = {"customer": False, "once": False, "ours": True}
-
-endpoints.get(
-    "/me/factors", FACTORS, "The second factors of the manager who calls", one=True, by=_OF_MANAGER,
-    tenant=manager_parameter, customer=False, ours=True,
-)  # fmt: skip
-endpoints.get("/me/passkeys", PASSKEY, "The manager's passkeys", tenant=manager_parameter, customer=False, ours=True)
+endpoints.read(
+    "/me/factors",
+    FACTORS,
+    Doc(
+        "getFactors",
+        "The second factors of the manager who calls",
+        "What there is beside the password, and whether a role needs one.",
+    ),
+    one=True,
+    by=_OF_MANAGER,
+    tenant=manager_parameter,
+)
+endpoints.read(
+    "/me/passkeys",
+    PASSKEY,
+    Doc("listPasskeys", "The manager's passkeys", "With when each was last used. Their keys are never shown."),
+    tenant=manager_parameter,
+)
 
 
 @endpoints.post(
     "/me/passkeys/options",
-    "What a browser needs to make a passkey",
-    status=200,
-    answers=PasskeyOptions,
-    refuses={403: (SIGN_IN_AGAIN,), 409: (passkeys.NO_PASSKEYS, passkeys.TOO_MANY)},
-    **ABOUT,
+    Doc(
+        "beginPasskey",
+        "What a browser needs to make a passkey",
+        "For `navigator.credentials.create()`, as WebAuthn writes it in JSON. Good for five minutes, once.",
+    ),
+    responses=Responses(
+        200, PasskeyOptions, errors={403: (SIGN_IN_AGAIN,), 409: (passkeys.NO_PASSKEYS, passkeys.TOO_MANY)}
+    ),
+    is_idempotent=False,
 )
-async def options(request: Request, settings: Settings) -> Response:
+async def options(request: Request, services: AuthServices) -> Response:
     async with request.db.transaction() as connection:
-        manager = await _fresh(connection, request, settings)
-        made = await passkeys.creation(connection, settings, manager)
+        manager = await _fresh(connection, request, services.settings)
+        made = await passkeys.creation(connection, services.settings, manager)
     return answer({"publicKey": made}, headers={"Cache-Control": "no-store"})
 
 
 @endpoints.put(
     "/me/passkeys",
-    "Add a passkey",
-    body=NewPasskey,
-    what="add passkey",
-    status=201,
-    answers=PasskeyMade,
-    refuses={
-        403: (SIGN_IN_AGAIN,),
-        409: (passkeys.NO_PASSKEYS, passkeys.TOO_MANY, passkeys.KNOWN),
-        422: (passkeys.NOT_VERIFIED,),
-    },
-    **ABOUT,
+    Doc(
+        "addPasskey",
+        "Add a passkey",
+        "`credential` is what the browser has made, as its `toJSON()` writes it; the device has verified its user.",
+    ),
+    body=JsonBody(TypeAdapter(NewPasskey), "add passkey"),
+    responses=Responses(
+        201,
+        PasskeyMade,
+        errors={
+            403: (SIGN_IN_AGAIN,),
+            409: (passkeys.NO_PASSKEYS, passkeys.TOO_MANY, passkeys.KNOWN),
+            422: (passkeys.NOT_VERIFIED,),
+        },
+    ),
+    is_idempotent=False,
 )
-async def add_passkey(request: Request, wanted: NewPasskey, settings: Settings) -> Response:
+async def add_passkey(request: Request, wanted: NewPasskey, services: AuthServices) -> Response:
     challenge = await passkeys.authentication_options(request.db, manager_id(request), wanted.credential)
     async with request.db.transaction() as connection:
-        manager = await _fresh(connection, request, settings)
-        id, amr = await passkeys.register(connection, settings, manager, wanted.name, wanted.credential, challenge)
+        manager = await _fresh(connection, request, services.settings)
+        id, amr = await passkeys.register(
+            connection, services.settings, manager, wanted.name, wanted.credential, challenge
+        )
     return answer({"id": id, "amr": amr}, 201)
 
 
 @endpoints.delete(
     "/me/passkeys/{passkeyId}",
-    "Remove a passkey",
-    convert={"passkeyId": path_number},
-    refuses={403: (SIGN_IN_AGAIN,), 404: (NO_PASSKEY,), 409: (LAST_FACTOR,)},
-    **ABOUT,
+    Doc("removePasskey", "Remove a passkey", "Nobody signs in with it any more."),
+    responses=Responses(errors={403: (SIGN_IN_AGAIN,), 404: (NO_PASSKEY,), 409: (LAST_FACTOR,)}),
+    converters={"passkeyId": path_number},
+    is_idempotent=False,
 )
-async def remove_passkey(request: Request, settings: Settings) -> Response:
+async def remove_passkey(request: Request, services: AuthServices) -> Response:
     if not await request.db.fetchval(HAS_PASSKEY, manager_id(request), *request.ids):
         raise NotFound(NO_PASSKEY)
     async with request.db.transaction() as connection:
-        manager = await _fresh(connection, request, settings)
+        manager = await _fresh(connection, request, services.settings)
         if await connection.fetchval(REMOVE_PASSKEY, manager, *request.ids) is None:
             raise NotFound(NO_PASSKEY)
         await _removed(connection, manager)
@@ -219,17 +244,18 @@ async def remove_passkey(request: Request, settings: Settings) -> Response:
 
 @endpoints.post(
     "/me/totp",
-    "Begin to set up an app for codes; its secret is shown only here",
-    status=200,
-    answers=NewApp,
-    secret=True,
-    refuses={403: (SIGN_IN_AGAIN,), 409: (APP_THERE,)},
-    **ABOUT,
+    Doc(
+        "beginApp",
+        "Begin to set up an app for codes; its secret is shown only here",
+        "The secret, and the same for a QR code. It counts once it is confirmed.",
+    ),
+    responses=Responses(200, NewApp, errors={403: (SIGN_IN_AGAIN,), 409: (APP_THERE,)}, has_secret=True),
+    is_idempotent=False,
 )
-async def begin_app(request: Request, settings: Settings, vault: Encryption) -> Response:
+async def begin_app(request: Request, services: AuthServices) -> Response:
     async with request.db.transaction() as connection:
-        manager = await _fresh(connection, request, settings)
-        secret = await totp.begin(connection, vault, manager)
+        manager = await _fresh(connection, request, services.settings)
+        secret = await totp.begin(connection, services.encryption, manager)
         if secret is None:
             raise Conflict(APP_THERE)
         username = await connection.fetchval(USERNAME, manager)
@@ -238,17 +264,16 @@ async def begin_app(request: Request, settings: Settings, vault: Encryption) -> 
 
 @endpoints.put(
     "/me/totp",
-    "Confirm the app by a code that it shows",
-    body=CodeBody,
-    what="confirm the app",
-    refuses={403: (SIGN_IN_AGAIN,), 404: (NO_APP,), 422: (WRONG_CODE,), 429: (RATE_LIMITED,)},
-    **ABOUT,
+    Doc("confirmApp", "Confirm the app by a code that it shows", "From then on a password is not enough to sign in."),
+    body=JsonBody(TypeAdapter(CodeBody), "confirm the app"),
+    responses=Responses(errors={403: (SIGN_IN_AGAIN,), 404: (NO_APP,), 422: (WRONG_CODE,), 429: (RATE_LIMITED,)}),
+    is_idempotent=False,
 )
-async def confirm_app(request: Request, wanted: CodeBody, settings: Settings, vault: Encryption) -> Response:
-    async with code_throttle.raise_if_throttled(request.db, settings, manager_id(request), request.address):
+async def confirm_app(request: Request, wanted: CodeBody, services: AuthServices) -> Response:
+    async with code_throttle.raise_if_throttled(request.db, services.settings, manager_id(request), request.address):
         async with request.db.transaction() as connection:
-            manager = await _fresh(connection, request, settings)
-            confirmed = await totp.confirm(connection, vault, manager, wanted.code)
+            manager = await _fresh(connection, request, services.settings)
+            confirmed = await totp.confirm(connection, services.encryption, manager, wanted.code)
         if confirmed is None:
             raise NotFound(NO_APP)
         if not confirmed:
@@ -258,13 +283,13 @@ async def confirm_app(request: Request, wanted: CodeBody, settings: Settings, va
 
 @endpoints.delete(
     "/me/totp",
-    "Remove the app for codes",
-    refuses={403: (SIGN_IN_AGAIN,), 404: (NO_APP,), 409: (LAST_FACTOR,)},
-    **ABOUT,
+    Doc("removeApp", "Remove the app for codes", "Its codes are over."),
+    responses=Responses(errors={403: (SIGN_IN_AGAIN,), 404: (NO_APP,), 409: (LAST_FACTOR,)}),
+    is_idempotent=False,
 )
-async def remove_app(request: Request, settings: Settings) -> Response:
+async def remove_app(request: Request, services: AuthServices) -> Response:
     async with request.db.transaction() as connection:
-        manager = await _fresh(connection, request, settings)
+        manager = await _fresh(connection, request, services.settings)
         if await connection.fetchval(totp.REMOVE, manager) is None:
             raise NotFound(NO_APP)
         await _removed(connection, manager)
@@ -273,16 +298,17 @@ async def remove_app(request: Request, settings: Settings) -> Response:
 
 @endpoints.post(
     "/me/recovery-codes",
-    "Make ten recovery codes in place of those before; they are shown only here",
-    status=200,
-    answers=RecoveryCodes,
-    secret=True,
-    refuses={403: (SIGN_IN_AGAIN,), 409: (NO_FACTOR,)},
-    **ABOUT,
+    Doc(
+        "renewRecoveryCodes",
+        "Make ten recovery codes in place of those before; they are shown only here",
+        "Each works once in place of a code.",
+    ),
+    responses=Responses(200, RecoveryCodes, errors={403: (SIGN_IN_AGAIN,), 409: (NO_FACTOR,)}, has_secret=True),
+    is_idempotent=False,
 )
-async def renew_recovery(request: Request, settings: Settings) -> Response:
+async def renew_recovery(request: Request, services: AuthServices) -> Response:
     async with request.db.transaction() as connection:
-        manager = await _fresh(connection, request, settings)
+        manager = await _fresh(connection, request, services.settings)
         if not await connection.fetchval(HAS, manager):
             raise Conflict(NO_FACTOR)
         made = await totp.renew_recovery(connection, manager)

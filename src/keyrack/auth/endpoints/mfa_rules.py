@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 from typing import Annotated, LiteralString
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import TAGGED, Endpoints
+from keyrack.api.endpoint import TAGGED, Doc, JsonBody, Responses
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response
 from keyrack.api.permissions import Role
 from keyrack.api.schema.request_body import StrictBody
+from keyrack.api.services import ReadServices
+from keyrack.auth.endpoints.mfa import TAG
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict
 
-endpoints = Endpoints("Second factor", "managers")
+endpoints = Endpoints[ReadServices](TAG, "managers", is_extension=True)
 
 RULE_WITHOUT_FACTOR = ErrorCode(
     "rule-without-factor",
@@ -37,14 +40,14 @@ class FactorRules(StrictBody):
     roles: Annotated[list[Role], Field(max_length=len(Role))]
 
 
-@endpoints.write(
-    "GET",
+@endpoints.get(
     "/factor-rules",
-    "Which roles need a second factor in the customer",
-    status=200,
-    answers=FactorRules,
-    headers=TAGGED,
-    ours=True,
+    Doc(
+        "getFactorRules",
+        "Which roles need a second factor in the customer",
+        "The roles whose permissions are for who has shown a second factor.",
+    ),
+    responses=Responses(200, FactorRules, headers=TAGGED),
 )
 async def rules(request: Request) -> Response:
     rows = await request.db.fetch(RULES, request.customer)
@@ -53,11 +56,13 @@ async def rules(request: Request) -> Response:
 
 @endpoints.put(
     "/factor-rules",
-    "Say which roles need a second factor in the customer",
-    body=FactorRules,
-    what="set the rules",
-    ours=True,
-    refuses={409: (RULE_WITHOUT_FACTOR,)},
+    Doc(
+        "setFactorRules",
+        "Say which roles need a second factor in the customer",
+        "All of them: a role that is left out needs none. It holds within a second, also for who is signed in.",
+    ),
+    body=JsonBody(TypeAdapter(FactorRules), "set the rules"),
+    responses=Responses(errors={409: (RULE_WITHOUT_FACTOR,)}),
 )
 async def set_rules(request: Request, wanted: FactorRules) -> Response:
     """It holds within a second, for those who are signed in as well."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pydantic import BaseModel, TypeAdapter
 
-from pydantic import BaseModel
-
-from keyrack.api.endpoint import Endpoints
+from keyrack.api.auth_schemes import ClientSecretAuth
+from keyrack.api.endpoint import Doc, FormBody, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response, answer
-from keyrack.api.permissions import Free
 from keyrack.api.rate_limits import RateLimit
 from keyrack.auth import access_tokens, client_authentication
 from keyrack.auth.access_tokens import TOKEN_SECONDS
@@ -33,11 +32,13 @@ from keyrack.auth.endpoints.oauth2_forms import (
     revocation,
 )
 from keyrack.auth.login import sign_in
+from keyrack.auth.services import AuthServices
 from keyrack.core.error_codes import NO_FORM, RATE_LIMITED, WRONG_CREDENTIALS, ErrorCode
 from keyrack.core.errors import GrantRefused, InvalidClient, Unauthorized
 from keyrack.core.settings import Settings
 
-endpoints = Endpoints("Authentication")
+TAG = Tag("Authentication", "Access tokens, and the documents that verify tokens.")
+endpoints = Endpoints[AuthServices](TAG, ClientSecretAuth())
 
 OTHERS_TOKEN = ErrorCode(
     "token-of-another",
@@ -56,10 +57,6 @@ PASSWORD_NOT_ENOUGH = ErrorCode(
 )
 FORM: tuple[ErrorCode, ...] = (FORM_TOO_LONG, NO_FORM, GIVEN_TWICE, MISSING_PARAMETER, INVALID_PARAMETER, TWO_WAYS)
 FRESH = {"Cache-Control": "no-store"}
-# Of rows where somebody shows a secret to a form
-SECRETS: dict[str, Any] = {
-    "status": 200, "permission": Free.ANYBODY, "token": False, "customer": False, "by_secret": True,
-}  # fmt: skip
 
 
 class AccessToken(BaseModel):
@@ -74,28 +71,42 @@ class AccessToken(BaseModel):
 
 @endpoints.post(
     "/oauth2/token",
-    "An access token for a manager or a machine client",
-    body=PasswordGrant | ClientGrant,
-    form=grant,
-    answers=AccessToken,
-    refuses={
-        400: (*FORM, OTHER_GRANT, INVALID_SCOPE, PASSWORD_NOT_ENOUGH),
-        401: (WRONG_CREDENTIALS, INVALID_CLIENT),
-        429: (RATE_LIMITED,),
-    },
-    secret=True,
-    **SECRETS,
+    Doc(
+        "getAccessToken",
+        "An access token for a manager or a machine client",
+        "The password grant of OAuth 2.0 (RFC 6749, section 4.3): user name and password of a manager, as a form; then"
+        " `expires_in` is in seconds, as text. Or the grant of machine clients (section 4.4), with the client's id and"
+        " secret in the header `Authorization` or in the form; then it is a number, and `scope` has what the token is"
+        " for. There is no refresh token: ask again shortly before the hour is over.",
+    ),
+    body=FormBody(TypeAdapter(PasswordGrant | ClientGrant), grant),
+    responses=Responses(
+        200,
+        AccessToken,
+        errors={
+            400: (*FORM, OTHER_GRANT, INVALID_SCOPE, PASSWORD_NOT_ENOUGH),
+            401: (WRONG_CREDENTIALS, INVALID_CLIENT),
+            429: (RATE_LIMITED,),
+        },
+        has_secret=True,
+    ),
 )
-async def token(request: Request, wanted: Grant, settings: Settings, access: Authenticator) -> Response:
+async def token(request: Request, wanted: Grant, services: AuthServices) -> Response:
     if isinstance(wanted, ClientGrant):
-        return await _for_client(request, wanted, settings, access)
+        return await _for_client(request, wanted, services.settings, services.authenticator)
     if request.without_key:
-        raise KeyRefused(f"{settings.brand}-API-Key", MISSING)
-    signed_in = await sign_in(request.db, access, settings, wanted.username, wanted.password, request.address)
+        raise KeyRefused(f"{services.settings.brand}-API-Key", MISSING)
+    signed_in = await sign_in(
+        request.db, services.authenticator, services.settings, wanted.username, wanted.password, request.address
+    )
     if signed_in.has_factor or signed_in.needs_factor:
         raise GrantRefused("invalid_grant", PASSWORD_NOT_ENOUGH)
     return answer(
-        {"access_token": await access.token(signed_in), "expires_in": str(TOKEN_SECONDS), "token_type": "Bearer"},
+        {
+            "access_token": await services.authenticator.token(signed_in),
+            "expires_in": str(TOKEN_SECONDS),
+            "token_type": "Bearer",
+        },
         headers=FRESH,
     )
 
@@ -128,31 +139,35 @@ async def _shown(request: Request, given: ClientCredentials | None, settings: Se
 
 @endpoints.post(
     "/oauth2/revoke",
-    "Have an access token refused from now on",
-    body=Revocation,
-    form=revocation,
-    refuses={400: (*FORM, OTHERS_TOKEN), 401: (INVALID_CLIENT, NO_CLIENT), 429: (RATE_LIMITED,)},
-    media_type="",
-    ours=True,
-    **SECRETS,
+    Doc(
+        "revokeToken",
+        "Have an access token refused from now on",
+        "RFC 7009. A client revokes its own tokens, and shows itself as for getting one; a manager's token is revoked"
+        " by whoever has it. It is refused everywhere within a second. What is no token, or is over, is answered 200.",
+        is_extension=True,
+    ),
+    body=FormBody(TypeAdapter(Revocation), revocation),
+    responses=Responses(
+        200, errors={400: (*FORM, OTHERS_TOKEN), 401: (INVALID_CLIENT, NO_CLIENT), 429: (RATE_LIMITED,)}, media_type=""
+    ),
 )
-async def revoke(request: Request, wanted: Revocation, settings: Settings, access: Authenticator) -> Response:
+async def revoke(request: Request, wanted: Revocation, services: AuthServices) -> Response:
     """RFC 7009. What is no token of ours, or is over, is revoked already. A manager's token is revoked by whoever has
     it and the API key, which is all that it takes to use it."""
     given = credentials(request.authorization, wanted)
-    shown = await _shown(request, given, settings) if given else None
+    shown = await _shown(request, given, services.settings) if given else None
     if shown is None and request.without_key:
-        raise KeyRefused(f"{settings.brand}-API-Key", MISSING)
+        raise KeyRefused(f"{services.settings.brand}-API-Key", MISSING)
     try:
-        access_token = await access.token_of(f"Bearer {wanted.token}")
+        access_token = await services.authenticator.token_of(f"Bearer {wanted.token}")
     except Unauthorized:
         return Response(200, headers=FRESH)
     if shown is None and access_token.secret is not None:
         raise InvalidClient(NO_CLIENT)
     if shown is not None and access_token.subject != shown.subject:
         raise GrantRefused("unauthorized_client", OTHERS_TOKEN)
-    limit = RateLimit("revocations", settings.revocation_rate, settings.revocation_burst)
+    limit = RateLimit("revocations", services.settings.revocation_rate, services.settings.revocation_burst)
     await limit.take(request.db, str(access_token.subject))
     await access_tokens.revoke(request.db, access_token)
-    access.forget()  # the other processes hear of it
+    services.authenticator.forget()  # the other processes hear of it
     return Response(200, headers=FRESH)

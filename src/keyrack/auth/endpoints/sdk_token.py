@@ -9,20 +9,25 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
+from keyrack.api.auth_schemes import AccountAuth
 from keyrack.api.caller import permit
-from keyrack.api.endpoint import Endpoints
+from keyrack.api.endpoint import Doc, JsonBody, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response, answer
 from keyrack.api.permissions import Permission
 from keyrack.api.schema.request_body import Body, Int32, Name
 from keyrack.auth import app_tokens
-from keyrack.auth.authenticator import Authenticator
+from keyrack.auth.services import AuthServices
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import BadRequest
 from keyrack.core.secret_hashes import digest
 
-endpoints = Endpoints("App SDK", "sdk")
+TAG = Tag(
+    "App SDK", "Id tokens for the SDK of an app, and what the app of a user calls with them: phones, keys and logs."
+)
+endpoints = Endpoints[AuthServices](TAG, AccountAuth(Permission.SDK_WRITE))
 
 INVALID_COMBINATION = ErrorCode(
     "invalid-sdk-combination",
@@ -49,17 +54,18 @@ class SdkToken(BaseModel):
 
 @endpoints.post(
     "/sdk/token",
-    "An id token for a user",
-    body=SdkTokenRequest,
-    what="get token",
-    status=200,
-    customer=False,
-    once=False,
-    answers=SdkToken,
-    secret=True,
-    refuses={400: (INVALID_COMBINATION,)},
+    Doc(
+        "getSdkToken",
+        "An id token for a user",
+        "An id token (JWT, RS256) by which the app's SDK proves who its user is. Its keys are at"
+        " `/.well-known/jwks.json`; subject and audience are good for this customer alone. The SDK key is a secret of"
+        " the customer, so call this from a server, not from the app.",
+    ),
+    body=JsonBody(TypeAdapter(SdkTokenRequest), "get token"),
+    responses=Responses(200, SdkToken, errors={400: (INVALID_COMBINATION,)}, has_secret=True),
+    is_idempotent=False,
 )
-async def token(request: Request, wanted: SdkTokenRequest, access: Authenticator) -> Response:
+async def token(request: Request, wanted: SdkTokenRequest, services: AuthServices) -> Response:
     row = None
     if request.caller and wanted.customer_id in request.caller.grants:
         permit(request.caller, Permission.SDK_WRITE, wanted.customer_id)
@@ -68,7 +74,7 @@ async def token(request: Request, wanted: SdkTokenRequest, access: Authenticator
         raise BadRequest(INVALID_COMBINATION)
     customer, subject = wanted.customer_id, row["subject"]
     await app_tokens.remember(request.db, customer, subject, wanted.user_id)
-    signed = await access.sign(
+    signed = await services.authenticator.sign(
         subject, app_tokens.audience(customer), customer_id=customer, email=str(subject), sdk_key_id=row["sdk_key_id"]
     )
     return answer({"id_token": signed}, headers={"Cache-Control": "no-store"})

@@ -10,11 +10,14 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import TAGGED, Endpoints
+from keyrack.api.auth_schemes import CustomerAuth
+from keyrack.api.endpoint import TAGGED, Doc, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response
 from keyrack.api.permissions import Permission
 from keyrack.api.query_parameters import INVALID, MOMENT, QueryParameter, a_time, given
 from keyrack.api.schema.request_body import Body, Id, Moment
+from keyrack.api.services import ReadServices
 from keyrack.changelog import access_queries
 from keyrack.changelog.access_queries import HistoryExtent, Thing
 from keyrack.core.error_codes import EMPTY_RANGE, ErrorCode, FieldError
@@ -24,7 +27,12 @@ from keyrack.fleet import group_scope_checks
 from keyrack.fleet.endpoints.cars import NO_CAR
 from keyrack.fleet.endpoints.users import NO_USER
 
-endpoints = Endpoints("Access", "access")
+OF_EVENTS = Permission.CHANGES_READ
+endpoints = Endpoints[ReadServices](
+    Tag("Access", "Who could open a car, now and at any time that is kept."),
+    CustomerAuth(Permission.ACCESS_READ, is_group_scoped=True, conditional={"`events`": OF_EVENTS}),
+    is_extension=True,
+)
 
 AT_OR_RANGE = ErrorCode(
     "at-or-range",
@@ -102,38 +110,40 @@ class UserAccess(_Access):
     user_id: Id
 
 
-OF_EVENTS = Permission.CHANGES_READ
-ROW: Mapping[str, Any] = {
-    "status": 200, "headers": TAGGED, "options": OPTIONS, "leads": True, "ours": True,
-    "parts_need": {"`events`": OF_EVENTS},
-}  # fmt: skip
 REFUSES = {400: (INVALID, AT_OR_RANGE, EMPTY_RANGE, IN_FUTURE, TOO_MANY), 410: (GONE,), 503: (BEHIND,)}
 
 
-@endpoints.write(
-    "GET",
+@endpoints.get(
     "/cars/{carId}/access",
-    "Who could open a car, at a time or over one",
-    limited=(),
-    answers=CarAccess,
-    refuses={**REFUSES, 404: (NO_CAR,)},
-    **ROW,
+    Doc(
+        "getCarAccess",
+        "Who could open a car, at a time or over one",
+        "Which assignments were in force then, as they were known then: also those that have been changed or deleted"
+        " since. Without a time it is now; with `from` and `to` all that were in force between. `asOf` names the newest"
+        " change that is in the answer; the changes around that time stand beside it, for a caller with `changes:read`."
+        " A time before what is kept is 410 and never an empty list.",
+    ),
+    responses=Responses(200, CarAccess, headers=TAGGED, errors={**REFUSES, 404: (NO_CAR,)}),
+    query_parameters=OPTIONS,
+    is_primary_only=True,
 )
-async def of_car(request: Request, settings: Settings) -> Response:
-    return await _answer(request, "car", NO_CAR, settings)
+async def of_car(request: Request, services: ReadServices) -> Response:
+    return await _answer(request, "car", NO_CAR, services.settings)
 
 
-@endpoints.write(
-    "GET",
+@endpoints.get(
     "/users/{userId}/access",
-    "Which cars a user could open, at a time or over one",
-    limited=(),
-    answers=UserAccess,
-    refuses={**REFUSES, 404: (NO_USER,)},
-    **ROW,
+    Doc(
+        "getUserAccess",
+        "Which cars a user could open, at a time or over one",
+        "Which cars the user could open then, as for a car.",
+    ),
+    responses=Responses(200, UserAccess, headers=TAGGED, errors={**REFUSES, 404: (NO_USER,)}),
+    query_parameters=OPTIONS,
+    is_primary_only=True,
 )
-async def of_user(request: Request, settings: Settings) -> Response:
-    return await _answer(request, "user", NO_USER, settings)
+async def of_user(request: Request, services: ReadServices) -> Response:
+    return await _answer(request, "user", NO_USER, services.settings)
 
 
 async def _answer(request: Request, thing: Thing, missing: ErrorCode, settings: Settings) -> Response:

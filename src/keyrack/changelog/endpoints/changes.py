@@ -11,25 +11,26 @@ from urllib.parse import parse_qsl
 from uuid import UUID
 
 from keyrack.api import list_responses, odata
-from keyrack.api.endpoint import Endpoints
+from keyrack.api.endpoint import Doc, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.event_stream import EVENTS, FULL, FULL_OF_CALLER, FULL_OF_CUSTOMER
 from keyrack.api.exchange import NO_CONTENT, Request, Response, with_vary
-from keyrack.api.odata import Limits
 from keyrack.api.query_parameters import INVALID, QueryParameter, given
 from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.api.read_sql import Select
-from keyrack.api.response_spool import Spool
+from keyrack.api.subscriptions import FollowContext
 from keyrack.changelog import feed
 from keyrack.changelog.endpoints.live import OLD_HTTP
 from keyrack.changelog.feed import Extent
 from keyrack.changelog.feed_fanout import GONE, place_of, raise_cursor_expired
 from keyrack.changelog.feed_stream import FeedFollower, FeedService, LongPoll
 from keyrack.changelog.schema import CHANGE
+from keyrack.changelog.services import FeedServices
 from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Forbidden
-from keyrack.core.settings import Settings
 
-endpoints = Endpoints("Changes", "changes")
+TAG = Tag("Changes", "What has happened to the customer's data, and who did it.")
+endpoints = Endpoints[FeedServices](TAG, "changes", is_extension=True)
 
 # Up to the newest change that the answer's head tells of: what came since is for the next request
 READ = ReadEndpoint(Select(CHANGE, paged=True, by="{t}.change_id <= :id0"))
@@ -80,41 +81,47 @@ NOT_STREAMED = {WAIT.name, *odata.OPTIONS} - {"filter", "format"}
 Listed = tuple[Response, Extent]
 
 
-@endpoints.write(
-    "GET",
+@endpoints.get(
     "/changes",
-    "What has happened to the customer's data, in the order of its numbers",
-    status=200,
+    Doc(
+        "listChanges",
+        "What has happened to the customer's data, in the order of its numbers",
+        "Changes are numbered for each customer, without gaps and in an order that respects every dependency, so"
+        " `$filter=id gt N` reads what is new and misses nothing. A list that is too long comes in pages. A number that"
+        " the log cannot be gone on from is 410, which tells what it has. What was erased is null. With `wait` an empty"
+        " list waits for what comes; with `Accept: text/event-stream` changes are told as they come, each as an event"
+        " `change`, and a stream that broke is resumed with `Last-Event-ID`.",
+    ),
+    responses=Responses(
+        200,
+        headers=feed.HEADERS,
+        errors={
+            400: (INVALID, OLD_HTTP, NOT_OF_STREAMS),
+            403: (NOT_FOR_LIMITED,),
+            410: (feed.CURSOR_GONE,),
+            429: (FULL_OF_CUSTOMER, FULL_OF_CALLER),
+            503: (FULL,),
+        },
+    ),
     read=READ,
-    refuses={
-        400: (INVALID, OLD_HTTP, NOT_OF_STREAMS),
-        403: (NOT_FOR_LIMITED,),
-        410: (feed.CURSOR_GONE,),
-        429: (FULL_OF_CUSTOMER, FULL_OF_CALLER),
-        503: (FULL,),
-    },
-    options=OPTIONS,
-    headers=feed.HEADERS,
-    leads=True,  # a replica may show a number before the standby that commits wait for has it
-    ours=True,
-    follows=True,
+    query_parameters=OPTIONS,
+    is_primary_only=True,  # a replica may show a number before the standby that commits wait for has it
+    has_long_poll=True,
 )
-async def changes(
-    request: Request, limits: Limits, spool: Spool, settings: Settings, following: FeedService
-) -> Response:
+async def changes(request: Request, services: FeedServices) -> Response:
     own = given(request.query, OPTIONS, beside=True)
     epoch: UUID | None = own.get(OF_EPOCH.name)
-    READ.query(replace(request, ids=(0,)), limits)  # what is wrong with the options comes first
-    begins = odata.filter_cursor(request.query, "id", limits)
-    if request.events and request.stays is not None:
+    READ.query(replace(request, ids=(0,)), services.query_limits)  # what is wrong with the options comes first
+    begins = odata.filter_cursor(request.query, "id", services.query_limits)
+    if request.follow is not None and request.follow.prefers_events:
         if request.scope is not None:
             raise Forbidden(NOT_FOR_LIMITED)
-        return await _stream(request, epoch, begins, following)
+        return await _stream(request, request.follow, epoch, begins, services.feed)
 
     async def listed() -> Listed:
         extent = await feed.load_extent(request.db, request.customer)
         extent.check(begins and begins.number, epoch)
-        answer = await READ(replace(request, ids=(extent.newest,)), None, limits, spool, settings)
+        answer = await READ(replace(request, ids=(extent.newest,)), None, services)
         if begins is not None and begins.number < extent.newest:  # the oldest ones may have gone while they were read
             (await feed.load_extent(request.db, request.customer)).check(begins.number, epoch)
         return replace(answer, headers=with_vary(answer.headers, "Accept") | extent.headers()), extent
@@ -122,7 +129,7 @@ async def changes(
     listing = await listed()
     if WAIT.name not in own or request.method == "HEAD" or not _has_nothing(listing):
         return listing[0]
-    return await _awaited(request, own[WAIT.name], listing, listed, following)
+    return await _awaited(request, own[WAIT.name], listing, listed, services.feed)
 
 
 def _has_nothing(listing: Listed) -> bool:
@@ -138,44 +145,49 @@ async def _awaited(
     following: FeedService,
 ) -> Response:
     """What there is once something comes, or the empty list after so many seconds."""
-    if request.stays is None or request.holds is None or request.caller is None:  # a page waits for nothing
+    follow = request.follow
+    if follow is None or request.caller is None:  # a page waits for nothing
         return listing[0]
     until = asyncio.get_running_loop().time() + seconds
-    waiter = LongPoll(request.customer, request.caller.key, await request.stays(), request.stays)
+    waiter = LongPoll(request.customer, request.caller.key, await follow.recheck(), follow.recheck)
     following.check(waiter.customer, waiter.caller)
-    request.holds(waiter)
+    follow.register(waiter)
     with following.waiting(waiter) as log:
         while _has_nothing(listing) and await waiter.awaits(log, listing[1], until):
             wanted = (request.customer, request.scope, log.extent, request.query, request.if_none_match)
             listing = await following.once(wanted, listed)
             if listing[0].parts is not None:  # which can be read once
                 listing = await listed()
-    await request.stays()  # what was read for somebody who may no longer read it is not told
+    await follow.recheck()  # what was read for somebody who may no longer read it is not told
     return listing[0]
 
 
 async def _stream(
-    request: Request, epoch: UUID | None, begins: odata.FilterCursor | None, following: FeedService
+    request: Request,
+    follow: FollowContext,
+    epoch: UUID | None,
+    begins: odata.FilterCursor | None,
+    following: FeedService,
 ) -> Response:
     """Changes as they come, behind a number or the last id that was heard; without either, from the oldest on."""
     _check_options(request, begins)
     if not request.chunks:
         raise BadRequest(OLD_HTTP)
-    if request.last_event == GONE:  # by which a browser stops coming back (HTML, section 9.2.3)
+    if follow.last_event_id == GONE:  # by which a browser stops coming back (HTML, section 9.2.3)
         return NO_CONTENT
     extent = await feed.load_extent(request.db, request.customer)
     place = (epoch, extent.oldest - 1 if begins is None else begins.number)
-    if request.last_event is not None:
-        place = place_of(request.last_event)
+    if follow.last_event_id is not None:
+        place = place_of(follow.last_event_id)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Vary": "Accept", **extent.headers()}
     if place is None or not extent.has(place[1], place[0]):
         return Response(200, raise_cursor_expired(extent), headers, EVENTS)
-    if request.method == "HEAD" or request.stays is None or request.caller is None:
+    if request.method == "HEAD" or request.caller is None:
         return Response(200, None, headers, EVENTS, list_responses.empty_body())
-    until = await request.stays()
+    until = await follow.recheck()
     following.check(request.customer, request.caller.key)
     at = (place[0] or extent.epoch, place[1])
-    stream = FeedFollower(following, request.customer, request.caller.key, until, request.stays, at)
+    stream = FeedFollower(following, request.customer, request.caller.key, until, follow.recheck, at)
     return Response(200, None, headers, EVENTS, stream)
 
 

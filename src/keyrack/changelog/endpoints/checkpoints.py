@@ -6,19 +6,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import TAGGED, Endpoints
+from keyrack.api.endpoint import TAGGED, Doc, Responses
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response, answer, with_vary
 from keyrack.api.path_ids import path_number
 from keyrack.api.query_parameters import INVALID, QueryParameter, given
 from keyrack.api.schema.request_body import Body, Moment
+from keyrack.api.services import ReadServices
 from keyrack.changelog import feed
+from keyrack.changelog.endpoints.changes import TAG
 from keyrack.changelog.transparency import checkpoints, proof_service
 from keyrack.changelog.transparency.checkpoints import CreatedCheckpoint
 from keyrack.changelog.transparency.proof_service import NoTile
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import PLAIN_TEXT, Conflict, NotFound
 
-endpoints = Endpoints("Changes", "changes")
+endpoints = Endpoints[ReadServices](TAG, "changes", is_extension=True)
 
 NO_CHECKPOINT = ErrorCode(
     "no-checkpoint",
@@ -84,18 +87,24 @@ class ChangeProof(Body):
     checkpoint: ChangeCheckpoint
 
 
-@endpoints.write(
-    "GET",
+@endpoints.get(
     "/changes/checkpoint",
-    "The newest checkpoint of the log of changes",
-    status=200,
-    answers=ChangeCheckpoint,
-    also=PLAIN_TEXT,
-    headers=TAGGED,
-    options=(SINCE,),
-    refuses={400: (INVALID,), 404: (NO_CHECKPOINT, NO_SUCH_SIZE), 409: (ALTERED,)},
-    leads=True,  # as GET /changes: what it proves is not lost with a leader
-    ours=True,
+    Doc(
+        "getCheckpoint",
+        "The newest checkpoint of the log of changes",
+        "What the log of changes was a moment ago, signed as a C2SP tlog-checkpoint: keep it where nobody who"
+        " administers the server can change it. With `Accept: text/plain` the note alone. With `since` it is proven"
+        " that the log begins with that of an older checkpoint.",
+    ),
+    responses=Responses(
+        200,
+        ChangeCheckpoint,
+        headers=TAGGED,
+        errors={400: (INVALID,), 404: (NO_CHECKPOINT, NO_SUCH_SIZE), 409: (ALTERED,)},
+        alternative=PLAIN_TEXT,
+    ),
+    query_parameters=(SINCE,),
+    is_primary_only=True,  # as GET /changes: what it proves is not lost with a leader
 )
 async def checkpoint(request: Request) -> Response:
     since: int | None = given(request.query, (SINCE,)).get(SINCE.name)
@@ -114,17 +123,22 @@ async def checkpoint(request: Request) -> Response:
     return replace(response, headers=with_vary(response.headers, "Accept"), media_type=media_type)
 
 
-@endpoints.write(
-    "GET",
+@endpoints.get(
     "/changes/{changeId}/proof",
-    "The proof that a change is in the log",
-    status=200,
-    answers=ChangeProof,
-    headers=TAGGED,
-    convert={"changeId": path_number},
-    refuses={404: (NO_CHANGE, NOT_PROVEN, NO_CHECKPOINT), 409: (ALTERED,), 410: (feed.CURSOR_GONE,)},
-    leads=True,
-    ours=True,
+    Doc(
+        "getChangeProof",
+        "The proof that a change is in the log",
+        "The record of one change, and the hashes that lead from it to the root of the newest checkpoint: whoever has"
+        " them needs to trust nobody. A change that is newer than the newest checkpoint has none yet.",
+    ),
+    responses=Responses(
+        200,
+        ChangeProof,
+        headers=TAGGED,
+        errors={404: (NO_CHANGE, NOT_PROVEN, NO_CHECKPOINT), 409: (ALTERED,), 410: (feed.CURSOR_GONE,)},
+    ),
+    converters={"changeId": path_number},
+    is_primary_only=True,
 )
 async def proof(request: Request) -> Response:
     (number,) = request.ids

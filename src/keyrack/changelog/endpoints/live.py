@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from keyrack.api import list_responses, scoped_stream
-from keyrack.api.endpoint import Endpoints
-from keyrack.api.event_stream import EVENTS, FULL, FULL_OF_CALLER, FULL_OF_CUSTOMER, NEEDS, EventHub, EventStream
+from keyrack.api.auth_schemes import CustomerAuth
+from keyrack.api.endpoint import Doc, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
+from keyrack.api.event_stream import EVENTS, FULL, FULL_OF_CALLER, FULL_OF_CUSTOMER, NEEDS, EventStream
 from keyrack.api.exchange import Request, Response
+from keyrack.api.permissions import Permission
 from keyrack.api.query_parameters import INVALID, QueryParameter, given
 from keyrack.api.scoped_stream import ScopedEventStream
+from keyrack.changelog.services import LiveServices
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import BadRequest
-from keyrack.core.settings import Settings
 from keyrack.db.change_notifier import TOPICS, Topic
 
-endpoints = Endpoints("Live updates", "live")
+endpoints = Endpoints[LiveServices](
+    Tag("Live updates", "What has changed, as it happens."),
+    CustomerAuth(
+        Permission.LIVE_READ,
+        is_group_scoped=True,
+        conditional={f"the topic `{topic}`": permission for topic, permission in NEEDS.items()},
+    ),
+    is_extension=True,
+)
 
 OLD_HTTP = ErrorCode(
     "http-too-old",
@@ -48,38 +59,42 @@ def _permitted(request: Request, named: frozenset[Topic] | None) -> frozenset[To
     return (named or frozenset(TOPICS)).difference(missing)
 
 
-@endpoints.write(
-    "GET",
+@endpoints.get(
     "/live",
-    "What has changed, as it happens: names of topics as server-sent events",
-    limited=(),
-    status=200,
-    media_type=EVENTS,
-    refuses={
-        400: (INVALID, OLD_HTTP),
-        429: (FULL_OF_CUSTOMER, FULL_OF_CALLER),
-        503: (FULL,),
-    },
-    options=(ONLY,),
-    headers={"Last-Event-ID": "Where the stream begins: whoever begins another one with it hears what came since."},
-    leads=True,
-    parts_need={f"the topic `{topic}`": permission for topic, permission in NEEDS.items()},
-    ours=True,
+    Doc(
+        "streamChanges",
+        "What has changed, as it happens: names of topics as server-sent events",
+        "Server-sent events (text/event-stream), each of which names what has changed, and not how: read it again then."
+        " A stream that broke is resumed with `Last-Event-ID`.",
+    ),
+    responses=Responses(
+        200,
+        headers={"Last-Event-ID": "Where the stream begins: whoever begins another one with it hears what came since."},
+        errors={
+            400: (INVALID, OLD_HTTP),
+            429: (FULL_OF_CUSTOMER, FULL_OF_CALLER),
+            503: (FULL,),
+        },
+        media_type=EVENTS,
+    ),
+    query_parameters=(ONLY,),
+    is_primary_only=True,
 )
-async def live(request: Request, hub: EventHub, settings: Settings) -> Response:
+async def live(request: Request, services: LiveServices) -> Response:
     topics = _permitted(request, given(request.query, (ONLY,)).get(ONLY.name))
     if not request.chunks:
         raise BadRequest(OLD_HTTP)
-    position = hub.current_id(request.customer) if request.scope is None else scoped_stream.ID
+    position = services.event_hub.current_id(request.customer) if request.scope is None else scoped_stream.ID
     # No proxy is to gather what comes (`X-Accel-Buffering` is nginx's name for that), and nobody to keep it
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Last-Event-ID": position}
-    if request.method == "HEAD" or request.stays is None:  # a page of the console asks where it is, and has no stream
+    if request.method == "HEAD" or request.follow is None:  # a page of the console asks where it is, and has no stream
         return Response(200, None, headers, EVENTS, list_responses.empty_body())
-    until = await request.stays()
+    hub, follow = services.event_hub, request.follow
+    until = await follow.recheck()
     hub.check(request.customer, request.caller_key)  # nobody else comes between this and the first bytes, which count
     of = (hub, request.customer, request.caller_key, topics)
     if request.scope is None:
-        stream = EventStream(*of, request.last_event, until, request.stays)
+        stream = EventStream(*of, follow.last_event_id, until, follow.recheck)
     else:
-        stream = ScopedEventStream(*of, settings.live_scoped_interval_seconds, until, request.stays)
+        stream = ScopedEventStream(*of, services.settings.live_scoped_interval_seconds, until, follow.recheck)
     return Response(200, None, headers, EVENTS, stream)

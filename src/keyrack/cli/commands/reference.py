@@ -26,7 +26,7 @@ def endpoints(as_json: Json = False, markdown: Markdown = False) -> None:
     elif as_json:
         print(json.dumps(endpoints_json(ALL), indent=2))
     else:
-        rows = [{"method": endpoint.method, "path": endpoint.path, "what": endpoint.summary} for endpoint in ALL]
+        rows = [{"method": endpoint.method, "path": endpoint.path, "what": endpoint.doc.summary} for endpoint in ALL]
         show(ListResult(rows, {"METHOD": "method", "PATH": "path", "WHAT IT DOES": "what"}), False)
 
 

@@ -38,7 +38,7 @@ class TraceContext:
         return TraceContext(self.trace, id.hex[16:] if self.sampled else self.span, self.sampled, self)
 
 
-# Where in a trace we are: not set while nothing is traced
+# The place of the running task in a trace. None while nothing is traced.
 here: ContextVar[TraceContext | None] = ContextVar("place", default=None)
 
 

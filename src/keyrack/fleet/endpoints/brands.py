@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import LiteralString
 
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import PUBLIC, TAGGED, Endpoints
+from keyrack.api.auth_schemes import AccountAuth, PublicAuth
+from keyrack.api.endpoint import TAGGED, Doc, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response
+from keyrack.api.permissions import Permission
+from keyrack.api.services import ReadServices
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import BadRequest, NotFound
 from keyrack.fleet.schema import BRAND, KEY
 
-endpoints = Endpoints("Keyfob", "keys")
+endpoints = Endpoints[ReadServices](
+    Tag("Keyfob", "Which key fits a car brand, and which key box fits the key."), AccountAuth(Permission.KEYS_READ)
+)
 
 INVALID_BRAND = ErrorCode(
     "invalid-brand", "Invalid brand provided.", "Send a name that GET /brands returns, percent-encoded."
@@ -34,28 +40,50 @@ def brand(text: str) -> str:
     return text.strip()
 
 
-endpoints.get("/brands", BRAND, "The brands that the keyfob tool knows", customer=False)
-endpoints.get("/keys", KEY, "The keys of all brands", customer=False, ours=True)
-endpoints.get(
+endpoints.read(
+    "/brands",
+    BRAND,
+    Doc(
+        "listBrands",
+        "The brands that the keyfob tool knows",
+        "Names for `GET /brands/{brand}/keys`. It is the same for all customers.",
+    ),
+)
+endpoints.read(
+    "/keys",
+    KEY,
+    Doc(
+        "listKeys",
+        "The keys of all brands",
+        "The keys of every brand in one list; it is the same for all customers.",
+        is_extension=True,
+    ),
+)
+endpoints.read(
     "/brands/{brand}/keys",
     KEY,
-    "The keys of a brand",
-    customer=False,
+    Doc(
+        "listKeysOfBrand",
+        "The keys of a brand",
+        "Which keys there are for cars of a brand, and which key box fits each. The name is compared without case.",
+    ),
     by="lower({t}.brand) = lower(:id0)",
     empty=NO_BRAND,
-    convert={"brand": brand},
-    refuses={400: (INVALID_BRAND,)},
+    errors={400: (INVALID_BRAND,)},
+    converters={"brand": brand},
 )
 
 
-@endpoints.write(
-    "GET",
+@endpoints.get(
     "/key-forms/{keyFormId}.svg",
-    "The drawing of a key form",
-    media_type="image/svg+xml",
-    refuses={404: (NO_DRAWING,)},
-    headers=TAGGED,
-    **PUBLIC,
+    Doc(
+        "getKeyFormDrawing",
+        "The drawing of a key form",
+        "An SVG that a page can show: `keyForm.imageUrl` of a key leads to it.",
+        is_extension=True,
+    ),
+    auth=PublicAuth(),
+    responses=Responses(200, headers=TAGGED, errors={404: (NO_DRAWING,)}, media_type="image/svg+xml"),
 )
 async def drawing(request: Request) -> Response:
     svg = await request.db.fetchval(DRAWING, *request.ids)

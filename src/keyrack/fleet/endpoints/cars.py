@@ -5,8 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal, LiteralString
 
+from pydantic import TypeAdapter
+
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import Endpoints
+from keyrack.api.auth_schemes import CustomerAuth
+from keyrack.api.endpoint import Concurrency, Doc, JsonBody, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, created
 from keyrack.api.permissions import Permission
 from keyrack.api.read_sql import Parent
@@ -18,6 +22,7 @@ from keyrack.api.schema.request_body import (
     invalid_member,
     moment,
 )
+from keyrack.api.services import ReadServices
 from keyrack.assignments.customer_lock import lock_and_flush
 from keyrack.assignments.submission import submit_end_for_car
 from keyrack.core.error_codes import ErrorCode
@@ -27,7 +32,14 @@ from keyrack.fleet.declarations import CARS, NewCar
 from keyrack.fleet.schema import ASSIGNMENT_OF_CAR, CAR, EVENT, PRODUCT
 from keyrack.telemetry.schema import LOCATION, LOCATION_AT, TELEMETRY
 
-endpoints = Endpoints("Cars", "cars")
+endpoints = Endpoints[ReadServices](
+    Tag(
+        "Cars",
+        "Cars, and what is asked of one car: products, assignments, telemetry, location and events.",
+        frozenset(("cars",)),
+    ),
+    "cars",
+)
 
 NO_CAR = ErrorCode(
     "car-not-found",
@@ -67,22 +79,46 @@ def search_date(text: str) -> datetime:
 _IN_CAR: LiteralString = "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id"
 A_CAR = Parent(CAR, _IN_CAR)
 
-endpoints.get("/cars", CAR, "All cars")
-ONE_CAR = endpoints.get("/cars/{carId}", CAR, "One car", one=True, missing=NO_CAR)
-endpoints.get(
+endpoints.read(
+    "/cars",
+    CAR,
+    Doc(
+        "listCars",
+        "All cars",
+        "Every car of the customer, by id unless `$orderby` says otherwise. `$expand` adds products, assignments and"
+        " groups.",
+    ),
+)
+ONE_CAR = endpoints.read(
+    "/cars/{carId}",
+    CAR,
+    Doc("getCar", "One car", "The master data of one car; `$expand` adds what belongs to it."),
+    one=True,
+    missing=NO_CAR,
+)
+endpoints.read(
     "/cars/{carId}/products",
     PRODUCT,
-    "The products of a car",
+    Doc(
+        "listProductsOfCar",
+        "The products of a car",
+        "What is installed in the car: at most one key box and one IQ unit. 404 if nothing is.",
+    ),
+    auth=CustomerAuth(Permission.PRODUCTS_READ),
     of=A_CAR,
-    permission=Permission.PRODUCTS_READ,
     missing=NO_CAR,
     empty=NO_PRODUCTS,
 )
-endpoints.get(
+endpoints.read(
     "/cars/{carId}/telemetry",
     TELEMETRY,
-    "The newest telemetry of a car",
-    permission=Permission.POSITIONS_READ,
+    Doc(
+        "getCarTelemetry",
+        "The newest telemetry of a car",
+        "The newest value that the IQ unit in the car has told of each member, whenever that was."
+        " `carDataReadTime` is the time of the newest reading. 404 until the unit has told something.",
+    ),
+    auth=CustomerAuth(Permission.POSITIONS_READ),
     of=A_CAR,
     one=True,
     missing=NO_CAR,
@@ -90,41 +126,59 @@ endpoints.get(
     teller=LOCATION,
     silent=NO_TELEMETRY,
 )
-endpoints.get(
+endpoints.read(
     "/cars/{carId}/location",
     LOCATION,
-    "The newest location of a car",
-    permission=Permission.POSITIONS_READ,
+    Doc(
+        "getCarLocation",
+        "The newest location of a car",
+        "Where the IQ unit in the car said that it is, and the odometer. All members are null until it has told them.",
+    ),
+    auth=CustomerAuth(Permission.POSITIONS_READ),
     of=A_CAR,
     one=True,
     missing=NO_CAR,
     empty=NO_IQ,
 )
-endpoints.get(
+endpoints.read(
     "/cars/{carId}/location/{searchDate}",
     LOCATION_AT,
-    "The location and the odometer nearest to a date",
-    permission=Permission.POSITIONS_READ,
+    Doc(
+        "getCarLocationAt",
+        "The location and the odometer nearest to a date",
+        "The position and the odometer reading that lie nearest to the date, before or after it, each with its own"
+        " time. They reach as far back as history is kept: `GET /retention` says how far.",
+    ),
+    auth=CustomerAuth(Permission.POSITIONS_READ),
     of=A_CAR,
     one=True,
     missing=NO_CAR,
     empty=NO_IQ,
-    convert={"searchDate": search_date},
-    refuses={400: (INVALID_DATE,)},
+    errors={400: (INVALID_DATE,)},
+    converters={"searchDate": search_date},
 )
-endpoints.get(
+endpoints.read(
     "/cars/{carId}/assignments",
     ASSIGNMENT_OF_CAR,
-    "The assignments of a car",
-    permission=Permission.ASSIGNMENTS_READ,
+    Doc(
+        "listAssignmentsOfCar",
+        "The assignments of a car",
+        "Past, in force and to come; `$filter=end eq null or end gt now()` leaves out those that are over.",
+    ),
+    auth=CustomerAuth(Permission.ASSIGNMENTS_READ),
     of=A_CAR,
     missing=NO_CAR,
 )
-endpoints.get(
+endpoints.read(
     "/cars/{carId}/events",
     EVENT,
-    "The events of a car",
-    permission=Permission.EVENTS_READ,
+    Doc(
+        "listEventsOfCar",
+        "The events of a car",
+        "When the car was opened and closed, by whom. There may be many, so limit them, as with `$top`: a list that is"
+        " too long comes in pages, and the header `Link` leads to the next one.",
+    ),
+    auth=CustomerAuth(Permission.EVENTS_READ),
     of=A_CAR,
     missing=NO_CAR,
     paged=True,
@@ -147,13 +201,10 @@ UPDATE_CAR = "update car"
 
 @endpoints.put(
     "/cars",
-    "Create a car",
-    limited=(),
-    body=NewCar,
-    what=CREATE_CAR,
-    status=201,
-    shows=ONE_CAR,
-    refuses={400: (invalid_member(CREATE_CAR, "name"),)},
+    Doc("createCar", "Create a car", "A new car of the customer. Only its name is needed, which need not be unique."),
+    auth=CustomerAuth(Permission.CARS_WRITE, is_group_scoped=True),
+    body=JsonBody(TypeAdapter(NewCar), CREATE_CAR),
+    responses=Responses(201, errors={400: (invalid_member(CREATE_CAR, "name"),)}, representation=ONE_CAR),
 )
 async def create(request: Request, car: NewCar) -> Response:
     return created(await request.db.fetchval(CARS.insert, request.customer, *CARS.values(car)))
@@ -161,13 +212,16 @@ async def create(request: Request, car: NewCar) -> Response:
 
 @endpoints.patch(
     "/cars/{carId}",
-    "Change a car",
-    limited=(),
-    body=Patch[CarPatch],
-    what=UPDATE_CAR,
-    shows=ONE_CAR,
-    compares=CAR,
-    refuses={400: (invalid_member(UPDATE_CAR, "name"),), 404: (NO_CAR,)},
+    Doc(
+        "updateCar",
+        "Change a car",
+        "A JSON Patch (RFC 6902) of `remove` and `replace`, applied whole or not at all. What is removed is null"
+        " afterwards; the name cannot be removed.",
+    ),
+    auth=CustomerAuth(Permission.CARS_WRITE, is_group_scoped=True),
+    body=JsonBody(TypeAdapter(Patch[CarPatch]), UPDATE_CAR),
+    concurrency=Concurrency(if_match=CAR),
+    responses=Responses(errors={400: (invalid_member(UPDATE_CAR, "name"),), 404: (NO_CAR,)}, representation=ONE_CAR),
 )
 async def update(request: Request, patch: list[CarPatch]) -> Response:
     changes = CARS.changes(patch, UPDATE_CAR)
@@ -190,11 +244,16 @@ async def _deletable(statements: Statements, request: Request, _body: None = Non
 
 @endpoints.delete(
     "/cars/{carId}",
-    "Delete a car; its assignments end by webhook",
-    limited=(),
-    ground=_deletable,
-    compares=CAR,
-    refuses={404: (NO_CAR,)},
+    Doc(
+        "deleteCar",
+        "Delete a car; its assignments end by webhook",
+        "Its products are uninstalled, and its links to groups go. Its events stay readable by id."
+        " Its assignments end asynchronously, each with an outcome of its own.",
+    ),
+    auth=CustomerAuth(Permission.CARS_WRITE, is_group_scoped=True),
+    concurrency=Concurrency(if_match=CAR, serialized="always", precheck=_deletable),
+    responses=Responses(errors={404: (NO_CAR,)}),
+    topics=frozenset(("cars", "products", "groups")),
 )
 async def delete(request: Request) -> Response:
     (car,) = request.ids

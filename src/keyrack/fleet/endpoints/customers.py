@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from keyrack.api.endpoint import Endpoints
+from keyrack.api.auth_schemes import AccountAuth
+from keyrack.api.endpoint import Doc, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request
-from keyrack.api.permissions import Free
+from keyrack.api.services import ReadServices
 from keyrack.fleet.schema import CUSTOMER
 
-endpoints = Endpoints("Customers", Free.CALLER)
+TAG = Tag("Customers", "The tenants for which the caller may act: everything else belongs to one of them.")
+endpoints = Endpoints[ReadServices](TAG, AccountAuth())
 
 
 def _customers(request: Request) -> dict[str, object]:
     return {"customers": list(request.caller.grants) if request.caller else []}
 
 
-endpoints.get("/customers", CUSTOMER, "The customers of the manager", tenant=_customers, customer=False)
+endpoints.read(
+    "/customers",
+    CUSTOMER,
+    Doc(
+        "listCustomers",
+        "The customers of the manager",
+        "Those for which the caller may act. The `id` is text here; the header `Customer-ID` of the other calls takes"
+        " the same number.",
+    ),
+    tenant=_customers,
+)

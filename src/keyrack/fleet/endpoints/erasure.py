@@ -8,18 +8,19 @@ from typing import Any, Literal, LiteralString
 from pydantic import ConfigDict
 
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import TAGGED, Endpoints
+from keyrack.api.endpoint import TAGGED, Concurrency, Doc, Responses
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Permission
 from keyrack.api.schema.request_body import Body, Int32
+from keyrack.api.services import ReadServices
 from keyrack.assignments.customer_lock import lock_and_flush
 from keyrack.core.errors import NotFound
-from keyrack.core.settings import Settings
 from keyrack.db.connection import Statements
 from keyrack.fleet import person_erasure
-from keyrack.fleet.endpoints.users import MEMBER, NO_USER
+from keyrack.fleet.endpoints.users import MEMBER, NO_USER, TAG
 
-endpoints = Endpoints("Users", "erasure")
+endpoints = Endpoints[ReadServices](TAG, "erasure", is_extension=True)
 
 # Those whose users the manager may see that have the person too: the manager finds the person there anyway
 OTHERS: LiteralString = """
@@ -86,18 +87,18 @@ ANSWERS = "Answers that are kept for an Idempotency-Key, sealed with that key, g
 RECEIVERS = "What webhooks were sent already is with those who received it."
 
 
-@endpoints.write(
-    "GET",
+@endpoints.get(
     "/users/{userId}/erasure",
-    "What erasing a user from the customer would take, and what would stay",
-    status=200,
-    answers=ErasurePreview,
-    refuses={404: (NO_USER,)},
-    headers=TAGGED,
-    leads=True,
-    ours=True,
+    Doc(
+        "previewErasure",
+        "What erasing a user from the customer would take, and what would stay",
+        "Counts what `POST /users/{userId}/erase` would remove, end or make anonymous, and says what would stay, and"
+        " why. Nothing is changed.",
+    ),
+    responses=Responses(200, ErasurePreview, headers=TAGGED, errors={404: (NO_USER,)}),
+    is_primary_only=True,
 )
-async def preview(request: Request, settings: Settings) -> Response:
+async def preview(request: Request, services: ReadServices) -> Response:
     (user,) = request.ids
     counts = await person_erasure.counts(request.db, request.customer, user)
     if counts is None:
@@ -110,8 +111,10 @@ async def preview(request: Request, settings: Settings) -> Response:
             *[{"kind": kind, "how": how, "count": counts[kind]} for kind, how in HOW.items()],
         ],
         "stays": [
-            _stays("person", "shared-or-left-lately", PERSON.format(days=settings.orphaned_person_retention_days)),
-            _stays("answers", "until-forgotten", ANSWERS.format(hours=settings.idempotency_hours)),
+            _stays(
+                "person", "shared-or-left-lately", PERSON.format(days=services.settings.orphaned_person_retention_days)
+            ),
+            _stays("answers", "until-forgotten", ANSWERS.format(hours=services.settings.idempotency_hours)),
             _stays("receivers", "was-sent", RECEIVERS),
         ],
         "customers": [{"id": str(row["customer_id"]), "name": row["name"]} for row in others],
@@ -131,15 +134,22 @@ async def _erasable(statements: Statements, request: Request, _body: None = None
 
 @endpoints.post(
     "/users/{userId}/erase",
-    "Erase a user from the customer; assignments end by webhook, events stay without the person",
-    ground=_erasable,
-    refuses={404: (NO_USER,)},
-    ours=True,
+    Doc(
+        "eraseUser",
+        "Erase a user from the customer; assignments end by webhook, events stay without the person",
+        "The user leaves the customer at once; within minutes events and logs do not say any more who it was. It cannot"
+        " be undone: look at `GET /users/{userId}/erasure` before.",
+    ),
+    concurrency=Concurrency(serialized="always", precheck=_erasable),
+    responses=Responses(errors={404: (NO_USER,)}),
+    topics=frozenset(("users", "groups")),
 )
-async def erase(request: Request, settings: Settings) -> Response:
+async def erase(request: Request, services: ReadServices) -> Response:
     (user,) = request.ids
     async with request.db.transaction() as connection:
         await lock_and_flush(connection, request.customer)
         await _erasable(connection, request)
-        await person_erasure.erase(connection, request.customer, user, request.checksum, request.asker, settings)
+        await person_erasure.erase(
+            connection, request.customer, user, request.checksum, request.asker, services.settings
+        )
     return NO_CONTENT

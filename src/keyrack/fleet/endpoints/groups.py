@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, LiteralString
 
+from pydantic import TypeAdapter
+
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import Endpoints
+from keyrack.api.auth_schemes import CustomerAuth
+from keyrack.api.endpoint import Concurrency, Doc, JsonBody, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, created
 from keyrack.api.permissions import Permission
 from keyrack.api.read_sql import Parent
 from keyrack.api.schema.declaration import patch_paths, patch_value
 from keyrack.api.schema.request_body import Body, Int32, Patch, invalid_member
+from keyrack.api.services import ReadServices
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, NotFound, Refusal, on_constraint
 from keyrack.fleet.declarations import GROUPS, NewGroup
@@ -20,7 +25,9 @@ from keyrack.fleet.endpoints.services import NO_SERVICE
 from keyrack.fleet.endpoints.users import NO_USER
 from keyrack.fleet.schema import CAR, GROUP, PRODUCT, SERVICE_OF_PRODUCT, USER
 
-endpoints = Endpoints("Groups", "groups")
+endpoints = Endpoints[ReadServices](
+    Tag("Groups", "Named sets of cars, users, services and products.", frozenset(("groups",))), "groups"
+)
 
 NO_GROUP = ErrorCode(
     "group-not-found",
@@ -48,37 +55,55 @@ NAME_TOO_LONG = ErrorCode(
     "Send a name of at most 250 characters.",
 )
 
-endpoints.get("/groups", GROUP, "All groups")
-ONE_GROUP = endpoints.get("/groups/{groupId}", GROUP, "One group", one=True, missing=NO_GROUP, ours=True)
-endpoints.get(
+endpoints.read(
+    "/groups",
+    GROUP,
+    Doc("listGroups", "All groups", "Every group of the customer; `$expand` adds what is in it."),
+)
+ONE_GROUP = endpoints.read(
+    "/groups/{groupId}",
+    GROUP,
+    Doc("getGroup", "One group", "One group; `$expand` adds what is in it.", is_extension=True),
+    one=True,
+    missing=NO_GROUP,
+)
+endpoints.read(
     "/groups/{groupId}/cars",
     CAR,
-    "The cars of a group",
-    permission=Permission.CARS_READ,
+    Doc("listCarsOfGroup", "The cars of a group", "The cars that are in the group; an empty list if none is."),
+    auth=CustomerAuth(Permission.CARS_READ),
     of=Parent(GROUP, GROUP.relations["cars"].link),
     missing=NO_GROUP,
 )
-endpoints.get(
+endpoints.read(
     "/groups/{groupId}/users",
     USER,
-    "The users of a group",
-    permission=Permission.USERS_READ,
+    Doc("listUsersOfGroup", "The users of a group", "The users that are in the group; an empty list if none is."),
+    auth=CustomerAuth(Permission.USERS_READ),
     of=Parent(GROUP, GROUP.relations["users"].link),
     missing=NO_GROUP,
 )
-endpoints.get(
+endpoints.read(
     "/groups/{groupId}/services",
     SERVICE_OF_PRODUCT,
-    "The services of a group",
-    permission=Permission.SERVICES_READ,
+    Doc(
+        "listServicesOfGroup",
+        "The services of a group",
+        "The services that are in the group, without their products; an empty list if none is.",
+    ),
+    auth=CustomerAuth(Permission.SERVICES_READ),
     of=Parent(GROUP, GROUP.relations["services"].link),
     missing=NO_GROUP,
 )
-endpoints.get(
+endpoints.read(
     "/groups/{groupId}/products",
     PRODUCT,
-    "The products of a group",
-    permission=Permission.PRODUCTS_READ,
+    Doc(
+        "listProductsOfGroup",
+        "The products of a group",
+        "The products that are in the group; an empty list if none is.",
+    ),
+    auth=CustomerAuth(Permission.PRODUCTS_READ),
     of=Parent(GROUP, GROUP.relations["products"].link),
     missing=NO_GROUP,
 )
@@ -100,12 +125,11 @@ UPDATE_GROUP = "update group"
 
 @endpoints.put(
     "/groups",
-    "Create a group",
-    body=NewGroup,
-    what=CREATE_GROUP,
-    status=201,
-    shows=ONE_GROUP,
-    refuses={400: (invalid_member(CREATE_GROUP, "name"),), 409: (SAME_NAME,)},
+    Doc("createGroup", "Create a group", "A new, empty group. Its name is unique within the customer."),
+    body=JsonBody(TypeAdapter(NewGroup), CREATE_GROUP),
+    responses=Responses(
+        201, errors={400: (invalid_member(CREATE_GROUP, "name"),), 409: (SAME_NAME,)}, representation=ONE_GROUP
+    ),
 )
 async def create(request: Request, group: NewGroup) -> Response:
     with on_constraint({"fleet_group_name_key": (Conflict, SAME_NAME)}):
@@ -114,12 +138,13 @@ async def create(request: Request, group: NewGroup) -> Response:
 
 @endpoints.patch(
     "/groups/{groupId}",
-    "Rename a group",
-    body=Patch[GroupPatch],
-    what=UPDATE_GROUP,
-    shows=ONE_GROUP,
-    compares=GROUP,
-    refuses={400: (invalid_member(UPDATE_GROUP, "name"), NAME_TOO_LONG), 404: (NO_GROUP,), 409: (SAME_NAME,)},
+    Doc("updateGroup", "Rename a group", "A JSON Patch (RFC 6902) that replaces the name."),
+    body=JsonBody(TypeAdapter(Patch[GroupPatch]), UPDATE_GROUP),
+    concurrency=Concurrency(if_match=GROUP),
+    responses=Responses(
+        errors={400: (invalid_member(UPDATE_GROUP, "name"), NAME_TOO_LONG), 404: (NO_GROUP,), 409: (SAME_NAME,)},
+        representation=ONE_GROUP,
+    ),
 )
 async def update(request: Request, patch: list[GroupPatch]) -> Response:
     changes = GROUPS.changes(patch, UPDATE_GROUP, {"name": NAME_TOO_LONG})
@@ -133,9 +158,9 @@ async def update(request: Request, patch: list[GroupPatch]) -> Response:
 
 @endpoints.delete(
     "/groups/{groupId}",
-    "Delete an empty group",
-    compares=GROUP,
-    refuses={404: (NO_GROUP,), 409: (STILL_IN_USE, LIMITS)},
+    Doc("deleteGroup", "Delete an empty group", "Only an empty group can go: take out what is in it first."),
+    concurrency=Concurrency(if_match=GROUP),
+    responses=Responses(errors={404: (NO_GROUP,), 409: (STILL_IN_USE, LIMITS)}),
 )
 async def delete(request: Request) -> Response:
     in_use = (Conflict, STILL_IN_USE)
@@ -163,8 +188,11 @@ class ProductOfGroup(Body):
     product_id: Int32
 
 
-def links(path: str, item_path: str, body: type[Body], thing: LiteralString, missing: ErrorCode) -> None:
-    """The two endpoints that put a thing into a group and take it out; the database finds what is wrong."""
+def links(path: str, item_path: str, body: type[Body], thing: LiteralString, missing: ErrorCode, stays: str) -> None:
+    """The two endpoints that put a thing into a group and take it out; the database finds what is wrong.
+
+    `stays` describes what becomes of the thing itself.
+    """
     column: LiteralString = thing + "_id"
     table: LiteralString = "group_" + thing
     insert: LiteralString = "insert into " + table + " (customer_id, group_id, " + column + ") values ($1, $2, $3)"
@@ -190,17 +218,27 @@ def links(path: str, item_path: str, body: type[Body], thing: LiteralString, mis
 
     @endpoints.put(
         path,
-        f"Put a {thing} into a group",
-        body=body,
-        what=what,
-        refuses={400: (invalid_member(what, f"{thing}Id"),), 404: (NO_GROUP, missing), 409: (already,)},
+        Doc(
+            f"add{thing.capitalize()}ToGroup",
+            f"Put a {thing} into a group",
+            f"A {thing} may be in several groups. What is in a group already is refused with 409, so nothing is there"
+            " twice.",
+        ),
+        body=JsonBody(TypeAdapter(body), what),
+        responses=Responses(
+            errors={400: (invalid_member(what, f"{thing}Id"),), 404: (NO_GROUP, missing), 409: (already,)}
+        ),
     )
     async def add(request: Request, item: Body) -> Response:
         with on_constraint(refusals):
             await request.db.execute(insert, request.customer, *request.ids, getattr(item, column))
         return NO_CONTENT
 
-    @endpoints.delete(item_path, f"Take a {thing} out of a group", refuses={404: (NO_GROUP, absent)})
+    @endpoints.delete(
+        item_path,
+        Doc(f"remove{thing.capitalize()}FromGroup", f"Take a {thing} out of a group", stays),
+        responses=Responses(errors={404: (NO_GROUP, absent)}),
+    )
     async def remove(request: Request) -> Response:
         group, item = request.ids
         if not await request.db.fetchval(delete, request.customer, group, item):
@@ -209,7 +247,35 @@ def links(path: str, item_path: str, body: type[Body], thing: LiteralString, mis
         return NO_CONTENT
 
 
-links("/groups/{groupId}/cars", "/groups/{groupId}/cars/{carId}", CarOfGroup, "car", NO_CAR)
-links("/groups/{groupId}/users", "/groups/{groupId}/users/{userId}", UserOfGroup, "user", NO_USER)
-links("/groups/{groupId}/services", "/groups/{groupId}/services/{serviceId}", ServiceOfGroup, "service", NO_SERVICE)
-links("/groups/{groupId}/products", "/groups/{groupId}/products/{productId}", ProductOfGroup, "product", NO_PRODUCT)
+links(
+    "/groups/{groupId}/cars",
+    "/groups/{groupId}/cars/{carId}",
+    CarOfGroup,
+    "car",
+    NO_CAR,
+    "The car itself stays as it is.",
+)
+links(
+    "/groups/{groupId}/users",
+    "/groups/{groupId}/users/{userId}",
+    UserOfGroup,
+    "user",
+    NO_USER,
+    "The user stays in the customer.",
+)
+links(
+    "/groups/{groupId}/services",
+    "/groups/{groupId}/services/{serviceId}",
+    ServiceOfGroup,
+    "service",
+    NO_SERVICE,
+    "The service itself stays as it is.",
+)
+links(
+    "/groups/{groupId}/products",
+    "/groups/{groupId}/products/{productId}",
+    ProductOfGroup,
+    "product",
+    NO_PRODUCT,
+    "The product stays where it is.",
+)

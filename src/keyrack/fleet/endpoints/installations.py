@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, TypeAdapter
 
-from keyrack.api.endpoint import Endpoints
+from keyrack.api.auth_schemes import CustomerAuth
+from keyrack.api.endpoint import Concurrency, Doc, JsonBody, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response
+from keyrack.api.permissions import Permission
 from keyrack.api.schema.request_body import Body, Id, Int32, Text, invalid_member
+from keyrack.api.services import ReadServices
 from keyrack.assignments.customer_lock import lock_and_flush
 from keyrack.assignments.submission import submit_end_for_car
 from keyrack.core.error_codes import ErrorCode, FieldError
@@ -18,7 +22,10 @@ from keyrack.db.connection import Row, Statements
 from keyrack.fleet import group_scope_checks
 from keyrack.fleet.endpoints.cars import NO_CAR, check_car
 
-endpoints = Endpoints("Installations", "installations")
+endpoints = Endpoints[ReadServices](
+    Tag("Installations", "Which product is in which car.", frozenset(("cars", "products"))),
+    CustomerAuth(Permission.INSTALLATIONS_WRITE, is_group_scoped=True),
+)
 
 NO_PRODUCT = ErrorCode(
     "named-product-not-found",
@@ -153,16 +160,21 @@ async def _removable(statements: Statements, request: Request, wanted: Installat
 
 @endpoints.put(
     "/installations",
-    "Install a product into a car",
-    limited=("productId", "carId"),
-    body=InstallationBody,
-    what=INSTALL,
-    ground=_installable,
-    refuses={
-        400: (invalid_member(INSTALL, "carId"), no_product(INSTALL)),
-        404: (NO_CAR, NO_PRODUCT),
-        409: (ALREADY, NO_SERVICE, SAME_TYPE),
-    },
+    Doc(
+        "installProduct",
+        "Install a product into a car",
+        "Puts a product, named by any of `productId`, `serialNumber` and `uniqueId`, into a car. It must have a"
+        " service, be in no car, and a car takes one product of each type.",
+    ),
+    body=JsonBody(TypeAdapter(InstallationBody), INSTALL, scoped_members=("productId", "carId")),
+    concurrency=Concurrency(serialized="always", precheck=_installable),
+    responses=Responses(
+        errors={
+            400: (invalid_member(INSTALL, "carId"), no_product(INSTALL)),
+            404: (NO_CAR, NO_PRODUCT),
+            409: (ALREADY, NO_SERVICE, SAME_TYPE),
+        }
+    ),
 )
 async def install(request: Request, wanted: InstallationBody) -> Response:
     async with request.db.transaction() as connection:
@@ -175,16 +187,21 @@ async def install(request: Request, wanted: InstallationBody) -> Response:
 
 @endpoints.delete(
     "/installations",
-    "Take a product out of a car; with a key box the car's assignments end by webhook",
-    limited=("productId", "carId"),
-    body=InstallationBody,
-    what=UNINSTALL,
-    ground=_removable,
-    refuses={
-        400: (invalid_member(UNINSTALL, "carId"), no_product(UNINSTALL)),
-        404: (NO_CAR, NO_PRODUCT),
-        409: (NOT_INSTALLED, OTHER_CAR),
-    },
+    Doc(
+        "uninstallProduct",
+        "Take a product out of a car; with a key box the car's assignments end by webhook",
+        "Takes a product out of the car that it is in. With a key box all assignments of the car end asynchronously,"
+        " each with an outcome of its own.",
+    ),
+    body=JsonBody(TypeAdapter(InstallationBody), UNINSTALL, scoped_members=("productId", "carId")),
+    concurrency=Concurrency(serialized="always", precheck=_removable),
+    responses=Responses(
+        errors={
+            400: (invalid_member(UNINSTALL, "carId"), no_product(UNINSTALL)),
+            404: (NO_CAR, NO_PRODUCT),
+            409: (NOT_INSTALLED, OTHER_CAR),
+        }
+    ),
 )
 async def uninstall(request: Request, wanted: InstallationBody) -> Response:
     async with request.db.transaction() as connection:

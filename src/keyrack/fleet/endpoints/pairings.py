@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, TypeAdapter
 
-from keyrack.api.endpoint import Endpoints
+from keyrack.api.auth_schemes import CustomerAuth
+from keyrack.api.endpoint import Concurrency, Doc, JsonBody, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response
+from keyrack.api.permissions import Permission
 from keyrack.api.schema.request_body import Id, invalid_member
+from keyrack.api.services import ReadServices
 from keyrack.assignments.customer_lock import lock_and_flush
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, NotFound, on_constraint
@@ -16,7 +20,10 @@ from keyrack.db.connection import Row, Statements
 from keyrack.fleet.endpoints.installations import NO_PRODUCT, ProductRef, find_product, no_product, product_given
 from keyrack.fleet.endpoints.services import NO_SERVICE
 
-endpoints = Endpoints("Pairings", "pairings")
+endpoints = Endpoints[ReadServices](
+    Tag("Pairings", "Which service is for which product.", frozenset(("products", "services"))),
+    CustomerAuth(Permission.PAIRINGS_WRITE, is_group_scoped=True),
+)
 
 ALREADY = ErrorCode(
     "service-already-paired", "The service is already paired with a product.", "Unlink it first: DELETE /pairings."
@@ -71,16 +78,21 @@ async def _paired(statements: Statements, request: Request, wanted: PairingBody)
 
 @endpoints.put(
     "/pairings",
-    "Pair a service with a product",
-    limited=("productId", "serviceId"),
-    body=PairingBody,
-    what=PAIR,
-    ground=_pairable,
-    refuses={
-        400: (invalid_member(PAIR, "serviceId"), no_product(PAIR)),
-        404: (NO_SERVICE, NO_PRODUCT),
-        409: (ALREADY, PRODUCT_TAKEN),
-    },
+    Doc(
+        "pairService",
+        "Pair a service with a product",
+        "Links a service to a product, named by any of `productId`, `serialNumber` and `uniqueId`. A product can be"
+        " installed, and its car assigned, as long as it has a service that is not terminated.",
+    ),
+    body=JsonBody(TypeAdapter(PairingBody), PAIR, scoped_members=("productId", "serviceId")),
+    concurrency=Concurrency(serialized="always", precheck=_pairable),
+    responses=Responses(
+        errors={
+            400: (invalid_member(PAIR, "serviceId"), no_product(PAIR)),
+            404: (NO_SERVICE, NO_PRODUCT),
+            409: (ALREADY, PRODUCT_TAKEN),
+        }
+    ),
 )
 async def pair(request: Request, wanted: PairingBody) -> Response:
     async with request.db.transaction() as connection:
@@ -93,16 +105,16 @@ async def pair(request: Request, wanted: PairingBody) -> Response:
 
 @endpoints.delete(
     "/pairings",
-    "Unlink a service from its product",
-    limited=("productId", "serviceId"),
-    body=PairingBody,
-    what=UNPAIR,
-    ground=_paired,
-    refuses={
-        400: (invalid_member(UNPAIR, "serviceId"), no_product(UNPAIR)),
-        404: (NO_SERVICE, NO_PRODUCT),
-        409: (NOT_PAIRED,),
-    },
+    Doc("unpairService", "Unlink a service from its product", "Takes the link between a service and its product away."),
+    body=JsonBody(TypeAdapter(PairingBody), UNPAIR, scoped_members=("productId", "serviceId")),
+    concurrency=Concurrency(serialized="always", precheck=_paired),
+    responses=Responses(
+        errors={
+            400: (invalid_member(UNPAIR, "serviceId"), no_product(UNPAIR)),
+            404: (NO_SERVICE, NO_PRODUCT),
+            409: (NOT_PAIRED,),
+        }
+    ),
 )
 async def unpair(request: Request, wanted: PairingBody) -> Response:
     async with request.db.transaction() as connection:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from keyrack.api.endpoint import Endpoints
+from keyrack.api.auth_schemes import CustomerAuth
+from keyrack.api.endpoint import Doc, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.permissions import Permission
 from keyrack.api.read_sql import Parent
+from keyrack.api.services import ReadServices
 from keyrack.core.error_codes import ErrorCode
 from keyrack.fleet.schema import CAR, PRODUCT, PRODUCT_LISTED, SERVICE_OF_PRODUCT
 
-endpoints = Endpoints("Products", "products")
+endpoints = Endpoints[ReadServices](
+    Tag("Products", "Key boxes, which hold a car's key, and IQ units, which tell telemetry and location."), "products"
+)
 
 NO_PRODUCT = ErrorCode(
     "product-not-found",
@@ -26,23 +31,37 @@ NO_CAR_ASSIGNED = ErrorCode(
     "Install it first: PUT /installations.",
 )
 
-endpoints.get("/products", PRODUCT_LISTED, "All products")
-endpoints.get("/products/{productId}", PRODUCT, "One product", one=True, missing=NO_PRODUCT)
-endpoints.get(
+endpoints.read(
+    "/products",
+    PRODUCT_LISTED,
+    Doc(
+        "listProducts",
+        "All products",
+        "The key boxes and IQ units of the customer. Products are added by the operator of the server.",
+    ),
+)
+endpoints.read(
+    "/products/{productId}",
+    PRODUCT,
+    Doc("getProduct", "One product", "One product, with the time at which its dongle was terminated."),
+    one=True,
+    missing=NO_PRODUCT,
+)
+endpoints.read(
     "/products/{productId}/services",
     SERVICE_OF_PRODUCT,
-    "The service of a product",
-    permission=Permission.SERVICES_READ,
+    Doc("getServiceOfProduct", "The service of a product", "The one service that the product is paired with."),
+    auth=CustomerAuth(Permission.SERVICES_READ),
     of=Parent(PRODUCT, PRODUCT.relations["service"].link),
     one=True,
     missing=NO_PRODUCT,
     empty=NO_SERVICE_ASSIGNED,
 )
-endpoints.get(
+endpoints.read(
     "/products/{productId}/cars",
     CAR,
-    "The car of a product",
-    permission=Permission.CARS_READ,
+    Doc("getCarOfProduct", "The car of a product", "The one car that the product is installed in."),
+    auth=CustomerAuth(Permission.CARS_READ),
     of=Parent(PRODUCT, PRODUCT.relations["car"].link),
     one=True,
     missing=NO_PRODUCT,

@@ -7,15 +7,22 @@ from typing import Literal, LiteralString
 from pydantic import ConfigDict
 
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import TAGGED, Endpoints
+from keyrack.api.auth_schemes import CustomerAuth
+from keyrack.api.endpoint import TAGGED, Doc, Responses
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response, answer
+from keyrack.api.permissions import Permission
 from keyrack.api.schema.request_body import Body, Moment, format_timestamp
+from keyrack.api.services import ReadServices
 from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.errors import NotFound
 from keyrack.core.settings import Settings, variable
 from keyrack.db.connection import Row
+from keyrack.fleet.endpoints.customers import TAG
 
-endpoints = Endpoints("Customers", "customer")
+endpoints = Endpoints[ReadServices](
+    TAG, CustomerAuth(Permission.CUSTOMER_READ, is_group_scoped=True), is_extension=True
+)
 
 # Each by the first entry of an index; of positions and readings that would be one look for each car. A group-limited
 # caller ($2 is false) gets none of them: the oldest row may be one that does not exist for the caller
@@ -63,39 +70,42 @@ class RetentionBody(Body):
     oldest: Moment | None
 
 
-@endpoints.write(
-    "GET",
+@endpoints.get(
     "/retention",
-    "What is kept of the customer, for how long, and how far back it reaches",
-    status=200,
-    limited=(),
-    answers=list[RetentionBody],
-    headers=TAGGED,
-    ours=True,
+    Doc(
+        "getRetention",
+        "What is kept of the customer, for how long, and how far back it reaches",
+        "Each kind of data with the time for which it is kept, the setting that says so, and the oldest that there is.",
+    ),
+    responses=Responses(200, list[RetentionBody], headers=TAGGED),
 )
-async def retention(request: Request, settings: Settings) -> Response:
+async def retention(request: Request, services: ReadServices) -> Response:
     row = await request.db.fetchrow(REACH, request.customer, request.scope is None)
     if row is None:  # it was removed after the check
         raise NotFound(NO_CUSTOMER)
-    days = row["history_days"] or settings.telemetry_retention_days
+    days = row["history_days"] or services.settings.telemetry_retention_days
     history = variable("telemetry_retention_days") if row["history_days"] is None else None  # else the customer's own
     changes = variable("changelog_retention_days") if row["changes_days"] is None else None
-    changes_days = row["changes_days"] or settings.changelog_retention_days
+    changes_days = row["changes_days"] or services.settings.changelog_retention_days
     positions = row["keeps_positions"]
     rows = [
         _kept(row, "assignments", None, "They stay until they are ended, or their car or user goes."),
         _kept(row, "events", None, "They stay; the person goes from them when the person is erased."),
-        _by_setting(row, "keys", settings, "offline_key_retention_days", "When it was issued, once it opens nothing."),
-        _by_setting(row, "operations", settings, "operation_retention_days", "When they were done."),
-        _by_setting(row, "deliveries", settings, "delivery_retention_days", "The last attempt."),
+        _by_setting(
+            row, "keys", services.settings, "offline_key_retention_days", "When it was issued, once it opens nothing."
+        ),
+        _by_setting(row, "operations", services.settings, "operation_retention_days", "When they were done."),
+        _by_setting(row, "deliveries", services.settings, "delivery_retention_days", "The last attempt."),
         _kept(row, "changes", f"P{changes_days}D", "When it got its number.", changes),
         _kept(row, "positions", f"P{days}D", "When the car was there.", history, kept=positions),
         _kept(row, "odometer", f"P{days}D", "When it was read.", history),
         _kept(row, "telemetry", None, "The newest values stay as long as the car."),
         _kept(row, "series", f"P{days}D", "When it was read.", history),
-        _by_setting(row, "answers", settings, "idempotency_hours", "The first request."),
-        _by_setting(row, "people", settings, "orphaned_person_retention_days", "When they left the last customer."),
-        _by_setting(row, "sessions", settings, "session_hours", "When the manager signed in."),
+        _by_setting(row, "answers", services.settings, "idempotency_hours", "The first request."),
+        _by_setting(
+            row, "people", services.settings, "orphaned_person_retention_days", "When they left the last customer."
+        ),
+        _by_setting(row, "sessions", services.settings, "session_hours", "When the manager signed in."),
     ]
     return conditional_requests.document(request, answer(rows, headers=conditional_requests.FRESH))
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from keyrack.api.endpoint import Endpoints
+from keyrack.api.auth_schemes import CustomerAuth
+from keyrack.api.endpoint import Doc, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.permissions import Permission
 from keyrack.api.read_sql import Parent
+from keyrack.api.services import ReadServices
 from keyrack.core.error_codes import ErrorCode
 from keyrack.fleet.schema import CONTRACT, PRODUCT, SERVICE
 
-endpoints = Endpoints("Services", "services")
+endpoints = Endpoints[ReadServices](
+    Tag("Services", "The services of products, and the contracts behind them."), "services"
+)
 
 NO_SERVICE = ErrorCode(
     "service-not-found",
@@ -26,22 +31,37 @@ NO_CONTRACT = ErrorCode(
     "Ask the operator: contracts come with the service.",
 )
 
-endpoints.get("/services", SERVICE, "All services")
-endpoints.get("/services/{serviceId}", SERVICE, "One service", one=True, missing=NO_SERVICE)
-endpoints.get(
+endpoints.read(
+    "/services",
+    SERVICE,
+    Doc(
+        "listServices",
+        "All services",
+        "The contracts of the customer's boxes, each with the product that it is paired with. Services are added by the"
+        " operator of the server.",
+    ),
+)
+endpoints.read(
+    "/services/{serviceId}",
+    SERVICE,
+    Doc("getService", "One service", "One service; `$expand` adds its product, contract and groups."),
+    one=True,
+    missing=NO_SERVICE,
+)
+endpoints.read(
     "/services/{serviceId}/products",
     PRODUCT,
-    "The product of a service",
-    permission=Permission.PRODUCTS_READ,
+    Doc("getProductOfService", "The product of a service", "The one product that the service is paired with."),
+    auth=CustomerAuth(Permission.PRODUCTS_READ),
     of=Parent(SERVICE, SERVICE.relations["product"].link),
     one=True,
     missing=NO_SERVICE,
     empty=NO_PRODUCT_ASSIGNED,
 )
-endpoints.get(
+endpoints.read(
     "/services/{serviceId}/contracts",
     CONTRACT,
-    "The contract of a service",
+    Doc("getContractOfService", "The contract of a service", "What was agreed upon: order, term and notice."),
     of=Parent(SERVICE, SERVICE.relations["contract"].link),
     one=True,
     missing=NO_SERVICE,

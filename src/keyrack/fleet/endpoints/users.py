@@ -6,9 +6,11 @@ import secrets
 from datetime import timedelta
 from typing import Annotated, Literal, LiteralString, NamedTuple
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, TypeAdapter
 
-from keyrack.api.endpoint import Endpoints
+from keyrack.api.auth_schemes import CustomerAuth
+from keyrack.api.endpoint import Concurrency, Doc, JsonBody, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Permission
 from keyrack.api.rate_limits import RateLimit
@@ -16,18 +18,18 @@ from keyrack.api.read_sql import Parent
 from keyrack.api.schema.request_body import Body, EmailAddress, ExactText, Int32, Name, invalid_member
 from keyrack.assignments.customer_lock import lock_and_flush
 from keyrack.assignments.submission import end_all_of_user
-from keyrack.auth.authenticator import Authenticator
 from keyrack.core.addresses import address_form
 from keyrack.core.error_codes import RATE_LIMITED, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound, on_constraint
-from keyrack.core.settings import Settings
 from keyrack.core.text import email_address, is_blank, trimmed
 from keyrack.db.connection import Statements
 from keyrack.fleet import group_scope_checks
 from keyrack.fleet.person_lookup import PERSONS, SAME_ADDRESS, UNIQUE_ADDRESS
 from keyrack.fleet.schema import ASSIGNMENT_OF_USER, USER
+from keyrack.fleet.services import FleetServices
 
-endpoints = Endpoints("Users", "users")
+TAG = Tag("Users", "People who may open cars. A person may be in several customers.", frozenset(("users",)))
+endpoints = Endpoints[FleetServices](TAG, "users")
 
 NO_USER = ErrorCode(
     "user-not-found",
@@ -60,13 +62,29 @@ ONE_NEEDED = FieldError(
 
 A_USER = Parent(USER, USER.relations["assignments"].link)
 
-endpoints.get("/users", USER, "All users of the customer")
-ONE_USER = endpoints.get("/users/{userId}", USER, "One user", one=True, missing=NO_USER)
-endpoints.get(
+endpoints.read(
+    "/users",
+    USER,
+    Doc(
+        "listUsers", "All users of the customer", "Everybody who is assigned to the customer, `Normal` and `Anonymous`."
+    ),
+)
+ONE_USER = endpoints.read(
+    "/users/{userId}",
+    USER,
+    Doc("getUser", "One user", "One user of the customer; `$expand` adds assignments and groups."),
+    one=True,
+    missing=NO_USER,
+)
+endpoints.read(
     "/users/{userId}/assignments",
     ASSIGNMENT_OF_USER,
-    "The assignments of a user",
-    permission=Permission.ASSIGNMENTS_READ,
+    Doc(
+        "listAssignmentsOfUser",
+        "The assignments of a user",
+        "Which cars the user may open, and when: past, in force and to come.",
+    ),
+    auth=CustomerAuth(Permission.ASSIGNMENTS_READ),
     of=A_USER,
     missing=NO_USER,
 )
@@ -130,27 +148,36 @@ class UserWithHash(NamedTuple):
     hash: str | None
 
 
-async def hashed(request: Request, user: NewUser, access: Authenticator) -> UserWithHash:
+async def hashed(request: Request, user: NewUser, services: FleetServices) -> UserWithHash:
     """A hash takes its time, and no connection waits for it."""
     if user.type != "Normal":
         return UserWithHash(user, None, None)
     generated = secrets.token_urlsafe(12) if is_blank(user.password) else None
     password = generated or user.password or ""
-    return UserWithHash(user, generated, await access.passwords.hash(password, ("customer", request.customer)))
+    return UserWithHash(
+        user, generated, await services.authenticator.passwords.hash(password, ("customer", request.customer))
+    )
 
 
 @endpoints.put(
     "/users",
-    "Create a user in the customer",
-    limited=(),
-    body=NewUser,
-    what=CREATE_USER,
-    before=hashed,
-    status=201,
-    answers=UserCreated,
-    shows=ONE_USER,
-    secret=True,
-    refuses={400: tuple(invalid_member(CREATE_USER, *members) for members in _MEMBERS), 409: (SAME_ADDRESS,)},
+    Doc(
+        "createUser",
+        "Create a user in the customer",
+        "A new person, in this customer. `Anonymous` ones cannot sign in to the app; a `Normal` one without a password"
+        " gets one that is made here and shown in this answer alone. Who exists already is taken in with"
+        " `PUT /users/assignments/customers`.",
+    ),
+    auth=CustomerAuth(Permission.USERS_WRITE, is_group_scoped=True),
+    body=JsonBody(TypeAdapter(NewUser), CREATE_USER),
+    prepare=hashed,
+    responses=Responses(
+        201,
+        UserCreated,
+        errors={400: tuple(invalid_member(CREATE_USER, *members) for members in _MEMBERS), 409: (SAME_ADDRESS,)},
+        representation=ONE_USER,
+        has_secret=True,
+    ),
 )
 async def create(request: Request, new: UserWithHash) -> Response:
     user = new.user
@@ -226,27 +253,31 @@ def _is_address(text: str) -> bool:
         return False
 
 
-async def limit_lookups(request: Request, user: UserReference, settings: Settings) -> UserReference:
+async def limit_lookups(request: Request, user: UserReference, services: FleetServices) -> UserReference:
     """Take from the customer's limit on finding people by address. Raises `TooManyRequests`.
 
     A caller finds people of other customers by their addresses, and reads their names afterwards. So addresses must not
     be tried without end.
     """
     if user.email_address:
-        rate, burst = settings.user_lookups_per_hour, settings.user_lookup_burst
+        rate, burst = services.settings.user_lookups_per_hour, services.settings.user_lookup_burst
         await RateLimit("users", rate, burst, timedelta(hours=1)).take(request.db, request.customer)
     return user
 
 
 @endpoints.put(
     "/users/assignments/customers",
-    "Assign a user to the customer",
-    limited=(),
-    body=UserReference,
-    what="assign user to customer",
-    before=limit_lookups,
-    ground=_somebody,
-    refuses={400: (NEITHER,), 404: (NOBODY,), 409: (ALREADY,), 429: (RATE_LIMITED,)},
+    Doc(
+        "addUserToCustomer",
+        "Assign a user to the customer",
+        "Takes a person who exists into the customer, named by exactly one of `emailAddress` and `userId`. By number"
+        " only people of the manager's own customers are found.",
+    ),
+    auth=CustomerAuth(Permission.USERS_WRITE, is_group_scoped=True),
+    body=JsonBody(TypeAdapter(UserReference), "assign user to customer"),
+    prepare=limit_lookups,
+    concurrency=Concurrency(serialized="always", precheck=_somebody),
+    responses=Responses(errors={400: (NEITHER,), 404: (NOBODY,), 409: (ALREADY,), 429: (RATE_LIMITED,)}),
 )
 async def assign(request: Request, user: UserReference) -> Response:
     refusals = {"customer_user_pkey": (Conflict, ALREADY), "customer_user_user_id_fkey": (NotFound, NOBODY)}
@@ -260,12 +291,17 @@ async def assign(request: Request, user: UserReference) -> Response:
 
 @endpoints.delete(
     "/users/assignments/customers",
-    "Take a user out of the customer; the user's assignments there end by webhook",
-    limited=(),
-    body=UserReference,
-    what="unassign user from customer",
-    ground=_member,
-    refuses={400: (NEITHER,), 404: (NOT_ASSIGNED,)},
+    Doc(
+        "removeUserFromCustomer",
+        "Take a user out of the customer; the user's assignments there end by webhook",
+        "Ends the membership of a user, who is named by exactly one of `emailAddress` and `userId`. The user's"
+        " assignments in this customer end asynchronously, each with an outcome of its own.",
+    ),
+    auth=CustomerAuth(Permission.USERS_WRITE, is_group_scoped=True),
+    body=JsonBody(TypeAdapter(UserReference), "unassign user from customer"),
+    concurrency=Concurrency(serialized="always", precheck=_member),
+    responses=Responses(errors={400: (NEITHER,), 404: (NOT_ASSIGNED,)}),
+    topics=frozenset(("users", "groups")),
 )
 async def unassign(request: Request, user: UserReference) -> Response:
     async with request.db.transaction() as connection:

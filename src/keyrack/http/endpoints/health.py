@@ -7,13 +7,16 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, LiteralString
+from typing import Annotated, ClassVar, Literal, LiteralString, Protocol
 
 import structlog
 from pydantic import BaseModel, ConfigDict, Field
 
-from keyrack.api.endpoint import PUBLIC, Endpoints
+from keyrack.api.auth_schemes import PublicAuth
+from keyrack.api.endpoint import Doc, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response, answer
+from keyrack.api.schema.json_schema import NamedSchema, object_schema, text_schema
 from keyrack.assignments.worker_liveness import seconds_without_worker
 from keyrack.core.error_codes import DATABASE_AWAY, ErrorCode
 from keyrack.core.errors import JSON, Unavailable
@@ -25,7 +28,6 @@ from keyrack.db.encryption.cipher import CLOSED, Encryption
 from keyrack.db.encryption.master_keys import MasterKeyError
 from keyrack.db.throttled_log import ThrottledLogger
 
-endpoints = Endpoints("Health")
 log = structlog.get_logger("keyrack.health")
 seldom = ThrottledLogger("keyrack.health", MINUTE)
 
@@ -226,36 +228,83 @@ class Readiness:
         return ()
 
 
-@endpoints.write(
-    "GET",
-    "/health",
-    "Whether the server is ready: its database takes reads and writes",
-    refuses={503: (NO_WRITES, SILENT, OLD_SCHEMA, CLOSED, STOPPING)},
-    **PUBLIC,
+class HealthServices(Protocol):
+    """The readiness of the process."""
+
+    @property
+    def readiness(self) -> Readiness: ...
+
+
+endpoints = Endpoints[HealthServices](
+    Tag("Health", "Whether the server lives, and whether it is ready."), PublicAuth(), is_extension=True
 )
-async def health(request: Request, readiness: Readiness) -> Response:
-    reasons = await readiness.reasons(request.db)
+
+
+HEALTHY = NamedSchema(
+    "Healthy", object_schema("The server is ready.", {"status": text_schema("Always `ok`.", const="ok")})
+)
+READY = NamedSchema(
+    "Ready",
+    object_schema(
+        "The server is ready.",
+        {"status": text_schema("Always `ok`.", const="ok")},
+        {
+            "warnings": {
+                "type": "array",
+                "items": {"$ref": "#/components/schemas/Why"},
+                "description": "What is wrong and keeps this server from nothing; there only if something is.",
+            }
+        },
+    ),
+)
+
+
+@endpoints.get(
+    "/health",
+    Doc(
+        "getHealth",
+        "Whether the server is ready: its database takes reads and writes",
+        "For load balancers: 503 with one reason where it is not ready.",
+    ),
+    responses=Responses(200, schema=HEALTHY, errors={503: (NO_WRITES, SILENT, OLD_SCHEMA, CLOSED, STOPPING)}),
+)
+async def health(request: Request, services: HealthServices) -> Response:
+    reasons = await services.readiness.reasons(request.db)
     if reasons:
         raise Unavailable(reasons[0])
     return answer({"status": "ok"}, headers=FRESH)
 
 
-@endpoints.write("GET", "/health/live", "Whether the process answers; the database is not asked", **PUBLIC)
+@endpoints.get(
+    "/health/live",
+    Doc(
+        "getLiveness",
+        "Whether the process answers; the database is not asked",
+        "For whoever restarts processes: it says nothing of the database.",
+    ),
+    responses=Responses(200, schema=HEALTHY),
+)
 async def live(request: Request) -> Response:
     return answer({"status": "ok"}, headers=FRESH)
 
 
-@endpoints.write(
-    "GET",
+@endpoints.get(
     "/health/ready",
-    "Whether the server is ready; if not, all reasons why; and what is wrong beside that",
-    refuses={503: (NOT_READY,)},
-    in_part={200: (NO_WORKER, ARCHIVE_LATE)},
-    reports={503: NotReadyBody},
-    **PUBLIC,
+    Doc(
+        "getReadiness",
+        "Whether the server is ready; if not, all reasons why; and what is wrong beside that",
+        "For load balancers and people: all reasons, and warnings beside a 200.",
+    ),
+    responses=Responses(
+        200,
+        schema=READY,
+        errors={503: (NOT_READY,)},
+        item_errors={200: (NO_WORKER, ARCHIVE_LATE)},
+        error_models={503: NotReadyBody},
+    ),
 )
-async def ready(request: Request, readiness: Readiness) -> Response:
-    reasons = await readiness.reasons(request.db)
+async def ready(request: Request, services: HealthServices) -> Response:
+    reasons = await services.readiness.reasons(request.db)
     if reasons:
-        raise NotReady(reasons, readiness.warnings)
-    return answer({"status": "ok", **_warned(readiness.warnings)}, headers=FRESH)
+        raise NotReady(reasons, services.readiness.warnings)
+    return answer({"status": "ok", **_warned(services.readiness.warnings)}, headers=FRESH)

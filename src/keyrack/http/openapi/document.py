@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from keyrack import __version__
-from keyrack.api.endpoint import Endpoint
+from keyrack.api.auth_schemes import AppAuth, DeviceAuth
+from keyrack.api.endpoint import Endpoint, FormBody, JsonBody, RawBody
 from keyrack.api.permissions import MEANINGS, PROGRAMS, Permission
 from keyrack.core.errors import JSON
 from keyrack.core.settings import Settings
@@ -13,7 +15,6 @@ from keyrack.http.openapi import examples
 from keyrack.http.openapi.components import ERRORS
 from keyrack.http.openapi.headers import parameters
 from keyrack.http.openapi.member_schemas import Json
-from keyrack.http.openapi.operations.spec import TAGS, description, operation_id
 from keyrack.http.openapi.parameters import of_path, of_query
 from keyrack.http.openapi.responses import responses
 from keyrack.http.openapi.schemas import model
@@ -29,7 +30,7 @@ ABOUT = (
 )
 
 
-def document(endpoints: Iterable[Endpoint], settings: Settings) -> Json:
+def document(endpoints: Iterable[Endpoint[Any]], settings: Settings) -> Json:
     """The OpenAPI 3.1 document of these endpoints."""
     schemas: dict[str, Json] = dict(ERRORS)
     paths: dict[str, Json] = {}
@@ -54,7 +55,7 @@ def document(endpoints: Iterable[Endpoint], settings: Settings) -> Json:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": f"{settings.public_url}/v3"}],
-        "tags": [{"name": tag, "description": TAGS[tag]} for tag in dict.fromkeys(row.tag for row in table)],
+        "tags": [{"name": tag.name, "description": tag.description} for tag in dict.fromkeys(row.tag for row in table)],
         "paths": paths,
         "webhooks": sent,
         "components": {
@@ -132,25 +133,25 @@ def _coding(settings: Settings) -> str:
     )
 
 
-def _operation(endpoint: Endpoint, schemas: dict[str, Json], public_url: str) -> Json:
+def _operation(endpoint: Endpoint[Any], schemas: dict[str, Json], public_url: str) -> Json:
     operation: Json = {
-        "operationId": operation_id(endpoint),
-        "tags": [endpoint.tag],
-        "summary": endpoint.summary,
-        "description": description(endpoint) + _parts(endpoint),
+        "operationId": endpoint.doc.operation_id,
+        "tags": [endpoint.tag.name],
+        "summary": endpoint.doc.summary,
+        "description": endpoint.doc.description + _parts(endpoint),
         "security": _security(endpoint),
         "parameters": [*of_path(endpoint), *parameters(endpoint), *of_query(endpoint)],
         "responses": responses(endpoint, schemas, public_url),
     }
-    if endpoint.ours:
+    if endpoint.doc.is_extension:
         operation["x-keyrack-extension"] = True
-    operation["x-keyrack-stability"] = "preview" if endpoint.preview else "stable"
-    if endpoint.body is not None:
-        media_type = "application/x-www-form-urlencoded" if endpoint.form else JSON
-        schema = model(endpoint.body, schemas)
+    operation["x-keyrack-stability"] = "preview" if endpoint.doc.is_preview else "stable"
+    if isinstance(endpoint.body, JsonBody | FormBody):
+        media_type = "application/x-www-form-urlencoded" if isinstance(endpoint.body, FormBody) else JSON
+        schema = model(endpoint.body.adapter, schemas)
         operation["requestBody"] = {"required": True, "content": {media_type: {"schema": schema}}}
-    if endpoint.raw:
-        item = model(endpoint.item, schemas) if endpoint.item is not None else {}
+    if isinstance(endpoint.body, RawBody):
+        item = model(endpoint.body.item, schemas)
         operation["requestBody"] = {
             "required": True,
             "description": "One JSON object a line, or an array of them; gzip is accepted.",
@@ -162,21 +163,21 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Json], public_url: str) ->
     return operation
 
 
-def _parts(endpoint: Endpoint) -> str:
+def _parts(endpoint: Endpoint[Any]) -> str:
     """A sentence about the permissions that parts of a request or an answer need. Empty if none does."""
     needs = [f"{part} needs `{permission}`" for part, permission in endpoint.conditional_permissions.items()]
     return f" Beside the scopes of the operation, {', '.join(needs)}." if needs else ""
 
 
-def _security(endpoint: Endpoint) -> list[Json]:
+def _security(endpoint: Endpoint[Any]) -> list[Json]:
     needed: Json = {}
-    if endpoint.key:
+    if endpoint.auth.has_api_key:
         needed["apiKey"] = []
-    if endpoint.token:
+    if endpoint.auth.has_token:
         needed["oauth2"] = list(map(str, endpoint.permissions))
-    if endpoint.device:
+    if isinstance(endpoint.auth, DeviceAuth):
         needed["device"] = []
-    if endpoint.app:
+    if isinstance(endpoint.auth, AppAuth):
         needed["sdkToken"] = []
     if endpoint.read is not None and endpoint.read.own is not None:  # what the caller asked for itself
         return [needed, {**needed, "oauth2": []}]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from keyrack.api import conditional_requests, idempotency, list_responses, query_parameters, response_spool
-from keyrack.api.endpoint import Endpoint
+from keyrack.api.auth_schemes import AppAuth, PublicAuth
+from keyrack.api.endpoint import Endpoint, JsonBody, RawBody
 from keyrack.api.grants import FACTOR_NEEDED, LIMITED, NOT_PERMITTED
 from keyrack.api.odata import INVALID, NOT_SUPPORTED, TOO_MANY_EXPANDED
 from keyrack.api.permissions import Free, Permission
@@ -23,20 +25,20 @@ from keyrack.telemetry.json_lines import INVALID_LINES, TOO_MANY_LINES
 ByStatus = Mapping[int, Sequence[ErrorCode]]
 
 
-def is_list(endpoint: Endpoint) -> bool:
+def is_list(endpoint: Endpoint[Any]) -> bool:
     return endpoint.read is not None and not endpoint.read.select.one
 
 
-def _has_checked_parameters(row: Endpoint) -> bool:
+def _has_checked_parameters(row: Endpoint[Any]) -> bool:
     """Whether a query string can be rejected with the code of parameters that are not OData's."""
-    if row.permission is Free.ANYBODY or row.refuses_queries:
+    if row.auth.permission is Free.ANYBODY or row.has_own_query_check:
         return False
-    return bool(row.options) or not (row.read or row.shows)
+    return bool(row.query_parameters) or not (row.read or row.responses.representation)
 
 
 # What the endpoints that these are true of have in common: what they are called, and what they are refused with
 # by the edge and by what they stand on
-SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
+SHARED: tuple[tuple[str, Callable[[Endpoint[Any]], object], ByStatus], ...] = (
     (
         "every endpoint",
         lambda _: True,
@@ -59,20 +61,20 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
     ),
     (
         "every endpoint that needs to know who calls, and `GET /health`",
-        lambda row: row.key or row.token or row.device or row.app or row.path == "/health",
+        lambda row: not isinstance(row.auth, PublicAuth) or row.path == "/health",
         {503: (error_codes.LEADER_UNPROVEN,)},
     ),
     ("every write", lambda row: row.method != "GET", {503: (error_codes.OUTCOME_UNKNOWN,)}),
-    ("every endpoint that needs an API key", lambda row: row.key, {401: (error_codes.INVALID_KEY,)}),
+    ("every endpoint that needs an API key", lambda row: row.auth.has_api_key, {401: (error_codes.INVALID_KEY,)}),
     (
         "every endpoint that needs an access token, or an app's id token",
-        lambda row: row.token or row.app,
+        lambda row: row.auth.has_token or isinstance(row.auth, AppAuth),
         {401: (error_codes.INVALID_TOKEN,)},
     ),
-    ("every endpoint that needs an access token", lambda row: row.token, {404: (error_codes.NO_MANAGER,)}),
+    ("every endpoint that needs an access token", lambda row: row.auth.has_token, {404: (error_codes.NO_MANAGER,)}),
     (
         "every endpoint that needs `Customer-ID`",
-        lambda row: row.customer,
+        lambda row: row.auth.has_customer,
         {
             400: (error_codes.NO_CUSTOMER_ID, error_codes.INVALID_CUSTOMER_ID, wal_positions.INVALID),
             404: (error_codes.NO_CUSTOMER,),
@@ -80,23 +82,27 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
     ),
     (
         "every endpoint that needs a permission",
-        lambda row: isinstance(row.permission, Permission),
+        lambda row: isinstance(row.auth.permission, Permission),
         {403: (NOT_PERMITTED, FACTOR_NEEDED, LIMITED)},
     ),
     (
         "every endpoint that is for people",
-        lambda row: row.permission is Free.PERSON or row.for_people,
+        lambda row: row.auth.permission is Free.PERSON or row.is_for_people,
         {403: (FOR_PEOPLE,)},
     ),
     (
         "every endpoint with query options",
-        lambda row: row.read or row.shows,
+        lambda row: row.read or row.responses.representation,
         {
             400: (INVALID, error_codes.QUERY_OUT_OF_RANGE, error_codes.QUERY_TOO_SLOW, TOO_MANY_EXPANDED),
             501: (NOT_SUPPORTED,),
         },
     ),
-    ("every endpoint with query parameters of its own", lambda row: row.options, {400: (error_codes.QUERY_TOO_SLOW,)}),
+    (
+        "every endpoint with query parameters of its own",
+        lambda row: row.query_parameters,
+        {400: (error_codes.QUERY_TOO_SLOW,)},
+    ),
     (
         "every endpoint that is not public, and has query parameters of its own or no query options",
         _has_checked_parameters,
@@ -105,12 +111,12 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
     ("every list", is_list, {400: (list_responses.TOO_SLOW, response_spool.TOO_LONG), 503: (response_spool.NO_ROOM,)}),
     (
         "every endpoint with a body",
-        lambda row: row.body or row.raw,
+        lambda row: row.body,
         {408: (error_codes.BODY_TOO_SLOW,), 413: (error_codes.BODY_TOO_LARGE,), 415: (error_codes.UNSUPPORTED_TYPE,)},
     ),
     (
         "every endpoint with a JSON body",
-        lambda row: row.body and not row.form,
+        lambda row: isinstance(row.body, JsonBody),
         {
             400: (
                 request_body.INVALID_JSON, request_body.WRONG_FORM, request_body.INVALID_MEMBERS,
@@ -123,38 +129,46 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
     ("every PATCH", lambda row: row.method == "PATCH", {400: (request_body.NO_STEPS, request_body.TOO_MANY_STEPS)}),
     (
         "every endpoint with `Idempotency-Key`",
-        lambda row: row.repeatable,
+        lambda row: row.has_idempotency_key,
         {
             400: (idempotency.INVALID,),
             409: (idempotency.IN_FLIGHT,),
             422: (idempotency.OTHER_REQUEST, idempotency.OTHER_CALLER),
         },
     ),
-    ("every read with an `ETag`", lambda row: row.tagged, {
+    ("every read with an `ETag`", lambda row: row.has_etag, {
 
         400: (conditional_requests.INVALID,), 412: (conditional_requests.CHANGED,)}),
     (
         "every change of what has a read of its own",
-        lambda row: row.compares,
+        lambda row: row.concurrency.if_match,
         {400: (conditional_requests.INVALID,), 412: (conditional_requests.CHANGED,)},
     ),
     (
         "every other write",
-        lambda row: row.method != "GET" and not row.compares,
+        lambda row: row.method != "GET" and not row.concurrency.if_match,
         {412: (conditional_requests.NOTHING_TO_COMPARE,)},
     ),
-    ("every call of a page of the console", lambda row: row.token, {401: (error_codes.SIGNED_OUT,)}),
+    ("every call of a page of the console", lambda row: row.auth.has_token, {401: (error_codes.SIGNED_OUT,)}),
     (
         "every write of a page of the console",
-        lambda row: row.token and row.method != "GET",
+        lambda row: row.auth.has_token and row.method != "GET",
         {403: (error_codes.OTHER_ORIGIN,)},
     ),
     ("every write", lambda row: row.method != "GET", {412: (conditional_requests.ONLY_FOR_READS,)}),
-    ("every change of an assignment with `If-Match`", lambda row: row.settled, {503: (customer_lock.STUCK,)}),
-    ("every change of what assignments stand on", lambda row: row.ground, {503: (customer_lock.STUCK,)}),
+    (
+        "every change of an assignment with `If-Match`",
+        lambda row: row.concurrency.serialized == "with-if-match",
+        {503: (customer_lock.STUCK,)},
+    ),
+    (
+        "every change of what assignments stand on",
+        lambda row: row.concurrency.serialized == "always",
+        {503: (customer_lock.STUCK,)},
+    ),
     (
         "every delivery of lines",
-        lambda row: row.raw,
+        lambda row: isinstance(row.body, RawBody),
         {
             400: (INVALID_LINES, error_codes.NO_GZIP),
             401: (error_codes.INVALID_DEVICE_KEY,),
@@ -168,13 +182,13 @@ SHARED: tuple[tuple[str, Callable[[Endpoint], object], ByStatus], ...] = (
 ELSEWHERE: ByStatus = {404: (error_codes.NOTHING_HERE,), 405: (error_codes.NOT_ALLOWED,)}
 
 
-def refusals(endpoint: Endpoint) -> dict[int, list[ErrorCode]]:
+def refusals(endpoint: Endpoint[Any]) -> dict[int, list[ErrorCode]]:
     """Everything that the endpoint can be refused with, by status: its own reasons, and those it shares."""
     errors_by_status: dict[int, list[ErrorCode]] = {}
     for _, is_one, shared in SHARED:
         if is_one(endpoint):
             _add(errors_by_status, shared)
-    _add(errors_by_status, endpoint.refuses)
+    _add(errors_by_status, endpoint.responses.errors)
     return dict(sorted(errors_by_status.items()))
 
 
@@ -199,16 +213,16 @@ class ErrorCatalogEntry:
     title: str
     remedy: str
     texts: list[str] = field(default_factory=list[str])
-    endpoints: list[Endpoint] = field(default_factory=list[Endpoint])
+    endpoints: list[Endpoint[Any]] = field(default_factory=list[Endpoint[Any]])
     where: str = ""
 
 
-def codes(endpoints: Iterable[Endpoint]) -> list[ErrorCatalogEntry]:
+def codes(endpoints: Iterable[Endpoint[Any]]) -> list[ErrorCatalogEntry]:
     """The table of all codes, by status and name."""
     table = list(endpoints)
     entries_by_code: dict[str, ErrorCatalogEntry] = {}
     for endpoint in table:
-        for status, several in (*refusals(endpoint).items(), *endpoint.in_part.items()):
+        for status, several in (*refusals(endpoint).items(), *endpoint.responses.item_errors.items()):
             for reason in several:
                 row = entries_by_code.setdefault(
                     reason.code, ErrorCatalogEntry(status, reason.code, reason.title, reason.remedy)
@@ -232,7 +246,7 @@ def _told(texts: list[str]) -> list[str]:
     return [text for text in several if "{" in text] or several
 
 
-def _where(named: list[Endpoint], table: list[Endpoint]) -> str:
+def _where(named: list[Endpoint[Any]], table: list[Endpoint[Any]]) -> str:
     """Which endpoints these are, in words where they have them in common."""
     paths = list(dict.fromkeys((row.method, row.path) for row in named))
     for words, is_one, _ in SHARED:

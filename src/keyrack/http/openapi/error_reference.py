@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable
 from html import escape
 from itertools import groupby
+from typing import Any
 
 from keyrack.api.endpoint import Endpoint
 from keyrack.core.error_codes import FAULTS
 from keyrack.http.openapi.error_catalog import ErrorCatalogEntry
-from keyrack.http.openapi.operations.spec import operation_id
 from keyrack.http.openapi.reference_page import STYLE, table
 from keyrack.http.openapi.responses import REASONS
 
@@ -141,9 +141,9 @@ def _places(row: ErrorCatalogEntry) -> str:
     return ", ".join(_link(endpoint) for endpoint in unique.values())
 
 
-def _link(endpoint: Endpoint) -> str:
+def _link(endpoint: Endpoint[Any]) -> str:
     name = f"{endpoint.method}&nbsp;{escape(endpoint.path)}"
-    return f'<a href="../docs#{operation_id(endpoint)}"><code>{name}</code></a>'
+    return f'<a href="../docs#{endpoint.doc.operation_id}"><code>{name}</code></a>'
 
 
 def _coded(text: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from keyrack.api.endpoint import Endpoint
+from typing import Any
+
+from keyrack.api.endpoint import Endpoint, JsonBody
 from keyrack.api.event_stream import EVENTS
 from keyrack.api.idempotency import LONGEST
 from keyrack.http.openapi.member_schemas import Json
@@ -24,10 +26,10 @@ _POSITION: Json = {
 }
 
 
-def parameters(endpoint: Endpoint) -> list[Json]:
+def parameters(endpoint: Endpoint[Any]) -> list[Json]:
     """The headers that a request to the endpoint may have, but for those that say who calls."""
     headers: list[Json] = []
-    if endpoint.customer:
+    if endpoint.auth.has_customer:
         headers.append(
             {
                 "name": "Customer-ID",
@@ -38,15 +40,16 @@ def parameters(endpoint: Endpoint) -> list[Json]:
                 "schema": {"type": "integer", "format": "int32"},
             }
         )
-    if endpoint.replicated:
+    if endpoint.can_use_replica:
         headers.append(_POSITION)
     preferences: list[str] = []
-    if endpoint.body is not None and endpoint.form is None:
+    if isinstance(endpoint.body, JsonBody):
         preferences.append("`handling=strict` refuses members of the body that are not known.")
-    if endpoint.shows is not None:
+    representation = endpoint.responses.representation
+    if representation is not None:
         preferences.append(
-            f"`return=representation` asks for what `GET {endpoint.shows.path}` shows right afterwards, with status"
-            f" {endpoint.shown_status}; `$select` and `$expand` shape it."
+            f"`return=representation` asks for what `GET {representation.path}` shows right afterwards, with status"
+            f" {endpoint.representation_status}; `$select` and `$expand` shape it."
         )
     if preferences:
         headers.append(
@@ -57,7 +60,7 @@ def parameters(endpoint: Endpoint) -> list[Json]:
                 "schema": {"type": "string"},
             }
         )
-    if endpoint.tagged:
+    if endpoint.has_etag:
         headers.append(
             {
                 "name": "If-None-Match",
@@ -66,7 +69,7 @@ def parameters(endpoint: Endpoint) -> list[Json]:
                 "schema": {"type": "string"},
             }
         )
-    if endpoint.compares is not None or endpoint.tagged:
+    if endpoint.concurrency.if_match is not None or endpoint.has_etag:
         headers.append(
             {
                 "name": "If-Match",
@@ -75,9 +78,9 @@ def parameters(endpoint: Endpoint) -> list[Json]:
                 "schema": {"type": "string"},
             }
         )
-    if endpoint.media_type == EVENTS or endpoint.follows:
+    if endpoint.responses.media_type == EVENTS or endpoint.has_long_poll:
         headers.append(_LAST_EVENT_ID)
-    if endpoint.repeatable:
+    if endpoint.has_idempotency_key:
         headers.append(
             {
                 "name": "Idempotency-Key",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+from keyrack.api.auth_schemes import AppAuth, DeviceAuth
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.permissions import GRANTED, MEANINGS, ROLES, WITHIN_GROUPS, Permission, Role
 from keyrack.core.settings import Settings, is_secret, variable
@@ -44,19 +46,18 @@ variables given, ends the command with a sentence that says so. Old names of set
 BY_FILE = " Or, in a file: `{}`."
 
 
-def endpoints_markdown(endpoints: Iterable[Endpoint]) -> str:
+def endpoints_markdown(endpoints: Iterable[Endpoint[Any]]) -> str:
     """docs/endpoints.md."""
     lines = [ENDPOINTS_HEAD]
     tag = ""
     for endpoint in endpoints:
-        if endpoint.tag != tag:
-            tag = endpoint.tag
+        if endpoint.tag.name != tag:
+            tag = endpoint.tag.name
             lines.append(f"\n## {tag}\n\n{ENDPOINTS_COLUMNS}")
-        what = endpoint.summary + _notes(endpoint)
+        what = endpoint.doc.summary + _notes(endpoint)
         needs = _needs(endpoint)
-        lines.append(
-            f"| {endpoint.method} | `{endpoint.path}` | {what} | {needs} | {endpoint.status} | {_refusals(endpoint)} |"
-        )
+        answers = f"{endpoint.responses.status} | {_refusals(endpoint)}"
+        lines.append(f"| {endpoint.method} | `{endpoint.path}` | {what} | {needs} | {answers} |")
     return "\n".join(lines) + "\n"
 
 
@@ -89,41 +90,41 @@ def roles_json() -> list[dict[str, object]]:
     ]
 
 
-def _needs(endpoint: Endpoint) -> str:
+def _needs(endpoint: Endpoint[Any]) -> str:
     """The permissions of every request, and in parentheses those that parts of it need."""
-    always = ", ".join([f"`{permission}`" for permission in endpoint.permissions]) or str(endpoint.permission)
+    always = ", ".join([f"`{permission}`" for permission in endpoint.permissions]) or str(endpoint.auth.permission)
     if endpoint.read is not None and endpoint.read.own is not None:
         always += ", none for what the caller asked for"
     parts = ", ".join([f"`{permission}`" for permission in dict.fromkeys(endpoint.conditional_permissions.values())])
     return f"{always} ({parts})" if parts else always
 
 
-def _notes(endpoint: Endpoint) -> str:
-    if endpoint.app or endpoint.device:
+def _notes(endpoint: Endpoint[Any]) -> str:
+    if isinstance(endpoint.auth, AppAuth | DeviceAuth):
         notes = ["no API key"]
-    elif not endpoint.key:
+    elif not endpoint.auth.has_api_key:
         notes = ["public"]
-    elif not endpoint.token:
+    elif not endpoint.auth.has_token:
         notes = ["API key only"]
-    elif not endpoint.customer:
+    elif not endpoint.auth.has_customer:
         notes = ["no `Customer-ID`"]
     else:
         notes = []
-    if endpoint.permission in WITHIN_GROUPS and endpoint.customer and not endpoint.honours_limits:
+    if endpoint.auth.permission in WITHIN_GROUPS and endpoint.auth.has_customer and not endpoint.is_group_scoped:
         notes.append("for the [whole fleet](access.md#limited-to-groups)")
-    if endpoint.compares is not None:
+    if endpoint.concurrency.if_match is not None:
         notes.append("`If-Match`")
-    if endpoint.ours:
+    if endpoint.doc.is_extension:
         notes.append("*extension*")
-    if endpoint.preview:
+    if endpoint.doc.is_preview:
         notes.append("*preview*")
     return f" ({', '.join(notes)})" if notes else ""
 
 
-def _refusals(endpoint: Endpoint) -> str:
+def _refusals(endpoint: Endpoint[Any]) -> str:
     return "<br>".join(
         f"**{status}** " + " / ".join(f"`{reason.code}` {_cell(reason.text)}" for reason in reasons)
-        for status, reasons in sorted(endpoint.refuses.items())
+        for status, reasons in sorted(endpoint.responses.errors.items())
     )
 
 
@@ -153,27 +154,27 @@ def _code(text: str | None) -> str:
     return "" if text is None else f"`{text}`"
 
 
-def endpoints_json(endpoints: Iterable[Endpoint]) -> list[dict[str, object]]:
+def endpoints_json(endpoints: Iterable[Endpoint[Any]]) -> list[dict[str, object]]:
     """The table as data: what `keyrack endpoints --json` prints."""
     return [
         {
             "method": endpoint.method,
             "path": endpoint.path,
-            "tag": endpoint.tag,
-            "summary": endpoint.summary,
-            "needs": str(endpoint.permission),
+            "tag": endpoint.tag.name,
+            "summary": endpoint.doc.summary,
+            "needs": str(endpoint.auth.permission),
             "principals": [str(principal.kind) for principal in endpoint.principals],
             "permissions": list(map(str, endpoint.permissions)),
             "conditionalPermissions": {
                 part: str(permission) for part, permission in endpoint.conditional_permissions.items()
             },
-            "status": endpoint.status,
+            "status": endpoint.responses.status,
             "refuses": {
                 str(status): [{"code": reason.code, "text": reason.text} for reason in reasons]
                 for status, reasons in refusals(endpoint).items()
             },
-            "ours": endpoint.ours,
-            "preview": endpoint.preview,
+            "ours": endpoint.doc.is_extension,
+            "preview": endpoint.doc.is_preview,
         }
         for endpoint in endpoints
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from keyrack.api.endpoint import Endpoint
 from keyrack.api.odata import OPTIONS
 from keyrack.api.read_endpoint import ReadEndpoint
@@ -9,7 +11,7 @@ from keyrack.http.openapi.descriptions.fleet import EVERYWHERE
 from keyrack.http.openapi.member_schemas import Json
 
 
-def of_path(endpoint: Endpoint) -> list[Json]:
+def of_path(endpoint: Endpoint[Any]) -> list[Json]:
     """The ids, and what else stands in the path."""
     parameters: list[Json] = []
     for name in endpoint.parameters:
@@ -60,12 +62,12 @@ _OPTIONS: dict[str, tuple[Json, str]] = {
 }
 
 
-def of_query(endpoint: Endpoint) -> list[Json]:
+def of_query(endpoint: Endpoint[Any]) -> list[Json]:
     """OData's options, and the endpoint's own."""
     return [*_odata_parameters(endpoint), *_own_parameters(endpoint)]
 
 
-def _own_parameters(endpoint: Endpoint) -> list[Json]:
+def _own_parameters(endpoint: Endpoint[Any]) -> list[Json]:
     return [
         {
             "name": option.name,
@@ -74,12 +76,12 @@ def _own_parameters(endpoint: Endpoint) -> list[Json]:
             "description": option.meaning,
             "schema": dict(option.schema),
         }
-        for option in endpoint.options
+        for option in endpoint.query_parameters
     ]
 
 
-def _odata_parameters(endpoint: Endpoint) -> list[Json]:
-    read = endpoint.read if endpoint.shows is None else endpoint.shows.read
+def _odata_parameters(endpoint: Endpoint[Any]) -> list[Json]:
+    read = endpoint.read or endpoint.representation_read
     if read is None:
         return []
     shape = read.select.shape

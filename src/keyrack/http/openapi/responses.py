@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from keyrack.api.endpoint import TAGGED, Endpoint
+from keyrack.api.endpoint import TAGGED, Endpoint, FormBody, JsonBody, RawBody
 from keyrack.api.event_stream import EVENTS
 from keyrack.api.grants import FACTOR_NEEDED, LIMITED, NOT_PERMITTED
 from keyrack.api.read_endpoint import ReadEndpoint
@@ -15,10 +15,8 @@ from keyrack.core.error_codes import INVALID_TOKEN, RATE_LIMITED, WRONG_CREDENTI
 from keyrack.core.errors import JSON, PLAIN_TEXT, PROBLEM
 from keyrack.http import ignored_members
 from keyrack.http.openapi import examples
-from keyrack.http.openapi.components import ANSWERS
 from keyrack.http.openapi.error_catalog import refusals, special
 from keyrack.http.openapi.member_schemas import Json
-from keyrack.http.openapi.operations.spec import operation_id
 from keyrack.http.openapi.schemas import model, rows
 
 REASONS = {
@@ -58,19 +56,19 @@ LIST = (
 )
 
 
-def responses(endpoint: Endpoint, schemas: dict[str, Json], public_url: str) -> dict[str, Json]:
+def responses(endpoint: Endpoint[Any], schemas: dict[str, Json], public_url: str) -> dict[str, Json]:
     """The answers of an endpoint, by status."""
-    responses_by_status: dict[str, Json] = {str(endpoint.status): _success(endpoint, schemas)}
-    if endpoint.tagged:
+    responses_by_status: dict[str, Json] = {str(endpoint.responses.status): _success(endpoint, schemas)}
+    if endpoint.has_etag:
         responses_by_status["304"] = {"description": REASONS[304], "headers": _headers(TAGGED)}
-    if endpoint.shows is not None and endpoint.shows.read is not None:
-        _add_shown(endpoint, endpoint.shows.read, responses_by_status, schemas)
+    if endpoint.representation_read is not None:
+        _add_shown(endpoint, endpoint.representation_read, responses_by_status, schemas)
     for status, reasons in refusals(endpoint).items():
         responses_by_status[str(status)] = _error(endpoint, status, reasons, schemas, public_url)
     return responses_by_status
 
 
-def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
+def _success(endpoint: Endpoint[Any], schemas: dict[str, Json]) -> Json:
     many = endpoint.read is not None and not endpoint.read.select.one
     response: Json = {"description": LIST if many else _reason(endpoint)}
     headers = _success_headers(endpoint)
@@ -79,44 +77,48 @@ def _success(endpoint: Endpoint, schemas: dict[str, Json]) -> Json:
     schema: Json | None = None
     if endpoint.read is not None:
         schema = rows(endpoint.read, schemas)
-    elif endpoint.answers is not None:
-        schema = model(TypeAdapter(endpoint.answers), schemas)
-    elif endpoint.status == 201:
-        schema = {"$ref": "#/components/schemas/Created"}
-    elif endpoint.status == 200 and endpoint.media_type == JSON:
-        name, schemas[name] = ANSWERS[operation_id(endpoint)]
+    elif endpoint.responses.model is not None:
+        schema = model(TypeAdapter(endpoint.responses.model), schemas)
+    elif endpoint.responses.schema is not None:
+        name, schemas[name] = endpoint.responses.schema.name, endpoint.responses.schema.schema
         schema = {"$ref": f"#/components/schemas/{name}"}
-    elif endpoint.status == 200 and endpoint.media_type:
+    elif endpoint.responses.status == 201:
+        schema = {"$ref": "#/components/schemas/Created"}
+    elif endpoint.responses.status == 200 and endpoint.responses.media_type:
         schema = {"type": "string"}
     if schema is not None:
-        response["content"] = {endpoint.media_type.split(";")[0]: {"schema": schema}}
-        if endpoint.also:
-            response["content"][endpoint.also.split(";")[0]] = {"schema": {"type": "string"}}
-        if endpoint.follows:
+        response["content"] = {endpoint.responses.media_type.split(";")[0]: {"schema": schema}}
+        if endpoint.responses.alternative:
+            response["content"][endpoint.responses.alternative.split(";")[0]] = {"schema": {"type": "string"}}
+        if endpoint.has_long_poll:
             response["content"][EVENTS] = {"schema": {"type": "string"}}
     return response
 
 
-def _success_headers(endpoint: Endpoint) -> dict[str, str]:
+def _success_headers(endpoint: Endpoint[Any]) -> dict[str, str]:
     """Name -> meaning of the headers of the endpoint's success."""
-    headers = dict(endpoint.headers)
+    headers = dict(endpoint.responses.headers)
     if endpoint.read is not None and not endpoint.read.select.one:
         headers["X-Total-Count"] = "With `$count=true`: how many rows there are without `$top` and `$skip`."
     if endpoint.read is not None and endpoint.read.select.paged:
         headers["Link"] = 'Where rows follow: the address of the next page, with rel="next".'
     if endpoint.read is not None:
         headers |= TAGGED
-    if endpoint.body is not None and endpoint.form is None:
+    if isinstance(endpoint.body, JsonBody):
         headers[ignored_members.HEADER] = ignored_members.MEANING
-    if endpoint.customer:
+    if endpoint.auth.has_customer:
         headers["Keyrack-Position"] = "Where the server reads at replicas: how far the answer's story goes."
-    if endpoint.compares is not None and endpoint.settled is None and endpoint.method == "PATCH":
+    if (
+        endpoint.concurrency.if_match is not None
+        and endpoint.concurrency.serialized != "with-if-match"
+        and endpoint.method == "PATCH"
+    ):
         headers["ETag"] = "The tag of what the change has made."
     return headers
 
 
-def _reason(endpoint: Endpoint) -> str:
-    return ACCEPTED if "Operation-Id" in endpoint.headers else REASONS[endpoint.status]
+def _reason(endpoint: Endpoint[Any]) -> str:
+    return ACCEPTED if "Operation-Id" in endpoint.responses.headers else REASONS[endpoint.responses.status]
 
 
 def _headers(meanings: Mapping[str, str]) -> Json:
@@ -124,26 +126,28 @@ def _headers(meanings: Mapping[str, str]) -> Json:
 
 
 def _add_shown(
-    endpoint: Endpoint, read: ReadEndpoint, responses_by_status: dict[str, Json], schemas: dict[str, Json]
+    endpoint: Endpoint[Any], read: ReadEndpoint, responses_by_status: dict[str, Json], schemas: dict[str, Json]
 ) -> None:
     """What `Prefer: return=representation` gives: an answer of its own, or another form of the one that is there."""
-    status = str(endpoint.shown_status)
+    status = str(endpoint.representation_status)
     shown = rows(read, schemas)
     if status not in responses_by_status:
         responses_by_status[status] = {
-            "description": REASONS[endpoint.shown_status],
+            "description": REASONS[endpoint.representation_status],
             "content": {JSON: {"schema": shown}},
         }
-        if endpoint.headers:
-            responses_by_status[status]["headers"] = dict(responses_by_status[str(endpoint.status)]["headers"])
+        if endpoint.responses.headers:
+            responses_by_status[status]["headers"] = dict(
+                responses_by_status[str(endpoint.responses.status)]["headers"]
+            )
     else:
         content = responses_by_status[status]["content"][JSON]
         shown = _with_more(content["schema"], shown, schemas)
         content["schema"] = {"anyOf": [content["schema"], shown]}
     descriptions = {"Preference-Applied": "The preference that was followed."}
-    if endpoint.status == 201:
+    if endpoint.responses.status == 201:
         descriptions["Location"] = "With `return=representation`: where it can be read."
-    for each in {status, str(endpoint.status)}:
+    for each in {status, str(endpoint.responses.status)}:
         headers = responses_by_status[each].setdefault("headers", {})
         headers |= _headers(descriptions)
 
@@ -164,7 +168,7 @@ def _name(reference: Json) -> str:
 
 
 def _error(
-    endpoint: Endpoint, status: int, reasons: Iterable[ErrorCode], schemas: dict[str, Json], public_url: str
+    endpoint: Endpoint[Any], status: int, reasons: Iterable[ErrorCode], schemas: dict[str, Json], public_url: str
 ) -> Json:
     several = list(dict.fromkeys(reasons))
     listed = [reason.text for reason in special(several) if "{" not in reason.text]
@@ -173,13 +177,13 @@ def _error(
     media_type = PLAIN_TEXT.split(";")[0]
     named = {401: "Unauthorized", 415: "UnsupportedMediaType", 429: "TooManyRequests"}.get(status)
     named = "NotPermitted" if NOT_PERMITTED in several else named
-    if endpoint.form:
+    if isinstance(endpoint.body, FormBody):
         named = {400: "GrantRefused", 401: "SignInRefused"}.get(status, named)
     if named is not None:
         schema, media_type = {"$ref": f"#/components/schemas/{named}"}, JSON
     response: Json = {"description": description, "content": {media_type: {"schema": schema}}}
     others = {*several} - {NOT_PERMITTED, FACTOR_NEEDED, LIMITED}  # of the status, which are plain text
-    if (endpoint.form and status == 400) or (named and status == 403 and others):
+    if (isinstance(endpoint.body, FormBody) and status == 400) or (named and status == 403 and others):
         response["content"][PLAIN_TEXT.split(";")[0]] = {"schema": {"type": "string"}}
     problem: Json = {
         "allOf": [
@@ -191,10 +195,10 @@ def _error(
         schemas[f"Problem{status}"] = problem
         problem = {"$ref": f"#/components/schemas/Problem{status}"}
     response["content"][PROBLEM] = {"schema": problem}
-    likely = [*endpoint.refuses.get(status, ()), *special(several), *several]
+    likely = [*endpoint.responses.errors.get(status, ()), *special(several), *several]
     _add_examples(endpoint, response["content"], status, examples.refusal(status, likely, public_url))
-    if status in endpoint.reports:
-        response["content"][JSON] = {"schema": model(TypeAdapter(endpoint.reports[status]), schemas)}
+    if status in endpoint.responses.error_models:
+        response["content"][JSON] = {"schema": model(TypeAdapter(endpoint.responses.error_models[status]), schemas)}
     if status in (429, 503):
         response["headers"] = {"Retry-After": {"description": "Seconds to wait", "schema": {"type": "integer"}}}
     return response
@@ -228,11 +232,13 @@ _GRANTS: Mapping[int, Json] = {
 }
 
 
-def _add_examples(endpoint: Endpoint, content: dict[str, Json], status: int, example_values: Mapping[str, Any]) -> None:
+def _add_examples(
+    endpoint: Endpoint[Any], content: dict[str, Json], status: int, example_values: Mapping[str, Any]
+) -> None:
     """The examples of a refusal, as the spec's body and as a problem."""
-    forms = {**_FORMS, **_GRANTS} if endpoint.form else _FORMS
+    forms = {**_FORMS, **_GRANTS} if isinstance(endpoint.body, FormBody) else _FORMS
     if status in forms and JSON in content:
-        other = ("detail",) if endpoint.form or endpoint.raw else ()  # they take other media types
+        other = ("detail",) if isinstance(endpoint.body, FormBody | RawBody) else ()  # they take other media types
         content[JSON]["example"] = {key: value for key, value in forms[status].items() if key not in other}
     for media_type, value in example_values.items():
         if media_type in content:

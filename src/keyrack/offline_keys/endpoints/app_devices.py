@@ -6,15 +6,18 @@ import secrets
 from datetime import timedelta
 from typing import Annotated, Any, Literal, LiteralString
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import FROM_APPS, TAGGED, Endpoints
+from keyrack.api.auth_schemes import AppAuth
+from keyrack.api.endpoint import TAGGED, Doc, JsonBody, Responses
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
-from keyrack.api.permissions import Free
 from keyrack.api.principals import AppUser
 from keyrack.api.rate_limits import DAY, HOUR, RateLimit
 from keyrack.api.schema.request_body import IN_NFC, Body, Moment, StrictBody, format_timestamp, invalid_member
+from keyrack.api.services import ReadServices
+from keyrack.auth.endpoints.sdk_token import TAG
 from keyrack.core.base64url import Octets, base64url
 from keyrack.core.error_codes import INVALID_TOKEN, RATE_LIMITED, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound, Unauthorized
@@ -32,7 +35,7 @@ from keyrack.offline_keys.message_fields import REGISTRATION
 from keyrack.offline_keys.p256 import verify
 from keyrack.offline_keys.timestamps import now
 
-endpoints = Endpoints("App SDK", Free.USER, preview=True)
+endpoints = Endpoints[ReadServices](TAG, AppAuth(has_own_user_check=True), is_extension=True, is_preview=True)
 
 OTHERS_DEVICE = ErrorCode(
     "device-of-other-user",
@@ -149,12 +152,13 @@ def app_of(request: Request) -> AppUser:
 
 @endpoints.post(
     "/sdk/devices/nonce",
-    "A nonce for the registration of a phone",
-    status=200,
-    answers=RegistrationNonceBody,
-    once=False,
-    finds_user=True,
-    **FROM_APPS,
+    Doc(
+        "beginRegistration",
+        "A nonce for the registration of a phone",
+        "The nonce is valid for ten minutes and one registration. The newest one of the user counts.",
+    ),
+    responses=Responses(200, RegistrationNonceBody),
+    is_idempotent=False,
 )
 async def begin(request: Request) -> Response:
     app = app_of(request)
@@ -166,22 +170,28 @@ async def begin(request: Request) -> Response:
 
 @endpoints.put(
     "/sdk/devices",
-    "Register a phone, or rename it",
-    body=Registration,
-    what=REGISTER,
-    status=200,
-    answers=AppDevice,
-    once=False,
-    finds_user=True,
-    refuses={
-        400: (invalid_member(REGISTER, "registration"),),
-        401: (OLD_TOKEN,),
-        409: (OTHERS_DEVICE, REMOVED_DEVICE, NO_REGISTRATION_NONCE, TOO_MANY_DEVICES),
-        429: (RATE_LIMITED,),
-    },
-    **FROM_APPS,
+    Doc(
+        "registerDevice",
+        "Register a phone, or rename it",
+        "`registration` is made and signed by the phone's own key, for the user of the id token and a nonce of `POST"
+        " /sdk/devices/nonce`. A phone that is registered already gets another name, with any nonce. The key of a"
+        " removed phone is 409. docs/keys.md has the messages.",
+    ),
+    body=JsonBody(TypeAdapter(Registration), REGISTER),
+    responses=Responses(
+        200,
+        AppDevice,
+        errors={
+            400: (invalid_member(REGISTER, "registration"),),
+            401: (OLD_TOKEN,),
+            409: (OTHERS_DEVICE, REMOVED_DEVICE, NO_REGISTRATION_NONCE, TOO_MANY_DEVICES),
+            429: (RATE_LIMITED,),
+        },
+    ),
+    topics=frozenset(("users",)),
+    is_idempotent=False,
 )
-async def register(request: Request, wanted: Registration, settings: Settings) -> Response:
+async def register(request: Request, wanted: Registration, services: ReadServices) -> Response:
     app = app_of(request)
     key, nonce = _registered(wanted.registration, app)
     async with request.db.transaction() as connection:
@@ -192,13 +202,13 @@ async def register(request: Request, wanted: Registration, settings: Settings) -
         if owner is not None and owner["user_id"] != user["user_id"]:
             raise Conflict(OTHERS_DEVICE)
         if owner is None:
-            await _check_new(connection, settings, app, user, key, nonce)
+            await _check_new(connection, services.settings, app, user, key, nonce)
         values = key.thumbprint, user["user_id"], load_authority(key), wanted.name, wanted.claimed_protection
         row = await connection.fetchrow(PUT, app.customer, *values, user["is_approved"])
         if row is None:
             raise Conflict(OTHERS_DEVICE)
-        if owner is None and user["has_address"] and settings.sends_mail:
-            await _send_notice(connection, settings, app.customer, user["user_id"])
+        if owner is None and user["has_address"] and services.settings.sends_mail:
+            await _send_notice(connection, services.settings, app.customer, user["user_id"])
     return answer(_shown(row))
 
 
@@ -259,8 +269,11 @@ def _no_registration(hint: str) -> BadRequest:
     return BadRequest(reason, errors=[FieldError("wrong-form", hint, "/registration")])
 
 
-@endpoints.write(
-    "GET", "/sdk/devices", "The phones of the user", status=200, answers=list[AppDevice], headers=TAGGED, **FROM_APPS
+@endpoints.get(
+    "/sdk/devices",
+    Doc("listOwnDevices", "The phones of the user", "Those of the user of the id token, the oldest first."),
+    auth=AppAuth(),
+    responses=Responses(200, list[AppDevice], headers=TAGGED),
 )
 async def devices(request: Request) -> Response:
     app = app_of(request)
@@ -277,11 +290,16 @@ def _shown(row: Row) -> dict[str, Any]:
 
 @endpoints.delete(
     "/sdk/devices/{deviceId}",
-    "Remove a phone of the user: its keys are revoked",
-    convert={"deviceId": device_id},
-    once=False,
-    refuses={404: (NO_DEVICE,)},
-    **FROM_APPS,
+    Doc(
+        "removeOwnDevice",
+        "Remove a phone of the user: its keys are revoked",
+        "What it has of keys is revoked at once: each box refuses them as soon as it has a newer status list.",
+    ),
+    auth=AppAuth(),
+    responses=Responses(errors={404: (NO_DEVICE,)}),
+    topics=frozenset(("users",)),
+    converters={"deviceId": device_id},
+    is_idempotent=False,
 )
 async def remove_own(request: Request) -> Response:
     app = app_of(request)

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, LiteralString
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import FROM_APPS, TAGGED, Endpoints
+from keyrack.api.auth_schemes import AppAuth
+from keyrack.api.endpoint import TAGGED, Doc, JsonBody, Responses
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response, answer
-from keyrack.api.permissions import Free
 from keyrack.api.principals import AppUser
 from keyrack.api.query_parameters import QueryParameter, given
 from keyrack.api.rate_limits import HOUR, RateLimit, Taken, take_each
 from keyrack.api.schema.request_body import Body, Id, Moment, format_timestamp, invalid_member
 from keyrack.auth.app_tokens import user_exists
+from keyrack.auth.endpoints.sdk_token import TAG
 from keyrack.core.base64url import Octets, base64url, octets
 from keyrack.core.error_codes import INVALID_TOKEN, RATE_LIMITED, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Forbidden, NotFound, Unauthorized
@@ -25,12 +27,13 @@ from keyrack.offline_keys.endpoints.app_devices import app_of
 from keyrack.offline_keys.endpoints.boxes import UNCOPIED
 from keyrack.offline_keys.endpoints.user_devices import NO_DEVICE
 from keyrack.offline_keys.enrolment import NONCE, time_for
-from keyrack.offline_keys.issuing_keys import INCONSISTENT, SERVICE, IssuingKeySigners, box_name
+from keyrack.offline_keys.issuing_keys import INCONSISTENT, SERVICE, box_name
 from keyrack.offline_keys.key_issuing import IssuedKeys, NoDevice, NotApproved
 from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
+from keyrack.offline_keys.services import OfflineKeyServices
 from keyrack.offline_keys.timestamps import now
 
-endpoints = Endpoints("App SDK", Free.USER, preview=True)
+endpoints = Endpoints[OfflineKeyServices](TAG, AppAuth(), is_extension=True, is_preview=True)
 
 NO_KEYS = ErrorCode(
     "box-without-key",
@@ -162,23 +165,28 @@ OF_DEVICE = QueryParameter(
 )  # fmt: skip
 
 
-@endpoints.write(
-    "GET",
+@endpoints.get(
     "/sdk/keys",
-    "The keys of a phone: one for each assignment in force, and what it carries to boxes",
-    status=200,
-    answers=PhoneKeys,
-    headers=TAGGED,
-    options=(OF_DEVICE,),
-    refuses={403: (NOT_APPROVED,), 404: (NO_DEVICE,), 503: (INCONSISTENT,)},
-    finds_user=True,
-    **FROM_APPS,
+    Doc(
+        "getPhoneKeys",
+        "The keys of a phone: one for each assignment in force, and what it carries to boxes",
+        "A key holds from the later of now and the assignment's `start` to the earlier of its `end` and now +"
+        " `lifetime`; until `renewAfter` the same one is answered again. `boxes` has what the phone carries to boxes."
+        " What the phone holds beside this answer is over.",
+    ),
+    auth=AppAuth(has_own_user_check=True),
+    responses=Responses(
+        200, PhoneKeys, headers=TAGGED, errors={403: (NOT_APPROVED,), 404: (NO_DEVICE,), 503: (INCONSISTENT,)}
+    ),
+    query_parameters=(OF_DEVICE,),
 )
-async def keys(request: Request, settings: Settings, signers: IssuingKeySigners) -> Response:
+async def keys(request: Request, services: OfflineKeyServices) -> Response:
     app = app_of(request)
     device: bytes = given(request.query, (OF_DEVICE,))[OF_DEVICE.name]
     try:
-        held = await key_issuing.issue_keys(request.db, signers, settings, app.customer, app.subject, device)
+        held = await key_issuing.issue_keys(
+            request.db, services.issuing_keys, services.settings, app.customer, app.subject, device
+        )
     except NoDevice:
         if not await user_exists(request.db, app):
             raise Unauthorized(INVALID_TOKEN) from None
@@ -231,25 +239,29 @@ def most_of_a_log(settings: Settings) -> int:
 
 @endpoints.put(
     "/sdk/boxlog",
-    "Bring home entries of the logs of boxes",
-    body=LogEntriesBody,
-    what=DELIVER,
-    status=200,
-    answers=EntriesAccepted,
-    most=most_of_a_log,
-    once=False,
-    refuses={400: (invalid_member(DELIVER, "entries"),)},
-    **FROM_APPS,
+    Doc(
+        "deliverBoxLog",
+        "Bring home entries of the logs of boxes",
+        "Entries of any box of the customer, in any order, once or often. Openings and closings go to `GET /events`,"
+        " each once and in order. `receipts` are for the boxes, which free the room then; what is refused is told by"
+        " its place, and the others are taken.",
+    ),
+    body=JsonBody(TypeAdapter(LogEntriesBody), DELIVER, max_bytes=most_of_a_log),
+    responses=Responses(200, EntriesAccepted, errors={400: (invalid_member(DELIVER, "entries"),)}),
+    topics=frozenset(("events", "products")),
+    is_idempotent=False,
 )
-async def deliver(request: Request, wanted: LogEntriesBody, settings: Settings, signers: IssuingKeySigners) -> Response:
+async def deliver(request: Request, wanted: LogEntriesBody, services: OfflineKeyServices) -> Response:
     app = app_of(request)
-    if len(wanted.entries) > settings.boxlog_entries:
-        hint = f"They are {settings.boxlog_entries} at most."
+    if len(wanted.entries) > services.settings.boxlog_entries:
+        hint = f"They are {services.settings.boxlog_entries} at most."
         raise BadRequest(
             invalid_member(DELIVER, "entries", hint=hint), errors=[FieldError("too-long", hint, "/entries")]
         )
     read = box_logs.read(wanted.entries)
-    taken = await box_logs.ingest_entries(request.db, signers, settings, app.customer, app.user, read)
+    taken = await box_logs.ingest_entries(
+        request.db, services.issuing_keys, services.settings, app.customer, app.user, read
+    )
     receipts = [
         {"box": box_name(*box), "upTo": up_to, "receipt": base64url(receipt)}
         for box, (up_to, receipt) in taken.receipts.items()
@@ -272,18 +284,25 @@ def time_limits(settings: Settings, app: AppUser, box: str) -> tuple[Taken, Take
 
 @endpoints.post(
     "/sdk/time",
-    "The time, signed for a box and its nonce",
-    body=TimeRequest,
-    what=TIME,
-    status=200,
-    answers=SignedTime,
-    once=False,
-    refuses={
-        400: (invalid_member(TIME, "box"), invalid_member(TIME, "nonce")), 404: (NO_KEYS,), 429: (RATE_LIMITED,),
-    },
-    **FROM_APPS,
-)  # fmt: skip
-async def time(request: Request, wanted: TimeRequest, settings: Settings, signers: IssuingKeySigners) -> Response:
+    Doc(
+        "getSignedTime",
+        "The time, signed for a box and its nonce",
+        "For a box whose clock is uncertain: the message is good for its name and its nonce, which lives for ten"
+        " seconds. Only who has a key of the box gets it.",
+    ),
+    body=JsonBody(TypeAdapter(TimeRequest), TIME),
+    responses=Responses(
+        200,
+        SignedTime,
+        errors={
+            400: (invalid_member(TIME, "box"), invalid_member(TIME, "nonce")),
+            404: (NO_KEYS,),
+            429: (RATE_LIMITED,),
+        },
+    ),
+    is_idempotent=False,
+)
+async def time(request: Request, wanted: TimeRequest, services: OfflineKeyServices) -> Response:
     app = app_of(request)
     if len(wanted.nonce) != NONCE:
         hint = f"It has {NONCE} bytes."
@@ -291,6 +310,8 @@ async def time(request: Request, wanted: TimeRequest, settings: Settings, signer
     signer = await request.db.fetchval(TELLS_TIME, app.customer, app.subject, wanted.box, now())
     if signer is None:
         raise NotFound(NO_KEYS)
-    await take_each(request.db, *time_limits(settings, app, wanted.box))
-    signed = time_for(app.customer, wanted.box, wanted.nonce, await signers.service(request.db, app.customer, signer))
+    await take_each(request.db, *time_limits(services.settings, app, wanted.box))
+    signed = time_for(
+        app.customer, wanted.box, wanted.nonce, await services.issuing_keys.service(request.db, app.customer, signer)
+    )
     return answer({"time": base64url(signed)}, headers=UNCOPIED)

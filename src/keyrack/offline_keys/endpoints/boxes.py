@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, LiteralString
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import TAGGED, Endpoints
+from keyrack.api.auth_schemes import CustomerAuth
+from keyrack.api.endpoint import TAGGED, Doc, JsonBody, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Permission
 from keyrack.api.query_parameters import QueryParameter, given
@@ -17,9 +19,8 @@ from keyrack.api.schema.request_body import Body, Id, Moment, StrictBody, format
 from keyrack.core.base64url import Octets, base64url, octets
 from keyrack.core.error_codes import RATE_LIMITED, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, Forbidden, NotFound
-from keyrack.core.settings import Settings
+from keyrack.db.change_notifier import NOTHING
 from keyrack.db.connection import Row, Statements
-from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.named_parameters import compile_statement
 from keyrack.fleet.endpoints.products import NO_PRODUCT
 from keyrack.offline_keys import enrolment
@@ -34,10 +35,14 @@ from keyrack.offline_keys.enrolment import (
     SameCaller,
     UsedKey,
 )
-from keyrack.offline_keys.issuing_keys import INCONSISTENT, IssuingKeySigners, box_name, public
+from keyrack.offline_keys.issuing_keys import INCONSISTENT, box_name, public
 from keyrack.offline_keys.public_key import EXAMPLE_THUMBPRINT
+from keyrack.offline_keys.services import OfflineKeyServices
 
-endpoints = Endpoints("Boxes", "boxes", preview=True)
+TAG = Tag(
+    "Boxes", "Boxes that open without a network: enrolled, and told which keys are revoked.", frozenset(("products",))
+)
+endpoints = Endpoints[OfflineKeyServices](TAG, "boxes", is_extension=True, is_preview=True)
 
 NO_BOX = ErrorCode(
     "product-takes-no-keys",
@@ -230,7 +235,6 @@ OF_PENDING = QueryParameter(
     {"type": "string", "format": "base64url", "examples": [EXAMPLE_THUMBPRINT]},
 )  # fmt: skip
 UNCOPIED = {"Cache-Control": "no-store"}
-ROW: dict[str, Any] = {"limited": (), "ours": True}
 
 
 async def check_box(statements: Statements, customer: int, product: int) -> None:
@@ -244,46 +248,58 @@ async def check_box(statements: Statements, customer: int, product: int) -> None
 
 @endpoints.post(
     "/boxes/{productId}/enrolment",
-    "A nonce for a box that is to be enrolled",
-    status=200,
-    answers=EnrolmentNonceBody,
-    refuses={404: (NO_PRODUCT,), 409: (NO_BOX,)},
-    **ROW,
+    Doc(
+        "beginEnrolment",
+        "A nonce for a box that is to be enrolled",
+        "Good for ten minutes; the newest one counts. The box signs it, and `PUT /boxes/{productId}/enrolment` takes"
+        " what it has signed. The customer's first box gets an authority for its keys as well.",
+    ),
+    auth=CustomerAuth(Permission.BOXES_WRITE, is_group_scoped=True),
+    responses=Responses(200, EnrolmentNonceBody, errors={404: (NO_PRODUCT,), 409: (NO_BOX,)}),
+    topics=NOTHING,
 )
-async def begin(request: Request, vault: Encryption) -> Response:
+async def begin(request: Request, services: OfflineKeyServices) -> Response:
     (product,) = request.ids
     async with request.db.transaction() as connection:
         await check_box(connection, request.customer, product)
-        nonce, expires = await enrolment.begin(connection, vault, request.customer, product)
+        nonce, expires = await enrolment.begin(connection, services.encryption, request.customer, product)
     return answer({"nonce": base64url(nonce), "expires": format_timestamp(expires)}, headers=UNCOPIED)
 
 
 @endpoints.put(
     "/boxes/{productId}/enrolment",
-    "Enrol a box: its next epoch begins",
-    body=Enrolment,
-    what=ENROL,
-    status=200,
-    answers=EnrolledBoxBody,
-    refuses={
-        400: (
-            invalid_member(ENROL, "enrolment"),
-            invalid_member(ENROL, "thumbprint"),
-            invalid_member(ENROL, "replaces"),
-        ),
-        404: (NO_PRODUCT,),
-        409: (NO_BOX, OTHER_KEY, NOT_PENDING, IN_USE, NO_NONCE, USED_KEY),
-        429: (RATE_LIMITED,),
-    },
-    **ROW,
+    Doc(
+        "enrolBox",
+        "Enrol a box: its next epoch begins",
+        "A box that is at work keeps its epoch, and the new one is pending until an entry that the new key has signed"
+        " arrives. Then the epoch before ends, with its keys and lists. A further enrolment replaces a pending one."
+        " Send the `thumbprint` that the box shows: another key is 409. Enrolments are limited for each customer and"
+        " each caller: beyond the limit the answer is 429 with `Retry-After`.",
+    ),
+    auth=CustomerAuth(Permission.BOXES_WRITE, is_group_scoped=True),
+    body=JsonBody(TypeAdapter(Enrolment), ENROL),
+    responses=Responses(
+        200,
+        EnrolledBoxBody,
+        errors={
+            400: (
+                invalid_member(ENROL, "enrolment"),
+                invalid_member(ENROL, "thumbprint"),
+                invalid_member(ENROL, "replaces"),
+            ),
+            404: (NO_PRODUCT,),
+            409: (NO_BOX, OTHER_KEY, NOT_PENDING, IN_USE, NO_NONCE, USED_KEY),
+            429: (RATE_LIMITED,),
+        },
+    ),
 )
-async def enrol(request: Request, wanted: Enrolment, settings: Settings) -> Response:
+async def enrol(request: Request, wanted: Enrolment, services: OfflineKeyServices) -> Response:
     (product,) = request.ids
     try:
         async with request.db.transaction() as connection:
             await check_box(connection, request.customer, product)
             box = await enrolment.enrol(
-                connection, settings, request.customer, product, wanted.enrolment,
+                connection, services.settings, request.customer, product, wanted.enrolment,
                 caller=request.caller_key, thumbprint=wanted.thumbprint, replaces=wanted.replaces,
             )  # fmt: skip
     except MessageRefused as refused:
@@ -311,18 +327,23 @@ async def enrol(request: Request, wanted: Enrolment, settings: Settings) -> Resp
 
 @endpoints.delete(
     "/boxes/{productId}/enrolment",
-    "Undo the pending enrolment of a box",
-    options=(OF_PENDING,),
-    refuses={404: (NO_PRODUCT,), 409: (NO_BOX, NOT_PENDING, OTHER_KEY, IN_USE)},
-    **ROW,
+    Doc(
+        "undoEnrolment",
+        "Undo the pending enrolment of a box",
+        "The pending epoch is deleted, and its keys are revoked. The epoch in force stays. A box that was enrolled in"
+        " the pending one has to be reset.",
+    ),
+    auth=CustomerAuth(Permission.BOXES_WRITE, is_group_scoped=True),
+    responses=Responses(errors={404: (NO_PRODUCT,), 409: (NO_BOX, NOT_PENDING, OTHER_KEY, IN_USE)}),
+    query_parameters=(OF_PENDING,),
 )
-async def undo(request: Request, settings: Settings) -> Response:
+async def undo(request: Request, services: OfflineKeyServices) -> Response:
     (product,) = request.ids
     thumbprint = given(request.query, (OF_PENDING,)).get(OF_PENDING.name)
     try:
         async with request.db.transaction() as connection:
             await check_box(connection, request.customer, product)
-            await enrolment.undo(connection, settings, request.customer, product, thumbprint)
+            await enrolment.undo(connection, services.settings, request.customer, product, thumbprint)
     except NotPending:
         raise Conflict(NOT_PENDING) from None
     except OtherKey:
@@ -334,17 +355,22 @@ async def undo(request: Request, settings: Settings) -> Response:
 
 @endpoints.post(
     "/boxes/{productId}/enrolment/approval",
-    "Approve the pending enrolment of a box, as a second person",
-    body=EnrolmentApproval,
-    what=APPROVE,
-    for_people=True,
-    refuses={
-        400: (invalid_member(APPROVE, "thumbprint"),),
-        403: (SAME_MANAGER,),
-        404: (NO_PRODUCT,),
-        409: (NO_BOX, NOT_PENDING, OTHER_KEY),
-    },
-    **ROW,
+    Doc(
+        "approveEnrolment",
+        "Approve the pending enrolment of a box, as a second person",
+        "Customers choose by `keyrack keys policy --second-person on` that a pending enrolment comes into force only"
+        " after another manager has approved it. `thumbprint` is that of the pending enrolment, and of the box.",
+    ),
+    auth=CustomerAuth(Permission.BOXES_WRITE, is_group_scoped=True, is_for_people=True),
+    body=JsonBody(TypeAdapter(EnrolmentApproval), APPROVE),
+    responses=Responses(
+        errors={
+            400: (invalid_member(APPROVE, "thumbprint"),),
+            403: (SAME_MANAGER,),
+            404: (NO_PRODUCT,),
+            409: (NO_BOX, NOT_PENDING, OTHER_KEY),
+        }
+    ),
 )
 async def approve(request: Request, wanted: EnrolmentApproval) -> Response:
     (product,) = request.ids
@@ -363,16 +389,18 @@ async def approve(request: Request, wanted: EnrolmentApproval) -> Response:
     return NO_CONTENT
 
 
-@endpoints.write(
-    "GET",
+@endpoints.get(
     "/boxes/{productId}/enrolment",
-    "A box that takes keys: its epoch, its key, and how far its log has come home",
-    status=200,
-    answers=BoxStateBody,
-    headers=TAGGED,
-    refuses={404: (NO_PRODUCT, NOT_ENROLLED), 409: (NO_BOX,)},
-    parts_need={"`userId` of a report": Permission.USERS_READ},
-    **ROW,
+    Doc(
+        "getEnrolledBox",
+        "A box that takes keys: its epoch, its key, and how far its log has come home",
+        "`log` has the number up to which the log is known without a gap, the highest number, and reports of faults:"
+        " the newest 20 of each kind. `pending` is an enrolment that is not in force yet.",
+    ),
+    auth=CustomerAuth(
+        Permission.BOXES_READ, is_group_scoped=True, conditional={"`userId` of a report": Permission.USERS_READ}
+    ),
+    responses=Responses(200, BoxStateBody, headers=TAGGED, errors={404: (NO_PRODUCT, NOT_ENROLLED), 409: (NO_BOX,)}),
 )
 async def state(request: Request) -> Response:
     (product,) = request.ids
@@ -405,26 +433,32 @@ def _pending(product: int, row: Row) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@endpoints.write(
-    "GET",
+@endpoints.get(
     "/boxes/{productId}/provisioning",
-    "What a box is told, bound to its nonce: authority, name, time, key set and status list",
-    status=200,
-    answers=BoxProvisioning,
-    permission=Permission.BOXES_WRITE,
-    options=(OF_BOX, OF_KEY),
-    refuses={404: (NO_PRODUCT, NOT_ENROLLED), 409: (NO_BOX,), 503: (INCONSISTENT,)},
-    leads=True,
-    **ROW,
+    Doc(
+        "getProvisioning",
+        "What a box is told, bound to its nonce: authority, name, time, key set and status list",
+        "The box takes the three messages together, or none; they are good for the one nonce. A box that is at work"
+        " already gets its clock set by them. While an enrolment is pending, the messages are for its key; `thumbprint`"
+        " chooses the box at work.",
+    ),
+    auth=CustomerAuth(Permission.BOXES_WRITE, is_group_scoped=True),
+    responses=Responses(
+        200, BoxProvisioning, errors={404: (NO_PRODUCT, NOT_ENROLLED), 409: (NO_BOX,), 503: (INCONSISTENT,)}
+    ),
+    query_parameters=(OF_BOX, OF_KEY),
+    is_primary_only=True,
 )
-async def provisioning(request: Request, signers: IssuingKeySigners) -> Response:
+async def provisioning(request: Request, services: OfflineKeyServices) -> Response:
     (product,) = request.ids
     parameters = given(request.query, (OF_BOX, OF_KEY))
     nonce, thumbprint = parameters[OF_BOX.name], parameters.get(OF_KEY.name)
     try:
         async with request.db.transaction() as connection:
             await check_box(connection, request.customer, product)
-            result = await enrolment.provision(connection, signers, request.customer, product, nonce, thumbprint)
+            result = await enrolment.provision(
+                connection, services.issuing_keys, request.customer, product, nonce, thumbprint
+            )
     except NotEnrolled:
         raise NotFound(NOT_ENROLLED) from None
     messages = {"provisioning": result.provisioning, "keySet": result.key_set, "statusList": result.status_list}

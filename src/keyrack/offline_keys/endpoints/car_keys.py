@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import LiteralString
 
-from keyrack.api.endpoint import Endpoints
+from keyrack.api.endpoint import Doc
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.permissions import Permission
 from keyrack.api.schema.fields import Resource, boolean, date_time, guid, int32, string
 from keyrack.api.schema.group_scope import scoped_by
+from keyrack.api.services import ReadServices
 from keyrack.fleet.endpoints.cars import A_CAR, NO_CAR
 from keyrack.fleet.schema import PRODUCT_IN_SCOPE
+from keyrack.offline_keys.endpoints.boxes import TAG
 
-endpoints = Endpoints("Boxes", "access", preview=True)
+endpoints = Endpoints[ReadServices](TAG, "access", is_extension=True, is_preview=True)
 
 # docs/keys.md, "How long a revoked key opens": with the tolerance, and without what the box's clock is slow by
 TOLERANCE: LiteralString = "interval '300 seconds'"
@@ -55,12 +58,17 @@ ISSUED_KEY = Resource(
     permission=Permission.ACCESS_READ,
 )
 
-endpoints.get(
+endpoints.read(
     "/cars/{carId}/keys",
     ISSUED_KEY,
-    "The keys of a car that were issued, and until when each of them opens",
+    Doc(
+        "listKeysOfCar",
+        "The keys of a car that were issued, and until when each of them opens",
+        "Those in force, revoked ones and past ones, as long as they are kept. `opensUntil` is the latest moment at"
+        " which a box may still take the key, but for what its clock is slow by. If `canPowerLossExtend`, a loss of"
+        " power extends it without a bound. A list that is too long comes in pages.",
+    ),
     of=A_CAR,
     missing=NO_CAR,
     paged=True,
-    ours=True,
 )

@@ -6,8 +6,11 @@ from dataclasses import replace
 from typing import LiteralString
 
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import TAGGED, Endpoints
+from keyrack.api.auth_schemes import CustomerAuth
+from keyrack.api.endpoint import TAGGED, Doc, Responses
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response, answer, with_vary
+from keyrack.api.permissions import Permission
 from keyrack.api.query_parameters import QueryParameter, given, whole_number
 from keyrack.api.schema.request_body import Body, Id
 from keyrack.core.base64url import Octets, base64url
@@ -16,12 +19,15 @@ from keyrack.core.errors import NotFound
 from keyrack.db.connection import Row
 from keyrack.fleet.endpoints.products import NO_PRODUCT
 from keyrack.offline_keys import status_lists
-from keyrack.offline_keys.endpoints.boxes import NO_BOX, NOT_ENROLLED, ROW, check_box
+from keyrack.offline_keys.endpoints.boxes import NO_BOX, NOT_ENROLLED, TAG, check_box
 from keyrack.offline_keys.issuing_keys import IssuingKeySigners
+from keyrack.offline_keys.services import OfflineKeyServices
 from keyrack.offline_keys.status_lists import StatusListId, place_of
 from keyrack.offline_keys.timestamps import now
 
-endpoints = Endpoints("Boxes", "boxes", preview=True)
+endpoints = Endpoints[OfflineKeyServices](
+    TAG, CustomerAuth(Permission.BOXES_READ, is_group_scoped=True), is_extension=True, is_preview=True
+)
 
 NO_LIST = ErrorCode(
     "status-list-not-found",
@@ -55,20 +61,25 @@ GENERATION = QueryParameter(
 )
 
 
-@endpoints.write(
-    "GET",
+@endpoints.get(
     "/boxes/{productId}/status",
-    "The status list of a box: which of its keys are revoked",
-    status=200,
-    answers=BoxStatusList,
-    also=LIST_TYPE,
-    headers=TAGGED,
-    options=(EPOCH, GENERATION),
-    refuses={404: (NO_PRODUCT, NOT_ENROLLED, NO_LIST), 409: (NO_BOX,)},
-    leads=True,
-    **ROW,
+    Doc(
+        "getStatusList",
+        "The status list of a box: which of its keys are revoked",
+        "A Token Status List as a CWT, signed anew where something was revoked since. With"
+        " `Accept: application/statuslist+cwt` its bytes alone.",
+    ),
+    responses=Responses(
+        200,
+        BoxStatusList,
+        headers=TAGGED,
+        errors={404: (NO_PRODUCT, NOT_ENROLLED, NO_LIST), 409: (NO_BOX,)},
+        alternative=LIST_TYPE,
+    ),
+    query_parameters=(EPOCH, GENERATION),
+    is_primary_only=True,
 )
-async def status(request: Request, signers: IssuingKeySigners) -> Response:
+async def status(request: Request, services: OfflineKeyServices) -> Response:
     (product,) = request.ids
     parameters = given(request.query, (EPOCH, GENERATION))
     await check_box(request.db, request.customer, product)
@@ -76,7 +87,11 @@ async def status(request: Request, signers: IssuingKeySigners) -> Response:
     row = await request.db.fetchrow(LIST, request.customer, product, epoch, generation)
     if row is None or not row["is_signed"]:
         raise NotFound(NO_LIST if parameters else NOT_ENROLLED)
-    signed = row["list"] if not status_lists.is_due(row, now()) else await _signed(request, signers, product, row)
+    signed = (
+        row["list"]
+        if not status_lists.is_due(row, now())
+        else await _signed(request, services.issuing_keys, product, row)
+    )
     fields = {
         "uri": row["uri"], "epoch": row["epoch"], "generation": row["generation"], "statusList": base64url(signed),
     }  # fmt: skip

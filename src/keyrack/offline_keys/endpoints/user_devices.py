@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import LiteralString, NoReturn
 
-from keyrack.api.endpoint import Endpoints
+from keyrack.api.auth_schemes import CustomerAuth
+from keyrack.api.endpoint import Doc, Responses
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response
 from keyrack.api.permissions import Permission
 from keyrack.api.read_sql import Parent
 from keyrack.api.schema.fields import Resource, boolean, date_time, string
 from keyrack.api.schema.group_scope import scoped_by
+from keyrack.api.services import ReadServices
 from keyrack.core.base64url import octets
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import NotFound
-from keyrack.fleet.endpoints.users import NO_USER
+from keyrack.fleet.endpoints.users import NO_USER, TAG
 from keyrack.fleet.schema import USER
 
-endpoints = Endpoints("Users", "users")
+endpoints = Endpoints[ReadServices](TAG, "users", is_extension=True)
 
 NO_DEVICE = ErrorCode(
     "device-not-found",
@@ -67,23 +70,27 @@ def device_id(text: str) -> bytes:
         return b""
 
 
-endpoints.get(
+endpoints.read(
     "/users/{userId}/devices",
     DEVICE,
-    "The phones of a user that get keys",
+    Doc("listDevicesOfUser", "The phones of a user that get keys", "Every phone that the user's app has registered."),
     of=Parent(USER, "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id"),
     missing=NO_USER,
-    ours=True,
 )
 
 
 @endpoints.delete(
     "/users/{userId}/devices/{deviceId}",
-    "Remove a phone of a user: its keys are revoked",
-    convert={"deviceId": device_id},
-    limited=(),
-    refuses={404: (NO_USER, NO_DEVICE)},
-    ours=True,
+    Doc(
+        "removeDeviceOfUser",
+        "Remove a phone of a user: its keys are revoked",
+        "For a phone that was lost. What it has of keys is revoked at once: each box refuses them as soon as it has a"
+        " newer status list. The phone cannot be registered with this key again, and id tokens that were issued before"
+        " register no phone. The user may register another phone.",
+    ),
+    auth=CustomerAuth(Permission.USERS_WRITE, is_group_scoped=True),
+    responses=Responses(errors={404: (NO_USER, NO_DEVICE)}),
+    converters={"deviceId": device_id},
 )
 async def remove(request: Request) -> Response:
     user, device = request.ids
@@ -94,10 +101,14 @@ async def remove(request: Request) -> Response:
 
 @endpoints.delete(
     "/users/{userId}/removed-devices",
-    "Make room for keys of a user whose removed phones have used it up",
-    limited=(),
-    refuses={404: (NO_USER,)},
-    ours=True,
+    Doc(
+        "forgetRemovedDevicesOfUser",
+        "Make room for keys of a user whose removed phones have used it up",
+        "For a user whose phone gets no key (`too-many-keys`), as keys of removed phones use up"
+        " `KEYRACK_KEYS_PER_ASSIGNMENT`. These keys count no longer. They stay revoked, so boxes still refuse them.",
+    ),
+    auth=CustomerAuth(Permission.USERS_WRITE, is_group_scoped=True),
+    responses=Responses(errors={404: (NO_USER,)}),
 )
 async def forget_removed(request: Request) -> Response:
     """Stop counting revoked keys of the user's removed phones."""
@@ -110,11 +121,15 @@ async def forget_removed(request: Request) -> Response:
 
 @endpoints.put(
     "/users/{userId}/devices/{deviceId}/approval",
-    "Approve a phone of a user: it gets keys",
-    convert={"deviceId": device_id},
-    limited=(),
-    refuses={404: (NO_USER, NO_DEVICE)},
-    ours=True,
+    Doc(
+        "approveDeviceOfUser",
+        "Approve a phone of a user: it gets keys",
+        "For a phone that waits for approval (`isApproved` is false). Customers choose this by `keyrack keys policy"
+        " --approve-phones on`. A phone that is approved already stays so.",
+    ),
+    auth=CustomerAuth(Permission.USERS_WRITE, is_group_scoped=True),
+    responses=Responses(errors={404: (NO_USER, NO_DEVICE)}),
+    converters={"deviceId": device_id},
 )
 async def approve(request: Request) -> Response:
     user, device = request.ids

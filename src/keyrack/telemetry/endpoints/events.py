@@ -10,8 +10,11 @@ from typing import Annotated, Any, Literal, LiteralString
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from keyrack.api.endpoint import FROM_DEVICES, Endpoints
+from keyrack.api.auth_schemes import CustomerAuth, DeviceAuth
+from keyrack.api.endpoint import Doc, JsonBody, RawBody, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response, answer, created
+from keyrack.api.permissions import Permission
 from keyrack.api.principals import Scope
 from keyrack.api.schema.field_errors import blank
 from keyrack.api.schema.request_body import (
@@ -25,6 +28,7 @@ from keyrack.api.schema.request_body import (
     invalid_member,
     wall_clock,
 )
+from keyrack.api.services import ReadServices
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import BadRequest, NotFound, Refusal
 from keyrack.core.metrics.catalog import EVENTS
@@ -38,7 +42,9 @@ from keyrack.fleet.schema import EVENT
 from keyrack.telemetry.endpoints.ingest import IngestResult, shown
 from keyrack.telemetry.json_lines import INVALID_LINES, InvalidLine, NotALine, Report, explained, lines
 
-endpoints = Endpoints("Events", "events")
+endpoints = Endpoints[ReadServices](
+    Tag("Events", "When cars were opened and closed, and by whom.", frozenset(("events",))), "events"
+)
 
 NO_EVENT = ErrorCode(
     "event-not-found",
@@ -50,8 +56,25 @@ TOO_LATE = "utcDateTime lies in the future."
 TOO_EARLY = "utcDateTime lies more than {days} days back."
 PER_BATCH = 100  # lines of a delivery that are read, and recorded, at once
 
-endpoints.get("/events", EVENT, "All events, of all cars", paged=True, ours=True)
-ONE_EVENT = endpoints.get("/events/{eventId}", EVENT, "One event", one=True, missing=NO_EVENT)
+endpoints.read(
+    "/events",
+    EVENT,
+    Doc(
+        "listEvents",
+        "All events, of all cars",
+        "Events are numbered for each customer, without gaps and in the order in which they were recorded, so"
+        " `$filter=id gt N&$orderby=id` reads what is new and misses nothing. A list that is too long comes in pages.",
+        is_extension=True,
+    ),
+    paged=True,
+)
+ONE_EVENT = endpoints.read(
+    "/events/{eventId}",
+    EVENT,
+    Doc("getEvent", "One event", "One event, whether its car and user are still there or not."),
+    one=True,
+    missing=NO_EVENT,
+)
 
 # The counter's row stays locked until the commit: numbers have no gaps, and a higher one is never seen first
 RECORD = compile_statement("""
@@ -189,16 +212,24 @@ def _arguments(customer: int, reported: Sequence[ReportedEvent]) -> list[object]
 
 @endpoints.put(
     "/events",
-    "Record that a car was opened or closed",
-    limited=("carId", "userId"),
-    body=NewEvent,
-    what=CREATE_EVENT,
-    status=201,
-    shows=ONE_EVENT,
-    refuses={
-        400: tuple(invalid_member(CREATE_EVENT, member) for member in ("type", "dateTime", "utcDateTime", "userAgent")),
-        404: (NO_CAR, NO_USER),
-    },
+    Doc(
+        "createEvent",
+        "Record that a car was opened or closed",
+        "Records one opening or closing. `dateTime` is kept as it was sent, `utcDateTime` to the microsecond. What"
+        " happened offline is better delivered with `POST /ingest/events`, which may be repeated.",
+    ),
+    auth=CustomerAuth(Permission.EVENTS_WRITE, is_group_scoped=True),
+    body=JsonBody(TypeAdapter(NewEvent), CREATE_EVENT, scoped_members=("carId", "userId")),
+    responses=Responses(
+        201,
+        errors={
+            400: tuple(
+                invalid_member(CREATE_EVENT, member) for member in ("type", "dateTime", "utcDateTime", "userAgent")
+            ),
+            404: (NO_CAR, NO_USER),
+        },
+        representation=ONE_EVENT,
+    ),
 )
 async def create(request: Request, event: NewEvent) -> Response:
     if is_blank(event.user_agent):
@@ -213,17 +244,23 @@ async def create(request: Request, event: NewEvent) -> Response:
 
 @endpoints.post(
     "/ingest/events",
-    "Deliver events that happened offline",
-    item=TypeAdapter(OfflineEvent),
-    answers=DeliveredEvents,
-    device=Scope.EVENTS,
-    **FROM_DEVICES,
+    Doc(
+        "deliverEvents",
+        "Deliver events that happened offline",
+        "Events of boxes and apps that were offline, one JSON object a line. `clientId` names each: one that comes"
+        " again is counted as a duplicate, and gets the number that it had. Lines that are not valid are reported, and"
+        " the others are recorded.",
+        is_extension=True,
+    ),
+    auth=DeviceAuth(Scope.EVENTS),
+    body=RawBody(TypeAdapter(OfflineEvent)),
+    responses=Responses(200, DeliveredEvents),
 )
-async def deliver(request: Request, settings: Settings) -> Response:
-    report, numbered = Report(settings.ingest_max_reported_rejections), list[EventIdBody]()
+async def deliver(request: Request, services: ReadServices) -> Response:
+    report, numbered = Report(services.settings.ingest_max_reported_rejections), list[EventIdBody]()
     unit = request.device and request.device.product
     try:
-        for part in _parts(lines(request.body, settings), report, unit, settings):
+        for part in _parts(lines(request.body, services.settings), report, unit, services.settings):
             if not part:
                 await asyncio.sleep(0)  # others want to be served too
                 continue

@@ -6,15 +6,21 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from keyrack.api.endpoint import FROM_DEVICES, Endpoints
+from keyrack.api.auth_schemes import DeviceAuth
+from keyrack.api.endpoint import Doc, RawBody, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response, answer
 from keyrack.api.principals import Scope
 from keyrack.core.errors import BadRequest
-from keyrack.telemetry.ingest import Telemetry
 from keyrack.telemetry.json_lines import INVALID_LINES, NotALine, Report
 from keyrack.telemetry.samples import ONE
+from keyrack.telemetry.services import TelemetryServices
 
-endpoints = Endpoints("Ingest")
+endpoints = Endpoints[TelemetryServices](
+    Tag("Ingest", "What units, boxes and apps deliver, with a device key."),
+    DeviceAuth(Scope.TELEMETRY),
+    is_extension=True,
+)
 
 
 class RejectedLine(BaseModel):
@@ -45,15 +51,20 @@ def shown(report: Report) -> dict[str, Any]:
 
 @endpoints.post(
     "/ingest/telemetry",
-    "Deliver samples of units",
-    item=ONE,
-    answers=IngestResult,
-    device=Scope.TELEMETRY,
-    **FROM_DEVICES,
+    Doc(
+        "deliverTelemetry",
+        "Deliver samples of units",
+        "What units have read, one JSON object a line. A line that tells nothing new is counted as a duplicate, so a"
+        " delivery may be sent again. Lines that are not valid are reported, and the others are kept.",
+    ),
+    body=RawBody(ONE),
+    responses=Responses(200, IngestResult),
 )
-async def deliver(request: Request, telemetry: Telemetry) -> Response:
+async def deliver(request: Request, services: TelemetryServices) -> Response:
     try:
-        report = await telemetry.ingest(request.customer, request.body, only=request.device and request.device.names)
+        report = await services.telemetry.ingest(
+            request.customer, request.body, only=request.device and request.device.names
+        )
     except NotALine as reason:
         raise BadRequest(INVALID_LINES.saying(str(reason))) from None
     return answer(shown(report))

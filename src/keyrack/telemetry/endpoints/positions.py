@@ -7,8 +7,11 @@ from typing import Annotated, LiteralString
 from pydantic import ConfigDict, Field
 
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import TAGGED, Endpoints
+from keyrack.api.auth_schemes import CustomerAuth
+from keyrack.api.endpoint import TAGGED, Doc, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response
+from keyrack.api.permissions import Permission
 from keyrack.api.query_parameters import (
     TIME_RANGE,
     TOO_LONG_RANGE,
@@ -20,15 +23,25 @@ from keyrack.api.query_parameters import (
 )
 from keyrack.api.schema.fields import utc
 from keyrack.api.schema.request_body import Body, Id, Int32, Latitude, Longitude, Moment
+from keyrack.api.services import ReadServices
 from keyrack.core.error_codes import EMPTY_RANGE
 from keyrack.core.errors import NotFound
-from keyrack.core.settings import Settings
 from keyrack.fleet.endpoints.cars import NO_CAR
 from keyrack.telemetry.schema import MEASURES, POSITION
 
-endpoints = Endpoints("Positions", "positions")
+endpoints = Endpoints[ReadServices](
+    Tag("Positions", "Where all cars are, where one was, and what it told over a time."), "positions", is_extension=True
+)
 
-endpoints.get("/positions", POSITION, "The newest positions of all cars", ours=True)
+endpoints.read(
+    "/positions",
+    POSITION,
+    Doc(
+        "listPositions",
+        "The newest positions of all cars",
+        "Every car, whether it has a unit or not, with its newest position and whether somebody may use it now.",
+    ),
+)
 
 # Of a stretch that lasts, the first and the last reading within the time; it may have begun before, on the same day in
 # UTC. With an odometer reading as old as a day at most, for a stretch of these lies within a day, too
@@ -107,22 +120,22 @@ POINTS = QueryParameter(
 TRACK_OPTIONS = (*TIME_RANGE, POINTS)
 
 
-@endpoints.write(
-    "GET",
+@endpoints.get(
     "/cars/{carId}/track",
-    "Where a car was over a time, with the times",
-    limited=(),
-    status=200,
-    answers=TrackBody,
-    headers=TAGGED,
-    options=TRACK_OPTIONS,
-    refuses={400: (EMPTY_RANGE, TOO_LONG_RANGE), 404: (NO_CAR,)},
-    ours=True,
+    Doc(
+        "getCarTrack",
+        "Where a car was over a time, with the times",
+        "The places where the car was between `from` and `to`, in order. If there are more than `points`, they are"
+        " thinned out evenly.",
+    ),
+    auth=CustomerAuth(Permission.POSITIONS_READ, is_group_scoped=True),
+    responses=Responses(200, TrackBody, headers=TAGGED, errors={400: (EMPTY_RANGE, TOO_LONG_RANGE), 404: (NO_CAR,)}),
+    query_parameters=TRACK_OPTIONS,
 )
-async def track(request: Request, settings: Settings) -> Response:
+async def track(request: Request, services: ReadServices) -> Response:
     options = given(request.query, TRACK_OPTIONS)
-    since, until = time_range(options, settings.track_days)
-    points = at_most(options, "points", settings.track_points)
+    since, until = time_range(options, services.settings.track_days)
+    points = at_most(options, "points", services.settings.track_points)
     body = await request.db.fetchval(TRACK, request.customer, *request.ids, since, until, points)
     if body is None:
         raise NotFound(NO_CAR)
@@ -237,22 +250,22 @@ FIELDS = QueryParameter(
 SAMPLES_OPTIONS = (FIELDS, *TIME_RANGE, POINTS)
 
 
-@endpoints.write(
-    "GET",
+@endpoints.get(
     "/cars/{carId}/samples",
-    "What a car told over a time, as series for charts",
-    limited=(),
-    status=200,
-    answers=Samples,
-    headers=TAGGED,
-    options=SAMPLES_OPTIONS,
-    refuses={400: (EMPTY_RANGE, TOO_LONG_RANGE), 404: (NO_CAR,)},
-    ours=True,
+    Doc(
+        "getCarSamples",
+        "What a car told over a time, as series for charts",
+        "Readings between `from` and `to`, in at most `points` buckets of equal length for each member of `fields`."
+        " Buckets without a reading are left out.",
+    ),
+    auth=CustomerAuth(Permission.POSITIONS_READ, is_group_scoped=True),
+    responses=Responses(200, Samples, headers=TAGGED, errors={400: (EMPTY_RANGE, TOO_LONG_RANGE), 404: (NO_CAR,)}),
+    query_parameters=SAMPLES_OPTIONS,
 )
-async def samples(request: Request, settings: Settings) -> Response:
+async def samples(request: Request, services: ReadServices) -> Response:
     options = given(request.query, SAMPLES_OPTIONS)
-    since, until = time_range(options, settings.track_days)
-    points = at_most(options, "points", settings.sample_points)
+    since, until = time_range(options, services.settings.track_days)
+    points = at_most(options, "points", services.settings.sample_points)
     fields = options.get("fields", KEPT)
     body = await request.db.fetchval(SAMPLES, request.customer, *request.ids, since, until, points, fields)
     if body is None:

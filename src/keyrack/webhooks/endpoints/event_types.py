@@ -5,12 +5,15 @@ from __future__ import annotations
 from pydantic import ConfigDict
 
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import TAGGED, Endpoints
+from keyrack.api.endpoint import TAGGED, Doc, Responses
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response, answer
 from keyrack.api.schema.event_types import TAKEN
 from keyrack.api.schema.request_body import Body
+from keyrack.api.services import ReadServices
+from keyrack.webhooks.endpoints.webhooks import TAG
 
-endpoints = Endpoints("Webhooks", "webhooks")
+endpoints = Endpoints[ReadServices](TAG, "webhooks", is_extension=True)
 
 
 class EventTypeBody(Body):
@@ -25,14 +28,15 @@ class EventTypeBody(Body):
     takes: list[str]
 
 
-@endpoints.write(
-    "GET",
+@endpoints.get(
     "/webhooks/kinds",
-    "The kinds that a webhook may take, and the wildcards",
-    status=200,
-    answers=list[EventTypeBody],
-    headers=TAGGED,
-    ours=True,
+    Doc(
+        "listWebhookKinds",
+        "The kinds that a webhook may take, and the wildcards",
+        "What `kinds` of a webhook may hold: outcomes of assignments, what happens to each resource, and checkpoints. A"
+        " wildcard takes all kinds of a resource, those of later releases too.",
+    ),
+    responses=Responses(200, list[EventTypeBody], headers=TAGGED),
 )
 async def kinds(request: Request) -> Response:
     rows = [

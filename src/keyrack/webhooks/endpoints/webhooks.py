@@ -11,10 +11,12 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 from pydantic_core import PydanticCustomError
 
 from keyrack.api import conditional_requests
-from keyrack.api.endpoint import Endpoints, Parent
+from keyrack.api.endpoint import Concurrency, Doc, JsonBody, Responses, Tag
+from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.path_ids import path_number
 from keyrack.api.rate_limits import RateLimit
+from keyrack.api.read_sql import Parent
 from keyrack.api.schema import event_types
 from keyrack.api.schema.request_body import (
     Body,
@@ -31,12 +33,17 @@ from keyrack.api.schema.request_body import (
 from keyrack.core.error_codes import EMPTY_RANGE, RATE_LIMITED, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, NotFound
 from keyrack.core.settings import Settings
-from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.worker_wakeup import DELIVER
 from keyrack.webhooks import outbox, subscriptions
 from keyrack.webhooks.outcome_payload import DELIVERY, DELIVERY_LISTED, WEBHOOK
+from keyrack.webhooks.services import WebhookServices
 
-endpoints = Endpoints("Webhooks", "webhooks")
+TAG = Tag(
+    "Webhooks",
+    "Where outcomes and changes are sent, what was sent, and sending it again.",
+    frozenset(("webhooks", "deliveries")),
+)
+endpoints = Endpoints[WebhookServices](TAG, "webhooks", is_extension=True)
 
 NO_WEBHOOK = ErrorCode(
     "webhook-not-found",
@@ -51,6 +58,7 @@ NO_DELIVERY = ErrorCode(
 DISABLED = ErrorCode(
     "webhook-disabled", "The webhook is disabled. Enable it first.", "Enable it: PATCH /webhooks/{webhookId}."
 )
+IS_LIMITED = " It is limited for each customer: beyond the limit the answer is 429 with `Retry-After`."
 CREATE = "create webhook"
 UPDATE = "update webhook"
 REPLAY = "replay deliveries"
@@ -59,18 +67,42 @@ _IN_WEBHOOK: LiteralString = "{t}.customer_id = {p}.customer_id and {t}.webhook_
 A_WEBHOOK = Parent(WEBHOOK, _IN_WEBHOOK)
 
 
-endpoints.get("/webhooks", WEBHOOK, "All webhooks", ours=True)
-ONE_WEBHOOK = endpoints.get("/webhooks/{webhookId}", WEBHOOK, "One webhook", one=True, missing=NO_WEBHOOK, ours=True)
-endpoints.get(
+endpoints.read(
+    "/webhooks",
+    WEBHOOK,
+    Doc(
+        "listWebhooks", "All webhooks", "The webhooks of the customer, with how many deliveries wait or were given up."
+    ),
+)
+ONE_WEBHOOK = endpoints.read(
+    "/webhooks/{webhookId}",
+    WEBHOOK,
+    Doc("getWebhook", "One webhook", "One webhook. Its secrets are never shown again."),
+    one=True,
+    missing=NO_WEBHOOK,
+)
+endpoints.read(
     "/webhooks/{webhookId}/deliveries",
     DELIVERY,
-    "The log of a webhook's deliveries",
+    Doc(
+        "listDeliveriesOfWebhook",
+        "The log of a webhook's deliveries",
+        "What was sent to it, with attempts, the start of the last answer, and when it is tried next.",
+    ),
     of=A_WEBHOOK,
     missing=NO_WEBHOOK,
     paged=True,
-    ours=True,
 )
-endpoints.get("/deliveries", DELIVERY_LISTED, "The log of the deliveries of all webhooks", paged=True, ours=True)
+endpoints.read(
+    "/deliveries",
+    DELIVERY_LISTED,
+    Doc(
+        "listDeliveries",
+        "The log of the deliveries of all webhooks",
+        "Those of all webhooks of the customer in one list: `$filter=state eq 'Dead'` finds those that were given up.",
+    ),
+    paged=True,
+)
 
 
 def checked_url(url: str) -> str:
@@ -145,24 +177,29 @@ CHANGED = TypeAdapter(PatchedWebhook)
 
 @endpoints.put(
     "/webhooks",
-    "Register a webhook; its signing secret is shown only here",
-    body=NewWebhook,
-    what=CREATE,
-    status=201,
-    answers=WebhookCreated,
-    shows=ONE_WEBHOOK,
-    secret=True,
-    refuses={
-        400: (invalid_member(CREATE, "url"), invalid_member(CREATE, "secret"), invalid_member(CREATE, "kinds")),
-        409: (TOO_MANY,),
-    },
-    ours=True,
+    Doc(
+        "createWebhook",
+        "Register a webhook; its signing secret is shown only here",
+        "Every outcome and change of the wanted kinds is sent to its address from now on, signed as Standard Webhooks"
+        " says. Only addresses that the operator allows are dialled.",
+    ),
+    body=JsonBody(TypeAdapter(NewWebhook), CREATE),
+    responses=Responses(
+        201,
+        WebhookCreated,
+        errors={
+            400: (invalid_member(CREATE, "url"), invalid_member(CREATE, "secret"), invalid_member(CREATE, "kinds")),
+            409: (TOO_MANY,),
+        },
+        representation=ONE_WEBHOOK,
+        has_secret=True,
+    ),
 )
-async def create(request: Request, webhook: NewWebhook, settings: Settings, vault: Encryption) -> Response:
+async def create(request: Request, webhook: NewWebhook, services: WebhookServices) -> Response:
     async with request.db.transaction() as connection:
         added = await subscriptions.add(
-            connection, vault, request.customer, webhook.url, webhook.secret,
-            webhook.kinds or event_types.OUTCOMES, webhook.enabled, settings.webhook_limit,
+            connection, services.encryption, request.customer, webhook.url, webhook.secret,
+            webhook.kinds or event_types.OUTCOMES, webhook.enabled, services.settings.webhook_limit,
         )  # fmt: skip
     if added is None:
         raise Conflict(TOO_MANY)
@@ -172,25 +209,30 @@ async def create(request: Request, webhook: NewWebhook, settings: Settings, vaul
 
 @endpoints.patch(
     "/webhooks/{webhookId}",
-    "Change a webhook",
-    body=Patch[WebhookPatch],
-    what=UPDATE,
-    shows=ONE_WEBHOOK,
-    compares=WEBHOOK,
-    refuses={
-        400: tuple(invalid_member(UPDATE, name) for name in ("url", "secret", "kinds", "enabled")),
-        404: (NO_WEBHOOK,),
-    },
-    ours=True,
+    Doc(
+        "updateWebhook",
+        "Change a webhook",
+        "A JSON Patch (RFC 6902) of `remove` and `replace`. What is removed gets its default; the url cannot be"
+        " removed. Enabling it sends what has waited.",
+    ),
+    body=JsonBody(TypeAdapter(Patch[WebhookPatch]), UPDATE),
+    concurrency=Concurrency(if_match=WEBHOOK),
+    responses=Responses(
+        errors={
+            400: tuple(invalid_member(UPDATE, name) for name in ("url", "secret", "kinds", "enabled")),
+            404: (NO_WEBHOOK,),
+        },
+        representation=ONE_WEBHOOK,
+    ),
 )
-async def update(request: Request, patch: list[WebhookPatch], vault: Encryption) -> Response:
+async def update(request: Request, patch: list[WebhookPatch], services: WebhookServices) -> Response:
     # A member that is removed gets its default; only the url has none
     given = {name: value for name, value in apply_patch(patch, UPDATE).items() if value is not None or name == "url"}
     whole: dict[str, Any] = validate_body(CHANGED, json.dumps(given).encode(), UPDATE, patch=patch).model_dump()
     changes = {step.path[1:]: whole[step.path[1:]] for step in patch}
     async with request.db.transaction() as connection:
         await conditional_requests.compare(connection, request, WEBHOOK, NO_WEBHOOK)
-        version = await subscriptions.change(connection, vault, request.customer, request.ids[0], changes)
+        version = await subscriptions.change(connection, services.encryption, request.customer, request.ids[0], changes)
         if version is None:
             raise NotFound(NO_WEBHOOK)
     request.announce(DELIVER)
@@ -199,10 +241,9 @@ async def update(request: Request, patch: list[WebhookPatch], vault: Encryption)
 
 @endpoints.delete(
     "/webhooks/{webhookId}",
-    "Remove a webhook and the log of its deliveries",
-    compares=WEBHOOK,
-    refuses={404: (NO_WEBHOOK,)},
-    ours=True,
+    Doc("deleteWebhook", "Remove a webhook and the log of its deliveries", "What waits for it is not sent any more."),
+    concurrency=Concurrency(if_match=WEBHOOK),
+    responses=Responses(errors={404: (NO_WEBHOOK,)}),
 )
 async def delete(request: Request) -> Response:
     async with conditional_requests.with_if_match(request, WEBHOOK, NO_WEBHOOK) as statements:
@@ -213,17 +254,21 @@ async def delete(request: Request) -> Response:
 
 @endpoints.post(
     "/webhooks/{webhookId}/rotate-secret",
-    "Make a new signing secret; the old one signs too for a while",
-    status=200,
-    answers=SecretRotated,
-    secret=True,
-    refuses={404: (NO_WEBHOOK,)},
-    ours=True,
+    Doc(
+        "rotateWebhookSecret",
+        "Make a new signing secret; the old one signs too for a while",
+        "Until the old secret ends, every delivery is signed with both, so receivers can change over in their time.",
+    ),
+    responses=Responses(200, SecretRotated, errors={404: (NO_WEBHOOK,)}, has_secret=True),
 )
-async def rotate_secret(request: Request, settings: Settings, vault: Encryption) -> Response:
+async def rotate_secret(request: Request, services: WebhookServices) -> Response:
     async with request.db.transaction() as connection:
         rotated = await subscriptions.rotate(
-            connection, vault, request.customer, request.ids[0], settings.webhook_secret_overlap_hours
+            connection,
+            services.encryption,
+            request.customer,
+            request.ids[0],
+            services.settings.webhook_secret_overlap_hours,
         )
     if rotated is None:
         raise NotFound(NO_WEBHOOK)
@@ -234,13 +279,16 @@ async def rotate_secret(request: Request, settings: Settings, vault: Encryption)
 
 @endpoints.post(
     "/webhooks/{webhookId}/test",
-    "Send a test to a webhook; the answer is the id of its delivery",
-    status=201,
-    refuses={404: (NO_WEBHOOK,), 409: (DISABLED,), 429: (RATE_LIMITED,)},
-    ours=True,
+    Doc(
+        "testWebhook",
+        "Send a test to a webhook; the answer is the id of its delivery",
+        "Sends a `webhook.test`, whatever kinds the webhook wants. How it went is told by"
+        " `GET /webhooks/{webhookId}/deliveries`." + IS_LIMITED,
+    ),
+    responses=Responses(201, errors={404: (NO_WEBHOOK,), 409: (DISABLED,), 429: (RATE_LIMITED,)}),
 )
-async def test(request: Request, settings: Settings) -> Response:
-    headers = await _taken(request, settings)
+async def test(request: Request, services: WebhookServices) -> Response:
+    headers = await _taken(request, services.settings)
     id = await request.db.fetchval(outbox.SEND_TEST, request.customer, *request.ids)
     if id is None:
         raise NotFound(NO_WEBHOOK)
@@ -250,15 +298,18 @@ async def test(request: Request, settings: Settings) -> Response:
 
 @endpoints.post(
     "/webhooks/{webhookId}/deliveries/{deliveryId}/replay",
-    "Send a delivery again",
-    refuses={404: (NO_WEBHOOK, NO_DELIVERY), 409: (DISABLED,), 429: (RATE_LIMITED,)},
-    convert={"deliveryId": path_number},
-    ours=True,
+    Doc(
+        "replayDelivery",
+        "Send a delivery again",
+        "The same body and `webhook-id` as before, with a new timestamp and signature." + IS_LIMITED,
+    ),
+    responses=Responses(errors={404: (NO_WEBHOOK, NO_DELIVERY), 409: (DISABLED,), 429: (RATE_LIMITED,)}),
+    converters={"deliveryId": path_number},
 )
-async def replay(request: Request, settings: Settings) -> Response:
-    headers = await _taken(request, settings)
+async def replay(request: Request, services: WebhookServices) -> Response:
+    headers = await _taken(request, services.settings)
     if not await outbox.replay(request.db, request.customer, *request.ids):
-        await _limit(settings).give_back(request.db, request.customer)
+        await _limit(services.settings).give_back(request.db, request.customer)
         raise NotFound(NO_DELIVERY)
     request.announce(DELIVER)
     return Response(204, headers=headers)
@@ -266,24 +317,29 @@ async def replay(request: Request, settings: Settings) -> Response:
 
 @endpoints.post(
     "/webhooks/{webhookId}/replay",
-    "Send the outcomes and changes of a time again, oldest first",
-    body=TimeRange,
-    what=REPLAY,
-    status=200,
-    answers=ReplayResult,
-    refuses={
-        400: (invalid_member(REPLAY, "from"), EMPTY_RANGE),
-        404: (NO_WEBHOOK,),
-        409: (DISABLED,),
-        429: (RATE_LIMITED,),
-    },
-    ours=True,
+    Doc(
+        "replayDeliveries",
+        "Send the outcomes and changes of a time again, oldest first",
+        "Everything of its kinds from `from` up to, and without, `to`, but for checkpoints. If there is more than one"
+        " request takes, `next` is the `from` of the next one." + IS_LIMITED,
+    ),
+    body=JsonBody(TypeAdapter(TimeRange), REPLAY),
+    responses=Responses(
+        200,
+        ReplayResult,
+        errors={
+            400: (invalid_member(REPLAY, "from"), EMPTY_RANGE),
+            404: (NO_WEBHOOK,),
+            409: (DISABLED,),
+            429: (RATE_LIMITED,),
+        },
+    ),
 )
-async def replay_range(request: Request, wanted: TimeRange, settings: Settings) -> Response:
+async def replay_range(request: Request, wanted: TimeRange, services: WebhookServices) -> Response:
     until = wanted.to or datetime.now(UTC)
     if until <= wanted.since:
         raise BadRequest(EMPTY_RANGE, errors=[FieldError("out-of-range", EMPTY_RANGE.text, "/to")])
-    headers = await _taken(request, settings)
+    headers = await _taken(request, services.settings)
     count, following = await outbox.replay_range(
         request.db, request.customer, request.ids[0], wanted.since, until, undelivered=wanted.undelivered
     )

@@ -1,1 +1,0 @@
-"""Operation ids and descriptions of endpoints."""

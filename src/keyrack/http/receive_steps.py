@@ -1,0 +1,182 @@
+"""The steps that make a `Request` of what a client has sent."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from keyrack.api import conditional_requests
+from keyrack.api.endpoint import FormBody, JsonBody
+from keyrack.api.event_stream import EVENTS
+from keyrack.api.exchange import Request, Response
+from keyrack.api.schema import request_body
+from keyrack.api.subscriptions import FollowContext, Subscription
+from keyrack.core.errors import PreconditionFailed
+from keyrack.core.text import without_byte_order_mark
+from keyrack.http import request_parsing
+from keyrack.http.authentication_steps import DEVICE_KEY
+from keyrack.http.calls import Call, HttpCall
+from keyrack.http.ignored_members import record_ignored_members
+from keyrack.http.prefer_header import preferences
+from keyrack.http.problem_details import prefers_media_type
+from keyrack.http.steps import Next
+
+
+async def reserve_ingest_memory(call: HttpCall, call_next: Next[HttpCall]) -> Response:
+    """Count the bytes of a delivery until it is answered. Raises `Unavailable` if others leave no room."""
+    with call.services.ingest_memory.room(call.http.get_header(DEVICE_KEY) or "") as call.reservation:
+        return await call_next(call)
+
+
+def prove_primary(call: Call) -> None:
+    """Raises `Unavailable` if this server may not be the primary's any more."""
+    call.proven = call.services.authenticator.check()
+
+
+def confirm_primary(call: Call) -> None:
+    """Raises `Unavailable` unless the proof still holds: the body may have taken long."""
+    call.services.authenticator.hold(call.proven)
+
+
+def read_conditions(call: HttpCall) -> None:
+    """The conditions of a read. Raises `BadRequest` for a malformed If-Match."""
+    call.if_none_match = call.http.get_header("If-None-Match")
+    header = call.http.get_header("If-Match")
+    if header is not None:
+        call.if_match = conditional_requests.expected(header)
+
+
+def read_if_match(call: HttpCall) -> None:
+    """The condition of a write to something that has an ETag. Raises `PreconditionFailed`, `BadRequest`."""
+    if call.http.get_header("If-None-Match") is not None:
+        raise PreconditionFailed(conditional_requests.ONLY_FOR_READS)
+    header = call.http.get_header("If-Match")
+    if header is not None:
+        call.if_match = conditional_requests.expected(header)
+
+
+def reject_conditions(call: HttpCall) -> None:
+    """Raises `PreconditionFailed` for any condition: the row has nothing to compare it with."""
+    if call.http.get_header("If-None-Match") is not None:
+        raise PreconditionFailed(conditional_requests.ONLY_FOR_READS)
+    if call.http.get_header("If-Match") is not None:
+        raise PreconditionFailed(conditional_requests.NOTHING_TO_COMPARE)
+
+
+def read_preferences(call: HttpCall) -> None:
+    """The preferences of the header Prefer."""
+    preferred = preferences(call.http.get_header("Prefer"))
+    call.is_strict, call.preferred_return = preferred.strict, preferred.returns
+
+
+def choose_return(call: HttpCall) -> None:
+    """The row can show what it has written, so the preference for that counts."""
+    call.returns = call.preferred_return
+
+
+async def read_body(call: HttpCall) -> None:
+    """Raises `UnsupportedMediaType`, `ContentTooLarge`, `RequestTimeout`."""
+    settings, route = call.services.settings, call.route
+    body = route.endpoint.body
+    assert body is not None  # noqa: S101 - the step is for rows with a body
+    limit, seconds = body.max_bytes(settings), settings.request_read_timeout_seconds
+    call.body = await request_parsing.body(call.http, route.body_format, limit, seconds)
+
+
+async def read_lines(call: HttpCall) -> None:
+    """Raises as `read_body` does, `Unavailable` beyond the memory, and `BadRequest` for malformed gzip."""
+    assert call.reservation is not None  # noqa: S101 - `reserve_ingest_memory` comes first
+    call.body = await request_parsing.lines(call.http, call.services.settings, call.reservation)
+
+
+def parse_form(call: HttpCall) -> None:
+    """Raises `BadRequest`."""
+    form = call.route.endpoint.body
+    assert isinstance(form, FormBody)  # noqa: S101 - the step is for rows with a form
+    call.value = form.parse(without_byte_order_mark(call.body))
+
+
+def validate_body(call: HttpCall) -> None:
+    """Validate the JSON. Raises `BadRequest`."""
+    _validate(call, strict=call.is_strict)
+
+
+def validate_batch(call: HttpCall) -> None:
+    """Validate the JSON of a batch, whose items are validated later, each as strictly as the client prefers."""
+    _validate(call, strict=False)
+
+
+def _validate(call: HttpCall, *, strict: bool) -> None:
+    body = call.route.endpoint.body
+    assert isinstance(body, JsonBody)  # noqa: S101 - the step is for rows with a JSON body
+    call.value, document = request_body.read_body(body.adapter, call.body, body.action, strict=strict)
+    if not call.is_strict:
+        record_ignored_members(call.http, body.adapter, document)
+
+
+def read_idempotency_key(call: HttpCall) -> None:
+    """The header, of which `idempotency` says later whether it is well-formed."""
+    call.idempotency_key = call.http.get_header("Idempotency-Key")
+
+
+def negotiate_media_type(call: HttpCall) -> None:
+    """Whether the client prefers the row's other media type."""
+    responses = call.route.endpoint.responses
+    accept = call.http.get_header("Accept") or ""
+    call.prefers_other_type = prefers_media_type(accept, responses.alternative.split(";")[0], responses.media_type)
+
+
+def allow_following(call: HttpCall) -> None:
+    """What a stream or a long poll needs of its request."""
+    http, row, customer, caller = call.http, call.route.endpoint, call.customer, call.caller
+    assert caller is not None  # noqa: S101 - a row that is followed needs a token
+    recheck = call.services.authentication.recheck
+
+    def register(subscription: Subscription) -> None:
+        call.state.subscription = subscription
+
+    call.follow = FollowContext(
+        last_event_id=http.get_header("Last-Event-ID"),
+        prefers_events=prefers_media_type(http.get_header("Accept") or "", EVENTS, row.responses.media_type),
+        recheck=partial(recheck, http, row, customer, caller.grants[customer]),
+        register=register,
+    )
+
+
+def build_request(call: HttpCall) -> None:
+    """Make the `Request`. Raises `BadRequest` for ids of the path that are none."""
+    http, services, row, caller = call.http, call.services, call.route.endpoint, call.caller
+    call.request = Request(
+        db=services.database(caller, call.customer, reads=row.method == "GET"),
+        batches=services.batches,
+        announce=services.announce,
+        id=call.state.id,
+        method=http.method,
+        path=http.path,
+        address=http.remote_addr,
+        caller=caller,
+        customer=call.customer,
+        ids=request_parsing.ids(row, call.params),
+        query=http.scope["query_string"],
+        body=call.body,
+        chunks=http.scope["http_version"] != "1.0",
+        device=call.device,
+        app=call.app,
+        returns=call.returns,
+        if_match=call.if_match,
+        if_none_match=call.if_none_match,
+        authorization=call.authorization,
+        without_key=call.is_without_key,
+        follow=call.follow,
+        also=call.prefers_other_type,
+        parameters=row.known_parameters(caller),
+        hides_extensions=row.is_call_by_spec(caller) and not call.state.is_console_call,
+        strict=call.is_strict,
+    )
+
+
+async def register_stream(call: HttpCall, call_next: Next[HttpCall]) -> Response:
+    """Name an answer without an end to the connection and to the access log."""
+    answer = await call_next(call)
+    if isinstance(answer.parts, Subscription):
+        call.state.subscription = answer.parts
+    return answer

@@ -1,0 +1,103 @@
+"""The two kinds of pipeline steps, and their composition into one function for each row.
+
+The rows of endpoints do not change while a process runs. So `compose` looks at a row once, at startup, and leaves out
+the steps that the row does not need. Nothing asks about the row again while a request is served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from keyrack.api.endpoint import Endpoint
+from keyrack.api.exchange import Response
+
+C = TypeVar("C")  # the call that a step gets
+Next = Callable[[C], Awaitable[Response]]
+# A plain function returns None. The runner awaits whatever else it gets, so that a cheap check needs no coroutine
+CheckFunction = Callable[[C], Awaitable[None] | None]
+WrapperFunction = Callable[[C, Next[Any]], Awaitable[Response]]
+When = Callable[[Endpoint[Any]], bool]
+
+
+def always(_row: Endpoint[Any]) -> bool:
+    """The condition of a step that every row needs."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class CheckStep(Generic[C]):
+    """A step that checks the call or fills it in. It raises `Refusal` to end the request."""
+
+    run: CheckFunction[C]
+    when: When = always  # whether a row needs it
+
+    @property
+    def name(self) -> str:
+        return self.run.__name__
+
+
+@dataclass(frozen=True, slots=True)
+class WrapperStep(Generic[C]):
+    """A step around all later steps: `run` gets the call and `call_next`, which runs them."""
+
+    run: WrapperFunction[C]
+    when: When = always  # whether a row needs it
+
+    @property
+    def name(self) -> str:
+        return self.run.__name__
+
+
+Steps = Sequence[CheckStep[C] | WrapperStep[C]]
+
+
+def chosen(steps: Steps[C], row: Endpoint[Any]) -> list[CheckStep[C] | WrapperStep[C]]:
+    """The steps that the row needs, in their order."""
+    return [step for step in steps if step.when(row)]
+
+
+def compose(steps: Steps[C], row: Endpoint[Any], handler: Next[C]) -> Next[C]:
+    """One function that runs the row's steps and then the handler.
+
+    Checks between two wrappers run in one flat loop. Only a wrapper costs a call of its own.
+    """
+    call_next = handler
+    checks: list[CheckFunction[C]] = []
+    for step in reversed(chosen(steps, row)):
+        if isinstance(step, CheckStep):
+            checks.insert(0, step.run)
+        else:
+            call_next = _wrapped(step.run, _checked(checks, call_next))
+            checks = []
+    return _checked(checks, call_next)
+
+
+async def run_checks(checks: Iterable[CheckFunction[C]], call: C) -> None:
+    """Run checks one after the other. Raises what the first failing one raises."""
+    for check in checks:
+        if (waiting := check(call)) is not None:
+            await waiting
+
+
+def _checked(checks: Iterable[CheckFunction[C]], call_next: Next[C]) -> Next[C]:
+    """The checks, then `call_next`."""
+    flat = tuple(checks)
+    if not flat:
+        return call_next
+
+    async def run(call: C) -> Response:
+        for check in flat:
+            if (waiting := check(call)) is not None:
+                await waiting
+        return await call_next(call)
+
+    return run
+
+
+def _wrapped(wrapper: WrapperFunction[C], call_next: Next[C]) -> Next[C]:
+    def run(call: C) -> Awaitable[Response]:
+        return wrapper(call, call_next)
+
+    return run

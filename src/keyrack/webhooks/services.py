@@ -1,0 +1,15 @@
+"""The parts of the process that the handlers of webhooks need."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from keyrack.api.services import ReadServices
+from keyrack.db.encryption.cipher import Encryption
+
+
+class WebhookServices(ReadServices, Protocol):
+    """The encryption of signing secrets."""
+
+    @property
+    def encryption(self) -> Encryption: ...
