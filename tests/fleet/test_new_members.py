@@ -20,13 +20,17 @@ MEMBERS = {
     "CARS = ResourceTable(": """
     color: Annotated[
         Text | None,
-        MemberInfo(N_("Color"), N_("the color"), "The color of the paint.", "red", is_searchable=True, is_extension=True),
+        MemberInfo(
+            N_("Color"), N_("the color"), "The color of the paint.", "red", is_searchable=True, is_extension=True
+        ),
     ] = None
 """,
     "PRODUCTS = ResourceTable(": """
     warranty_ends: Annotated[
         datetime | None,
-        MemberInfo(N_("End of the warranty"), N_("the end of the warranty"), "When the warranty ends.", None, is_extension=True),
+        MemberInfo(
+            N_("End of the warranty"), N_("the end of the warranty"), "When the warranty ends.", None, is_extension=True
+        ),
     ] = None
 """,
     "GROUPS = ResourceTable(": """
