@@ -37,6 +37,7 @@ from keyrack.webhooks.delivery_queue import (
     Key,
     PendingDelivery,
     backoff,
+    claim_arguments,
     columns_of,
     count,
     lanes_of,
@@ -153,11 +154,11 @@ class DeliveryWorker:
             del self._paces[key]
         shares = {key: pace.share(full, now) for key, pace in self._paces.items()}
         held = Counter(lane.key[0] for lane in self._sending.values())
-        rows = await self._db.fetch(
-            CLAIM, *self._after, LOOK, [key[0] for key in shares], [key[1] for key in shares],
-            [pace.sending for pace in self._paces.values()], list(shares.values()), full,
-            list(held), list(held.values()), free, self._lease, PER_LANE,
+        arguments = claim_arguments(
+            behind=self._after, look=LOOK, throttles=self._paces, shares=shares, share_of_others=full,
+            held_by_customer=held, free=free, lease=self._lease, per_lane=PER_LANE,
         )  # fmt: skip
+        rows = await self._db.fetch(CLAIM, *arguments)
         lanes = lanes_of(rows, now)
         taken = Counter(lane.key for lane in lanes)
         for lane in lanes:
