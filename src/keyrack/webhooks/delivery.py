@@ -28,7 +28,7 @@ from keyrack.db.connection import UNREACHABLE, Database, is_interruption
 from keyrack.db.encryption.cipher import CannotDecrypt, Encryption
 from keyrack.db.throttled_log import ThrottledLogger
 from keyrack.webhooks import subscriptions
-from keyrack.webhooks.delivery_errors import DISABLED_BY_GONE, SEALED
+from keyrack.webhooks.delivery_errors import DISABLED_BY_GONE, SEALED, UNKNOWN_DIALECT
 from keyrack.webhooks.delivery_queue import (
     CLAIM,
     RECORD,
@@ -42,7 +42,8 @@ from keyrack.webhooks.delivery_queue import (
     count,
     lanes_of,
 )
-from keyrack.webhooks.sender import DeliveryAttempt, Sender
+from keyrack.webhooks.dialects import DIALECTS
+from keyrack.webhooks.sender import DeliveryAttempt, DeliveryRequest, Sender
 
 log = structlog.get_logger("keyrack.delivery")
 seldom = ThrottledLogger("keyrack.delivery")
@@ -159,7 +160,7 @@ class DeliveryWorker:
             held_by_customer=held, free=free, lease=self._lease, per_lane=PER_LANE,
         )  # fmt: skip
         rows = await self._db.fetch(CLAIM, *arguments)
-        lanes = lanes_of(rows, now)
+        lanes = lanes_of(rows, now, self._settings.public_url)
         taken = Counter(lane.key for lane in lanes)
         for lane in lanes:
             self._begin(lane)
@@ -231,7 +232,10 @@ class DeliveryWorker:
             return
 
     async def _attempt(self, lane: DeliveryLane, waiting: PendingDelivery) -> DeliveryAttempt:
-        """Send one delivery, signed; what cannot be signed is not sent."""
+        """Send one delivery, signed; what cannot be shaped or signed is not sent."""
+        dialect = DIALECTS.get(lane.dialect)
+        if dialect is None:
+            return DeliveryAttempt(datetime.now(UTC), 0, error=UNKNOWN_DIALECT)
         try:
             secrets = [
                 await subscriptions.signing_secret(self._vault, lane.key, value) for value in lane.signing_secrets
@@ -244,7 +248,7 @@ class DeliveryWorker:
         except CannotDecrypt:
             return DeliveryAttempt(datetime.now(UTC), 0, error=SEALED)
         return await self._sender.send(
-            lane.url, waiting.payload, waiting.message_id, secrets, static or None, waiting.traceparent
+            DeliveryRequest(lane.url, dialect, waiting.message, secrets, static or None, waiting.traceparent)
         )
 
     def _tell(self, lane: DeliveryLane, pace: EndpointThrottle, attempt: DeliveryAttempt) -> None:

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, LiteralString
 
+from keyrack.api.schema.fields import utc
 from keyrack.core.metrics.catalog import ATTEMPT_SECONDS, ATTEMPTS, ATTEMPTS_OF, DELIVERY_SECONDS
 from keyrack.core.settings import Settings
+from keyrack.webhooks.dialects import WebhookMessage
 from keyrack.webhooks.sender import DeliveryAttempt
 
 LONGEST_REST = 5.0  # seconds that a webhook without success rests, at most, before the next probe
@@ -30,7 +32,7 @@ _CHANCE = random.Random()  # noqa: S311 - no secret; of its own, as whoever seed
 # The commit waits for the disk and the synchronous standby, and only then the lanes are sent: so nothing leaves the
 # house that a crash or another leader could take back, nor what a leader shows that came back with what no standby has.
 # That of `record_attempts` does not wait: what is taken back of it is sent again
-CLAIM: LiteralString = """
+CLAIM: LiteralString = f"""
 with recursive
 -- From webhook to webhook that has lanes, once round from behind ($1, $2), but not further than $3 steps
 walk as (
@@ -94,16 +96,17 @@ claimed as (
 )
 -- How far the walk came, and each claimed lane with its first $13 deliveries
 select e.step as seen, e.customer_id as last_customer, e.webhook_id as last_webhook,
-  c.customer_id, c.webhook_id, c.lane, c.lease, c.attempts, g.turn, w.url, w.secret, w.signing_secret,
+  c.customer_id, c.webhook_id, c.lane, c.lease, c.attempts, g.turn, w.url, w.dialect, w.secret, w.signing_secret,
   case when w.old_signing_secret_until > now() then w.old_signing_secret end as old_signing_secret,
-  d.delivery_id, d.message_id::text, d.payload, extract(epoch from now() - d.since)::float8 as age, d.traceparent
+  d.delivery_id, d.message_id::text, d.payload, {utc("d.created_at")} as created_at,
+  extract(epoch from now() - d.since)::float8 as age, d.traceparent
 from (select step, customer_id, webhook_id from walk order by step desc limit 1) e
 left join (
   claimed c
   join granted g on g.customer_id = c.customer_id and g.webhook_id = c.webhook_id
   join webhook w on w.customer_id = c.customer_id and w.webhook_id = c.webhook_id) on true
 left join lateral (
-  select d.delivery_id, d.message_id, d.payload, d.since, d.applied, d.traceparent from delivery d
+  select d.delivery_id, d.message_id, d.payload, d.created_at, d.since, d.applied, d.traceparent from delivery d
   where d.customer_id = c.customer_id and d.webhook_id = c.webhook_id and d.lane = c.lane and d.state = 'Waiting'
   order by d.applied, d.delivery_id limit $13
 ) d on true
@@ -149,8 +152,7 @@ class PendingDelivery:
     """One delivery of a claimed lane."""
 
     id: int
-    message_id: str
-    payload: str
+    message: WebhookMessage
     age: float  # seconds since it came, or was to be sent again
     traceparent: str | None  # the place in a trace of the request that it is an outcome of
 
@@ -165,6 +167,7 @@ class DeliveryLane:
     claimed: float  # on our clock
     attempts: int  # failed ones in a row, before this claim
     url: str
+    dialect: str
     secret: bytes | None  # sealed, like those below
     signing_secrets: tuple[bytes, ...]
     waiting: list[PendingDelivery]
@@ -223,8 +226,11 @@ def backoff(settings: Settings, failures: int, attempt: DeliveryAttempt) -> floa
     return wait
 
 
-def lanes_of(rows: Sequence[Any], now: float) -> list[DeliveryLane]:
-    """The lanes of a claim's rows, of which there is one without a lane where none was found."""
+def lanes_of(rows: Sequence[Any], now: float, server: str) -> list[DeliveryLane]:
+    """The lanes of a claim's rows, of which there is one without a lane where none was found.
+
+    `server`: the public address of this installation.
+    """
     lanes: list[DeliveryLane] = []
     for row in rows:
         if row["lane"] is None:
@@ -235,12 +241,21 @@ def lanes_of(rows: Sequence[Any], now: float) -> list[DeliveryLane]:
             secrets = (row["signing_secret"], old) if old else (row["signing_secret"],)
             lanes.append(
                 DeliveryLane(
-                    key, row["lane"], row["lease"], now, row["attempts"], row["url"], row["secret"], secrets, []
+                    key,
+                    row["lane"],
+                    row["lease"],
+                    now,
+                    row["attempts"],
+                    row["url"],
+                    row["dialect"],
+                    row["secret"],
+                    secrets,
+                    [],
                 )
             )
         if row["delivery_id"] is not None:
-            values = (row["message_id"], row["payload"], row["age"], row["traceparent"])
-            lanes[-1].waiting.append(PendingDelivery(row["delivery_id"], *values))
+            message = WebhookMessage(row["message_id"], row["payload"], row["created_at"], server)
+            lanes[-1].waiting.append(PendingDelivery(row["delivery_id"], message, row["age"], row["traceparent"]))
     return lanes
 
 

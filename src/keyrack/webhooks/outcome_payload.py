@@ -30,6 +30,7 @@ from keyrack.api.schema.group_scope import in_scope_sql
 from keyrack.api.schema.request_body import Int32, Moment
 from keyrack.assignments.failure_codes import CODE, TEXT, TEXTS
 from keyrack.fleet.schema import ASSIGNMENT
+from keyrack.webhooks.dialects import DIALECTS
 from keyrack.webhooks.message_sql import members, message_sql
 
 Sent = Literal["assignment.created", "assignment.updated", "assignment.deleted", "webhook.test"]
@@ -148,6 +149,7 @@ WEBHOOK = Resource(
         "id": int32("{t}.webhook_id"),
         "url": string("{t}.url", search=True),
         "kinds": opaque("to_jsonb({t}.kinds)"),
+        "dialect": string("{t}.dialect", enum=tuple(DIALECTS)),
         "enabled": boolean("{t}.is_enabled"),
         "disabledReason": string("{t}.disabled_reason", nullable=True),
         "hasSecret": boolean("({t}.secret is not null)"),

@@ -178,6 +178,7 @@ MEMBERS = {
     "count": MemberLabel(N_("How often"), N_("the number")),
     "description": MemberLabel(N_("Description"), N_("the description")),
     "deviceId": MemberLabel(N_("Phone"), N_("the phone")),
+    "dialect": MemberLabel(N_("Format"), N_("the format")),
     "disabledReason": MemberLabel(N_("Why it was disabled"), N_("the reason why it is disabled")),
     "documentNumber": MemberLabel(N_("Document number"), N_("the document number")),
     "dongleTerminated": MemberLabel(N_("Dongle ended at"), N_("the end of the dongle")),
