@@ -6,9 +6,11 @@ import base64
 import hashlib
 import hmac
 import json
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from standardwebhooks import Webhook
@@ -76,3 +78,44 @@ def test_an_envelope_of_standard_webhooks_has_all_members_of_the_message(message
         own = stored.pop("data")
         assert body["timestamp"] == stored["timestamp"]
         assert body["data"] == {name: stored[name] for name in stored if name not in ("type", "timestamp")} | own
+
+
+# The attributes of CloudEvents 1.0, with the rules of its JSON Schema: all are texts that are not empty
+ATTRIBUTES = {"id", "source", "specversion", "type", "datacontenttype", "dataschema", "subject", "time"}
+REQUIRED = {"id", "source", "specversion", "type"}
+TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")  # RFC 3339
+URI = re.compile(r"[A-Za-z0-9:/?#\[\]@!$&'()*+,;=._~%-]+")  # the characters of RFC 3986
+MEDIA_TYPE = re.compile(r"[a-z]+/[a-z0-9.+-]+")  # RFC 2046
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # that texts of attributes must not have
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_a_cloud_event_keeps_the_rules_of_its_schema(message: str) -> None:
+    body, headers = sent("cloudevents", message)
+    event = json.loads(body)
+    assert headers["Content-Type"] == "application/cloudevents+json; charset=utf-8"
+    assert event.keys() >= REQUIRED
+    assert event.keys() - {"data"} <= ATTRIBUTES  # no extension
+    for name in event.keys() - {"data"}:
+        assert isinstance(event[name], str) and event[name] and not CONTROL.search(event[name]), name
+    assert event["specversion"] == "1.0"
+    assert URI.fullmatch(event["source"]) and urlsplit(event["source"]).scheme
+    assert TIMESTAMP.fullmatch(event["time"]) and datetime.fromisoformat(event["time"]).tzinfo
+    assert MEDIA_TYPE.fullmatch(event["datacontenttype"])
+    assert isinstance(event["data"], dict)
+
+
+def test_cloud_events_say_what_they_are_about() -> None:
+    events = {message: json.loads(sent("cloudevents", message)[0]) for message in MESSAGES}
+    assert {message: event.get("subject") for message, event in events.items()} == {
+        "created": "assignment/17", "failed": "operation/0d3c7c0e-2f0e-4d1a-8d53-6a1f6d9c8b21", "test": None,
+        "change": "car/4", "checkpoint": None,
+    }  # fmt: skip
+    assert {event["source"] for event in events.values()} == {"https://keyrack.example.com/customers/1"}
+    assert {message: event["type"] for message, event in events.items()} == {
+        "created": "keyrack.assignment.created", "failed": "keyrack.assignment.created", "test": "keyrack.webhook.test",
+        "change": "keyrack.car.updated", "checkpoint": "keyrack.changes.checkpoint",
+    }  # fmt: skip
+    for message, event in events.items():
+        assert event["id"] == MESSAGES[message].id
+        assert event["data"] == json.loads(sent("standard-webhooks", message)[0])["data"]

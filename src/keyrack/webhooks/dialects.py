@@ -109,9 +109,51 @@ class StandardWebhooksDialect(Dialect):
         return compact_json({"type": envelope.type, "timestamp": envelope.time, "data": envelope.data})
 
 
+class CloudEventsDialect(Dialect):
+    """CloudEvents 1.0 in its JSON event format and the structured content mode of HTTP.
+
+    `source` is an address below the installation's own, since the specification recommends an absolute URI: numbers of
+    customers repeat among installations. `type` has no reverse DNS name in front: the project has no domain, and that
+    of an installation would give each of them other types. `subject` is what the order of deliveries is kept for.
+    Source: https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/spec.md
+    """
+
+    name = "cloudevents"
+    label = "CloudEvents 1.0"
+    hint = "The CNCF's event format in JSON, for brokers and serverless platforms."
+    content_type = "application/cloudevents+json; charset=utf-8"
+
+    @override
+    def body(self, message: WebhookMessage) -> str:
+        envelope = message.envelope()
+        subject = self._subject(envelope.data)
+        event = {
+            "specversion": "1.0",
+            "id": message.id,
+            "source": f"{message.server}/customers/{envelope.data['customerId']}",
+            "type": f"keyrack.{envelope.type}",
+            **({} if subject is None else {"subject": subject}),
+            "time": envelope.time,
+            "datacontenttype": JSON,
+            "data": envelope.data,
+        }
+        return compact_json(event)
+
+    @staticmethod
+    def _subject(data: Mapping[str, Any]) -> str | None:
+        """The resource of a change; the assignment of an outcome, or its operation if there is none. Else None."""
+        if "resourceId" in data:
+            return f"{data['resource']}/{data['resourceId']}"
+        if data.get("assignmentId") is not None:
+            return f"assignment/{data['assignmentId']}"
+        return None if data.get("operationId") is None else f"operation/{data['operationId']}"
+
+
 def compact_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-DIALECTS: Mapping[str, Dialect] = {dialect.name: dialect for dialect in (KeyrackDialect(), StandardWebhooksDialect())}
+DIALECTS: Mapping[str, Dialect] = {
+    dialect.name: dialect for dialect in (KeyrackDialect(), StandardWebhooksDialect(), CloudEventsDialect())
+}
 DEFAULT = KeyrackDialect.name
