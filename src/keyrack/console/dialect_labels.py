@@ -1,4 +1,4 @@
-"""Dialects of webhooks in people's words, and the request of a delivery in the dialect of its webhook."""
+"""Labels of the dialects of webhooks, and the request of a delivery in the dialect of its webhook."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ def dialect_label(name: str) -> str:
 def shown_request(
     visit: Visit, webhook: Mapping[str, Any], delivery: Mapping[str, Any]
 ) -> tuple[list[tuple[str, str]], str]:
-    """The headers and the body of the last attempt; of a secret, and of what was made with one, only that it was there.
+    """The headers and the body of the last attempt, in the dialect that the webhook has now.
 
-    A dialect of a later release is shown as the default one.
+    Secrets and signatures are not shown, only that they are there. A dialect of a later release is shown as the
+    default one.
     """
     dialect: Dialect = DIALECTS.get(webhook["dialect"], DIALECTS[DEFAULT])
     message = WebhookMessage(
