@@ -1,4 +1,4 @@
-"""Labels of the dialects of webhooks, and the request of a delivery in the dialect of its webhook."""
+"""Labels of webhook dialects, and requests of deliveries in their dialect."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ DEFAULT_DIALECT = DEFAULT
 
 
 def dialect_choices() -> list[tuple[str, str, str]]:
-    """What a form offers: name, label and hint of each dialect, both to be translated."""
+    """Name, label and hint of each dialect. Templates translate the latter two."""
     return [(name, dialect.label, dialect.hint) for name, dialect in DIALECTS.items()]
 
 
 def dialect_label(name: str) -> str:
-    """The label of a dialect, to be translated; of a later release's the name."""
+    """The label of a dialect, which templates translate; the name of a later release's dialect."""
     dialect = DIALECTS.get(name)
     return name if dialect is None else dialect.label
 
@@ -29,10 +29,10 @@ def dialect_label(name: str) -> str:
 def shown_request(
     visit: Visit, webhook: Mapping[str, Any], delivery: Mapping[str, Any]
 ) -> tuple[list[tuple[str, str]], str]:
-    """The headers and the body of the last attempt, in the dialect that the webhook has now.
+    """The headers and the body of the last attempt.
 
-    Secrets and signatures are not shown, only that they are there. A dialect of a later release is shown as the
-    default one.
+    They have the dialect that the webhook has now. Secrets and signatures are not shown, only that they are there. A
+    dialect of a later release is shown as the default one.
     """
     dialect: Dialect = DIALECTS.get(webhook["dialect"], DIALECTS[DEFAULT])
     message = WebhookMessage(

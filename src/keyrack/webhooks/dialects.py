@@ -25,15 +25,15 @@ class EventEnvelope(NamedTuple):
 
     type: str
     time: str  # RFC 3339
-    data: dict[str, Any]  # all other members, those of the message's own `data` among them
+    data: dict[str, Any]  # all other members, and those of the message's own `data`
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookMessage:
-    """What a webhook is told, as it is stored.
+    """A stored message, without a dialect.
 
     `text` is JSON: an `OutcomePayload`, a `ChangePayload` or a `CheckpointPayload`. Only the latter two have a time of
-    their own. `created_at` is that of the others, in RFC 3339: an outcome is written with its operation. `server` is
+    their own. Outcomes have that of their delivery, which is written with them: `created_at`, in RFC 3339. `server` is
     the public address of this installation.
     """
 
@@ -73,7 +73,7 @@ class Dialect(ABC):
 
 
 class KeyrackDialect(Dialect):
-    """The message as it is stored."""
+    """The stored message itself."""
 
     name = "keyrack"
     label = "Keyrack"
