@@ -200,6 +200,7 @@ docs: install
 	$(BIN)/keyrack settings --markdown > docs/settings.md
 	$(BIN)/python docs/package_table.py
 	$(BIN)/python docs/implicit_context.py
+	$(BIN)/python docs/dialect_table.py
 
 ## golden: write the golden files anew; explain each difference in the commit
 golden: install-dev

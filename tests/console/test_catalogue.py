@@ -21,6 +21,7 @@ from keyrack.console.pages import login
 from keyrack.core.error_codes import ErrorCode
 from keyrack.http.openapi.error_catalog import codes
 from keyrack.http.routes import ALL
+from keyrack.webhooks.dialects import DIALECTS
 
 CONSOLE = Path(keyrack.__file__).parent / "console"
 OTHERS = [language for language in LANGUAGES if language != DEFAULT]
@@ -65,7 +66,12 @@ def said() -> dict[str, str]:
         for file, line, found, _, _ in [*of_templates, *of_python, *of_members]
         for text in ([found] if isinstance(found, str) else found)
     }
-    return found | dict.fromkeys(MEANINGS.values(), "keyrack/api/permissions.py")
+    of_dialects = [text for dialect in DIALECTS.values() for text in (dialect.label, dialect.hint)]
+    return (
+        found
+        | dict.fromkeys(MEANINGS.values(), "keyrack/api/permissions.py")
+        | dict.fromkeys(of_dialects, "keyrack/webhooks/dialects.py")
+    )
 
 
 def of_refusals() -> set[str]:

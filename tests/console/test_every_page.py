@@ -57,7 +57,7 @@ PROSE = """[...document.querySelectorAll("pre, code")]
     .reduce((text, one) => text.replace(one.innerText, () => ""), document.body.innerText)"""
 OVER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"  # pixels to scroll sideways
 NONE = re.compile(r"\bNone\b|\bTrue\b|\bFalse\b")  # the first of them is a word of English
-NAMES = {"OpenAPI", "JavaScript", "GeoNames", "WebGL", "kPa"} | {
+NAMES = {"OpenAPI", "CloudEvents", "JavaScript", "GeoNames", "WebGL", "kPa"} | {
     word for zone in available_timezones() for word in re.split("[/_]", zone)
 }
 

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from keyrack.console.pages.webhook_forms import ascii_url
+from keyrack.webhooks.dialects import DEFAULT, DIALECTS
 from tests.console import axe
 from tests.console.conftest import Desk
 from tests.support.people import Person, refused
@@ -332,4 +333,30 @@ def test_what_is_no_webhook_and_no_delivery(alice: Person) -> None:
         assert (answer.status_code, "Give a day and a time." in answer.text) == (400, True)
         browser.post(f"/{alice.customer}/settings/preferences", data=west | {"time_zone": "system"})
     refused(alice.post(f"/webhooks/{id}/test"), 409, "The webhook is disabled. Enable it first.")
+    alice.delete(f"/webhooks/{id}")
+
+
+def test_a_format_is_chosen_shown_and_changed(alice: Person, desk: Desk, receiver: Receiver) -> None:
+    page = desk(alice)
+    at(page, alice, "/new")
+    form = page.get_by_role("group", name="Format of what is sent")
+    for dialect in DIALECTS.values():
+        expect(form.get_by_role("radio", name=dialect.label, exact=True)).to_have_accessible_description(dialect.hint)
+    expect(form.get_by_role("radio", name=DIALECTS[DEFAULT].label, exact=True)).to_be_checked()
+    page.get_by_label("Address").fill(receiver.url)
+    form.get_by_role("radio", name="Standard Webhooks").check()
+    page.get_by_role("button", name="Add").click()
+    page.get_by_role("link", name="Go on to the webhook").click()
+    expect(page.locator("#fact-dialect")).to_contain_text("Standard Webhooks")
+    page.get_by_role("link", name="Change Format").click()
+    page.get_by_role("radio", name="CloudEvents 1.0").check()
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#fact-dialect")).to_contain_text("CloudEvents 1.0")
+    page.get_by_role("button", name="Send test").click()
+    page.get_by_role("link", name="What was sent and answered").click()
+    headers = page.get_by_role("region", name="Headers of the request")
+    expect(headers).to_contain_text("Content-Type: application/cloudevents+json")
+    expect(page.get_by_role("region", name="Body of the request")).to_contain_text('"specversion": "1.0"')
+    eventually(lambda: receiver.got, "the test")
+    id = next(row["id"] for row in alice.get("/webhooks").json() if row["url"] == receiver.url)
     alice.delete(f"/webhooks/{id}")

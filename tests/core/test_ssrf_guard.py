@@ -20,7 +20,7 @@ from keyrack.webhooks.delivery_errors import NOT_REACHED, NOT_TAKEN, TIMED_OUT
 from keyrack.webhooks.sender import DeliveryAttempt, Sender
 from tests.support.log_lines import captured_events
 from tests.support.servers import free_port
-from tests.webhooks.delivery_database import LOCAL, SECRET, Office
+from tests.webhooks.delivery_database import LOCAL, Office, plain_request
 from tests.webhooks.receiver import Receiver
 
 # One address of each special range, whatever `ipaddress` takes it for
@@ -90,7 +90,7 @@ def send(url: str, settings: Settings = LOCAL) -> DeliveryAttempt:
     async def main() -> DeliveryAttempt:
         sender = Sender(settings)
         try:
-            return await sender.send(url, "{}", "msg_1", [SECRET], None)
+            return await sender.send(plain_request(url))
         finally:
             await sender.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 from keyrack.core import errors
@@ -30,6 +31,11 @@ def test_metrics_document_is_current() -> None:
 
 def test_settings_document_is_current() -> None:
     assert (ROOT / "docs/settings.md").read_text() == settings_markdown(), "run: make docs"
+
+
+def test_the_table_of_dialects_is_current() -> None:
+    written = runpy.run_path(str(ROOT / "docs/dialect_table.py"))["page"]()
+    assert (ROOT / "docs/webhooks.md").read_text() == written, "run: make docs"
 
 
 def test_every_setting_says_what_it_means() -> None:

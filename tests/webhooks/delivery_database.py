@@ -16,6 +16,8 @@ from keyrack.db.encryption.bootstrap import open_vault
 from keyrack.db.transaction_database import InTransaction
 from keyrack.server.worker import Worker, connect
 from keyrack.webhooks import subscriptions
+from keyrack.webhooks.dialects import DEFAULT, DIALECTS, WebhookMessage
+from keyrack.webhooks.sender import DeliveryRequest
 from tests.support.servers import DEADLINE
 
 SECRET = "whsec_" + "A" * 43 + "="
@@ -35,6 +37,12 @@ from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'custo
 where c.relkind in ('r', 'p') and not c.relispartition and c.relnamespace = 'public'::regnamespace
   and c.oid <> 'customer'::regclass
 """
+
+
+def plain_request(url: str, text: str = "{}", static_secret: str | None = None) -> DeliveryRequest:
+    """A message of no meaning, in the default dialect."""
+    message = WebhookMessage("msg_1", text, "2026-01-01T08:00:00Z", LOCAL.public_url)
+    return DeliveryRequest(url, DIALECTS[DEFAULT], message, [SECRET], static_secret)
 
 
 class Office:

@@ -15,7 +15,7 @@ from keyrack.core.ssrf_guard import Guard
 from keyrack.webhooks.answer_heads import MAX_BYTES, AnswerHead
 from keyrack.webhooks.delivery_errors import CLOSED, NO_HTTP
 from keyrack.webhooks.sender import Sender
-from tests.webhooks.delivery_database import LOCAL, SECRET
+from tests.webhooks.delivery_database import LOCAL, plain_request
 from tests.webhooks.test_delivery import raw_server, send
 
 Script = Callable[[socket.socket], None]
@@ -139,7 +139,7 @@ def test_a_connection_is_used_again_and_each_answer_is_its_own() -> None:
     async def statuses(url: str) -> list[int | None]:
         sender = Sender(BRIEF)
         try:
-            return [(await sender.send(url, "{}", "msg_1", [SECRET], None)).status for _ in range(4)]
+            return [(await sender.send(plain_request(url))).status for _ in range(4)]
         finally:
             await sender.close()
 

@@ -30,9 +30,10 @@ from keyrack.db.transaction_database import InTransaction
 from keyrack.webhooks import cleanup, outbox
 from keyrack.webhooks.delivery_errors import NOT_REACHED
 from keyrack.webhooks.delivery_queue import EndpointThrottle, backoff
-from keyrack.webhooks.sender import DeliveryAttempt, Sender, signature_headers
+from keyrack.webhooks.sender import DeliveryAttempt, Sender
+from keyrack.webhooks.signatures import signature_headers
 from tests.support.servers import DEADLINE, Process, eventually
-from tests.webhooks.delivery_database import LOCAL, SECRET, Office
+from tests.webhooks.delivery_database import LOCAL, SECRET, Office, plain_request
 from tests.webhooks.receiver import Received, Receiver
 
 pytestmark = pytest.mark.cluster
@@ -44,7 +45,7 @@ def send(url: str, settings: Settings = PATIENT, secret: str | None = None) -> D
     async def main() -> DeliveryAttempt:
         sender = Sender(settings)
         try:
-            return await sender.send(url, '{"a": "\u00e9"}', "msg_1", [SECRET], secret)
+            return await sender.send(plain_request(url, '{"a": "\u00e9"}', secret))
         finally:
             await sender.close()
 

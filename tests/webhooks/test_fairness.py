@@ -14,7 +14,7 @@ from keyrack.webhooks import delivery
 from keyrack.webhooks.delivery_errors import NOT_REACHED
 from keyrack.webhooks.sender import DeliveryAttempt, Sender
 from tests.support.servers import DEADLINE
-from tests.webhooks.delivery_database import LOCAL, SECRET, Office
+from tests.webhooks.delivery_database import LOCAL, Office, plain_request
 from tests.webhooks.receiver import Received, Receiver
 
 ATTACKERS = (1, 2, 3)
@@ -77,7 +77,7 @@ def test_names_that_take_long_keep_no_other_name_waiting(monkeypatch: pytest.Mon
         with Receiver() as receiver:
 
             def send(url: str) -> asyncio.Task[DeliveryAttempt]:
-                return asyncio.create_task(sender.send(url, "{}", "msg_1", [SECRET], None))
+                return asyncio.create_task(sender.send(plain_request(url)))
 
             slow = [send(f"http://{number}.example/") for number in range(LOCAL.webhook_concurrency // 2)]
             quick = send(f"http://localhost:{receiver.port}/")

@@ -927,6 +927,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "url": _of(WRITTEN, NOBODY, RECORDED),
         "secret": _of(SECRET, NOBODY, RECORDED),
         "kinds": _of(WRITTEN, NOBODY, RECORDED),
+        "dialect": _of(WRITTEN, NOBODY, RECORDED),
         "is_enabled": _of(WRITTEN, NOBODY, RECORDED),
         "disabled_reason": _of(SET_BY_IMPORT, NOBODY, RECORDED),
         "signing_secret": _of(SECRET, NOBODY, RECORDED),

@@ -46,6 +46,10 @@ TOLD: Mapping[str, tuple[str, str]] = {
         N_("Its answer is not valid HTTP."),
         N_("Something other than a web server listens at this port. Check the address."),
     ),
+    delivery_errors.UNKNOWN_DIALECT: (
+        N_("This server does not know the format of this webhook yet, so nothing was sent."),
+        N_("Choose another format, or ask whoever runs this server to finish its upgrade."),
+    ),
     delivery_errors.SEALED: (
         N_("The secrets of this webhook do not open, so nothing was sent."),
         N_("Ask whoever runs this server: the log of the worker says why."),

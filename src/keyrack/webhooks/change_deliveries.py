@@ -20,9 +20,10 @@ from pydantic_core import to_json
 from keyrack.api.schema.event_types import CHANGES, CHECKPOINT, wildcards
 from keyrack.api.schema.fields import utc
 from keyrack.db.connection import Row, Statements
-from keyrack.webhooks.change_payload import COLUMNS, LANE, VALUES
+from keyrack.webhooks.change_payload import COLUMNS, LANE, VALUES, CheckpointPayload
 from keyrack.webhooks.delivery_errors import DISABLED_BY_TOO_MUCH
-from keyrack.webhooks.outbox import LANES
+from keyrack.webhooks.message_sql import message_sql
+from keyrack.webhooks.outbox import LOCK_LANES
 
 log = structlog.get_logger("keyrack.delivery")
 
@@ -48,9 +49,10 @@ update webhook set is_enabled = false, disabled_reason = $3 where ctid = any(arr
 returning customer_id, webhook_id
 """
 # Each change is found in its partition by the whole key
-PUBLISH: LiteralString = (
-    "with written as (insert into delivery (" + COLUMNS + ") select p.customer_id, p.webhook_id, " + VALUES
-    + """
+PUBLISH: LiteralString = f"""
+with written as (
+  insert into delivery ({COLUMNS})
+  select p.customer_id, p.webhook_id, {VALUES}
   from unnest($1::integer[], $2::integer[], $3::smallint[], $4::bigint[], $5::timestamptz[])
     p (customer_id, webhook_id, class, change_id, recorded_at)
   cross join lateral (
@@ -59,22 +61,27 @@ PUBLISH: LiteralString = (
   order by p.customer_id, p.webhook_id, p.change_id
   on conflict (customer_id, webhook_id, message_id) do nothing returning customer_id, webhook_id, lane
 ),
+lanes as ({LOCK_LANES})
+select count(*)::integer from written
 """
-    + LANES
-)  # fmt: skip
+_CHECKPOINT: LiteralString = message_sql(
+    CheckpointPayload,
+    {"type": "$4::text", "timestamp": utc("now()"), "customerId": "w.customer_id", "data": "m.body::json"},
+)
 # In the order in which they were made: they have one lane
-CHECKPOINTS: LiteralString = (
-    "with t as (select 'changes' as resource, 'checkpoint' as resource_id), written as (insert into delivery ("
-    + COLUMNS + ") select w.customer_id, w.webhook_id, m.message_id, $4, " + LANE + """, json_build_object(
-    'type', $4::text, 'timestamp', """ + utc("now()") + """, 'customerId', w.customer_id, 'data', m.body::json)::text, 0
+CHECKPOINTS: LiteralString = f"""
+with t as (select 'changes' as resource, 'checkpoint' as resource_id),
+written as (
+  insert into delivery ({COLUMNS})
+  select w.customer_id, w.webhook_id, m.message_id, $4, {LANE}, {_CHECKPOINT}, 0
   from unnest($1::integer[], $2::uuid[], $3::text[]) m (customer_id, message_id, body)
   join webhook w on w.customer_id = m.customer_id and w.is_enabled and w.kinds && $5, t
   order by w.customer_id, w.webhook_id
   on conflict (customer_id, webhook_id, message_id) do nothing returning customer_id, webhook_id, lane
 ),
+lanes as ({LOCK_LANES})
+select count(*)::integer from written
 """
-    + LANES
-)  # fmt: skip
 
 Key = tuple[int, int]  # customer, webhook
 

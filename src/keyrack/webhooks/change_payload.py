@@ -12,6 +12,7 @@ from keyrack.api.schema.event_types import CHANGES
 from keyrack.api.schema.fields import utc
 from keyrack.api.schema.request_body import Int32, Moment
 from keyrack.changelog.schema import CHANGE
+from keyrack.webhooks.message_sql import message_sql
 
 # SQL of the row `t` of the log. The bytes of its record have the epoch behind version and customer (docs/changes.md)
 EPOCH: LiteralString = "encode(substring(t.record from 18 for 16), 'hex')::uuid"
@@ -25,13 +26,6 @@ MESSAGE: LiteralString = (
 LANE: LiteralString = (
     "(hashtextextended(t.resource || '/' || t.resource_id, 0) & 4611686018427387903 | 4611686018427387904)"
 )
-# See `ChangePayload`
-PAYLOAD: LiteralString = (
-    "json_build_object('type', t.kind, 'timestamp', " + utc("t.at") + ", 'customerId', t.customer_id, 'epoch', "
-    + EPOCH + ", 'data', (select row_to_json(x) from (select " + CHANGE.shown("t") + ") x))::text"
-)  # fmt: skip
-COLUMNS: LiteralString = "customer_id, webhook_id, message_id, type, lane, payload, applied"
-VALUES: LiteralString = MESSAGE + ", t.kind, " + LANE + ", " + PAYLOAD + ", t.change_id"
 
 
 JsonObject = Annotated[dict[str, Any], WithJsonSchema({"type": "object"})]
@@ -58,3 +52,19 @@ class CheckpointPayload(BaseModel):
     timestamp: Moment
     customer_id: Int32
     data: JsonObject
+
+
+# The same in SQL, of the row `t` of the log
+PAYLOAD: LiteralString = message_sql(
+    ChangePayload,
+    {
+        "type": "t.kind",
+        "timestamp": utc("t.at"),
+        "customerId": "t.customer_id",
+        "epoch": EPOCH,
+        "data": "(select row_to_json(x) from (select " + CHANGE.shown("t") + ") x)",
+    },
+)
+# The columns of a delivery of a change, and their values
+COLUMNS: LiteralString = "customer_id, webhook_id, message_id, type, lane, payload, applied"
+VALUES: LiteralString = MESSAGE + ", t.kind, " + LANE + ", " + PAYLOAD + ", t.change_id"

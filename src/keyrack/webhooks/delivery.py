@@ -28,7 +28,7 @@ from keyrack.db.connection import UNREACHABLE, Database, is_interruption
 from keyrack.db.encryption.cipher import CannotDecrypt, Encryption
 from keyrack.db.throttled_log import ThrottledLogger
 from keyrack.webhooks import subscriptions
-from keyrack.webhooks.delivery_errors import DISABLED_BY_GONE, SEALED
+from keyrack.webhooks.delivery_errors import DISABLED_BY_GONE, SEALED, UNKNOWN_DIALECT
 from keyrack.webhooks.delivery_queue import (
     CLAIM,
     RECORD,
@@ -37,11 +37,13 @@ from keyrack.webhooks.delivery_queue import (
     Key,
     PendingDelivery,
     backoff,
+    claim_arguments,
     columns_of,
     count,
     lanes_of,
 )
-from keyrack.webhooks.sender import DeliveryAttempt, Sender
+from keyrack.webhooks.dialects import DIALECTS
+from keyrack.webhooks.sender import DeliveryAttempt, DeliveryRequest, Sender
 
 log = structlog.get_logger("keyrack.delivery")
 seldom = ThrottledLogger("keyrack.delivery")
@@ -153,12 +155,12 @@ class DeliveryWorker:
             del self._paces[key]
         shares = {key: pace.share(full, now) for key, pace in self._paces.items()}
         held = Counter(lane.key[0] for lane in self._sending.values())
-        rows = await self._db.fetch(
-            CLAIM, *self._after, LOOK, [key[0] for key in shares], [key[1] for key in shares],
-            [pace.sending for pace in self._paces.values()], list(shares.values()), full,
-            list(held), list(held.values()), free, self._lease, PER_LANE,
+        arguments = claim_arguments(
+            behind=self._after, look=LOOK, throttles=self._paces, shares=shares, share_of_others=full,
+            held_by_customer=held, free=free, lease=self._lease, per_lane=PER_LANE,
         )  # fmt: skip
-        lanes = lanes_of(rows, now)
+        rows = await self._db.fetch(CLAIM, *arguments)
+        lanes = lanes_of(rows, now, self._settings.public_url)
         taken = Counter(lane.key for lane in lanes)
         for lane in lanes:
             self._begin(lane)
@@ -230,7 +232,10 @@ class DeliveryWorker:
             return
 
     async def _attempt(self, lane: DeliveryLane, waiting: PendingDelivery) -> DeliveryAttempt:
-        """Send one delivery, signed; what cannot be signed is not sent."""
+        """Send one delivery, signed; what cannot be shaped or signed is not sent."""
+        dialect = DIALECTS.get(lane.dialect)
+        if dialect is None:
+            return DeliveryAttempt(datetime.now(UTC), 0, error=UNKNOWN_DIALECT)
         try:
             secrets = [
                 await subscriptions.signing_secret(self._vault, lane.key, value) for value in lane.signing_secrets
@@ -243,7 +248,7 @@ class DeliveryWorker:
         except CannotDecrypt:
             return DeliveryAttempt(datetime.now(UTC), 0, error=SEALED)
         return await self._sender.send(
-            lane.url, waiting.payload, waiting.message_id, secrets, static or None, waiting.traceparent
+            DeliveryRequest(lane.url, dialect, waiting.message, secrets, static or None, waiting.traceparent)
         )
 
     def _tell(self, lane: DeliveryLane, pace: EndpointThrottle, attempt: DeliveryAttempt) -> None:

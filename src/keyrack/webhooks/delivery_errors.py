@@ -19,6 +19,10 @@ NO_HTTP = "The endpoint's answer is not valid HTTP."
 ANSWERED = "The endpoint answered {status}."
 CERTIFICATE = "The endpoint's certificate is not valid: {why}."
 TLS = "There is no TLS with the endpoint: {why}."
+UNKNOWN_DIALECT = (
+    "The worker's release does not know the dialect of the webhook, so nothing was sent. Upgrade the workers, or "
+    "choose another dialect."
+)
 SEALED = "The webhook's secrets do not open, so nothing was sent. The log of the worker says why."
 
 DISABLED_BY_GONE = "The endpoint answered 410 Gone."

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, LiteralString
 
+from keyrack.api.schema.fields import utc
 from keyrack.core.metrics.catalog import ATTEMPT_SECONDS, ATTEMPTS, ATTEMPTS_OF, DELIVERY_SECONDS
 from keyrack.core.settings import Settings
+from keyrack.webhooks.dialects import WebhookMessage
 from keyrack.webhooks.sender import DeliveryAttempt
 
 LONGEST_REST = 5.0  # seconds that a webhook without success rests, at most, before the next probe
@@ -23,16 +25,17 @@ FORGOTTEN = 600.0  # seconds after which it does not matter any more how a webho
 BUSY = (429, 503)
 _CHANCE = random.Random()  # noqa: S311 - no secret; of its own, as whoever seeds the shared one would seed the waits
 
-# Steps from webhook to webhook that has lanes, once round from behind ($1, $2), but not further than a look goes. `due`
-# are the places that each could fill within its share; `turns` deals the free ones out: first to customers that have
-# the fewest, and nobody gets more than then stay free. So one customer alone gets half, two get a third each, and
-# there is a place for whoever comes next. A customer's webhooks are dealt with in the same way. Lanes are `locked` by a
-# part of its own and updated by their places: in a join with the update, the limit would hold for each row anew.
+# One statement claims, so that all workers are fair by what the database has at that moment, in one round trip. A
+# choice in Python would be the plainer one, and needs all lanes that are due: of 500 webhooks with 20 places each these
+# are 10,000 rows for a claim that takes 400 lanes at most. They would also have to be locked by a second statement,
+# after other workers have taken some of them, so that places stay free. The steps have names, and each its reason.
 # The commit waits for the disk and the synchronous standby, and only then the lanes are sent: so nothing leaves the
 # house that a crash or another leader could take back, nor what a leader shows that came back with what no standby has.
 # That of `record_attempts` does not wait: what is taken back of it is sent again
-CLAIM: LiteralString = """
-with recursive walk as (
+CLAIM: LiteralString = f"""
+with recursive
+-- From webhook to webhook that has lanes, once round from behind ($1, $2), but not further than $3 steps
+walk as (
   select 0 as step, 0 as lap, $1::integer as customer_id, $2::integer as webhook_id
   union all
   select w.step + 1, n.* from walk w cross join lateral (
@@ -47,6 +50,7 @@ with recursive walk as (
     limit 1) n
   where w.step < $3
 ),
+-- The places that each webhook could fill within its share: $7, or $8 if the worker knows nothing of it
 due as (
   select a.step, a.customer_id, a.webhook_id, n.due_at,
     coalesce(p.sending, 0) + row_number() over (partition by a.step order by n.due_at) as place
@@ -60,19 +64,25 @@ due as (
     order by l.due_at limit coalesce(p.share, $8)) n
   where a.step > 0
 ),
+-- How many places its customer holds with each of them. The webhooks of a customer are dealt with in the same way
 ranked as (
   select d.step, d.customer_id, d.webhook_id,
     coalesce(h.sending, 0) + row_number() over (partition by d.customer_id order by d.place, d.due_at) as rank
   from due d
   left join unnest($9::integer[], $10::integer[]) h (customer_id, sending) on h.customer_id = d.customer_id
 ),
+-- First come the customers that hold the fewest
 turns as (
   select r.*, row_number() over (order by r.rank, r.step) as turn from ranked r
 ),
+-- No customer gets more of the $11 free places than then stay free: one customer alone gets half, two get a third each,
+-- and there is a place for the next one
 granted as (
   select customer_id, webhook_id, count(*) as lanes, max(turn) as turn from turns where rank + turn <= $11 + 1
   group by customer_id, webhook_id
 ),
+-- Lanes are locked by a step of their own, and found by their places: in a join with the change, the limit would hold
+-- for each row anew
 locked as materialized (
   select l.place from granted g cross join lateral (
     select l.ctid as place from delivery_lane l
@@ -84,17 +94,19 @@ claimed as (
   where l.ctid = any(array(select place from locked))
   returning l.customer_id, l.webhook_id, l.lane, l.lease, l.attempts
 )
+-- How far the walk came, and each claimed lane with its first $13 deliveries
 select e.step as seen, e.customer_id as last_customer, e.webhook_id as last_webhook,
-  c.customer_id, c.webhook_id, c.lane, c.lease, c.attempts, g.turn, w.url, w.secret, w.signing_secret,
+  c.customer_id, c.webhook_id, c.lane, c.lease, c.attempts, g.turn, w.url, w.dialect, w.secret, w.signing_secret,
   case when w.old_signing_secret_until > now() then w.old_signing_secret end as old_signing_secret,
-  d.delivery_id, d.message_id::text, d.payload, extract(epoch from now() - d.since)::float8 as age, d.traceparent
+  d.delivery_id, d.message_id::text, d.payload, {utc("d.created_at")} as created_at,
+  extract(epoch from now() - d.since)::float8 as age, d.traceparent
 from (select step, customer_id, webhook_id from walk order by step desc limit 1) e
 left join (
   claimed c
   join granted g on g.customer_id = c.customer_id and g.webhook_id = c.webhook_id
   join webhook w on w.customer_id = c.customer_id and w.webhook_id = c.webhook_id) on true
 left join lateral (
-  select d.delivery_id, d.message_id, d.payload, d.since, d.applied, d.traceparent from delivery d
+  select d.delivery_id, d.message_id, d.payload, d.created_at, d.since, d.applied, d.traceparent from delivery d
   where d.customer_id = c.customer_id and d.webhook_id = c.webhook_id and d.lane = c.lane and d.state = 'Waiting'
   order by d.applied, d.delivery_id limit $13
 ) d on true
@@ -110,13 +122,37 @@ select record_attempts($1, $2, $3, $4, $5, $6, $7, $8::text[]::timestamptz[], $9
 Key = tuple[int, int]  # customer, webhook
 
 
+def claim_arguments(
+    *,
+    behind: Key,
+    look: int,
+    throttles: Mapping[Key, EndpointThrottle],
+    shares: Mapping[Key, int],
+    share_of_others: int,
+    held_by_customer: Mapping[int, int],
+    free: int,
+    lease: float,
+    per_lane: int,
+) -> tuple[Any, ...]:
+    """The arguments of `CLAIM`, by their names.
+
+    `behind`: the webhook behind which the walk begins; `look`: webhooks that it looks at. `shares`: lanes that each
+    webhook of `throttles` may get, `share_of_others`: any other one. `held_by_customer`: places of the worker that each
+    customer holds; `free`: those that nobody holds. `lease`: seconds. `per_lane`: deliveries that are read of a lane.
+    """
+    return (
+        *behind, look, [key[0] for key in throttles], [key[1] for key in throttles],
+        [throttle.sending for throttle in throttles.values()], [shares[key] for key in throttles], share_of_others,
+        list(held_by_customer), list(held_by_customer.values()), free, lease, per_lane,
+    )  # fmt: skip
+
+
 @dataclass(slots=True)
 class PendingDelivery:
     """One delivery of a claimed lane."""
 
     id: int
-    message_id: str
-    payload: str
+    message: WebhookMessage
     age: float  # seconds since it came, or was to be sent again
     traceparent: str | None  # the place in a trace of the request that it is an outcome of
 
@@ -131,6 +167,7 @@ class DeliveryLane:
     claimed: float  # on our clock
     attempts: int  # failed ones in a row, before this claim
     url: str
+    dialect: str
     secret: bytes | None  # sealed, like those below
     signing_secrets: tuple[bytes, ...]
     waiting: list[PendingDelivery]
@@ -189,8 +226,11 @@ def backoff(settings: Settings, failures: int, attempt: DeliveryAttempt) -> floa
     return wait
 
 
-def lanes_of(rows: Sequence[Any], now: float) -> list[DeliveryLane]:
-    """The lanes of a claim's rows, of which there is one without a lane where none was found."""
+def lanes_of(rows: Sequence[Any], now: float, server: str) -> list[DeliveryLane]:
+    """The lanes of a claim's rows, of which there is one without a lane where none was found.
+
+    `server`: the public address of this installation.
+    """
     lanes: list[DeliveryLane] = []
     for row in rows:
         if row["lane"] is None:
@@ -201,12 +241,21 @@ def lanes_of(rows: Sequence[Any], now: float) -> list[DeliveryLane]:
             secrets = (row["signing_secret"], old) if old else (row["signing_secret"],)
             lanes.append(
                 DeliveryLane(
-                    key, row["lane"], row["lease"], now, row["attempts"], row["url"], row["secret"], secrets, []
+                    key,
+                    row["lane"],
+                    row["lease"],
+                    now,
+                    row["attempts"],
+                    row["url"],
+                    row["dialect"],
+                    row["secret"],
+                    secrets,
+                    [],
                 )
             )
         if row["delivery_id"] is not None:
-            values = (row["message_id"], row["payload"], row["age"], row["traceparent"])
-            lanes[-1].waiting.append(PendingDelivery(row["delivery_id"], *values))
+            message = WebhookMessage(row["message_id"], row["payload"], row["created_at"], server)
+            lanes[-1].waiting.append(PendingDelivery(row["delivery_id"], message, row["age"], row["traceparent"]))
     return lanes
 
 

@@ -13,39 +13,35 @@ from keyrack.api.schema.event_types import CHANGES, TEST
 from keyrack.changelog.schema import CHANGE
 from keyrack.db.connection import Row, Statements
 from keyrack.webhooks.change_payload import COLUMNS, MESSAGE, VALUES
-from keyrack.webhooks.outcome_payload import LANE, PAYLOAD, TYPE
+from keyrack.webhooks.outcome_payload import LANE, PAYLOAD, TEST_PAYLOAD, TYPE
 
 REPLAYED_AT_ONCE = 10_000  # outcomes and changes of a time range that one call sends again
 
 # Lanes that wait for their turn or their next try stay as they are; the assignment to itself locks them
-LANES: LiteralString = """
-lanes as (
+LOCK_LANES: LiteralString = """
   insert into delivery_lane (customer_id, webhook_id, lane) select distinct customer_id, webhook_id, lane from written
   order by customer_id, webhook_id, lane
   on conflict (customer_id, webhook_id, lane) do update set due_at = delivery_lane.due_at
-)
-select count(*)::integer from written
 """
 # Lanes that nobody holds are due at once
-_LANES_AT_ONCE: LiteralString = """
-lanes as (
+_WAKE_LANES: LiteralString = """
   insert into delivery_lane (customer_id, webhook_id, lane) select distinct customer_id, webhook_id, lane from written
   order by customer_id, webhook_id, lane
   on conflict (customer_id, webhook_id, lane) do update set attempts = 0,
     due_at = case when delivery_lane.lease > now() then delivery_lane.due_at else now() end
-)
 """
-_INSERT: LiteralString = (
-    "insert into delivery"
-    " (customer_id, webhook_id, message_id, type, lane, assignment_id, payload, created_at, applied, traceparent)"
-    " select o.customer_id, w.webhook_id, o.operation_id, "
-    + (TYPE + ", " + LANE + ", o.assignment_id, " + PAYLOAD + ", o.finished_at, coalesce(o.applied, 0), o.traceparent")
+# The columns of a delivery of an outcome, and their values of the rows `o` of `operation` and `w` of `webhook`
+_OUTCOME_COLUMNS: LiteralString = (
+    "customer_id, webhook_id, message_id, type, lane, assignment_id, payload, created_at, applied, traceparent"
 )
+_OUTCOME: LiteralString = f"""o.customer_id, w.webhook_id, o.operation_id, {TYPE}, {LANE}, o.assignment_id, {PAYLOAD},
+    o.finished_at, coalesce(o.applied, 0), o.traceparent"""
+_CHANGES: LiteralString = CHANGE.table.format(t="t")
+_SEND_AGAIN: LiteralString = "state = 'Waiting', since = now(), next_attempt_at = null"
 # Outcomes are written and published by one statement, of customers whose holds the caller has. `applied` numbers the
 # operations of each customer in the order of the arrays. The times only have to differ, so that a replay can go on
 # where it stopped
-FINISH: LiteralString = (
-    """
+FINISH: LiteralString = f"""
 with outcome as (
   select u.*, row_number() over (partition by u.customer_id order by u.place) as number
   from unnest($1::integer[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[]::jsonb[]) with ordinality
@@ -65,48 +61,45 @@ finished as (
   where p.customer_id = u.customer_id and p.operation_id = u.operation_id
   returning p.*, u.place
 ),
-written as ("""
-    + _INSERT
-    + " from finished o join webhook w on w.customer_id = o.customer_id and w.is_enabled and "
-    + TYPE
-    + " = any(w.kinds) order by o.place on conflict (customer_id, webhook_id, message_id) do nothing"
-    + " returning customer_id, webhook_id, lane), "
-    + LANES
-)
-_AGAIN: LiteralString = """
-set state = 'Waiting', since = now(), next_attempt_at = null
+written as (
+  insert into delivery ({_OUTCOME_COLUMNS})
+  select {_OUTCOME}
+  from finished o join webhook w on w.customer_id = o.customer_id and w.is_enabled and {TYPE} = any(w.kinds)
+  order by o.place
+  on conflict (customer_id, webhook_id, message_id) do nothing returning customer_id, webhook_id, lane
+),
+lanes as ({LOCK_LANES})
+select count(*)::integer from written
 """
-REPLAY_ONE: LiteralString = (
-    "with written as (update delivery "
-    + _AGAIN
-    + " where customer_id = $1 and webhook_id = $2 and delivery_id = $3 returning customer_id, webhook_id, lane), "
-    + _LANES_AT_ONCE
-    + "select count(*) from written"
-)
-# Also what was never written, because the webhook was disabled, unknown or did not want it then. A log's changes were
-# recorded in the order of their numbers, so each class is read by its key up to the limit
-REPLAY_RANGE: LiteralString = (
-    """
+REPLAY_ONE: LiteralString = f"""
+with written as (
+  update delivery set {_SEND_AGAIN}
+  where customer_id = $1 and webhook_id = $2 and delivery_id = $3 returning customer_id, webhook_id, lane
+),
+lanes as ({_WAKE_LANES})
+select count(*) from written
+"""
+# Of the customer $1 and the webhook $2 from $3 up to $4; $5: only what is not delivered; $6: at most so many; $7: the
+# kinds of changes that webhooks take. Also what was never written, because the webhook was disabled, unknown or did not
+# want it then. A log's changes were recorded in the order of their numbers, so each class is read by its key up to the
+# limit
+REPLAY_RANGE: LiteralString = f"""
 with w as materialized (select * from webhook where customer_id = $1 and webhook_id = $2),
 o as (
   select o.* from operation o join w on w.customer_id = o.customer_id
-  where o.customer_id = $1 and o.finished_at >= $3 and o.finished_at < $4 and """
-    + TYPE
-    + """ = any(w.kinds) and not ($5 and exists (
+  where o.customer_id = $1 and o.finished_at >= $3 and o.finished_at < $4 and {TYPE} = any(w.kinds)
+    and not ($5 and exists (
       select from delivery d where d.customer_id = o.customer_id and d.webhook_id = w.webhook_id
       and d.message_id = o.operation_id and d.state <> 'Dead'))
   order by o.finished_at limit $6
 ),
 c as (
-  select t.* from """
-    + CHANGE.table.format(t="t")
-    + """ join w on w.customer_id = t.customer_id
+  select t.* from {_CHANGES} join w on w.customer_id = t.customer_id
   where t.customer_id = $1 and t.recorded_at >= $3 and t.recorded_at < $4 and t.kind = any($7::text[])
-    and w.kinds && array[t.kind, split_part(t.kind, '.', 1) || '.*', t.resource || '.*'] and not ($5 and exists (
+    and w.kinds && array[t.kind, split_part(t.kind, '.', 1) || '.*', t.resource || '.*']
+    and not ($5 and exists (
       select from delivery d where d.customer_id = t.customer_id and d.webhook_id = w.webhook_id
-      and d.message_id = """
-    + MESSAGE
-    + """ and d.state <> 'Dead'))
+      and d.message_id = {MESSAGE} and d.state <> 'Dead'))
   order by t.change_id limit $6
 ),
 taken as (
@@ -114,41 +107,33 @@ taken as (
   union all select null, change_id, recorded_at from c
   order by 3, 2 limit $6
 ),
-written_outcomes as ("""
-    + _INSERT
-    + " from taken b join o using (operation_id) join w on true order by o.finished_at"
-    + " on conflict (customer_id, webhook_id, message_id) do update "
-    + _AGAIN
-    + " returning customer_id, webhook_id, lane), written_changes as (insert into delivery ("
-    + COLUMNS
-    + ") select t.customer_id, w.webhook_id, "
-    + VALUES
-    + " from taken b join c t using (change_id) join w on true order by t.change_id"
-    + " on conflict (customer_id, webhook_id, message_id) do update "
-    + _AGAIN
-    + " returning customer_id, webhook_id, lane), "
-    + "written as (select * from written_outcomes union all select * from written_changes), "
-    + _LANES_AT_ONCE
-    + "select count(*)::integer as count, (select max(at) from taken) as newest from written"
-)
-SEND_TEST: LiteralString = (
-    """
+written_outcomes as (
+  insert into delivery ({_OUTCOME_COLUMNS})
+  select {_OUTCOME}
+  from taken b join o using (operation_id) join w on true order by o.finished_at
+  on conflict (customer_id, webhook_id, message_id) do update set {_SEND_AGAIN} returning customer_id, webhook_id, lane
+),
+written_changes as (
+  insert into delivery ({COLUMNS})
+  select t.customer_id, w.webhook_id, {VALUES}
+  from taken b join c t using (change_id) join w on true order by t.change_id
+  on conflict (customer_id, webhook_id, message_id) do update set {_SEND_AGAIN} returning customer_id, webhook_id, lane
+),
+written as (select * from written_outcomes union all select * from written_changes),
+lanes as ({_WAKE_LANES})
+select count(*)::integer as count, (select max(at) from taken) as newest from written
+"""
+SEND_TEST: LiteralString = f"""
 with t as (select gen_random_uuid() as id, -nextval(pg_get_serial_sequence('operation', 'seq')) as lane),
 w as (select customer_id, webhook_id from webhook where customer_id = $1 and webhook_id = $2),
 written as (
   insert into delivery (customer_id, webhook_id, message_id, type, lane, payload)
-  select w.customer_id, w.webhook_id, t.id, '"""
-    + TEST
-    + """', t.lane, json_build_object(
-    'type', '"""
-    + TEST
-    + """', 'operationId', null, 'customerId', w.customer_id, 'operationSucceeded', true, 'errorMessage', null,
-    'checksum', null, 'assignmentId', null, 'carId', null, 'userId', null, 'start', null, 'end', null,
-    'lifetime', null, 'renewableAfter', null)::text
-  from w, t returning customer_id, webhook_id, lane, delivery_id), """
-    + _LANES_AT_ONCE
-    + "select delivery_id from written"
-)
+  select w.customer_id, w.webhook_id, t.id, '{TEST}', t.lane, {TEST_PAYLOAD} from w, t
+  returning customer_id, webhook_id, lane, delivery_id
+),
+lanes as ({_WAKE_LANES})
+select delivery_id from written
+"""
 
 
 async def replay(statements: Statements, customer: int, webhook: int, delivery: int) -> bool:

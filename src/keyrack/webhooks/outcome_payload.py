@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from keyrack.api.permissions import Permission
-from keyrack.api.schema.event_types import SENT
+from keyrack.api.schema.event_types import SENT, TEST
 from keyrack.api.schema.fields import (
     Complex,
     Field,
@@ -22,6 +22,7 @@ from keyrack.api.schema.fields import (
     guid,
     int32,
     int64,
+    literal,
     opaque,
     string,
 )
@@ -29,6 +30,8 @@ from keyrack.api.schema.group_scope import in_scope_sql
 from keyrack.api.schema.request_body import Int32, Moment
 from keyrack.assignments.failure_codes import CODE, TEXT, TEXTS
 from keyrack.fleet.schema import ASSIGNMENT
+from keyrack.webhooks.dialects import DIALECTS
+from keyrack.webhooks.message_sql import members, message_sql
 
 Sent = Literal["assignment.created", "assignment.updated", "assignment.deleted", "webhook.test"]
 
@@ -146,6 +149,7 @@ WEBHOOK = Resource(
         "id": int32("{t}.webhook_id"),
         "url": string("{t}.url", search=True),
         "kinds": opaque("to_jsonb({t}.kinds)"),
+        "dialect": string("{t}.dialect", enum=tuple(DIALECTS)),
         "enabled": boolean("{t}.is_enabled"),
         "disabledReason": string("{t}.disabled_reason", nullable=True),
         "hasSecret": boolean("({t}.secret is not null)"),
@@ -222,18 +226,32 @@ class OutcomePayload(BaseModel):
     renewable_after: Int32 | None
 
 
-# The same payload in SQL, of the row `o` of `operation`; see `Outcome`
+# The same in SQL, of the row `o` of `operation`
 TYPE: LiteralString = (
     "case o.kind when 'CreateAssignment' then 'assignment.created' when 'UpdateAssignment' then 'assignment.updated'"
     " else 'assignment.deleted' end"
 )
-PAYLOAD: LiteralString = (
-    "json_build_object('type', " + TYPE + ", 'operationId', o.operation_id, 'customerId', o.customer_id,"
-    " 'operationSucceeded', o.state = 'Succeeded', 'errorMessage', "
-    + TEXT.replace("{t}", "o")
-    + ", 'checksum', o.checksum,"
-    " 'assignmentId', o.result->'assignmentId', 'carId', o.result->'carId', 'userId', o.result->'userId',"
-    " 'start', o.result->'start', 'end', o.result->'end', 'lifetime', o.result->'lifetime',"
-    " 'renewableAfter', o.result->'renewableAfter')::text"
+_OF_RESULT = ("assignmentId", "carId", "userId", "start", "end", "lifetime", "renewableAfter")
+PAYLOAD: LiteralString = message_sql(
+    OutcomePayload,
+    {
+        "type": TYPE,
+        "operationId": "o.operation_id",
+        "customerId": "o.customer_id",
+        "operationSucceeded": "o.state = 'Succeeded'",
+        "errorMessage": TEXT.replace("{t}", "o"),
+        "checksum": "o.checksum",
+        **{name: "o.result->" + literal(name) for name in _OF_RESULT},
+    },
+)
+# A test is about no operation. SQL of the row `w` of `webhook`
+TEST_PAYLOAD: LiteralString = message_sql(
+    OutcomePayload,
+    {
+        **dict.fromkeys(members(OutcomePayload), "null"),
+        "type": "'" + TEST + "'",
+        "customerId": "w.customer_id",
+        "operationSucceeded": "true",
+    },
 )
 LANE: LiteralString = "coalesce(o.assignment_id::bigint, -o.seq)"

@@ -1,4 +1,4 @@
-"""In charge of one attempt to reach a webhook: sign, dial only what may be dialled, read little, say what came of it.
+"""One attempt to reach a webhook: sign, dial only what may be dialled, read little, report the result.
 
 Only workers load this module: its HTTP client is heavy, and the API has no use for it.
 """
@@ -15,13 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
-from standardwebhooks import Webhook
 
 from keyrack import __version__
 from keyrack.core.settings import Settings
@@ -38,6 +36,7 @@ from keyrack.webhooks.delivery_errors import (
     TIMED_OUT,
     TLS,
 )
+from keyrack.webhooks.dialects import Dialect, WebhookMessage
 
 ANSWER = 1_000  # characters of an endpoint's answer that the log keeps
 # Names looked up at once, for each place: a name server that is silent holds a thread for each, for longer than an
@@ -45,6 +44,24 @@ ANSWER = 1_000  # characters of an endpoint's answer that the log keeps
 LOOKUPS = 2
 MOST_LOOKUPS = 1_000
 REMEMBERED = 10_000  # names whose addresses are known; beyond, it starts anew
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryRequest:
+    """A message on its way to a webhook."""
+
+    url: str
+    dialect: Dialect
+    message: WebhookMessage
+    signing_secrets: Sequence[str]
+    static_secret: str | None = None
+    traceparent: str | None = None  # of the request that the message is an outcome of
+
+    def body_and_headers(self, now: datetime) -> tuple[str, dict[str, str]]:
+        """What is sent, signed at this time."""
+        body = self.dialect.body(self.message)
+        headers = self.dialect.headers(self.message, body, self.signing_secrets, self.static_secret, now)
+        return body, {"Content-Type": self.dialect.content_type} | headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,56 +135,37 @@ class Sender:
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             auto_decompress=False,
-            headers={"User-Agent": f"Keyrack/{__version__}", "Content-Type": "application/json"},
+            headers={"User-Agent": f"Keyrack/{__version__}"},
         )
 
     async def close(self) -> None:
         await self._session.close()
 
-    async def send(
-        self,
-        url: str,
-        payload: str,
-        message_id: str,
-        signing_secrets: Sequence[str],
-        secret: str | None,
-        traceparent: str | None = None,
-    ) -> DeliveryAttempt:
-        """POST the payload once, in the trace of the request that it is an outcome of, if it has one and traces are on.
+    async def send(self, delivery: DeliveryRequest) -> DeliveryAttempt:
+        """POST a message once, in the trace of the request that it is an outcome of, if it has one and traces are on.
         Never raises for what an endpoint or the network does."""
-        place = TRACES.delivery(traceparent, message_id) if TRACES.on else None
+        place = TRACES.delivery(delivery.traceparent, delivery.message.id) if TRACES.on else None
         if place is None:
-            return await self._send(url, payload, message_id, signing_secrets, secret, {})
-        begun, parts = time.time_ns(), urlsplit(url)
-        carried = {"traceparent": place.traceparent}
-        attempt = await self._send(url, payload, message_id, signing_secrets, secret, carried)
+            return await self._send(delivery, {})
+        begun, parts = time.time_ns(), urlsplit(delivery.url)
+        attempt = await self._send(delivery, {"traceparent": place.traceparent})
         failed = "" if attempt.succeeded else "no-answer" if attempt.status is None else str(attempt.status)
         port = parts.port or (443 if parts.scheme == "https" else 80)
         TRACES.delivered(place, parts.hostname or "", port, attempt.status, begun, failed)
         return attempt
 
-    async def _send(
-        self,
-        url: str,
-        payload: str,
-        message_id: str,
-        signing_secrets: Sequence[str],
-        secret: str | None,
-        carried: dict[str, str],
-    ) -> DeliveryAttempt:
+    async def _send(self, delivery: DeliveryRequest, carried: dict[str, str]) -> DeliveryAttempt:
         started, clock = datetime.now(UTC), time.monotonic()
 
         def attempt(**what: Any) -> DeliveryAttempt:
             return DeliveryAttempt(started, round((time.monotonic() - clock) * 1000), **what)
 
-        headers = carried | signature_headers(payload, message_id, signing_secrets, started)
-        if secret is not None:
-            headers["secret"] = secret
+        sent, headers = delivery.body_and_headers(started)
         head, body = AnswerHead(), bytearray()
         ANSWER_HEAD.set(head)
-        fault = await self._exchange(url, payload, headers, body)
+        fault = await self._exchange(delivery.url, sent, headers | carried, body)
         if head.status is None:
-            return attempt(**self._without_answer(url, fault))
+            return attempt(**self._without_answer(delivery.url, fault))
         return attempt(
             status=head.status,
             answer=body.decode(errors="replace").replace("\0", "\ufffd")[:ANSWER] or None,
@@ -175,11 +173,11 @@ class Sender:
             error=None if 200 <= head.status < 300 else ANSWERED.format(status=head.status),
         )
 
-    async def _exchange(self, url: str, payload: str, headers: dict[str, str], body: bytearray) -> Exception | None:
-        """Send the payload, and read the start of the answer's body into `body`. Returns what went wrong, if anything
+    async def _exchange(self, url: str, sent: str, headers: dict[str, str], body: bytearray) -> Exception | None:
+        """Send a body, and read the start of the answer's body into `body`. Returns what went wrong, if anything
         did: before the head of the answer, or behind it."""
         try:
-            async with self._session.post(url, data=payload.encode(), headers=headers, allow_redirects=False) as reply:
+            async with self._session.post(url, data=sent.encode(), headers=headers, allow_redirects=False) as reply:
                 while len(body) <= ANSWER * 4 and (piece := await reply.content.read(ANSWER * 4)):
                     body += piece
                 if not reply.content.at_eof():
@@ -200,20 +198,6 @@ class Sender:
         if not self._guard.may_dial(where[0]):
             raise AddressForbidden(f"{where[0]} is not public and not in KEYRACK_WEBHOOK_ALLOWED_NETWORKS")
         return socket.socket(family, kind, proto)
-
-
-def signature_headers(payload: str, message_id: str, signing_secrets: Sequence[str], now: datetime) -> dict[str, str]:
-    """The Standard Webhooks headers, with a signature by each secret."""
-    return {
-        "webhook-id": message_id,
-        "webhook-timestamp": str(int(now.timestamp())),
-        "webhook-signature": " ".join(_signer(secret).sign(message_id, now, payload) for secret in signing_secrets),
-    }
-
-
-@lru_cache(maxsize=2_000)
-def _signer(secret: str) -> Webhook:
-    return Webhook(secret)
 
 
 def _retry_after(text: str | None, now: datetime) -> float | None:

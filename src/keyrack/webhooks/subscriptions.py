@@ -13,18 +13,21 @@ from keyrack.core.addresses import domain_form
 from keyrack.db.connection import Connection
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import SIGNING_SECRET, STATIC_SECRET
+from keyrack.webhooks.dialects import DEFAULT
 from keyrack.webhooks.outcome_payload import WEBHOOK
 
 # Sealed secrets are bound to the id, so it is drawn first
 NEXT_ID: LiteralString = "select nextval(pg_get_serial_sequence('webhook', 'webhook_id'))::integer"
 INSERT: LiteralString = """
-insert into webhook (customer_id, webhook_id, url, secret, kinds, is_enabled, signing_secret)
-select $1, $2, $3, $4, $5, $6, $7 where (select count(*) from webhook where customer_id = $1) < $8 returning webhook_id
+insert into webhook (customer_id, webhook_id, url, dialect, secret, kinds, is_enabled, signing_secret)
+select $1, $2, $3, $4, $5, $6, $7, $8 where (select count(*) from webhook where customer_id = $1) < $9
+returning webhook_id
 """
 # What the patch does not name stays as it is
 UPDATE: LiteralString = """
 update webhook set
   url = case when $3 ? 'url' then $3->>'url' else url end,
+  dialect = case when $3 ? 'dialect' then $3->>'dialect' else dialect end,
   secret = case when $3 ? 'secret' then $4 else secret end,
   kinds = case when $3 ? 'kinds' then array(select jsonb_array_elements_text($3->'kinds')) else kinds end,
   is_enabled = case when $3 ? 'enabled' then ($3->'enabled')::boolean else is_enabled end,
@@ -102,20 +105,21 @@ async def add(
     kinds: Sequence[str],
     enabled: bool,
     limit: int,
+    dialect: str = DEFAULT,
 ) -> tuple[int, str] | None:
     """Register a webhook: its id and its signing secret; None when the customer has `limit` of them already."""
     id = await connection.fetchval(NEXT_ID)
     signing = new_signing_secret()
     sealed = await vault.seal(connection, signing, SIGNING_SECRET, customer, id)
     static = secret and await vault.seal(connection, secret, STATIC_SECRET, customer, id)
-    added = await connection.fetchval(INSERT, customer, id, url, static, stored(kinds), enabled, sealed, limit)
+    added = await connection.fetchval(INSERT, customer, id, url, dialect, static, stored(kinds), enabled, sealed, limit)
     return None if added is None else (id, signing)
 
 
 async def change(
     connection: Connection, vault: Encryption, customer: int, webhook: int, changes: Mapping[str, Any]
 ) -> int | None:
-    """Change what is named: `url`, `secret`, `kinds`, `enabled`. The webhook's version; None: there is no such one."""
+    """Change what is named: `url`, `dialect`, `secret`, `kinds`, `enabled`. Its version; None: there is none."""
     secret = changes.get("secret")
     static = secret and await vault.seal(connection, secret, STATIC_SECRET, customer, webhook)
     values = dict(changes)

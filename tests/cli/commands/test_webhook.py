@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 from keyrack.api.schema.event_types import OUTCOMES
 from keyrack.cli.main import application
-from keyrack.webhooks.sender import signature_headers
 from keyrack.webhooks.signature_check import diagnose_signature
+from keyrack.webhooks.signatures import signature_headers
 from tests.support.people import Person
 from tests.support.servers import DEADLINE, Process, eventually
 from tests.webhooks.receiver import Receiver
@@ -78,6 +78,11 @@ def test_a_webhook_is_managed(keyrack: Any, alice: Person, receiver: Receiver) -
         keyrack("change", id, "--kind", "assignment.*", "--kind", "car.*")
         (row,) = keyrack("list", "--customer", alice.customer)
         assert row["kinds"] == [*sorted(OUTCOMES), "car.*"]
+        assert row["dialect"] == "keyrack"
+        keyrack("change", id, "--dialect", "standard-webhooks")
+        (row,) = keyrack("list", "--customer", alice.customer)
+        assert row["dialect"] == "standard-webhooks"
+        assert "Valid: keyrack, standard-webhooks" in keyrack("change", id, "--dialect", "xml", fails=True)
         keyrack("change", id, "--kind", "assignment.deleted", "--disable", "--secret", "")
         (row,) = keyrack("list", "--customer", alice.customer)
         assert (row["enabled"], row["kinds"]) == (False, ["assignment.deleted"])

@@ -54,7 +54,12 @@ def furnished(person: Person, cars: int = 2) -> Person:
     eventually(lambda: person.get(f"/assignments/{ended}").status_code == 404, "the end")
     assert person.delete(f"/cars/{gone}").status_code == 204
     assert person.delete("/users/assignments/customers", {"userId": left}).status_code == 204
-    assert person.put("/webhooks", {"url": "https://example.com/hook", "secret": "static"}).status_code == 201
+    assert (
+        person.put(
+            "/webhooks", {"url": "https://example.com/hook", "secret": "static", "dialect": "standard-webhooks"}
+        ).status_code
+        == 201
+    )
     service = person.service(name="Spare")
     person.put(f"/groups/{group}/services", {"serviceId": service})
     person.put(f"/groups/{group}/products", {"productId": person.product("IQ")})

@@ -18,6 +18,7 @@ from keyrack.api.schema.event_types import OUTCOMES
 from keyrack.api.schema.request_body import invalid_member
 from keyrack.assignments.failure_codes import NO_BOX, TEXTS
 from keyrack.core.settings import Settings
+from keyrack.webhooks.dialects import DEFAULT, DIALECTS
 from keyrack.webhooks.endpoints.webhooks import DISABLED, NO_DELIVERY, NO_WEBHOOK
 from keyrack.webhooks.outcome_payload import OutcomePayload
 from tests.support.people import Person, Town, done, refused, web
@@ -86,6 +87,7 @@ def test_a_webhook_is_registered_read_changed_and_removed(alice: Person) -> None
         "id": id,
         "url": "https://example.org/hook",
         "kinds": sorted(OUTCOMES),
+        "dialect": "keyrack",
         "enabled": True,
         "disabledReason": None,
         "hasSecret": False,
@@ -114,6 +116,27 @@ def test_a_webhook_is_registered_read_changed_and_removed(alice: Person) -> None
     assert secret not in everything and "s3cret" not in everything
     done(alice.delete(f"/webhooks/{id}"))
     refused(alice.get(f"/webhooks/{id}"), 404, NO_WEBHOOK)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_dialect_is_chosen_and_taken_back(dialect: str, alice: Person) -> None:
+    id = alice.put("/webhooks", {"url": "https://example.org/", "dialect": dialect}).json()["id"]
+    path, default = (
+        f"/webhooks/{id}",
+        alice.put("/webhooks", {"url": "https://example.org/", "dialect": None}).json()["id"],
+    )
+    assert alice.get(path).json()["dialect"] == dialect
+    assert alice.get(f"/webhooks/{default}").json()["dialect"] == DEFAULT
+    for step in ({"op": "remove"}, {"op": "replace", "value": None}):
+        done(alice.patch(path, [{"op": "replace", "path": "/dialect", "value": dialect}]))
+        assert id in [row["id"] for row in alice.get(f"/webhooks?$filter=dialect eq '{dialect}'").json()]
+        done(alice.patch(path, [step | {"path": "/dialect"}]))
+        assert alice.get(path).json()["dialect"] == DEFAULT
+    changes = alice.get(f"/changes?$filter=resource eq 'webhook' and resourceId eq '{id}'").json()
+    afters = {row["after"].get("dialect") for row in changes if row["after"]}
+    assert afters == ({None} if dialect == DEFAULT else {None, dialect})
+    for hook in (id, default):
+        alice.delete(f"/webhooks/{hook}")
 
 
 @pytest.mark.parametrize(
@@ -176,6 +199,9 @@ def test_addresses_that_are_accepted(alice: Person, url: str) -> None:
         ("secret", ""),
         ("kinds", []),
         ("kinds", ["assignment.changed"]),
+        ("dialect", "Keyrack"),
+        ("dialect", ""),
+        ("dialect", 1),
         ("enabled", "yes"),
     ],
 )

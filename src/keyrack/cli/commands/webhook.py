@@ -18,6 +18,7 @@ from keyrack.core.error_codes import NO_CUSTOMER
 from keyrack.core.errors import NotFound, on_constraint
 from keyrack.db.change_notifier import DELIVERED, Topics
 from keyrack.webhooks import outbox, subscriptions
+from keyrack.webhooks.dialects import DEFAULT, DIALECTS
 
 TOPICS_CHANGED: Topics = DELIVERED
 
@@ -26,7 +27,7 @@ app = typer.Typer()
 Webhook = Annotated[int, which("webhook")]
 
 LIST: LiteralString = """
-select webhook_id as id, customer_id as "customerId", url, kinds, is_enabled as "enabled",
+select webhook_id as id, customer_id as "customerId", url, kinds, dialect, is_enabled as "enabled",
   disabled_reason as "disabledReason",
   (select count(*) from delivery d where d.customer_id = w.customer_id and d.webhook_id = w.webhook_id
    and d.state = 'Waiting') as waiting,
@@ -66,6 +67,12 @@ def _kinds(value: list[str] | None) -> list[str] | None:
     return event_types.stored(value) if value else None
 
 
+def _dialect(value: str | None) -> str | None:
+    if value is not None and value not in DIALECTS:
+        raise typer.BadParameter(f"{value!r} is not a dialect. Valid: {', '.join(DIALECTS)}.")
+    return value
+
+
 def _static(value: str | None) -> str | None:
     if value is not None and not (value.isascii() and value.isprintable() and value.strip() == value):
         raise typer.BadParameter("must be printable ASCII without blanks at its ends")
@@ -77,6 +84,10 @@ Kinds = Annotated[
     typer.Option(
         "--kind", callback=_kinds, help="This kind alone, such as assignment.created or car.*; may be repeated."
     ),
+]
+DialectOption = Annotated[
+    str | None,
+    typer.Option("--dialect", callback=_dialect, help=f"Form of what is sent: {', '.join(DIALECTS)}."),
 ]
 Static = Annotated[str | None, typer.Option("--secret", callback=_static, help="Sent in the header `secret`.")]
 
@@ -97,12 +108,13 @@ async def add(
     url: Annotated[str, typer.Argument(metavar="URL", callback=_url)],
     secret: Static = None,
     taken: Kinds = None,
+    dialect: DialectOption = None,
 ) -> CommandResult:
     """Register a webhook."""
     with on_constraint({"webhook_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}):
         added = await subscriptions.add(
             session.sql, await session.vault(), customer, url, secret or None, taken or event_types.OUTCOMES, True,
-            session.settings.webhook_limit,
+            session.settings.webhook_limit, dialect or DEFAULT,
         )  # fmt: skip
     if added is None:
         raise CommandFailed(f"Customer {customer} has as many webhooks as it may have (KEYRACK_WEBHOOK_LIMIT).")
@@ -114,8 +126,8 @@ async def add(
 async def list_(session: DatabaseSession, customer: OfCustomer = None) -> ListResult:
     """List all webhooks."""
     columns = {
-        "ID": "id", "CUSTOMER": "customerId", "URL": "url", "ENABLED": "enabled", "WAITING": "waiting", "DEAD": "dead",
-        "WHY DISABLED": "disabledReason",
+        "ID": "id", "CUSTOMER": "customerId", "URL": "url", "DIALECT": "dialect", "ENABLED": "enabled",
+        "WAITING": "waiting", "DEAD": "dead", "WHY DISABLED": "disabledReason",
     }  # fmt: skip
     return ListResult([dict(row) for row in await session.sql.fetch(LIST, customer)], columns)
 
@@ -129,10 +141,11 @@ async def change(
         str | None, typer.Option("--secret", callback=_static, help="The new static secret; empty for none.")
     ] = None,
     taken: Kinds = None,
+    dialect: DialectOption = None,
     enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Whether anything is sent to it.")] = None,
 ) -> CommandResult:
     """Change a webhook; what is not named stays as it is."""
-    given: dict[str, Any] = {"url": url, "kinds": taken, "enabled": enable}
+    given: dict[str, Any] = {"url": url, "kinds": taken, "dialect": dialect, "enabled": enable}
     changes = {name: value for name, value in given.items() if value is not None}
     if secret is not None:
         changes["secret"] = secret or None

@@ -182,6 +182,7 @@ MEMBERS = {
     "changesDays": MemberLabel(N_("Days that changes are kept"), N_("the days of changes")),
     "count": MemberLabel(N_("How often"), N_("the number")),
     "deviceId": MemberLabel(N_("Phone"), N_("the phone")),
+    "dialect": MemberLabel(N_("Format"), N_("the format")),
     "disabledReason": MemberLabel(N_("Why it was disabled"), N_("the reason why it is disabled")),
     "epoch": MemberLabel(N_("Epoch"), N_("the epoch")),
     "freshness": MemberLabel(N_("Good without word from the server"), N_("the time without word from the server")),

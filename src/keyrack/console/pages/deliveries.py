@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console import delivery_errors
+from keyrack.console.dialect_labels import shown_request
 from keyrack.console.event_type_labels import NAMES
-from keyrack.console.local_times import instant
 from keyrack.console.pages.webhooks import SECTION, of_webhook
-from keyrack.console.rendering import gettext, live_id, page, redirect, why
+from keyrack.console.rendering import live_id, page, redirect, why
 from keyrack.core.error_codes import NOTHING_HERE
 from keyrack.core.errors import NotFound, Refusal, Unauthorized
 from keyrack.http.page_router import ConsolePages, Visit
@@ -36,23 +33,12 @@ async def _delivery(visit: Visit, wrong: Refusal | None = None) -> Response:
     rows = (await visit.call("GET", "/webhooks/{webhookId}/deliveries", webhook["id"], query=query)).json
     if not rows:
         raise NotFound(NOTHING_HERE)
+    headers, body = shown_request(visit, webhook, rows[0])
     return await page(
         visit, "delivery.html", status=wrong.status if wrong else 200, section=SECTION, webhook=webhook,
         delivery=rows[0], cause=delivery_errors.of_delivery(visit, rows[0], webhook["url"]), types=NAMES,
-        headers=_headers(visit, webhook, rows[0]), body=json.dumps(rows[0]["payload"], indent=2, ensure_ascii=False),
-        since=at, wrong=wrong and why(visit, wrong.reason),
+        headers=headers, body=body, since=at, wrong=wrong and why(visit, wrong.reason),
     )  # fmt: skip
-
-
-def _headers(visit: Visit, webhook: dict[str, Any], delivery: dict[str, Any]) -> list[tuple[str, str]]:
-    """The headers of the last attempt; of a secret, and of what was made with one, only that it was there."""
-    sent = [("Content-Type", "application/json"), ("webhook-id", delivery["messageId"])]
-    if delivery["attempted"]:
-        sent.append(("webhook-timestamp", str(int(instant(delivery["attempted"]).timestamp()))))
-    sent.append(("webhook-signature", gettext(visit, "made anew for each attempt, and not kept")))
-    if webhook["hasSecret"]:
-        sent.append(("secret", gettext(visit, "the static secret, which is not shown")))
-    return sent
 
 
 @pages.post("/{customer}/webhooks/{webhook}/deliveries/{delivery}/replay", permission=Permission.WEBHOOKS_WRITE)

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlsplit
 
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
+from keyrack.console.dialect_labels import DEFAULT_DIALECT, dialect_choices, dialect_label
 from keyrack.console.event_type_labels import NAMES, OUTCOMES, Kinds, kinds
 from keyrack.console.form_errors import key
 from keyrack.console.pages.webhooks import SECTION, of_webhook
@@ -29,19 +30,22 @@ WRONG = {  # member -> what is wrong with it
     ),
     "secret": N_("Only letters, digits and signs of ASCII, at most 250, and no blank at either end."),
     "kinds": N_("Choose at least one."),
+    "dialect": N_("Choose one of the formats."),
 }
 
 
 @pages.get("/{customer}/webhooks/new", permission=Permission.WEBHOOKS_WRITE)
 async def form(visit: Visit) -> Response:
-    return await _form(visit, await kinds(visit), {"url": "", "secret": "", "kinds": list(OUTCOMES)})
+    empty = {"url": "", "secret": "", "kinds": list(OUTCOMES), "dialect": DEFAULT_DIALECT}
+    return await _form(visit, await kinds(visit), empty)
 
 
 async def _form(visit: Visit, known: Kinds, typed: Mapping[str, Any], refusal: Refusal | None = None) -> Response:
     return await page(
         visit, "webhook_new.html", status=refusal.status if refusal else 200, section=SECTION,
         back=f"{base(visit)}/webhooks", typed=typed, wrong=_wrong(visit, refusal) if refusal else {},
-        kinds=NAMES, outcomes=OUTCOMES, groups=known.groups(typed["kinds"]), key=key(visit, refusal),
+        kinds=NAMES, outcomes=OUTCOMES, groups=known.groups(typed["kinds"]), dialects=dialect_choices(),
+        key=key(visit, refusal),
     )  # fmt: skip
 
 
@@ -50,6 +54,7 @@ async def add(visit: Visit) -> Response:
     known = await kinds(visit)
     typed: dict[str, Any] = {
         "url": visit.sent("url"), "secret": visit.sent("secret"), "kinds": known.sent(visit),
+        "dialect": visit.sent("dialect") or DEFAULT_DIALECT,
     }  # fmt: skip
     try:
         made = await visit.call(
@@ -121,7 +126,8 @@ async def _edit(
     return await page(
         visit, "webhook_change.html", status=status, section=SECTION, webhook=webhook, member=visit.ids["member"],
         value=value, tag=tag, wrong=wrong, kinds=NAMES, outcomes=OUTCOMES,
-        groups=(await kinds(visit)).groups(chosen) if chosen != () else [],
+        groups=(await kinds(visit)).groups(chosen) if chosen != () else [], dialects=dialect_choices(),
+        dialect=dialect_label(webhook["dialect"]),
     )  # fmt: skip
 
 

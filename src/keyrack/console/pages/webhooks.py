@@ -11,6 +11,7 @@ from uuid import uuid4
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console import delivery_errors
+from keyrack.console.dialect_labels import dialect_label
 from keyrack.console.event_type_labels import NAMES
 from keyrack.console.local_times import NoSuchTime, instant
 from keyrack.console.paged_fetch import rows_of
@@ -113,7 +114,8 @@ async def show(visit: Visit, wrong: Refusal | None = None) -> Response:
     stopped = delivery_errors.of_disabling(visit, known["disabledReason"]) if known["disabledReason"] else None
     return await page(
         visit, "webhook.html", status=wrong.status if wrong else 200, section=SECTION, webhook=known, course=how,
-        state=how.state(known), states=STATES, kinds=NAMES, stopped=stopped, log=await _log(visit, known), since=at,
+        state=how.state(known), states=STATES, kinds=NAMES, dialect=dialect_label(known["dialect"]),
+        stopped=stopped, log=await _log(visit, known), since=at,
         test=await _test(visit, known), replayed=_number(visit.asked("replayed"), -1), more=visit.asked("more"),
         wrong=wrong and why(visit, wrong.reason), overlap=visit.settings.webhook_secret_overlap_hours, key=uuid4(),
         failed=how.failed and delivery_errors.of_delivery(visit, how.failed, known["url"]),

@@ -125,6 +125,7 @@ VALUES: Mapping[tuple[str, str], str] = {
     ("Operation", "errorCode"): "OperationError",
     ("Outcome", "type"): "OutcomeType",
     ("Webhook", "kinds"): "OutcomeKind",
+    ("Webhook", "dialect"): "WebhookDialect",
     ("Delivery", "type"): "DeliveryType",
     ("ChangeTold", "type"): "ChangeKind",
     ("Delivery", "state"): "DeliveryState",

@@ -17,6 +17,7 @@ from keyrack.http.openapi.examples import schemas_example
 from keyrack.http.openapi.member_schemas import Json
 from keyrack.http.openapi.schemas import model
 from keyrack.webhooks.change_payload import ChangePayload, CheckpointPayload
+from keyrack.webhooks.dialects import DEFAULT, DIALECTS
 from keyrack.webhooks.outcome_payload import OutcomePayload
 
 SENT_HEADERS = {
@@ -24,7 +25,7 @@ SENT_HEADERS = {
     "webhook-timestamp": "Seconds since 1970 of this attempt.",
     "webhook-signature": "`v1,` and the base64 HMAC-SHA256 of id, timestamp and body, joined by dots; during a "
     "rotation one for each of two secrets, with a blank between them (Standard Webhooks).",
-    "secret": "The webhook's static secret, where it has one.",
+    "secret": "The webhook's static secret, where it has one. Only in the dialect `keyrack`.",
 }
 
 
@@ -32,6 +33,8 @@ RECEIVING = (
     "Sent to every webhook of the customer that wants it, signed as Standard Webhooks says. It may come more than once:"
     " `webhook-id` tells. Whatever answer but a 2xx, 410 or one with `Retry-After` has it sent again, for three days."
     " The examples are signed with the secret that `PUT /webhooks` shows as its example, the body as compact JSON."
+    f" Headers and body are those of the dialect `{DEFAULT}`. A webhook may choose another `dialect`: "
+    + " ".join(f"`{name}`: {dialect.hint}" for name, dialect in DIALECTS.items() if name != DEFAULT)
 )
 
 

@@ -237,6 +237,7 @@ WEBHOOKS = RecordType(
     "webhooks",
     {
         "id": ("webhook_id", INT), "url": ("url", TEXT), "kinds": ("kinds", "text[]"),
+        "dialect": ("dialect", TEXT),
         "isEnabled": ("is_enabled", FLAG), "createdAt": ("created_at", TIME),
     },
     _all("webhook", "webhook_id"), numbered=_next("webhook", "webhook_id"),

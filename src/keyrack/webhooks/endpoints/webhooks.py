@@ -7,8 +7,8 @@ import json
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, LiteralString
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, ConfigDict, Field, GetPydanticSchema, TypeAdapter
+from pydantic_core import PydanticCustomError, core_schema
 
 from keyrack.api import conditional_requests
 from keyrack.api.endpoint import Concurrency, Doc, JsonBody, Responses, Tag
@@ -35,6 +35,7 @@ from keyrack.core.errors import BadRequest, Conflict, NotFound
 from keyrack.core.settings import Settings
 from keyrack.db.worker_wakeup import DELIVER
 from keyrack.webhooks import outbox, subscriptions
+from keyrack.webhooks.dialects import DEFAULT, DIALECTS
 from keyrack.webhooks.outcome_payload import DELIVERY, DELIVERY_LISTED, WEBHOOK
 from keyrack.webhooks.services import WebhookServices
 
@@ -125,8 +126,12 @@ Secret = Annotated[str, Field(max_length=250, pattern=r"^[!-~]([ -~]*[!-~])?$")]
 Kinds = Annotated[list[Kind], Field(min_length=1, max_length=len(event_types.TAKEN))]
 
 
+DialectName = Annotated[str, GetPydanticSchema(lambda _type, _handler: core_schema.literal_schema([*DIALECTS]))]
+
+
 class NewWebhook(Body):
     url: Url
+    dialect: DialectName | None = None
     secret: Secret | None = None
     kinds: Kinds | None = None
     enabled: bool = True
@@ -139,7 +144,7 @@ class WebhookCreated(Body):
 
 class WebhookPatch(Body):
     op: Literal["remove", "replace"]
-    path: Literal["/url", "/secret", "/kinds", "/enabled"]
+    path: Literal["/url", "/dialect", "/secret", "/kinds", "/enabled"]
     value: Any = None
 
 
@@ -167,6 +172,7 @@ class PatchedWebhook(Body):
     """What a patch may leave behind: each member checked as in a new webhook, with its default where it is removed."""
 
     url: Url = ""
+    dialect: DialectName = DEFAULT
     secret: Secret | None = None
     kinds: Kinds = Field(default_factory=lambda: list(event_types.OUTCOMES))
     enabled: bool = True
@@ -188,7 +194,7 @@ CHANGED = TypeAdapter(PatchedWebhook)
         201,
         WebhookCreated,
         errors={
-            400: (invalid_member(CREATE, "url"), invalid_member(CREATE, "secret"), invalid_member(CREATE, "kinds")),
+            400: tuple(invalid_member(CREATE, name) for name in ("url", "dialect", "secret", "kinds")),
             409: (TOO_MANY,),
         },
         representation=ONE_WEBHOOK,
@@ -200,6 +206,7 @@ async def create(request: Request, webhook: NewWebhook, services: WebhookService
         added = await subscriptions.add(
             connection, services.encryption, request.customer, webhook.url, webhook.secret,
             webhook.kinds or event_types.OUTCOMES, webhook.enabled, services.settings.webhook_limit,
+            webhook.dialect or DEFAULT,
         )  # fmt: skip
     if added is None:
         raise Conflict(TOO_MANY)
@@ -219,7 +226,7 @@ async def create(request: Request, webhook: NewWebhook, services: WebhookService
     concurrency=Concurrency(if_match=WEBHOOK),
     responses=Responses(
         errors={
-            400: tuple(invalid_member(UPDATE, name) for name in ("url", "secret", "kinds", "enabled")),
+            400: tuple(invalid_member(UPDATE, name) for name in ("url", "dialect", "secret", "kinds", "enabled")),
             404: (NO_WEBHOOK,),
         },
         representation=ONE_WEBHOOK,

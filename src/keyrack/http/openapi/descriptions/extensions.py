@@ -73,6 +73,11 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
             " assignments.",
             ["assignment.created", "car.*"],
         ),
+        "dialect": (
+            "The form in which messages are sent: the default `keyrack`, or the envelope of another specification. Left"
+            " out or null: the default.",
+            "keyrack",
+        ),
         "kind": ("What `kinds` of a webhook may hold.", "box.installed"),
         "resource": ("The resource that it is about.", "product"),
         "meaning": ("What it means.", "A box was installed in a car."),
@@ -116,7 +121,7 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
             "When it was written, together with its outcome or the number of its change.",
             "2026-04-30T12:00:00.25Z",
         ),
-        "payload": ("The body that is sent.", None),
+        "payload": ("The message. In the dialect `keyrack` it is the body that is sent.", None),
     },
     "Position": {
         "hasUnit": ("Whether an IQ unit is installed in the car.", True),
