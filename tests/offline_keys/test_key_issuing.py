@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from keyrack.offline_keys.key_issuing import INSERT, NewKeyRow
 from keyrack.offline_keys.message_fields import CLOSE, OPEN, UNCERTAIN
 from keyrack.offline_keys.refusal_codes import BoxRefusalCode
 from tests.cli.test_operator_commands import Operator
@@ -22,6 +24,11 @@ DEVICE = "The query parameter device is not valid. "
 @pytest.fixture(scope="module")
 def operator(dsn: str) -> Operator:
     return Operator(dsn)
+
+
+def test_the_columns_of_a_new_key_have_the_order_of_the_statement() -> None:
+    columns = re.findall(r"\w+", INSERT.partition("(")[2].partition(")")[0])
+    assert tuple(columns[-len(NewKeyRow._fields) :]) == NewKeyRow._fields
 
 
 def test_a_key_says_what_the_assignment_gives(alice: Person) -> None:

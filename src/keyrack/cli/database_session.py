@@ -178,7 +178,7 @@ def command(
 
             explained(work, as_json=json)
 
-        _pose_as(run, function, consents=preview is not None)
+        _take_options(run, function, consents=preview is not None)
         return app.command(name)(run)
 
     return register
@@ -219,8 +219,14 @@ async def _transaction(database: Database, settings: Settings) -> AsyncGenerator
         yield DatabaseSession(connection, settings, database)
 
 
-def _pose_as(run: Callable[..., None], function: Callable[..., Any], *, consents: bool) -> None:
-    """Give `run` the options of `function`, with `--state` and `--json` in the place of the session."""
+def _take_options(run: Callable[..., None], function: Callable[..., Any], *, consents: bool) -> None:
+    """Give `run` the options of `function`, with `--state` and `--json` in the place of the session.
+
+    Typer makes options of a function's signature and has no other way to declare them. `run` wraps every command, so
+    its own signature is `**options`. `functools.wraps` would show that of `function`, whose first parameter is the
+    session and which lacks the options that `run` adds. The alternative is to repeat `state`, `json`, `yes` and
+    `dry_run_only`, and the call that handles them, in each command of the database.
+    """
     signature = inspect.signature(function, eval_str=True)
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [parameter.replace(kind=keyword) for parameter in list(signature.parameters.values())[1:]]

@@ -281,7 +281,20 @@ class Database:
 
 @lru_cache(maxsize=4096)
 def _is_recorded(sql: str) -> bool:
-    """Whether changes of the statement may be recorded, and with them whoever acts."""
+    """Whether changes of the statement may be recorded, and with them the actor.
+
+    Such a statement needs three round trips: begin with the actor, itself, commit. Every other statement needs one. The
+    text decides, and not the caller by `db.write(sql)` or `db.read(sql)`, for three reasons:
+
+    - Functions that take `Statements` run both in a transaction, which has its actor already, and outside of one. They
+      would have to choose for a case that is not theirs.
+    - A mistake of the text is safe. A table that is not in `UNRECORDED` counts as recorded. A write that the text
+      hides, such as that of an SQL function, reaches a trigger without an actor, and the trigger rejects it.
+    - A mistake of a caller, `read` for a write, would end the same way. So the explicit form has no stronger promise,
+      and the fact that belongs to a table would be repeated at each call.
+
+    The cache has the answer for every statement that is constant text.
+    """
     return not UNRECORDED.issuperset(set(WRITTEN(sql)) - NO_TABLES)
 
 

@@ -41,6 +41,20 @@ class Pool:
     asyncpg's pool opens and mends them. Between two statements a connection stays here: handing it back to the pool
     and taking it out again costs a third of a read (docs/performance.md), and is done only when something has gone
     wrong with it.
+
+    ```text
+    asyncpg's pool --_another--> in use --give_back--> kept
+          ^                        |  ^                 |
+          |                        |  +------take-------+
+          |           mend, or give_back of an old one  |
+          |                        v                    |
+          +-------_released--------+<-----_renewed------+
+    ```
+
+    `_open` has the connections in use and the kept ones, `_kept` the latter, `_old` those of `_open` that were opened
+    before the last renewal of `PrimaryTracker`. A renewal releases the kept ones at once, and those in use when they
+    come back. If another server has become the primary, it ends those in use as well. These sets are the state. An enum
+    at each connection would repeat them, as every operation needs a whole set: the next kept one, all old ones.
     """
 
     def __init__(

@@ -330,45 +330,40 @@ async def _taken(
     signer = await signers.newest_service(connection, customer)
     if is_pending:
         await enrolment.lock(connection, customer, box[0])
-    known = await connection.fetchrow(LOCK, customer, *box)
-    if known is None:
+    epoch = await connection.fetchrow(LOCK, customer, *box)
+    if epoch is None:
         return None  # it was removed meanwhile
-    if known["is_discarded"]:
+    if epoch["is_discarded"]:
         raise _EpochDiscarded
-    roots = _roots(known)
-    is_pending = known["is_pending"]
-    if is_pending and _has_known_root(entries, roots):
-        is_pending = not await enrolment.prove(connection, customer, *box)
-    columns = (
-        [entry.claims["number"] for entry in entries], [entry.claims["first"] for entry in entries],
-        [hash_of(entry.raw) for entry in entries], [entry.raw for entry in entries],
-    )  # fmt: skip
-    forks = await connection.fetch(INSERT, customer, *box, *columns)
-    reports += [("Fork", row["number"], row["hash"]) for row in forks]
-    held = await connection.fetchrow(HELD_FROM, customer, *box)
-    late = LateEntries()
-    if known["has_gaps"]:
-        late = late_entries(await connection.fetch(LATE, customer, *box, columns[0]), known["up_to"])
-    last = await connection.fetchval(BEFORE, customer, *box, known["up_to"])
-    walk = Walk(known["up_to"], known["given_up"], held["first"] or 1 if held else 1, last)
-    while (rows := await connection.fetch(NEXT, customer, *box, walk.up_to, AT_ONCE)) and walk.go(rows):
-        pass
-    reports += late.reports + await publish_openings(
-        connection, customer, box, late.entries, is_late=True, is_pending=is_pending
+    roots = _roots(epoch)
+    is_proven = _has_known_root(entries, roots)
+    still_pending = epoch["is_pending"] and not (is_proven and await enrolment.prove(connection, customer, *box))
+
+    forks = await _store(connection, customer, box, entries)
+    stored = await _stored_numbers(connection, customer, box)
+    late = await _late_entries(connection, customer, box, epoch, entries)
+    walk = await _walk(connection, customer, box, epoch, stored.first)
+
+    late_faults = await publish_openings(
+        connection, customer, box, late.entries, is_late=True, is_pending=still_pending
     )
-    reports += walk.reports + await publish_openings(connection, customer, box, walk.told, is_pending=is_pending)
+    faults = await publish_openings(connection, customer, box, walk.told, is_pending=still_pending)
     unknown = await _unknown_claims(connection, customer, box, roots, [*late.entries, *walk.told])
     # The hash is not that of the entry, as an entry may be reported for its key as well
-    reports += [("UnknownList", entry.claims["number"], hash_of(b"list" + entry.raw)) for entry in unknown.values()]
-    is_due = walk.told or known["receipt"] is None
-    receipt = _receipt(signer, customer, box, walk) if is_due and known["is_present"] else None
-    newest = max(known["newest"], held["newest"] or 0 if held else 0)
-    product, epoch = box
+    unknown_lists: list[Report] = [
+        ("UnknownList", entry.claims["number"], hash_of(b"list" + entry.raw)) for entry in unknown.values()
+    ]
+    reports += [*forks, *late.reports, *late_faults, *walk.reports, *faults, *unknown_lists]
+
+    wants_receipt = epoch["is_present"] and (walk.told or epoch["receipt"] is None)
+    receipt = _receipt(signer, customer, box, walk) if wants_receipt else None
+    newest = max(epoch["newest"], stored.newest)
+    product, epoch_number = box
     sequence, generation, held_at = _held(walk.told, unknown)
     arguments = KEEP.arguments(
         customer=customer,
         product=product,
-        epoch=epoch,
+        epoch=epoch_number,
         up_to=walk.up_to,
         newest=newest,
         given_up=walk.given_up - len(late.entries),
@@ -383,6 +378,48 @@ async def _taken(
     await connection.execute(KEEP.sql, *arguments)
     await _report(connection, settings, customer, user, box, reports)
     return None if receipt is None else (walk.up_to, receipt)
+
+
+async def _store(connection: Connection, customer: int, box: Box, entries: Sequence[SignedMessage]) -> list[Report]:
+    """Store the entries that are new. Returns a report for each that contradicts a stored one."""
+    forks = await connection.fetch(
+        INSERT, customer, *box,
+        [entry.claims["number"] for entry in entries], [entry.claims["first"] for entry in entries],
+        [hash_of(entry.raw) for entry in entries], [entry.raw for entry in entries],
+    )  # fmt: skip
+    return [("Fork", row["number"], row["hash"]) for row in forks]
+
+
+class _StoredNumbers(NamedTuple):
+    """The numbers of the stored entries of a box."""
+
+    first: int  # the lowest number that the box still holds, 1 if no entry tells
+    newest: int  # 0 without an entry
+
+
+async def _stored_numbers(connection: Connection, customer: int, box: Box) -> _StoredNumbers:
+    row = await connection.fetchrow(HELD_FROM, customer, *box)
+    assert row is not None  # noqa: S101 - an aggregate always has a row
+    return _StoredNumbers(row["first"] or 1, row["newest"] or 0)
+
+
+async def _late_entries(
+    connection: Connection, customer: int, box: Box, epoch: Row, entries: Sequence[SignedMessage]
+) -> LateEntries:
+    """Those of the entries whose numbers were given up before."""
+    if not epoch["has_gaps"]:
+        return LateEntries()
+    numbers = [entry.claims["number"] for entry in entries]
+    return late_entries(await connection.fetch(LATE, customer, *box, numbers), epoch["up_to"])
+
+
+async def _walk(connection: Connection, customer: int, box: Box, epoch: Row, held_from: int) -> Walk:
+    """Go on along the log from where it was known, up to the first number that may still come."""
+    last = await connection.fetchval(BEFORE, customer, *box, epoch["up_to"])
+    walk = Walk(epoch["up_to"], epoch["given_up"], held_from, last)
+    while (rows := await connection.fetch(NEXT, customer, *box, walk.up_to, AT_ONCE)) and walk.go(rows):
+        pass
+    return walk
 
 
 class Claim(NamedTuple):

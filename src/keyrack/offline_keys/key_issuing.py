@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
 from uuid import UUID
 
 from keyrack.core.settings import Settings
@@ -44,6 +44,7 @@ select product_id, epoch, generation, uri, is_outdated, listed_at, list from sta
 where customer_id = $1 and (product_id, epoch, generation) in (
   select * from unnest($2::integer[], $3::integer[], $4::integer[]))
 """
+# What all keys of a phone have in common, then the columns of `NewKeyRow` by their names
 INSERT = compile_statement("""
 insert into box_key (customer_id, device_id, issuing_key_id, rights, issued_at, key_id, product_id, epoch, generation,
   place, assignment_id, car_id, user_id, freshness, lifetime, begins_at, expires_at, token)
@@ -52,6 +53,24 @@ select :customer, :device_id, :issuing_key_id, :rights::smallint[], :issued_at, 
   :assignment_id::integer[], :car_id::integer[], :user_id::integer[], :freshness::integer[], :lifetime::integer[],
   :begins_at::timestamptz[], :expires_at::timestamptz[], :token::bytea[]) u
 """)
+
+
+class NewKeyRow(NamedTuple):
+    """The columns of one key that was just signed, by the names of the parameters of `INSERT`."""
+
+    key_id: UUID
+    product_id: int
+    epoch: int
+    generation: int
+    place: int
+    assignment_id: int
+    car_id: int
+    user_id: int
+    freshness: int
+    lifetime: int
+    begins_at: datetime
+    expires_at: datetime
+    token: bytes
 
 
 class NoDevice(Exception):
@@ -217,34 +236,31 @@ async def _make(
 ) -> dict[Right, IssuedKey]:
     """Sign and keep a key for each of these rights that has got a place."""
     uris = {**uris, **taken.begun}
-    of = [row for row in due if right_of(row) in taken.places]
-    got = [taken.places[right_of(row)] for row in of]
-    ids = [secrets.token_bytes(16) for _ in of]
-    keys = [
-        _signed(phone, signer, row, id, place, Status(index, uris[place]), at)
-        for row, id, (place, index) in zip(of, ids, got, strict=True)
-    ]
-    if keys:
-        products, epochs, generations = status_lists.columns(place for place, _ in got)
+    keys: list[IssuedKey] = []
+    rows: list[NewKeyRow] = []
+    for row in due:
+        if right_of(row) not in taken.places:
+            continue
+        list_id, index = taken.places[right_of(row)]
+        id = secrets.token_bytes(16)
+        key = _signed(phone, signer, row, id, list_id, Status(index, uris[list_id]), at)
+        keys.append(key)
+        row_of_key = NewKeyRow(
+            key_id=UUID(bytes=id), product_id=list_id.product, epoch=list_id.epoch, generation=list_id.generation,
+            place=index, assignment_id=key.assignment, car_id=key.car, user_id=row["user_id"],
+            freshness=freshness(row, phone), lifetime=row["lifetime"], begins_at=key.begins, expires_at=key.expires,
+            token=key.token,
+        )  # fmt: skip
+        rows.append(row_of_key)
+    if rows:
+        columns = dict(zip(NewKeyRow._fields, map(list, zip(*rows, strict=True)), strict=True))
         arguments = INSERT.arguments(
             customer=phone.customer,
             device_id=phone.device,
             issuing_key_id=signer.id,
             rights=phone.rights,
             issued_at=at,
-            key_id=[UUID(bytes=id) for id in ids],
-            product_id=products,
-            epoch=epochs,
-            generation=generations,
-            place=[index for _, index in got],
-            assignment_id=[key.assignment for key in keys],
-            car_id=[key.car for key in keys],
-            user_id=[row["user_id"] for row in of],
-            freshness=[freshness(row, phone) for row in of],
-            lifetime=[row["lifetime"] for row in of],
-            begins_at=[key.begins for key in keys],
-            expires_at=[key.expires for key in keys],
-            token=[key.token for key in keys],
+            **columns,
         )
         await connection.execute(INSERT.sql, *arguments)
     return {(key.assignment, key.place.epoch): key for key in keys}

@@ -2,6 +2,21 @@
 
 A server that has lost the leadership goes on answering reads. So everything that was opened before a doubt is of an
 older generation, and not used any more; and what a server of an older timeline says is not believed.
+
+```text
+generation n -- doubt: a connection says that its server goes, `QUIET` after the last renewal --> generation n + 1
+generation n -- learn: a connection has found a newer timeline, or another system -> generation n + 1, moves + 1
+```
+
+Four classes share the work, each with one question:
+
+- `PrimaryConnector` finds the primary and opens connections to it. It calls `learn`.
+- `PrimaryTracker` counts generations, and tells the others of each renewal (`watch`). It has no connection.
+- `Pool` asks it before and after each opening, and calls `doubt` after an error. `FairSemaphore` decides who is next.
+- `Heartbeat` proves that the primary of this generation still acknowledges commits.
+
+There is no enum of states: a process may always ask for a connection, whatever it believes. Only the number of the
+generation decides whether an answer still counts.
 """
 
 from __future__ import annotations

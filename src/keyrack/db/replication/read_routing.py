@@ -98,7 +98,13 @@ END: LiteralString = ") q_"
 
 
 class ReplicaSession(Database):
-    """The connections of a replica on behalf of one read; a statement that the replica fails is the leader's."""
+    """The connections of a replica on behalf of one read; a statement that the replica fails is the leader's.
+
+    Each statement is wrapped, so that its own rows carry the replica's position. The position must be read after the
+    snapshot of the rows, and by the same server. A second statement would cost a round trip, and might run on another
+    connection. A transaction for the whole request would keep one snapshot as long as its client reads, which could
+    delay the replay of the replica.
+    """
 
     __slots__ = ("_leader", "asks", "at", "left")
 
