@@ -76,8 +76,10 @@ def test_numbers_are_constants_of_their_value() -> None:
 
 
 NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,5}", fullmatch=True)
-# Whatever stands between parameters; no piece ends with an operand in brackets that are still open
-TEXTS = st.text("ab:'\"[]$-/*\\ ", max_size=8).map(lambda text: "'" + text.replace("'", "''").rstrip("\\") + " '")
+# Whatever stands between parameters. No text has a backslash before a quote
+TEXTS = st.text("ab:'\"[]$-/*\\ ", max_size=8).map(
+    lambda text: "'" + text.replace("'", "''").replace("\\", "\\ ") + "'"
+)
 IDENTIFIERS = st.text("ab:[]$-/* ", min_size=1, max_size=8).map(lambda text: f'"{text}"')
 CODE = st.sampled_from([" and ", " = ", "::text[]", " x[1:2] ", " x[i:j] ", ", ", "(", ")", " a := ", "\n", "array["])
 PARTS = st.lists(st.tuples(TEXTS | IDENTIFIERS | CODE, NAMES | st.none()), max_size=12)

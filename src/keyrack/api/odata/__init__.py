@@ -1,6 +1,5 @@
 """OData: `parse` makes a tree of the text, then a typed plan, then SQL with parameters (`query`)."""
 
-from keyrack.api.odata.apply_sql import ApplySource
 from keyrack.api.odata.cursor import INVALID, NOT_SUPPORTED
 from keyrack.api.odata.index_order import IndexOrder
 from keyrack.api.odata.keyset import KeysetColumn, Segment, SegmentSql, segments_after
@@ -27,7 +26,6 @@ __all__ = [
     "SKIP",
     "TOO_MANY",
     "TOO_MANY_EXPANDED",
-    "ApplySource",
     "FilterCursor",
     "IndexOrder",
     "KeysetColumn",
