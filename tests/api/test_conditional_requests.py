@@ -96,9 +96,8 @@ def places(town: Town, catalogue: None) -> Places:
         person.headers["Accept-Encoding"] = "identity"
     found: dict[str, tuple[Person, str]] = {}
     for endpoint in READS:
-        person = (
-            emil if endpoint.tag.name == "Webhooks" else dora
-        )  # outcomes would go on changing what is waiting there
+        # Outcomes would go on changing what is waiting there
+        person = emil if endpoint.tag.name == "Webhooks" else dora
         found[name(endpoint)] = person, made(endpoint, person)[0]
     eventually(lambda: dora.get("/operations?$filter=state eq 'Pending'").json() == [])
     return found

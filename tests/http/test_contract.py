@@ -9,7 +9,7 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from keyrack.api.auth_schemes import AppAuth, ClientSecretAuth, DeviceAuth
+from keyrack.api.auth_schemes import AppAuth, ClientSecretAuth, PublicAuth
 from keyrack.api.endpoint import Endpoint, FormBody
 from keyrack.api.event_stream import EVENTS
 from keyrack.auth.access_tokens import API_AUDIENCE
@@ -131,22 +131,15 @@ def called(endpoint: Endpoint, person: Person, **options: Any) -> httpx.Response
     return calling(endpoint, person).call(endpoint.method, path_of(endpoint), **options)
 
 
-PUBLIC = [
-    endpoint
-    for endpoint in ALL
-    if not endpoint.auth.has_api_key
-    and not isinstance(endpoint.auth, DeviceAuth)
-    and not isinstance(endpoint.auth, AppAuth)
-]
+PUBLIC = [endpoint for endpoint in ALL if isinstance(endpoint.auth, PublicAuth)]
 OF_APPS = [endpoint for endpoint in ALL if isinstance(endpoint.auth, AppAuth)]
 KEYED = [endpoint for endpoint in ALL if endpoint.auth.has_api_key]
 TOKENED = [endpoint for endpoint in ALL if endpoint.auth.has_token]
 WITH_CUSTOMER = [endpoint for endpoint in ALL if endpoint.auth.has_customer]
 WITH_BODY = [endpoint for endpoint in ALL if endpoint.body_adapter is not None]
 WITH_JSON = [endpoint for endpoint in WITH_BODY if not isinstance(endpoint.body, FormBody)]
-ENDLESS = [
-    endpoint for endpoint in ALL if endpoint.responses.media_type == EVENTS
-]  # tests/changelog/endpoints/test_live.py
+# tests/changelog/endpoints/test_live.py
+ENDLESS = [endpoint for endpoint in ALL if endpoint.responses.media_type == EVENTS]
 PATHS = list({endpoint.path: endpoint for endpoint in ALL}.values())
 
 
