@@ -54,16 +54,31 @@ WAITING = 16_384  # bytes that may wait for a client before whoever writes waits
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with the bounds that it lacks: without them one client can hold memory and sockets."""
+    """uvicorn's protocol with the bounds that it lacks: without them one client can hold memory and sockets.
+
+    A connection goes around this circle, once for each request:
+
+        idle --first byte--> head --> body --> response --> idle
+                                                  |
+                                                  +--429, 503--> deferred --its turn--> idle
+
+    - Head: `_in_head`, `_head_bytes`, `_tail`, `_hosts` and `_fault`; `_deadline` closes a connection that is too slow.
+    - Body: `_framing` counts the bytes that are not the body's own.
+    - Response: `_answering` and `_task`. Both stay until the next request begins.
+    - Deferred: `_is_deferred`. Nothing more is read, and no request begins that was read already.
+
+    These are fields and not one state, because the states overlap: a client may send the next head before it has the
+    response (RFC 9112, section 9.3.2).
+    """
 
     max_header = 32_768  # bytes of a request's head
     public_url = ""
     logs_requests = False
     head_timeout = 20.0  # seconds from the first byte, or from the connection, to the end of the head
-    crowd: ConnectionLimiter  # of the process
+    limiter: ConnectionLimiter  # of the process
     unread: WriteBufferBudget
     overload: Overload
-    turns: DeferredConnections
+    deferred: DeferredConnections  # of the process
     linger: float | None = None  # seconds that idle connections stay, once the process has begun to end
 
     _hosts = 0  # Host headers of a request
@@ -76,7 +91,7 @@ class GuardedProtocol(HttpToolsProtocol):
     _reader: SlowClientGuard
     _answering: Any = None  # uvicorn's request that is being answered, and the task that does so
     _task: asyncio.Task[None] | None = None
-    _stands_in_line = False  # until its turn comes nothing is read, and nothing that was read is begun
+    _is_deferred = False
 
     @override
     def connection_made(self, transport: Any) -> None:
@@ -88,7 +103,7 @@ class GuardedProtocol(HttpToolsProtocol):
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
         host, port = self.client or ("", 0)
         self._reader = SlowClientGuard(self.unread, transport, f"{host}:{port}")
-        if (why := self.crowd.enter(self, host)) is not None:
+        if (why := self.limiter.enter(self, host)) is not None:
             self._refuse(Unavailable(why))
             return
         self._expect_head()
@@ -98,8 +113,8 @@ class GuardedProtocol(HttpToolsProtocol):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_clock()
-        self.crowd.leave(self)
-        self.turns.forget(self)
+        self.limiter.leave(self)
+        self.deferred.forget(self)
         self._reader.goes_on()
         super().connection_lost(exc)
         if self._answering is not None and not self._answering.response_complete:
@@ -160,7 +175,7 @@ class GuardedProtocol(HttpToolsProtocol):
     @override
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         """As uvicorn does it; but the task is remembered, and nothing is begun that there is no time for."""
-        if self._stands_in_line:
+        if self._is_deferred:
             self.pipeline.appendleft((cycle, app))
             return
         who = self.overload.enter(cycle.scope, (self.client or ("",))[0])
@@ -251,7 +266,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._fault = BadRequest(ONE_HOST)
         if version not in ("1.0", "1.1") or self._fault is not None:
             raise ValueError("a head that is refused")  # uvicorn has whatever a callback raises answered
-        self.crowd.busy(self)
+        self.limiter.busy(self)
         super().on_headers_complete()
         if self.linger is not None:
             self.cycle.keep_alive = False
@@ -270,16 +285,16 @@ class GuardedProtocol(HttpToolsProtocol):
     @override
     def on_response_complete(self) -> None:
         if request_state(self._answering.scope).is_retried_later and not self.transport.is_closing():
-            self._stands_in_line = True
+            self._is_deferred = True
             self.flow.pause_reading()
-            self.turns.wait(self)
+            self.deferred.wait(self)
             self._rest()
         else:
             self.go_on()
 
     def go_on(self) -> None:
         """Read the next request, or begin with it if it was read already."""
-        self._stands_in_line = False
+        self._is_deferred = False
         super().on_response_complete()
         if not self._in_head:  # the rest of a body that nobody waits for
             self._stop_clock()
@@ -289,7 +304,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def _rest(self) -> None:
         """Idle, if everything is answered and the client has the answer."""
         if self._is_idle() and not self._reader.waiting:
-            self.crowd.idle(self)
+            self.limiter.idle(self)
 
     def _expect_head(self) -> None:
         self._deadline = self.loop.call_later(self.head_timeout, self._too_slow)
@@ -333,16 +348,16 @@ def protocol(settings: Settings) -> type[GuardedProtocol]:
     most = max_connections(settings)
     _check_hooks()
     log.info("connection limits set", total=most, per_address=settings.max_client_connections_per_address)
-    crowd = ConnectionLimiter(most, settings.max_client_connections_per_address, settings.trusted_proxies)
+    limiter = ConnectionLimiter(most, settings.max_client_connections_per_address, settings.trusted_proxies)
     unread = WriteBufferBudget(
         settings.max_write_buffer_bytes, settings.min_client_read_bytes_per_second, settings.slow_client_seconds
     )
     own = {
         "max_header": settings.max_header_bytes, "head_timeout": settings.request_read_timeout_seconds,
         "public_url": settings.public_url, "logs_requests": settings.access_log,
-        "overload": Overload(settings.load_shedding_lag_seconds), "turns": DeferredConnections(),
+        "overload": Overload(settings.load_shedding_lag_seconds), "deferred": DeferredConnections(),
     }  # fmt: skip
-    return type("Protocol", (GuardedProtocol,), {**own, "crowd": crowd, "unread": unread})
+    return type("Protocol", (GuardedProtocol,), {**own, "limiter": limiter, "unread": unread})
 
 
 def _check_hooks() -> None:
