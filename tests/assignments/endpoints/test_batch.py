@@ -179,7 +179,7 @@ def test_a_refused_item_is_told_what_its_request_would_be_told(carol: Person) ->
     for key, row in ROWS.items():
         if key == ("users", "end"):  # who is meant is said by the id alone, so it cannot be said in two ways
             continue
-        texts = {str(reason) for status, reasons in row.refuses.items() if status != 429 for reason in reasons}
+        texts = {str(reason) for status, reasons in row.responses.errors.items() if status != 429 for reason in reasons}
         missing = [text for text in texts if not any(text in one for one in told[key])]
         assert not missing, f"{key} has no item for {missing}"
 
