@@ -8,8 +8,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import indent
 
 import pytest
+
+from tests.docs.code_blocks import block
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -17,14 +20,7 @@ pytestmark = pytest.mark.cluster
 
 # The declaration that each member comes before -> the member
 MEMBERS = {
-    "CARS = ResourceTable(": """
-    color: Annotated[
-        Text | None,
-        MemberInfo(
-            N_("Color"), N_("the color"), "The color of the paint.", "red", is_searchable=True, is_extension=True
-        ),
-    ] = None
-""",
+    "CARS = ResourceTable(": indent(block("CONTRIBUTING.md", "member-of-a-car").text, "    "),
     "PRODUCTS = ResourceTable(": """
     warranty_ends: Annotated[
         datetime | None,
