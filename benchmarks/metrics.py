@@ -20,7 +20,8 @@ from keyrack.core.metrics.catalog import (
 )
 from keyrack.core.metrics.exposition import MetricsPage
 from keyrack.core.metrics.instruments import snapshot
-from keyrack.http.access_log import IDENTITY, ROUTE, RequestObserver
+from keyrack.http.access_log import RequestObserver
+from keyrack.http.request_state import request_state
 
 TIMES = sized(100_000, tiny=100)
 READ = 1_000.0  # microseconds that a client sees of a point read, with its way there and back
@@ -56,7 +57,9 @@ def _ms(work: Any) -> float:
 
 
 def _request() -> None:
-    scope: dict[str, Any] = {ROUTE: "/cars/{carId}", IDENTITY: (1, 1)}
+    scope: dict[str, Any] = {}
+    state = request_state(scope)
+    state.route, state.customer, state.caller = "/cars/{carId}", 1, 1
     observed = RequestObserver(scope, _send, ((b"x-request-id", b"x"),))
     observed(dict(HEADERS))
     observed(BODY)

@@ -27,8 +27,9 @@ def operator(dsn: str) -> Operator:
 
 
 def test_the_columns_of_a_new_key_have_the_order_of_the_statement() -> None:
-    columns = re.findall(r"\w+", INSERT.partition("(")[2].partition(")")[0])
-    assert tuple(columns[-len(NewKeyRow._fields) :]) == NewKeyRow._fields
+    columns = re.findall(r"\w+", INSERT.sql.partition("(")[2].partition(")")[0])
+    count = len(NewKeyRow._fields)
+    assert tuple(columns[-count:]) == INSERT.names[-count:] == NewKeyRow._fields
 
 
 def test_a_key_says_what_the_assignment_gives(alice: Person) -> None:
