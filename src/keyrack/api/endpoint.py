@@ -374,4 +374,4 @@ def _read_faults(row: Endpoint[Any]) -> Iterator[str]:
     if isinstance(row.auth, PublicAuth) and row.read is not None:
         yield "a read over a resource is not public"
     if row.topics:
-        yield "a GET changes nothing that the live stream tells of"
+        yield "a GET has no topics of the live stream"
