@@ -294,7 +294,7 @@ async def statements(dsn: str) -> None:
     table("query figures", f"`$apply` over {CARS:,} rows", "ms", "by hand ms", "ratio")
     for name, (resource, apply, sql) in FIGURES.items():
         plan = odata.query(
-            resource, b"$apply=" + quote(apply).encode(), odata.Shape.COLLECTION, alias="t", first=2,
+            resource, b"$apply=" + quote(apply).encode(), odata.Shape.COLLECTION, alias="t",
             limits=odata.Limits(),
         )  # fmt: skip
         ours = Select(resource).statement(plan.sql)

@@ -10,6 +10,7 @@ of a declaration does not change it. Run again, it says that there is nothing to
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -52,35 +53,43 @@ class NewMembers:
             )
         return f"{text} not null default {sql_default(member)}"
 
-    def search(self, catalog: str) -> list[str]:
-        """Statements that put searchable members into the search text of their table."""
+    def search(self, history: str) -> list[str]:
+        """Statements that put searchable members into the search text of their table.
+
+        `history` has the newest function and trigger last. Raises `NotWritten` if the function has another form.
+        """
         columns = [member.column for member in self.members if member.info.is_searchable]
-        name = f"search_document(r {self.table.table})"
+        signature = re.escape(f"search_document(r {self.table.table})")
         body = r"\n.*?\$function\$\n.*?\$function\$"
-        function = re.search(rf"CREATE OR REPLACE FUNCTION public\.{re.escape(name)}{body}", catalog, re.S)
-        trigger = re.search(rf"CREATE TRIGGER fill_search_text .*? ON public\.{self.table.table} .*", catalog)
-        if not columns or function is None or trigger is None:
+        functions = re.findall(rf"CREATE OR REPLACE FUNCTION public\.{signature}{body}", history, re.S)
+        triggers = re.findall(
+            rf"CREATE (?:OR REPLACE )?TRIGGER fill_search_text .*? ON public\.{self.table.table} .*", history
+        )
+        if not columns or not functions or not triggers:
             return []
-        arguments = re.search(r"select search_document\((.*)\)", function[0])
+        function, trigger = functions[-1], triggers[-1]
+        arguments = re.search(r"select search_document\((.*)\)", function)
         if arguments is None:
             raise NotWritten(f"search_document({self.table.table}) has another form: write the migration by hand.")
         texts = ", ".join(f"r.{column}" for column in columns)
         if "array[" in arguments[1]:
-            more = arguments[1].replace("array[", f"array[{texts}, ", 1)
+            with_texts = arguments[1].replace("array[", f"array[{texts}, ", 1)
         else:
-            more = arguments[1].replace(", null, null", f", array[{texts}], null")
-        columns_of_trigger = f", {', '.join(columns)}, search_text"
-        new_trigger = trigger[0].replace("CREATE", "CREATE OR REPLACE", 1).replace(", search_text", columns_of_trigger)
-        return [function[0].replace(arguments[1], more), new_trigger]
+            with_texts = arguments[1].replace(", null, null", f", array[{texts}], null")
+        new_trigger = re.sub(r"CREATE (OR REPLACE )?TRIGGER", "CREATE OR REPLACE TRIGGER", trigger)
+        return [
+            function.replace(arguments[1], with_texts),
+            new_trigger.replace(", search_text", f", {', '.join(columns)}, search_text"),
+        ]
 
 
-def missing(catalog: str, migrations: str) -> list[NewMembers]:
+def missing(history: str) -> list[NewMembers]:
     """The declared members without a column, by table."""
     found: list[NewMembers] = []
     for table in TABLES:
-        block = re.search(rf"^table {table.table}(?::.*)?\n((?:  .*\n)*)", catalog, re.M)
+        block = re.search(rf"^table {table.table}(?::.*)?\n((?:  .*\n)*)", history, re.M)
         columns = set(re.findall(r"^  ([a-z_]+) ", block[1], re.M)) if block else set[str]()
-        columns |= set(re.findall(rf"alter table {table.table} add column ([a-z_]+) ", migrations))
+        columns |= set(re.findall(rf"alter table {table.table} add column ([a-z_]+) ", history))
         members = tuple(member for member in table.members if member.column not in columns)
         if members:
             found.append(NewMembers(table, members))
@@ -93,7 +102,7 @@ def newest_tables() -> tuple[str, dict[str, AuditedTable]]:
     return revision, {table.table: table for table in module(revision).tables()}
 
 
-def revision_text(name: str, tables: list[NewMembers], catalog: str) -> str:
+def revision_text(name: str, tables: list[NewMembers], history: str) -> str:
     """The Python text of the revision. Raises `NotWritten`."""
     last = revisions()[-1]
     described, audited = newest_tables()
@@ -107,9 +116,10 @@ def revision_text(name: str, tables: list[NewMembers], catalog: str) -> str:
         table = replace(table, members={**table.members, **recorded})
         statements += new.columns
         statements.append(table.statements[0].replace("create function", "create or replace function", 1))
-        statements += new.search(catalog)
+        statements += new.search(history)
     texts = "\n".join(f'    r"""\n{statement}\n""",' for statement in statements)
     return f'''"""{name.replace("_", " ").capitalize()}: written from the declarations by `make migration`."""
+# ruff: noqa: E501, W291 - the SQL is PostgreSQL's own text
 
 from dataclasses import replace
 
@@ -149,18 +159,19 @@ def main(arguments: list[str]) -> int:
     if not NAME(name):
         print("Say what is new in small letters and _: make migration NAME=car_color", file=sys.stderr)
         return 2
-    catalog = CATALOG.read_text()
-    tables = missing(catalog, "\n".join(file.read_text() for file in VERSIONS.glob("[0-9]*_*.py")))
+    history = "\n".join(file.read_text() for file in (CATALOG, *sorted(VERSIONS.glob("[0-9]*_*.py"))))
+    tables = missing(history)
     if not tables:
         print("Nothing to do: each declared member has its column.")
         return 0
     try:
-        text = revision_text(name, tables, catalog)
+        text = revision_text(name, tables, history)
     except NotWritten as reason:
         print(reason, file=sys.stderr)
         return 1
     path = VERSIONS / f"{int(revisions()[-1]) + 1:04}_{name}.py"
     path.write_text(text)
+    subprocess.run([Path(sys.executable).with_name("ruff"), "format", "--quiet", path], check=True)
     listed = ", ".join(f"{new.table.resource}.{member.name}" for new in tables for member in new.members)
     print(f"Written: src/keyrack/db/migrations/versions/{path.name} ({listed}).")
     print("Next: the German labels in src/keyrack/console/catalogue/de.po, then `make docs` and `make golden`.")

@@ -15,6 +15,9 @@ COLUMNS = """
 select attname::text, format_type(atttypid, atttypmod), not attnotnull from pg_attribute
 where attrelid = to_regclass($1) and attnum > 0 and not attisdropped
 """
+TRIGGER = """
+select pg_get_triggerdef(oid) from pg_trigger where tgrelid = to_regclass($1) and tgname = 'fill_search_text'
+"""
 SOURCE = "select prosrc from pg_proc where oid = to_regprocedure($1)"
 
 
@@ -53,4 +56,9 @@ def test_a_search_finds_each_searchable_member(table: ResourceTable[Any], sql: S
             assert f"r.{member.column}" in source, (
                 f"$search does not find {table.resource}.{member.name}: search_document({table.table}) does not have"
                 f" {member.column}. {MAKE}"
+            )
+            columns = sql.value(TRIGGER, table.table).partition(" ON ")[0]
+            assert member.column in columns, (
+                f"$search finds an older {table.resource}.{member.name}: the trigger fill_search_text of {table.table}"
+                f" does not fire for {member.column}. {MAKE}"
             )

@@ -38,6 +38,7 @@ MEMBERS = {
 GERMAN = {
     "Color": "Farbe", "the color": "die Farbe", "End of the warranty": "Ende der Garantie",
     "the end of the warranty": "das Ende der Garantie", "Purpose": "Zweck", "the purpose": "den Zweck",
+    "Trim": "Ausstattung", "the trim": "die Ausstattung",
 }  # fmt: skip
 
 
@@ -93,6 +94,13 @@ def test_a_member_takes_its_declaration_a_migration_and_translations(copy: Sourc
     assert written.returncode == 0, written.stderr
     assert "Car.color, Group.purpose, Product.warrantyEnds" in written.stdout
     assert copy.migration("again").stdout.startswith("Nothing to do")
+    copy.declare(
+        {"CARS = ResourceTable(": MEMBERS["CARS = ResourceTable("].replace("color", "trim").replace("Color", "Trim")}
+    )
+    assert "Car.trim" in copy.migration("second").stdout
+    for check in (("check",), ("format", "--check")):
+        linted = copy.run("-m", "ruff", *check, "src/keyrack/db/migrations/versions")
+        assert linted.returncode == 0, linted.stdout
     catalogue = copy.root / "src" / "keyrack" / "console" / "catalogue" / "de.po"
     translations = "".join(f'\nmsgid "{english}"\nmsgstr "{german}"\n' for english, german in GERMAN.items())
     catalogue.write_text(catalogue.read_text() + translations)

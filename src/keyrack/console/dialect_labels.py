@@ -43,6 +43,6 @@ def shown_request(
     headers = dialect.headers(message, body, (), static, instant(attempted) if attempted else datetime.now(UTC))
     headers["webhook-signature"] = gettext(visit, "made anew for each attempt, and not kept")
     if not attempted:
-        del headers["webhook-timestamp"]
+        headers.pop("webhook-timestamp", None)
     shown = [("Content-Type", dialect.content_type), *headers.items()]
     return shown, json.dumps(json.loads(body), indent=2, ensure_ascii=False)

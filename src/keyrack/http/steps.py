@@ -87,6 +87,8 @@ def _checked(checks: Iterable[CheckFunction[C]], call_next: Next[C]) -> Next[C]:
     if not flat:
         return call_next
 
+    # The loop of `run_checks`, without its coroutine: this runs in each request
+
     async def run(call: C) -> Response:
         for check in flat:
             if (waiting := check(call)) is not None:

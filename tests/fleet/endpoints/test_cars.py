@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from keyrack.fleet.declarations import CARS
 from tests.support.people import Person, done, refused
 from tests.support.servers import Sql, eventually
 
@@ -161,7 +162,8 @@ def test_a_car_keeps_a_name_and_a_patch_is_applied_whole_or_not_at_all(alice: Pe
 
 
 OP = " op should be 'remove' or 'replace'."
-PATH = " path should be '/name', '/description', '/vin', '/licensePlate', '/brand' or '/model'."
+*_FIRST, _LAST = [f"'/{name}'" for name in CARS.by_name]
+PATH = f" path should be {', '.join(_FIRST)} or {_LAST}."
 
 
 @pytest.mark.parametrize(

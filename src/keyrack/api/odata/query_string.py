@@ -190,7 +190,7 @@ def _compiled(
 ) -> Query:
     """What the options ask, from their texts; `origins` gets the literals of the filter."""
     options, nodes = _trees(values, aliases, shape, limits)
-    context = QueryContext(limits, nodes, (resource, 0), None, origins, hides_extensions)
+    context = QueryContext(limits, nodes, (resource, 0), origins=origins, hides_extensions=hides_extensions)
     plan = (rows if _MADE_ANEW.isdisjoint(options) else plan_apply)(context, resource, _tree(options))
     return _written(plan, bool(options.get("count")), alias)
 

@@ -59,7 +59,7 @@ def in_group_scope(resource: Resource) -> Resource:
 def scoped_list(resource: Resource) -> Resource:
     """The same rows, for lists of them: the numbers are read from the scope, in their order, and each row by its own.
     Left to itself PostgreSQL reads the whole fleet where it takes a scope for a larger part of it than it is. Raises
-    `TypeError` like `limited`."""
+    `TypeError` like `in_group_scope`."""
     scoped_resource, limit = in_group_scope(resource), resource.limit
     if limit is None or not limit.itself:
         return scoped_resource

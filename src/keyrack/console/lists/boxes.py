@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from keyrack.api.permissions import Permission
 from keyrack.console.lists.actions import add_to_group
-from keyrack.console.lists.definition import List, ListColumn, NotForGroupScoped, Row
+from keyrack.console.lists.definition import EmptyList, List, ListColumn, Row
 from keyrack.console.lists.filters import FilterOption, OneOf
 from keyrack.console.lists.shared_columns import NOT_SHOWN, car_link, changes_of, service_state
 from keyrack.console.product_names import KINDS, kind
@@ -114,7 +114,7 @@ BOXES = List(
             N_("Add %(num)s boxes to a group"),
         ),
     ),
-    never=NotForGroupScoped(
+    never=EmptyList(
         N_("No boxes yet"),
         N_("A key box keeps the key in a car. Whoever runs this server enters the boxes: keyrack product add."),
     ),
@@ -221,7 +221,7 @@ SERVICES = List(
             N_("Add %(num)s services to a group"),
         ),
     ),
-    never=NotForGroupScoped(
+    never=EmptyList(
         N_("No services yet"),
         N_("A service makes a box work. Whoever runs this server enters the services: keyrack service add."),
     ),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from keyrack.api.permissions import Permission
 from keyrack.console.lists.actions import add_to_group, delete, ends_with
-from keyrack.console.lists.definition import Add, List, ListColumn, NotForGroupScoped, Row
+from keyrack.console.lists.definition import Add, EmptyList, List, ListColumn, Row
 from keyrack.console.lists.filters import FilterOption, OneOf, TextFilter
 from keyrack.console.lists.shared_columns import (
     GROUPS,
@@ -148,7 +148,7 @@ _ALL = List(
             ("name", "plate"),
         ),
     ),
-    never=NotForGroupScoped(
+    never=EmptyList(
         N_("No cars yet"),
         N_("A car is what people get the key of. Add the first one, then build in its key box."),
     ),

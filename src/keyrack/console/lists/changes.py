@@ -8,7 +8,7 @@ from typing import Any
 from keyrack.api.permissions import Permission
 from keyrack.console.changes.descriptions import author_of, describe_changes
 from keyrack.console.changes.labels import ACTORS, KINDS, RESOURCES
-from keyrack.console.lists.definition import List, ListColumn, NotForGroupScoped, Row
+from keyrack.console.lists.definition import EmptyList, List, ListColumn, Row
 from keyrack.console.lists.filters import DayFilter, FilterOption, OneOf, WordFilter
 from keyrack.console.lists.shared_columns import within
 from keyrack.core.text import N_
@@ -91,7 +91,7 @@ CHANGES = List(
     walked=True,
     tell=_tell,
     href=lambda row: f"/changes/{row['id']}",
-    never=NotForGroupScoped(
+    never=EmptyList(
         N_("No changes yet"),
         N_("Whatever is added, changed or removed from now on stands here, with who did it."),
     ),

@@ -87,8 +87,8 @@ class Action:
 
 
 @dataclass(frozen=True)
-class NotForGroupScoped:
-    """What a list says that has nothing yet: what it is for, and the first step."""
+class EmptyList:
+    """What a list without rows says: what it is for, and the first step."""
 
     title: str
     text: str
@@ -115,7 +115,7 @@ class List:
     lead: str
     search: str  # name of the search
     columns: tuple[ListColumn, ...]
-    never: NotForGroupScoped
+    never: EmptyList
     order: str  # how it is sorted unless asked otherwise: a column's key, with "-" descending
     topics: str  # what it shows, for live updates
     permission: Permission  # that its rows want

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from keyrack.api.permissions import Permission
 from keyrack.console.lists.actions import replay
-from keyrack.console.lists.definition import CellLink, List, ListColumn, NotForGroupScoped, Row
+from keyrack.console.lists.definition import CellLink, EmptyList, List, ListColumn, Row
 from keyrack.console.lists.filters import FilterOption, OneOf, Thing
 from keyrack.console.lists.shared_columns import within
 from keyrack.core.text import N_
@@ -111,7 +111,7 @@ DELIVERIES = List(
     paged=True,
     newest="id",
     actions=(replay(),),
-    never=NotForGroupScoped(
+    never=EmptyList(
         N_("Nothing was sent yet"),
         N_("Webhooks are told what becomes of assignments. Send one a test to see that it listens."),
     ),

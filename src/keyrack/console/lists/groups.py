@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from keyrack.api.permissions import Permission
 from keyrack.console.lists.actions import delete
-from keyrack.console.lists.definition import Add, List, ListColumn, NotForGroupScoped
+from keyrack.console.lists.definition import Add, EmptyList, List, ListColumn
 from keyrack.console.lists.filters import FilterOption, OneOf
 from keyrack.core.text import N_
 
@@ -64,7 +64,7 @@ GROUPS = List(
             N_("Only empty groups can be deleted; what is in a group stays as it is."),
         ),
     ),
-    never=NotForGroupScoped(
+    never=EmptyList(
         N_("No groups yet"),
         N_("A group is a named set, such as the cars and users of a site. Add the first one, then fill it."),
     ),

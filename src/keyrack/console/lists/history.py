@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from keyrack.api.permissions import Permission
-from keyrack.console.lists.definition import CellLink, List, ListColumn, NotForGroupScoped, Row
+from keyrack.console.lists.definition import CellLink, EmptyList, List, ListColumn, Row
 from keyrack.console.lists.filters import DayFilter, FilterOption, OneOf
 from keyrack.console.lists.people import CAR, NAMED, OF_CAR, OF_USER
 from keyrack.console.lists.shared_columns import PERSON, car_link, user_link, within
@@ -92,7 +92,7 @@ EVENTS = List(
     permission=Permission.EVENTS_READ,
     paged=True,
     newest="id",
-    never=NotForGroupScoped(
+    never=EmptyList(
         N_("No events yet"),
         N_("An event is told when a car is opened or closed. The first one comes with the first use."),
     ),
@@ -203,7 +203,7 @@ OPERATIONS = List(
     paged=True,
     newest="requested",
     href=lambda row: f"/operations/{row['id']}",
-    never=NotForGroupScoped(
+    never=EmptyList(
         N_("Nothing was asked for yet"),
         N_("What is asked for of assignments stands here, with what became of it."),
     ),

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from keyrack.api.permissions import Permission
 from keyrack.console.choices import by_surname
 from keyrack.console.lists.actions import add_to_group, end_assignments, ends_with
-from keyrack.console.lists.definition import Action, Add, List, ListColumn, NotForGroupScoped, Row
+from keyrack.console.lists.definition import Action, Add, EmptyList, List, ListColumn, Row
 from keyrack.console.lists.filters import DayFilter, FilterOption, OneOf, Thing
 from keyrack.console.lists.shared_columns import GROUPS, IN_GROUP, PERSON, groups, holding, person, user_link
 from keyrack.console.local_times import instant
@@ -71,7 +71,7 @@ USERS = List(
             danger=True,
         ),
     ),
-    never=NotForGroupScoped(
+    never=EmptyList(
         N_("No users yet"),
         N_("A user is somebody who gets keys of cars. Add the first one, then assign a car."),
     ),
@@ -156,7 +156,7 @@ ASSIGNMENTS = List(
     topics="assignments operations",
     permission=Permission.ASSIGNMENTS_READ,
     actions=(end_assignments(),),
-    never=NotForGroupScoped(
+    never=EmptyList(
         N_("No assignments yet"),
         N_("An assignment lets a user open a car for a time. Assign the first car."),
     ),
