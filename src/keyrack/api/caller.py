@@ -36,5 +36,5 @@ def permit(caller: Caller | None, wanted: Permission | Free, customer: int) -> N
         if caller is not None and not isinstance(caller, principals(wanted)):
             raise Forbidden(FOR_PEOPLE)
         return
-    if caller is None or not (caller.may(wanted, customer) if customer else caller.where(wanted)):
+    if caller is None or not (caller.may(wanted, customer) if customer else caller.customers_with(wanted)):
         raise forbidden_response(caller.grants if caller else {}, wanted, customer)

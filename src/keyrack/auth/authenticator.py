@@ -124,7 +124,7 @@ class Authenticator:
         """When the key, the token or the client ends, whichever is first, in seconds since 1970. Raises
         `Unauthorized`."""
         caller, token = await self.caller(authorization), await self.token_of(authorization)
-        ends = min(caller.until, token.expires)
+        ends = min(caller.expires_at, token.expires)
         return ends if self.goes_without_key(caller, key) else min(await self.check_key(key), ends)
 
     def goes_without_key(self, caller: Caller, key: str | None) -> bool:
@@ -153,7 +153,11 @@ class Authenticator:
         text = _bearer(authorization)
         self.check()
         app = await self._apps.get(text, lambda: self._app(text))
-        if app is None or app.until <= time.time() or not (looks_itself or await app_tokens.user_exists(self._db, app)):
+        if (
+            app is None
+            or app.expires_at <= time.time()
+            or not (looks_itself or await app_tokens.user_exists(self._db, app))
+        ):
             raise Unauthorized(INVALID_TOKEN)
         return app
 
@@ -164,7 +168,7 @@ class Authenticator:
         """The client of a token. Raises `Unauthorized` where it may not call, or not by this token any more."""
         self.check()
         caller = await self._clients.get(token.jti, lambda: client_authentication.load_caller(self._db, token))
-        if caller is None or caller.until <= time.time():
+        if caller is None or caller.expires_at <= time.time():
             raise Unauthorized(INVALID_TOKEN)
         return caller
 

@@ -19,7 +19,7 @@ from uuid import UUID
 
 from keyrack.api.event_stream import RETRY, SPREAD, EventHub
 from keyrack.api.principals import CallerKey
-from keyrack.api.subscriptions import Stays, Subscription
+from keyrack.api.subscriptions import RecheckAccess, Subscription
 from keyrack.changelog.feed import Extent, Piece
 from keyrack.changelog.feed_fanout import CustomerFeed, FeedSubscriber, Proof, events, id_of, raise_cursor_expired
 from keyrack.core.background_tasks import supervise
@@ -115,7 +115,7 @@ class FeedService:
 class LongPoll(Subscription):
     """A request that waits until the log goes on."""
 
-    async def awaits(self, log: CustomerFeed, known: Extent, until: float) -> bool:
+    async def wait_for_news(self, log: CustomerFeed, known: Extent, until: float) -> bool:
         """Wait until the log goes further than is known, or is another one; False if it does not until then, by the
         loop's clock, or if nobody is to wait any more."""
         begun, renewed = time.monotonic(), log.renewed
@@ -129,7 +129,7 @@ class LongPoll(Subscription):
                 while not (self._ended or is_new()):
                     await self._wake.wait()
                     self._wake.clear()
-        self.waited += time.monotonic() - begun
+        self.wait_seconds += time.monotonic() - begun
         return is_new() and not self._ended
 
 
@@ -141,11 +141,11 @@ class FeedFollower(FeedSubscriber, AsyncIterator[bytes]):
         feed: FeedService,
         customer: int,
         caller: CallerKey,
-        until: float,
-        stays: Stays,
+        expires_at: float,
+        recheck_access: RecheckAccess,
         at: tuple[UUID | None, int],
     ):
-        super().__init__(customer, caller, until, stays)
+        super().__init__(customer, caller, expires_at, recheck_access)
         self._feed = feed
         self._epoch, self._at = at
         self._recorded = Extent()
@@ -185,8 +185,8 @@ class FeedFollower(FeedSubscriber, AsyncIterator[bytes]):
                 return self._word
             if (chunk := await self._next(self._log)) is not None:
                 return chunk
-            if self._breathes:
-                self._breathes = False
+            if self._keepalive_due:
+                self._keepalive_due = False
                 return ALIVE
             if not (self._queue or self._word or self._ended):
                 await self._wake.wait()

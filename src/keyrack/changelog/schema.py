@@ -76,7 +76,7 @@ CHANGE = Resource(
         "actor": Complex({name: _told(name) for name in ACTOR}),
         "onBehalfOf": Complex(
             {name: string("{t}.who->'onBehalfOf'->>'" + name + "'", nullable=True) for name in ACTOR},
-            there="jsonb_typeof({t}.who->'onBehalfOf') = 'object'",
+            is_present="jsonb_typeof({t}.who->'onBehalfOf') = 'object'",
         ),
         "address": _told("address"),
         "requestId": _told("requestId"),
@@ -85,7 +85,7 @@ CHANGE = Resource(
         "before": opaque(_content("before")),
         "after": opaque(_content("after")),
     },
-    limit=GroupScope(
+    group_scope=GroupScope(
         "",
         _IN_SCOPE,
         {

@@ -51,7 +51,7 @@ class RequestObserver:
             if message["status"] in (429, 503):
                 self._state.is_retried_later = True
             if self._state.subscription is not None:
-                self._seconds = perf_counter() - self._begun - self._state.subscription.waited
+                self._seconds = perf_counter() - self._begun - self._state.subscription.wait_seconds
         else:
             self._bytes += len(message.get("body", b""))
         return self._send(message)

@@ -88,7 +88,7 @@ class Compression:
         if accepted is AcceptedEncodings.IDENTITY:
             return replace(answer, headers=headers)
         if answer.body is not None:
-            return replace(answer, body=await self._whole(answer.body, answer.fixed), headers=_encoded(headers))
+            return replace(answer, body=await self._whole(answer.body, answer.is_constant), headers=_encoded(headers))
         if http.scope["http_version"] == "1.0":  # how long it will be is not known, and it knows no chunks
             return replace(answer, headers=headers)
         assert answer.parts is not None  # noqa: S101 - or there was nothing to send

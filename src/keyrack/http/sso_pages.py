@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from keyrack.api.rate_limits import give_back_each, shown
+from keyrack.api.rate_limits import give_back_each, loggable_address
 from keyrack.auth import browser_state, sessions
 from keyrack.auth.login_throttle import address_limits, take_limits
 from keyrack.auth.sso import accounts, providers
@@ -109,7 +109,7 @@ async def sign_out(visit: Visit) -> str | None:
 
 def _failed(visit: Visit, trouble: NotSignedIn) -> SsoResult:
     LOGINS.add("wrong")
-    log.warning("single sign-on failed", address=shown(visit.address), code=trouble.why, reason=str(trouble))
+    log.warning("single sign-on failed", address=loggable_address(visit.address), code=trouble.why, reason=str(trouble))
     return SsoResult(why=trouble.why)
 
 

@@ -105,7 +105,7 @@ def _relations(
     expanded: list[Expansion] = []
     for item in items:
         name, member = _expandable(resource, item)
-        if item.alone and not (isinstance(member, Relation) and member.many):
+        if item.alone and not (isinstance(member, Relation) and member.is_collection):
             refuse(f"'{name}' is no relation with many rows, so it has no /$count.")
         if isinstance(member, Complex):
             wanted = _with_complex(context, resource, wanted, name, member, item.options)
@@ -149,11 +149,11 @@ def _computed(
     """The items of `$select` that name no computed property, and those that are shown: all, unless some are named."""
     check_items(limits, items)
     own: list[ast.SelectItem] = []
-    named: set[str] = set() if items else {*view.made}
+    named: set[str] = set() if items else {*view.computed}
     for item in items:
         if item.names == ("*",):
             own.append(item)
-            named |= {*view.made}
+            named |= {*view.computed}
             continue
         name, prop = view.find(names.NamePlace(item, item.names))
         if prop is None:
@@ -162,7 +162,7 @@ def _computed(
             refuse(f"'{name}' has no parts to select.")
         else:
             named.add(name)
-    return tuple(own), {name: made for name, made in view.made.items() if name in named}
+    return tuple(own), {name: made for name, made in view.computed.items() if name in named}
 
 
 # Name -> the parts of a complex member that are wanted; None for the whole member
@@ -279,7 +279,7 @@ def _expanded(context: QueryContext, row: Row, name: str, relation: Relation, it
     if level == EXPANSIONS:
         refuse(f"$expand is nested deeper than the limit of {EXPANSIONS} levels.")
     options = item.options or ast.AstOptions()
-    if not relation.many and options != ast.AstOptions(select=options.select, expand=options.expand):
+    if not relation.is_collection and options != ast.AstOptions(select=options.select, expand=options.expand):
         refuse(f"'{name}' is one object: only $select and $expand can stand in its parentheses.")
     target = names.target(relation)
     step = PlanJoin(relation, target, level, level + 1)

@@ -105,8 +105,8 @@ endpoints.read(
         "One assignment",
         "One assignment, once it was applied: what was only asked for is an operation until then.",
     ),
-    one=True,
-    missing=NO_ASSIGNMENT,
+    is_single=True,
+    missing_error=NO_ASSIGNMENT,
 )
 endpoints.read(
     "/hidden-assignments",
@@ -333,7 +333,7 @@ def _accepted(
         "Operation-Id": str(wanted.operation),
         "Operation-Location": operations(settings) + str(wanted.operation),
     }
-    return Response(204, headers={**headers, **(more or {})}, made=wanted.operation)
+    return Response(204, headers={**headers, **(more or {})}, created_id=wanted.operation)
 
 
 def operations(settings: Settings) -> str:

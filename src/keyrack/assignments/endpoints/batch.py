@@ -199,7 +199,7 @@ def _bytes(settings: Settings) -> int:
 async def _may(statements: Statements, request: Request, batch: CheckedItem) -> None:
     """Raises `TooManyRequests` where nothing is left of the limit."""
     if batch.creates_assignments and not batch.body.dry_run:
-        await batch.limit.look(statements, request.customer)
+        await batch.limit.check(statements, request.customer)
 
 
 @endpoints.post(

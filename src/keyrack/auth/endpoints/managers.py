@@ -113,8 +113,8 @@ ONE_MANAGER = endpoints.read(
     "/managers/{managerId}",
     MANAGER,
     Doc("getManager", "One manager", "One manager, with the role in this customer."),
-    one=True,
-    missing=NO_MANAGER_HERE,
+    is_single=True,
+    missing_error=NO_MANAGER_HERE,
 )
 endpoints.read(
     "/invitations",

@@ -105,8 +105,8 @@ endpoints.read(
     "/me",
     ME,
     Doc("getMe", "The manager who calls", "Who the access token is for, and how the manager likes the pages to be."),
-    one=True,
-    by=_OF_MANAGER,
+    is_single=True,
+    order_by=_OF_MANAGER,
     tenant=manager_parameter,
 )
 endpoints.read(

@@ -164,8 +164,8 @@ endpoints.read(
         "The second factors of the manager who calls",
         "What there is beside the password, and whether a role needs one.",
     ),
-    one=True,
-    by=_OF_MANAGER,
+    is_single=True,
+    order_by=_OF_MANAGER,
     tenant=manager_parameter,
 )
 endpoints.read(

@@ -10,7 +10,7 @@ from keyrack.api.endpoint import TAGGED, Doc, Responses
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response, answer, with_vary
 from keyrack.api.path_ids import path_number
-from keyrack.api.query_parameters import INVALID, QueryParameter, given
+from keyrack.api.query_parameters import INVALID, QueryParameter, parse_parameters
 from keyrack.api.schema.request_body import Body, Moment
 from keyrack.api.services import ReadServices
 from keyrack.changelog import feed
@@ -107,7 +107,7 @@ class ChangeProof(Body):
     is_primary_only=True,  # as GET /changes: what it proves is not lost with a leader
 )
 async def checkpoint(request: Request) -> Response:
-    since: int | None = given(request.query, (SINCE,)).get(SINCE.name)
+    since: int | None = parse_parameters(request.query, (SINCE,)).get(SINCE.name)
     made = await _newest(request)
     proof: list[bytes] | None = None
     if since is not None:

@@ -73,8 +73,8 @@ ONE_USER = endpoints.read(
     "/users/{userId}",
     USER,
     Doc("getUser", "One user", "One user of the customer; `$expand` adds assignments and groups."),
-    one=True,
-    missing=NO_USER,
+    is_single=True,
+    missing_error=NO_USER,
 )
 endpoints.read(
     "/users/{userId}/assignments",
@@ -85,8 +85,8 @@ endpoints.read(
         "Which cars the user may open, and when: past, in force and to come.",
     ),
     auth=CustomerAuth(Permission.ASSIGNMENTS_READ),
-    of=A_USER,
-    missing=NO_USER,
+    parent=A_USER,
+    missing_error=NO_USER,
 )
 
 INSERT: LiteralString = """
@@ -238,7 +238,7 @@ async def _found(statements: Statements, request: Request, user: UserReference, 
 
 def _where(request: Request) -> list[int]:
     """The customers in which whoever asks may see every user; and the one that is asked for."""
-    caller, customers = request.caller, request.where(Permission.USERS_READ)
+    caller, customers = request.caller, request.customers_with(Permission.USERS_READ)
     return [
         customer
         for customer in customers

@@ -26,7 +26,7 @@ ByStatus = Mapping[int, Sequence[ErrorCode]]
 
 
 def is_list(endpoint: Endpoint[Any]) -> bool:
-    return endpoint.read is not None and not endpoint.read.select.one
+    return endpoint.read is not None and not endpoint.read.select.is_single
 
 
 def _has_checked_parameters(row: Endpoint[Any]) -> bool:

@@ -195,7 +195,7 @@ async def register(request: Request, wanted: Registration, services: ReadService
     app = app_of(request)
     key, nonce = _registered(wanted.registration, app)
     async with request.db.transaction() as connection:
-        user = await connection.fetchrow(LOCK, app.customer, app.subject, app.issued)
+        user = await connection.fetchrow(LOCK, app.customer, app.subject, app.issued_at)
         if user is None:
             raise Unauthorized(INVALID_TOKEN)  # the user has left the customer
         owner = await connection.fetchrow(OWNER, app.customer, key.thumbprint)

@@ -13,8 +13,8 @@ from keyrack.api.endpoint import TAGGED, Doc, JsonBody, Responses
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response, answer
 from keyrack.api.principals import AppUser
-from keyrack.api.query_parameters import QueryParameter, given
-from keyrack.api.rate_limits import HOUR, RateLimit, Taken, take_each
+from keyrack.api.query_parameters import QueryParameter, parse_parameters
+from keyrack.api.rate_limits import HOUR, Bucket, RateLimit, take_each
 from keyrack.api.schema.request_body import Body, Id, Moment, format_timestamp, invalid_member
 from keyrack.auth.app_tokens import user_exists
 from keyrack.auth.endpoints.sdk_token import TAG
@@ -161,7 +161,7 @@ def a_device(text: str) -> bytes:
 
 OF_DEVICE = QueryParameter(
     "device", a_device, "The id of the phone, as `PUT /sdk/devices` answers it.",
-    {"type": "string", "format": "base64url", "examples": [EXAMPLE_THUMBPRINT]}, needed=True,
+    {"type": "string", "format": "base64url", "examples": [EXAMPLE_THUMBPRINT]}, is_required=True,
 )  # fmt: skip
 
 
@@ -182,7 +182,7 @@ OF_DEVICE = QueryParameter(
 )
 async def keys(request: Request, services: OfflineKeyServices) -> Response:
     app = app_of(request)
-    device: bytes = given(request.query, (OF_DEVICE,))[OF_DEVICE.name]
+    device: bytes = parse_parameters(request.query, (OF_DEVICE,))[OF_DEVICE.name]
     try:
         held = await key_issuing.issue_keys(
             request.db, services.issuing_keys, services.settings, app.customer, app.subject, device
@@ -270,7 +270,7 @@ async def deliver(request: Request, wanted: LogEntriesBody, services: OfflineKey
     return answer({"receipts": receipts, "refused": refused})
 
 
-def time_limits(settings: Settings, app: AppUser, box: str) -> tuple[Taken, Taken]:
+def time_limits(settings: Settings, app: AppUser, box: str) -> tuple[Bucket, Bucket]:
     """The limits on times for a box: of this user, and of all users together.
 
     A box may write an entry for each time that it takes, and its log is bounded. So times without end would push out

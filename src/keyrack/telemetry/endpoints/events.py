@@ -66,14 +66,14 @@ endpoints.read(
         " `$filter=id gt N&$orderby=id` reads what is new and misses nothing. A list that is too long comes in pages.",
         is_extension=True,
     ),
-    paged=True,
+    is_paged=True,
 )
 ONE_EVENT = endpoints.read(
     "/events/{eventId}",
     EVENT,
     Doc("getEvent", "One event", "One event, whether its car and user are still there or not."),
-    one=True,
-    missing=NO_EVENT,
+    is_single=True,
+    missing_error=NO_EVENT,
 )
 
 # The counter's row stays locked until the commit: numbers have no gaps, and a higher one is never seen first

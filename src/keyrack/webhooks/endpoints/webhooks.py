@@ -79,8 +79,8 @@ ONE_WEBHOOK = endpoints.read(
     "/webhooks/{webhookId}",
     WEBHOOK,
     Doc("getWebhook", "One webhook", "One webhook. Its secrets are never shown again."),
-    one=True,
-    missing=NO_WEBHOOK,
+    is_single=True,
+    missing_error=NO_WEBHOOK,
 )
 endpoints.read(
     "/webhooks/{webhookId}/deliveries",
@@ -90,9 +90,9 @@ endpoints.read(
         "The log of a webhook's deliveries",
         "What was sent to it, with attempts, the start of the last answer, and when it is tried next.",
     ),
-    of=A_WEBHOOK,
-    missing=NO_WEBHOOK,
-    paged=True,
+    parent=A_WEBHOOK,
+    missing_error=NO_WEBHOOK,
+    is_paged=True,
 )
 endpoints.read(
     "/deliveries",
@@ -102,7 +102,7 @@ endpoints.read(
         "The log of the deliveries of all webhooks",
         "Those of all webhooks of the customer in one list: `$filter=state eq 'Dead'` finds those that were given up.",
     ),
-    paged=True,
+    is_paged=True,
 )
 
 
