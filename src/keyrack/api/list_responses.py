@@ -119,7 +119,7 @@ class Listing:
         async with self.db.transaction() as connection:
             await connection.declare(statement.sql, *statement.select(self.parameters))
             rows, start = 1, b""
-            while batch := await connection.some(rows):
+            while batch := await connection.fetch_batch(rows):
                 body = start + separator.join([row["item"] for row in batch])
                 yield body
                 start = separator

@@ -69,7 +69,7 @@ class Assignment:
     lifetime: int  # seconds
     renewable_after: int | None  # seconds; None: never chosen, so half of the lifetime
 
-    def shown(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """As outcomes tell it."""
         lifetime, renewable_after = lifetimes(self.lifetime, self.renewable_after)
         return {
@@ -118,7 +118,7 @@ class Operation:
     request: Mapping[str, Any]  # of a creation and of an end that was brought about: the assignment; else the changes
     is_limited: bool = False  # it is for the assignment as it was when it was asked for, of this car and user alone
 
-    def reaches(self, assignment: Assignment) -> bool:
+    def applies_to(self, assignment: Assignment) -> bool:
         """Whether it is for this assignment as it is now: what was given another car or user before its turn may be
         out of the groups of who asked."""
         return not self.is_limited or (assignment.car, assignment.user) == (self.car, self.user)
@@ -135,12 +135,12 @@ class OperationState:
     changed: set[Key] = field(default_factory=set[Key])
     ended: set[Key] = field(default_factory=set[Key])
 
-    def check(self, customer: int, wanted: Assignment) -> None:
+    def check(self, customer: int, assignment: Assignment) -> None:
         """Whether somebody may be given this. Raises `Failure`."""
-        box = self.boxes.get((customer, wanted.car))
+        box = self.boxes.get((customer, assignment.car))
         if box != "ready":
             raise Failure(NOT_READY[box])
-        if (customer, wanted.user) not in self.members:
+        if (customer, assignment.user) not in self.members:
             raise Failure(NO_USER)
 
 
@@ -148,7 +148,7 @@ class OperationState:
 class Decision:
     """What came of an operation: the assignment as it is now, was, or would have been, and why it is not."""
 
-    shown: dict[str, Any]
+    assignment: dict[str, Any]
     failure: str | None = None  # a code of `failure_codes`
     created: int | None = None  # its place among the ground's `created`, while the assignment has no id
 
@@ -174,15 +174,15 @@ def _create(operation: Operation, ground: OperationState) -> Decision:
     try:
         ground.check(operation.customer, wanted)
     except Failure as failure:
-        return Decision(wanted.shown(), str(failure))
+        return Decision(wanted.as_json(), str(failure))
     ground.created.append((operation.customer, wanted))
-    return Decision(wanted.shown(), created=len(ground.created) - 1)
+    return Decision(wanted.as_json(), created=len(ground.created) - 1)
 
 
 def _update(operation: Operation, ground: OperationState) -> Decision:
     key = (operation.customer, operation.assignment or 0)
     before = ground.assignments.get(key)
-    if before is None or not operation.reaches(before):
+    if before is None or not operation.applies_to(before):
         return Decision(_as_asked(operation), GONE)
     wanted = before.patched(operation.request)
     try:
@@ -190,10 +190,10 @@ def _update(operation: Operation, ground: OperationState) -> Decision:
         if wanted.widens(before):
             ground.check(operation.customer, wanted)
     except Failure as failure:
-        return Decision(wanted.shown(), str(failure))
+        return Decision(wanted.as_json(), str(failure))
     ground.assignments[key] = wanted
     ground.changed.add(key)
-    return Decision(wanted.shown())
+    return Decision(wanted.as_json())
 
 
 def _check_times(wanted: Assignment) -> None:
@@ -206,11 +206,11 @@ def _check_times(wanted: Assignment) -> None:
 def _delete(operation: Operation, ground: OperationState) -> Decision:
     key = (operation.customer, operation.assignment or 0)
     before = ground.assignments.get(key)
-    if before is not None and operation.reaches(before):
+    if before is not None and operation.applies_to(before):
         del ground.assignments[key]
         ground.changed.discard(key)
         ground.ended.add(key)
-        return Decision(before.shown())
+        return Decision(before.as_json())
     # What its car or user took with it has ended all the same, and this is how that is told
     return Decision(_as_asked(operation), GONE if operation.cause == "Request" else None)
 

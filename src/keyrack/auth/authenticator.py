@@ -95,10 +95,10 @@ class Authenticator:
         """Nobody is let in on an answer that may be old. Returns and raises like `Heartbeat.check`."""
         return 0 if self.heartbeat is None else self.heartbeat.check()
 
-    def hold(self, proven: int | None) -> None:
+    def assert_current(self, proven: int | None) -> None:
         """Raises `Unavailable` unless what was read since that `check` is still up to date."""
         if self.heartbeat is not None and proven is not None:
-            self.heartbeat.hold(proven)
+            self.heartbeat.assert_current(proven)
 
     async def check_key(self, key: str | None) -> float:
         """Until when it is good, in seconds since 1970. Raises `KeyRefused` unless this is the key of an active
@@ -194,7 +194,7 @@ class Authenticator:
         known = None if row is None else row["password_hash"]
         if not await self.passwords.verify(password, known, ("address", address)) or row is None:
             return None
-        self.hold(proven)
+        self.assert_current(proven)
         return AuthenticatedManager(
             row["manager_id"], row["subject"], row["sign_outs"], has_factor=row["has_factor"],
             needs_factor=row["needs_factor"],
@@ -268,7 +268,7 @@ class Authenticator:
         )
 
     def _may_remember(self) -> bool:
-        return self.listener is not None and self.listener.fresh
+        return self.listener is not None and self.listener.is_fresh
 
 
 def _bearer(authorization: str | None) -> str:

@@ -73,6 +73,6 @@ async def _count_wrong(statements: Statements, settings: Settings, manager: int,
     if not await NOTICE_OF.count(statements, manager):
         return
     log.warning("many wrong codes", manager=manager, address=loggable_address(address), alert=True)
-    await statements.execute(RECORD, manager, Actor("client", None, None, address).told)
+    await statements.execute(RECORD, manager, Actor("client", None, None, address).encoded)
     if settings.sends_mail:
         await statements.execute(MAIL, manager, settings.mail_waiting)

@@ -59,7 +59,7 @@ class Extent:
     recorded: datetime = LONG_AGO
     first: int = 1
 
-    def told(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, object]:
         """The same for programs, as JSON."""
         epoch = None if self.epoch is None else str(self.epoch)
         return {"epoch": epoch, "oldest": self.oldest, "newest": self.newest}
@@ -77,7 +77,7 @@ class Extent:
         """Raises `Gone` unless it can."""
         if not self.has(number, epoch):
             reason = CURSOR_GONE.format(oldest=self.oldest, newest=self.newest, epoch=self.epoch or "none")
-            raise Gone(reason, self.told(), self.headers())
+            raise Gone(reason, self.as_json(), self.headers())
 
 
 @dataclass(frozen=True, slots=True)

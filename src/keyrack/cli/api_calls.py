@@ -82,7 +82,7 @@ async def client_of(name: str, customer: str | None = None) -> AsyncGenerator[Cl
 
     def client(customer: int | None) -> Client:
         server = ServerAddress(profile.url, profile.api_key, customer, profile.brand)
-        return Client(server, _login_of(profile), profile.token, kept=keep, patience=PATIENCE)
+        return Client(server, _login_of(profile), profile.token, on_token=keep, patience=PATIENCE)
 
     whose = profile.customer
     if customer is not None:

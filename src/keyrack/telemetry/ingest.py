@@ -18,7 +18,7 @@ from pydantic_core import from_json, to_json
 from keyrack.core.metrics.catalog import SAMPLES, SAMPLES_OF
 from keyrack.core.settings import Settings
 from keyrack.db import partitions
-from keyrack.db.change_notifier import DRIVEN, Tell, discard
+from keyrack.db.change_notifier import DRIVEN, Notify, discard
 from keyrack.db.connection import Connection, Database, Row
 from keyrack.db.group_commit import GroupCommitter
 from keyrack.db.named_parameters import compile_statement
@@ -81,7 +81,7 @@ where s.customer_id = :customer and s.car_id = n.car_id
 class Telemetry:
     """Takes samples in, for one process."""
 
-    def __init__(self, batches: GroupCommitter, settings: Settings, tell: Tell = discard) -> None:
+    def __init__(self, batches: GroupCommitter, settings: Settings, tell: Notify = discard) -> None:
         self._batches = batches
         self._tell = tell
         self._settings = settings

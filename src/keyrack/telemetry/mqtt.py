@@ -24,7 +24,7 @@ from keyrack.api.schema.request_body import INT32_MAX
 from keyrack.core.errors import ContentTooLarge, Unavailable
 from keyrack.core.log_config import cause
 from keyrack.core.settings import Settings
-from keyrack.db.change_notifier import Tell
+from keyrack.db.change_notifier import Notify
 from keyrack.db.connection import UNREACHABLE, Database
 from keyrack.db.group_commit import GroupCommitter
 from keyrack.db.throttled_log import ThrottledLogger
@@ -45,7 +45,7 @@ KEEPALIVE = 15  # seconds after which a silent connection is noticed
 class Subscriber:
     """Takes in what units publish, for all customers."""
 
-    def __init__(self, db: Database, settings: Settings, tell: Tell) -> None:
+    def __init__(self, db: Database, settings: Settings, tell: Notify) -> None:
         self._settings = settings
         self._telemetry = Telemetry(GroupCommitter(db), settings, tell)
         self._filter = settings.mqtt_topic.replace("{customer}", "+").replace("{unit}", "+")

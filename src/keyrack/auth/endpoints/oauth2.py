@@ -114,7 +114,7 @@ async def token(request: Request, wanted: Grant, services: AuthServices) -> Resp
 async def _for_client(request: Request, wanted: ClientGrant, settings: Settings, access: Authenticator) -> Response:
     proven = access.check()
     shown = await _shown(request, credentials(request.authorization, wanted), settings)
-    access.hold(proven)
+    access.assert_current(proven)
     scopes = sorted(shown.scopes) if wanted.scope is None else wanted.scope.split()
     if not shown.scopes.issuperset(scopes):
         raise GrantRefused("invalid_scope", INVALID_SCOPE)

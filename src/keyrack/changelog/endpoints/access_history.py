@@ -167,7 +167,7 @@ async def _answer(request: Request, thing: Thing, missing: ErrorCode, settings: 
         f"{thing}Id": id,
         **times,
         "asOf": {"changeId": known.last, "recordedTime": _utc(known.recorded)},
-        "assigned": [{name: _shown(row[column]) for name, column in MEMBERS.items()} for row in rows],
+        "assigned": [{name: _json_value(row[column]) for name, column in MEMBERS.items()} for row in rows],
     }
     body = json.dumps(document)[:-1] + f', "events": [{", ".join(events)}], "moreEvents": {json.dumps(more)}}}'
     return conditional_requests.created_response(request, body.encode())
@@ -222,7 +222,7 @@ def _checked(
     return since, until and min(until, known.now)
 
 
-def _shown(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     return _utc(value) if isinstance(value, datetime) else value
 
 

@@ -152,10 +152,10 @@ async def _awaited(
     waiter = LongPoll(request.customer, request.caller.key, await follow.recheck(), follow.recheck)
     following.check(waiter.customer, waiter.caller)
     follow.register(waiter)
-    with following.waiting(waiter) as log:
+    with following.subscribed(waiter) as log:
         while _has_nothing(listing) and await waiter.wait_for_news(log, listing[1], until):
             wanted = (request.customer, request.scope, log.extent, request.query, request.if_none_match)
-            listing = await following.once(wanted, listed)
+            listing = await following.run_shared(wanted, listed)
             if listing[0].parts is not None:  # which can be read once
                 listing = await listed()
     await follow.recheck()  # what was read for somebody who may no longer read it is not told

@@ -117,7 +117,7 @@ async def checkpoint(request: Request) -> Response:
             proof = await proof_service.consistency(request.db, request.customer, made.epoch, made.size, since)
         except NoTile:
             raise Conflict(ALTERED) from None
-    content = answer(_told(made, proof)) if not request.also else Response(200, made.note.encode())
+    content = answer(_as_json(made, proof)) if not request.also else Response(200, made.note.encode())
     response = conditional_requests.created_response(request, content.body or b"")
     media_type = PLAIN_TEXT if request.also else response.media_type
     return replace(response, headers=with_vary(response.headers, "Accept"), media_type=media_type)
@@ -164,7 +164,7 @@ async def proof(request: Request) -> Response:
     document = {
         "id": number, "epoch": str(made.epoch), "index": index, "record": proof_service.text(record),
         "inclusion": proof_service.texts(shown),
-        "checkpoint": _told(made, None),
+        "checkpoint": _as_json(made, None),
     }  # fmt: skip
     return conditional_requests.created_response(request, answer(document).body or b"")
 
@@ -177,5 +177,5 @@ async def _newest(request: Request) -> CreatedCheckpoint:
     return made
 
 
-def _told(made: CreatedCheckpoint, consistency: Sequence[bytes] | None) -> dict[str, object]:
-    return made.told() | {"consistency": None if consistency is None else proof_service.texts(consistency)}
+def _as_json(made: CreatedCheckpoint, consistency: Sequence[bytes] | None) -> dict[str, object]:
+    return made.as_json() | {"consistency": None if consistency is None else proof_service.texts(consistency)}

@@ -84,7 +84,7 @@ def api(
     def run() -> None:
         key, password = (_secret(name) for name in SECRETS)
         server = ServerAddress(url, key, source_customer, brand)
-        patience = RetryPolicy(attempts=TRIES, longest=LONGEST, told=TOLD_WAIT, per_second=per_second)
+        patience = RetryPolicy(attempts=TRIES, max_pause=LONGEST, max_retry_after=TOLD_WAIT, per_second=per_second)
 
         async def work() -> dict[str, Any]:
             async with (

@@ -273,7 +273,7 @@ async def deliver(request: Request, services: ReadServices) -> Response:
                 report.accepted += not result.known
                 numbered.append(EventIdBody(line=line, id=result.id))
     except NotALine as reason:
-        raise BadRequest(INVALID_LINES.saying(str(reason))) from None
+        raise BadRequest(INVALID_LINES.with_text(str(reason))) from None
     finally:
         EVENTS.add("accepted", by=report.accepted)
         EVENTS.add("duplicate", by=report.duplicates)

@@ -66,5 +66,5 @@ async def deliver(request: Request, services: TelemetryServices) -> Response:
             request.customer, request.body, only=request.device and request.device.names
         )
     except NotALine as reason:
-        raise BadRequest(INVALID_LINES.saying(str(reason))) from None
+        raise BadRequest(INVALID_LINES.with_text(str(reason))) from None
     return answer(shown(report))
