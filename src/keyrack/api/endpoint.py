@@ -174,9 +174,9 @@ class Endpoint(Generic[S_contra]):
         Raises `Forbidden` for a machine client if the row is for people.
         """
         reads_own = self.read is not None and caller is not None and self.read.reads_own(caller.grant(customer))
-        for wanted in self._checked:
+        for permission in self._checked:
             if not reads_own:
-                permit(caller, wanted, customer)
+                permit(caller, permission, customer)
         if self.is_for_people and not isinstance(caller, ManagerCaller):
             raise Forbidden(FOR_PEOPLE)
         if reads_own or not customer or self.is_group_scoped or caller is None:

@@ -84,9 +84,9 @@ class Request:
         """Whether what is changed has to be something that the client has seen."""
         return self.if_match is not None and self.if_match != ANY
 
-    def permit(self, wanted: Permission | Free) -> None:
+    def permit(self, permission: Permission | Free) -> None:
         """Raises `NotPermitted` unless whoever asks has it: in the customer, or, of what belongs to none, in one."""
-        permit(self.caller, wanted, self.customer)
+        permit(self.caller, permission, self.customer)
 
     def customers_with(self, permission: Permission) -> list[int]:
         """The customers in which whoever asks has it."""

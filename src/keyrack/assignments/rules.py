@@ -84,10 +84,10 @@ class Assignment:
 
     def patched(self, changes: Mapping[str, Any]) -> Assignment:
         """As a patch would make it; None stands for a member's default."""
-        wanted = {MEMBERS[name]: value for name, value in changes.items()}
-        if "lifetime" in wanted and wanted["lifetime"] is None:
-            wanted["lifetime"] = LIFETIME
-        return replace(self, **wanted)
+        values = {MEMBERS[name]: value for name, value in changes.items()}
+        if "lifetime" in values and values["lifetime"] is None:
+            values["lifetime"] = LIFETIME
+        return replace(self, **values)
 
     def widens(self, before: Assignment) -> bool:
         """Whether this gives anybody anything that `before` did not: another car or user, more time, a longer life."""
@@ -168,15 +168,15 @@ def _create(operation: Operation, ground: OperationState) -> Decision:
     assert operation.user is not None  # noqa: S101 - every creation has one, or its row could not be written
     request = operation.request
     lifetime, _ = lifetimes(request["lifetime"], None)
-    wanted = Assignment(
+    assignment = Assignment(
         None, operation.car, operation.user, request["start"], request["end"], lifetime, request["renewableAfter"]
     )
     try:
-        ground.check(operation.customer, wanted)
+        ground.check(operation.customer, assignment)
     except Failure as failure:
-        return Decision(wanted.as_json(), str(failure))
-    ground.created.append((operation.customer, wanted))
-    return Decision(wanted.as_json(), created=len(ground.created) - 1)
+        return Decision(assignment.as_json(), str(failure))
+    ground.created.append((operation.customer, assignment))
+    return Decision(assignment.as_json(), created=len(ground.created) - 1)
 
 
 def _update(operation: Operation, ground: OperationState) -> Decision:
@@ -184,22 +184,22 @@ def _update(operation: Operation, ground: OperationState) -> Decision:
     before = ground.assignments.get(key)
     if before is None or not operation.applies_to(before):
         return Decision(_as_asked(operation), GONE)
-    wanted = before.patched(operation.request)
+    assignment = before.patched(operation.request)
     try:
-        _check_times(wanted)
-        if wanted.widens(before):
-            ground.check(operation.customer, wanted)
+        _check_times(assignment)
+        if assignment.widens(before):
+            ground.check(operation.customer, assignment)
     except Failure as failure:
-        return Decision(wanted.as_json(), str(failure))
-    ground.assignments[key] = wanted
+        return Decision(assignment.as_json(), str(failure))
+    ground.assignments[key] = assignment
     ground.changed.add(key)
-    return Decision(wanted.as_json())
+    return Decision(assignment.as_json())
 
 
-def _check_times(wanted: Assignment) -> None:
-    if wanted.end is not None and wanted.end < wanted.start:
+def _check_times(assignment: Assignment) -> None:
+    if assignment.end is not None and assignment.end < assignment.start:
         raise Failure(END_BEFORE_START)
-    if wanted.renewable_after is not None and wanted.renewable_after >= wanted.lifetime:
+    if assignment.renewable_after is not None and assignment.renewable_after >= assignment.lifetime:
         raise Failure(RENEWABLE_TOO_LATE)
 
 

@@ -78,12 +78,12 @@ def select_list(writer: SqlWriter, rows: Rows) -> tuple[LiteralString, bool, Lit
     own = names(rows)
     if len(own) + len(rows.computed) > _MEMBERS:
         refuse(f"A row of the answer has more members than the limit of {_MEMBERS}: name fewer in $select.")
-    select_items, beside = parts(writer, rows)
+    select_items, lateral = parts(writer, rows)
     members: list[LiteralString] = [name + ", ({r})." + column for name, column in own]
     members += _members(writer, rows.computed, select_items, len(select_items))
     item: LiteralString = "json_build_object(" + ", ".join(members) + ")"
-    if beside:
-        return as_value(item.format(r="v"), ", ".join(select_items), beside), True, ""
+    if lateral:
+        return as_value(item.format(r="v"), ", ".join(select_items), lateral), True, ""
     return ", ".join(select_items), False, item
 
 

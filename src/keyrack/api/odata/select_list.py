@@ -13,36 +13,36 @@ from keyrack.db.named_parameters import NUMBERS
 
 def columns(writer: SqlWriter, rows: Rows) -> LiteralString:
     """The select list: what is shown of a row, then what is expanded; one column where `is_value`."""
-    shown, beside = parts(writer, rows)
+    shown, lateral = parts(writer, rows)
     together: LiteralString = ", ".join(shown)
-    if not beside:
+    if not lateral:
         return together
-    return as_value("row_to_json(v.*)", together, beside)
+    return as_value("row_to_json(v.*)", together, lateral)
 
 
-def as_value(item: LiteralString, columns: LiteralString, beside: list[LiteralString]) -> LiteralString:
+def as_value(item: LiteralString, columns: LiteralString, lateral: list[LiteralString]) -> LiteralString:
     """One column: the row `v` of the columns as JSON, where some of them are of tables beside it."""
-    return "(select " + item + " from (select " + columns + " from " + ", ".join(beside) + ") v) as value"
+    return "(select " + item + " from (select " + columns + " from " + ", ".join(lateral) + ") v) as value"
 
 
 def parts(writer: SqlWriter, rows: Rows) -> tuple[list[LiteralString], list[LiteralString]]:
     """The items of the select list, and the tables that they need beside the row."""
     shown: list[LiteralString] = [_own(writer, rows)]
-    beside: list[LiteralString] = []
+    lateral: list[LiteralString] = []
     for number, expansion in enumerate(rows.expanded):
         name, count = quote_identifier(expansion.name), quote_identifier(expansion.name, COUNT)
         if _is_read_once(expansion):
             value, source = _expanded(writer, expansion)
             alias: LiteralString = "e" + NUMBERS[number]
-            beside.append("(select count(*) as total, " + value + " as listed" + source + ") " + alias)
+            lateral.append("(select count(*) as total, " + value + " as listed" + source + ") " + alias)
             shown.append(alias + ".total as " + count + ", " + alias + ".listed as " + name)
             continue
         if expansion.is_counted:
-            shown.append("(select count(*)" + _found(writer, expansion) + ") as " + count)
+            shown.append("(select count(*)" + _expansion_rows(writer, expansion) + ") as " + count)
         if expansion.is_listed:
             value, source = _expanded(writer, expansion)
             shown.append("(select " + value + source + ") as " + name)
-    return [part for part in shown if part], beside
+    return [part for part in shown if part], lateral
 
 
 def names(rows: Rows) -> list[tuple[LiteralString, LiteralString]]:
@@ -80,7 +80,7 @@ def _everything(resource: Resource, alias: LiteralString) -> LiteralString:
     return resource.json_columns(alias)
 
 
-def _found(writer: SqlWriter, expansion: Expansion) -> LiteralString:
+def _expansion_rows(writer: SqlWriter, expansion: Expansion) -> LiteralString:
     """FROM and WHERE of the rows of a relation, whatever page of them is shown."""
     where = expansion.rows.where
     return writer.steps((expansion.step,)) + ("" if where is None else " and " + writer.condition(where))
@@ -89,7 +89,7 @@ def _found(writer: SqlWriter, expansion: Expansion) -> LiteralString:
 def _expanded(writer: SqlWriter, expansion: Expansion) -> tuple[LiteralString, LiteralString]:
     """The rows of a relation as a value, with its FROM: an array in the order asked for, or an object or null."""
     rows = expansion.rows
-    inner: LiteralString = "select " + columns(writer, rows) + _found(writer, expansion)
+    inner: LiteralString = "select " + columns(writer, rows) + _expansion_rows(writer, expansion)
     if not expansion.step.relation.is_collection:
         return ("r.value" if is_value(rows) else "row_to_json(r)"), " from (" + inner + ") r"
     order = writer.order(rows)

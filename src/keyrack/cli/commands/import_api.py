@@ -138,7 +138,7 @@ async def _brought(db: Database, settings: Any, source: ApiSource, customer: int
     return {
         "kinds": [_row(comparison) | {"new": arrived.new[comparison.kind]} for comparison in compared],
         "refused": arrived.refused,
-        "differences": [text for comparison in compared for text in comparison.told],
+        "differences": [text for comparison in compared for text in comparison.messages],
         "agrees": all(comparison.agrees for comparison in compared),
     }
 

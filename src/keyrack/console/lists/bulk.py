@@ -132,7 +132,7 @@ async def _question(visit: Visit, state: ListState, action: Action, ids: Sequenc
 
 def _about(visit: Visit, state: ListState, action: Action, count: int) -> dict[str, Any]:
     here, say = address(visit, state.listing), translations(tongue(visit)).gettext
-    text = say(action.one if count == 1 else action.many) % {"num": count}
+    text = say(action.question_for_one if count == 1 else action.question_for_many) % {"num": count}
     return {
         "title": text,
         "list": {"href": here + state.address(page=state.page), "text": say(state.listing.title)},
@@ -205,17 +205,17 @@ async def _batch(visit: Visit, action: Action, ids: Sequence[int]) -> tuple[Mapp
     """Do it as one batch: why it was refused, by id; and the operations of what is asked for."""
     plan = await action.plan(visit, ids) if action.plan else BatchPlan({id: {"op": "end", "id": id} for id in ids}, {})
     if not plan.items:
-        return plan.refused, []
+        return plan.refusals, []
     body = {"kind": action.batch, "items": list(plan.items.values())}
     try:
         key = f"{visit.form_value('key')}-{ids[0]}" if visit.form_value("key") else None
         results = (await visit.call("POST", "/batch", body=body, key=key)).json["results"]
     except Refusal as refusal:
-        return {**plan.refused, **dict.fromkeys(plan.items, why(visit, refusal.reason))}, []
+        return {**plan.refusals, **dict.fromkeys(plan.items, why(visit, refusal.reason))}, []
     in_words = translations(tongue(visit)).gettext
     pairs = zip(plan.items, results, strict=True)
     refused = {id: in_words(result["detail"]) for id, result in pairs if result["status"] >= 400}
-    return {**plan.refused, **refused}, [result["operationId"] for result in results if "operationId" in result]
+    return {**plan.refusals, **refused}, [result["operationId"] for result in results if "operationId" in result]
 
 
 async def _each(visit: Visit, action: Action, ids: Sequence[int]) -> Mapping[int, str]:

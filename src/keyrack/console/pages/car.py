@@ -56,14 +56,14 @@ class CarView:
 class FactEdit:
     """A fact that is being changed: what was typed, and what was wrong with it.
 
-    `wrong` is a code: `blank`, `refused` for what `why` says, `changed` where somebody else was quicker, "" where
+    `wrong` is a code: `blank`, `refused` for what `reason` says, `changed` where somebody else was quicker, "" where
     nothing is.
     """
 
     fact: str
     value: str
     wrong: str = ""
-    why: str = ""
+    reason: str = ""
 
 
 @pages.get("/{customer}/cars/{carId}", permission=Permission.CARS_READ)
@@ -181,7 +181,7 @@ async def _timeline(visit: Visit, shown: CarView) -> Known:
 
 
 async def _telemetry(visit: Visit, shown: CarView) -> Known:
-    return {"told": await car_telemetry.telemetry(visit, shown.id)}
+    return {"telemetry": await car_telemetry.telemetry(visit, shown.id)}
 
 
 async def _chart(visit: Visit, shown: CarView) -> Known:

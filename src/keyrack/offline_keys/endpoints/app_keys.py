@@ -251,14 +251,14 @@ def most_of_a_log(settings: Settings) -> int:
     topics=frozenset(("events", "products")),
     is_idempotent=False,
 )
-async def deliver(request: Request, wanted: LogEntriesBody, services: OfflineKeyServices) -> Response:
+async def deliver(request: Request, body: LogEntriesBody, services: OfflineKeyServices) -> Response:
     app = app_of(request)
-    if len(wanted.entries) > services.settings.boxlog_entries:
+    if len(body.entries) > services.settings.boxlog_entries:
         hint = f"They are {services.settings.boxlog_entries} at most."
         raise BadRequest(
             invalid_member(DELIVER, "entries", hint=hint), errors=[FieldError("too-long", hint, "/entries")]
         )
-    read = box_logs.read(wanted.entries)
+    read = box_logs.read(body.entries)
     taken = await box_logs.ingest_entries(
         request.db, services.issuing_keys, services.settings, app.customer, app.user, read
     )
@@ -302,16 +302,16 @@ def time_limits(settings: Settings, app: AppUser, box: str) -> tuple[Bucket, Buc
     ),
     is_idempotent=False,
 )
-async def time(request: Request, wanted: TimeRequest, services: OfflineKeyServices) -> Response:
+async def time(request: Request, body: TimeRequest, services: OfflineKeyServices) -> Response:
     app = app_of(request)
-    if len(wanted.nonce) != NONCE:
+    if len(body.nonce) != NONCE:
         hint = f"It has {NONCE} bytes."
         raise BadRequest(invalid_member(TIME, "nonce", hint=hint), errors=[FieldError("wrong-form", hint, "/nonce")])
-    signer = await request.db.fetchval(TELLS_TIME, app.customer, app.subject, wanted.box, now())
+    signer = await request.db.fetchval(TELLS_TIME, app.customer, app.subject, body.box, now())
     if signer is None:
         raise NotFound(NO_KEYS)
-    await take_each(request.db, *time_limits(services.settings, app, wanted.box))
+    await take_each(request.db, *time_limits(services.settings, app, body.box))
     signed = time_for(
-        app.customer, wanted.box, wanted.nonce, await services.issuing_keys.service(request.db, app.customer, signer)
+        app.customer, body.box, body.nonce, await services.issuing_keys.service(request.db, app.customer, signer)
     )
     return answer({"time": base64url(signed)}, headers=UNCOPIED)

@@ -293,14 +293,14 @@ async def begin(request: Request, services: OfflineKeyServices) -> Response:
         },
     ),
 )
-async def enrol(request: Request, wanted: Enrolment, services: OfflineKeyServices) -> Response:
+async def enrol(request: Request, body: Enrolment, services: OfflineKeyServices) -> Response:
     (product,) = request.ids
     try:
         async with request.db.transaction() as connection:
             await check_box(connection, request.customer, product)
             box = await enrolment.enrol(
-                connection, services.settings, request.customer, product, wanted.enrolment,
-                caller=request.caller_key, thumbprint=wanted.thumbprint, replaces=wanted.replaces,
+                connection, services.settings, request.customer, product, body.enrolment,
+                caller=request.caller_key, thumbprint=body.thumbprint, replaces=body.replaces,
             )  # fmt: skip
     except MessageRefused as refused:
         hint = f"A box would say {refused.code.text}."
@@ -372,13 +372,13 @@ async def undo(request: Request, services: OfflineKeyServices) -> Response:
         }
     ),
 )
-async def approve(request: Request, wanted: EnrolmentApproval) -> Response:
+async def approve(request: Request, body: EnrolmentApproval) -> Response:
     (product,) = request.ids
     try:
         async with request.db.transaction() as connection:
             await check_box(connection, request.customer, product)
             await enrolment.approve(
-                connection, request.customer, product, caller=request.manager.key, thumbprint=wanted.thumbprint
+                connection, request.customer, product, caller=request.manager.key, thumbprint=body.thumbprint
             )
     except NotPending:
         raise Conflict(NOT_PENDING) from None

@@ -44,7 +44,7 @@ class IngestResult(BaseModel):
 
 def shown(report: Report) -> dict[str, Any]:
     """A report as JSON tells it."""
-    refused = [{"line": line, "reason": reason} for line, reason in report.refused]
+    refused = [{"line": line, "reason": reason} for line, reason in report.rejections]
     counts = {"accepted": report.accepted, "duplicates": report.duplicates, "refused": refused}
     return counts | ({"refusedCount": report.refusals, "truncated": True} if report.refusals > len(refused) else {})
 

@@ -342,13 +342,13 @@ async def replay(request: Request, services: WebhookServices) -> Response:
         },
     ),
 )
-async def replay_range(request: Request, wanted: TimeRange, services: WebhookServices) -> Response:
-    until = wanted.to or datetime.now(UTC)
-    if until <= wanted.since:
+async def replay_range(request: Request, body: TimeRange, services: WebhookServices) -> Response:
+    until = body.to or datetime.now(UTC)
+    if until <= body.since:
         raise BadRequest(EMPTY_RANGE, errors=[FieldError("out-of-range", EMPTY_RANGE.text, "/to")])
     headers = await _taken(request, services.settings)
     count, following = await outbox.replay_range(
-        request.db, request.customer, request.ids[0], wanted.since, until, undelivered=wanted.undelivered
+        request.db, request.customer, request.ids[0], body.since, until, undelivered=body.undelivered
     )
     request.announce(DELIVER)
     return answer({"count": count, "next": following and format_timestamp_exact(following)}, headers=headers)
