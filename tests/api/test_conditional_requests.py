@@ -27,7 +27,7 @@ from tests.support.servers import RunningServer, Sql, eventually
 from tests.telemetry.endpoints.test_ingest import unit_of
 
 READS = [endpoint for endpoint in ALL if endpoint.read is not None]
-SINGLE = [endpoint for endpoint in READS if endpoint.read is not None and endpoint.read.select.one]
+SINGLE = [endpoint for endpoint in READS if endpoint.read is not None and endpoint.read.select.is_single]
 # What is made for the one who asks, and is tagged all the same
 OF_APPS = [endpoint for endpoint in ALL if endpoint.has_etag and isinstance(endpoint.auth, AppAuth)]
 DOCUMENTS = [
@@ -314,7 +314,9 @@ def test_a_list_tells_apart_what_has_the_same_hash_of_four_bytes(carol: Person, 
     """PostgreSQL hashes four of a number's eight bytes: names whose versions are alike in these are found at once."""
     car = carol.car()
     alike = sql.value(
-        "with v as (select n, " + CAR.version("c") + " as version from generate_series(1, 300000) n, lateral (select"
+        "with v as (select n, "
+        + CAR.version_sql("c")
+        + " as version from generate_series(1, 300000) n, lateral (select"
         " $1::integer as car_id, 'C' || n as name, null::text as description, null::text as vin,"
         " null::text as license_plate, null::text as brand, null::text as model) c)"
         " select array_agg('C' || n) from v group by hashint8extended(version, 0) having count(*) > 1 limit 1",
@@ -421,7 +423,7 @@ def test_a_list_that_the_client_has_is_not_made(alice: Person, sql: Sql) -> None
     """By EXPLAIN: PostgreSQL never runs the part of the statement that makes the JSON."""
     alice.car()
     query = odata.query(CAR, b"", odata.Shape.COLLECTION, alias="t", limits=odata.Limits())
-    statement = Select(CAR).statement(query.sql, known=True)
+    statement = Select(CAR).statement(query.sql, has_versions=True)
 
     def version_and_loops(known: list[int]) -> tuple[int, int]:
         values = statement.arguments(customer=alice.customer, rows=1000, size=10_000, versions=known)

@@ -95,7 +95,7 @@ INVALID: dict[str, tuple[str, str, Row]] = {
         "PUT /x", "writes of a customer",
         lambda rows: rows.put(
             "/x", DOC, auth=AccountAuth(),
-            responses=Responses(representation=rows.read("/cars/{id}", CAR, DOC, one=True)),
+            responses=Responses(representation=rows.read("/cars/{id}", CAR, DOC, is_single=True)),
         )(handler),
     ),
     "a public read of a resource": (

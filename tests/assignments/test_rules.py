@@ -59,7 +59,7 @@ def patch(before: Assignment, changes: dict[str, Any], ground: OperationState) -
 
 
 def possible(wanted: Assignment) -> bool:
-    shown = wanted.shown()
+    shown = wanted.as_json()
     return not (wanted.end and wanted.end < wanted.start) and shown["renewableAfter"] < shown["lifetime"]
 
 
@@ -105,19 +105,19 @@ def test_the_outcome_tells_what_was_asked_for(
     ground.assignments[5, 7] = before
     operation = Operation(5, "UpdateAssignment", "Request", before.car, before.user, 7, changes)
     decision = decide(operation, ground)
-    assert decision.shown == before.patched(changes).shown()
+    assert decision.assignment == before.patched(changes).as_json()
     for name, value in changes.items():
         if value is not None:
-            assert decision.shown[name] == value
+            assert decision.assignment[name] == value
 
 
 @given(assignments, st.sampled_from(LIFETIMES))
 def test_what_was_never_chosen_stays_half_of_the_lifetime(before: Assignment, lifetime: int) -> None:
     before = replace(before, renewable_after=None)
-    assert before.patched({"lifetime": lifetime}).shown()["renewableAfter"] == lifetime // 2
+    assert before.patched({"lifetime": lifetime}).as_json()["renewableAfter"] == lifetime // 2
     chosen = replace(before, renewable_after=1)
-    assert chosen.patched({"lifetime": lifetime}).shown()["renewableAfter"] == 1
-    assert chosen.patched({"renewableAfter": None}).shown()["renewableAfter"] == before.lifetime // 2
+    assert chosen.patched({"lifetime": lifetime}).as_json()["renewableAfter"] == 1
+    assert chosen.patched({"renewableAfter": None}).as_json()["renewableAfter"] == before.lifetime // 2
 
 
 @given(boxes, members, st.sampled_from([1, 2]), st.sampled_from([1, 2]))
@@ -129,14 +129,14 @@ def test_a_creation_needs_box_service_and_user(boxes: dict[Any, Box], members: s
     assert (decision.failure is None) == (ready and (5, user) in members) == (len(ground.created) == 1)
     if not ready:
         assert decision.failure == NOT_READY[boxes.get((5, car))]
-    assert decision.shown["lifetime"] == 604_800
+    assert decision.assignment["lifetime"] == 604_800
 
 
 @given(assignments, st.integers(LIFETIME, LIFETIME_BOUND - 1), st.integers(0, LIFETIME - 1) | st.none())
 def test_what_was_read_makes_an_equal_assignment(
     assignment: Assignment, lifetime: int, renewable_after: int | None
 ) -> None:
-    read = replace(assignment, lifetime=lifetime, renewable_after=renewable_after).shown()
+    read = replace(assignment, lifetime=lifetime, renewable_after=renewable_after).as_json()
     body = as_request(read)
     assert lifetimes(body["lifetime"], body["renewableAfter"]) == (read["lifetime"], read["renewableAfter"])
     assert body["lifetime"] is None or LIFETIME < body["lifetime"] < LIFETIME_BOUND

@@ -73,7 +73,7 @@ class Principal:
         if row.path.split("/")[1] in ("me", "sessions"):
             return (403, FOR_PEOPLE.code, None) if self.kind == "client" else None
         has = self.permissions if row.auth.has_customer else self.elsewhere
-        if row.read is not None and row.read.own is not None and has:
+        if row.read is not None and row.read.own_rows is not None and has:
             return None  # for what it asked for itself
         for wanted in row.permissions:
             if wanted not in has:
@@ -226,7 +226,7 @@ def test_a_key_replaces_no_permission_of_what_is_shown(endpoint: Endpoint, bob: 
     assert first.is_success, first.text
     if wanted in closed([Permission(endpoint.auth.permission)]):
         return
-    if endpoint.representation_read.own is not None:  # what it asked for itself needs no permission
+    if endpoint.representation_read.own_rows is not None:  # what it asked for itself needs no permission
         headers["Idempotency-Key"] = str(uuid.uuid4())
         answer = sent(narrow, endpoint, world(endpoint, bob), query, **headers, **PROBLEM)
         assert answer.is_success, answer.text

@@ -252,7 +252,7 @@ def poison(dsn: str, unit: Unit, *samples: dict[str, Any]) -> None:
             report = await Telemetry(GroupCommitter(database), settings).ingest(
                 unit.person.customer, json.dumps(samples).encode()
             )
-            assert report.refused == []
+            assert report.rejections == []
         finally:
             await database.close()
 

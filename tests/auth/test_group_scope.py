@@ -269,7 +269,7 @@ def test_each_role_keeps_within_groups_what_holds_there(role: Role, town: Town, 
         if endpoint in ENDLESS:
             continue
         answer = person.call(endpoint.method, path_of(endpoint), {} if isinstance(endpoint.body, JsonBody) else None)
-        own = endpoint.read is not None and endpoint.read.own is not None
+        own = endpoint.read is not None and endpoint.read.own_rows is not None
         may = own or (endpoint in HONOURING and endpoint.auth.permission in GRANTED[role])
         assert (answer.status_code != 403) == may, (name(endpoint), answer.text)
     person.client.close()

@@ -169,7 +169,7 @@ def test_what_has_no_limit_has_no_plan_either() -> None:
     with pytest.raises(TypeError, match="Operation says of no row"):
         limited_form(OPERATION)
     form = limited_form(CAR)
-    assert all(relation.limited for relation in form.relations.values())
+    assert all(relation.is_group_scoped for relation in form.relations.values())
 
 
 def test_the_log_tells_of_what_was_in_the_groups(twins: Twins) -> None:

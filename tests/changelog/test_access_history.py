@@ -411,7 +411,7 @@ async def round_of(home: House) -> None:
     """Everything that has happened gets its number, by a worker that has just begun."""
     numbering, fence = home.numbering(), VisibilityWatermark(home.db)
     for _ in range(5):
-        await numbering.round(fence)
+        await numbering.sequence(fence)
 
 
 @pytest.mark.parametrize("changes", ["none", "with numbers", "without numbers", "both"])

@@ -77,7 +77,7 @@ async def write(home: House, id: int, *versions: int) -> None:
 
 
 async def number(home: House) -> None:
-    await home.numbering().round(VisibilityWatermark(home.db))
+    await home.numbering().sequence(VisibilityWatermark(home.db))
 
 
 async def later(home: House) -> datetime:

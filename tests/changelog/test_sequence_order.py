@@ -74,7 +74,7 @@ def test_an_older_transaction_writes_later(own: str) -> None:
                 await a.execute(WRITE, customer, "car", 2)
                 await old.commit()
                 # what runs elsewhere holds nothing up
-                assert await home.numbering().round(VisibilityWatermark(home.db)) == 2
+                assert await home.numbering().sequence(VisibilityWatermark(home.db)) == 2
                 assert await home.numbered(customer) == [(customer, 1, "car", 1), (customer, 2, "car", 2)]
 
     asyncio.run(main())
@@ -89,7 +89,7 @@ def test_both_in_one_round(own: str) -> None:
             async with opened(a, ELSEWHERE):
                 await b.execute(WRITE, customer, "car", 1)
                 await a.execute(WRITE, customer, "car", 2)
-            assert await home.numbering().round(VisibilityWatermark(home.db)) == 2
+            assert await home.numbering().sequence(VisibilityWatermark(home.db)) == 2
             assert await home.numbered(customer) == [(customer, 1, "car", 1), (customer, 2, "car", 2)]
 
     asyncio.run(main())
@@ -104,7 +104,7 @@ def test_a_number_drawn_first_may_be_committed_last(own: str) -> None:
             with captured_events(BLOCKED, RESUMED) as logs:
                 async with opened(slow, WRITE, customer, "first", 1):
                     await quick.execute(WRITE, customer, "second", 1)
-                    round = asyncio.create_task(home.numbering().round(impatient(home)))
+                    round = asyncio.create_task(home.numbering().sequence(impatient(home)))
                     await until(lambda: _is(blocked_by(logs, pid=pid)), "a line about who is in the way")
                     (writer,) = await writers(home.db)
                     assert (writer.pid, writer.gid) == (pid, None)
@@ -116,7 +116,7 @@ def test_a_number_drawn_first_may_be_committed_last(own: str) -> None:
                 assert await round == 2
                 assert await home.numbered(customer) == [(customer, 1, "first", 1), (customer, 2, "second", 1)]
                 await later.commit()
-                assert await home.numbering().round(VisibilityWatermark(home.db)) == 1
+                assert await home.numbering().sequence(VisibilityWatermark(home.db)) == 1
             (line,) = blocked_by(logs, pid=pid)
             assert (line["log_level"], line["prepared"]) == ("warning", None)
             assert line["database"] and line["seconds"] >= 0
@@ -138,14 +138,14 @@ def test_a_prepared_transaction_is_waited_for(own: str) -> None:
             async with home.writer() as other:
                 await other.execute(WRITE, customer, "other", 1)
             with captured_events(BLOCKED) as logs:
-                round = asyncio.create_task(numbering.round(impatient(home)))
+                round = asyncio.create_task(numbering.sequence(impatient(home)))
                 open_one = raw.get_server_pid()
                 await until(lambda: _is(blocked_by(logs, pid=open_one)), "that the open transaction is waited for")
                 await raw.execute("prepare transaction 'of the test'")
                 try:
                     (writer,) = await writers(home.db)
                     assert (writer.pid, writer.gid) == (None, "of the test")
-                    again = asyncio.create_task(numbering.round(impatient(home)))
+                    again = asyncio.create_task(numbering.sequence(impatient(home)))
                     await until(lambda: _is(blocked_by(logs, prepared="of the test")), "that it is waited for")
                     assert not round.done() and not again.done()
                 finally:  # else the database could not be dropped
@@ -173,7 +173,7 @@ def test_what_was_undone_leaves_no_gap(own: str) -> None:
                 await raw.execute(WRITE, customer, "car", 2)
                 await piece.rollback()
                 await raw.execute(WRITE, customer, "car", 3)
-            assert await home.numbering().round(VisibilityWatermark(home.db)) == 2
+            assert await home.numbering().sequence(VisibilityWatermark(home.db)) == 2
             assert await home.numbered(customer) == [(customer, 1, "car", 1), (customer, 2, "car", 3)]
 
     asyncio.run(main())
@@ -203,12 +203,12 @@ def test_a_sequence_that_was_never_used(database_server: str) -> None:
         async def main() -> None:
             await schema_version.migrate(dsn)
             async with house(dsn) as home:
-                assert await VisibilityWatermark(home.db).pass_on() == 0
-                assert await home.numbering().round(VisibilityWatermark(home.db)) == 0
+                assert await VisibilityWatermark(home.db).advance() == 0
+                assert await home.numbering().sequence(VisibilityWatermark(home.db)) == 0
                 async with home.writer() as raw:
                     assert await raw.fetchval(WRITE, 7, "car", 1) == 1
-                    assert await VisibilityWatermark(home.db).pass_on() == 1
-                assert await home.numbering().round(VisibilityWatermark(home.db)) == 1
+                    assert await VisibilityWatermark(home.db).advance() == 1
+                assert await home.numbering().sequence(VisibilityWatermark(home.db)) == 1
                 assert await home.numbered(7) == [(7, 1, "car", 1)]
 
         asyncio.run(main())

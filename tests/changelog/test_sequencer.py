@@ -86,7 +86,7 @@ def test_each_customer_has_a_log_of_its_own(own: str) -> None:
                     before = {"name": f"{number}", "price": 1.50} if number else None
                     after = {"name": f"{number + 1}", "ids": [1, 2**60]} if number < 3 else None
                     await write(home, customer, "car.updated", str(number), before, after, groups=(3, 1))
-            assert await home.numbering().round(VisibilityWatermark(home.db)) == 12
+            assert await home.numbering().sequence(VisibilityWatermark(home.db)) == 12
             for customer in customers:
                 rows = await home.db.fetch(CHANGES, customer)
                 assert [row["resource_id"] for row in rows] == ["0", "1", "2", "3"]
@@ -97,7 +97,7 @@ def test_each_customer_has_a_log_of_its_own(own: str) -> None:
             assert {customer for customer, topics in home.told if topics == NUMBERED} == set(customers)
             # the next ones are added behind them
             await write(home, customers[1], "car.deleted", "9", {"name": "x"}, None)
-            assert await home.numbering().round(VisibilityWatermark(home.db)) == 1
+            assert await home.numbering().sequence(VisibilityWatermark(home.db)) == 1
             proven(await home.db.fetchrow(LOG, customers[1]), await home.db.fetch(CHANGES, customers[1]))
             assert (await home.db.fetchrow(LOG, customers[2]))["last_id"] == 4  # type: ignore[index]
 
@@ -117,7 +117,7 @@ def test_what_is_of_a_person_stands_apart(own: str) -> None:
             await write(home, customer, "user.updated", "5", before, after)
             await write(home, customer, "user.let go", "5", None, None)
             await write(home, customer, "car.created", "5", None, {"emailAddress": "of no person"})
-            await home.numbering().round(VisibilityWatermark(home.db))
+            await home.numbering().sequence(VisibilityWatermark(home.db))
             rows = await home.db.fetch(CHANGES, customer)
             assert [(row["before"], row["after"], row["person"]) for row in rows] == [
                 (None, {"type": "Normal"}, {"after": data}),
@@ -146,7 +146,7 @@ def test_numbers_as_they_stand(own: str) -> None:
                     " values ($1, 'x', $2, '1', '{}', $3::jsonb || '{\"emailAddress\": \"a@example.org\"}')",
                     customer, resource, exact,
                 )  # fmt: skip
-            await home.numbering().round(VisibilityWatermark(home.db))
+            await home.numbering().sequence(VisibilityWatermark(home.db))
             rows = await home.db.fetch(CHANGES, customer)
             proven(await home.db.fetchrow(LOG, customer), rows)
             assert await home.db.fetchval(
@@ -164,11 +164,11 @@ def test_the_recorded_time_never_runs_backwards(own: str) -> None:
         async with house(own) as home:
             customer = next(IDS)
             await write(home, customer, "car.created", "1", None, {}, at=datetime(2001, 2, 3, tzinfo=UTC))
-            await home.numbering().round(VisibilityWatermark(home.db))
+            await home.numbering().sequence(VisibilityWatermark(home.db))
             ahead = datetime.now(UTC).replace(microsecond=0) + timedelta(days=200)
             await home.db.execute("update change_log set last_recorded_at = $2 where customer_id = $1", customer, ahead)
             await write(home, customer, "car.updated", "1", {}, {"name": "x"})
-            await home.numbering().round(VisibilityWatermark(home.db))
+            await home.numbering().sequence(VisibilityWatermark(home.db))
             rows = await home.db.fetch(CHANGES, customer)
             assert rows[0]["at"].year == 2001 and rows[0]["recorded_at"] > datetime.now(UTC) - timedelta(hours=1)
             assert rows[1]["recorded_at"] == ahead

@@ -159,7 +159,7 @@ class Tabs:
 
 @pytest.mark.parametrize(("row", "look"), CASES, ids=[f"{name(row)}-{look_name(look)}" for row, look in CASES])
 def test_every_page_is_whole_for_everybody(row: Row, look: dict[str, Any], tabs: Tabs, ids: dict[str, object]) -> None:
-    page = tabs.tab(row.open, look)
+    page = tabs.tab(row.is_public, look)
     answer = page.goto("/console" + row.path.format(**ids))
     assert answer is not None and answer.status == 200, answer and answer.text()
     expect(page.locator("html")).to_have_attribute("lang", re.compile(look["locale"][:2]))
@@ -181,7 +181,7 @@ def test_every_page_is_in_words_and_keeps_what_is_typed(language: str, alice: Pe
         for row in WHOLE:
             answer = browser.get(row.path.format(**ids), headers={"Accept-Language": language})
             text = Seen(answer.text)
-            found[name(row)] = raw(text.shown, language) + ([] if row.open else text.lost) + text.undated
+            found[name(row)] = raw(text.shown, language) + ([] if row.is_public else text.lost) + text.undated
     assert {page: wrong for page, wrong in found.items() if wrong} == {}
 
 

@@ -93,7 +93,7 @@ OF_STEP = "/sign-in/second"  # the zone came with the password
 
 def test_every_form_that_begins_a_session_sends_the_zone() -> None:
     begins = {
-        page.path for page in PAGES if page.open and page.method == "POST" and BEGINS.search(getsource(page.run))
+        page.path for page in PAGES if page.is_public and page.method == "POST" and BEGINS.search(getsource(page.run))
     } - {OF_STEP}
     templates = Path(console.__file__).parent / "templates"
     forms = [form for path in templates.rglob("*.html") for form in FORM.findall(path.read_text())]

@@ -15,7 +15,7 @@ from tests.console.conftest import Desk
 from tests.support.people import PASSWORD, Person, fetch, http_client
 from tests.support.servers import RunningServer
 
-FORMS = [re.sub(r"\{\w+\}", "1", row.path) for row in PAGES if row.method == "POST" and not row.open]
+FORMS = [re.sub(r"\{\w+\}", "1", row.path) for row in PAGES if row.method == "POST" and not row.is_public]
 
 
 @pytest.fixture(scope="module")

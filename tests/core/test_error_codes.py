@@ -66,5 +66,5 @@ def test_a_reason_in_other_words_keeps_its_code() -> None:
     reason = ErrorCode("too-long", "It is longer than {most}.")
     assert str(reason.format(most=3)) == "It is longer than 3."
     assert reason.format(most="{x}").text == "It is longer than {x}."
-    assert {reason.code, reason.format(most=3).code, reason.saying("No.").code} == {"too-long"}
+    assert {reason.code, reason.format(most=3).code, reason.with_text("No.").code} == {"too-long"}
     assert NotFound(reason).text == str(NotFound(reason)) == reason.text

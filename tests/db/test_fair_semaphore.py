@@ -130,14 +130,14 @@ def test_none_is_lost_and_none_is_made(total: int, steps: list[tuple[str, int]])
         for _ in range(3):
             await asyncio.sleep(0)
         holders = [who for who, task in tasks if task.done()]
-        has = Counter(party for who in holders for party in who.parties)
+        has = Counter(party for who in holders for party in who.tenants)
         assert len(holders) <= total
         assert all(count <= 2 for count in has.values())
         if len(holders) < total:
             assert all(
-                any(has[party] == 2 for party in who.parties) for who, task in tasks if not task.done() and who.parties
+                any(has[party] == 2 for party in who.tenants) for who, task in tasks if not task.done() and who.tenants
             )
-            assert not [who for who, task in tasks if not task.done() and not who.parties]
+            assert not [who for who, task in tasks if not task.done() and not who.tenants]
         for _, task in tasks:
             task.cancel()
 

@@ -275,7 +275,7 @@ def test_rows_are_fetched_some_at_a_time(house: House) -> None:
         try:
             async with database.transaction() as connection:
                 await connection.declare("select n from generate_series(1, $1::integer) n", 1_000)
-                while rows := await connection.some(200):
+                while rows := await connection.fetch_batch(200):
                     assert len(rows) <= 200
                     found += [row["n"] for row in rows]
             return found

@@ -125,7 +125,7 @@ def test_events_that_are_refused_let_others_be_served(body: bytes) -> None:
     settings = Settings()
     report = Report(settings.ingest_max_reported_rejections)
     pauses = [part for part in events._parts(lines(body, settings), report, None, settings) if not part]
-    assert (report.refusals, len(report.refused), len(pauses)) == (20_000, 1_000, 200)
+    assert (report.refusals, len(report.rejections), len(pauses)) == (20_000, 1_000, 200)
 
 
 # Log-ins

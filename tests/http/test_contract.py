@@ -117,7 +117,7 @@ def path_of(endpoint: Endpoint) -> str:
 
 def query_of(endpoint: Endpoint) -> str:
     """The query parameters that the endpoint needs, as their examples are."""
-    needed = {option.name: option.schema["examples"] for option in endpoint.query_parameters if option.needed}
+    needed = {option.name: option.schema["examples"] for option in endpoint.query_parameters if option.is_required}
     return "".join(f"?{name}={first}" for name, (first, *_) in cast("dict[str, list[str]]", needed).items())
 
 

@@ -96,7 +96,7 @@ def test_every_row_with_something_to_show_has_its_case() -> None:
     assert {name(endpoint) for endpoint in SHOWING} == set(WRITES)
     for endpoint in SHOWING:
         assert endpoint.responses.representation in ALL
-        assert endpoint.representation_read is not None and endpoint.representation_read.select.one
+        assert endpoint.representation_read is not None and endpoint.representation_read.select.is_single
 
 
 @over(SHOWING)

@@ -23,7 +23,7 @@ from keyrack.core import error_codes
 from keyrack.core.errors import NotFound
 from keyrack.core.settings import Settings
 from keyrack.http.openapi.error_catalog import codes, refusals
-from keyrack.http.problem_details import shown
+from keyrack.http.problem_details import problem_body
 from keyrack.http.routes import ALL
 from tests.assignments.endpoints.test_batch import limiting
 from tests.auth.test_clients import Program
@@ -777,7 +777,7 @@ JSON_TYPE = "application/json"
     )
 )
 def test_hostile_accept_headers_have_some_form(accept: str) -> None:
-    body, media_type = shown(NotFound(error_codes.NOTHING_HERE), accept, "id", "https://example.org")
+    body, media_type = problem_body(NotFound(error_codes.NOTHING_HERE), accept, "id", "https://example.org")
     assert media_type in (PROBLEM, "text/plain; charset=utf-8") and body
 
 

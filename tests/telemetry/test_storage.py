@@ -109,7 +109,7 @@ def test_late_data_makes_the_month_that_it_needs(own: Any) -> None:
             for n, at in enumerate(times, 1)
         ]
         report = await telemetry.ingest(owner, body(lines))
-        assert (report.accepted, report.refused) == (3, [])
+        assert (report.accepted, report.rejections) == (3, [])
         # the newest one is not in history yet
         assert await names(database, "odometer") == sorted(f"odometer_{at:%Y%m}" for at in times[1:])
         # another process drops one that this process remembers

@@ -19,22 +19,22 @@ PRINCIPALS: Mapping[Free, Principals] = {
 }
 
 
-def principals(wanted: Permission | Free) -> Principals:
+def principals(permission: Permission | Free) -> Principals:
     """The types of the principals that a row with this permission is for."""
-    if isinstance(wanted, Free):
-        return PRINCIPALS[wanted]
-    return (ManagerCaller, ClientCaller) if wanted in PROGRAMS else (ManagerCaller,)
+    if isinstance(permission, Free):
+        return PRINCIPALS[permission]
+    return (ManagerCaller, ClientCaller) if permission in PROGRAMS else (ManagerCaller,)
 
 
-def permit(caller: Caller | None, wanted: Permission | Free, customer: int) -> None:
+def permit(caller: Caller | None, permission: Permission | Free, customer: int) -> None:
     """Check that the caller has the permission in the customer.
 
     Customer 0 stands for any customer of the caller. Raises `Forbidden` for a machine client if the row is about a
     person, `NotPermitted` if the permission is missing.
     """
-    if isinstance(wanted, Free):
-        if caller is not None and not isinstance(caller, principals(wanted)):
+    if isinstance(permission, Free):
+        if caller is not None and not isinstance(caller, principals(permission)):
             raise Forbidden(FOR_PEOPLE)
         return
-    if caller is None or not (caller.may(wanted, customer) if customer else caller.where(wanted)):
-        raise forbidden_response(caller.grants if caller else {}, wanted, customer)
+    if caller is None or not (caller.may(permission, customer) if customer else caller.customers_with(permission)):
+        raise forbidden_response(caller.grants if caller else {}, permission, customer)

@@ -1,7 +1,7 @@
 """In charge of conditional requests: the tag of an answer, what `If-None-Match` and `If-Match` say, and comparing.
 
-A tag is made of the form in which a resource is shown and of 64 bits of what is shown (`Resource.version`). So it comes
-from the content: it is the same in every process, after a restore and after a failover, and nothing counts it up.
+A tag is made of the form in which a resource is shown and of 64 bits of what is shown (`Resource.version_sql`). So it
+comes from the content: it is the same in every process, after a restore and after a failover, and nothing counts it up.
 Source: RFC 9110, sections 8.8.3 and 13.
 """
 
@@ -99,7 +99,7 @@ def parse_if_none_match(header: str) -> dict[str, str]:
 @lru_cache(256)
 def _form(resource: Resource) -> str:
     """How the resource is shown, in 24 bits: another version of Keyrack may show the same values otherwise."""
-    return hashlib.sha256(f"{__version__} {resource.shown('t')}".encode()).hexdigest()[:6]
+    return hashlib.sha256(f"{__version__} {resource.json_columns('t')}".encode()).hexdigest()[:6]
 
 
 def tag(resource: Resource, version: int) -> str:
@@ -177,7 +177,7 @@ async def compare(connection: Statements, request: Request, resource: Resource, 
 @lru_cache(256)
 def _locked(resource: Resource) -> NamedStatement:
     return compile_statement(
-        "select " + resource.version("t") + " = any(:versions::int8[])" + _row(resource) + " for update of t"
+        "select " + resource.version_sql("t") + " = any(:versions::int8[])" + _row(resource) + " for update of t"
     )
 
 

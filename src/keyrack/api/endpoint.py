@@ -21,7 +21,7 @@ from keyrack.api.grants import LimitedToGroups
 from keyrack.api.odata import check_names
 from keyrack.api.permissions import Free, Permission, closed
 from keyrack.api.principals import FOR_PEOPLE, Caller, ClientCaller, ManagerCaller
-from keyrack.api.query_parameters import QueryParameter, given
+from keyrack.api.query_parameters import QueryParameter, parse_parameters
 from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.api.schema.fields import Resource
 from keyrack.api.schema.json_schema import NamedSchema
@@ -174,9 +174,9 @@ class Endpoint(Generic[S_contra]):
         Raises `Forbidden` for a machine client if the row is for people.
         """
         reads_own = self.read is not None and caller is not None and self.read.reads_own(caller.grant(customer))
-        for wanted in self._checked:
+        for permission in self._checked:
             if not reads_own:
-                permit(caller, wanted, customer)
+                permit(caller, permission, customer)
         if self.is_for_people and not isinstance(caller, ManagerCaller):
             raise Forbidden(FOR_PEOPLE)
         if reads_own or not customer or self.is_group_scoped or caller is None:
@@ -204,7 +204,7 @@ class Endpoint(Generic[S_contra]):
         needs = dict[str, Permission | Free]()
         if isinstance(self.auth, CustomerAuth):
             needs |= self.auth.conditional
-        if shown is not None and shown.own is None:
+        if shown is not None and shown.own_rows is None:
             needs["`return=representation`"] = shown.select.resource.permission
         for read in (self.read, shown):
             if read is not None:
@@ -248,7 +248,7 @@ class Endpoint(Generic[S_contra]):
             return
         shown = self.representation_read
         if shown is None:
-            given(request.query, ())
+            parse_parameters(request.query, ())
         elif request.returns != "representation":
             check_names(request.query, shown.select.shape, ())
 
@@ -327,7 +327,7 @@ def _response_faults(row: Endpoint[Any]) -> Iterator[str]:
         yield "a JSON response needs a model or a schema"
     if representation is not None and (row.method == "GET" or not isinstance(row.auth, CustomerAuth)):
         yield "a representation is for writes of a customer"
-    if representation is not None and (representation.read is None or not representation.read.select.one):
+    if representation is not None and (representation.read is None or not representation.read.select.is_single):
         yield "the representation must be the read of one row"
 
 

@@ -122,27 +122,29 @@ class Endpoints(Generic[S]):
         resource: Resource,
         doc: Doc,
         *,
-        one: bool = False,
-        of: Parent | None = None,
-        missing: ErrorCode | None = None,
-        empty: ErrorCode | None = None,
-        teller: Resource | None = None,
-        silent: ErrorCode | None = None,
-        by: LiteralString = "",
-        paged: bool = False,
+        is_single: bool = False,
+        parent: Parent | None = None,
+        missing_error: ErrorCode | None = None,
+        empty_error: ErrorCode | None = None,
+        reporter: Resource | None = None,
+        unreported_error: ErrorCode | None = None,
+        order_by: LiteralString = "",
+        is_paged: bool = False,
         tenant: Callable[[Request], Mapping[str, object]] = ReadEndpoint.tenant,
-        own: OwnRows | None = None,
+        own_rows: OwnRows | None = None,
         auth: Auth | None = None,
         errors: Errors | None = None,
         converters: Converters | None = None,
         is_primary_only: bool = False,
     ) -> Endpoint[ReadS]:
-        """A read: one statement over a resource; `one` row by its key, or all; `of` the parent of the path's id."""
-        if one and of is None and not by:
-            by = resource.order("{t}") + " = :id0"
-        select = Select(resource, one, of, by, paged, bool(empty) and not one, teller=teller)
-        read = ReadEndpoint(select, missing or NOTHING_HERE, empty, silent, own, tenant)
-        reasons = tuple(reason for reason in (missing, empty, silent) if reason)
+        """A read as one statement: with `is_single` one row by its key, else all rows, or those below `parent`."""
+        if is_single and parent is None and not order_by:
+            order_by = resource.order("{t}") + " = :id0"
+        select = Select(
+            resource, is_single, parent, order_by, is_paged, bool(empty_error) and not is_single, reporter=reporter
+        )
+        read = ReadEndpoint(select, missing_error or NOTHING_HERE, empty_error, unreported_error, own_rows, tenant)
+        reasons = tuple(reason for reason in (missing_error, empty_error, unreported_error) if reason)
         responses = Responses(200, errors=({404: reasons} if reasons else {}) | dict(errors or {}))
         return self.add(
             "GET", path, doc, read, read=read, auth=auth or self._auth("GET"), responses=responses,

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 from keyrack.api.permissions import Permission
 from keyrack.api.principals import CallerKey
-from keyrack.api.subscriptions import Name, Stays, Subscription
+from keyrack.api.subscriptions import Name, RecheckAccess, Subscription
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Refusal, TooManyRequests, Unavailable
 from keyrack.core.log_config import MINUTE, RateLimitedLogger
@@ -61,10 +61,10 @@ FULL_OF_CALLER = ErrorCode(
 
 
 class EventHub:
-    """The streams of one process, `most` of them, and what has changed last. Run its `run`."""
+    """The streams of one process, `max_streams` of them, and what has changed last. Run its `run`."""
 
-    def __init__(self, settings: Settings, most: int) -> None:
-        self._most = min(settings.live_streams, most)
+    def __init__(self, settings: Settings, max_streams: int) -> None:
+        self._max_streams = min(settings.live_streams, max_streams)
         self._of_customer = settings.live_streams_per_customer
         self._of_caller = settings.live_streams_per_caller
         self._keepalive = settings.live_keepalive
@@ -78,7 +78,7 @@ class EventHub:
         self._streams: dict[int, dict[Subscription, None]] = {}
         self._callers: dict[CallerKey, int] = {}
         self._count = 0
-        self._asked = asyncio.Event()
+        self._wake = asyncio.Event()
 
     def current_id(self, customer: int) -> str:
         """The id of the customer's newest change: a stream with this `Last-Event-ID` continues from here."""
@@ -109,9 +109,9 @@ class EventHub:
                 self._of_all |= numbers
             else:
                 self._changed[customer] = self._changed.pop(customer, {}) | numbers
-                self._forget()
+                self._forget_oldest()
             for stream in self._watching(customer):
-                stream.tell(topics, self._number)
+                stream.notify(topics, self._number)
 
     def lost(self) -> None:
         """Notices may have been missed."""
@@ -120,26 +120,26 @@ class EventHub:
         self._changed.clear()
         self._of_all.clear()
         for stream in self._watching(EVERYBODY):
-            stream.tell((GAP,), self._number)
+            stream.notify((GAP,), self._number)
 
     def missed(self, customer: int, last: str | None) -> dict[Name, int]:
         """What has changed since this id was told, each with its number; nothing for who has none yet."""
         if last is None:
             return {}
-        seen = self._number_of(customer, last)
-        if seen is None or not self._floor <= seen <= self._number:
+        last_number = self._number_of(customer, last)
+        if last_number is None or not self._floor <= last_number <= self._number:
             return {GAP: self._number}
         missed: dict[Name, int] = {}
         for changes in (self._of_all, self._changed.get(customer, {})):
-            newer: dict[Name, int] = {topic: number for topic, number in changes.items() if number > seen}
+            newer: dict[Name, int] = {topic: number for topic, number in changes.items() if number > last_number}
             missed |= {topic: max(number, missed.get(topic, 0)) for topic, number in newer.items()}
         return missed
 
     def check(self, customer: int, caller: CallerKey) -> None:
         """Raises `Unavailable` and `TooManyRequests` where there are too many streams already."""
-        if self._count >= self._most:
+        if self._count >= self._max_streams:
             LIMITS.add("live-streams")
-            seldom.warning("stream limit reached", limit=self._most)
+            seldom.warning("stream limit reached", limit=self._max_streams)
             raise Unavailable(FULL)
         if len(self._streams.get(customer, ())) >= self._of_customer:
             LIMITS.add("live-streams")
@@ -171,32 +171,32 @@ class EventHub:
 
     def look_again(self) -> None:
         """It has changed who may call, or may have."""
-        self._asked.set()
+        self._wake.set()
 
     async def run(self) -> None:
         """Look until cancelled whether the callers may still watch, and keep their streams alive."""
         clock = asyncio.get_running_loop()
         due = clock.time() + self._keepalive
         while True:
-            timer = clock.call_at(due, self._asked.set)
-            await self._asked.wait()
+            timer = clock.call_at(due, self._wake.set)
+            await self._wake.wait()
             timer.cancel()
-            self._asked.clear()
+            self._wake.clear()
             is_due = clock.time() >= due
             for number, stream in enumerate(self._watching(EVERYBODY)):
-                await self._look(stream)
+                await self._recheck(stream)
                 if is_due:
-                    stream.breathe()
+                    stream.keep_alive()
                 if number % BREATH == BREATH - 1:
                     await asyncio.sleep(0)
             due = clock.time() + self._keepalive if is_due else due
 
-    async def _look(self, stream: Subscription) -> None:
+    async def _recheck(self, stream: Subscription) -> None:
         """End the stream of who may not watch any more; where nobody can say so now, look again soon."""
         try:
-            until = await stream.stays()
+            expires_at = await stream.recheck_access()
             if stream in self._streams.get(stream.customer, ()):  # it may have ended meanwhile
-                stream.lasts(until)
+                stream.set_expiry(expires_at)
         except Refusal as refusal:
             if refusal.status < 500:
                 stream.end()
@@ -206,14 +206,14 @@ class EventHub:
                 raise
         else:
             return
-        asyncio.get_running_loop().call_later(SOON, self._asked.set)
+        asyncio.get_running_loop().call_later(SOON, self._wake.set)
 
     def _watching(self, customer: int) -> list[Subscription]:
         if customer == EVERYBODY:
             return [stream for streams in self._streams.values() for stream in streams]
         return list(self._streams.get(customer, ()))
 
-    def _forget(self) -> None:
+    def _forget_oldest(self) -> None:
         while len(self._changed) > self._remembered:
             oldest = self._changed.pop(next(iter(self._changed)))
             self._floor = max(self._floor, *oldest.values())
@@ -229,42 +229,42 @@ class EventStream(Subscription, AsyncIterator[bytes]):
         caller: CallerKey,
         topics: Collection[Topic],
         last: str | None,
-        until: float,
-        stays: Stays,
+        expires_at: float,
+        recheck_access: RecheckAccess,
     ) -> None:
-        super().__init__(customer, caller, until, stays)
+        super().__init__(customer, caller, expires_at, recheck_access)
         self._hub = hub
         self._topics = frozenset(topics)
         self._last = last
-        self._waiting: dict[Name, int] = {}  # with the newest number of each
-        self._begun = False
+        self._pending: dict[Name, int] = {}  # with the newest number of each
+        self._has_begun = False
         self._not_before = 0.0
 
-    def tell(self, topics: Iterable[Name], number: int) -> None:
+    def notify(self, topics: Iterable[Name], number: int) -> None:
         """News; what waits already is not told twice, and after a gap everything is read again anyway."""
         for topic in topics:
             if topic == GAP:
-                self._waiting = {GAP: number}
+                self._pending = {GAP: number}
             elif topic in self._topics:
-                self._waiting[topic] = number
-        if self._waiting:
+                self._pending[topic] = number
+        if self._pending:
             self._wake.set()
 
     async def __anext__(self) -> bytes:
-        if not self._begun:
+        if not self._has_begun:
             return self._begin()
         while not self._ended:
             await self._wake.wait()
             early = self._not_before - asyncio.get_running_loop().time()
-            if self._waiting and early > 0 and not self._ended:
+            if self._pending and early > 0 and not self._ended:
                 await asyncio.sleep(early)
             self._wake.clear()
             if self._ended:
                 break
-            if self._waiting:
+            if self._pending:
                 return self._news()
-            if self._breathes:
-                self._breathes = False
+            if self._keepalive_due:
+                self._keepalive_due = False
                 return f":\nid: {self._hub.current_id(self.customer)}\n\n".encode()
         raise StopAsyncIteration
 
@@ -275,22 +275,22 @@ class EventStream(Subscription, AsyncIterator[bytes]):
 
     def _begin(self) -> bytes:
         """The first bytes go out at once: the client sees that it is connected, and from where on."""
-        self._begun = True
+        self._has_begun = True
         self._hub.add(self)
         self.begin()
         head = f"retry: {RETRY + secrets.randbelow(SPREAD)}\n"
         missed = self._hub.missed(self.customer, self._last)
-        self._waiting = {name: number for name, number in missed.items() if name == GAP or name in self._topics}
-        if self._waiting:  # an id says that what came before it was told
+        self._pending = {name: number for name, number in missed.items() if name == GAP or name in self._topics}
+        if self._pending:  # an id says that what came before it was told
             self._wake.set()
             return f"{head}\n".encode()
         return f"{head}id: {self._hub.current_id(self.customer)}\n\n".encode()
 
     def _news(self) -> bytes:
         """What waits, the oldest first: wherever the connection breaks off, the last id tells what had come."""
-        waiting, self._waiting = self._waiting, {}
+        pending, self._pending = self._pending, {}
         self._not_before = asyncio.get_running_loop().time() + GATHER
         return b"".join(
             f"id: {self._hub.id_of(self.customer, number)}\nevent: {name}\ndata: {name}\n\n".encode()
-            for name, number in sorted(waiting.items(), key=lambda item: item[1])
+            for name, number in sorted(pending.items(), key=lambda item: item[1])
         )

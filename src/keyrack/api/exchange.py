@@ -84,13 +84,13 @@ class Request:
         """Whether what is changed has to be something that the client has seen."""
         return self.if_match is not None and self.if_match != ANY
 
-    def permit(self, wanted: Permission | Free) -> None:
+    def permit(self, permission: Permission | Free) -> None:
         """Raises `NotPermitted` unless whoever asks has it: in the customer, or, of what belongs to none, in one."""
-        permit(self.caller, wanted, self.customer)
+        permit(self.caller, permission, self.customer)
 
-    def where(self, permission: Permission) -> list[int]:
+    def customers_with(self, permission: Permission) -> list[int]:
         """The customers in which whoever asks has it."""
-        return self.caller.where(permission) if self.caller else []
+        return self.caller.customers_with(permission) if self.caller else []
 
     def within(self, db: InTransaction, announce: Callable[[LiteralString], None]) -> Request:
         """The same request in a transaction that is under way; `announce` keeps its notices until that is committed."""
@@ -129,8 +129,8 @@ class Response:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     media_type: str = JSON
     parts: AsyncIterator[bytes] | None = None
-    fixed: bool = False  # the same bytes each time, so that what is made of them can be kept
-    made: int | UUID | None = None  # the id of what was made, or of the work that was asked for
+    is_constant: bool = False  # the same bytes each time, so that what is made of them can be kept
+    created_id: int | UUID | None = None  # the id of what was made, or of the work that was asked for
 
 
 class DryRunRollback(Exception):
@@ -149,7 +149,7 @@ def answer(
     value: object, status: int = 200, headers: Mapping[str, str] | None = None, made: int | None = None
 ) -> Response:
     """An answer with `value` as JSON."""
-    return Response(status, json.dumps(value).encode(), headers or {}, made=made)
+    return Response(status, json.dumps(value).encode(), headers or {}, created_id=made)
 
 
 def with_vary(headers: Mapping[str, str], name: str) -> dict[str, str]:
@@ -160,4 +160,4 @@ def with_vary(headers: Mapping[str, str], name: str) -> dict[str, str]:
 
 def created(id: int) -> Response:
     """201 with the id of what was made (spec: `{id}`)."""
-    return Response(201, b'{"id": %d}' % id, made=id)
+    return Response(201, b'{"id": %d}' % id, created_id=id)

@@ -90,11 +90,11 @@ def in_scope(role: str | None, scope: int, groups: Iterable[int], *, lacks_facto
     return replace(whole, permissions=whole.permissions & WITHIN_GROUPS, scope=scope, groups=frozenset(groups))
 
 
-def forbidden_response(grants: Mapping[int, Grant], wanted: Permission, customer: int) -> NotPermitted:
+def forbidden_response(grants: Mapping[int, Grant], permission: Permission, customer: int) -> NotPermitted:
     """What somebody is told who has not what is wanted, in the customer or, for 0, in any."""
     needs = [grants[customer]] if customer in grants else [] if customer else list(grants.values())
     if any(grant.needs_factor for grant in needs):
-        return FactorNeeded(wanted, customer)
-    if any(grant.role and grant.scope is not None and wanted in GRANTED[grant.role] for grant in needs):
-        return LimitedToGroups(wanted, customer)
-    return NotPermitted(wanted, customer)
+        return FactorNeeded(permission, customer)
+    if any(grant.role and grant.scope is not None and permission in GRANTED[grant.role] for grant in needs):
+        return LimitedToGroups(permission, customer)
+    return NotPermitted(permission, customer)

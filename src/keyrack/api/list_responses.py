@@ -49,61 +49,61 @@ class Listing:
         """The row of `Select.statement`: its body is null where the list is too long for one piece, or has one of the
         versions that are known."""
         return await self._row(
-            self.select.statement(self.query.sql, known=bool(known)),
+            self.select.statement(self.query.sql, has_versions=bool(known)),
             rows=self.settings.list_chunk_rows, size=max(1, self.settings.list_chunk_bytes // SMALL), versions=known,
         )  # fmt: skip
 
-    async def first(self) -> Row | None:
-        """The row of `Select.piece` at the beginning; None where the parent has gone meanwhile."""
-        return await self._piece(max(1, self.settings.list_chunk_rows // FIRST))
+    async def first_chunk(self) -> Row | None:
+        """The row of `Select.chunk` at the beginning; None where the parent has gone meanwhile."""
+        return await self._chunk(max(1, self.settings.list_chunk_rows // FIRST))
 
-    async def pieces(self, row: Row) -> AsyncIterator[bytes]:
+    async def chunks(self, row: Row) -> AsyncIterator[bytes]:
         """The bytes of the array, beginning with the first piece. What fails midway leaves it without its end."""
         try:
             yield row["body"][:-1]
-            async with aclosing(self._others(row)) as others:
-                async for body in others:
+            async with aclosing(self._following_chunks(row)) as chunks:
+                async for body in chunks:
                     yield self.select.separator.encode() + body[1:-1]
             yield b"]"
         except Exception:
             log.exception("list response aborted", resource=self.select.resource.name)
             raise ConnectionAborted from None
 
-    async def _others(self, row: Row) -> AsyncGenerator[bytes]:
+    async def _following_chunks(self, row: Row) -> AsyncGenerator[bytes]:
         """The pieces behind the first one that have rows."""
-        left = self._most() - row["rows"]
-        last_piece: Row | None = row
-        while last_piece is not None and last_piece["place"] is not None and left > 0:
-            rows = min(self.settings.list_chunk_rows, 2 * last_piece["rows"])
-            segments = segments_after(self.query.sql.walk, last_piece["place"])
-            last_piece = None
+        rows_left = self._max_rows() - row["rows"]
+        last_chunk: Row | None = row
+        while last_chunk is not None and last_chunk["place"] is not None and rows_left > 0:
+            rows = min(self.settings.list_chunk_rows, 2 * last_chunk["rows"])
+            segments = segments_after(self.query.sql.walk, last_chunk["place"])
+            last_chunk = None
             for segment in segments:
-                piece = await self._piece(min(rows, left), segment)
-                if piece is None:  # the parent has gone, and its rows with it
+                chunk = await self._chunk(min(rows, rows_left), segment)
+                if chunk is None:  # the parent has gone, and its rows with it
                     return
-                left -= piece["rows"]
-                if piece["rows"]:
-                    yield piece["body"]
-                if piece["place"] is not None:
-                    last_piece = piece
+                rows_left -= chunk["rows"]
+                if chunk["rows"]:
+                    yield chunk["body"]
+                if chunk["place"] is not None:
+                    last_chunk = chunk
                     break
 
-    def _most(self) -> int | float:
+    def _max_rows(self) -> int | float:
         """How many rows the list may have altogether."""
         if self.query.top is not None:
             return self.query.top
         return int(PAGE) if self.select.paged else float("inf")
 
-    async def _piece(self, rows: int | float, segment: Segment | None = None) -> Row | None:
-        statement = self.select.piece(self.query.sql, segment and segment.sql)
+    async def _chunk(self, rows: int | float, segment: Segment | None = None) -> Row | None:
+        statement = self.select.chunk(self.query.sql, segment and segment.sql)
         behind = {} if segment is None else segment.parameters
         size = self.settings.list_chunk_bytes
-        return await self._row(statement, rows=int(min(rows, self._most())), size=size, **behind)
+        return await self._row(statement, rows=int(min(rows, self._max_rows())), size=size, **behind)
 
-    async def _row(self, statement: NamedStatement, **others: object) -> Row | None:
-        return await self.db.fetchrow(statement.sql, *statement.select({**self.parameters, **others}))
+    async def _row(self, statement: NamedStatement, **parameters: object) -> Row | None:
+        return await self.db.fetchrow(statement.sql, *statement.select({**self.parameters, **parameters}))
 
-    async def kept(self, spool: Spool, customer: int) -> SpooledResponse:
+    async def spooled(self, spool: Spool, customer: int) -> SpooledResponse:
         """The array in a file, read in one transaction. Raises `BadRequest` and `Unavailable` above the bounds."""
         try:
             async with asyncio.timeout(self.settings.spool_timeout_seconds), aclosing(self._batches()) as batches:
@@ -119,7 +119,7 @@ class Listing:
         async with self.db.transaction() as connection:
             await connection.declare(statement.sql, *statement.select(self.parameters))
             rows, start = 1, b""
-            while batch := await connection.some(rows):
+            while batch := await connection.fetch_batch(rows):
                 body = start + separator.join([row["item"] for row in batch])
                 yield body
                 start = separator
@@ -135,8 +135,8 @@ async def empty_body() -> AsyncIterator[bytes]:
 
 def next_page(address: str, query: bytes, skip: int) -> Mapping[str, str]:
     """The header that tells the page that follows (RFC 8288): the same query string with another `$skip`."""
-    kept = [part for part in query.decode().split("&") if part and not _is_skip(part)]
-    return {"Link": f'<{address}?{"&".join([*kept, f"$skip={skip}"])}>; rel="next"'}
+    parts = [part for part in query.decode().split("&") if part and not _is_skip(part)]
+    return {"Link": f'<{address}?{"&".join([*parts, f"$skip={skip}"])}>; rel="next"'}
 
 
 def _is_skip(part: str) -> bool:

@@ -32,11 +32,11 @@ def check(request: Request, endpoint: Endpoint[Any], limits: Limits) -> None:
     The edge checks before anything is done, and before it looks for a stored answer. Raises what the read raises:
     `BadRequest`, `NotImplemented`, `NotPermitted`.
     """
-    _, read = _shown(endpoint)
+    _, read = _representation(endpoint)
     read.query(request, limits)
 
 
-def _shown(endpoint: Endpoint[Any]) -> tuple[Endpoint[Any], ReadEndpoint]:
+def _representation(endpoint: Endpoint[Any]) -> tuple[Endpoint[Any], ReadEndpoint]:
     """The row whose response is the representation, and its read."""
     shows = endpoint.responses.representation
     assert shows is not None and shows.read is not None  # noqa: S101 - only such a row takes the preference
@@ -48,12 +48,12 @@ async def representation(request: Request, run: Run, endpoint: Endpoint[Any], se
 
     Raises what `run` raises.
     """
-    shows, run_read = _shown(endpoint)
+    shows, run_read = _representation(endpoint)
     announced: list[LiteralString] = []
     async with request.db.transaction() as connection:
         inner = request.within(InTransaction(connection), announced.append)
         done = await run(inner)
-        ids = request.ids if done.made is None else (done.made,)
+        ids = request.ids if done.created_id is None else (done.created_id,)
         # The conditions were those of the write
         read = replace(inner, method="GET", ids=ids, if_match=None, if_none_match=None)
         shown = await run_read(read, None, services)
@@ -65,7 +65,7 @@ async def representation(request: Request, run: Run, endpoint: Endpoint[Any], se
     else:
         headers["ETag"] = shown.headers["ETag"]  # of what is shown, which the query options may have shaped
     if done.status == 201:
-        headers["Location"] = services.settings.public_url + "/v3" + shows.path.partition("{")[0] + str(done.made)
+        headers["Location"] = services.settings.public_url + "/v3" + shows.path.partition("{")[0] + str(done.created_id)
     body = _with_secrets(shown.body or b"{}", done.body)
     return replace(shown, status=endpoint.representation_status, body=body, headers=headers)
 

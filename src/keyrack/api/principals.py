@@ -48,7 +48,7 @@ class Caller:
     id: int
     name: str
     grants: Mapping[int, Grant]
-    until: float = math.inf  # when the caller expires, in seconds since 1970
+    expires_at: float = math.inf  # when the caller expires, in seconds since 1970
 
     @property
     def key(self) -> CallerKey:
@@ -71,7 +71,7 @@ class Caller:
         """The caller's grant in the customer; an empty one if the customer is not the caller's."""
         return self.grants.get(customer, NOTHING)
 
-    def where(self, permission: Permission) -> list[int]:
+    def customers_with(self, permission: Permission) -> list[int]:
         """The customers in which the caller has it."""
         return [customer for customer, grant in self.grants.items() if permission in grant.permissions]
 
@@ -128,5 +128,5 @@ class AppUser:
     customer: int
     subject: UUID
     user: int
-    issued: float  # when the id token was issued, in seconds since 1970
-    until: float  # when it expires
+    issued_at: float  # when the id token was issued, in seconds since 1970
+    expires_at: float  # when it expires

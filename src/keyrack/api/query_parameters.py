@@ -32,14 +32,14 @@ FIRST, LAST = datetime.min.replace(tzinfo=UTC) + DAY, datetime.max.replace(tzinf
 
 @dataclass(frozen=True)
 class QueryParameter:
-    """One parameter: `read` makes of its text what the endpoint gets, or raises `ValueError` with a whole sentence."""
+    """One parameter: `parse` makes of its text what the endpoint gets, or raises `ValueError` with a whole sentence."""
 
     name: str
-    read: Callable[[str], Any]
+    parse: Callable[[str], Any]
     meaning: str
     schema: Mapping[str, object]  # of its value, for OpenAPI
     valid: tuple[str, ...] = ()  # the values, or parts of it, that it may have
-    needed: bool = False
+    is_required: bool = False
 
 
 def a_time(text: str) -> datetime:
@@ -64,15 +64,19 @@ TIME_RANGE = (
 )
 
 
-def given(query: bytes, parameters: Sequence[QueryParameter], *, beside: bool = False) -> dict[str, Any]:
-    """The parameters of a query string by name, as they are read. Raises `BadRequest` for what is unknown, given more
-    than once, not valid, or needed and not there; where they stand `beside` OData's options, what is unknown is not
-    theirs to judge."""
+def parse_parameters(
+    query: bytes, parameters: Sequence[QueryParameter], *, allows_others: bool = False
+) -> dict[str, Any]:
+    """The parsed parameters of a query string by name.
+
+    `allows_others` ignores unknown names, for use beside OData's options. Raises `BadRequest` for a parameter that is
+    unknown, repeated or not valid, and for a required one that is missing.
+    """
     known = {parameter.name: parameter for parameter in parameters}
     values: dict[str, Any] = {}
     for name, text in _pairs(query):
         parameter = known.get(name)
-        if parameter is None and beside:
+        if parameter is None and allows_others:
             continue
         if parameter is None:
             valid = f"There are {', '.join(known)}." if known else "This endpoint has no query parameters."
@@ -80,21 +84,21 @@ def given(query: bytes, parameters: Sequence[QueryParameter], *, beside: bool = 
         if name in values:
             _refuse(name, "It is given more than once.", "repeated")
         try:
-            values[name] = parameter.read(text)
+            values[name] = parameter.parse(text)
         except ValueError as error:
             _refuse(name, str(error), "not-one-of" if parameter.valid else "wrong-form", parameter.valid)
     for name, parameter in known.items():
-        if parameter.needed and name not in values:
+        if parameter.is_required and name not in values:
             _refuse(name, "It is missing.", "missing")
     return values
 
 
-def at_most(values: Mapping[str, Any], name: str, most: int) -> int:
-    """The number called `name`, which may be as large as `most`, and is that where it is left out. Raises
+def at_most(values: Mapping[str, Any], name: str, max_value: int) -> int:
+    """The number called `name`, which may be as large as `max_value`, and is that where it is left out. Raises
     `BadRequest`."""
-    number: int = values.get(name, most)
-    if number > most:
-        _refuse(name, f"It is {most} at most.", "out-of-range")
+    number: int = values.get(name, max_value)
+    if number > max_value:
+        _refuse(name, f"It is {max_value} at most.", "out-of-range")
     return number
 
 

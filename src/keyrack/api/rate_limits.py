@@ -47,51 +47,51 @@ class RateLimit:
         """The time in which one is refilled."""
         return self.period / self.rate
 
-    async def take(self, statements: Statements, who: object) -> dict[str, str]:
-        """Take one from the bucket of `who`: the headers that tell what is left. Raises `TooManyRequests`.
+    async def take(self, statements: Statements, owner: object) -> dict[str, str]:
+        """Take one from the bucket of `owner`: the headers that tell what is left. Raises `TooManyRequests`.
 
         Exact across processes: the row of the bucket is the only truth. The headers follow the IETF draft
         "RateLimit header fields for HTTP" (draft-ietf-httpapi-ratelimit-headers).
         """
-        (taken,) = await self.take_many(statements, who, 1)
+        (taken,) = await self.take_many(statements, owner, 1)
         if isinstance(taken, TooManyRequests):
             raise taken
         return taken
 
     async def take_many(
-        self, statements: Statements, who: object, wanted: int
+        self, statements: Statements, owner: object, count: int
     ) -> list[dict[str, str] | TooManyRequests]:
         """The same for several that come at once: the first ones get what there is."""
-        row = await self._row(statements, TAKE, who, wanted)
+        row = await self._row(statements, TAKE, owner, count)
         allowed = row["allowed"]
         results: list[dict[str, str] | TooManyRequests] = []
-        for number in range(1, wanted + 1):
+        for number in range(1, count + 1):
             headers = self._headers(row["remaining"] + max(0, allowed - number), row["reset"])
-            results.append(self._refused(row["wait"], headers) if number > allowed else headers)
+            results.append(self._too_many_requests(row["wait"], headers) if number > allowed else headers)
         return results
 
-    async def borrow(self, statements: Statements, who: object, wanted: int) -> dict[str, str]:
-        """Take all of `wanted` if one is left: what that is beyond the bucket is owed, and has to be paid before the
+    async def borrow(self, statements: Statements, owner: object, count: int) -> dict[str, str]:
+        """Take all of `count` if one is left: what that is beyond the bucket is owed, and has to be paid before the
         next one is taken. So the average stays what it is. Raises `TooManyRequests`.
         """
-        row = await self._row(statements, BORROW, who, wanted)
+        row = await self._row(statements, BORROW, owner, count)
         headers = self._headers(row["remaining"], row["reset"])
-        if row["allowed"] < wanted:
-            raise self._refused(row["wait"], headers)
+        if row["allowed"] < count:
+            raise self._too_many_requests(row["wait"], headers)
         return headers
 
-    async def count(self, statements: Statements, who: object) -> bool:
+    async def count(self, statements: Statements, owner: object) -> bool:
         """Take one if one is left: whether it was. It counts events, so a metric of refused requests has none of it."""
-        return (await self._row(statements, TAKE, who, 1))["allowed"] == 1
+        return (await self._row(statements, TAKE, owner, 1))["allowed"] == 1
 
-    async def look(self, statements: Statements, who: object) -> None:
+    async def check(self, statements: Statements, owner: object) -> None:
         """Whether one is left, without taking it or locking the bucket. Raises `TooManyRequests`."""
-        wait = await statements.fetchval(WAIT, self._bucket(who), self._step, self.burst)
+        wait = await statements.fetchval(WAIT, self._bucket(owner), self._step, self.burst)
         if wait is not None and wait > 0:
-            raise self._refused(wait, self._headers(0, wait))
+            raise self._too_many_requests(wait, self._headers(0, wait))
 
-    async def _row(self, statements: Statements, sql: LiteralString, who: object, wanted: int) -> Row:
-        row = await statements.fetchrow(sql, self._bucket(who), self._step, self.burst, wanted)
+    async def _row(self, statements: Statements, sql: LiteralString, owner: object, count: int) -> Row:
+        row = await statements.fetchrow(sql, self._bucket(owner), self._step, self.burst, count)
         assert row is not None  # noqa: S101 - a function of one row
         return row
 
@@ -102,16 +102,16 @@ class RateLimit:
             "RateLimit": f'"{self.name}";r={left};t={max(0, math.ceil(reset))}',
         }
 
-    async def give_back(self, statements: Statements, who: object, count: int = 1) -> None:
+    async def give_back(self, statements: Statements, owner: object, count: int = 1) -> None:
         """Return what was taken for something that turned out to be harmless."""
-        await statements.execute(GIVE_BACK, self._bucket(who), self._step, count)
+        await statements.execute(GIVE_BACK, self._bucket(owner), self._step, count)
 
-    def _refused(self, wait: float, headers: dict[str, str]) -> TooManyRequests:
+    def _too_many_requests(self, wait: float, headers: dict[str, str]) -> TooManyRequests:
         LIMITS.add(self.name)
         return TooManyRequests(max(1, math.ceil(wait)), headers)
 
-    def _bucket(self, who: object) -> str:
-        return f"{self.name}:{who}"
+    def _bucket(self, owner: object) -> str:
+        return f"{self.name}:{owner}"
 
 
 async def forget(db: Database, settings: Settings) -> None:
@@ -119,33 +119,33 @@ async def forget(db: Database, settings: Settings) -> None:
     await run_in_batches(db, settings.housekeeping_rows, FORGET)
 
 
-Taken = tuple[RateLimit, object]  # a limit, and whose bucket it is
+Bucket = tuple[RateLimit, object]  # a limit, and whose bucket it is
 
 
-async def take_each(statements: Statements, *wanted: Taken) -> None:
+async def take_each(statements: Statements, *buckets: Bucket) -> None:
     """Take one from each of these buckets, or none: what was taken before one of them refuses is given back.
 
     Raises `TooManyRequests`.
     """
-    for number, (limit, who) in enumerate(wanted):
+    for number, (limit, owner) in enumerate(buckets):
         try:
-            await limit.take(statements, who)
+            await limit.take(statements, owner)
         except TooManyRequests:
-            await give_back_each(statements, *wanted[:number])
+            await give_back_each(statements, *buckets[:number])
             raise
 
 
-async def give_back_each(statements: Statements, *taken: Taken) -> None:
+async def give_back_each(statements: Statements, *buckets: Bucket) -> None:
     """Return what was taken from each."""
-    for limit, who in taken:
-        await limit.give_back(statements, who)
+    for limit, owner in buckets:
+        await limit.give_back(statements, owner)
 
 
 # Prefix length of an IPv6 network -> how many times the limit of a /64 it has
 WIDER = {56: 4, 48: 16}
 
 
-def per_network(limit: RateLimit, address: str) -> tuple[Taken, ...]:
+def per_network(limit: RateLimit, address: str) -> tuple[Bucket, ...]:
     """The buckets of an address: an IPv4 address has its own, an IPv6 address those of its /64, /56 and /48.
 
     A subscriber may have a /64, a /56 or a /48 to choose from (RFC 6177, section 2). The wider networks have larger
@@ -181,7 +181,7 @@ def network(address: str) -> str:
     return _network_of(str(parsed).partition("%")[0], 64)
 
 
-def shown(address: str) -> str:
+def loggable_address(address: str) -> str:
     """An address as the log shows it; what a proxy names and is none is nobody's."""
     try:
         parsed = ipaddress.ip_address(address)

@@ -27,58 +27,58 @@ class ReadEndpoint:
     """An endpoint that reads: the rows of `select`, shaped by the query options."""
 
     select: Select
-    missing: ErrorCode = NOTHING_HERE  # 404: the row, or the parent, is not there
-    empty: ErrorCode | None = None  # 404: the parent is there and has none
-    silent: ErrorCode | None = None  # 404: who tells it is there and has not told it yet
-    own: OwnRows | None = None  # what a caller may read without the permission
+    missing_error: ErrorCode = NOTHING_HERE  # 404: the row, or the parent, is not there
+    empty_error: ErrorCode | None = None  # 404: the parent is there and has none
+    unreported_error: ErrorCode | None = None  # 404: the reporter is there and has not reported it yet
+    own_rows: OwnRows | None = None  # what a caller may read without the permission
     tenant: Callable[[Request], Mapping[str, object]] = lambda request: {"customer": request.customer}
 
     async def __call__(self, request: Request, _body: None, services: ReadServices) -> Response:
-        select, query = self._selected(request), self.query(request, services.query_limits)
+        select, query = self._scoped_select(request), self.query(request, services.query_limits)
         parameters = self._parameters(request, query)
-        if select.one:
+        if select.is_single:
             statement = select.statement(query.sql)
-            row = self._found(await request.db.fetchrow(statement.sql, *statement.select(parameters)))
-            return self._tagged(request, row, self._body(row, query, row["body"]), {})
+            row = self._require_row(await request.db.fetchrow(statement.sql, *statement.select(parameters)))
+            return self._with_etag(request, row, self._body(row, query, row["body"]), {})
         listing = Listing(select, query, parameters, request.db, services.settings)
-        known = self._known(request, query)
-        row = self._found(await listing.whole(known))
+        known_versions = self._known_versions(request, query)
+        row = self._require_row(await listing.whole(known_versions))
         headers = self._headers(row, query, request, services.settings)
-        if row["version"] in known:
-            return self._tagged(request, row, None, headers)
+        if row["version"] in known_versions:
+            return self._with_etag(request, row, None, headers)
         if row["body"] is not None:
-            return self._tagged(request, row, self._body(row, query, row["body"]), headers)
+            return self._with_etag(request, row, self._body(row, query, row["body"]), headers)
         answer = conditional_requests.apply_preconditions(
             request, Response(200, None, {**headers, **conditional_requests.FRESH}, parts=list_responses.empty_body())
         )
         if request.method == "HEAD" or answer.status != 200:
             return answer
         if not query.sql.walk or not request.chunks:
-            kept = await listing.kept(services.spool, request.customer)
-            return Response(200, None, {**answer.headers, "Content-Length": str(kept.length)}, parts=kept)
-        piece = await listing.first()
-        if piece is None:
-            raise NotFound(self.missing)
-        if piece["place"] is None:
-            return Response(200, self._body(row, query, piece["body"]), answer.headers)
-        return Response(200, None, answer.headers, parts=listing.pieces(piece))
+            spooled = await listing.spooled(services.spool, request.customer)
+            return Response(200, None, {**answer.headers, "Content-Length": str(spooled.length)}, parts=spooled)
+        chunk = await listing.first_chunk()
+        if chunk is None:
+            raise NotFound(self.missing_error)
+        if chunk["place"] is None:
+            return Response(200, self._body(row, query, chunk["body"]), answer.headers)
+        return Response(200, None, answer.headers, parts=listing.chunks(chunk))
 
-    def _known(self, request: Request, query: Query) -> list[int]:
+    def _known_versions(self, request: Request, query: Query) -> list[int]:
         """The versions of a list that the client has, where it is of use that the database knows them: it does not make
         the JSON then. Whether a list may be empty is asked of the list."""
-        if request.if_none_match is None or self.empty or not query.sql.plain:
+        if request.if_none_match is None or self.empty_error or not query.sql.plain:
             return []
         return conditional_requests.versions(
             self.select.resource, conditional_requests.parse_if_none_match(request.if_none_match)
         )
 
-    def _found(self, row: Row | None) -> Row:
+    def _require_row(self, row: Row | None) -> Row:
         """The row of a statement, which has none where the parent is missing. Raises `NotFound`."""
         if row is None:
-            raise NotFound(self.missing)
+            raise NotFound(self.missing_error)
         return row
 
-    def _tagged(self, request: Request, row: Row, body: bytes | None, headers: Mapping[str, str]) -> Response:
+    def _with_etag(self, request: Request, row: Row, body: bytes | None, headers: Mapping[str, str]) -> Response:
         """The answer with its tag, or that the client has it. Raises `PreconditionFailed`."""
         response_headers = {
             **headers,
@@ -93,24 +93,24 @@ class ReadEndpoint:
         if not self.reads_own(request.grant):
             for permission in self.permissions:  # first of all: what has no scope has no plan either
                 request.permit(permission)
-        select = self._selected(request)
+        select = self._scoped_select(request)
         query = odata.query(
             select.resource,
             request.query,
             select.shape,
             alias="t",
             limits=limits,
-            others=request.parameters,
+            other_parameters=request.parameters,
             hides_extensions=request.hides_extensions,
         )
-        for resource in query.beside:
+        for resource in query.related_resources:
             request.permit(resource.permission)
         return query
 
     def reads_own(self, grant: Grant) -> bool:
         """Whether a caller with this grant reads its own rows alone."""
         return (
-            self.own is not None
+            self.own_rows is not None
             and bool(grant.permissions)
             and self.select.resource.permission not in grant.permissions
         )
@@ -118,7 +118,7 @@ class ReadEndpoint:
     @cached_property
     def permissions(self) -> tuple[Permission | Free, ...]:
         """The permissions of the resource and of its parent."""
-        parent = (self.select.of.resource.permission,) if self.select.of else ()
+        parent = (self.select.parent.resource.permission,) if self.select.parent else ()
         return (self.select.resource.permission, *parent)
 
     @cached_property
@@ -130,13 +130,13 @@ class ReadEndpoint:
     @property
     def is_limited(self) -> bool:
         """Whether it honours that somebody is limited to groups."""
-        read = (self.select.resource, self.select.of and self.select.of.resource, self.select.teller)
-        return all(resource is None or resource.limit is not None for resource in read)
+        read = (self.select.resource, self.select.parent and self.select.parent.resource, self.select.reporter)
+        return all(resource is None or resource.group_scope is not None for resource in read)
 
-    def _selected(self, request: Request) -> Select:
-        if self.own is not None and self.reads_own(request.grant):
-            return _own(self.select, self.own, is_limited=request.scope is not None)
-        return self.select if request.scope is None else _limited(self.select)
+    def _scoped_select(self, request: Request) -> Select:
+        if self.own_rows is not None and self.reads_own(request.grant):
+            return _own_rows(self.select, self.own_rows, is_limited=request.scope is not None)
+        return self.select if request.scope is None else _group_scoped(self.select)
 
     def _parameters(self, request: Request, query: Query) -> dict[str, object]:
         """The values by the names of the parameters; a statement uses some of them."""
@@ -145,18 +145,18 @@ class ReadEndpoint:
         parameters["scope"] = request.scope
         for number, id in enumerate(request.ids):
             parameters[f"id{number}"] = id
-        if self.own is not None and self.reads_own(request.grant):
+        if self.own_rows is not None and self.reads_own(request.grant):
             parameters["caller"] = request.caller_key.number
         return parameters
 
     def _body(self, row: Row, query: Query, body: bytes | None) -> bytes:
         """The JSON of a statement's row. Raises `NotFound`."""
-        if body is None and self.silent is not None and row["there"]:
-            raise NotFound(self.silent)
+        if body is None and self.unreported_error is not None and row["there"]:
+            raise NotFound(self.unreported_error)
         if body is None:
-            raise NotFound(self.empty or self.missing)
-        if body == b"[]" and self.empty and not (self.select.may_be_narrowed(query.sql) and row["there"]):
-            raise NotFound(self.empty)
+            raise NotFound(self.empty_error or self.missing_error)
+        if body == b"[]" and self.empty_error and not (self.select.may_be_narrowed(query.sql) and row["there"]):
+            raise NotFound(self.empty_error)
         return body
 
     def _headers(self, row: Row, query: Query, request: Request, settings: Settings) -> Mapping[str, str]:
@@ -170,20 +170,20 @@ class ReadEndpoint:
 
 
 @cache
-def _limited(select: Select) -> Select:
-    """The same for who is limited to groups. Raises `TypeError` where a resource has no limit."""
-    parent = select.of and Parent(in_group_scope(select.of.resource), select.of.link)
-    teller = select.teller and in_group_scope(select.teller)
-    is_list = parent is None and not select.one
+def _group_scoped(select: Select) -> Select:
+    """The same for who is limited to groups. Raises `TypeError` if a resource has no group scope."""
+    parent = select.parent and Parent(in_group_scope(select.parent.resource), select.parent.link)
+    reporter = select.reporter and in_group_scope(select.reporter)
+    is_list = parent is None and not select.is_single
     resource = scoped_list(select.resource) if is_list else in_group_scope(select.resource)
-    return replace(select, resource=resource, of=parent, teller=teller)
+    return replace(select, resource=resource, parent=parent, reporter=reporter)
 
 
 @cache
-def _own(select: Select, own: OwnRows, *, is_limited: bool) -> Select:
+def _own_rows(select: Select, own_rows: OwnRows, *, is_limited: bool) -> Select:
     """The rows that the caller asked for."""
     resource = select.resource
     if is_limited:
-        relations = {name: replace(relation, limited=True) for name, relation in resource.relations.items()}
-        resource = replace(resource, relations=relations, fields={**resource.fields, **own.scoped_fields})
-    return replace(select, resource=replace(resource, scope=resource.scope + " and " + own.predicate))
+        relations = {name: replace(relation, is_group_scoped=True) for name, relation in resource.relations.items()}
+        resource = replace(resource, relations=relations, fields={**resource.fields, **own_rows.scoped_fields})
+    return replace(select, resource=replace(resource, scope=resource.scope + " and " + own_rows.predicate))

@@ -42,17 +42,17 @@ class Select:
     """
 
     resource: Resource
-    one: bool = False
-    of: Parent | None = None
-    by: LiteralString = ""
+    is_single: bool = False
+    parent: Parent | None = None
+    order_by: LiteralString = ""
     paged: bool = False
     tells_absence: bool = False  # an empty list is a 404, unless it was only filtered
-    teller: Resource | None = None  # whose row may be there while the one row that was asked for is not yet
+    reporter: Resource | None = None  # whose row may be there while the one row that was asked for is not yet
 
     @property
     def shape(self) -> Shape:
         """What query options may do to it."""
-        if self.one:
+        if self.is_single:
             return Shape.ONE
         return Shape.COLLECTION if self.resource.scalar is None else Shape.SCALARS
 
@@ -61,22 +61,22 @@ class Select:
         """What stands between two rows, as PostgreSQL's `json_agg` writes it."""
         return ", \n " if self.resource.scalar is None else ", "
 
-    def statement(self, query: QuerySql, *, known: bool = False) -> NamedStatement:
+    def statement(self, query: QuerySql, *, has_versions: bool = False) -> NamedStatement:
         """The statement with query options.
 
-        A list takes `:rows`, how many it may have, and `:size`, how many bytes each of them. With `known` it takes
-        `:versions`: its JSON is not made, but null, if it has one of them.
+        A list takes `:rows`, how many it may have, and `:size`, how many bytes each of them. With `has_versions` it
+        also takes `:versions`: its JSON is null if the list has one of them.
         """
-        return _compiled(Select._statement, self, query, known)
+        return _compiled(Select._statement, self, query, has_versions)
 
-    def piece(self, query: QuerySql, behind: SegmentSql | None = None) -> NamedStatement:
+    def chunk(self, query: QuerySql, behind: SegmentSql | None = None) -> NamedStatement:
         """A part of a list in its order: its rows in a segment, or from the beginning.
 
         Parameters: `:rows` of the piece at most; `:size` in bytes, of which the last row may have more; those of the
         segment. Columns: `body`; `rows` in it; `place`, the criteria of the last one as text where the piece is full,
         else null. No row where the parent is missing.
         """
-        return _compiled(Select._piece, self, query, behind)
+        return _compiled(Select._chunk, self, query, behind)
 
     def items(self, query: QuerySql) -> NamedStatement:
         """All rows of a list in its order, each as one JSON value."""
@@ -90,27 +90,32 @@ class Select:
         """Whether the row says if anything is `there` before the query options narrow it."""
         return self.tells_absence and bool(query.where or query.limit or query.source)
 
-    def _statement(self, query: QuerySql, known: bool) -> LiteralString:
-        beside = self._beside(query)
+    def _statement(self, query: QuerySql, has_versions: bool) -> LiteralString:
+        facts = self._list_facts(query)
         version: LiteralString = "a.version"
-        if beside:
-            version = "hash_record_extended(row(" + ", ".join(["int8send(a.version)", *beside]) + "), 0)"
-        if self.one:
-            answer, body = self._one(query), "a.body"
-        elif known:
+        if facts:
+            version = "hash_record_extended(row(" + ", ".join(["int8send(a.version)", *facts]) + "), 0)"
+        if self.is_single:
+            answer, body = self._single_row(query), "a.body"
+        elif has_versions:
             answer = self._version(query)
             has_it: LiteralString = version + " = any(:versions::int8[])"
             body = "case when " + has_it + " then null else (" + self._array_of(query) + ") end"
         else:
-            answer, body = self._whole(query), "a.body"
-        columns: list[LiteralString] = [body + " as body", version + " as version", *beside, *self._there(query)]
-        joined: LiteralString = "".join([" cross join lateral " + source for source in beside.values()])
+            answer, body = self._list(query), "a.body"
+        columns: list[LiteralString] = [
+            body + " as body",
+            version + " as version",
+            *facts,
+            *self._presence_columns(query),
+        ]
+        joined: LiteralString = "".join([" cross join lateral " + source for source in facts.values()])
         selected: LiteralString = "select " + ", ".join(columns) + " from "
-        if self.of is None:
+        if self.parent is None:
             return selected + "(" + answer + ") a" + joined
         return selected + self._parent(" left join lateral (" + answer + ") a on true" + joined + " where ")
 
-    def _beside(self, query: QuerySql) -> dict[LiteralString, LiteralString]:
+    def _list_facts(self, query: QuerySql) -> dict[LiteralString, LiteralString]:
         """What is told of a list beside its body, each with the SQL that it comes from."""
         rows: LiteralString = self._source(query)
         sources: dict[LiteralString, LiteralString] = {}
@@ -121,16 +126,16 @@ class Select:
             sources["more"] = "(select count(*) > " + PAGE + " as more from (select" + rows + page + ") m) m"
         return sources
 
-    def _there(self, query: QuerySql) -> list[LiteralString]:
+    def _presence_columns(self, query: QuerySql) -> list[LiteralString]:
         """The column that says whether anything is there, where it is of use."""
         if self.may_be_narrowed(query):
             return ["exists (select" + self._resource("") + ") as there"]
-        if self.teller is None or self.of is None:
+        if self.reporter is None or self.parent is None:
             return []
-        scope: LiteralString = self.teller.scope.format(t="t") + " and " + self.of.link.format(t="t", p="p")
-        return ["exists (select from " + self.teller.table.format(t="t") + " where " + scope + ") as there"]
+        scope: LiteralString = self.reporter.scope.format(t="t") + " and " + self.parent.link.format(t="t", p="p")
+        return ["exists (select from " + self.reporter.table.format(t="t") + " where " + scope + ") as there"]
 
-    def _piece(self, query: QuerySql, behind: SegmentSql | None) -> LiteralString:
+    def _chunk(self, query: QuerySql, behind: SegmentSql | None) -> LiteralString:
         page: LiteralString = " limit " + _ROWS + (" offset " + SKIP if behind is None else "")
         names: list[LiteralString] = ["k" + NUMBERS[number] for number in range(len(query.walk))]
         criteria: LiteralString = ", ".join(
@@ -154,7 +159,7 @@ class Select:
         ordered: LiteralString = self._ordered(query) + page
         return self._below("select " + self._value(query, "r") + " as item from (" + ordered + ") r")
 
-    def _one(self, query: QuerySql) -> LiteralString:
+    def _single_row(self, query: QuerySql) -> LiteralString:
         """The row with its version; none where it is missing."""
         if query.plain:
             return "select row_to_json(r.x) as body, r.version from (" + self._ordered(query, versions=True) + ") r"
@@ -163,7 +168,7 @@ class Select:
         )
         return "select convert_to(item, 'UTF8') as body, " + _OF_ITEM + " as version from (" + item + ") s"
 
-    def _whole(self, query: QuerySql) -> LiteralString:
+    def _list(self, query: QuerySql) -> LiteralString:
         """The list with its version, made in one go."""
         version: LiteralString = "version" if query.plain else _OF_ITEM
         body = self._array_or_null() + " as body, " + self._fingerprint(version) + " as version"
@@ -175,7 +180,7 @@ class Select:
 
     def _version(self, query: QuerySql) -> LiteralString:
         """The version of the list alone."""
-        rows = self._shown(query, "select " + self.resource.version("t") + " as version")
+        rows = self._page_rows(query, "select " + self.resource.version_sql("t") + " as version")
         return (
             "select " + self._fingerprint("version") + " as version from (select version from ("
             + self._bounded(query, rows, " r") + ") s"
@@ -190,10 +195,10 @@ class Select:
 
     def _bounded(self, query: QuerySql, rows: LiteralString, then: LiteralString) -> LiteralString:
         """The rows in their parenthesis, one more than the list may have at most: a `$top` stands inside of it."""
-        most: LiteralString = _ROWS + " + 1"
+        max_rows: LiteralString = _ROWS + " + 1"
         if query.has_top:
-            return rows + ")" + then + " limit " + most
-        return rows + " limit " + ("least(" + most + ", " + PAGE + ")" if self.paged else most) + ")" + then
+            return rows + ")" + then + " limit " + max_rows
+        return rows + " limit " + ("least(" + max_rows + ", " + PAGE + ")" if self.paged else max_rows) + ")" + then
 
     def _array_or_null(self) -> LiteralString:
         """The bytes of the list, null where it has too many rows or one too long."""
@@ -219,11 +224,11 @@ class Select:
     def _ordered(self, query: QuerySql, *, versions: bool = False) -> LiteralString:
         """The rows that the query asks for; with `versions` each as one value `x`, beside its version."""
         if not versions:
-            return self._shown(query, "select " + query.columns)
+            return self._page_rows(query, "select " + query.columns)
         row: LiteralString = ", lateral (select " + query.columns + ") x"
-        return self._shown(query, "select x, " + self.resource.version("t") + " as version", row)
+        return self._page_rows(query, "select x, " + self.resource.version_sql("t") + " as version", row)
 
-    def _shown(self, query: QuerySql, select: LiteralString, row: LiteralString = "") -> LiteralString:
+    def _page_rows(self, query: QuerySql, select: LiteralString, row: LiteralString = "") -> LiteralString:
         """The rows of the page, as `select` shows them."""
         if not query.apart:
             return select + self._page(query, row)
@@ -251,18 +256,18 @@ class Select:
 
     def _source(self, query: QuerySql, row: LiteralString = "", behind: LiteralString = "") -> LiteralString:
         """FROM and WHERE of the answer's rows: the resource's, or what the client makes of them."""
-        made = query.source
-        if made is None:
+        source = query.source
+        if source is None:
             return self._resource(query.where, row, behind)
-        if not made.before:
-            return self._resource(query.where, made.joins + row, behind)
+        if not source.before:
+            return self._resource(query.where, source.joins + row, behind)
         where: LiteralString = " where " + query.where if query.where else ""
-        return " from (" + made.before + self._resource(made.where, made.joins) + made.after + ") t" + where
+        return " from (" + source.before + self._resource(source.where, source.joins) + source.after + ") t" + where
 
     def _resource(self, where: LiteralString, row: LiteralString = "", behind: LiteralString = "") -> LiteralString:
         """FROM and WHERE of the resource's rows, inside the tenant and below the parent."""
-        link: LiteralString = "" if self.of is None else self.of.link.format(t="t", p="p")
-        fixed: tuple[LiteralString, ...] = (self.resource.scope.format(t="t"), link, self.by.format(t="t"))
+        link: LiteralString = "" if self.parent is None else self.parent.link.format(t="t", p="p")
+        fixed: tuple[LiteralString, ...] = (self.resource.scope.format(t="t"), link, self.order_by.format(t="t"))
         condition: LiteralString = "(" + where + ")" if where else ""
         predicates: list[LiteralString] = [part for part in (*fixed, behind, condition) if part]
         return (
@@ -272,12 +277,12 @@ class Select:
 
     def _below(self, rows: LiteralString) -> LiteralString:
         """The rows of the parent, if there is one."""
-        return rows if self.of is None else "select l.* from " + self._parent(", lateral (" + rows + ") l where ")
+        return rows if self.parent is None else "select l.* from " + self._parent(", lateral (" + rows + ") l where ")
 
     def _parent(self, then: LiteralString) -> LiteralString:
-        if self.of is None:
+        if self.parent is None:
             return ""
-        parent = self.of.resource
+        parent = self.parent.resource
         condition: LiteralString = parent.scope.format(t="p") + " and " + parent.order("p") + " = :id0"
         return parent.table.format(t="p") + then + condition
 

@@ -31,12 +31,12 @@ TOO_LONG = ErrorCode(
 
 
 class Spool:
-    """The files of one process: `most` bytes together, of which one customer takes half at most."""
+    """The files of one process: `max_bytes` together, of which one customer takes half at most."""
 
-    def __init__(self, most: int, directory: Path | None) -> None:
-        self.most = most
+    def __init__(self, max_bytes: int, directory: Path | None) -> None:
+        self.max_bytes = max_bytes
         self.directory = directory
-        self._taken: Counter[int] = Counter()  # customer -> bytes
+        self._bytes_by_customer: Counter[int] = Counter()  # customer -> bytes
 
     async def keep(self, customer: int, parts: AsyncIterable[bytes]) -> SpooledResponse:
         """The answer of these parts. Raises `BadRequest` if it is too long, `Unavailable` for want of room."""
@@ -50,19 +50,19 @@ class Spool:
         kept.rewind()
         return kept
 
-    def take(self, customer: int, size: int, already: int) -> None:
-        """Count `size` bytes of an answer that has `already` some. Raises `BadRequest`, `Unavailable`."""
-        share = self.most // 2
-        if already + size > share:
+    def take(self, customer: int, size: int, taken: int) -> None:
+        """Count `size` bytes of an answer that has `taken` bytes already. Raises `BadRequest`, `Unavailable`."""
+        share = self.max_bytes // 2
+        if taken + size > share:
             raise BadRequest(TOO_LONG.format(most=share))
-        if self._taken[customer] + size > share or self._taken.total() + size > self.most:
+        if self._bytes_by_customer[customer] + size > share or self._bytes_by_customer.total() + size > self.max_bytes:
             raise Unavailable(NO_ROOM)
-        self._taken[customer] += size
+        self._bytes_by_customer[customer] += size
 
     def give_back(self, customer: int, size: int) -> None:
-        self._taken[customer] -= size
-        if self._taken[customer] <= 0:
-            del self._taken[customer]
+        self._bytes_by_customer[customer] -= size
+        if self._bytes_by_customer[customer] <= 0:
+            del self._bytes_by_customer[customer]
 
 
 class SpooledResponse(AsyncIterator[bytes]):

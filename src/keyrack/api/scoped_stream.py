@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from keyrack.api.event_stream import RETRY, SPREAD, EventHub
 from keyrack.api.principals import CallerKey
-from keyrack.api.subscriptions import Stays, Subscription
+from keyrack.api.subscriptions import RecheckAccess, Subscription
 from keyrack.db.change_notifier import TOPICS, Topic
 
 ID = "scoped"  # in place of the hub's position, which counts changes
@@ -29,18 +29,18 @@ class ScopedEventStream(Subscription, AsyncIterator[bytes]):
         caller: CallerKey,
         topics: Collection[Topic],
         every: float,
-        until: float,
-        stays: Stays,
+        expires_at: float,
+        recheck_access: RecheckAccess,
     ) -> None:
-        super().__init__(customer, caller, until, stays)
+        super().__init__(customer, caller, expires_at, recheck_access)
         self._hub = hub
         self._every = every
         self._news = "".join([f"event: {name}\ndata: {name}\n\n" for name in TOPICS if name in topics]).encode()
-        self._begun = False
+        self._has_begun = False
 
     async def __anext__(self) -> bytes:
-        if not self._begun:
-            self._begun = True
+        if not self._has_begun:
+            self._has_begun = True
             self._hub.add(self)
             self.begin()
             return f"retry: {RETRY + secrets.randbelow(SPREAD)}\nid: {ID}\n\n".encode()

@@ -14,7 +14,9 @@ from keyrack.db.change_notifier import Topic
 LONGEST_TIMER = 86_400.0  # seconds
 
 Name = Topic | Literal["gap"]
-Stays = Callable[[], Awaitable[float]]  # until when the caller may go on, in seconds since 1970; raises `Refusal`
+RecheckAccess = Callable[
+    [], Awaitable[float]
+]  # until when the caller may go on, in seconds since 1970; raises `Refusal`
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,40 +25,43 @@ class FollowContext:
 
     last_event_id: str | None  # the id that the client has seen last, as it was sent
     prefers_events: bool  # the client prefers server-sent events to the other media type
-    recheck: Stays  # looks up anew until when the caller may go on
+    recheck: RecheckAccess  # looks up anew until when the caller may go on
     register: Callable[[Subscription], None]  # lets the connection end a long poll that has no answer yet
 
 
 class Subscription:
-    """A stream, or a request that waits: `until` and what `stays` tells are seconds since 1970, and it ends then."""
+    """A stream or a long poll, which ends at `expires_at` or at the time that `recheck_access` returns.
 
-    def __init__(self, customer: int, caller: CallerKey, until: float, stays: Stays) -> None:
+    Both are seconds since 1970.
+    """
+
+    def __init__(self, customer: int, caller: CallerKey, expires_at: float, recheck_access: RecheckAccess) -> None:
         self.customer = customer
         self.caller = caller
-        self.stays = stays
-        self.waited = 0.0  # seconds until its answer began, which are no time that the answer took
-        self._until = until
+        self.recheck_access = recheck_access
+        self.wait_seconds = 0.0  # seconds until its answer began, which are no time that the answer took
+        self._expires_at = expires_at
         self._wake = asyncio.Event()
         self._ended = False
-        self._breathes = False
+        self._keepalive_due = False
         self._timer: asyncio.TimerHandle | None = None
 
-    def tell(self, topics: Iterable[Name], number: int) -> None:
+    def notify(self, topics: Iterable[Name], number: int) -> None:
         """News of the customer, where they are what is waited for."""
 
-    def breathe(self) -> None:
+    def keep_alive(self) -> None:
         """Give a sign of life, where there is a way to."""
-        self._breathes = True
+        self._keepalive_due = True
         self._wake.set()
 
     def begin(self) -> None:
         """It lasts from now on."""
-        self.lasts(self._until)
+        self.set_expiry(self._expires_at)
 
-    def lasts(self, until: float) -> None:
+    def set_expiry(self, expires_at: float) -> None:
         """It ends at this time at the latest."""
         self.release()
-        seconds = min(LONGEST_TIMER, max(0.0, until - time.time()))
+        seconds = min(LONGEST_TIMER, max(0.0, expires_at - time.time()))
         self._timer = asyncio.get_running_loop().call_later(seconds, self.end)
 
     def end(self) -> None:

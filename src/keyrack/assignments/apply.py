@@ -107,7 +107,7 @@ class AppliedBatch:
     deliveries: int = 0
     customers: frozenset[int] = frozenset()
     failed: frozenset[UUID] = frozenset()  # of the operations
-    begun: int = 0  # in nanoseconds since 1970
+    started_at: int = 0  # in nanoseconds since 1970
 
     def __add__(self, other: AppliedBatch) -> AppliedBatch:
         customers, failed = self.customers | other.customers, self.failed | other.failed
@@ -145,7 +145,9 @@ async def apply(connection: Connection, rows: Sequence[Row]) -> AppliedBatch:
     decisions = [decide(operation, ground) for operation in operations]
     ids = await _write(connection, ground, _last(rows, operations, decisions))
     shown = [
-        decision.shown if decision.created is None else decision.shown | {"assignmentId": ids[decision.created]}
+        decision.assignment
+        if decision.created is None
+        else decision.assignment | {"assignmentId": ids[decision.created]}
         for decision in decisions
     ]
     return await _finish(connection, rows, decisions, shown, begun)
@@ -201,42 +203,42 @@ async def _ground(connection: Connection, operations: Sequence[Operation]) -> Op
 
 
 @dataclass(slots=True)
-class Last:
+class LastOperations:
     """The last operation that has changed each assignment, and those that have created some, in their order."""
 
-    of: dict[Key, UUID] = field(default_factory=dict[Key, UUID])
+    by_assignment: dict[Key, UUID] = field(default_factory=dict[Key, UUID])
     created: list[UUID] = field(default_factory=list[UUID])
 
-    def told(self, keys: Iterable[Key]) -> str:
-        return json.dumps({f"{customer}/{id}": str(self.of[customer, id]) for customer, id in keys})
+    def as_json(self, keys: Iterable[Key]) -> str:
+        return json.dumps({f"{customer}/{id}": str(self.by_assignment[customer, id]) for customer, id in keys})
 
 
-def _last(rows: Sequence[Row], operations: Sequence[Operation], decisions: Sequence[Decision]) -> Last:
-    last = Last()
+def _last(rows: Sequence[Row], operations: Sequence[Operation], decisions: Sequence[Decision]) -> LastOperations:
+    last = LastOperations()
     for row, operation, decision in zip(rows, operations, decisions, strict=True):
         if decision.created is not None:
             last.created.append(row["operation_id"])
         elif decision.failure is None and operation.assignment is not None:
-            last.of[operation.customer, operation.assignment] = row["operation_id"]
+            last.by_assignment[operation.customer, operation.assignment] = row["operation_id"]
     return last
 
 
-async def _write(connection: Connection, ground: OperationState, last: Last) -> list[int]:
+async def _write(connection: Connection, ground: OperationState, last: LastOperations) -> list[int]:
     """Write what has become of the assignments; the ids of the created ones."""
     if ground.ended:
         ended = sorted(ground.ended)
-        await connection.execute(DELETE, *_columns(ended), last.told(ended))
+        await connection.execute(DELETE, *_columns(ended), last.as_json(ended))
     if ground.changed:
         keys = sorted(ground.changed)
         changed = [(key[0], ground.assignments[key]) for key in keys]
         ids = [assignment.id for _, assignment in changed]
-        arguments = UPDATE.arguments(**_values(changed), assignment_id=ids, operations=last.told(keys))
+        arguments = UPDATE.arguments(**_values(changed), assignment_id=ids, operations=last.as_json(keys))
         await connection.execute(UPDATE.sql, *arguments)
     if not ground.created:
         return []
     arguments = CREATE.arguments(**_values(ground.created), operation_id=last.created)
-    made = await connection.fetch(CREATE.sql, *arguments)
-    return [row["assignment_id"] for row in made]
+    rows = await connection.fetch(CREATE.sql, *arguments)
+    return [row["assignment_id"] for row in rows]
 
 
 def _values(assignments: Sequence[tuple[int, Assignment]]) -> dict[str, list[Any]]:
@@ -278,7 +280,7 @@ def count(rows: Sequence[Row], done: AppliedBatch) -> None:
     OPERATIONS.add("succeeded", by=done.operations - len(done.failed))
     OPERATIONS.add("failed", by=len(done.failed))
     if TRACES.on:
-        TRACES.applied(rows, done.failed, done.begun)
+        TRACES.applied(rows, done.failed, done.started_at)
     for row in rows:
         OPERATION_SECONDS.observe(row["waited"])
         OPERATIONS_OF.count(row["customer_id"])

@@ -95,11 +95,11 @@ async def flush_pending(db: Database, customer: int, settings: Settings) -> None
 async def simulate_pending(connection: Connection, customer: int, operations: Sequence[UUID]) -> dict[UUID, str | None]:
     """Apply these pending operations of a customer that the caller holds, and tell why each came to nothing, or None.
     The caller undoes it all. Raises `Unavailable` if they cannot be applied."""
-    await _apply(connection, await apply.named(connection, customer, operations), counted=False)
+    await _apply(connection, await apply.named(connection, customer, operations), is_counted=False)
     return await apply.failures(connection, customer, operations)
 
 
-async def _apply(connection: Connection, rows: list[Row], *, counted: bool = True) -> None:
+async def _apply(connection: Connection, rows: list[Row], *, is_counted: bool = True) -> None:
     if not rows:
         return
     try:
@@ -110,7 +110,7 @@ async def _apply(connection: Connection, rows: list[Row], *, counted: bool = Tru
         # A worker finds out which one it is, and has the tries; a request only says that it is not done
         log.warning("pending operations not applied, request rejected", error=error)
         raise Unavailable(STUCK) from error
-    if counted:
+    if is_counted:
         apply.count(rows, done)
 
 
@@ -120,25 +120,25 @@ class CustomerTurns:
     They wait here, without a connection, and not in the database.
     """
 
-    def __init__(self, waiting: int) -> None:
-        self._waiting = waiting
+    def __init__(self, max_waiting: int) -> None:
+        self._max_waiting = max_waiting
         self._locks: dict[int, asyncio.Lock] = {}
-        self._there: Counter[int] = Counter()
+        self._waiting_counts: Counter[int] = Counter()
 
     @asynccontextmanager
     async def of(self, customer: int) -> AsyncGenerator[None]:
         """The customer's turn. Raises `Unavailable` where too many wait for it already."""
-        if self._there[customer] > self._waiting:
+        if self._waiting_counts[customer] > self._max_waiting:
             LIMITS.add("holds")
             raise Unavailable(BUSY)
-        self._there[customer] += 1
+        self._waiting_counts[customer] += 1
         try:
             async with self._locks.setdefault(customer, asyncio.Lock()):
                 yield
         finally:
-            self._there[customer] -= 1
-            if not self._there[customer]:
-                del self._there[customer], self._locks[customer]
+            self._waiting_counts[customer] -= 1
+            if not self._waiting_counts[customer]:
+                del self._waiting_counts[customer], self._locks[customer]
 
 
 async def flush_all(db: Database, connection: Connection, customers: Iterable[int], settings: Settings) -> None:

@@ -47,7 +47,7 @@ cross join lateral (
 order by w.car_id, a.starts_at, a.assignment_id limit $6
 """
 
-Told = Mapping[str, Any]  # {"assignmentId": ..} or {"item": ..}, with userId, start, end
+OverlapEntry = Mapping[str, Any]  # {"assignmentId": ..} or {"item": ..}, with userId, start, end
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +79,15 @@ class OverlapReport:
     What takes no time of a car that its assignment did not have is never refused: to take back must be possible.
     """
 
-    told: Sequence[Told] = ()
-    more: bool = False
+    entries: Sequence[OverlapEntry] = ()
+    has_more: bool = False
     is_new: bool = False
 
 
 NEVER = "~"  # behind every time
 
 
-class _Book:
+class _ChangedPeriods:
     """The times that change here, car by car: of assignments that are to change or to end, and of new ones."""
 
     def __init__(self, present: Mapping[int, Assignment]) -> None:
@@ -96,99 +96,101 @@ class _Book:
         for id, assignment in present.items():
             self._enter(("assignmentId", id), assignment)
 
-    def meant(self, wanted: OperationRequest) -> Assignment | None:
+    def resulting(self, operation: OperationRequest) -> Assignment | None:
         """The assignment as it would be; None where it is to end, or is not there any more."""
-        if wanted.kind == "CreateAssignment":
-            request, user = wanted.request, wanted.user or 0
-            return Assignment(None, wanted.car or 0, user, request["start"], request["end"], LIFETIME, None)
-        before = self.present.get(wanted.assignment or 0)
-        return None if before is None or wanted.kind == "DeleteAssignment" else before.patched(wanted.request)
+        if operation.kind == "CreateAssignment":
+            request, user = operation.request, operation.user or 0
+            return Assignment(None, operation.car or 0, user, request["start"], request["end"], LIFETIME, None)
+        before = self.present.get(operation.assignment or 0)
+        return None if before is None or operation.kind == "DeleteAssignment" else before.patched(operation.request)
 
-    def note(self, place: int, wanted: OperationRequest, meant: Assignment | None) -> None:
+    def note(self, place: int, request: OperationRequest, assignment: Assignment | None) -> None:
         """It is done."""
-        who = _who(place, wanted)
-        if (before := self.present.pop(wanted.assignment or 0, None)) is not None:
+        who = _reference(place, request)
+        if (before := self.present.pop(request.assignment or 0, None)) is not None:
             self._cars[before.car].pop(who, None)
-        if meant is not None:
-            self._enter(who, meant)
-        if meant is not None and wanted.assignment is not None:
-            self.present[wanted.assignment] = meant
+        if assignment is not None:
+            self._enter(who, assignment)
+        if assignment is not None and request.assignment is not None:
+            self.present[request.assignment] = assignment
 
     def _enter(self, who: tuple[str, int], assignment: Assignment) -> None:
         there = self._cars.setdefault(assignment.car, {})
         if assignment.start < (assignment.end or NEVER):
             there[who] = assignment
 
-    def overlapping(self, place: int, wanted: OperationRequest, span: CarPeriod) -> Iterator[Told]:
+    def overlapping(self, place: int, request: OperationRequest, span: CarPeriod) -> Iterator[OverlapEntry]:
         """What changes here, and overlaps; looked for as far as it is asked for."""
-        own, start, end = _who(place, wanted), span.start, span.end or NEVER
+        own, start, end = _reference(place, request), span.start, span.end or NEVER
         if start >= end:
             return
         for who, there in self._cars.get(span.car, {}).items():
             if there.start < end and start < (there.end or NEVER) and who != own:
-                yield _told(who, there.user, _span(there))
+                yield _entry(who, there.user, _span(there))
 
 
-def _who(place: int, wanted: OperationRequest) -> tuple[str, int]:
+def _reference(place: int, request: OperationRequest) -> tuple[str, int]:
     """By what others are told of it."""
-    return ("item", place) if wanted.assignment is None else ("assignmentId", wanted.assignment)
+    return ("item", place) if request.assignment is None else ("assignmentId", request.assignment)
 
 
-def _told(who: tuple[str, int], user: int, span: CarPeriod) -> Told:
+def _entry(who: tuple[str, int], user: int, span: CarPeriod) -> OverlapEntry:
     name, number = who
     return {name: number, "userId": user, "start": span.start, "end": span.end}
 
 
 async def find(
-    connection: Connection, customer: int, wanted: Mapping[int, OperationRequest], most: int, *, refuse: bool
+    connection: Connection, customer: int, requests: Mapping[int, OperationRequest], max_entries: int, *, refuse: bool
 ) -> dict[int, OverlapReport]:
-    """With whom each of these overlaps, by its place in the batch, `most` told of each.
+    """With whom each of these overlaps, by its place in the batch, `max_entries` told of each.
 
     With `refuse`, what takes a time anew that somebody else has is taken as not done by those behind it.
     """
-    ids = {request.assignment for request in wanted.values() if request.assignment is not None}
-    there = await apply.present(connection, [(customer, id) for id in sorted(ids)])
-    book = _Book({id: assignment for (_, id), assignment in there.items()})
-    foreseen = await _foreseen(wanted, _Book(book.present))
-    beside = _Beside(connection, customer, ids)
-    await beside.read(foreseen.values())
+    ids = {request.assignment for request in requests.values() if request.assignment is not None}
+    present = await apply.present(connection, [(customer, id) for id in sorted(ids)])
+    book = _ChangedPeriods({id: assignment for (_, id), assignment in present.items()})
+    foreseen = await _foreseen(requests, _ChangedPeriods(book.present))
+    unchanged = _UnchangedPeriods(connection, customer, ids)
+    await unchanged.read(foreseen.values())
     reports: dict[int, OverlapReport] = {}
-    async for place, request in _breathing(wanted):
-        meant, before = book.meant(request), book.present.get(request.assignment or 0)
-        if meant is None:
-            book.note(place, request, meant)
+    async for place, request in _breathing(requests):
+        resulting, before = book.resulting(request), book.present.get(request.assignment or 0)
+        if resulting is None:
+            book.note(place, request, resulting)
             continue
-        span = _span(meant)
+        span = _span(resulting)
         if span != foreseen.get(place):  # what came before it was not done
-            await beside.read([span])
-        conflicts = list(islice(chain(beside.overlapping(span), book.overlapping(place, request, span)), most + 1))
+            await unchanged.read([span])
+        conflicts = list(
+            islice(chain(unchanged.overlapping(span), book.overlapping(place, request, span)), max_entries + 1)
+        )
         is_new = bool(conflicts) and (before is None or not span.lies_in(_span(before)))
-        reports[place] = OverlapReport(conflicts[:most], len(conflicts) > most, is_new)
+        reports[place] = OverlapReport(conflicts[:max_entries], len(conflicts) > max_entries, is_new)
         if not (refuse and is_new):
-            book.note(place, request, meant)
+            book.note(place, request, resulting)
     return reports
 
 
-async def _breathing(wanted: Mapping[int, OperationRequest]) -> AsyncIterator[tuple[int, OperationRequest]]:
+async def _breathing(requests: Mapping[int, OperationRequest]) -> AsyncIterator[tuple[int, OperationRequest]]:
     """Each of these by its place; others get their turn between them."""
-    for number, placed in enumerate(wanted.items(), 1):
+    for number, placed in enumerate(requests.items(), 1):
         yield placed
         if not number % BREATH:
             await asyncio.sleep(0)
 
 
-async def _foreseen(wanted: Mapping[int, OperationRequest], book: _Book) -> dict[int, CarPeriod]:
+async def _foreseen(requests: Mapping[int, OperationRequest], book: _ChangedPeriods) -> dict[int, CarPeriod]:
     """The span of each, if all of them are done."""
     spans: dict[int, CarPeriod] = {}
-    async for place, request in _breathing(wanted):
-        meant = book.meant(request)
-        if meant is not None:
-            spans[place] = _span(meant)
-        book.note(place, request, meant)
+    async for place, request in _breathing(requests):
+        assignment = book.resulting(request)
+        if assignment is not None:
+            spans[place] = _span(assignment)
+        book.note(place, request, assignment)
     return spans
 
 
-class _Beside:
+class _UnchangedPeriods:
     """The assignments that do not change here, car by car, as far as they overlap the times that were read."""
 
     def __init__(self, connection: Connection, customer: int, but: set[int]) -> None:
@@ -218,7 +220,7 @@ class _Beside:
                 self._cars[row["car_id"]].enter(row)
             await asyncio.sleep(0)
 
-    def overlapping(self, span: CarPeriod) -> Iterator[Told]:
+    def overlapping(self, span: CarPeriod) -> Iterator[OverlapEntry]:
         return self._cars[span.car].overlapping(span)
 
 
@@ -241,7 +243,7 @@ class _Car:
         self._rows.append(row)
         self._starts.append(row["start"])
 
-    def overlapping(self, span: CarPeriod) -> Iterator[Told]:
+    def overlapping(self, span: CarPeriod) -> Iterator[OverlapEntry]:
         """What overlaps, by its start; looked for as far as it is asked for."""
         if span.start >= (span.end or NEVER):
             return
@@ -252,4 +254,4 @@ class _Car:
             for row in self._rows[first : min(first + BLOCK, until)]:
                 if (row["end"] or NEVER) > span.start:
                     there = CarPeriod(span.car, row["start"], row["end"])
-                    yield _told(("assignmentId", row["assignment_id"]), row["user_id"], there)
+                    yield _entry(("assignmentId", row["assignment_id"]), row["user_id"], there)

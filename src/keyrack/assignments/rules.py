@@ -69,7 +69,7 @@ class Assignment:
     lifetime: int  # seconds
     renewable_after: int | None  # seconds; None: never chosen, so half of the lifetime
 
-    def shown(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """As outcomes tell it."""
         lifetime, renewable_after = lifetimes(self.lifetime, self.renewable_after)
         return {
@@ -84,10 +84,10 @@ class Assignment:
 
     def patched(self, changes: Mapping[str, Any]) -> Assignment:
         """As a patch would make it; None stands for a member's default."""
-        wanted = {MEMBERS[name]: value for name, value in changes.items()}
-        if "lifetime" in wanted and wanted["lifetime"] is None:
-            wanted["lifetime"] = LIFETIME
-        return replace(self, **wanted)
+        values = {MEMBERS[name]: value for name, value in changes.items()}
+        if "lifetime" in values and values["lifetime"] is None:
+            values["lifetime"] = LIFETIME
+        return replace(self, **values)
 
     def widens(self, before: Assignment) -> bool:
         """Whether this gives anybody anything that `before` did not: another car or user, more time, a longer life."""
@@ -118,7 +118,7 @@ class Operation:
     request: Mapping[str, Any]  # of a creation and of an end that was brought about: the assignment; else the changes
     is_limited: bool = False  # it is for the assignment as it was when it was asked for, of this car and user alone
 
-    def reaches(self, assignment: Assignment) -> bool:
+    def applies_to(self, assignment: Assignment) -> bool:
         """Whether it is for this assignment as it is now: what was given another car or user before its turn may be
         out of the groups of who asked."""
         return not self.is_limited or (assignment.car, assignment.user) == (self.car, self.user)
@@ -135,12 +135,12 @@ class OperationState:
     changed: set[Key] = field(default_factory=set[Key])
     ended: set[Key] = field(default_factory=set[Key])
 
-    def check(self, customer: int, wanted: Assignment) -> None:
+    def check(self, customer: int, assignment: Assignment) -> None:
         """Whether somebody may be given this. Raises `Failure`."""
-        box = self.boxes.get((customer, wanted.car))
+        box = self.boxes.get((customer, assignment.car))
         if box != "ready":
             raise Failure(NOT_READY[box])
-        if (customer, wanted.user) not in self.members:
+        if (customer, assignment.user) not in self.members:
             raise Failure(NO_USER)
 
 
@@ -148,7 +148,7 @@ class OperationState:
 class Decision:
     """What came of an operation: the assignment as it is now, was, or would have been, and why it is not."""
 
-    shown: dict[str, Any]
+    assignment: dict[str, Any]
     failure: str | None = None  # a code of `failure_codes`
     created: int | None = None  # its place among the ground's `created`, while the assignment has no id
 
@@ -168,49 +168,49 @@ def _create(operation: Operation, ground: OperationState) -> Decision:
     assert operation.user is not None  # noqa: S101 - every creation has one, or its row could not be written
     request = operation.request
     lifetime, _ = lifetimes(request["lifetime"], None)
-    wanted = Assignment(
+    assignment = Assignment(
         None, operation.car, operation.user, request["start"], request["end"], lifetime, request["renewableAfter"]
     )
     try:
-        ground.check(operation.customer, wanted)
+        ground.check(operation.customer, assignment)
     except Failure as failure:
-        return Decision(wanted.shown(), str(failure))
-    ground.created.append((operation.customer, wanted))
-    return Decision(wanted.shown(), created=len(ground.created) - 1)
+        return Decision(assignment.as_json(), str(failure))
+    ground.created.append((operation.customer, assignment))
+    return Decision(assignment.as_json(), created=len(ground.created) - 1)
 
 
 def _update(operation: Operation, ground: OperationState) -> Decision:
     key = (operation.customer, operation.assignment or 0)
     before = ground.assignments.get(key)
-    if before is None or not operation.reaches(before):
+    if before is None or not operation.applies_to(before):
         return Decision(_as_asked(operation), GONE)
-    wanted = before.patched(operation.request)
+    assignment = before.patched(operation.request)
     try:
-        _check_times(wanted)
-        if wanted.widens(before):
-            ground.check(operation.customer, wanted)
+        _check_times(assignment)
+        if assignment.widens(before):
+            ground.check(operation.customer, assignment)
     except Failure as failure:
-        return Decision(wanted.shown(), str(failure))
-    ground.assignments[key] = wanted
+        return Decision(assignment.as_json(), str(failure))
+    ground.assignments[key] = assignment
     ground.changed.add(key)
-    return Decision(wanted.shown())
+    return Decision(assignment.as_json())
 
 
-def _check_times(wanted: Assignment) -> None:
-    if wanted.end is not None and wanted.end < wanted.start:
+def _check_times(assignment: Assignment) -> None:
+    if assignment.end is not None and assignment.end < assignment.start:
         raise Failure(END_BEFORE_START)
-    if wanted.renewable_after is not None and wanted.renewable_after >= wanted.lifetime:
+    if assignment.renewable_after is not None and assignment.renewable_after >= assignment.lifetime:
         raise Failure(RENEWABLE_TOO_LATE)
 
 
 def _delete(operation: Operation, ground: OperationState) -> Decision:
     key = (operation.customer, operation.assignment or 0)
     before = ground.assignments.get(key)
-    if before is not None and operation.reaches(before):
+    if before is not None and operation.applies_to(before):
         del ground.assignments[key]
         ground.changed.discard(key)
         ground.ended.add(key)
-        return Decision(before.shown())
+        return Decision(before.as_json())
     # What its car or user took with it has ended all the same, and this is how that is told
     return Decision(_as_asked(operation), GONE if operation.cause == "Request" else None)
 

@@ -64,13 +64,13 @@ class OperationScheduler:
         self._db = db
         self._call_another = call_another  # there is more than this loop takes
         self._call_later = call_later  # somebody has to look again after so many seconds
-        self._after = 0  # the customer that was served last
-        self._apart: set[int] = set()  # customers that something from outside stood in the way of
-        self._most = 100  # operations of one transaction; follows the time that they take
+        self._last_customer = 0  # the customer that was served last
+        self._isolated: set[int] = set()  # customers that something from outside stood in the way of
+        self._max_operations = 100  # operations of one transaction; follows the time that they take
 
     async def run(self) -> AppliedBatch | None:
         """Apply what one transaction can. Returns None when nobody has work that is due and not under way."""
-        groups, whole = await self._waiting()
+        groups, whole = await self._next_batches()
         if len(groups) > 1:
             self._call_another()
         for group in groups:
@@ -78,28 +78,28 @@ class OperationScheduler:
             try:
                 done = await self._serve(group, after)
             except Exception:  # all is undone and comes again, but others come first, and nobody has to share it
-                self._after = after
-                self._apart.update(group.customers)
+                self._last_customer = after
+                self._isolated.update(group.customers)
                 raise
             if done is not None:
-                self._apart.difference_update(group.customers)
+                self._isolated.difference_update(group.customers)
                 return done
         return None
 
-    async def _waiting(self) -> tuple[list[CustomerBatch], bool]:
+    async def _next_batches(self) -> tuple[list[CustomerBatch], bool]:
         """Who has work, from behind the last one on, and whether these are all up to the end."""
-        rows = await self._db.fetch(WAITING, self._after, MANY + 1, CUSTOMERS)
-        if not rows and self._after:
-            self._after = 0
+        rows = await self._db.fetch(WAITING, self._last_customer, MANY + 1, CUSTOMERS)
+        if not rows and self._last_customer:
+            self._last_customer = 0
             rows = await self._db.fetch(WAITING, 0, MANY + 1, CUSTOMERS)
         groups: list[CustomerBatch] = []
         shared = False  # whether the last group takes more
         for row in rows:
             customer, operations = row["customer_id"], row["operations"]
-            if operations > MANY or customer in self._apart:
+            if operations > MANY or customer in self._isolated:
                 groups.append(CustomerBatch([customer], operations))
                 shared = False
-            elif shared and groups[-1].operations + operations <= self._most:
+            elif shared and groups[-1].operations + operations <= self._max_operations:
                 last = groups.pop()
                 groups.append(CustomerBatch([*last.customers, customer], last.operations + operations))
             else:
@@ -110,15 +110,15 @@ class OperationScheduler:
     async def _serve(self, group: CustomerBatch, after: int) -> AppliedBatch | None:
         """Apply the group's operations; None where others hold all of its customers. As soon as they are held, the
         other loops look behind `after`."""
-        each = self._most if len(group.customers) == 1 else MANY
+        max_operations = self._max_operations if len(group.customers) == 1 else MANY
         begin = time.monotonic()
         try:
             with TRACES.working():
                 async with self._db.transaction() as connection:
-                    rows = await apply.claim(connection, group.customers, each)
+                    rows = await apply.claim(connection, group.customers, max_operations)
                     if not rows:
                         return None
-                    self._after = after
+                    self._last_customer = after
                     done = await apply.apply(connection, rows)
                 apply.count(rows, done)
         except Exception as error:
@@ -131,9 +131,9 @@ class OperationScheduler:
 
     def _learn(self, operations: int, seconds: float) -> None:
         if seconds > TARGET:
-            self._most = max(SHORTEST, min(self._most, int(operations * TARGET / seconds)))
-        elif operations >= self._most and seconds < TARGET / 2:
-            self._most = min(LONGEST, self._most * 2)
+            self._max_operations = max(SHORTEST, min(self._max_operations, int(operations * TARGET / seconds)))
+        elif operations >= self._max_operations and seconds < TARGET / 2:
+            self._max_operations = min(LONGEST, self._max_operations * 2)
 
     async def _serve_singly(self, customers: Sequence[int]) -> AppliedBatch:
         """The same for the first few of each customer, each operation undone alone if it fails."""

@@ -100,22 +100,22 @@ ENDS_OF_CAR = compile_statement(_ENDS.replace("{column}", "car_id"))
 ENDS_OF_USER = compile_statement(_ENDS.replace("{column}", "user_id"))
 
 
-async def submit(statements: Statements, customer: int, wanted: Sequence[OperationRequest]) -> list[References]:
+async def submit(statements: Statements, customer: int, requests: Sequence[OperationRequest]) -> list[References]:
     """Ask for these, in this order; for each, whether what it names is there."""
     arguments = ASK.arguments(
         customer=customer,
-        operation_id=[w.operation for w in wanted],
-        kind=[w.kind for w in wanted],
-        assignment_id=[w.assignment for w in wanted],
-        car_id=[w.car for w in wanted],
-        user_id=[w.user for w in wanted],
-        request=[json.dumps(w.request) for w in wanted],
-        checksum=[w.checksum for w in wanted],
-        asked_by=[w.asker.caller for w in wanted],
-        asked_from=[w.asker.address for w in wanted],
-        request_id=[w.asker.request for w in wanted],
-        traceparent=[w.asker.traceparent for w in wanted],
-        is_limited=[w.is_limited for w in wanted],
+        operation_id=[w.operation for w in requests],
+        kind=[w.kind for w in requests],
+        assignment_id=[w.assignment for w in requests],
+        car_id=[w.car for w in requests],
+        user_id=[w.user for w in requests],
+        request=[json.dumps(w.request) for w in requests],
+        checksum=[w.checksum for w in requests],
+        asked_by=[w.asker.caller for w in requests],
+        asked_from=[w.asker.address for w in requests],
+        request_id=[w.asker.request for w in requests],
+        traceparent=[w.asker.traceparent for w in requests],
+        is_limited=[w.is_limited for w in requests],
     )
     rows = await statements.fetch(ASK.sql, *arguments)
     return [References(row["there"], row["car"], row["user"]) for row in rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import LiteralString
 
-from keyrack.api.rate_limits import shown
+from keyrack.api.rate_limits import loggable_address
 from keyrack.core.error_codes import INVALID_KEY, FieldError
 from keyrack.core.errors import Unauthorized
 from keyrack.core.log_config import RateLimitedLogger
@@ -37,7 +37,8 @@ class KeyRefused(Unauthorized):
     def logged(self, address: str) -> None:
         """Write why into the log: one line for many of the same cause, and of the same key."""
         _seldom.warning(
-            "api key rejected", reason=self.because, key=self.key, header=self.header, address=shown(address),
+            "api key rejected", reason=self.because, key=self.key, header=self.header,
+            address=loggable_address(address),
             throttle_by=(self.because, self.key),
         )  # fmt: skip
 

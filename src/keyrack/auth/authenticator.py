@@ -95,10 +95,10 @@ class Authenticator:
         """Nobody is let in on an answer that may be old. Returns and raises like `Heartbeat.check`."""
         return 0 if self.heartbeat is None else self.heartbeat.check()
 
-    def hold(self, proven: int | None) -> None:
+    def assert_current(self, proven: int | None) -> None:
         """Raises `Unavailable` unless what was read since that `check` is still up to date."""
         if self.heartbeat is not None and proven is not None:
-            self.heartbeat.hold(proven)
+            self.heartbeat.assert_current(proven)
 
     async def check_key(self, key: str | None) -> float:
         """Until when it is good, in seconds since 1970. Raises `KeyRefused` unless this is the key of an active
@@ -124,7 +124,7 @@ class Authenticator:
         """When the key, the token or the client ends, whichever is first, in seconds since 1970. Raises
         `Unauthorized`."""
         caller, token = await self.caller(authorization), await self.token_of(authorization)
-        ends = min(caller.until, token.expires)
+        ends = min(caller.expires_at, token.expires)
         return ends if self.goes_without_key(caller, key) else min(await self.check_key(key), ends)
 
     def goes_without_key(self, caller: Caller, key: str | None) -> bool:
@@ -153,7 +153,11 @@ class Authenticator:
         text = _bearer(authorization)
         self.check()
         app = await self._apps.get(text, lambda: self._app(text))
-        if app is None or app.until <= time.time() or not (looks_itself or await app_tokens.user_exists(self._db, app)):
+        if (
+            app is None
+            or app.expires_at <= time.time()
+            or not (looks_itself or await app_tokens.user_exists(self._db, app))
+        ):
             raise Unauthorized(INVALID_TOKEN)
         return app
 
@@ -164,7 +168,7 @@ class Authenticator:
         """The client of a token. Raises `Unauthorized` where it may not call, or not by this token any more."""
         self.check()
         caller = await self._clients.get(token.jti, lambda: client_authentication.load_caller(self._db, token))
-        if caller is None or caller.until <= time.time():
+        if caller is None or caller.expires_at <= time.time():
             raise Unauthorized(INVALID_TOKEN)
         return caller
 
@@ -190,7 +194,7 @@ class Authenticator:
         known = None if row is None else row["password_hash"]
         if not await self.passwords.verify(password, known, ("address", address)) or row is None:
             return None
-        self.hold(proven)
+        self.assert_current(proven)
         return AuthenticatedManager(
             row["manager_id"], row["subject"], row["sign_outs"], has_factor=row["has_factor"],
             needs_factor=row["needs_factor"],
@@ -264,7 +268,7 @@ class Authenticator:
         )
 
     def _may_remember(self) -> bool:
-        return self.listener is not None and self.listener.fresh
+        return self.listener is not None and self.listener.is_fresh
 
 
 def _bearer(authorization: str | None) -> str:

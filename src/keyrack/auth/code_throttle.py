@@ -14,7 +14,7 @@ from typing import LiteralString
 
 import structlog
 
-from keyrack.api.rate_limits import HOUR, RateLimit, shown
+from keyrack.api.rate_limits import HOUR, RateLimit, loggable_address
 from keyrack.auth.login_throttle import take_limits
 from keyrack.core.errors import Unprocessable, WrongCredentials
 from keyrack.core.settings import Settings
@@ -72,7 +72,7 @@ async def _count_wrong(statements: Statements, settings: Settings, manager: int,
         return
     if not await NOTICE_OF.count(statements, manager):
         return
-    log.warning("many wrong codes", manager=manager, address=shown(address), alert=True)
-    await statements.execute(RECORD, manager, Actor("client", None, None, address).told)
+    log.warning("many wrong codes", manager=manager, address=loggable_address(address), alert=True)
+    await statements.execute(RECORD, manager, Actor("client", None, None, address).encoded)
     if settings.sends_mail:
         await statements.execute(MAIL, manager, settings.mail_waiting)

@@ -35,7 +35,7 @@ class Denial(NamedTuple):
 
     customer: int
     permission: str
-    who: str
+    actor: str
 
 
 class DenialLog:
@@ -44,14 +44,14 @@ class DenialLog:
     def __init__(self, db: Database, seconds: float) -> None:
         self._db = db
         self._seconds = seconds
-        self._counted: Counter[Denial] = Counter()
+        self._counts: Counter[Denial] = Counter()
 
     def count(self, refusal: NotPermitted) -> None:
         """Something was refused to whoever acts."""
         actor = acting.get() or NOBODY
-        refused = Denial(refusal.customer, refusal.permission, Actor(actor.type, actor.name, actor.id).told)
-        if refused in self._counted or len(self._counted) < MOST:
-            self._counted[refused] += 1
+        denial = Denial(refusal.customer, refusal.permission, Actor(actor.type, actor.name, actor.id).encoded)
+        if denial in self._counts or len(self._counts) < MOST:
+            self._counts[denial] += 1
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -61,13 +61,13 @@ class DenialLog:
 
     async def write(self) -> None:
         """Write what was counted; what cannot be written is written the next time."""
-        counted = self._counted.copy()
-        if not counted:
+        counts = self._counts.copy()
+        if not counts:
             return
-        customers, permissions, whose = (list(column) for column in zip(*counted, strict=True))
+        customers, permissions, actors = (list(column) for column in zip(*counts, strict=True))
         try:
-            await self._db.execute(WRITE, customers, permissions, whose, list(counted.values()))
+            await self._db.execute(WRITE, customers, permissions, actors, list(counts.values()))
         except (*UNREACHABLE, asyncpg.PostgresError) as error:
             log.warning("denials not recorded, retrying", error=error)
         else:
-            self._counted -= counted
+            self._counts -= counts

@@ -233,10 +233,10 @@ async def accept(
         raise AccountExists
     actor = acting.get()
     assert actor is not None  # noqa: S101 - the caller sets the actor before the transaction
-    await connection.execute(SET_ACTOR, actor.on_behalf(await _inviter(connection, invitation)).told)
+    await connection.execute(SET_ACTOR, actor.on_behalf(await _inviter(connection, invitation)).encoded)
     await connection.execute(JOIN, invitation.customer, accepted, *(other or (None, None)))
     await connection.execute(GIVE, invitation.customer, accepted, str(invitation.role), invitation.groups)
-    await connection.execute(SET_ACTOR, actor.told)
+    await connection.execute(SET_ACTOR, actor.encoded)
     return accepted
 
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from keyrack.api.rate_limits import RateLimit, Taken, give_back_each, per_network, shown, take_each
+from keyrack.api.rate_limits import Bucket, RateLimit, give_back_each, loggable_address, per_network, take_each
 from keyrack.core.addresses import address_form
 from keyrack.core.errors import InvalidClient, TooManyRequests, WrongCredentials
 from keyrack.core.metrics.catalog import LOGINS
@@ -30,7 +30,7 @@ async def raise_if_throttled(
         yield
     except (WrongCredentials, InvalidClient):
         LOGINS.add("wrong")
-        log.warning("login failed", address=shown(address))  # programs read it: docs/operating.md
+        log.warning("login failed", address=loggable_address(address))  # programs read it: docs/operating.md
         raise
     except Exception:  # whether it was right is not known
         LOGINS.add("failed")
@@ -40,7 +40,7 @@ async def raise_if_throttled(
     await give_back_each(statements, *tried)
 
 
-async def take_limits(statements: Statements, *limits: Taken) -> None:
+async def take_limits(statements: Statements, *limits: Bucket) -> None:
     """Take one from each limit on signing in, or none. Raises `TooManyRequests`."""
     try:
         await take_each(statements, *limits)
@@ -49,12 +49,12 @@ async def take_limits(statements: Statements, *limits: Taken) -> None:
         raise
 
 
-def address_limits(settings: Settings, address: str, name: str = "address") -> tuple[Taken, ...]:
+def address_limits(settings: Settings, address: str, name: str = "address") -> tuple[Bucket, ...]:
     """The limits of an address by the settings of failed log-ins; limits of another `name` count apart."""
     return per_network(RateLimit(name, settings.login_rate_per_address, settings.login_burst_per_address), address)
 
 
-def _tries(settings: Settings, address: str, name: str | None) -> tuple[Taken, ...]:
+def _tries(settings: Settings, address: str, name: str | None) -> tuple[Bucket, ...]:
     """The limits that a try counts for: of the address, of the name at the address, and of the name.
 
     Those of an IPv6 address include its /56 and /48. The last one is far larger than the others, and a try that these

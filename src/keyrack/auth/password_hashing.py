@@ -34,7 +34,7 @@ class Passwords:
         self._hasher = PasswordHasher(time_cost=2, memory_cost=19_456, parallelism=1)
         self._threads = ThreadPoolExecutor(self.THREADS, thread_name_prefix="passwords", initializer=_stand_back)
         self._turns = FairSemaphore(self.THREADS, waiting, seconds, "passwords")
-        self._nobody = self._hasher.hash(secrets.token_hex(16))
+        self._dummy_hash = self._hasher.hash(secrets.token_hex(16))
 
     async def hash(self, password: str, *parties: Hashable) -> str:
         return await self._in_turn(parties, self._hasher.hash, password)
@@ -53,7 +53,7 @@ class Passwords:
 
     def _verify(self, password: str, hash: str | None) -> bool:
         try:
-            self._hasher.verify(hash or self._nobody, password)
+            self._hasher.verify(hash or self._dummy_hash, password)
         except (VerificationError, InvalidHashError):
             return False
         return hash is not None

@@ -94,10 +94,10 @@ class AccessPeriod:
     since: datetime
     until: datetime | None  # None: without an end
     known_from: datetime
-    stretch: int | None = None  # its row; None where it has none yet
+    row_number: int | None = None  # its row; None where it has none yet
 
     @classmethod
-    def made(cls, at: datetime, members: Mapping[str, Any]) -> AccessPeriod:
+    def created(cls, at: datetime, members: Mapping[str, Any]) -> AccessPeriod:
         """As it is created, with all of its members."""
         since = max(_start(members, at), at)
         return cls(members["carId"], members["userId"], since, _end(members.get("end")), at)
@@ -130,14 +130,16 @@ Part = tuple[int, str, int]  # customer, kind, product or service
 
 
 @dataclass(slots=True)
-class Custody:
+class AccessHistoryChanges:
     """What is known now of the things that some changes are about, and what these changes make of it."""
 
-    forms: dict[Key, AccessPeriod] = field(default_factory=dict[Key, AccessPeriod])
-    fitted: dict[Part, InstalledPart] = field(default_factory=dict[Part, InstalledPart])
+    periods: dict[Key, AccessPeriod] = field(default_factory=dict[Key, AccessPeriod])
+    parts: dict[Part, InstalledPart] = field(default_factory=dict[Part, InstalledPart])
     # What ended, and until when it was known
-    closed: list[tuple[Key, AccessPeriod, datetime]] = field(default_factory=list[tuple[Key, AccessPeriod, datetime]])
-    removed: list[tuple[Part, InstalledPart, datetime]] = field(
+    ended_periods: list[tuple[Key, AccessPeriod, datetime]] = field(
+        default_factory=list[tuple[Key, AccessPeriod, datetime]]
+    )
+    removed_parts: list[tuple[Part, InstalledPart, datetime]] = field(
         default_factory=list[tuple[Part, InstalledPart, datetime]]
     )
 
@@ -154,32 +156,32 @@ class Custody:
     def _assignment(
         self, key: Key, word: str, members: Mapping[str, Any] | None, at: datetime, recorded_at: datetime
     ) -> None:
-        before = self.forms.get(key)
+        before = self.periods.get(key)
         if word == "updated" and before is None:
             log.error("access history of a changed assignment missing", customer=key[0], assignment=key[1])
             return
         if word == "updated" and members is not None and not TOLD & members.keys():
             return
         if before is not None:
-            self.closed.append((key, before, recorded_at))
-            del self.forms[key]
+            self.ended_periods.append((key, before, recorded_at))
+            del self.periods[key]
         if members is not None:
-            self.forms[key] = AccessPeriod.made(at, members) if before is None else before.changed(at, members)
+            self.periods[key] = AccessPeriod.created(at, members) if before is None else before.changed(at, members)
 
     def _part(
         self, row: Row, word: str, members: Mapping[str, Any] | None, at: datetime, recorded_at: datetime
     ) -> None:
         kind, member = PLACES[row["resource"]]
         part: Part = (row["customer_id"], kind, int(row["resource_id"]))
-        before = self.fitted.get(part)
+        before = self.parts.get(part)
         if members is not None and member not in members:
             return
         if before is not None:
-            self.removed.append((part, before, recorded_at))
-            del self.fitted[part]
+            self.removed_parts.append((part, before, recorded_at))
+            del self.parts[part]
         place = None if members is None else members[member]
         if place is not None and (kind == "service" or before is not None or _is_box(row["kind"], members or {})):
-            self.fitted[part] = InstalledPart(place, at)
+            self.parts[part] = InstalledPart(place, at)
 
 
 def _is_box(kind: str, members: Mapping[str, Any]) -> bool:
@@ -194,14 +196,14 @@ async def record_periods(connection: Connection, rows: Sequence[Row], recorded: 
     relevant_rows = [row for row in rows if row["customer_id"] and row["resource"] in RESOURCES]
     if not relevant_rows:
         return
-    custody = await _known(connection, relevant_rows)
+    custody = await _load(connection, relevant_rows)
     for row in relevant_rows:
         custody.take(row, recorded[row["customer_id"]])
     await _write(connection, custody)
 
 
-async def _known(connection: Connection, rows: Sequence[Row]) -> Custody:
-    custody = Custody()
+async def _load(connection: Connection, rows: Sequence[Row]) -> AccessHistoryChanges:
+    custody = AccessHistoryChanges()
     made = {"assignment.created", "product.created", "service.created"}
     keys = sorted({(row["customer_id"], row["resource"], int(row["resource_id"])) for row in rows
                    if row["kind"] not in made})  # fmt: skip
@@ -209,34 +211,36 @@ async def _known(connection: Connection, rows: Sequence[Row]) -> Custody:
     parts = [(customer, PLACES[resource][0], id) for customer, resource, id in keys if resource in PLACES]
     if assignments:
         for row in await connection.fetch(KNOWN, *_columns(assignments)):
-            custody.forms[row["customer_id"], row["assignment_id"]] = AccessPeriod(
+            custody.periods[row["customer_id"], row["assignment_id"]] = AccessPeriod(
                 row["car_id"], row["user_id"], row["since"], row["until"], row["known_from"], row["stretch_id"]
             )
     if parts:
         for row in await connection.fetch(FITTED, *_columns(parts)):
             part = (row["customer_id"], row["kind"], row["part_id"])
-            custody.fitted[part] = InstalledPart(row["place_id"], row["known_from"], row["fitting_id"])
+            custody.parts[part] = InstalledPart(row["place_id"], row["known_from"], row["fitting_id"])
     return custody
 
 
-async def _write(connection: Connection, custody: Custody) -> None:
+async def _write(connection: Connection, custody: AccessHistoryChanges) -> None:
     """What ended first: of each thing one row is known now."""
-    if ended := [(key[0], form.stretch, at) for key, form, at in custody.closed if form.stretch is not None]:
+    if ended := [
+        (key[0], form.row_number, at) for key, form, at in custody.ended_periods if form.row_number is not None
+    ]:
         await connection.execute(CLOSE, *_columns(ended))
     if gone := [
         (part[0], installed_part.fitting, at)
-        for part, installed_part, at in custody.removed
+        for part, installed_part, at in custody.removed_parts
         if installed_part.fitting is not None
     ]:
         await connection.execute(REMOVE, *_columns(gone))
-    forms = [*custody.closed, *((key, form, None) for key, form in custody.forms.items())]
+    forms = [*custody.ended_periods, *((key, form, None) for key, form in custody.periods.items())]
     if new := [
         (*key, form.car, form.user, form.since, form.until, form.known_from, at)
         for key, form, at in forms
-        if form.stretch is None
+        if form.row_number is None
     ]:
         await connection.execute(OPEN, *_columns(new))
-    fitted = [*custody.removed, *((part, installed_part, None) for part, installed_part in custody.fitted.items())]
+    fitted = [*custody.removed_parts, *((part, installed_part, None) for part, installed_part in custody.parts.items())]
     if put := [
         (*part, installed_part.place, installed_part.known_from, at)
         for part, installed_part, at in fitted

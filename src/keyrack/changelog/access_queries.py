@@ -152,7 +152,7 @@ EVENTS_OF: dict[Thing, LiteralString] = {
 @cache
 def _for_all(sql: LiteralString) -> NamedStatement:
     """The statement for a caller who sees the whole customer."""
-    members: LiteralString = CHANGE.shown("t")
+    members: LiteralString = CHANGE.json_columns("t")
     return compile_statement(sql.replace(_PAIR, "").replace(_CHANGE, "").replace(_CHANGE_MEMBERS, members))
 
 
@@ -162,10 +162,10 @@ def _in_scope(sql: LiteralString) -> NamedStatement:
 
     A period exists if its car and its user are in scope. The limits count what exists alone.
     """
-    assert CHANGE.limit is not None  # noqa: S101 - a constant of `changelog.schema`
+    assert CHANGE.group_scope is not None  # noqa: S101 - a constant of `changelog.schema`
     pair: LiteralString = in_scope_sql("car", "c.car_id") + " and " + in_scope_sql("user", "c.user_id") + " and "
-    change: LiteralString = " and " + CHANGE.limit.scope.format(t="t")
-    members: LiteralString = in_group_scope(CHANGE).shown("t")
+    change: LiteralString = " and " + CHANGE.group_scope.scope.format(t="t")
+    members: LiteralString = in_group_scope(CHANGE).json_columns("t")
     return compile_statement(sql.replace(_PAIR, pair).replace(_CHANGE, change).replace(_CHANGE_MEMBERS, members))
 
 

@@ -42,7 +42,7 @@ READ = compile_statement(
     "select p.change_id, p.recorded_at, p.item from (select c.*,"
     " sum(octet_length(item)) over (order by change_id) - octet_length(item) as before from ("
     "select t.change_id, t.recorded_at, row_to_json(x)::text as item from " + CHANGE.table.format(t="t")
-    + ", lateral (select " + CHANGE.shown("t") + ") x where " + CHANGE.scope.format(t="t")
+    + ", lateral (select " + CHANGE.json_columns("t") + ") x where " + CHANGE.scope.format(t="t")
     + " and t.change_id > :behind and t.change_id <= :until and t.recorded_at >= :recorded"
     " order by t.change_id limit :most) c) p where before < :size order by p.change_id"
 )  # fmt: skip
@@ -59,7 +59,7 @@ class Extent:
     recorded: datetime = LONG_AGO
     first: int = 1
 
-    def told(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, object]:
         """The same for programs, as JSON."""
         epoch = None if self.epoch is None else str(self.epoch)
         return {"epoch": epoch, "oldest": self.oldest, "newest": self.newest}
@@ -77,7 +77,7 @@ class Extent:
         """Raises `Gone` unless it can."""
         if not self.has(number, epoch):
             reason = CURSOR_GONE.format(oldest=self.oldest, newest=self.newest, epoch=self.epoch or "none")
-            raise Gone(reason, self.told(), self.headers())
+            raise Gone(reason, self.as_json(), self.headers())
 
 
 @dataclass(frozen=True, slots=True)

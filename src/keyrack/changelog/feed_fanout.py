@@ -49,7 +49,7 @@ def events(epoch: UUID | None, piece: Piece, behind: int = 0) -> bytes:
 
 def raise_cursor_expired(extent: Extent) -> bytes:
     """The event in place of 410, which scripts of a browser would not see; its id keeps them from coming back."""
-    return f"id: {GONE}\nevent: gone\ndata: {json.dumps(extent.told())}\n\n".encode()
+    return f"id: {GONE}\nevent: gone\ndata: {json.dumps(extent.as_json())}\n\n".encode()
 
 
 class Proof(Protocol):
@@ -59,7 +59,7 @@ class Proof(Protocol):
         """Raises `Unavailable` unless it is proven."""
         ...
 
-    def hold(self, proven: int | None) -> None:
+    def assert_current(self, proven: int | None) -> None:
         """Raises `Unavailable` unless what was read since that `check` is still up to date."""
         ...
 
@@ -80,19 +80,19 @@ class CustomerFeed:
     def __init__(self, db: Database, customer: int, every: float, proof: Proof) -> None:
         self.extent: Extent | None = None
         self.renewed = 0  # how often another epoch has begun
-        self.held: dict[Subscription, None] = {}
+        self.subscriptions: dict[Subscription, None] = {}
         self._db = db
         self._customer = customer
-        self._every = every
+        self._poll_seconds = every
         self._proof = proof
         self._asked = asyncio.Event()
         self._asked.set()
 
-    def ask(self) -> None:
+    def check_soon(self) -> None:
         """There may be something new."""
         self._asked.set()
 
-    async def piece(self, behind: int, recorded: Extent) -> Piece | None:
+    async def read_chunk(self, behind: int, recorded: Extent) -> Piece | None:
         """What comes behind a number, as far as it was told, not before the time of `recorded`."""
         newest = 0 if self.extent is None else self.extent.newest
         return await self._proven(read(self._db, self._customer, behind, newest, recorded.recorded))
@@ -106,14 +106,14 @@ class CustomerFeed:
             reads.close()
             raise
         result = await reads
-        self._proof.hold(proven)
+        self._proof.assert_current(proven)
         return result
 
     async def run(self) -> None:
         """Look until cancelled: when it is asked for, and now and then."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._every):
+                async with asyncio.timeout(self._poll_seconds):
                     await self._asked.wait()
             self._asked.clear()
             try:
@@ -129,7 +129,7 @@ class CustomerFeed:
         """Tell what has come."""
         extent, known = await self._proven(load_extent(self._db, self._customer)), self.extent
         if known is None or not extent.has(known.newest, known.epoch):
-            self._begin(extent, anew=known is not None)
+            self._begin(extent, is_new_epoch=known is not None)
             return
         progress = Extent(extent.epoch, extent.oldest, known.newest, known.recorded)
         while progress.newest < extent.newest and any(subscriber.is_live for subscriber in self._listeners()):
@@ -137,7 +137,7 @@ class CustomerFeed:
                 read(self._db, self._customer, progress.newest, extent.newest, progress.recorded)
             )
             if piece is None or piece.first != progress.newest + 1:
-                self._begin(extent, anew=True)
+                self._begin(extent, is_new_epoch=True)
                 return
             body = events(extent.epoch, piece)
             self.extent = progress = Extent(extent.epoch, extent.oldest, piece.last, piece.recorded)
@@ -148,14 +148,14 @@ class CustomerFeed:
         self._wake()
 
     def _listeners(self) -> list[FeedSubscriber]:
-        return [subscription for subscription in self.held if isinstance(subscription, FeedSubscriber)]
+        return [subscription for subscription in self.subscriptions if isinstance(subscription, FeedSubscriber)]
 
-    def _begin(self, extent: Extent, *, anew: bool) -> None:
+    def _begin(self, extent: Extent, *, is_new_epoch: bool) -> None:
         """The log is another one than was known: nobody can go on."""
         self.extent = extent
-        self.renewed += anew
+        self.renewed += is_new_epoch
         self._wake()
 
     def _wake(self) -> None:
-        for subscription in list(self.held):
+        for subscription in list(self.subscriptions):
             subscription.wake()

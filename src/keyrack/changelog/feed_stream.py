@@ -19,7 +19,7 @@ from uuid import UUID
 
 from keyrack.api.event_stream import RETRY, SPREAD, EventHub
 from keyrack.api.principals import CallerKey
-from keyrack.api.subscriptions import Stays, Subscription
+from keyrack.api.subscriptions import RecheckAccess, Subscription
 from keyrack.changelog.feed import Extent, Piece
 from keyrack.changelog.feed_fanout import CustomerFeed, FeedSubscriber, Proof, events, id_of, raise_cursor_expired
 from keyrack.core.background_tasks import supervise
@@ -44,51 +44,54 @@ class FeedService:
         self.db = db
         self._proof = proof
         self._hub = hub
-        self._logs: dict[int, tuple[CustomerFeed, asyncio.Task[None]]] = {}
+        self._feeds: dict[int, tuple[CustomerFeed, asyncio.Task[None]]] = {}
         self._reads: dict[Hashable, asyncio.Task[Any]] = {}
 
     def hear(self, payload: str) -> None:
         """What a notice tells."""
-        if not self._logs:
+        if not self._feeds:
             return
         for customer, topics in parse_notification(payload):
             if topics >= NUMBERED and customer == EVERYBODY:
                 self.lost()
-            elif topics >= NUMBERED and customer in self._logs:
-                self._logs[customer][0].ask()
+            elif topics >= NUMBERED and customer in self._feeds:
+                self._feeds[customer][0].check_soon()
 
     def lost(self) -> None:
         """Notices may have been missed."""
-        for customer_feed, _ in self._logs.values():
-            customer_feed.ask()
+        for customer_feed, _ in self._feeds.values():
+            customer_feed.check_soon()
 
     def check(self, customer: int, caller: CallerKey) -> None:
         """Raises `Unavailable` and `TooManyRequests` where too much is held open already."""
         self._hub.check(customer, caller)
 
-    def enter(self, held: Subscription) -> CustomerFeed:
+    def enter(self, subscription: Subscription) -> CustomerFeed:
         """It follows its customer's log from now on, until it leaves."""
-        self._hub.add(held)
-        held.begin()
-        if held.customer not in self._logs:
-            db = self.db.of(held.customer, reads=True)
-            new = CustomerFeed(db, held.customer, self.settings.feed_poll_interval_seconds, self._proof)
-            self._logs[held.customer] = new, asyncio.create_task(supervise("change feed", new.run), context=Context())
-        customer_feed = self._logs[held.customer][0]
-        customer_feed.held[held] = None
+        self._hub.add(subscription)
+        subscription.begin()
+        if subscription.customer not in self._feeds:
+            db = self.db.of(subscription.customer, reads=True)
+            new = CustomerFeed(db, subscription.customer, self.settings.feed_poll_interval_seconds, self._proof)
+            self._feeds[subscription.customer] = (
+                new,
+                asyncio.create_task(supervise("change feed", new.run), context=Context()),
+            )
+        customer_feed = self._feeds[subscription.customer][0]
+        customer_feed.subscriptions[subscription] = None
         return customer_feed
 
-    def leave(self, held: Subscription) -> None:
-        self._hub.remove(held)
-        held.release()
-        customer_feed, task = self._logs[held.customer]
-        del customer_feed.held[held]
-        if not customer_feed.held:
-            del self._logs[held.customer]
+    def leave(self, subscription: Subscription) -> None:
+        self._hub.remove(subscription)
+        subscription.release()
+        customer_feed, task = self._feeds[subscription.customer]
+        del customer_feed.subscriptions[subscription]
+        if not customer_feed.subscriptions:
+            del self._feeds[subscription.customer]
             task.cancel()
 
     @contextmanager
-    def waiting(self, waiter: LongPoll) -> Generator[CustomerFeed]:
+    def subscribed(self, waiter: LongPoll) -> Generator[CustomerFeed]:
         """The log, which it follows within the block."""
         log = self.enter(waiter)
         try:
@@ -96,7 +99,7 @@ class FeedService:
         finally:
             self.leave(waiter)
 
-    async def once(self, key: Hashable, ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+    async def run_shared(self, key: Hashable, ask: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         """What `ask` answers; several who want the same at the same time ask once."""
         task = self._reads.get(key)
         if task is None:
@@ -106,7 +109,7 @@ class FeedService:
 
     async def close(self) -> None:
         """End what is under way."""
-        tasks = [*(task for _, task in self._logs.values()), *self._reads.values()]
+        tasks = [*(task for _, task in self._feeds.values()), *self._reads.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -115,7 +118,7 @@ class FeedService:
 class LongPoll(Subscription):
     """A request that waits until the log goes on."""
 
-    async def awaits(self, log: CustomerFeed, known: Extent, until: float) -> bool:
+    async def wait_for_news(self, log: CustomerFeed, known: Extent, until: float) -> bool:
         """Wait until the log goes further than is known, or is another one; False if it does not until then, by the
         loop's clock, or if nobody is to wait any more."""
         begun, renewed = time.monotonic(), log.renewed
@@ -129,7 +132,7 @@ class LongPoll(Subscription):
                 while not (self._ended or is_new()):
                     await self._wake.wait()
                     self._wake.clear()
-        self.waited += time.monotonic() - begun
+        self.wait_seconds += time.monotonic() - begun
         return is_new() and not self._ended
 
 
@@ -141,33 +144,35 @@ class FeedFollower(FeedSubscriber, AsyncIterator[bytes]):
         feed: FeedService,
         customer: int,
         caller: CallerKey,
-        until: float,
-        stays: Stays,
+        expires_at: float,
+        recheck_access: RecheckAccess,
         at: tuple[UUID | None, int],
     ):
-        super().__init__(customer, caller, until, stays)
+        super().__init__(customer, caller, expires_at, recheck_access)
         self._feed = feed
-        self._epoch, self._at = at
+        self._epoch, self._last_number = at
         self._recorded = Extent()
         self._log: CustomerFeed | None = None
         self._renewed = 0
         self._queue: deque[bytes] = deque()
         self._bytes = 0
-        self._word: bytes | None = None  # the last one, once there is nothing else to say
+        self._closing_event: bytes | None = None  # the last one, once there is nothing else to say
 
     def offer(self, piece: Piece, body: bytes, epoch: UUID | None) -> None:
-        if not self.is_live or piece.last <= self._at:
+        if not self.is_live or piece.last <= self._last_number:
             return
         self._epoch, settings = epoch, self._feed.settings
-        body = body if piece.first > self._at else events(epoch, piece, self._at)
+        body = body if piece.first > self._last_number else events(epoch, piece, self._last_number)
         full = len(self._queue) >= settings.feed_queue_batches or self._bytes + len(body) > settings.feed_queue_bytes
         if self._queue and full:
             LIMITS.add("live-queue")
             seldom.warning("slow feed subscriber disconnected", customer=self.customer)
             self.is_live = False
-            self._word = f"event: slow\ndata: {json.dumps({'lastId': id_of(epoch, self._at)})}\n\n".encode()
+            self._closing_event = (
+                f"event: slow\ndata: {json.dumps({'lastId': id_of(epoch, self._last_number)})}\n\n".encode()
+            )
         else:
-            self._at = piece.last
+            self._last_number = piece.last
             self._queue.append(body)
             self._bytes += len(body)
         self._wake.set()
@@ -180,15 +185,15 @@ class FeedFollower(FeedSubscriber, AsyncIterator[bytes]):
                 body = self._queue.popleft()
                 self._bytes -= len(body)
                 return body
-            if self._word is not None:
+            if self._closing_event is not None:
                 self.end()
-                return self._word
+                return self._closing_event
             if (chunk := await self._next(self._log)) is not None:
                 return chunk
-            if self._breathes:
-                self._breathes = False
+            if self._keepalive_due:
+                self._keepalive_due = False
                 return ALIVE
-            if not (self._queue or self._word or self._ended):
+            if not (self._queue or self._closing_event or self._ended):
                 await self._wake.wait()
             self._wake.clear()
         raise StopAsyncIteration
@@ -202,7 +207,7 @@ class FeedFollower(FeedSubscriber, AsyncIterator[bytes]):
         """The first bytes go out at once: the client sees that it is connected, and from where on."""
         self._log = self._feed.enter(self)
         self._renewed = self._log.renewed
-        head = f"retry: {RETRY + secrets.randbelow(SPREAD)}\nid: {id_of(self._epoch, self._at)}\n\n"
+        head = f"retry: {RETRY + secrets.randbelow(SPREAD)}\nid: {id_of(self._epoch, self._last_number)}\n\n"
         return head.encode()
 
     async def _next(self, log: CustomerFeed) -> bytes | None:
@@ -211,24 +216,24 @@ class FeedFollower(FeedSubscriber, AsyncIterator[bytes]):
         if known is None:
             return None
         if log.renewed != self._renewed or (self._epoch not in (None, known.epoch)):
-            return self._gone(known)
+            return self._gone_event(known)
         self._epoch = known.epoch
-        if self._at >= known.newest:
+        if self._last_number >= known.newest:
             self.is_live = True
         if self.is_live:
             return None
         try:
-            piece = await log.piece(self._at, self._recorded)
+            piece = await log.read_chunk(self._last_number, self._recorded)
         except Exception as error:
             if not (isinstance(error, Refusal) or is_interruption(error)):
                 raise
             self.end()  # it comes back, and goes on where it was
             return ALIVE
-        if piece is None or piece.first != self._at + 1:
-            return self._gone(known)
-        self._at, self._recorded = piece.last, Extent(recorded=piece.recorded)
+        if piece is None or piece.first != self._last_number + 1:
+            return self._gone_event(known)
+        self._last_number, self._recorded = piece.last, Extent(recorded=piece.recorded)
         return events(self._epoch, piece)
 
-    def _gone(self, extent: Extent) -> bytes:
+    def _gone_event(self, extent: Extent) -> bytes:
         self.end()
         return raise_cursor_expired(extent)

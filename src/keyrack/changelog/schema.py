@@ -19,7 +19,7 @@ def _content(side: LiteralString) -> LiteralString:
     return "coalesce(" + own + " || " + personal + ", " + own + ", " + personal + ")"
 
 
-def _told(member: LiteralString) -> Field:
+def _member_field(member: LiteralString) -> Field:
     """A member of what is known of who did it."""
     return string("{t}.who->>'" + member + "'", nullable=True)
 
@@ -73,23 +73,23 @@ CHANGE = Resource(
         "kind": string("{t}.kind"),
         "resource": string("{t}.resource"),
         "resourceId": string("{t}.resource_id"),
-        "actor": Complex({name: _told(name) for name in ACTOR}),
+        "actor": Complex({name: _member_field(name) for name in ACTOR}),
         "onBehalfOf": Complex(
             {name: string("{t}.who->'onBehalfOf'->>'" + name + "'", nullable=True) for name in ACTOR},
-            there="jsonb_typeof({t}.who->'onBehalfOf') = 'object'",
+            is_present="jsonb_typeof({t}.who->'onBehalfOf') = 'object'",
         ),
-        "address": _told("address"),
-        "requestId": _told("requestId"),
-        "operationId": _told("operationId"),
+        "address": _member_field("address"),
+        "requestId": _member_field("requestId"),
+        "operationId": _member_field("operationId"),
         "groups": opaque("to_jsonb({t}.groups)"),
         "before": opaque(_content("before")),
         "after": opaque(_content("after")),
     },
-    limit=GroupScope(
+    group_scope=GroupScope(
         "",
         _IN_SCOPE,
         {
-            "actor": Complex({"type": _told("type"), "id": _scoped_actor("id"), "name": _scoped_actor("name")}),
+            "actor": Complex({"type": _member_field("type"), "id": _scoped_actor("id"), "name": _scoped_actor("name")}),
             "address": _scoped_actor("address"),
             "groups": opaque(_OWN_GROUPS),
             "before": opaque(_scoped_content("before")),

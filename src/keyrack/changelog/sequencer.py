@@ -28,7 +28,7 @@ from keyrack.changelog.transparency.merkle_tree import Tree, leaf_hash
 from keyrack.changelog.visibility_watermark import IF_ALONE, VisibilityWatermark
 from keyrack.core.metrics.catalog import CHANGES_SEQUENCED, SEQUENCING_DELAY
 from keyrack.core.settings import Settings
-from keyrack.db.change_notifier import DELIVERED, NUMBERED, Tell
+from keyrack.db.change_notifier import DELIVERED, NUMBERED, Notify
 from keyrack.db.connection import Connection, Database, Row, is_interruption
 from keyrack.db.named_parameters import compile_statement
 from keyrack.db.partitions import month
@@ -157,12 +157,12 @@ class Sequencer:
 
     db: Database
     settings: Settings
-    tell: Tell
-    _asked: asyncio.Event = field(default_factory=asyncio.Event)
-    _done: int = epochs.BEFORE  # up to here the inbox is empty
-    _whole_at: float = 0.0  # when all of it is looked at again: a standby that leads now may have drawn less
+    notify: Notify
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _sequenced_to: int = epochs.BEFORE  # up to here the inbox is empty
+    _full_scan_at: float = 0.0  # when all of it is looked at again: a standby that leads now may have drawn less
     _months: set[date] = field(default_factory=set[date])  # whose partitions exist
-    _begun: bool = False  # whether the custody of every customer is kept
+    _has_baseline: bool = False  # whether the custody of every customer is kept
     _publisher: Publisher = field(init=False)
 
     def __post_init__(self) -> None:
@@ -170,14 +170,14 @@ class Sequencer:
 
     def wake(self) -> None:
         """There may be something to number."""
-        self._asked.set()
+        self._wake.set()
 
     async def run(self) -> None:
         """Number what comes, until cancelled."""
-        fence, pause = VisibilityWatermark(self.db), SOON
+        watermark, pause = VisibilityWatermark(self.db), SOON
         while True:
             try:
-                pause = SOON if await self.round(fence) else min(2 * pause, self.settings.sequencer_poll_seconds)
+                pause = SOON if await self.sequence(watermark) else min(2 * pause, self.settings.sequencer_poll_seconds)
             except Exception as error:
                 if not is_interruption(error):
                     raise
@@ -185,48 +185,48 @@ class Sequencer:
                 pause = self.settings.sequencer_poll_seconds
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
-                    await self._asked.wait()
-            self._asked.clear()
+                    await self._wake.wait()
+            self._wake.clear()
 
-    async def round(self, fence: VisibilityWatermark) -> int:
+    async def sequence(self, watermark: VisibilityWatermark) -> int:
         """Number what there is up to the next fence; how many changes that were, 0 where another worker does it."""
-        self._begun = self._begun or await access_baseline.begin_some(self.db)
-        if (now := time.monotonic()) >= self._whole_at:
-            self._done, self._whole_at = epochs.BEFORE, now + WHOLE
-            await self._look()
-        if not await self.db.reading().fetchval(ANY, self._done):
+        self._has_baseline = self._has_baseline or await access_baseline.begin_some(self.db)
+        if (now := time.monotonic()) >= self._full_scan_at:
+            self._sequenced_to, self._full_scan_at = epochs.BEFORE, now + WHOLE
+            await self._check_epochs()
+        if not await self.db.reading().fetchval(ANY, self._sequenced_to):
             return 0
-        last = await fence.pass_on()
+        last = await watermark.advance()
         numbered = 0
-        while (count := await self._some(last)) is not None:
+        while (count := await self._sequence_batch(last)) is not None:
             numbered += count
             if count < self.settings.sequencer_batch_rows:
-                self._done = last
+                self._sequenced_to = last
                 break
         return numbered
 
-    async def _look(self) -> None:
+    async def _check_epochs(self) -> None:
         """Whether numbers may be missing here, also where nothing waits for one."""
         async with self.db.transaction() as connection:
             if await connection.fetchval(IF_ALONE):
-                await epochs.look(connection)
+                await epochs.check_epochs(connection)
 
-    async def _some(self, last: int) -> int | None:
+    async def _sequence_batch(self, last: int) -> int | None:
         """Number the first changes up to a fence, in one transaction; None where another worker is at it."""
         async with self.db.transaction() as connection:
             if not await connection.fetchval(IF_ALONE):
                 return None
             await connection.lift_timeouts()  # a batch that is slow is slow the next time, too
-            if await epochs.look(connection):
-                self._done = epochs.BEFORE
-            rows = await connection.fetch(READ, self._done, last, self.settings.sequencer_batch_rows)
+            if await epochs.check_epochs(connection):
+                self._sequenced_to = epochs.BEFORE
+            rows = await connection.fetch(READ, self._sequenced_to, last, self.settings.sequencer_batch_rows)
             logs, webhook_customers = await self._number(connection, rows) if rows else ([], set[int]())
         self._months.update(month(log.recorded_at) for log in logs)
         CHANGES_SEQUENCED.of().add(len(rows))
         for row in rows:
             SEQUENCING_DELAY.of().observe(max(0.0, (row["now"] - row["at"]).total_seconds()))
         for log in logs:
-            self.tell(log.customer, NUMBERED | DELIVERED if log.customer in webhook_customers else NUMBERED)
+            self.notify(log.customer, NUMBERED | DELIVERED if log.customer in webhook_customers else NUMBERED)
         if webhook_customers:
             await self.db.execute(DELIVER)
         return len(rows)
@@ -243,7 +243,7 @@ class Sequencer:
         await connection.execute(NUMBER.sql, *NUMBER.arguments(**columns))
         ends = [(log.customer, log.last, log.recorded_at, log.hash, log.tree.stored) for log in logs.values()]
         await connection.execute(KEEP, *map(list, zip(*ends, strict=True)))
-        webhook_customers = await self._publisher.publish(connection, map(_told, rows, numbered))
+        webhook_customers = await self._publisher.publish(connection, map(_numbered_change, rows, numbered))
         return list(logs.values()), webhook_customers
 
 
@@ -257,7 +257,7 @@ async def _logs(connection: Connection, customers: list[int], now: datetime, day
     return {row["customer_id"]: LogEnd.of(row, classes[row["customer_id"]], now) for row in rows}
 
 
-def _told(row: Row, numbered: SequencedChange) -> NumberedChange:
+def _numbered_change(row: Row, numbered: SequencedChange) -> NumberedChange:
     """What webhooks are told by, of a row of the inbox and what `NUMBER` takes of it."""
     return NumberedChange(
         numbered.customer_id, numbered.retention, numbered.change_id, numbered.recorded_at, row["kind"], row["resource"]

@@ -87,30 +87,30 @@ class VisibilityWatermark:
         self._db = db
         self._warn_after = warn_after
         self._reads = db.reading()
-        self._elsewhere = ""  # the oldest transaction that was running when the locks were looked at last
+        self._oldest_seen = ""  # the oldest transaction that was running when the locks were looked at last
 
-    async def pass_on(self) -> int:
+    async def advance(self) -> int:
         """A number, as large as can be, up to which all is settled; however long that takes."""
         last: int = await self._reads.fetchval(LAST)
         own: str = await self._db.fetchval(OWN)
-        if not await self._passed(own):
-            await self._ended(await writers(self._reads))
+        if not await self._has_passed(own):
+            await self._wait_for_writers(await writers(self._reads))
         return last
 
-    async def _passed(self, own: str) -> bool:
+    async def _has_passed(self, own: str) -> bool:
         """Whether nothing below the id runs any more; it is not waited for what has been running for long."""
         end, pause = time.monotonic() + QUICKLY, OFTEN
         while True:
             row = await self._reads.fetchrow(OLDEST, own)
             if row is None or row["passed"]:
                 return row is not None
-            if row["oldest"] == self._elsewhere or time.monotonic() > end:
-                self._elsewhere = row["oldest"]
+            if row["oldest"] == self._oldest_seen or time.monotonic() > end:
+                self._oldest_seen = row["oldest"]
                 return False
             await asyncio.sleep(pause)
             pause = min(2 * pause, SELDOM)
 
-    async def _ended(self, before: list[OpenWriter]) -> None:
+    async def _wait_for_writers(self, before: list[OpenWriter]) -> None:
         """Wait until these have ended. Who takes long is named once."""
         begun, pause, has_warned = time.monotonic(), OFTEN, False
         while before:

@@ -82,7 +82,7 @@ async def client_of(name: str, customer: str | None = None) -> AsyncGenerator[Cl
 
     def client(customer: int | None) -> Client:
         server = ServerAddress(profile.url, profile.api_key, customer, profile.brand)
-        return Client(server, _login_of(profile), profile.token, kept=keep, patience=PATIENCE)
+        return Client(server, _login_of(profile), profile.token, on_token=keep, patience=PATIENCE)
 
     whose = profile.customer
     if customer is not None:
@@ -92,21 +92,21 @@ async def client_of(name: str, customer: str | None = None) -> AsyncGenerator[Cl
         yield api_client
 
 
-async def customer_of(client: Client, wanted: str | None) -> Customer:
+async def customer_of(client: Client, name_or_id: str | None) -> Customer:
     """The customer that is wanted by id or name; without a wish, the only one. Raises `CommandFailed`, `ApiError`."""
     rows = [Customer(int(row["id"]), str(row.get("name", ""))) for row in await client.get("/customers", [])]
     there = ", ".join(f"{customer.id} ({customer.name})" for customer in rows) or "none"
-    if wanted is None:
+    if name_or_id is None:
         if len(rows) == 1:
             return rows[0]
         raise CommandFailed(f"Say for which customer: --customer ID or NAME. There are: {there}.")
-    matches = [customer for customer in rows if wanted in (str(customer.id), customer.name)]
-    matches = matches or [customer for customer in rows if customer.name.lower() == wanted.lower()]
+    matches = [customer for customer in rows if name_or_id in (str(customer.id), customer.name)]
+    matches = matches or [customer for customer in rows if customer.name.lower() == name_or_id.lower()]
     if len(matches) == 1:
         return matches[0]
     if not matches:
-        raise CommandFailed(f"The manager acts for no customer {wanted}. There are: {there}.")
-    raise CommandFailed(f"Several customers are called {wanted}: say the id. There are: {there}.")
+        raise CommandFailed(f"The manager acts for no customer {name_or_id}. There are: {there}.")
+    raise CommandFailed(f"Several customers are called {name_or_id}: say the id. There are: {there}.")
 
 
 def run(work: Coroutine[Any, Any, None], profile: str) -> None:

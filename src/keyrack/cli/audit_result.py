@@ -21,7 +21,7 @@ class AuditContext:
     tables: AuditResult | None = None
 
 
-def format_result(audit: Verification, compared: VerifiedCheckpoints, beside: AuditContext) -> CommandResult:
+def format_result(audit: Verification, compared: VerifiedCheckpoints, context: AuditContext) -> CommandResult:
     """For people, and as members for programs."""
     head, count, times = audit.head, audit.last - audit.head.behind, compared.times
     value: dict[str, Any] = {
@@ -31,9 +31,9 @@ def format_result(audit: Verification, compared: VerifiedCheckpoints, beside: Au
         "checkpointTime": datetime.fromtimestamp(max(times), UTC) if times else None,
         "withinReach": compared.kept and bool(compared.notes), "otherKeys": compared.others,
         "otherEpochs": [
-            {"epoch": str(row["epoch"]), "last": row["last_id"], "ended": row["ended_at"]} for row in beside.epochs
+            {"epoch": str(row["epoch"]), "last": row["last_id"], "ended": row["ended_at"]} for row in context.epochs
         ],
-        "tables": beside.tables and asdict(beside.tables),
+        "tables": context.tables and asdict(context.tables),
     }  # fmt: skip
     lines = [f"Customer {head.customer}: {count:,} changes behind number {head.behind:,} fit together."]
     if audit.erased:
@@ -53,9 +53,9 @@ def format_result(audit: Verification, compared: VerifiedCheckpoints, beside: Au
             lines.append("These checkpoints are kept with the log: whoever may write there can remove the newest ones.")
     lines += [
         f"Another epoch of this log ended with number {row['last_id']:,}: --epoch {row['epoch']} verifies it."
-        for row in beside.epochs
+        for row in context.epochs
     ]
-    if (same := beside.tables) is not None:
+    if (same := context.tables) is not None:
         lines.append(
             f"The tables are what the log says last: {same.whole:,} resources as a whole, {same.in_part:,} as far as "
             f"it is kept; {same.unsaid:,} are older than it, and were taken as they are."

@@ -115,7 +115,7 @@ async def join(
             f" if it is that person's: keyrack manager prove {username}"
         )
     with on_constraint(
-        {"manager_customer_customer_id_fkey": (NotFound, NO_CUSTOMER.saying("A customer was removed meanwhile."))}
+        {"manager_customer_customer_id_fkey": (NotFound, NO_CUSTOMER.with_text("A customer was removed meanwhile."))}
     ):
         await session.sql.execute(JOIN, id, customers)
         with on_constraint({"manager_role_owner": (Conflict, OWNER_LIMITED)}):

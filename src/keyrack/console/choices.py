@@ -44,18 +44,18 @@ class Choices:
 @pages.get("/{customer}/choices/cars", permission=Permission.CARS_READ)
 async def cars(visit: Visit) -> Response:
     """Cars that match what is typed; with `free` those that nobody has from `start` to `end`."""
-    return _answer(await find_cars(visit, visit.asked("q"), free(visit, visit.query)))
+    return _answer(await find_cars(visit, visit.query_value("q"), free(visit, visit.query)))
 
 
 @pages.get("/{customer}/choices/users", permission=Permission.USERS_READ)
 async def users(visit: Visit) -> Response:
-    return _answer(await find_users(visit, visit.asked("q")))
+    return _answer(await find_users(visit, visit.query_value("q")))
 
 
 @pages.get("/{customer}/choices/brands", permission=Permission.KEYS_READ)
 async def brands(visit: Visit) -> Response:
     """Brands of the catalogue that match what is typed."""
-    query = ordered_search(visit.asked("q"), "naturalorder($it),$it") | {"$top": str(MOST), "$count": "true"}
+    query = ordered_search(visit.query_value("q"), "naturalorder($it),$it") | {"$top": str(MOST), "$count": "true"}
     reply = await visit.call("GET", "/brands", query=query)
     options = [{"value": name, "label": name, "detail": "", "chosen": name} for name in reply.json]
     return Response(200, json.dumps({"options": options, "total": reply.total}).encode())

@@ -48,9 +48,9 @@ async def refused(visit: Visit, refusal: Refusal) -> Response:
         return redirect(there)
     if isinstance(refusal, FactorNeeded) and visit.customer and reads and not _by_script(visit):
         return redirect(f"{root(visit)}/{visit.customer}/settings/factors")
-    if isinstance(refusal, NotPermitted) and visit.customer and not visit.partial:
+    if isinstance(refusal, NotPermitted) and visit.customer and not visit.is_partial:
         return await lacking(visit, refusal)
-    template = "refused_part.html" if visit.partial else "refused.html"
+    template = "refused_part.html" if visit.is_partial else "refused.html"
     title, remedy = WORDS.get(refusal.status, OTHER)
     if refusal.reason.code in OF_PAGES:
         remedy = refusal.reason.remedy
@@ -66,14 +66,14 @@ async def refused(visit: Visit, refusal: Refusal) -> Response:
 def _of_customer(visit: Visit) -> str:
     """The address of a page that was asked for without a customer, with the person's first one; "" for any other."""
     first, _, _ = visit.path.removeprefix(BELOW + "/").partition("/")
-    if visit.who is None or not visit.who.manager.grants or not first or first.isdigit():
+    if visit.visitor is None or not visit.visitor.manager.grants or not first or first.isdigit():
         return ""
-    return f"{root(visit)}/{first_customer(visit.who)}{_address(visit).removeprefix(BELOW)}"
+    return f"{root(visit)}/{first_customer(visit.visitor)}{_address(visit).removeprefix(BELOW)}"
 
 
 def _by_script(visit: Visit) -> bool:
     """Whether a script puts the answer into a page, where a page for signing in would be lost."""
-    return visit.partial or bool(visit.headers("HX-Request") and not visit.headers("HX-History-Restore-Request"))
+    return visit.is_partial or bool(visit.headers("HX-Request") and not visit.headers("HX-History-Restore-Request"))
 
 
 def _of_form(visit: Visit) -> str:

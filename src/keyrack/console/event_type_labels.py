@@ -77,7 +77,7 @@ class Kinds:
 
     def sent(self, visit: Visit) -> list[str]:
         """What was chosen in the form; what a wildcard takes is not named beside it."""
-        chosen = {row["kind"]: row["takes"] for row in self.listed if visit.sent(row["kind"])}
+        chosen = {row["kind"]: row["takes"] for row in self.listed if visit.form_value(row["kind"])}
         taken = {kind for takes in chosen.values() for kind in takes}
         return [kind for kind in chosen if kind not in taken]
 

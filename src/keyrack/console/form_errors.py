@@ -58,7 +58,7 @@ def refused(visit: Visit, refusal: Refusal, words: Mapping[str, tuple[str, str]]
 def key(visit: Visit, refusal: Refusal | None = None) -> str:
     """The idempotency key of a form that is drawn: a new one, but the same one again where what was sent may have been
     done all the same (503)."""
-    return visit.sent("key") if refusal is not None and refusal.status == 503 else str(uuid4())
+    return visit.form_value("key") if refusal is not None and refusal.status == 503 else str(uuid4())
 
 
 def invalid(texts: Iterable[tuple[str, str]]) -> FormErrors:

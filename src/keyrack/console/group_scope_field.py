@@ -40,7 +40,9 @@ async def of_groups(visit: Visit, chosen: Sequence[int] | None) -> FleetPart:
 async def sent(visit: Visit) -> FleetPart:
     """What was filled in."""
     numbers = visit.form.get("groups", [])
-    return await _part(visit, visit.sent("part"), frozenset(int(number) for number in numbers if number.isdecimal()))
+    return await _part(
+        visit, visit.form_value("part"), frozenset(int(number) for number in numbers if number.isdecimal())
+    )
 
 
 def wrong(visit: Visit, part: FleetPart) -> str:

@@ -136,7 +136,7 @@ async def streets(visit: Visit) -> Streets | None:
     if tiles is None:
         return None
     if tiles.kind != "file":
-        visit.reaches(tiles.origin)
+        visit.allow_connect(tiles.origin)
         return Streets(tiles.kind, tiles.address, visit.settings.map_attribution)
     try:
         tag = (await asyncio.to_thread(archive, tiles.address)).tag

@@ -67,7 +67,7 @@ def base(visit: Visit) -> str:
 
 def tongue(visit: Visit) -> str:
     """The language of the visit."""
-    return language(visit.who.session.language if visit.who else None, visit.headers("Accept-Language"))
+    return language(visit.visitor.session.language if visit.visitor else None, visit.headers("Accept-Language"))
 
 
 def tag(visit: Visit) -> str:
@@ -77,7 +77,7 @@ def tag(visit: Visit) -> str:
 
 def clock(visit: Visit) -> Clock:
     """The clock of the visit."""
-    return Clock((visit.who and visit.who.session.time_zone) or UNKNOWN, LOCALES[tongue(visit)])
+    return Clock((visit.visitor and visit.visitor.session.time_zone) or UNKNOWN, LOCALES[tongue(visit)])
 
 
 def gettext(visit: Visit, text: str, **values: object) -> str:
@@ -108,7 +108,7 @@ async def part(visit: Visit, template: str, block: str, *, status: int = 200, **
 
 def plain(visit: Visit, template: str, *, status: int = 200, **known: Any) -> Response:
     """A page of anybody: signing in, and what is refused."""
-    person = visit.who.session if visit.who else None
+    person = visit.visitor.session if visit.visitor else None
     more = {"language": tag(visit), "theme": (person and person.theme) or SYSTEM, "root": root(visit)}
     return _answer(visit, template, None, status, {**more, **known})
 

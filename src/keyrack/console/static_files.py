@@ -97,7 +97,7 @@ def address(root: str, name: str) -> str:
     return f"{root}/assets/{whole.digest}/{name}"
 
 
-@pages.get("/assets/{digest}/{name}", open=True)
+@pages.get("/assets/{digest}/{name}", is_public=True)
 async def file(visit: Visit) -> Response:
     """A file, packed for who takes gzip. Raises `NotFound`."""
     whole = load_static_files()

@@ -33,7 +33,7 @@ class Bar:
     state: str  # past, in-force, coming, pending, failed
     start: datetime  # as the person's clock shows it
     end: datetime | None
-    told: Mapping[str, Any]
+    assignment: Mapping[str, Any]
     column: int = 0
     last: int = 0  # column
     hour: int = 0  # in its first column

@@ -22,7 +22,7 @@ def write_temporary(beside: Path, data: bytes, mode: int) -> Path:
     return file
 
 
-def once(file: Path, data: bytes) -> None:
+def write_once(file: Path, data: bytes) -> None:
     """Write a file for its owner alone, unless it is there: who was quicker has written everybody's. Raises
     `OSError`."""
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ class ErrorCode:
         """The same reason, the places of its text filled."""
         return replace(self, text=self.text.format(**values), pattern=self.text, values=tuple(values.items()))
 
-    def saying(self, text: str) -> ErrorCode:
+    def with_text(self, text: str) -> ErrorCode:
         """The same reason in other words."""
         return replace(self, text=text, pattern="", values=())
 

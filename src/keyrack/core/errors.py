@@ -163,10 +163,10 @@ class Gone(Refusal):
         errors: Sequence[FieldError] = (),
     ) -> None:
         super().__init__(reason, headers, errors)
-        self._told = dict(extensions)
+        self._extensions = dict(extensions)
 
     def extensions(self) -> dict[str, object]:
-        return super().extensions() | self._told
+        return super().extensions() | self._extensions
 
 
 class PreconditionFailed(Refusal):

@@ -66,7 +66,7 @@ def configure(level: str) -> None:
             foreign_pre_chain=[_add_details, *shared],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.JSONRenderer(default=_shown),
+                structlog.processors.JSONRenderer(default=_as_text),
             ],
         )
     )
@@ -105,9 +105,9 @@ class RateLimitedLogger:
 
     def __init__(self, name: str, every: float = EVERY) -> None:
         self._log = structlog.get_logger(name)
-        self._every = every
+        self._interval = every
         self._times = Counter[tuple[str, type, Hashable]]()
-        self._due: dict[tuple[str, type, Hashable], float] = {}
+        self._next_at: dict[tuple[str, type, Hashable], float] = {}
 
     def warning(
         self, event: str, *, error: BaseException | None = None, throttle_by: Hashable = None, **fields: object
@@ -118,8 +118,8 @@ class RateLimitedLogger:
         """
         key, now = (event, type(error), throttle_by), time.monotonic()
         self._times[key] += 1
-        if now >= self._due.get(key, 0.0):
-            self._due[key] = now + self._every
+        if now >= self._next_at.get(key, 0.0):
+            self._next_at[key] = now + self._interval
             if error is not None:
                 fields["error"] = error
             self._log.warning(event, times=self._times.pop(key), **fields)
@@ -131,29 +131,29 @@ def cause(error: BaseException) -> str:
     kind = type(error).__name__
     if isinstance(error, asyncpg.PostgresError):
         state = error.sqlstate or ""
-        said = "" if state.startswith("22") else f": {error.args[0] if error.args else ''}"
-        return f"{kind} ({state}){said}"
+        message = "" if state.startswith("22") else f": {error.args[0] if error.args else ''}"
+        return f"{kind} ({state}){message}"
     return f"{kind}: {error}"
 
 
-def _shown(value: object) -> str:
+def _as_text(value: object) -> str:
     return cause(value) if isinstance(value, BaseException) else str(value)
 
 
 def _traceback(exc_info: Any) -> str:
-    return "".join(_told(exc_info[1], set()))
+    return "".join(_traceback_lines(exc_info[1], set()))
 
 
-def _told(error: BaseException, before: set[int]) -> Iterator[str]:
+def _traceback_lines(error: BaseException, before: set[int]) -> Iterator[str]:
     """The traceback of an exception, after those of the exceptions that it came from; groups with their members."""
     before.add(id(error))
     source = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if source is not None and id(source) not in before:
-        yield from _told(source, before)
+        yield from _traceback_lines(source, before)
         yield "\n\nThen:\n\n"
     yield from traceback.format_tb(error.__traceback__)
     yield cause(error)
     members: Sequence[BaseException] = getattr(error, "exceptions", ())
     for member in members:
         yield "\n\nAmong them:\n\n"
-        yield from _told(member, before)
+        yield from _traceback_lines(member, before)

@@ -41,13 +41,13 @@ class Guard:
 
     def __init__(self, settings: Settings, allowed: str | None = None) -> None:
         self._allowed = networks(settings.webhook_allowed_networks if allowed is None else allowed)
-        self._refused = networks(settings.webhook_denied_networks)
+        self._denied = networks(settings.webhook_denied_networks)
 
     def may_dial(self, text: str) -> bool:
         """Whether a webhook may lead to this address: it is public, or in a network that is allowed."""
         address = _address(text)
         wrapped = _wrapped(address)
-        if _among(address, self._refused) or _among(wrapped, self._refused):
+        if _among(address, self._denied) or _among(wrapped, self._denied):
             return False
         return _among(address, self._allowed) or _among(wrapped, self._allowed) or _is_open(address, wrapped)
 
@@ -55,7 +55,7 @@ class Guard:
         """Whether anybody may dial this address, also where no network is allowed: what is found there is no secret."""
         address = _address(text)
         wrapped = _wrapped(address)
-        return not _among(address, self._refused) and not _among(wrapped, self._refused) and _is_open(address, wrapped)
+        return not _among(address, self._denied) and not _among(wrapped, self._denied) and _is_open(address, wrapped)
 
 
 def is_own(address: Address) -> bool:

@@ -41,7 +41,7 @@ class Actor:
         return replace(self, on_behalf_of=other)
 
     @property
-    def told(self) -> str:
+    def encoded(self) -> str:
         """What the database is told: JSON in base64, in which nothing can be put that would have to be quoted."""
         other = self.on_behalf_of
         who = {
@@ -60,7 +60,7 @@ class Actor:
 acting: ContextVar[Actor | None] = ContextVar("acting", default=None)
 
 
-# The actor for the rest of a transaction: $1 is its `told`
+# The actor for the rest of a transaction: $1 is its `encoded`
 SET_ACTOR: LiteralString = "select set_config('keyrack.who', $1, true)"
 
 
@@ -70,7 +70,7 @@ def begin_statement() -> str:
     if actor is None:
         return "begin"
     limit = "" if actor.scope is None else f"; set local keyrack.scope to '{actor.scope}'"
-    return f"begin; set local keyrack.who to '{actor.told}'{limit}"
+    return f"begin; set local keyrack.who to '{actor.encoded}'{limit}"
 
 
 def operator() -> Actor:

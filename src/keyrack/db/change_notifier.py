@@ -46,7 +46,7 @@ MOST = 3_000  # customers that are told by name: beyond, everybody is told
 AGAIN = 0.5  # seconds after which what could not be told is told again
 AT_LAST = 1.0  # seconds that the last notice of a process may take
 
-Tell = Callable[[int, Topics], None]
+Notify = Callable[[int, Topics], None]
 
 
 def discard(customer: int, topics: Topics) -> None:
@@ -60,50 +60,50 @@ class ChangeNotifier:
         """`pace` are the seconds between two notices."""
         self._db = db
         self._pace = pace
-        self._told: dict[int, Topics] = {}
-        self._driven: dict[int, Topics] = {}  # the same of what changes all the time
-        self._driven_from = 0.0  # when these may be told again
-        self._asked = asyncio.Event()
+        self._pending: dict[int, Topics] = {}
+        self._pending_positions: dict[int, Topics] = {}  # the same of what changes all the time
+        self._positions_due_at = 0.0  # when these may be told again
+        self._wake = asyncio.Event()
 
     def __call__(self, customer: int, topics: Topics) -> None:
         """Something of these topics has changed, of a customer or of `EVERYBODY`."""
         if topics:
-            pending_topics = self._driven if topics is DRIVEN else self._told
+            pending_topics = self._pending_positions if topics is DRIVEN else self._pending
             pending_topics[customer] = pending_topics.get(customer, NOTHING) | topics
             if len(pending_topics) > MOST:
                 _merge(pending_topics)
-            self._asked.set()
+            self._wake.set()
 
     async def run(self) -> None:
         """Tell until cancelled; what is left then is told at last."""
         try:
             while True:
-                await self._asked.wait()
-                self._asked.clear()
-                await self._give(self._due())
+                await self._wake.wait()
+                self._wake.clear()
+                await self._send(self._take_due())
                 await asyncio.sleep(self._pace)
         finally:
-            self._driven_from = 0.0
+            self._positions_due_at = 0.0
             try:
                 async with asyncio.timeout(AT_LAST):
-                    await self._give(self._due())
+                    await self._send(self._take_due())
             except TimeoutError:
                 log.warning("change notification lost at shutdown")
 
-    def _due(self) -> dict[int, Topics]:
+    def _take_due(self) -> dict[int, Topics]:
         """What is to be told now; a timer sees to the rest."""
-        due_topics, self._told = self._told, {}
+        due_topics, self._pending = self._pending, {}
         loop = asyncio.get_running_loop()
-        if self._driven and (now := loop.time()) >= self._driven_from:
-            driven, self._driven = self._driven, {}
-            self._driven_from = now + SLOW_PACE
+        if self._pending_positions and (now := loop.time()) >= self._positions_due_at:
+            driven, self._pending_positions = self._pending_positions, {}
+            self._positions_due_at = now + SLOW_PACE
             for customer, topics in driven.items():
                 due_topics[customer] = due_topics.get(customer, NOTHING) | topics
-        elif self._driven:
-            loop.call_at(self._driven_from, self._asked.set)
+        elif self._pending_positions:
+            loop.call_at(self._positions_due_at, self._wake.set)
         return due_topics
 
-    async def _give(self, topics_by_customer: dict[int, Topics]) -> None:
+    async def _send(self, topics_by_customer: dict[int, Topics]) -> None:
         if not topics_by_customer:
             return
         try:
@@ -111,10 +111,10 @@ class ChangeNotifier:
         except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
             log.warning("change notification failed, retrying", error=error)
             for customer, topics in topics_by_customer.items():
-                self._told[customer] = self._told.get(customer, NOTHING) | topics
-            if len(self._told) > MOST:
-                _merge(self._told)
-            asyncio.get_running_loop().call_later(AGAIN, self._asked.set)
+                self._pending[customer] = self._pending.get(customer, NOTHING) | topics
+            if len(self._pending) > MOST:
+                _merge(self._pending)
+            asyncio.get_running_loop().call_later(AGAIN, self._wake.set)
 
 
 def _merge(topics_by_customer: dict[int, Topics]) -> None:

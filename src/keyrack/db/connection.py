@@ -107,9 +107,9 @@ class Connection:
         """Begin with a statement whose rows are fetched some at a time, one of them in a transaction."""
         await self.raw.execute(DECLARE + sql, *args, timeout=self._timeout)
 
-    async def some(self, most: int) -> list[Row]:
-        """The next rows of what was declared, `most` of them or somewhat fewer; none at the end."""
-        return await self.raw.fetch(SOME[min(most.bit_length(), len(SOME)) - 1], timeout=self._timeout)
+    async def fetch_batch(self, max_rows: int) -> list[Row]:
+        """The next rows of the declared statement, `max_rows` or somewhat fewer; none at the end."""
+        return await self.raw.fetch(SOME[min(max_rows.bit_length(), len(SOME)) - 1], timeout=self._timeout)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[None]:
@@ -136,11 +136,11 @@ class Database:
     lost meanwhile.
     """
 
-    __slots__ = ("_pool", "_reads", "_who")
+    __slots__ = ("_pool", "_reads", "_shares")
 
-    def __init__(self, pool: Pool, who: TenantShares = PROCESS, *, reads: bool = False) -> None:
+    def __init__(self, pool: Pool, shares: TenantShares = PROCESS, *, reads: bool = False) -> None:
         self._pool = pool
-        self._who = who
+        self._shares = shares
         self._reads = reads
 
     @classmethod
@@ -175,24 +175,24 @@ class Database:
                 server_settings={**session_parameters, "application_name": application, **own},
             )
         except UNREACHABLE as error:
-            raise Unavailable(DATABASE_AWAY.saying(f"The database cannot be reached: {error}")) from error
+            raise Unavailable(DATABASE_AWAY.with_text(f"The database cannot be reached: {error}")) from error
         database = cls(Pool(pool, size, settings, connector, application))
         if lacking := await database.fetchval(LACKING, list(session_parameters), list(session_parameters.values())):
             await database.close()
-            raise Unavailable(DATABASE_AWAY.saying(NOT_TOLD.format(lacking=lacking)))
+            raise Unavailable(DATABASE_AWAY.with_text(NOT_TOLD.format(lacking=lacking)))
         return database
 
     def of(self, customer: int, manager: int = 0, *, reads: bool = False) -> Database:
         """The same database on behalf of a customer or a manager or both, 0 for none: what it takes is taken from
         their shares, half of the connections each. Reads leave the last one of it to what is written."""
-        parties = [("customer", customer)] if customer else []
+        tenants = [("customer", customer)] if customer else []
         if manager:
-            parties.append(("manager", manager))
-        return Database(self._pool, TenantShares(tuple(parties), max(1, self._pool.share - reads)), reads=reads)
+            tenants.append(("manager", manager))
+        return Database(self._pool, TenantShares(tuple(tenants), max(1, self._pool.share - reads)), reads=reads)
 
     def reading(self) -> Database:
         """The same, for statements that change nothing."""
-        return Database(self._pool, self._who, reads=True)
+        return Database(self._pool, self._shares, reads=True)
 
     @property
     def connector(self) -> PrimaryConnector:
@@ -204,27 +204,27 @@ class Database:
         await self._pool.close()
 
     async def fetch(self, sql: LiteralString, *args: object) -> list[Row]:
-        raw = await self._pool.take(self._who)
+        raw = await self._pool.take(self._shares)
         if not self._reads:
-            return await self._pool.finish(self._written(raw, raw.fetch, sql, args))
+            return await self._pool.finish(self._write(raw, raw.fetch, sql, args))
         try:
             rows = await timed(self._pool.seconds, sql, raw.fetch(sql, *args))
         except BaseException as error:
-            await self._pool.mend(self._who, raw, error)
+            await self._pool.mend(self._shares, raw, error)
             raise
-        self._pool.give_back(self._who, raw)
+        self._pool.give_back(self._shares, raw)
         return rows
 
     async def fetchrow(self, sql: LiteralString, *args: object) -> Row | None:
-        raw = await self._pool.take(self._who)
+        raw = await self._pool.take(self._shares)
         if not self._reads:
-            return await self._pool.finish(self._written(raw, raw.fetchrow, sql, args))
+            return await self._pool.finish(self._write(raw, raw.fetchrow, sql, args))
         try:
             row = await timed(self._pool.seconds, sql, raw.fetchrow(sql, *args))
         except BaseException as error:
-            await self._pool.mend(self._who, raw, error)
+            await self._pool.mend(self._shares, raw, error)
             raise
-        self._pool.give_back(self._who, raw)
+        self._pool.give_back(self._shares, raw)
         return row
 
     async def fetchval(self, sql: LiteralString, *args: object) -> Any:
@@ -238,17 +238,17 @@ class Database:
     async def transaction(self) -> AsyncGenerator[Connection]:
         """A transaction: committed when the block ends, undone when it raises. Raises `OutcomeUnknown` where the
         connection is lost while it is being committed."""
-        raw = await self._pool.take(self._who)
+        raw = await self._pool.take(self._shares)
         try:
             await raw.execute(begin_statement())
             yield Connection(raw, self._pool.name)
         except BaseException as error:
-            await self._pool.mend(self._who, raw, error)
+            await self._pool.mend(self._shares, raw, error)
             raise
-        if await self._pool.finish(self._written(raw, raw.execute, COMMIT, ())) != "COMMIT":
+        if await self._pool.finish(self._write(raw, raw.execute, COMMIT, ())) != "COMMIT":
             raise asyncpg.InFailedSQLTransactionError("a statement of the transaction had failed: it was undone")
 
-    async def _written(
+    async def _write(
         self,
         raw: asyncpg.Connection,
         do: Callable[..., Awaitable[T]],
@@ -258,18 +258,18 @@ class Database:
         """Do what nobody is to cancel, and give back the connection."""
         try:
             if acting.get() is not None and _is_recorded(sql):
-                result = await self._by_somebody(raw, do, sql, args)
+                result = await self._write_as_actor(raw, do, sql, args)
             else:
                 result = await timed(self._pool.seconds, sql, do(sql, *args, timeout=NEVER))
         except BaseException as error:
-            await self._pool.mend(self._who, raw, error)
+            await self._pool.mend(self._shares, raw, error)
             if is_shutting_down(error):
                 raise OutcomeUnknown(f"the connection was lost while something was being written: {error}") from error
             raise
-        self._pool.give_back(self._who, raw)
+        self._pool.give_back(self._shares, raw)
         return result
 
-    async def _by_somebody(
+    async def _write_as_actor(
         self, raw: asyncpg.Connection, do: Callable[..., Awaitable[T]], sql: LiteralString, args: Sequence[object]
     ) -> T:
         """One statement in a transaction that says who acts."""

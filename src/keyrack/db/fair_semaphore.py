@@ -30,56 +30,56 @@ TOO_LONG = ErrorCode(
 
 class TenantShares(NamedTuple):
     """On whose behalf: the parties whose shares it is taken from, such as a customer and a manager; nobody's is the
-    process's own. `most` is how many each of them may have by then."""
+    process's own. `max_each` is how many each of them may have by then."""
 
-    parties: tuple[Hashable, ...] = ()
-    most: int = 0
+    tenants: tuple[Hashable, ...] = ()
+    max_each: int = 0
 
 
 PROCESS = TenantShares()
 
 
 class FairSemaphore:
-    """`total` things; `waiting` askers may wait for each party, for so many seconds. Metrics call them `name`."""
+    """`total` things; `max_waiting` askers may wait for each party, for so many seconds. Metrics call them `name`."""
 
-    def __init__(self, total: int, waiting: int, seconds: float, name: str) -> None:
+    def __init__(self, total: int, max_waiting: int, seconds: float, name: str) -> None:
         self._free = total
-        self._waiting = waiting
+        self._max_waiting = max_waiting
         self._seconds = seconds
-        self._has: dict[Hashable, int] = {}
-        self._waits: dict[Hashable, int] = {}
-        self._lines: dict[TenantShares, deque[asyncio.Future[None]]] = {}  # the one that was served last stands last
+        self._in_use: dict[Hashable, int] = {}
+        self._waiting_counts: dict[Hashable, int] = {}
+        self._queues: dict[TenantShares, deque[asyncio.Future[None]]] = {}  # the one that was served last stands last
         self._name = name
         self._total = total
-        self._taken = QUEUE_IN_USE.of(name)
+        self._in_use_gauge = QUEUE_IN_USE.of(name)
         QUEUE_CAPACITY.of(name).add(total)
 
-    async def take(self, who: TenantShares) -> None:
+    async def take(self, shares: TenantShares) -> None:
         """Take one. Raises `Unavailable` where too many wait, or after having waited for too long."""
-        if self._free and self._may(who):
-            self._give(who)
+        if self._free and self._can_take(shares):
+            self._grant(shares)
             return
-        if any(self._waits.get(party, 0) >= self._waiting for party in who.parties):
+        if any(self._waiting_counts.get(tenant, 0) >= self._max_waiting for tenant in shares.tenants):
             LIMITS.add("queue-waiting")
             raise Unavailable(TOO_MANY)
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
-        self._lines.setdefault(who, deque()).append(turn)
-        _more(self._waits, who)
-        clock = loop.call_later(self._seconds, _too_long, turn) if who.parties else None
+        self._queues.setdefault(shares, deque()).append(turn)
+        _increment(self._waiting_counts, shares)
+        clock = loop.call_later(self._seconds, _too_long, turn) if shares.tenants else None
         begun = time.perf_counter()
         QUEUE_WAITING.add(self._name)
         try:
             await turn
         except BaseException:
-            self._leave(who, turn)
+            self._dequeue(shares, turn)
             if not turn.cancelled() and turn.exception() is None:  # it came at the very moment
-                self.give_back(who)
+                self.give_back(shares)
             raise
         finally:
             QUEUE_WAITING.add(self._name, by=-1)
             QUEUE_SECONDS.observe(time.perf_counter() - begun, self._name)
-            _less(self._waits, who)
+            _decrement(self._waiting_counts, shares)
             if clock is not None:
                 clock.cancel()
 
@@ -87,57 +87,57 @@ class FairSemaphore:
         """There are no such things any more."""
         QUEUE_CAPACITY.of(self._name).add(-self._total)
 
-    def give_back(self, who: TenantShares) -> None:
+    def give_back(self, shares: TenantShares) -> None:
         """Return what was taken: to the next one, if somebody waits."""
-        _less(self._has, who)
+        _decrement(self._in_use, shares)
         self._free += 1
-        self._taken.value -= 1
-        while self._free and self._lines and (following := self._following()) is not None:
-            line = self._lines.pop(following)
-            turn = line.popleft()
-            if line:
-                self._lines[following] = line
+        self._in_use_gauge.value -= 1
+        while self._free and self._queues and (next_shares := self._next_in_line()) is not None:
+            queue = self._queues.pop(next_shares)
+            turn = queue.popleft()
+            if queue:
+                self._queues[next_shares] = queue
             if not turn.done():
-                self._give(following)
+                self._grant(next_shares)
                 turn.set_result(None)
 
-    def _may(self, who: TenantShares) -> bool:
-        for party in who.parties:  # noqa: SIM110 - it runs before every statement, and `all` takes twice as long
-            if self._has.get(party, 0) >= who.most:
+    def _can_take(self, shares: TenantShares) -> bool:
+        for tenant in shares.tenants:  # noqa: SIM110 - it runs before every statement, and `all` takes twice as long
+            if self._in_use.get(tenant, 0) >= shares.max_each:
                 return False
         return True
 
-    def _give(self, who: TenantShares) -> None:
+    def _grant(self, shares: TenantShares) -> None:
         self._free -= 1
-        self._taken.value += 1
-        _more(self._has, who)
+        self._in_use_gauge.value += 1
+        _increment(self._in_use, shares)
 
-    def _following(self) -> TenantShares | None:
+    def _next_in_line(self) -> TenantShares | None:
         """Of those who may, the one whose parties have the fewest; the process itself has none."""
-        return min(filter(self._may, self._lines), key=self._held, default=None)
+        return min(filter(self._can_take, self._queues), key=self._max_in_use, default=None)
 
-    def _held(self, who: TenantShares) -> int:
-        return max((self._has.get(party, 0) for party in who.parties), default=-1)
+    def _max_in_use(self, shares: TenantShares) -> int:
+        return max((self._in_use.get(tenant, 0) for tenant in shares.tenants), default=-1)
 
-    def _leave(self, who: TenantShares, turn: asyncio.Future[None]) -> None:
-        line = self._lines.get(who, deque[asyncio.Future[None]]())
-        if turn in line:
-            line.remove(turn)
-            if not line:
-                del self._lines[who]
-
-
-def _more(counts: dict[Hashable, int], who: TenantShares) -> None:
-    for party in who.parties:
-        counts[party] = counts.get(party, 0) + 1
+    def _dequeue(self, shares: TenantShares, turn: asyncio.Future[None]) -> None:
+        queue = self._queues.get(shares, deque[asyncio.Future[None]]())
+        if turn in queue:
+            queue.remove(turn)
+            if not queue:
+                del self._queues[shares]
 
 
-def _less(counts: dict[Hashable, int], who: TenantShares) -> None:
-    for party in who.parties:
-        if counts[party] > 1:
-            counts[party] -= 1
+def _increment(counts: dict[Hashable, int], shares: TenantShares) -> None:
+    for tenant in shares.tenants:
+        counts[tenant] = counts.get(tenant, 0) + 1
+
+
+def _decrement(counts: dict[Hashable, int], shares: TenantShares) -> None:
+    for tenant in shares.tenants:
+        if counts[tenant] > 1:
+            counts[tenant] -= 1
         else:
-            del counts[party]
+            del counts[tenant]
 
 
 def _too_long(turn: asyncio.Future[None]) -> None:

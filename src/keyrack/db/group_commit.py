@@ -32,7 +32,7 @@ MOST = 2_000  # items of one batch, at most, unless one caller hands in more
 class CommitQueue:
     """Who waits for one kind of work of one customer, and how many batches of it are under way."""
 
-    waiting: list[Waiting] = field(default_factory=list[Waiting])
+    pending: list[Waiting] = field(default_factory=list[Waiting])
     running: int = 0
 
 
@@ -41,7 +41,7 @@ class GroupCommitter:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._lines: dict[tuple[Any, int], CommitQueue] = {}
+        self._queues: dict[tuple[Any, int], CommitQueue] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def put(self, work: Work[Item, Result], customer: int, items: Sequence[Item], *, at_once: int = 1) -> Result:
@@ -50,28 +50,28 @@ class GroupCommitter:
         `at_once` batches may be under way together: while one waits for the database, Python prepares the other.
         """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        line = self._lines.setdefault((work, customer), CommitQueue())
-        line.waiting.append((items, future, here.get()))
-        if line.running < at_once:
-            line.running += 1
-            task = asyncio.create_task(self._run(work, customer, line), context=Context())  # of no one caller
+        queue = self._queues.setdefault((work, customer), CommitQueue())
+        queue.pending.append((items, future, here.get()))
+        if queue.running < at_once:
+            queue.running += 1
+            task = asyncio.create_task(self._run(work, customer, queue), context=Context())  # of no one caller
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return await future
 
-    async def _run(self, work: Work[Any, Any], customer: int, line: CommitQueue) -> None:
+    async def _run(self, work: Work[Any, Any], customer: int, queue: CommitQueue) -> None:
         try:
-            while line.waiting:
-                count, total = 1, len(line.waiting[0][0])
-                while count < len(line.waiting) and total + len(line.waiting[count][0]) <= MOST:
-                    total += len(line.waiting[count][0])
+            while queue.pending:
+                count, total = 1, len(queue.pending[0][0])
+                while count < len(queue.pending) and total + len(queue.pending[count][0]) <= MOST:
+                    total += len(queue.pending[count][0])
                     count += 1
-                batch, line.waiting = line.waiting[:count], line.waiting[count:]
+                batch, queue.pending = queue.pending[:count], queue.pending[count:]
                 await self._batch(work, customer, batch)
         finally:
-            line.running -= 1
-            if not line.running:
-                del self._lines[work, customer]
+            queue.running -= 1
+            if not queue.running:
+                del self._queues[work, customer]
 
     async def _batch(self, work: Work[Any, Any], customer: int, batch: list[Waiting]) -> None:
         _trace([place for *_, place in batch if place is not None and place.sampled])
@@ -100,4 +100,4 @@ def _trace(callers: Sequence[TraceContext]) -> None:
     """What is done together belongs to the trace of the first caller; those of the others point to it."""
     here.set(callers[0] if callers else None)
     for other in callers[1:]:
-        other.beside += (callers[0],)
+        other.links += (callers[0],)

@@ -102,10 +102,10 @@ async def run(
                 seen = MigrationProgress(onlooker, revision, pids[-1], patience.lock / LOOKS)
                 await _with_patience(lambda revision=revision: connection.run_sync(upgrade, revision), seen, patience)
     except DBAPIError as error:  # around what PostgreSQL said, with the whole statement
-        raise _said(error) from None
+        raise _driver_error(error) from None
 
 
-def _said(error: DBAPIError) -> BaseException:
+def _driver_error(error: DBAPIError) -> BaseException:
     """What PostgreSQL said."""
     return (error.orig and error.orig.__cause__) or error
 
@@ -126,7 +126,7 @@ async def _with_patience(
             log.info("migration applied", revision=seen.revision, seconds=round(time.monotonic() - began, 1))
             return
         except DBAPIError as error:
-            if not isinstance(_said(error), NOT_NOW):
+            if not isinstance(_driver_error(error), NOT_NOW):
                 raise
         if time.monotonic() + pause > began + patience.whole:
             times = "1 try" if tries == 1 else f"{tries} tries"
@@ -152,7 +152,7 @@ class MigrationProgress:
         self._pid = pid
         self._pause = pause
         self._blockers: list[str] = []
-        self._began = self._told = time.monotonic()
+        self._began = self._reported_at = time.monotonic()
 
     def blockers(self) -> str:
         """Whom it waited for last."""
@@ -174,11 +174,11 @@ class MigrationProgress:
             if row is None:
                 return
             self._blockers = row["waits_for"] or self._blockers
-            if time.monotonic() - self._told >= TELL:
-                self._told = time.monotonic()
+            if time.monotonic() - self._reported_at >= TELL:
+                self._reported_at = time.monotonic()
                 log.info(
                     "migration running",
-                    revision=self.revision, seconds=round(self._told - self._began), statement=row["statement"],
+                    revision=self.revision, seconds=round(self._reported_at - self._began), statement=row["statement"],
                     phase=row["phase"], percent=None if row["percent"] is None else int(row["percent"]),
                     blocked_by=row["waits_for"],
                 )  # fmt: skip

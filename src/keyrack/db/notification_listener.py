@@ -24,8 +24,8 @@ ALIVE: LiteralString = "select 1"
 class NotificationListener:
     """One connection that hears the database's notices, and looks for what it may have missed.
 
-    What is cached on the strength of notices may be used only while `fresh`: for `bound` seconds from the last look
-    that was answered. An answer may take as long, so caches go on being used while the database is merely slow.
+    What is cached on the strength of notices may be used only while `is_fresh`: for `timeout_seconds` from the last
+    look that was answered. An answer may take as long, so caches go on being used while the database is merely slow.
 
     A connection of before a failover tells nothing: it is closed, and on the next one there is a look at the tables.
     """
@@ -35,27 +35,27 @@ class NotificationListener:
     def __init__(
         self,
         connector: PrimaryConnector,
-        hear: Mapping[str, Callable[[], None]],
-        lost: Callable[[], None],
-        watch: LiteralString | None = None,
+        handlers: Mapping[str, Callable[[], None]],
+        on_gap: Callable[[], None],
+        watch_sql: LiteralString | None = None,
         *,
-        bound: float = 2.0,
-        read: Mapping[str, Callable[[str], None]] | None = None,
-        begun: Callable[[], None] = lambda: None,
+        timeout_seconds: float = 2.0,
+        payload_handlers: Mapping[str, Callable[[str], None]] | None = None,
+        on_listen: Callable[[], None] = lambda: None,
     ) -> None:
         self._connector = connector
-        self._hear = hear  # channel -> what to do at a notice
-        self._lost = lost  # what to do when notices may have been missed
-        self._watch: LiteralString | None = watch  # tells by its answer whether there was something to hear
-        self._bound = bound
-        self._read = read or {}  # channel -> what to do with what a notice says
-        self._begun = begun  # what to do when it begins to listen, for the first time or again
-        self._seen: object = None
+        self._handlers = handlers  # channel -> what to do at a notice
+        self._on_gap = on_gap  # what to do when notices may have been missed
+        self._watch_sql: LiteralString | None = watch_sql  # tells by its answer whether there was something to hear
+        self._timeout_seconds = timeout_seconds
+        self._payload_handlers = payload_handlers or {}  # channel -> what to do with what a notice says
+        self._on_listen = on_listen  # what to do when it begins to listen, for the first time or again
+        self._last_answer: object = None
         self._fresh_until = 0.0
         self._raw: asyncpg.Connection | None = None
 
     @property
-    def fresh(self) -> bool:
+    def is_fresh(self) -> bool:
         return time.monotonic() < self._fresh_until
 
     async def run(self) -> None:
@@ -65,29 +65,29 @@ class NotificationListener:
         try:
             while True:
                 with suppress(*UNREACHABLE, asyncpg.PostgresError):
-                    await self._listen(again=lost)
+                    await self._listen(is_retry=lost)
                 lost = True
                 await asyncio.sleep(self.PING * (0.5 + random.random()))  # noqa: S311 - not all processes at once
         finally:
             self._connector.leadership.unwatch(self._renewed)
 
-    async def _listen(self, *, again: bool) -> None:
+    async def _listen(self, *, is_retry: bool) -> None:
         self._raw = raw = await self._connector.connect(server_settings={"application_name": "keyrack listener"})
-        if again:
+        if is_retry:
             log.info("database reachable")
         ended = asyncio.Event()
         raw.add_termination_listener(_ignoring_arguments(ended.set))
         LISTENERS.add()
         try:
-            for channel, act in self._hear.items():
+            for channel, act in self._handlers.items():
                 await raw.add_listener(channel, _ignoring_arguments(act))
-            for channel, take in self._read.items():
+            for channel, take in self._payload_handlers.items():
                 await raw.add_listener(channel, _with_payload(take))
-            self._begun()
-            if self._watch is None:
-                self._lost()  # what came before this moment was not heard
+            self._on_listen()
+            if self._watch_sql is None:
+                self._on_gap()  # what came before this moment was not heard
             while not ended.is_set():
-                await self._look(raw)
+                await self._poll(raw)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self.PING):
                         await ended.wait()
@@ -96,19 +96,19 @@ class NotificationListener:
             self._raw = None
             raw.terminate()
 
-    async def _look(self, raw: asyncpg.Connection) -> None:
+    async def _poll(self, raw: asyncpg.Connection) -> None:
         sent = time.monotonic()
-        seen = await raw.fetchrow(self._watch or ALIVE, timeout=self._bound)
+        answer = await raw.fetchrow(self._watch_sql or ALIVE, timeout=self._timeout_seconds)
         if raw is not self._raw or raw.is_closed():
             return
-        if self._watch is not None and seen != self._seen:
-            self._seen = seen
-            self._lost()
-        self._fresh_until = sent + self._bound
+        if self._watch_sql is not None and answer != self._last_answer:
+            self._last_answer = answer
+            self._on_gap()
+        self._fresh_until = sent + self._timeout_seconds
 
     def _renewed(self, _moved: bool) -> None:
         self._fresh_until = 0.0
-        self._seen = None  # another leader may answer alike and mean something else
+        self._last_answer = None  # another leader may answer alike and mean something else
         if self._raw is not None:
             self._raw.terminate()
 

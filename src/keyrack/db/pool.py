@@ -43,7 +43,7 @@ class Pool:
     wrong with it.
 
     ```text
-    asyncpg's pool --_another--> in use --give_back--> kept
+    asyncpg's pool --_acquire--> in use --give_back--> kept
           ^                        |  ^                 |
           |                        |  +------take-------+
           |           mend, or give_back of an old one  |
@@ -51,9 +51,10 @@ class Pool:
           +-------_released--------+<-----_renewed------+
     ```
 
-    `_open` has the connections in use and the kept ones, `_kept` the latter, `_old` those of `_open` that were opened
-    before the last renewal of `PrimaryTracker`. A renewal releases the kept ones at once, and those in use when they
-    come back. If another server has become the primary, it ends those in use as well. These sets are the state. An enum
+    `_connections` has the connections in use and the kept ones, `_idle` the latter, `_expired` those of `_connections`
+    that were opened before the last renewal of `PrimaryTracker`. A renewal releases the kept ones at once, and
+    those in use when they come back. If another server has become the primary, it ends those in use as well. These
+    sets are the state. An enum
     at each connection would repeat them, as every operation needs a whole set: the next kept one, all old ones.
     """
 
@@ -68,53 +69,53 @@ class Pool:
         self.connector = connector
         self._leadership = connector.leadership
         self._shares = FairSemaphore(size, settings.db_queue_max_waiting, settings.db_queue_timeout_seconds, name)
-        self._kept: list[asyncpg.Connection] = []
-        self._open = set[asyncpg.Connection]()  # those that are ours now, kept or in use
-        self._old = set[asyncpg.Connection]()  # of them, those that are over
+        self._idle: list[asyncpg.Connection] = []
+        self._connections = set[asyncpg.Connection]()  # those that are ours now, kept or in use
+        self._expired = set[asyncpg.Connection]()  # of them, those that are over
         self._tasks = set[asyncio.Task[Any]]()
         self._expiring: asyncio.Task[None] | None = None
         self._leadership.watch(self._renewed)
 
-    async def take(self, who: TenantShares) -> asyncpg.Connection:
-        """A connection for `who`. Raises `Unavailable` where too many wait for theirs."""
-        await self._shares.take(who)
+    async def take(self, shares: TenantShares) -> asyncpg.Connection:
+        """A connection for `shares`. Raises `Unavailable` where too many wait for theirs."""
+        await self._shares.take(shares)
         try:
-            while self._kept:
-                raw = self._kept.pop()
+            while self._idle:
+                raw = self._idle.pop()
                 with suppress(asyncpg.InterfaceError):  # its server side has ended, and asyncpg has it back already
                     if not raw.is_closed():
                         return raw
-                self._open.discard(raw)
+                self._connections.discard(raw)
                 await self._pool.release(raw)
-            return await self._another()
+            return await self._acquire()
         except BaseException:
-            self._shares.give_back(who)
+            self._shares.give_back(shares)
             raise
 
-    async def _another(self) -> asyncpg.Connection:
+    async def _acquire(self) -> asyncpg.Connection:
         while True:
             if self._expiring is not None:
                 await asyncio.wait((self._expiring,))
             generation = self._leadership.generation
             raw = await self._pool.acquire()
             if generation == self._leadership.generation:
-                self._open.add(raw)
+                self._connections.add(raw)
                 return raw
             await self._pool.release(raw)  # it was opened before a doubt
 
-    def give_back(self, who: TenantShares, raw: asyncpg.Connection) -> None:
+    def give_back(self, shares: TenantShares, raw: asyncpg.Connection) -> None:
         """Keep the connection for the next one."""
-        if self._old and raw in self._old:
-            self._run(self._mended(who, raw))
+        if self._expired and raw in self._expired:
+            self._run(self._mended(shares, raw))
             return
-        self._kept.append(raw)
-        self._shares.give_back(who)
+        self._idle.append(raw)
+        self._shares.give_back(shares)
 
-    async def mend(self, who: TenantShares, raw: asyncpg.Connection, error: BaseException) -> None:
+    async def mend(self, shares: TenantShares, raw: asyncpg.Connection, error: BaseException) -> None:
         """Give back a connection on which something has gone wrong; a transaction is undone."""
-        if raw not in self._old and self._leadership.is_telling(error):
+        if raw not in self._expired and self._leadership.is_telling(error):
             self._leadership.doubt(self._leadership.generation, error)
-        await asyncio.wait((self._run(self._mended(who, raw)),), timeout=MENDING)
+        await asyncio.wait((self._run(self._mended(shares, raw)),), timeout=MENDING)
 
     async def finish(self, write: Coroutine[Any, Any, T]) -> T:
         """What a write returns, which goes on whoever leaves. Raises `OutcomeUnknown` if it takes too long."""
@@ -133,8 +134,8 @@ class Pool:
             async with asyncio.timeout(CLOSING):
                 while self._tasks:
                     await asyncio.wait(self._tasks)
-                while self._kept:
-                    await self._pool.release(self._kept.pop())
+                while self._idle:
+                    await self._pool.release(self._idle.pop())
                 await self._pool.close()
         except TimeoutError:
             self._pool.terminate()
@@ -144,13 +145,13 @@ class Pool:
     def _renewed(self, moved: bool) -> None:
         """Use no connection of before any more. Where another server leads, end what is under way at the one before:
         nothing of it can be acknowledged any more."""
-        self._old = set(self._open)
-        kept, self._kept = self._kept, []
+        self._expired = set(self._connections)
+        kept, self._idle = self._idle, []
         self._expiring = self._run(self._pool.expire_connections())
         for raw in kept:
             self._run(self._released(raw))
         if moved:
-            for raw in self._old.difference(kept):
+            for raw in self._expired.difference(kept):
                 with suppress(asyncpg.InterfaceError):
                     raw.terminate()
 
@@ -174,8 +175,8 @@ class Pool:
             with suppress(asyncpg.InterfaceError):
                 raw.terminate()
         finally:
-            self._open.discard(raw)
-            self._old.discard(raw)
+            self._connections.discard(raw)
+            self._expired.discard(raw)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)

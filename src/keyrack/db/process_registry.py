@@ -28,11 +28,11 @@ class Presence:
     pid: int
     version: str
     started: datetime
-    silent: float  # seconds since its last beat
+    seconds_since_beat: float  # seconds since its last beat
 
     @property
     def lives(self) -> bool:
-        return self.silent < SILENT
+        return self.seconds_since_beat < SILENT
 
 
 async def processes(statements: Statements) -> tuple[Presence, ...]:

@@ -26,18 +26,18 @@ class WakeupNotifier:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._notices: list[LiteralString] = []
-        self._asked = asyncio.Event()
+        self._wake = asyncio.Event()
 
     def __call__(self, notice: LiteralString) -> None:
         if notice not in self._notices:
             self._notices.append(notice)
-        self._asked.set()
+        self._wake.set()
 
     async def run(self) -> None:
         """Announce until cancelled."""
         while True:
-            await self._asked.wait()
-            self._asked.clear()
+            await self._wake.wait()
+            self._wake.clear()
             while self._notices:
                 notice = self._notices.pop(0)
                 try:

@@ -116,7 +116,7 @@ delete from erasure where customer_id = $1 and user_id = $2 and asked_at = $3 an
 """
 
 
-async def counts(statements: Statements, customer: int, user: int) -> dict[str, int] | None:
+async def count_rows(statements: Statements, customer: int, user: int) -> dict[str, int] | None:
     """How many groups, assignments, events, operations, deliveries and changes of the customer name the user; None
     where the customer has no such user."""
     row = await statements.fetchrow(COUNTS, customer, user)

@@ -49,7 +49,7 @@ _OF_PRODUCT = GroupScope(
     "",
     "(" + in_scope_sql("product", "{t}.product_id")
     + " or {t}.kind = 'Box' and " + in_scope_sql("car", "{t}.car_id") + ")",
-    itself="product_id",
+    id_column="product_id",
     members=(
         "(select customer_id, member_id from scope_member"
         " where customer_id = :customer and scope_id = :scope and kind = 'product'"
@@ -110,7 +110,7 @@ CAR = Resource(
     },
     walks=("name", "licensePlate", "vin"),
     search=CAR_SEARCH,
-    limit=scoped_itself("car"),
+    group_scope=scoped_itself("car"),
     permission=Permission.CARS_READ,
 )
 
@@ -128,7 +128,7 @@ USER = Resource(
         "assignments": Relation("AssignmentOfUser", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id"),
         "groups": Relation("Group", _via("group_user", "user_id", "t", "p")),
     },
-    limit=scoped_itself("user"),
+    group_scope=scoped_itself("user"),
     permission=Permission.USERS_READ,
 )
 
@@ -146,11 +146,13 @@ ASSIGNMENT = Resource(
         "renewableAfter": int32("coalesce({t}.renewable_after, {t}.lifetime / 2)", nullable=True),
     },
     relations={
-        "car": Relation("Car", "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id", many=False),
-        "user": Relation("User", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id", many=False),
+        "car": Relation("Car", "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id", is_collection=False),
+        "user": Relation(
+            "User", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id", is_collection=False
+        ),
     },
     walks=("start",),
-    limit=scoped_by("car", user=True),
+    group_scope=scoped_by("car", user=True),
     permission=Permission.ASSIGNMENTS_READ,
 )
 ASSIGNMENT_OF_CAR = ASSIGNMENT.only("id", "userId", "start", "end")
@@ -181,7 +183,7 @@ HIDDEN_ASSIGNMENT = Resource(
     },
     relations={"car": ASSIGNMENT.relations["car"]},
     key=("carId", "start"),
-    limit=replace(
+    group_scope=replace(
         _OF_VISIBLE_CAR,
         scope=" and ".join([_OF_CUSTOMER, _OF_VISIBLE_CAR.scope, _of_hidden_user("{t}"), _IS_LONGEST]),
         is_whole=True,
@@ -202,7 +204,7 @@ GROUP = Resource(
         "products": Relation("Product", _via("group_product", "product_id", "p", "t")),
     },
     walks=("name",),
-    limit=_OF_GROUP,
+    group_scope=_OF_GROUP,
     permission=Permission.GROUPS_READ,
 )
 
@@ -217,14 +219,16 @@ PRODUCT = Resource(
     },
     relations={
         "service": Relation(
-            "ServiceOfProduct", "{t}.customer_id = {p}.customer_id and {t}.product_id = {p}.product_id", many=False
+            "ServiceOfProduct",
+            "{t}.customer_id = {p}.customer_id and {t}.product_id = {p}.product_id",
+            is_collection=False,
         ),
-        "car": Relation("Car", "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id", many=False),
+        "car": Relation("Car", "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id", is_collection=False),
         "groups": Relation("Group", _via("group_product", "product_id", "t", "p")),
     },
     walks=("uniqueId", "serialNumber"),
     search=_row_search("product"),
-    limit=_OF_PRODUCT,
+    group_scope=_OF_PRODUCT,
     permission=Permission.PRODUCTS_READ,
 )
 PRODUCT_LISTED = PRODUCT.without("dongleTerminationTimeStamp")
@@ -242,14 +246,14 @@ SERVICE = Resource(
     relations={
         "groups": Relation("Group", _via("group_service", "service_id", "t", "p")),
         "product": Relation(
-            "Product", "{t}.customer_id = {p}.customer_id and {t}.product_id = {p}.product_id", many=False
+            "Product", "{t}.customer_id = {p}.customer_id and {t}.product_id = {p}.product_id", is_collection=False
         ),
         "contract": Relation(
-            "Contract", "{t}.customer_id = {p}.customer_id and {t}.service_id = {p}.service_id", many=False
+            "Contract", "{t}.customer_id = {p}.customer_id and {t}.service_id = {p}.service_id", is_collection=False
         ),
     },
     walks=("name",),
-    limit=replace(scoped_itself("service"), fields={"productId": PRODUCT_IN_SCOPE}),
+    group_scope=replace(scoped_itself("service"), fields={"productId": PRODUCT_IN_SCOPE}),
     permission=Permission.SERVICES_READ,
 )
 SERVICE_OF_PRODUCT = SERVICE.without("productId")
@@ -260,7 +264,7 @@ CONTRACT = Resource(
     _OF_CUSTOMER,
     CONTRACTS.fields,
     key=("orderNumber", "documentNumber"),
-    limit=scoped_by("service"),
+    group_scope=scoped_by("service"),
     permission=Permission.SERVICES_READ,
 )
 
@@ -270,7 +274,7 @@ EVENT = Resource(
     _OF_CUSTOMER,
     {
         "id": int32("{t}.event_id"),
-        "dateTime": wall_clock("{t}.local_at", sent="{t}.local_text"),
+        "dateTime": wall_clock("{t}.local_at", json="{t}.local_text"),
         "utcDateTime": date_time("{t}.utc_at"),
         "userId": int32("{t}.user_id"),
         "carId": int32("{t}.car_id"),
@@ -280,11 +284,13 @@ EVENT = Resource(
         "longitude": double("{t}.longitude", nullable=True),
     },
     relations={
-        "car": Relation("Car", "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id", many=False),
-        "user": Relation("User", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id", many=False),
+        "car": Relation("Car", "{t}.customer_id = {p}.customer_id and {t}.car_id = {p}.car_id", is_collection=False),
+        "user": Relation(
+            "User", "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id", is_collection=False
+        ),
     },
     walks=("utcDateTime",),
-    limit=scoped_by("car", user=True),
+    group_scope=scoped_by("car", user=True),
     permission=Permission.EVENTS_READ,
 )
 

@@ -30,14 +30,14 @@ LONGEST = 1_000  # characters of a path that the log shows
 class RequestObserver:
     """One request under way. It stands in place of `send`, from its head to its end."""
 
-    __slots__ = ("_begun", "_bytes", "_headers", "_place", "_scope", "_seconds", "_send", "_state", "_status")
+    __slots__ = ("_bytes", "_headers", "_place", "_scope", "_seconds", "_send", "_started_at", "_state", "_status")
 
     def __init__(self, scope: dict[str, Any], send: Any, headers: tuple[tuple[bytes, bytes], ...]) -> None:
         self._scope = scope
         self._state = request_state(scope)
         self._send = send
         self._headers = headers  # of the response, beside its own
-        self._begun = perf_counter()
+        self._started_at = perf_counter()
         self._seconds: float | None = None
         self._status = BROKEN_OFF
         self._bytes = 0
@@ -51,7 +51,7 @@ class RequestObserver:
             if message["status"] in (429, 503):
                 self._state.is_retried_later = True
             if self._state.subscription is not None:
-                self._seconds = perf_counter() - self._begun - self._state.subscription.waited
+                self._seconds = perf_counter() - self._started_at - self._state.subscription.wait_seconds
         else:
             self._bytes += len(message.get("body", b""))
         return self._send(message)
@@ -64,7 +64,7 @@ class RequestObserver:
     def end(self, method: str, path: str, *, logged: bool) -> None:
         """It has come to its end, whatever that was; `path` as it was asked for."""
         _under_way.value -= 1
-        state, whole = self._state, perf_counter() - self._begun
+        state, whole = self._state, perf_counter() - self._started_at
         seconds = whole if self._seconds is None else self._seconds
         route = state.route or NONE
         REQUESTS.of(method, route, self._status).value += 1

@@ -26,7 +26,7 @@ from keyrack.http.in_process_client import InternalClient
 from keyrack.http.page_responses import PageRoute
 from keyrack.http.page_router import BELOW, ConsolePage, Site
 from keyrack.http.pipeline import RequestPipeline
-from keyrack.http.problem_details import shown
+from keyrack.http.problem_details import problem_body
 from keyrack.http.request_state import request_state
 from keyrack.http.routes import ALL
 from keyrack.http.server_process import ServerProcess
@@ -95,7 +95,7 @@ for _method in METHODS:
 def _put(http: falcon.asgi.Request, reply: falcon.asgi.Response, refusal: Refusal, settings: Settings) -> None:
     reply.status = refusal.status
     id = request_state(http.scope).id
-    reply.data, reply.content_type = shown(refusal, http.get_header("Accept"), id, settings.public_url)
+    reply.data, reply.content_type = problem_body(refusal, http.get_header("Accept"), id, settings.public_url)
     for name, value in refusal.headers.items():
         reply.set_header(name, value)
     reply.append_header("Vary", "Accept")
@@ -153,7 +153,7 @@ def _framework_refused(settings: Settings) -> Any:
     async def handle(http: Any, reply: Any, error: falcon.HTTPError, params: Any) -> None:
         if error.status_code in OF_FRAMEWORK:
             refusal, reason = OF_FRAMEWORK[error.status_code]
-            _put(http, reply, refusal(reason.saying(error.title or reason.text)), settings)
+            _put(http, reply, refusal(reason.with_text(error.title or reason.text)), settings)
         else:
             _put(http, reply, map_exception(error, http.method, http.path, http.query_string), settings)
 

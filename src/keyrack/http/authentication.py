@@ -37,7 +37,7 @@ class RequestAuthenticator:
         self._settings = settings
         self._cookies = cookies
         self._access = access
-        self._own = own
+        self._db = own
         self._key_header = f"{settings.brand}-API-Key"
 
     def has_no_key(self, http: AuthenticatedRequest) -> bool:
@@ -70,7 +70,7 @@ class RequestAuthenticator:
         """The session of a browser. Raises `Unauthorized` if there is none."""
         self._access.check()
         secret = self._cookies.secret(http)
-        session = await sessions.find(self._own, secret, self._settings, used=used) if secret else None
+        session = await sessions.find(self._db, secret, self._settings, used=used) if secret else None
         if session is None:
             raise Unauthorized(SIGNED_OUT)
         return session

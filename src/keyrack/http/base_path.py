@@ -15,7 +15,7 @@ from keyrack.core.settings import Settings
 from keyrack.http.access_log import OTHER, RequestObserver, always_logged
 from keyrack.http.cors import Cors
 from keyrack.http.page_router import BELOW
-from keyrack.http.problem_details import accepted, shown
+from keyrack.http.problem_details import accepted, problem_body
 from keyrack.http.request_ids import HEADER, request_id
 from keyrack.http.request_state import request_state
 from keyrack.http.session_cookie import API_OF_PAGES
@@ -52,7 +52,7 @@ class BasePathMiddleware:
             await self._live(receive, send)
             return
         if self._cors is not None:
-            send = self._cors.telling(scope, send)
+            send = self._cors.wrap_send(scope, send)
         id = request_state(scope).id = request_id(scope["headers"])
         log_config.request_id.set(id)
         method: str = scope["method"] if scope["method"] in METHODS else OTHER
@@ -93,7 +93,7 @@ class BasePathMiddleware:
             return
 
     async def _refuse(self, scope: Scope, send: Any, refusal: Refusal) -> None:
-        body, media_type = shown(refusal, accepted(scope["headers"]), request_state(scope).id, self._public_url)
+        body, media_type = problem_body(refusal, accepted(scope["headers"]), request_state(scope).id, self._public_url)
         headers = [
             (b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body)), (b"vary", b"Accept"),
         ]  # fmt: skip

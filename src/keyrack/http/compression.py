@@ -62,11 +62,11 @@ class Compression:
     """gzip for the answers of one process."""
 
     def __init__(self, settings: Settings) -> None:
-        self._least = settings.gzip_min_bytes
+        self._min_bytes = settings.gzip_min_bytes
         self._level = settings.gzip_level
         self._large = settings.gzip_offload_min_bytes
         self._threads = ThreadPoolExecutor(settings.gzip_threads, "gzip")
-        self._kept: dict[bytes, bytes] = {}  # documents that never change, compressed
+        self._cache: dict[bytes, bytes] = {}  # documents that never change, compressed
 
     def close(self) -> None:
         """End the threads; what waits for one is for nobody any more."""
@@ -74,21 +74,21 @@ class Compression:
 
     async def packed(self, http: falcon.asgi.Request, answer: Response) -> Response:
         """The answer as this client gets it: compressed, if it takes gzip and the answer is worth it."""
-        if not self._least or "Content-Encoding" in answer.headers or answer.media_type == EVENTS:
+        if not self._min_bytes or "Content-Encoding" in answer.headers or answer.media_type == EVENTS:
             return answer  # what waits in a compressor would be late
         if answer.status == 304:
             return replace(answer, headers=with_vary(answer.headers, "Accept-Encoding"))
-        size = self._least if answer.body is None else len(answer.body)
+        size = self._min_bytes if answer.body is None else len(answer.body)
         if (answer.body is None and answer.parts is None) or not size or not answer.media_type.startswith(KINDS):
             return answer
         accepted = accepts(http.get_header("Accept-Encoding"))
-        if size < self._least and accepted is not AcceptedEncodings.ONLY_GZIP:
+        if size < self._min_bytes and accepted is not AcceptedEncodings.ONLY_GZIP:
             return answer
         headers = with_vary(answer.headers, "Accept-Encoding")
         if accepted is AcceptedEncodings.IDENTITY:
             return replace(answer, headers=headers)
         if answer.body is not None:
-            return replace(answer, body=await self._whole(answer.body, answer.fixed), headers=_encoded(headers))
+            return replace(answer, body=await self._whole(answer.body, answer.is_constant), headers=_encoded(headers))
         if http.scope["http_version"] == "1.0":  # how long it will be is not known, and it knows no chunks
             return replace(answer, headers=headers)
         assert answer.parts is not None  # noqa: S101 - or there was nothing to send
@@ -97,12 +97,12 @@ class Compression:
         return replace(answer, parts=GzipStream(answer.parts, self._stream(answer.parts)), headers=_encoded(headers))
 
     async def _whole(self, body: bytes, fixed: bool) -> bytes:
-        if (kept := self._kept.get(body) if fixed else None) is not None:
+        if (kept := self._cache.get(body) if fixed else None) is not None:
             return kept
         whole = partial(zlib.compress, body, BEST if fixed else self._level, GZIP)
         packed = await self._done(whole, len(body))
         if fixed:
-            self._kept[body] = packed
+            self._cache[body] = packed
         return packed
 
     async def _stream(self, parts: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:

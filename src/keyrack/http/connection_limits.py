@@ -27,74 +27,78 @@ class TrackedConnection(Protocol):
 
 
 class ConnectionLimiter:
-    """The connections of one process: `most` of them, `of_one` from each address that is no trusted proxy's.
+    """The connections of one process: `max_connections`, and `max_per_address` from an address of no trusted proxy.
 
     A proxy's address stands for many clients, and bounds them itself. In IPv6 an address is its network of 64 bits,
     which is what one client has.
     """
 
-    def __init__(self, most: int, of_one: int, trusted: str) -> None:
-        self.most = most
-        self.of_one = of_one
+    def __init__(self, max_connections: int, max_per_address: int, trusted: str) -> None:
+        self.max_connections = max_connections
+        self.max_per_address = max_per_address
         self._trusted = [part.strip() for part in trusted.split(",") if part.strip()]
-        self._guests: dict[TrackedConnection, str] = {}
-        self._of: defaultdict[str, int] = defaultdict(int)
+        self._connections: dict[TrackedConnection, str] = {}
+        self._count_by_address: defaultdict[str, int] = defaultdict(int)
         self._idle: dict[TrackedConnection, None] = {}  # the longest first
-        self._idle_of: defaultdict[str, dict[TrackedConnection, None]] = defaultdict(dict)
+        self._idle_by_address: defaultdict[str, dict[TrackedConnection, None]] = defaultdict(dict)
         self._log = RateLimitedLogger("keyrack.http", MINUTE)
 
     def enter(self, guest: TrackedConnection, host: str) -> ErrorCode | None:
         """Take it in as idle; where nobody idle can make room, why it is refused."""
-        who = self._who(host)
-        if who and self._of[who] >= self.of_one and not self._make_room(self._idle_of[who], who, self.of_one):
+        address = self._counted_address(host)
+        if (
+            address
+            and self._count_by_address[address] >= self.max_per_address
+            and not self._make_room(self._idle_by_address[address], address, self.max_per_address)
+        ):
             return FULL_OF_ONE
-        if len(self._guests) >= self.most and not self._make_room(self._idle, "", self.most):
+        if len(self._connections) >= self.max_connections and not self._make_room(self._idle, "", self.max_connections):
             return FULL
-        self._guests[guest] = who
-        self._of[who] += 1
+        self._connections[guest] = address
+        self._count_by_address[address] += 1
         CONNECTIONS.add()
         self.idle(guest)
         return None
 
     def leave(self, guest: TrackedConnection) -> None:
-        who = self._guests.pop(guest, None)
-        if who is None:
+        address = self._connections.pop(guest, None)
+        if address is None:
             return
         CONNECTIONS.add(by=-1)
-        self.busy(guest, who)
-        self._of[who] -= 1
-        if not self._of[who]:
-            del self._of[who]
-            self._idle_of.pop(who, None)
+        self.busy(guest, address)
+        self._count_by_address[address] -= 1
+        if not self._count_by_address[address]:
+            del self._count_by_address[address]
+            self._idle_by_address.pop(address, None)
 
     def idle(self, guest: TrackedConnection) -> None:
         """It has no request under way, from now on."""
-        if (who := self._guests.get(guest)) is not None:
+        if (address := self._connections.get(guest)) is not None:
             self._idle[guest] = None
-            self._idle_of[who][guest] = None
+            self._idle_by_address[address][guest] = None
 
-    def busy(self, guest: TrackedConnection, who: str | None = None) -> None:
+    def busy(self, guest: TrackedConnection, address: str | None = None) -> None:
         """It has a request under way."""
         if self._idle.pop(guest, self) is None:
-            self._idle_of[who if who is not None else self._guests[guest]].pop(guest, None)
+            self._idle_by_address[address if address is not None else self._connections[guest]].pop(guest, None)
 
-    def _make_room(self, idle: dict[TrackedConnection, None], who: str, bound: int) -> bool:
-        longest = next(iter(idle), None)
-        LIMITS.add("connections-of-address" if who else "connections")
+    def _make_room(self, idle: dict[TrackedConnection, None], address: str, bound: int) -> bool:
+        longest_idle = next(iter(idle), None)
+        LIMITS.add("connections-of-address" if address else "connections")
         self._log.warning(
             "connection limit reached",
-            address=who or "any",
+            address=address or "any",
             limit=bound,
             idle=len(idle),
-            closed=longest is not None,
+            closed=longest_idle is not None,
         )
-        if longest is None:
+        if longest_idle is None:
             return False
-        self.leave(longest)
-        longest.leave_room()
+        self.leave(longest_idle)
+        longest_idle.leave_room()
         return True
 
-    def _who(self, host: str) -> str:
+    def _counted_address(self, host: str) -> str:
         """Whom the connections of an address are counted for; "" for a proxy's and for what is no address."""
         try:
             address = ipaddress.ip_address(host)

@@ -33,7 +33,7 @@ from keyrack.http.access_log import aborted_by_client
 from keyrack.http.base_path import SECURITY_HEADERS
 from keyrack.http.connection_limits import ConnectionLimiter, max_connections
 from keyrack.http.load_shedding import DeferredConnections, Overload
-from keyrack.http.problem_details import accepted, shown
+from keyrack.http.problem_details import accepted, problem_body
 from keyrack.http.request_ids import request_id
 from keyrack.http.request_state import request_state
 from keyrack.http.session_cookie import READS
@@ -115,7 +115,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._stop_clock()
         self.limiter.leave(self)
         self.deferred.forget(self)
-        self._reader.goes_on()
+        self._reader.resume()
         super().connection_lost(exc)
         if self._answering is not None and not self._answering.response_complete:
             self._answering.disconnected = True
@@ -164,12 +164,12 @@ class GuardedProtocol(HttpToolsProtocol):
     @override
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._reader.waits()
+        self._reader.pause()
 
     @override
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._reader.goes_on()
+        self._reader.resume()
         self._rest()
 
     @override
@@ -303,7 +303,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _rest(self) -> None:
         """Idle, if everything is answered and the client has the answer."""
-        if self._is_idle() and not self._reader.waiting:
+        if self._is_idle() and not self._reader.is_waiting:
             self.limiter.idle(self)
 
     def _expect_head(self) -> None:
@@ -329,7 +329,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def _write(self, refusal: Refusal, sent: list[tuple[bytes, bytes]], *, close: bool, bare: bool = False) -> None:
         """Answer with a refusal, `bare` without body; `sent` are the request's headers, as far as they have come."""
         id = request_id(sent)
-        body, media_type = shown(refusal, accepted(sent), id, self.public_url)
+        body, media_type = problem_body(refusal, accepted(sent), id, self.public_url)
         aborted_by_client(refusal.status, id, self.client, len(body), logged=self.logs_requests)
         headers = {
             "content-type": media_type, "content-length": str(len(body)), "vary": "Accept", "x-request-id": id,

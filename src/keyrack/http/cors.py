@@ -38,10 +38,10 @@ class Cors:
     def __init__(self, settings: Settings) -> None:
         self._origins = frozenset(origin.encode() for origin in settings.origins)
         self._exposed = ", ".join(SEEN).encode()
-        self._sent = ", ".join((*SENT, f"{settings.brand}-API-Key"))
+        self._request_headers = ", ".join((*SENT, f"{settings.brand}-API-Key"))
         self._max_age = str(settings.cors_max_age)
 
-    def telling(self, scope: dict[str, Any], send: Any) -> Any:
+    def wrap_send(self, scope: dict[str, Any], send: Any) -> Any:
         """What sends the answer of this request, whatever it will be, with what the browser has to know."""
         given = [value for name, value in scope["headers"] if name == b"origin"]
         allowed = self._allowed(given[0]) if len(given) == 1 else None
@@ -50,7 +50,7 @@ class Cors:
 
         async def sends(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = self._told(message["headers"], allowed)
+                message["headers"] = self._with_headers(message["headers"], allowed)
             await send(message)
 
         return sends
@@ -67,7 +67,7 @@ class Cors:
             204,
             headers={
                 "Access-Control-Allow-Methods": ", ".join(sorted(known)),
-                "Access-Control-Allow-Headers": self._sent,
+                "Access-Control-Allow-Headers": self._request_headers,
                 "Access-Control-Max-Age": self._max_age,
             },
         )
@@ -78,7 +78,7 @@ class Cors:
             return None if origin.lower() == b"null" else ANY
         return origin if origin.lower() in self._origins else None
 
-    def _told(self, headers: Iterable[tuple[bytes, bytes]], allowed: bytes | None) -> list[tuple[bytes, bytes]]:
+    def _with_headers(self, headers: Iterable[tuple[bytes, bytes]], allowed: bytes | None) -> list[tuple[bytes, bytes]]:
         headers = list(headers)
         others = [value for name, value in headers if name == b"vary"]
         headers = [(name, value) for name, value in headers if name != b"vary"]

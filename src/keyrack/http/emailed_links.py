@@ -38,7 +38,7 @@ __all__ = [
 
 async def invitation(visit: Visit, code: str) -> InvitationPreview:
     """The invitation of the link. Raises `LinkExpired`."""
-    return await invitations.find_pending(visit.server.services.own, digest(code))
+    return await invitations.find_pending(visit.server.services.system_db, digest(code))
 
 
 async def signed_in_as(visit: Visit, name: str, statements: Statements | None = None) -> bool:
@@ -46,7 +46,7 @@ async def signed_in_as(visit: Visit, name: str, statements: Statements | None = 
 
     `statements` is the caller's transaction, if it has one.
     """
-    statements = statements or visit.server.services.own
+    statements = statements or visit.server.services.system_db
     session = await sessions.find(statements, visit.secret, visit.settings) if visit.secret else None
     return session is not None and address_form(session.username) == address_form(name)
 
@@ -65,13 +65,13 @@ async def accept(visit: Visit, code: str, password: str, time_zone: str | None) 
     if invited.sets_way_in:
         hash = await services.authenticator.passwords.hash(password, ("address", network(visit.address)))
     acting.set(Actor("manager", invited.address, invited.manager, visit.address, visit.id))
-    async with services.own.transaction() as connection:
+    async with services.system_db.transaction() as connection:
         if signed_in is not None:  # a proof ends the session meanwhile
             await address_proofs.lock(connection, signed_in)
             signed_in = signed_in if await signed_in_as(visit, invited.address, connection) else None
         await invitations.accept(connection, digest(code), manager=signed_in, password_hash=hash)
     if invited.sets_way_in:
-        await visit.begin(await visit.sign_in(invited.address, password), time_zone)
+        await visit.begin_session(await visit.sign_in(invited.address, password), time_zone)
     return invited.customer
 
 
@@ -85,14 +85,14 @@ async def mail_proof(visit: Visit, code: str) -> bool:
         raise AccountExists
     await _take(visit, invited.address)
     if visit.settings.sends_mail:
-        await invitations.request_mail(visit.server.services.own, visit.settings, invited)
+        await invitations.request_mail(visit.server.services.system_db, visit.settings, invited)
     return visit.settings.sends_mail
 
 
 async def forgot(visit: Visit, address: str) -> None:
     """Have a link sent, if the address is somebody's; it takes the same time if it is nobody's. Raises
     `TooManyRequests`."""
-    settings, own = visit.settings, visit.server.services.own
+    settings, own = visit.settings, visit.server.services.system_db
     await _take(visit, address)
     if settings.sends_mail:
         await password_reset.request_link(own, settings, address)
@@ -106,12 +106,12 @@ async def _take(visit: Visit, address: str) -> None:
     )
     rate, burst = settings.password_mails_per_hour_per_address, settings.password_mail_burst_per_address
     of_address = RateLimit("forgot", rate, burst, HOUR), digest(address_form(address)).hex()
-    await take_each(visit.server.services.own, *per_network(limit, visit.address), of_address)
+    await take_each(visit.server.services.system_db, *per_network(limit, visit.address), of_address)
 
 
 async def password_link(visit: Visit, code: str) -> tuple[PasswordLink, list[SignInMethod]]:
     """The open link with this code, and its manager's other sign-in methods. Raises `LinkExpired`."""
-    own = visit.server.services.own
+    own = visit.server.services.system_db
     link = await password_reset.find_link(own, code)
     return link, await sign_in_methods.sign_in_methods(own, link.manager)
 
@@ -128,7 +128,7 @@ async def set_password(visit: Visit, code: str, password: str, remove: Collectio
     chosen = [method for method in methods if method.key in remove]
     if not link.is_first_proof and any(method.kind in SECOND_FACTORS for method in chosen):
         await check_code(
-            services.own,
+            services.system_db,
             services.authenticator,
             visit.settings,
             link.manager,
@@ -138,5 +138,5 @@ async def set_password(visit: Visit, code: str, password: str, remove: Collectio
         )
     hash = await services.authenticator.passwords.hash(password, ("address", network(visit.address)))
     acting.set(Actor("manager", link.username, link.manager, visit.address, visit.id))
-    async with services.own.transaction() as connection:
+    async with services.system_db.transaction() as connection:
         await password_reset.reset_with_link(connection, code, hash, chosen)

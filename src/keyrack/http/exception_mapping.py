@@ -31,7 +31,7 @@ def map_exception(error: Exception, method: str, path: str, query: str) -> Refus
     if isinstance(error, asyncpg.DataError):  # SQLSTATE class 22: a value that an expression cannot take
         return BadRequest(QUERY_OUT_OF_RANGE)
     if isinstance(error, asyncpg.PostgresError) and error.sqlstate == TOO_MANY:
-        return BadRequest(TOO_MANY_EXPANDED.saying(str(error)))
+        return BadRequest(TOO_MANY_EXPANDED.with_text(str(error)))
     if isinstance(error, asyncpg.QueryCanceledError):
         return BadRequest(QUERY_TOO_SLOW) if query else Unavailable(DATABASE_TOO_SLOW)
     if isinstance(error, asyncpg.LockNotAvailableError):

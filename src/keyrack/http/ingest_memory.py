@@ -18,45 +18,45 @@ from keyrack.core.settings import Settings
 class MemoryReservation:
     """What one delivery has taken."""
 
-    of: IngestMemoryBudget
+    budget: IngestMemoryBudget
     key: str
-    taken: int = 0
+    bytes: int = 0
 
     def take(self, count: int) -> None:
         """Make room for more bytes. Raises `Unavailable`: 503, for nothing was done, and the same may go well soon."""
-        self.taken += count
-        self.of.add(self.key, count)
-        self.of.check(self)
+        self.bytes += count
+        self.budget.add(self.key, count)
+        self.budget.check(self)
 
 
 class IngestMemoryBudget:
     """The deliveries of one process."""
 
     def __init__(self, settings: Settings) -> None:
-        self._most = settings.ingest_memory_bytes
-        self._most_of_key = settings.ingest_memory_bytes_per_key
+        self._max_bytes = settings.ingest_memory_bytes
+        self._max_bytes_of_key = settings.ingest_memory_bytes_per_key
         self._total = 0
-        self._of_key: dict[str, int] = {}
+        self._bytes_of_key: dict[str, int] = {}
 
     @contextmanager
-    def room(self, key: str) -> Generator[MemoryReservation]:
+    def reserve(self, key: str) -> Generator[MemoryReservation]:
         """Room for a delivery of this device key, given back at the end of the block."""
         room = MemoryReservation(self, key)
         try:
             yield room
         finally:
-            self.add(key, -room.taken)
-            if not self._of_key[key]:
-                del self._of_key[key]
+            self.add(key, -room.bytes)
+            if not self._bytes_of_key[key]:
+                del self._bytes_of_key[key]
 
     def add(self, key: str, count: int) -> None:
         self._total += count
-        self._of_key[key] = self._of_key.get(key, 0) + count
+        self._bytes_of_key[key] = self._bytes_of_key.get(key, 0) + count
 
-    def check(self, room: MemoryReservation) -> None:
+    def check(self, reservation: MemoryReservation) -> None:
         """Raises `Unavailable` when others have taken too much for this one to fit in beside them."""
-        of_key = self._of_key[room.key]
-        if of_key > max(self._most_of_key, room.taken):
-            raise Unavailable(TOO_MUCH_OF_KEY.format(most=self._most_of_key))
-        if self._total > max(self._most, room.taken):
-            raise Unavailable(TOO_MUCH.format(most=self._most))
+        of_key = self._bytes_of_key[reservation.key]
+        if of_key > max(self._max_bytes_of_key, reservation.bytes):
+            raise Unavailable(TOO_MUCH_OF_KEY.format(most=self._max_bytes_of_key))
+        if self._total > max(self._max_bytes, reservation.bytes):
+            raise Unavailable(TOO_MUCH.format(most=self._max_bytes))

@@ -43,7 +43,7 @@ class Overload:
         self._target = target
         self._of: dict[str, int] = {}
         self._total = 0
-        self._due = 0.0  # when the process looks again; 0 while it has nothing to do
+        self._next_check = 0.0  # when the process looks again; 0 while it has nothing to do
         self._late = 0.0  # when it looked last
         self._late_since = 0.0  # 0 while it is in time
         self._again_until = 0.0
@@ -62,7 +62,7 @@ class Overload:
             return ""
         self._of[who] = self._of.get(who, 0) + 1
         self._total += 1
-        if not self._due:
+        if not self._next_check:
             self._set()
         return who
 
@@ -83,25 +83,25 @@ class Overload:
     def _overload(self) -> float:
         """How late the process is, if it has been so for too long; else 0."""
         now = self._clock()
-        late = max(now - self._due, self._late)
+        late = max(now - self._next_check, self._late)
         if late <= self._target:
             return 0.0
-        if now - (self._late_since or self._due) < LASTS and now > self._again_until:
+        if now - (self._late_since or self._next_check) < LASTS and now > self._again_until:
             return 0.0
         self._again_until = now + AGAIN
         return late
 
     def _set(self) -> None:
-        self._due = self._clock() + TICK
-        asyncio.get_running_loop().call_later(TICK, self._look)
+        self._next_check = self._clock() + TICK
+        asyncio.get_running_loop().call_later(TICK, self._check)
 
-    def _look(self) -> None:
-        self._late = self._clock() - self._due
-        self._late_since = (self._late_since or self._due) if self._late > self._target else 0.0
+    def _check(self) -> None:
+        self._late = self._clock() - self._next_check
+        self._late_since = (self._late_since or self._next_check) if self._late > self._target else 0.0
         if self._total:
             self._set()
         else:
-            self._due = self._late_since = self._late = 0.0
+            self._next_check = self._late_since = self._late = 0.0
 
 
 def _follows(scope: Scope) -> bool:
@@ -124,20 +124,20 @@ class DeferredConnections:
     """The connections whose clients were told to come again later: they are not read until then, the longest first."""
 
     def __init__(self) -> None:
-        self._waiting: dict[DeferredConnection, None] = {}
+        self._deferred: dict[DeferredConnection, None] = {}
         self._put_off = 0  # since the last tick
         self._turns = TURNS  # in the next one
         self._ticks = False  # a tick is to come
 
     def wait(self, guest: DeferredConnection) -> None:
         """Have it go on when it is its turn, after a tick at the soonest."""
-        self._waiting[guest] = None
+        self._deferred[guest] = None
         self._put_off += 1
         self._tick()
 
     def forget(self, guest: DeferredConnection) -> None:
         """It has gone."""
-        self._waiting.pop(guest, None)
+        self._deferred.pop(guest, None)
 
     def _tick(self) -> None:
         """Once, however often it is asked for: who goes on may be put off at once, and wait where nobody else does."""
@@ -150,10 +150,10 @@ class DeferredConnections:
         self._ticks = False
         self._turns = TURNS if self._put_off >= TURNS else min(2 * self._turns, MORE_TURNS)
         self._put_off = 0
-        first = [*itertools.islice(self._waiting, self._turns)]
+        first = [*itertools.islice(self._deferred, self._turns)]
         for guest in first:
-            del self._waiting[guest]
-        if self._waiting:
+            del self._deferred[guest]
+        if self._deferred:
             self._tick()
         for guest in first:
             guest.go_on()

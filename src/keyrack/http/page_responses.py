@@ -45,22 +45,22 @@ class PageRoute:
             try:
                 answer = await self._answer(http, page, visit)
             except Refusal as refusal:
-                answer = await self._refused(visit, refusal)
+                answer = await self._error_page(visit, refusal)
         except Exception as error:
-            answer = await self._refused(visit, map_exception(error, http.method, http.path, http.query_string))
-        state.customer, state.caller = visit.customer, visit.who.manager.id if visit.who else 0
-        answer = replace(answer, headers=_told(answer, visit))
-        put(reply, answer if page and page.secret else await self._server.compression.packed(http, answer))
+            answer = await self._error_page(visit, map_exception(error, http.method, http.path, http.query_string))
+        state.customer, state.caller = visit.customer, visit.visitor.manager.id if visit.visitor else 0
+        answer = replace(answer, headers=_headers(answer, visit))
+        put(reply, answer if page and page.has_secret else await self._server.compression.packed(http, answer))
 
-    async def _refused(self, visit: Visit, refusal: Refusal) -> Response:
+    async def _error_page(self, visit: Visit, refusal: Refusal) -> Response:
         ERROR_RESPONSES.add(refusal.reason.code, str(refusal.status))
         if isinstance(refusal, NotPermitted):
             self._server.services.refusals.count(refusal)
-        return await self._site.refused(visit, refusal)
+        return await self._site.error_page(visit, refusal)
 
     async def _answer(self, http: falcon.asgi.Request, page: ConsolePage | None, visit: Visit) -> Response:
-        if page is None or not page.open:
-            visit.who = await self._who(http)
+        if page is None or not page.is_public:
+            visit.visitor = await self._visitor(http)
         self._acts(http, visit)
         if page is None and self._by_method:
             raise MethodNotAllowed(sorted(self._by_method))
@@ -68,18 +68,18 @@ class PageRoute:
             raise NotFound(NOTHING_HERE)
         if page.method == "POST":
             self._server.sessions.check_origin(http)
-            visit.form = await request_parsing.form(http, self._server.settings, anybodys=page.open)
+            visit.form = await request_parsing.form(http, self._server.settings, anybodys=page.is_public)
         if "customer" in visit.ids:
             visit.customer = customer_of(visit.person, visit.ids["customer"])
             self._acts(http, visit)
-        if page.permission is not None and not page.own:
-            visit.needs(page.permission)
+        if page.permission is not None and not page.shows_own_rows:
+            visit.require(page.permission)
         return await page.run(visit)
 
     def _acts(self, http: falcon.asgi.Request, visit: Visit) -> None:
-        acting.set(actor(http, visit.customer, visit.who and visit.who.manager))
+        acting.set(actor(http, visit.customer, visit.visitor and visit.visitor.manager))
 
-    async def _who(self, http: falcon.asgi.Request) -> Person:
+    async def _visitor(self, http: falcon.asgi.Request) -> Person:
         """Raises `Unauthorized`."""
         authentication = self._server.services.authentication
         session = await authentication.signed_in(http)
@@ -99,6 +99,11 @@ for _method in ("get", "head", "post", "put", "patch", "delete", "options", "tra
     setattr(PageRoute, f"on_{_method}", PageRoute.serve)
 
 
-def _told(answer: Response, visit: Visit) -> dict[str, str]:
+def _headers(answer: Response, visit: Visit) -> dict[str, str]:
     """The headers of a page: what may be in it, and that nobody keeps it unless it says so itself."""
-    return {**POLICY, **({} if "Cache-Control" in answer.headers else FRESH), **answer.headers, **visit.told}
+    return {
+        **POLICY,
+        **({} if "Cache-Control" in answer.headers else FRESH),
+        **answer.headers,
+        **visit.response_headers,
+    }

@@ -67,16 +67,16 @@ class Visit:
     secret: str | None  # of the browser's session
     step: str | None  # of the second factor that the browser waits for
     challenged: str | None  # the cookie of the passkey that it waits for
-    who: Person | None = None
+    visitor: Person | None = None
     customer: int = 0
-    told: dict[str, str] = field(default_factory=dict[str, str])  # headers that the answer gets as well
+    response_headers: dict[str, str] = field(default_factory=dict[str, str])  # headers that the answer gets as well
 
     @property
     def person(self) -> Person:
         """Raises `Unauthorized` on a page that anybody may see."""
-        if self.who is None:
+        if self.visitor is None:
             raise Unauthorized(SIGNED_OUT)
-        return self.who
+        return self.visitor
 
     @property
     def role(self) -> Role | None:
@@ -93,21 +93,21 @@ class Visit:
         such permission."""
         return self.person.manager.may(Permission(permission), self.customer)
 
-    def needs(self, permission: Permission) -> None:
+    def require(self, permission: Permission) -> None:
         """Raises `NotPermitted` unless the person has the permission."""
         if not self.may(permission):
             raise forbidden_response(self.person.manager.grants, permission, self.customer)
 
     @property
-    def partial(self) -> bool:
+    def is_partial(self) -> bool:
         """Whether a part of the page is wanted, in place of what is there."""
         return self.headers("HX-Request-Type") == "partial" and not self.headers("HX-History-Restore-Request")
 
-    def asked(self, name: str) -> str:
+    def query_value(self, name: str) -> str:
         """The value of the address's query, "" without one; of several the last."""
         return self.query.get(name, [""])[-1]
 
-    def sent(self, name: str) -> str:
+    def form_value(self, name: str) -> str:
         """The value of the form's field, "" without one; of several the last."""
         return self.form.get(name, [""])[-1].strip()
 
@@ -118,42 +118,46 @@ class Visit:
         query: Mapping[str, str] = more.get("query") or {}
         if int(query.get("$top", "0")) > self.settings.odata_top:
             more["query"] = {**query, "$top": str(self.settings.odata_top)}
-        asking = Impersonation(self.person.manager, self.customer, self.address, self.id)
-        return await self.calls.call(asking, method, path, *ids, **more)
+        impersonation = Impersonation(self.person.manager, self.customer, self.address, self.id)
+        return await self.calls.call(impersonation, method, path, *ids, **more)
 
-    def reaches(self, origin: str) -> None:
+    def allow_connect(self, origin: str) -> None:
         """Let the scripts of this page ask one other origin as well (CSP 3, section 6.1.2)."""
-        self.told[CSP] = f"{POLICY[CSP]}; connect-src 'self' {origin}"
+        self.response_headers[CSP] = f"{POLICY[CSP]}; connect-src 'self' {origin}"
 
     async def sign_in(self, username: str, password: str) -> AuthenticatedManager:
         """Whose password this is. Raises `WrongCredentials`, `TooManyRequests`, `Unavailable`."""
         services = self.server.services
-        return await sign_in(services.own, services.authenticator, self.settings, username, password, self.address)
+        return await sign_in(
+            services.system_db, services.authenticator, self.settings, username, password, self.address
+        )
 
-    async def begin(self, signed_in: AuthenticatedManager, time_zone: str | None) -> None:
+    async def begin_session(self, signed_in: AuthenticatedManager, time_zone: str | None) -> None:
         """Begin a session of somebody who has shown to be it, however that was."""
         agent = self.headers("User-Agent") or ""
         secret = await sessions.create_session(
-            self.server.services.own, signed_in, self.address, agent, time_zone, self.settings
+            self.server.services.system_db, signed_in, self.address, agent, time_zone, self.settings
         )
-        self.told["Set-Cookie"] = self.server.sessions.cookie(secret)
+        self.response_headers["Set-Cookie"] = self.server.sessions.cookie(secret)
 
-    async def wait(self, signed_in: AuthenticatedManager, time_zone: str | None) -> None:
+    async def begin_second_factor(self, signed_in: AuthenticatedManager, time_zone: str | None) -> None:
         """Have the browser wait for a second factor: it is signed in to nothing yet."""
-        secret = await login_challenges.begin(self.server.services.own, signed_in, time_zone, self.settings)
-        self.told["Set-Cookie"] = self.server.sessions.step_cookie(secret)
+        secret = await login_challenges.begin(self.server.services.system_db, signed_in, time_zone, self.settings)
+        self.response_headers["Set-Cookie"] = self.server.sessions.step_cookie(secret)
 
-    async def waiting(self) -> LoginChallenge | None:
+    async def pending_login(self) -> LoginChallenge | None:
         """Whose second factor the browser waits for."""
-        return await login_challenges.find(self.server.services.own, self.step) if self.step else None
+        return await login_challenges.find(self.server.services.system_db, self.step) if self.step else None
 
-    async def show_code(self, given: str) -> tuple[AuthenticatedManager, str | None] | None:
+    async def verify_code(self, given: str) -> tuple[AuthenticatedManager, str | None] | None:
         """Whose code this is, and the browser's time zone; None: the browser waits for nothing any more. Raises as
         `sign_in` does."""
         services = self.server.services
         if not self.step:
             return None
-        return await show_code(services.own, services.authenticator, self.settings, self.step, given, self.address)
+        return await show_code(
+            services.system_db, services.authenticator, self.settings, self.step, given, self.address
+        )
 
     @property
     def passkey_host(self) -> str | None:
@@ -164,30 +168,30 @@ class Visit:
         """The options for a passkey to sign in with; None: there are no passkeys at this address. Raises
         `TooManyRequests`."""
         services = self.server.services
-        made = await challenge_passkey(
-            services.own, services.authenticator.vault, self.settings, self.challenged, self.address
+        options_and_cookie = await challenge_passkey(
+            services.system_db, services.authenticator.vault, self.settings, self.challenged, self.address
         )
-        if made is None:
+        if options_and_cookie is None:
             return None
-        self.told["Set-Cookie"] = self.server.sessions.challenge_cookie(made[1])
-        return made[0]
+        self.response_headers["Set-Cookie"] = self.server.sessions.challenge_cookie(options_and_cookie[1])
+        return options_and_cookie[0]
 
-    async def show_passkey(self, credential: str) -> AuthenticatedManager:
+    async def verify_passkey(self, credential: str) -> AuthenticatedManager:
         """Whose passkey this is. Raises as `sign_in` does."""
         services = self.server.services
         return await show_passkey(
-            services.own, services.authenticator.vault, self.settings, self.challenged, credential, self.address
+            services.system_db, services.authenticator.vault, self.settings, self.challenged, credential, self.address
         )
 
     async def strengthen(self, *amr: str) -> None:
         """The session's manager has shown a second factor just now."""
-        await sessions.strengthen(self.server.services.own, self.secret or "", amr)
+        await sessions.strengthen(self.server.services.system_db, self.secret or "", amr)
 
     async def sign_out(self) -> None:
         """End the session of the browser."""
         if self.secret:
-            await sessions.end(self.server.services.own, self.secret)
-        self.told["Set-Cookie"] = self.server.sessions.no_cookie()
+            await sessions.end(self.server.services.system_db, self.secret)
+        self.response_headers["Set-Cookie"] = self.server.sessions.no_cookie()
 
 
 Run = Callable[[Visit], Awaitable[Response]]
@@ -200,10 +204,12 @@ class ConsolePage:
     method: str
     path: str  # below the console
     run: Run
-    open: bool = False  # anybody may see it
+    is_public: bool = False  # anybody may see it
     permission: Permission | None = None  # what it wants; none: it is about the person, and of no customer
-    own: bool = False  # without the permission it shows what the person asked for itself: its endpoints decide
-    secret: bool = False  # it shows a secret, so it is never compressed
+    shows_own_rows: bool = (
+        False  # without the permission it shows what the person asked for itself: its endpoints decide
+    )
+    has_secret: bool = False  # it shows a secret, so it is never compressed
 
 
 class ConsolePages:
@@ -233,7 +239,7 @@ class Site:
     """All pages, and how a refusal looks to who visits one."""
 
     pages: tuple[ConsolePage, ...]
-    refused: Callable[[Visit, Refusal], Awaitable[Response]]
+    error_page: Callable[[Visit, Refusal], Awaitable[Response]]
 
 
 def first_customer(person: Person) -> int:

@@ -53,7 +53,7 @@ async def prepare(call: Call) -> None:
 async def confirm_read(call: Call, call_next: Next[Call]) -> Response:
     """Raises `Unavailable` after a read if another server may be the primary by now, with newer data."""
     answer = await call_next(call)
-    call.services.authenticator.hold(call.proven)
+    call.services.authenticator.assert_current(call.proven)
     return answer
 
 
@@ -96,7 +96,7 @@ async def notify_changes(call: Call, call_next: Next[Call]) -> Response:
     """Notify the customer's streams of the row's topics, after the commit."""
     answer = await call_next(call)
     topics = call.value.topics if isinstance(call.value, BatchItems) else call.route.endpoint.topics
-    call.services.tell(call.request.customer, topics)
+    call.services.notify(call.request.customer, topics)
     return answer
 
 
@@ -130,7 +130,7 @@ async def _after_pending(call: Call, call_next: Next[Call]) -> Response:
     finally:
         request.announce(worker_wakeup.WORK)
         request.announce(worker_wakeup.DELIVER)
-        services.tell(request.customer, APPLIED)
+        services.notify(request.customer, APPLIED)
 
 
 async def replay_or_store(call: Call, call_next: Next[Call]) -> Response:

@@ -22,7 +22,7 @@ def accepted(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     return ", ".join(values) if values else None
 
 
-def shown(refusal: Refusal, accept: str | None, id: str, public_url: str) -> tuple[bytes, str]:
+def problem_body(refusal: Refusal, accept: str | None, id: str, public_url: str) -> tuple[bytes, str]:
     """The body of a refusal and its media type: a problem if `accept` names its media type and does not prefer that
     of the spec's body, else the spec's body. `id` is the request's."""
     ERROR_RESPONSES.add(refusal.reason.code, str(refusal.status))

@@ -86,9 +86,9 @@ async def _at_primary(call: HttpCall, call_next: Next[Call], replicas: ReadRoute
         answer = await call_next(call)
     except Refusal as refusal:
         if refusal.status < 500:
-            state.read_position = await replicas.seen()
+            state.read_position = await replicas.confirm_position()
         raise
-    state.read_position = await replicas.seen()
+    state.read_position = await replicas.confirm_position()
     return answer
 
 
@@ -102,7 +102,7 @@ async def _at_replica(call: HttpCall, call_next: Next[Call], lease: ReplicaLease
     answer = None
     try:
         answer = await call_next(call.with_request(replace(request, db=database)))
-        if not database.left:
+        if not database.used_primary:
             call.state.read_position = await lease.position(database)
             return answer
     except (Gone, NotFound):

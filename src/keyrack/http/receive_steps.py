@@ -23,7 +23,7 @@ from keyrack.http.steps import Next
 
 async def reserve_ingest_memory(call: HttpCall, call_next: Next[HttpCall]) -> Response:
     """Count the bytes of a delivery until it is answered. Raises `Unavailable` if others leave no room."""
-    with call.services.ingest_memory.room(call.http.get_header(DEVICE_KEY) or "") as call.reservation:
+    with call.services.ingest_memory.reserve(call.http.get_header(DEVICE_KEY) or "") as call.reservation:
         return await call_next(call)
 
 
@@ -34,7 +34,7 @@ def prove_primary(call: Call) -> None:
 
 def confirm_primary(call: Call) -> None:
     """Raises `Unavailable` unless the proof still holds: the body may have taken long."""
-    call.services.authenticator.hold(call.proven)
+    call.services.authenticator.assert_current(call.proven)
 
 
 def read_conditions(call: HttpCall) -> None:

@@ -54,7 +54,7 @@ async def open_services(
     acting.set(None)  # each request says who it is of
     access = Authenticator(own, settings, vault)
     access.heartbeat = heartbeat = Heartbeat(connector, settings, "serve")
-    readiness.proven = access.check
+    readiness.check_primary = access.check
     replicas = await ReadRouter.connect(connector, settings, heartbeat)
     hub = EventHub(settings, connection_limits.max_connections(settings) // 2)
     feed = FeedService(db, hub, settings, access)
@@ -80,7 +80,7 @@ async def open_services(
 
     access.listener = NotificationListener(
         connector.direct(settings), {"keyrack_access": forget}, forget, CHANGES,
-        bound=settings.auth_cache_max_staleness_seconds, read={CHANNEL: hear}, begun=begun,
+        timeout_seconds=settings.auth_cache_max_staleness_seconds, payload_handlers={CHANNEL: hear}, on_listen=begun,
     )  # fmt: skip
     connector.leadership.watch(renewed)
     announce, tell, batches = WakeupNotifier(db), ChangeNotifier(db), GroupCommitter(db)
@@ -105,11 +105,11 @@ async def open_services(
         yield ServeServices(
             settings=settings,
             db=db,
-            own=own,
+            system_db=own,
             authenticator=access,
             authentication=RequestAuthenticator(settings, sessions, access, own),
             announce=announce,
-            tell=tell,
+            notify=tell,
             replicas=replicas,
             batches=batches,
             refusals=refusals,

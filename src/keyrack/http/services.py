@@ -17,7 +17,7 @@ from keyrack.auth.denial_log import DenialLog
 from keyrack.auth.sso.login_flow import SignOn
 from keyrack.changelog.feed_stream import FeedService
 from keyrack.core.settings import Settings
-from keyrack.db.change_notifier import Tell
+from keyrack.db.change_notifier import Notify
 from keyrack.db.connection import Database
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.group_commit import GroupCommitter
@@ -37,11 +37,11 @@ class ServeServices:
 
     settings: Settings
     db: Database
-    own: Database  # for access checks, log-ins and health, whatever the others do
+    system_db: Database  # for access checks, log-ins and health, whatever the others do
     authenticator: Authenticator
     authentication: RequestAuthenticator
     announce: WakeupNotifier
-    tell: Tell
+    notify: Notify
     replicas: ReadRouter | None
     batches: GroupCommitter
     refusals: DenialLog
@@ -59,7 +59,7 @@ class ServeServices:
     readiness: Readiness
 
     def database(self, caller: Caller | None, customer: int, *, reads: bool) -> Database:
-        """The database on behalf of a caller; `own` as long as neither caller nor customer is known."""
+        """The database on behalf of a caller; `system_db` as long as neither caller nor customer is known."""
         if caller is None and not customer:
-            return self.own
+            return self.system_db
         return self.db.of(customer, 0 if caller is None else caller.id, reads=reads)

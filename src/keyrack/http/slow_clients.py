@@ -11,26 +11,26 @@ from keyrack.core.metrics.catalog import LIMITS
 class WriteBufferBudget:
     """What the clients of one process have not taken yet.
 
-    Above `most` bytes, whoever has taken nothing for the longest time is cut off first; so is, at once, a client that
+    Above `max_bytes`, whoever has taken nothing for the longest time is cut off first; so is, at once, a client that
     takes less than `rate` bytes a second over `seconds` in which something waited for it.
     """
 
-    def __init__(self, most: int, rate: int, seconds: float) -> None:
-        self.most = most
+    def __init__(self, max_bytes: int, rate: int, seconds: float) -> None:
+        self.max_bytes = max_bytes
         self.rate = rate
         self.seconds = seconds
-        self._waiting: dict[SlowClientGuard, None] = {}  # the longest first
+        self._readers: dict[SlowClientGuard, None] = {}  # the longest first
         self._bytes = 0
         self._log = RateLimitedLogger("keyrack.http", MINUTE)
 
     def add(self, reader: SlowClientGuard) -> None:
-        self._waiting[reader] = None
+        self._readers[reader] = None
         self._bytes += reader.size
-        if self._bytes > self.most:
+        if self._bytes > self.max_bytes:
             self._make_room()
 
     def remove(self, reader: SlowClientGuard) -> None:
-        del self._waiting[reader]
+        del self._readers[reader]
         self._bytes -= reader.size
 
     def cut_slow(self, reader: SlowClientGuard) -> None:
@@ -45,77 +45,77 @@ class WriteBufferBudget:
         reader.cut()
 
     def _make_room(self) -> None:
-        for reader in self._waiting:
+        for reader in self._readers:
             before = reader.size
             reader.measure()
             self._bytes += reader.size - before
-        while self._bytes > self.most and len(self._waiting) > 1:
-            longest = next(iter(self._waiting))
+        while self._bytes > self.max_bytes and len(self._readers) > 1:
+            longest = next(iter(self._readers))
             LIMITS.add("unread-bytes")
             self._log.warning(
                 "write buffers full, slowest client disconnected",
                 client=longest.name,
                 buffered_bytes=self._bytes,
-                limit=self.most,
+                limit=self.max_bytes,
             )
             longest.cut()
 
 
 class SlowClientGuard:
-    """One client: `waits` is called when more is written than it takes, `goes_on` when it has caught up."""
+    """One client: `pause` is called when more is written than it reads, `resume` when it has caught up."""
 
     def __init__(self, unread: WriteBufferBudget, transport: asyncio.Transport, name: str) -> None:
         self.size = 0  # bytes that wait for it, when it was last looked at
         self.name = name
-        self._unread = unread
+        self._budget = unread
         self._transport = transport
         self._clock = asyncio.get_running_loop()
-        self._since: float | None = None  # while something waits
-        self._waited = 0.0  # seconds and bytes since it was judged last
-        self._taken = 0
+        self._waiting_since: float | None = None  # while something waits
+        self._waited_seconds = 0.0  # seconds and bytes since it was judged last
+        self._bytes_read = 0
         self._timer: asyncio.TimerHandle | None = None
 
     @property
-    def waiting(self) -> bool:
-        return self._since is not None
+    def is_waiting(self) -> bool:
+        return self._waiting_since is not None
 
-    def waits(self) -> None:
-        if self._since is not None:
+    def pause(self) -> None:
+        if self._waiting_since is not None:
             return
-        self._since = self._clock.time()
+        self._waiting_since = self._clock.time()
         self.size = self._transport.get_write_buffer_size()
-        self._timer = self._clock.call_later(max(0.0, self._unread.seconds - self._waited), self._judge)
-        self._unread.add(self)
+        self._timer = self._clock.call_later(max(0.0, self._budget.seconds - self._waited_seconds), self._judge)
+        self._budget.add(self)
 
-    def goes_on(self) -> None:
-        if self._since is None:
+    def resume(self) -> None:
+        if self._waiting_since is None:
             return
-        self._unread.remove(self)
+        self._budget.remove(self)
         self.measure()
-        self._since = None
+        self._waiting_since = None
         if self._timer is not None:
             self._timer.cancel()
 
     def measure(self) -> None:
         """Look how much it has taken meanwhile."""
-        if self._since is None:
+        if self._waiting_since is None:
             return
         now, size = self._clock.time(), self._transport.get_write_buffer_size()
-        self._waited += now - self._since
-        self._taken += self.size - size
-        self._since, self.size = now, size
+        self._waited_seconds += now - self._waiting_since
+        self._bytes_read += self.size - size
+        self._waiting_since, self.size = now, size
 
     def cut(self) -> None:
         """End the connection; what waits is thrown away."""
-        self.goes_on()
+        self.resume()
         self._transport.abort()
 
     def _judge(self) -> None:
-        self._unread.remove(self)
+        self._budget.remove(self)
         self.measure()
-        self._unread.add(self)
-        if self._taken < self._unread.rate * self._waited:
-            self._unread.cut_slow(self)
-        elif self.waiting:
-            self._waited, self._taken = 0.0, 0
-            self._timer = self._clock.call_later(self._unread.seconds, self._judge)
+        self._budget.add(self)
+        if self._bytes_read < self._budget.rate * self._waited_seconds:
+            self._budget.cut_slow(self)
+        elif self.is_waiting:
+            self._waited_seconds, self._bytes_read = 0.0, 0
+            self._timer = self._clock.call_later(self._budget.seconds, self._judge)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from keyrack.api.rate_limits import give_back_each, shown
+from keyrack.api.rate_limits import give_back_each, loggable_address
 from keyrack.auth import browser_state, sessions
 from keyrack.auth.login_throttle import address_limits, take_limits
 from keyrack.auth.sso import accounts, providers
@@ -23,19 +23,19 @@ log = structlog.get_logger("keyrack.logins")
 
 @dataclass(frozen=True, slots=True)
 class SsoResult:
-    """What came of a sign-in: where to go, or why nobody is signed in (`NotSignedIn.why`)."""
+    """What came of a sign-in: where to go, or why nobody is signed in (`NotSignedIn.reason`)."""
 
     next: str = ""
-    why: str = ""
-    connected: bool = False  # an account, in place of signing in
+    reason: str = ""
+    is_connected: bool = False  # an account, in place of signing in
     customer: int | None = None  # of an invitation that was accepted
-    waits: bool = False  # for a second factor
+    needs_second_factor: bool = False  # for a second factor
     is_first_proof: bool = False  # of the address: every other way in was removed
 
 
 async def offered(visit: Visit) -> list[tuple[str, str]]:
     """Name and label of each provider."""
-    return await providers.as_json(visit.server.services.own)
+    return await providers.as_json(visit.server.services.system_db)
 
 
 async def begin(
@@ -46,14 +46,14 @@ async def begin(
     services = visit.server.services
     services.authenticator.check()
     # As failed log-ins count: a success returns them
-    await take_limits(services.own, *address_limits(visit.settings, visit.address))
+    await take_limits(services.system_db, *address_limits(visit.settings, visit.address))
     invitation = None if code is None else digest(code)
     login_start = LoginStart(next, time_zone, visit.person.manager.id if connect else None, invitation)
     try:
         address, cookie = await services.sign_on.begin(name, _cookie(visit), login_start)
     except NotSignedIn as trouble:
         return _failed(visit, trouble)
-    visit.told["Set-Cookie"] = _new_cookie(visit, cookie)
+    visit.response_headers["Set-Cookie"] = _new_cookie(visit, cookie)
     return SsoResult(address)
 
 
@@ -63,26 +63,26 @@ async def finish(visit: Visit) -> SsoResult:
     proven, customer, waits, is_first_proof = services.authenticator.check(), None, False, False
     try:
         result = await services.sign_on.finish(visit.query, _cookie(visit))
-        if result.asked.manager is not None:
-            await _connect(visit, result, result.asked.manager)
+        if result.start.manager is not None:
+            await _connect(visit, result, result.start.manager)
         else:
             who = Actor("client", result.provider.name, None, visit.address, visit.id)
-            if result.asked.invitation is None:
-                signed_in = await accounts.find_manager(services.own, result.provider, result.account, who)
+            if result.start.invitation is None:
+                signed_in = await accounts.find_manager(services.system_db, result.provider, result.account, who)
             else:
                 signed_in, customer = await accounts.invited(
-                    services.own, result.provider, result.account, who, result.asked.invitation
+                    services.system_db, result.provider, result.account, who, result.start.invitation
                 )
-            services.authenticator.hold(proven)
+            services.authenticator.assert_current(proven)
             is_first_proof = signed_in.is_first_proof
-            waits = await accounts.wants_factor(services.own, signed_in)
-            await (visit.wait if waits else visit.begin)(signed_in, result.asked.time_zone)
+            waits = await accounts.wants_factor(services.system_db, signed_in)
+            await (visit.begin_second_factor if waits else visit.begin_session)(signed_in, result.start.time_zone)
     except NotSignedIn as trouble:
         return _failed(visit, trouble)
-    await give_back_each(services.own, *address_limits(visit.settings, visit.address))
+    await give_back_each(services.system_db, *address_limits(visit.settings, visit.address))
     LOGINS.add("accepted")
     return SsoResult(
-        result.asked.next, connected=result.asked.manager is not None, customer=customer, waits=waits,
+        result.start.next, is_connected=result.start.manager is not None, customer=customer, needs_second_factor=waits,
         is_first_proof=is_first_proof,
     )  # fmt: skip
 
@@ -90,27 +90,29 @@ async def finish(visit: Visit) -> SsoResult:
 async def _connect(visit: Visit, result: SignInResult, manager: int) -> None:
     """Only for who has begun it, and is still signed in. Raises `NotSignedIn`."""
     services = visit.server.services
-    session = await sessions.find(services.own, visit.secret, visit.settings) if visit.secret else None
+    session = await sessions.find(services.system_db, visit.secret, visit.settings) if visit.secret else None
     who = await services.authentication.manager(session) if session else None
     if who is None or who.id != manager:
         raise NotSignedIn("other", "whoever has begun to connect the account is not signed in any more")
     acting.set(Actor("manager", who.name, who.id, visit.address, visit.id))
-    await accounts.connect(services.own, result.provider, result.account, manager, who.sign_outs)
+    await accounts.connect(services.system_db, result.provider, result.account, manager, who.sign_outs)
 
 
 async def sign_out(visit: Visit) -> str | None:
     """End the session of the browser; where to sign out as well, if it was begun by a provider that has such a
     place."""
     services = visit.server.services
-    provider = await accounts.provider_of(services.own, digest(visit.secret)) if visit.secret else None
+    provider = await accounts.provider_of(services.system_db, digest(visit.secret)) if visit.secret else None
     await visit.sign_out()
     return None if provider is None else await services.sign_on.end(provider)
 
 
 def _failed(visit: Visit, trouble: NotSignedIn) -> SsoResult:
     LOGINS.add("wrong")
-    log.warning("single sign-on failed", address=shown(visit.address), code=trouble.why, reason=str(trouble))
-    return SsoResult(why=trouble.why)
+    log.warning(
+        "single sign-on failed", address=loggable_address(visit.address), code=trouble.reason, reason=str(trouble)
+    )
+    return SsoResult(reason=trouble.reason)
 
 
 def _name(visit: Visit) -> str:

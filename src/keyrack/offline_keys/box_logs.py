@@ -347,19 +347,19 @@ async def _taken(
     late_faults = await publish_openings(
         connection, customer, box, late.entries, is_late=True, is_pending=still_pending
     )
-    faults = await publish_openings(connection, customer, box, walk.told, is_pending=still_pending)
-    unknown = await _unknown_claims(connection, customer, box, roots, [*late.entries, *walk.told])
+    faults = await publish_openings(connection, customer, box, walk.entries, is_pending=still_pending)
+    unknown = await _unknown_claims(connection, customer, box, roots, [*late.entries, *walk.entries])
     # The hash is not that of the entry, as an entry may be reported for its key as well
     unknown_lists: list[Report] = [
         ("UnknownList", entry.claims["number"], hash_of(b"list" + entry.raw)) for entry in unknown.values()
     ]
     reports += [*forks, *late.reports, *late_faults, *walk.reports, *faults, *unknown_lists]
 
-    wants_receipt = epoch["is_present"] and (walk.told or epoch["receipt"] is None)
+    wants_receipt = epoch["is_present"] and (walk.entries or epoch["receipt"] is None)
     receipt = _receipt(signer, customer, box, walk) if wants_receipt else None
     newest = max(epoch["newest"], stored.newest)
     product, epoch_number = box
-    sequence, generation, held_at = _held(walk.told, unknown)
+    sequence, generation, held_at = _held(walk.entries, unknown)
     arguments = KEEP.arguments(
         customer=customer,
         product=product,

@@ -40,7 +40,7 @@ class Walk:
     given_up: int
     held_from: int  # what is before it and missing stays missing
     last: bytes | None  # the entry `up_to`, None where it is missing or there is none yet
-    told: list[SignedMessage] = field(default_factory=list[SignedMessage])
+    entries: list[SignedMessage] = field(default_factory=list[SignedMessage])
     reports: list[Report] = field(default_factory=list[Report])
     gaps: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])  # first and last number without an entry
 
@@ -75,7 +75,7 @@ class Walk:
         previous = entry.claims["previous"]
         if self.hash not in (None, previous) and (self.last is None or not _follows(previous, self.last)):
             self.reports.append(("Break", row["number"], row["hash"]))
-        self.told.append(entry)
+        self.entries.append(entry)
         self.up_to, self.last = row["number"], row["entry"]
 
 

@@ -45,7 +45,7 @@ def supervise(
         up = [asyncio.Event() for _ in commands]
         telling = asyncio.create_task(_tell_ready(up, ready))
         grace = settings.shutdown_timeout_seconds + settings.shutdown_delay_seconds + OF_OWN
-        places = [Child(asked=port is not None) for _ in commands]
+        places = [Child(is_polled=port is not None) for _ in commands]
         async with of_children(port, dsn, settings, places):
             each = zip(commands, up, places, strict=True)
             await asyncio.gather(*(_keep_alive(*child, listener, grace, stop) for child in each))

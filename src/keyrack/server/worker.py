@@ -75,7 +75,7 @@ class Worker:
         self._settings = settings
         self._bell = WakeupEvent()
         self._stopping = asyncio.Event()
-        self._tell = ChangeNotifier(db)
+        self._notify = ChangeNotifier(db)
         self._numbered = ChangeNotifier(db, SOON)  # who follows the log of changes waits for nothing else
         self._numbering = Sequencer(db, settings, self._numbered)
         heard = {
@@ -95,7 +95,7 @@ class Worker:
         from keyrack.webhooks.delivery import DeliveryWorker  # with it comes an HTTP client that only workers need
 
         vault = await open_vault(self._db, self._settings)
-        self._courier = courier = DeliveryWorker(self._db, self._settings, vault, self._call.set, self._tell)
+        self._courier = courier = DeliveryWorker(self._db, self._settings, vault, self._call.set, self._notify)
         housekeeping = Housekeeping(self._db, self._settings)
         helpers = [
             self._start("notification listener", self._listener.run),
@@ -103,7 +103,7 @@ class Worker:
             self._start("housekeeping", housekeeping.run),
             self._start("sequencer", self._numbering.run),
             self._start("worker wakeup", self._call_others),
-            self._start("change notifier", self._tell.run),
+            self._start("change notifier", self._notify.run),
             self._start("sequence notifier", self._numbered.run),
         ]
         if self._settings.sends_mail:
@@ -137,7 +137,7 @@ class Worker:
                 done = await self._rounds.run()
                 if done is not None:
                     for customer in done.customers:
-                        self._tell(customer, APPLIED)
+                        self._notify(customer, APPLIED)
                     if done.deliveries:
                         self._on_deliver()
                     continue

@@ -21,22 +21,22 @@ Moment = tuple[int, datetime]  # a car, and when
 class NewestReading:
     """The newest position, or the newest odometer reading, that the unit in a car has told.
 
-    It is the last reading of the stretch that is `open`, which history does not have yet; all of the car's history lies
+    It is the last reading of `open_run`, which history does not have yet; all of the car's history lies
     before that. Without one it is in history already, which may go further, until `behind`: that has to be looked up.
     """
 
     value: Value | None = None
     at: datetime | None = None
-    open: Run | None = None
+    open_run: Run | None = None
     behind: datetime | None = None
 
 
 @dataclass(slots=True)
 class Changes:
-    """What a batch adds to history: `closed` stretches lie after all that is stored of their car; where `late` readings
+    """What a batch adds to history: `ended_runs` lie after all that is stored of their car; where `late` readings
     belong has to be looked up."""
 
-    closed: list[tuple[int, Run]] = field(default_factory=list[Any])
+    ended_runs: list[tuple[int, Run]] = field(default_factory=list[Any])
     late: dict[Moment, Value] = field(default_factory=dict[Moment, Value])
 
 
@@ -52,7 +52,7 @@ class CarState:
 
 
 def apply_sample(
-    car: int, known: CarState, sample: CheckedSample, positions: Changes, odometers: Changes, quarters: Quarters
+    car: int, state: CarState, sample: CheckedSample, positions: Changes, odometers: Changes, quarters: Quarters
 ) -> tuple[bool, bool, bool, RollupSample | None]:
     """Let a sample change what is known, and say what history is to do with it.
 
@@ -60,26 +60,26 @@ def apply_sample(
     values, in history has to be looked up, which may show that they are new too.
     """
     late_values, number = None, quarter(sample.at)
-    if number != known.quarter:
-        if known.quarter is None or number > known.quarter:
-            quarters.close(car, known.newest)
-            known.quarter = number
+    if number != state.quarter:
+        if state.quarter is None or number > state.quarter:
+            quarters.close(car, state.newest)
+            state.quarter = number
         else:
             late_values = quarters.add(car, sample.at, sample.values)
-    new = known.newest.tell(sample.at, sample.values)
+    new = state.newest.merge(sample.at, sample.values)
     late_position = late_odometer = False
     if sample.position is not None:
-        newest, late_position = _read(car, known.position, sample.at, sample.position, positions)
+        newest, late_position = _read(car, state.position, sample.at, sample.position, positions)
         new = new or newest
     if sample.odometer is not None:
-        newest, late_odometer = _read(car, known.odometer, sample.at, (sample.odometer,), odometers)
+        newest, late_odometer = _read(car, state.odometer, sample.at, (sample.odometer,), odometers)
         new = new or newest
     return new, late_position, late_odometer, late_values
 
 
 def _read(car: int, track: NewestReading, at: datetime, value: Value, changes: Changes) -> tuple[bool, bool]:
     """Whether this is the newest reading, and whether its place in history has to be looked up."""
-    newest, stretch = track.at is None or at > track.at, track.open
+    newest, stretch = track.at is None or at > track.at, track.open_run
     if stretch is not None and at == track.at:
         return False, False
     if not newest or (stretch is None and track.behind is not None and at <= track.behind):
@@ -90,12 +90,12 @@ def _read(car: int, track: NewestReading, at: datetime, value: Value, changes: C
             track.value, track.at = value, at
         return newest, late
     if stretch is None:
-        track.open = Run(at, value)
+        track.open_run = Run(at, value)
     else:
         times = extend_run(stretch, track.at or at, at) if value == track.value else None
         if times is None:
-            changes.closed.append((car, stretch))
-            track.open = Run(at, value)
+            changes.ended_runs.append((car, stretch))
+            track.open_run = Run(at, value)
         else:
             stretch.times = times
     track.value, track.at = value, at
@@ -104,7 +104,7 @@ def _read(car: int, track: NewestReading, at: datetime, value: Value, changes: C
 
 def ended(car: int, track: NewestReading, changes: Changes) -> NewestReading:
     """The track of the next unit: what the one before told is history."""
-    if track.open is None:
+    if track.open_run is None:
         return NewestReading()
-    changes.closed.append((car, track.open))
+    changes.ended_runs.append((car, track.open_run))
     return NewestReading(behind=track.at)

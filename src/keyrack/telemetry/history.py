@@ -68,7 +68,7 @@ class HistoryTable:
 
         The open stretches of `tracks` are changed where a late reading belongs there.
         """
-        await self.add(connection, customer, changes.closed)
+        await self.add(connection, customer, changes.ended_runs)
         if not changes.late:
             return set()
         outcome = LateReadingResult()
@@ -109,7 +109,7 @@ class HistoryTable:
         groups: dict[Any, Any] = {}
         elsewhere: list[Moment] = []
         for car, at in late:
-            stretch = tracks[car].open
+            stretch = tracks[car].open_run
             if stretch is None or at < stretch.at:
                 elsewhere.append((car, at))
             else:
@@ -150,8 +150,8 @@ class LateReadingResult:
         if len(readings) == known:
             return
         stretches = packed(sorted(readings.items()))
-        if stretch is not None and stretch is track.open:
-            track.open = stretches.pop()[0]
+        if stretch is not None and stretch is track.open_run:
+            track.open_run = stretches.pop()[0]
         elif stretch is not None:
             self.removed.append((car, stretch.at))
         self.added += [(car, run) for run, _ in stretches]

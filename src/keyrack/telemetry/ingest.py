@@ -18,7 +18,7 @@ from pydantic_core import from_json, to_json
 from keyrack.core.metrics.catalog import SAMPLES, SAMPLES_OF
 from keyrack.core.settings import Settings
 from keyrack.db import partitions
-from keyrack.db.change_notifier import DRIVEN, Tell, discard
+from keyrack.db.change_notifier import DRIVEN, Notify, discard
 from keyrack.db.connection import Connection, Database, Row
 from keyrack.db.group_commit import GroupCommitter
 from keyrack.db.named_parameters import compile_statement
@@ -81,9 +81,9 @@ where s.customer_id = :customer and s.car_id = n.car_id
 class Telemetry:
     """Takes samples in, for one process."""
 
-    def __init__(self, batches: GroupCommitter, settings: Settings, tell: Tell = discard) -> None:
+    def __init__(self, batches: GroupCommitter, settings: Settings, notify: Notify = discard) -> None:
         self._batches = batches
-        self._tell = tell
+        self._notify = notify
         self._settings = settings
         self._months: frozenset[date] = frozenset()  # whose partitions exist
 
@@ -127,7 +127,7 @@ class Telemetry:
         _count(customer, "duplicate", report.duplicates)
         _count(customer, "refused", report.refusals)
         if report.accepted:
-            self._tell(customer, DRIVEN)
+            self._notify(customer, DRIVEN)
         return report
 
     async def _ahead(
@@ -217,7 +217,7 @@ class Telemetry:
 
     async def _make(self, connection: Connection, months: set[date], *changes: Changes) -> frozenset[date]:
         """Make the partitions that history needs now; the months, to be remembered once they are committed."""
-        needed = months | {month(stretch.at) for change in changes for _, stretch in change.closed}
+        needed = months | {month(stretch.at) for change in changes for _, stretch in change.ended_runs}
         needed |= {month(at) for change in changes for _, at in change.late}
         missing = needed - self._months
         if missing:
@@ -269,10 +269,10 @@ async def _look_behind(
     taken: Sequence[tuple[CheckedSample, Row, Report]],
 ) -> None:
     cars = {row["car_id"] for sample, row, _ in taken if sample.position is not None}
-    places = {car: known[car].position for car in cars if known[car].position.open is None}
+    places = {car: known[car].position for car in cars if known[car].position.open_run is None}
     await POSITIONS.look_behind(connection, customer, places)
     cars = {row["car_id"] for sample, row, _ in taken if sample.odometer is not None}
-    distances = {car: known[car].odometer for car in cars if known[car].odometer.open is None}
+    distances = {car: known[car].odometer for car in cars if known[car].odometer.open_run is None}
     await ODOMETERS.look_behind(connection, customer, distances)
 
 
@@ -287,14 +287,14 @@ async def _update(connection: Connection, customer: int, known: dict[int, CarSta
         position_at=[state.position.at for state in states],
         latitude=[place[0] for place in places],
         longitude=[place[1] for place in places],
-        position_since=[state.position.open and state.position.open.at for state in states],
-        position_times=[state.position.open and state.position.open.times for state in states],
+        position_since=[state.position.open_run and state.position.open_run.at for state in states],
+        position_times=[state.position.open_run and state.position.open_run.times for state in states],
         odometer_at=[state.odometer.at for state in states],
         odometer=[distance[0] for distance in distances],
-        odometer_since=[state.odometer.open and state.odometer.open.at for state in states],
-        odometer_times=[state.odometer.open and state.odometer.open.times for state in states],
+        odometer_since=[state.odometer.open_run and state.odometer.open_run.at for state in states],
+        odometer_times=[state.odometer.open_run and state.odometer.open_run.times for state in states],
         read_at=[state.newest.read_at for state in states],
         telemetry=[to_json(state.newest.values).decode() for state in states],
-        told=[to_json(state.newest.told).decode() if state.newest.told else "{}" for state in states],
+        told=[to_json(state.newest.older_times).decode() if state.newest.older_times else "{}" for state in states],
     )
     await connection.execute(UPDATE.sql, *arguments)

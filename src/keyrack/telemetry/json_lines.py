@@ -35,19 +35,19 @@ class InvalidLine(ValueError):
 class Report:
     """What became of the lines of one delivery. `duplicates` told nothing that was not known already.
 
-    Of the refused ones, `refusals`, the first `told` are kept with their reasons, in the order of their lines.
+    Of the refused ones, `refusals`, the first `max_reported` are kept with their reasons, in the order of their lines.
     """
 
-    told: int
+    max_reported: int
     accepted: int = 0
     duplicates: int = 0
     refusals: int = 0
-    _refused: list[tuple[int, str]] = field(default_factory=list[Any])
+    _rejections: list[tuple[int, str]] = field(default_factory=list[Any])
 
     def refuse(self, line: int, reason: str) -> None:
         self.refusals += 1
-        self._refused.append((line, reason))
-        if len(self._refused) >= 2 * self.told:
+        self._rejections.append((line, reason))
+        if len(self._rejections) >= 2 * self.max_reported:
             self._cut()
 
     def add(self, other: Report) -> None:
@@ -55,17 +55,17 @@ class Report:
         self.accepted += other.accepted
         self.duplicates += other.duplicates
         self.refusals += other.refusals
-        self._refused += other._refused
+        self._rejections += other._rejections
         self._cut()
 
     @property
-    def refused(self) -> list[tuple[int, str]]:
+    def rejections(self) -> list[tuple[int, str]]:
         self._cut()
-        return self._refused
+        return self._rejections
 
     def _cut(self) -> None:
-        self._refused.sort()
-        del self._refused[self.told :]
+        self._rejections.sort()
+        del self._rejections[self.max_reported :]
 
 
 class NotALine(ValueError):

@@ -24,7 +24,7 @@ from keyrack.api.schema.request_body import INT32_MAX
 from keyrack.core.errors import ContentTooLarge, Unavailable
 from keyrack.core.log_config import cause
 from keyrack.core.settings import Settings
-from keyrack.db.change_notifier import Tell
+from keyrack.db.change_notifier import Notify
 from keyrack.db.connection import UNREACHABLE, Database
 from keyrack.db.group_commit import GroupCommitter
 from keyrack.db.throttled_log import ThrottledLogger
@@ -45,7 +45,7 @@ KEEPALIVE = 15  # seconds after which a silent connection is noticed
 class Subscriber:
     """Takes in what units publish, for all customers."""
 
-    def __init__(self, db: Database, settings: Settings, tell: Tell) -> None:
+    def __init__(self, db: Database, settings: Settings, tell: Notify) -> None:
         self._settings = settings
         self._telemetry = Telemetry(GroupCommitter(db), settings, tell)
         self._filter = settings.mqtt_topic.replace("{customer}", "+").replace("{unit}", "+")
@@ -134,7 +134,7 @@ class Subscriber:
             try:
                 for customer in list(parts):
                     for number, reason in await self._store(customer, parts[customer]):
-                        self._refusals.tell(batch[number].topic.value, reason)
+                        self._refusals.log(batch[number].topic.value, reason)
                     del parts[customer]
             except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError, Unavailable) as error:
                 seldom.warning("messages not stored, retrying", error=error)
@@ -143,7 +143,7 @@ class Subscriber:
     async def _store(self, customer: int, part: list[CheckedSample]) -> list[tuple[int, str]]:
         """Store samples; what was refused. What the database will never take is found by taking each alone."""
         try:
-            return (await self._telemetry.store(customer, part)).refused
+            return (await self._telemetry.store(customer, part)).rejections
         except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
             if len(part) == 1:
                 return [(part[0].line, cause(error))]
@@ -153,19 +153,19 @@ class Subscriber:
         """Add the samples of a message to those of its customer; a sample's line is the number of its message."""
         topic = self._topic.fullmatch(message.topic.value)
         if topic is None or int(topic[1]) > INT32_MAX:
-            self._refusals.tell(message.topic.value, "The topic has another form.")
+            self._refusals.log(message.topic.value, "The topic has another form.")
             return
         try:
             if len(message.payload) >= self._settings.max_ingest:
                 raise NotALine(f"The message must be smaller than {self._settings.max_ingest} bytes.")
             for _, reading in readings(message.payload, self._settings, topic[2]):
                 if isinstance(reading, InvalidLine):
-                    self._refusals.tell(message.topic.value, str(reading))
+                    self._refusals.log(message.topic.value, str(reading))
                 else:
                     reading.line = number
                     parts.setdefault(int(topic[1]), []).append(reading)
         except (NotALine, ContentTooLarge) as reason:
-            self._refusals.tell(message.topic.value, str(reason))
+            self._refusals.log(message.topic.value, str(reason))
 
 
 class RejectedSamples:
@@ -174,26 +174,26 @@ class RejectedSamples:
     They are acknowledged, for they would be refused again.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_per_minute: int) -> None:
+        self._max_per_minute = max_per_minute
         self._since = -MINUTE
         self._count = 0
 
-    def tell(self, topic: str, reason: str) -> None:
+    def log(self, topic: str, reason: str) -> None:
         """Log the reason, unless there have been many in this minute."""
         if time.monotonic() - self._since >= MINUTE:
             self.sum_up()
             self._since = time.monotonic()
         self._count += 1
-        if self._count <= self._most:
+        if self._count <= self._max_per_minute:
             log.warning("sample rejected", topic=topic[:LONGEST_TOPIC], reason=reason)
-        elif self._count == self._most + 1:
-            log.warning("sample rejection log limit reached", limit_per_minute=self._most)
+        elif self._count == self._max_per_minute + 1:
+            log.warning("sample rejection log limit reached", limit_per_minute=self._max_per_minute)
 
     def sum_up(self) -> None:
         """Log how many were counted only."""
-        if self._count > self._most:
-            log.warning("sample rejections not logged", count=self._count - self._most)
+        if self._count > self._max_per_minute:
+            log.warning("sample rejections not logged", count=self._count - self._max_per_minute)
         self._count = 0
 
 

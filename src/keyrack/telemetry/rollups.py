@@ -59,7 +59,7 @@ class RollupSample:
 class Quarters:
     """What a batch adds to series: by car and quarter."""
 
-    told: dict[tuple[int, int], list[RollupSample]] = field(default_factory=dict[Any, Any])
+    samples: dict[tuple[int, int], list[RollupSample]] = field(default_factory=dict[Any, Any])
 
     def add(self, car: int, at: datetime, values: Mapping[str, Any]) -> RollupSample | None:
         """Readings of a quarter that has ended; None where no member is kept."""
@@ -67,7 +67,7 @@ class Quarters:
         if not kept:
             return None
         sample = RollupSample(at, kept)
-        self.told.setdefault((car, quarter(at)), []).append(sample)
+        self.samples.setdefault((car, quarter(at)), []).append(sample)
         return sample
 
     def close(self, car: int, newest: LatestValues, before: datetime | None = None) -> None:
@@ -82,24 +82,24 @@ class Quarters:
     @property
     def months(self) -> set[date]:
         """Those whose partitions are needed."""
-        return {month(_begin(number)) for _, number in self.told}
+        return {month(_begin(number)) for _, number in self.samples}
 
     async def write(self, connection: Connection, customer: int) -> None:
         """Put all into the series, and find out what was new."""
-        if not self.told:
+        if not self.samples:
             return
-        cars, begins = zip(*((car, _begin(number)) for car, number in self.told), strict=True)
+        cars, begins = zip(*((car, _begin(number)) for car, number in self.samples), strict=True)
         stored_rows = await connection.fetch(FIND, customer, list(cars), list(begins))
         known = {(row["car_id"], row["at"]): _newest(row) for row in stored_rows}
         rows: list[tuple[Any, ...]] = []
-        for (car, number), readings in self.told.items():
+        for (car, number), readings in self.samples.items():
             begin = _begin(number)
             newest = known.get((car, begin)) or LatestValues()
             for sample in readings:
-                sample.new = newest.tell(sample.at, sample.values)
+                sample.new = newest.merge(sample.at, sample.values)
             if any(sample.new for sample in readings):
                 rows.append(
-                    (car, begin, newest.read_at, to_json(newest.values).decode(), to_json(newest.told).decode())
+                    (car, begin, newest.read_at, to_json(newest.values).decode(), to_json(newest.older_times).decode())
                 )
         if rows:
             await connection.execute(WRITE, customer, *(list(column) for column in zip(*rows, strict=True)))

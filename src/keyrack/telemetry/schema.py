@@ -41,7 +41,7 @@ LOCATION = Resource(
         "odometer": double_as_text("{t}_state.odometer"),
     },
     key=(),
-    limit=scoped_by("car"),
+    group_scope=scoped_by("car"),
     permission=Permission.POSITIONS_READ,
 )
 
@@ -76,7 +76,7 @@ LOCATION_AT = Resource(
         "odometer": double_as_text("{t}_odometer.odometer"),
     },
     key=(),
-    limit=scoped_by("car"),
+    group_scope=scoped_by("car"),
     permission=Permission.POSITIONS_READ,
 )
 
@@ -139,7 +139,7 @@ TELEMETRY = Resource(
         **{name: _amount(name) for name in _DOUBLES},
     },
     key=(),
-    limit=replace(scoped_by("car"), fields={"deviceSerialNumber": SERIAL_NUMBER_IN_SCOPE}),
+    group_scope=replace(scoped_by("car"), fields={"deviceSerialNumber": SERIAL_NUMBER_IN_SCOPE}),
     permission=Permission.POSITIONS_READ,
 )
 
@@ -188,6 +188,6 @@ POSITION = Resource(
         "{l}.read_quarter desc, {l}.read_at desc",
         "{l}.car_id",
     ),
-    limit=scoped_by("car"),
+    group_scope=scoped_by("car"),
     permission=Permission.POSITIONS_READ,
 )

@@ -83,29 +83,29 @@ class _ObservedProtocol(asyncio.Protocol):
     """aiohttp's protocol, with a copy of what arrives for the head of the answer."""
 
     def __init__(self, own: asyncio.Protocol) -> None:
-        self._own = own
+        self._inner = own
         self.head = AnswerHead()
 
     @override
     def data_received(self, data: bytes) -> None:
         self.head.feed(data)
-        self._own.data_received(data)
+        self._inner.data_received(data)
 
     @override
     def eof_received(self) -> bool | None:
-        return self._own.eof_received()
+        return self._inner.eof_received()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        self._own.connection_lost(exc)
+        self._inner.connection_lost(exc)
 
     @override
     def pause_writing(self) -> None:
-        self._own.pause_writing()
+        self._inner.pause_writing()
 
     @override
     def resume_writing(self) -> None:
-        self._own.resume_writing()
+        self._inner.resume_writing()
 
 
 def _header(head: bytes, name: bytes) -> str | None:

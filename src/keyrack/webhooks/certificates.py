@@ -46,11 +46,11 @@ async def check_certificates(urls: Iterable[str], settings: Settings, most: int)
         if parts.scheme == "https" and parts.hostname:
             hosts[parts.hostname, parts.port or 443] = None
 
-    async def one(host: str, port: int) -> Certificate:
+    async def check(host: str, port: int) -> Certificate:
         async with turns:
             return await _handshake(host, port, guard, tls)
 
-    return list(await asyncio.gather(*(one(*host) for host in list(hosts)[:most])))
+    return list(await asyncio.gather(*(check(*host) for host in list(hosts)[:most])))
 
 
 async def _handshake(host: str, port: int, guard: Guard, tls: ssl.SSLContext) -> Certificate:

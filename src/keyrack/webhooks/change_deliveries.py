@@ -102,8 +102,10 @@ class NumberedChange:
 class Publisher:
     """Writes the deliveries of one worker that numbers."""
 
-    most: int  # deliveries that may wait for a webhook: with more to come it is disabled
-    _left: dict[Key, tuple[int, float]] = field(default_factory=dict[Key, tuple[int, float]])  # and up to when
+    max_pending: int  # deliveries that may wait for a webhook: with more to come it is disabled
+    _free_by_webhook: dict[Key, tuple[int, float]] = field(
+        default_factory=dict[Key, tuple[int, float]]
+    )  # and up to when
 
     async def publish(self, statements: Statements, changes: Iterable[NumberedChange]) -> set[int]:
         """Write the deliveries of changes, in the transaction that numbers them; the customers that have some.
@@ -130,32 +132,34 @@ class Publisher:
         now = time.monotonic()
         unknown = [key for key, count in coming.items() if not self._has_room(key, count, now)]
         if unknown:
-            await self._look(statements, unknown, now)
-        over = [key for key, count in coming.items() if count > self._left[key][0]]
+            await self._count_pending(statements, unknown, now)
+        over = [key for key, count in coming.items() if count > self._free_by_webhook[key][0]]
         full = await self._disable(statements, over) if over else set[Key]()
         for key, count in coming.items():
-            left, until = self._left[key]
-            self._left[key] = (left - count, until)
+            left, until = self._free_by_webhook[key]
+            self._free_by_webhook[key] = (left - count, until)
         return full
 
     def _has_room(self, key: Key, count: int, now: float) -> bool:
-        left, until = self._left.get(key, (0, 0.0))
+        left, until = self._free_by_webhook.get(key, (0, 0.0))
         return now < until and count <= left
 
-    async def _look(self, statements: Statements, keys: Sequence[Key], now: float) -> None:
-        if len(self._left) > KNOWN:
-            self._left = {key: known for key, known in self._left.items() if known[1] > now}
+    async def _count_pending(self, statements: Statements, keys: Sequence[Key], now: float) -> None:
+        if len(self._free_by_webhook) > KNOWN:
+            self._free_by_webhook = {key: known for key, known in self._free_by_webhook.items() if known[1] > now}
         customers, webhooks = [key[0] for key in keys], [key[1] for key in keys]
-        for row in await statements.fetch(WAIT, customers, webhooks, self.most):
+        for row in await statements.fetch(WAIT, customers, webhooks, self.max_pending):
             key = (row["customer_id"], row["webhook_id"])
-            self._left[key] = (self.most - row["waiting"], now + KNOWN_FOR)
+            self._free_by_webhook[key] = (self.max_pending - row["waiting"], now + KNOWN_FOR)
 
     async def _disable(self, statements: Statements, keys: Sequence[Key]) -> set[Key]:
         customers, webhooks = [key[0] for key in keys], [key[1] for key in keys]
         rows = await statements.fetch(DISABLE, customers, webhooks, DISABLED_BY_TOO_MUCH)
         disabled_keys = {(row["customer_id"], row["webhook_id"]) for row in rows}
         for customer, webhook in disabled_keys:
-            log.warning("webhook disabled, queue limit reached", customer=customer, webhook=webhook, limit=self.most)
+            log.warning(
+                "webhook disabled, queue limit reached", customer=customer, webhook=webhook, limit=self.max_pending
+            )
         return disabled_keys
 
 

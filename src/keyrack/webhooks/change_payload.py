@@ -62,7 +62,7 @@ PAYLOAD: LiteralString = message_sql(
         "timestamp": utc("t.at"),
         "customerId": "t.customer_id",
         "epoch": EPOCH,
-        "data": "(select row_to_json(x) from (select " + CHANGE.shown("t") + ") x)",
+        "data": "(select row_to_json(x) from (select " + CHANGE.json_columns("t") + ") x)",
     },
 )
 # The columns of a delivery of a change, and their values

@@ -23,7 +23,7 @@ from keyrack.api.schema.request_body import INT32_MAX
 from keyrack.core.background_tasks import supervise
 from keyrack.core.metrics.catalog import DELIVERIES_MARKED_DEAD
 from keyrack.core.settings import Settings
-from keyrack.db.change_notifier import DELIVERED, Tell
+from keyrack.db.change_notifier import DELIVERED, Notify
 from keyrack.db.connection import UNREACHABLE, Database, is_interruption
 from keyrack.db.encryption.cipher import CannotDecrypt, Encryption
 from keyrack.db.throttled_log import ThrottledLogger
@@ -65,23 +65,23 @@ class DeliveryWorker:
     """The deliveries of one worker."""
 
     def __init__(
-        self, db: Database, settings: Settings, vault: Encryption, call_others: Callable[[], None], tell: Tell
+        self, db: Database, settings: Settings, vault: Encryption, call_others: Callable[[], None], notify: Notify
     ) -> None:
         self._db = db
         self._settings = settings
         self._vault = vault
         self._call_others = call_others  # there is more than this worker can take
-        self._told = tell
+        self._notify = notify
         self._lease = settings.webhook_timeout + min(5.0, max(1.0, settings.webhook_timeout / 2))
-        self._paces: dict[Key, EndpointThrottle] = {}
+        self._throttles: dict[Key, EndpointThrottle] = {}
         self._sending: dict[asyncio.Task[None], DeliveryLane] = {}
         self._finished: list[DeliveryLane] = []
         self._wake = asyncio.Event()
         self._record = asyncio.Event()
-        self._after: Key = (0, 0)  # the webhook behind which the next claim begins
-        self._looks = 0  # in a row that found nothing and did not get round
-        self._full = False  # the last claim could have found more
-        self._called = 0.0
+        self._last_webhook: Key = (0, 0)  # the webhook behind which the next claim begins
+        self._empty_claims = 0  # in a row that found nothing and did not get round
+        self._may_have_more = False  # the last claim could have found more
+        self._helped_at = 0.0
         self._stopping = False
 
     def wake(self) -> None:
@@ -122,7 +122,7 @@ class DeliveryWorker:
                 log.exception("delivery claim failed")
                 await asyncio.sleep(2)
                 continue
-            if has_rows and self._full:
+            if has_rows and self._may_have_more:
                 self._ask_for_help()
             if has_rows:
                 await asyncio.sleep(SOON)
@@ -132,106 +132,108 @@ class DeliveryWorker:
 
     def _pause(self) -> float:
         """Seconds to sleep unless woken: the poll, or until a webhook has rested; none while there is more to see."""
-        if 0 < self._looks < LOOKS:
+        if 0 < self._empty_claims < LOOKS:
             return SOON
-        self._looks = 0
+        self._empty_claims = 0
         now = time.monotonic()
-        rests = [pace.rests_until - now for pace in self._paces.values() if pace.rests_until > now]
+        rests = [pace.rests_until - now for pace in self._throttles.values() if pace.rests_until > now]
         return max(0.01, min([self._settings.worker_poll, *rests]))
 
     def _ask_for_help(self) -> None:
-        if time.monotonic() - self._called > ASK_FOR_HELP:
-            self._called = time.monotonic()
+        if time.monotonic() - self._helped_at > ASK_FOR_HELP:
+            self._helped_at = time.monotonic()
             self._call_others()
 
     async def _claim(self) -> bool:
         free = self._settings.webhook_concurrency - len(self._sending)
-        self._full = True  # what ends while the claim is under way has to wake us: its place was not counted
+        self._may_have_more = True  # what ends while the claim is under way has to wake us: its place was not counted
         if free <= 0:
             return False
         full = self._settings.webhook_per_endpoint
         now = time.monotonic()
-        for key in [key for key, pace in self._paces.items() if pace.is_like_new(now)]:
-            del self._paces[key]
-        shares = {key: pace.share(full, now) for key, pace in self._paces.items()}
-        held = Counter(lane.key[0] for lane in self._sending.values())
+        for key in [key for key, pace in self._throttles.items() if pace.is_like_new(now)]:
+            del self._throttles[key]
+        shares = {key: pace.share(full, now) for key, pace in self._throttles.items()}
+        held_by_customer = Counter(lane.key[0] for lane in self._sending.values())
         arguments = claim_arguments(
-            behind=self._after, look=LOOK, throttles=self._paces, shares=shares, share_of_others=full,
-            held_by_customer=held, free=free, lease=self._lease, per_lane=PER_LANE,
+            after=self._last_webhook, max_webhooks=LOOK, throttles=self._throttles, shares=shares, share_of_others=full,
+            held_by_customer=held_by_customer, free=free, lease=self._lease, per_lane=PER_LANE,
         )  # fmt: skip
         rows = await self._db.fetch(CLAIM, *arguments)
         lanes = lanes_of(rows, now, self._settings.public_url)
         taken = Counter(lane.key for lane in lanes)
         for lane in lanes:
             self._begin(lane)
-        left = free - len(lanes)
-        self._go_on(rows, seen_all=rows[0]["seen"] < LOOK, left=left)
-        held.update(lane.key[0] for lane in lanes)
-        self._full = any(count >= shares.get(key, full) for key, count in taken.items())
+        free_left = free - len(lanes)
+        self._set_next_claim(rows, seen_all=rows[0]["seen"] < LOOK, free_left=free_left)
+        held_by_customer.update(lane.key[0] for lane in lanes)
+        self._may_have_more = any(count >= shares.get(key, full) for key, count in taken.items())
         # Who has got all that a customer may hold, or has used up a webhook's share before, may have more as well
-        self._full = self._full or any(count >= left for count in held.values())
-        self._full = self._full or any(not share and self._paces[key].sending for key, share in shares.items())
+        self._may_have_more = self._may_have_more or any(count >= free_left for count in held_by_customer.values())
+        self._may_have_more = self._may_have_more or any(
+            not share and self._throttles[key].sending for key, share in shares.items()
+        )
         return bool(lanes)
 
-    def _go_on(self, rows: Sequence[Any], *, seen_all: bool, left: int) -> None:
+    def _set_next_claim(self, rows: Sequence[Any], *, seen_all: bool, free_left: int) -> None:
         """Say where the next claim begins: behind who was served last, or where this one stopped looking."""
         has_lane = rows[0]["lane"] is not None
-        self._looks = 0 if has_lane or seen_all else self._looks + 1
+        self._empty_claims = 0 if has_lane or seen_all else self._empty_claims + 1
         if has_lane:
-            self._after = (max(rows, key=lambda row: row["turn"])["customer_id"], INT32_MAX)
-        if not seen_all and left > 0:
-            self._after = (rows[0]["last_customer"], rows[0]["last_webhook"])
+            self._last_webhook = (max(rows, key=lambda row: row["turn"])["customer_id"], INT32_MAX)
+        if not seen_all and free_left > 0:
+            self._last_webhook = (rows[0]["last_customer"], rows[0]["last_webhook"])
 
     def _begin(self, lane: DeliveryLane) -> None:
-        self._paces.setdefault(lane.key, EndpointThrottle()).sending += 1
+        self._throttles.setdefault(lane.key, EndpointThrottle()).sending += 1
         task = asyncio.create_task(self._deliver(lane))
         self._sending[task] = lane
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._finish)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _finish(self, task: asyncio.Task[None]) -> None:
         lane = self._sending.pop(task)
-        self._paces[lane.key].sending -= 1
+        self._throttles[lane.key].sending -= 1
         if not task.cancelled() and task.exception() is not None:
             log.error("delivery failed unexpectedly", error=repr(task.exception()))
             lane.wait = self._settings.webhook_retry_first
         self._finished.append(lane)
         self._record.set()
-        if self._full:
+        if self._may_have_more:
             self._wake.set()
 
     async def _deliver(self, lane: DeliveryLane) -> None:
         """Send what waits in the lane, in order, up to the first failure and as long as the lease allows."""
-        pace = self._paces[lane.key]
-        for waiting in lane.waiting:
+        pace = self._throttles[lane.key]
+        for delivery in lane.deliveries:
             if self._stopping or time.monotonic() - lane.claimed + self._settings.webhook_timeout > self._lease:
                 return
-            attempt = await self._attempt(lane, waiting)
+            attempt = await self._attempt(lane, delivery)
             pace.learn(attempt)
-            count(lane, waiting, attempt)
-            self._tell(lane, pace, attempt)
+            count(lane, delivery, attempt)
+            self._log_hidden_error(lane, pace, attempt)
             if attempt.succeeded:
-                lane.done.append((waiting.id, "Delivered", attempt))
+                lane.results.append((delivery.id, "Delivered", attempt))
                 lane.attempts = 0
                 continue
             if attempt.status == GONE:
-                lane.done.append((waiting.id, "Waiting", attempt))
+                lane.results.append((delivery.id, "Waiting", attempt))
                 await self._disable(lane)
                 lane.wait = 0.0
                 return
-            if waiting.age + time.monotonic() - lane.claimed >= self._settings.webhook_retry_for:
-                lane.done.append((waiting.id, "Dead", attempt))
+            if delivery.age + time.monotonic() - lane.claimed >= self._settings.webhook_retry_for:
+                lane.results.append((delivery.id, "Dead", attempt))
                 DELIVERIES_MARKED_DEAD.add()
                 log.warning(
-                    "delivery marked dead", customer=lane.key[0], webhook=lane.key[1], delivery=waiting.id,
+                    "delivery marked dead", customer=lane.key[0], webhook=lane.key[1], delivery=delivery.id,
                     consecutive_attempts=lane.attempts + 1, error=attempt.error,
                 )  # fmt: skip
                 lane.attempts = 0
                 return
-            lane.done.append((waiting.id, "Waiting", attempt))
+            lane.results.append((delivery.id, "Waiting", attempt))
             lane.wait = backoff(self._settings, lane.attempts, attempt)
             return
 
-    async def _attempt(self, lane: DeliveryLane, waiting: PendingDelivery) -> DeliveryAttempt:
+    async def _attempt(self, lane: DeliveryLane, delivery: PendingDelivery) -> DeliveryAttempt:
         """Send one delivery, signed; what cannot be shaped or signed is not sent."""
         dialect = DIALECTS.get(lane.dialect)
         if dialect is None:
@@ -248,20 +250,20 @@ class DeliveryWorker:
         except CannotDecrypt:
             return DeliveryAttempt(datetime.now(UTC), 0, error=SEALED)
         return await self._sender.send(
-            DeliveryRequest(lane.url, dialect, waiting.message, secrets, static or None, waiting.traceparent)
+            DeliveryRequest(lane.url, dialect, delivery.message, secrets, static or None, delivery.traceparent)
         )
 
-    def _tell(self, lane: DeliveryLane, pace: EndpointThrottle, attempt: DeliveryAttempt) -> None:
+    def _log_hidden_error(self, lane: DeliveryLane, pace: EndpointThrottle, attempt: DeliveryAttempt) -> None:
         """Say in the log what the customer is not told, once for each reason in a row."""
-        if attempt.hidden and attempt.hidden != pace.hidden:
+        if attempt.hidden and attempt.hidden != pace.last_hidden_error:
             log.info("webhook endpoint unreachable", customer=lane.key[0], webhook=lane.key[1], reason=attempt.hidden)
-        pace.hidden = attempt.hidden
+        pace.last_hidden_error = attempt.hidden
 
     async def _disable(self, lane: DeliveryLane) -> None:
         with suppress(*UNREACHABLE, asyncpg.PostgresError):
             await self._db.execute(DISABLE, *lane.key, DISABLED_BY_GONE, lane.url)
             log.warning("webhook disabled", customer=lane.key[0], webhook=lane.key[1], reason=DISABLED_BY_GONE)
-            self._told(lane.key[0], DELIVERED)
+            self._notify(lane.key[0], DELIVERED)
 
     async def _recording(self) -> None:
         """Record what has ended, all that there is at a time, until nothing is under way any more."""
@@ -287,7 +289,7 @@ class DeliveryWorker:
         try:
             await self._db.execute(RECORD, *columns_of(lanes))
             for customer in {lane.key[0] for lane in lanes}:
-                self._told(customer, DELIVERED)
+                self._notify(customer, DELIVERED)
         except Exception as error:
             if is_interruption(error):
                 raise

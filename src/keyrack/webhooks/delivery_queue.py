@@ -124,8 +124,8 @@ Key = tuple[int, int]  # customer, webhook
 
 def claim_arguments(
     *,
-    behind: Key,
-    look: int,
+    after: Key,
+    max_webhooks: int,
     throttles: Mapping[Key, EndpointThrottle],
     shares: Mapping[Key, int],
     share_of_others: int,
@@ -136,12 +136,12 @@ def claim_arguments(
 ) -> tuple[Any, ...]:
     """The arguments of `CLAIM`, by their names.
 
-    `behind`: the webhook behind which the walk begins; `look`: webhooks that it looks at. `shares`: lanes that each
+    `after`: the webhook behind which the walk begins; `max_webhooks`: how many it looks at. `shares`: lanes that each
     webhook of `throttles` may get, `share_of_others`: any other one. `held_by_customer`: places of the worker that each
     customer holds; `free`: those that nobody holds. `lease`: seconds. `per_lane`: deliveries that are read of a lane.
     """
     return (
-        *behind, look, [key[0] for key in throttles], [key[1] for key in throttles],
+        *after, max_webhooks, [key[0] for key in throttles], [key[1] for key in throttles],
         [throttle.sending for throttle in throttles.values()], [shares[key] for key in throttles], share_of_others,
         list(held_by_customer), list(held_by_customer.values()), free, lease, per_lane,
     )  # fmt: skip
@@ -170,8 +170,8 @@ class DeliveryLane:
     dialect: str
     secret: bytes | None  # sealed, like those below
     signing_secrets: tuple[bytes, ...]
-    waiting: list[PendingDelivery]
-    done: list[tuple[int, str, DeliveryAttempt]] = field(default_factory=list[tuple[int, str, DeliveryAttempt]])
+    deliveries: list[PendingDelivery]
+    results: list[tuple[int, str, DeliveryAttempt]] = field(default_factory=list[tuple[int, str, DeliveryAttempt]])
     wait: float | None = None  # seconds until the next try; None: go on at once
 
 
@@ -183,23 +183,23 @@ class EndpointThrottle:
     failures: int = 0  # in a row
     seconds: float = 0.0  # that an attempt takes, of late
     rests_until: float = 0.0
-    learned: float = 0.0  # when, on our clock
-    hidden: str | None = None  # what the log has told of its failures last
+    last_attempt_at: float = 0.0  # when, on our clock
+    last_hidden_error: str | None = None  # what the log has told of its failures last
 
     def share(self, full: int, now: float) -> int:
         """How many lanes more it may get: one that is slow or fails does not get to hold many places."""
         if now < self.rests_until:
             return 0
-        most = full >> min(self.failures, 10)
+        max_lanes = full >> min(self.failures, 10)
         if self.seconds > QUICK:
-            most = min(most, int(full * QUICK / self.seconds))
-        return max(0, max(1, most) - self.sending)
+            max_lanes = min(max_lanes, int(full * QUICK / self.seconds))
+        return max(0, max(1, max_lanes) - self.sending)
 
     def learn(self, attempt: DeliveryAttempt) -> None:
         """Take note of an attempt: any success ends the failures, and answers that are quick end the slowness."""
         seconds = attempt.duration / 1000
-        self.seconds = (self.seconds + seconds) / 2 if self.learned else seconds
-        self.learned = time.monotonic()
+        self.seconds = (self.seconds + seconds) / 2 if self.last_attempt_at else seconds
+        self.last_attempt_at = time.monotonic()
         if attempt.succeeded:
             self.failures = 0
             self.rests_until = 0.0
@@ -208,13 +208,13 @@ class EndpointThrottle:
         rest = min(LONGEST_REST, 0.05 * 2.0 ** min(self.failures - 5, 10)) if self.failures > 4 else 0.0
         if attempt.status in BUSY and attempt.retry_after is not None:
             rest = max(rest, min(attempt.retry_after, LONGEST_ASKED_REST))
-        self.rests_until = max(self.rests_until, self.learned + rest)
+        self.rests_until = max(self.rests_until, self.last_attempt_at + rest)
 
     def is_like_new(self, now: float) -> bool:
         """Whether nothing about it matters any more."""
         if self.sending or now < self.rests_until:
             return False
-        return (not self.failures and self.seconds <= QUICK) or self.learned < now - FORGOTTEN
+        return (not self.failures and self.seconds <= QUICK) or self.last_attempt_at < now - FORGOTTEN
 
 
 def backoff(settings: Settings, failures: int, attempt: DeliveryAttempt) -> float:
@@ -255,13 +255,13 @@ def lanes_of(rows: Sequence[Any], now: float, server: str) -> list[DeliveryLane]
             )
         if row["delivery_id"] is not None:
             message = WebhookMessage(row["message_id"], row["payload"], row["created_at"], server)
-            lanes[-1].waiting.append(PendingDelivery(row["delivery_id"], message, row["age"], row["traceparent"]))
+            lanes[-1].deliveries.append(PendingDelivery(row["delivery_id"], message, row["age"], row["traceparent"]))
     return lanes
 
 
 def columns_of(lanes: Sequence[DeliveryLane]) -> tuple[list[Any], ...]:
     """The arguments of `record_attempts`: of each attempt, and of each lane."""
-    done = [(place, *result) for place, lane in enumerate(lanes, 1) for result in lane.done]
+    done = [(place, *result) for place, lane in enumerate(lanes, 1) for result in lane.results]
     return (
         [place for place, *_ in done],
         [id for _, id, _, _ in done],

@@ -85,14 +85,14 @@ _REQUESTER = Complex(
             nullable=True,
         ),
     },
-    there="{t}.asked_by is not null",
+    is_present="{t}.asked_by is not null",
 )  # fmt: skip
 
 
 def _moved_to(target: str, id: LiteralString) -> Relation:
     """The car or the user that a change gives the assignment."""
     link: LiteralString = "{t}.customer_id = {p}.customer_id and {t}." + id + "_id = "
-    return Relation(target, link + _new(id + "Id", id + "_id", "{p}"), many=False)
+    return Relation(target, link + _new(id + "Id", id + "_id", "{p}"), is_collection=False)
 
 
 OPERATION = Resource(
@@ -160,7 +160,7 @@ WEBHOOK = Resource(
         "waiting": int32(_COUNT + "'Waiting')"),
         "dead": int32(_COUNT + "'Dead')"),
     },
-    unseen=("{t}.secret", "{t}.signing_secret"),
+    hidden_columns=("{t}.secret", "{t}.signing_secret"),
     permission=Permission.WEBHOOKS_READ,
 )
 

@@ -32,7 +32,7 @@ update webhook set
   kinds = case when $3 ? 'kinds' then array(select jsonb_array_elements_text($3->'kinds')) else kinds end,
   is_enabled = case when $3 ? 'enabled' then ($3->'enabled')::boolean else is_enabled end,
   disabled_reason = case when $3 ? 'enabled' then null else disabled_reason end
-where customer_id = $1 and webhook_id = $2 returning """ + WEBHOOK.version("webhook")
+where customer_id = $1 and webhook_id = $2 returning """ + WEBHOOK.version_sql("webhook")
 DELETE: LiteralString = """
 with gone as (delete from webhook where customer_id = $1 and webhook_id = $2 returning customer_id, webhook_id)
 insert into removed_webhook (customer_id, webhook_id) select customer_id, webhook_id from gone returning webhook_id

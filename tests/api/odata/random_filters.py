@@ -49,7 +49,9 @@ PART = Resource(
         "u": string("{t}.u", nullable=True, search=True),
     },
     relations={
-        "sample": Relation("Sample", "{t}.customer_id = {p}.customer_id and {t}.id = {p}.sample_id", many=False)
+        "sample": Relation(
+            "Sample", "{t}.customer_id = {p}.customer_id and {t}.id = {p}.sample_id", is_collection=False
+        )
     },
     permission=Permission.CARS_READ,
 )
@@ -83,7 +85,7 @@ SAMPLE = Resource(
     },
     relations={
         "parts": Relation("Part", "{t}.customer_id = {p}.customer_id and {t}.sample_id = {p}.id"),
-        "whole": Relation("Whole", "{t}.customer_id = {p}.customer_id and {t}.id = {p}.n", many=False),
+        "whole": Relation("Whole", "{t}.customer_id = {p}.customer_id and {t}.id = {p}.n", is_collection=False),
     },
     permission=Permission.CARS_READ,
 )

@@ -136,8 +136,8 @@ def test_the_relations_are_those_of_the_model() -> None:
         row = re.search(rf"^\| {resource.name} \|(.*)\|(.*)\|$", TEXT, re.MULTILINE)
         assert row is not None, resource.name
         many, one = (set(re.findall(r"`(\w+)`", cell)) for cell in row.groups())
-        assert many == {name for name, relation in resource.relations.items() if relation.many}
-        assert one == {name for name, relation in resource.relations.items() if not relation.many}
+        assert many == {name for name, relation in resource.relations.items() if relation.is_collection}
+        assert one == {name for name, relation in resource.relations.items() if not relation.is_collection}
 
 
 def test_the_limits_are_the_defaults() -> None:

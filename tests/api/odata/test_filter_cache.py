@@ -147,6 +147,6 @@ def test_the_memory_is_bounded() -> None:
     with remembering(Shapes()) as shapes:
         for number in range(MADE + 10):
             made(CAR, f"id mod {number + 1} eq 1")
-        kept = sum(len(shape.made) for shape in shapes._known.values())
+        kept = sum(len(shape.queries) for shape in shapes._shapes.values())
         assert 0 < kept <= MADE
         assert made(CAR, "id mod 7 eq 1") == made_anew(CAR, "id mod 7 eq 1")

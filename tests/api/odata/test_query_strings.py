@@ -36,7 +36,7 @@ def refusal(text: str | bytes, resource: Resource = CAR, shape: Shape = Shape.CO
 def test_no_query_is_the_plain_read(fleet: Fleet) -> None:
     plan = fleet.plan(CAR, b"")
     sql = plan.sql
-    assert (sql.columns, sql.where, sql.order, sql.limit) == (CAR.shown("t"), "", CAR.order("t"), "")
+    assert (sql.columns, sql.where, sql.order, sql.limit) == (CAR.json_columns("t"), "", CAR.order("t"), "")
     assert fleet.ids(CAR, "") == fleet.cars
 
 
@@ -170,7 +170,7 @@ def test_expand_of_every_relation_of_the_rules(fleet: Fleet) -> None:
     for resource, relations in listed.items():
         row = fleet.ask(resource, f"$expand={relations}")[0]
         for name in relations.split(","):
-            assert isinstance(row[name], list) is resource.relations[name].many, name
+            assert isinstance(row[name], list) is resource.relations[name].is_collection, name
 
 
 def test_a_count_stands_before_what_is_expanded(fleet: Fleet) -> None:

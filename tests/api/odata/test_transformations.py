@@ -332,7 +332,7 @@ OASIS = Resource(
     key=("ID",),
     relations={
         "Sales": Relation("OasisSale", "{t}.id = {p}.id"),
-        **{name: Relation("OasisSale", "{t}.id = {p}.id", many=False) for name in _ONE},
+        **{name: Relation("OasisSale", "{t}.id = {p}.id", is_collection=False) for name in _ONE},
     },
     permission=Permission.CARS_READ,
 )
@@ -342,7 +342,9 @@ OASIS_COUNTRIES = Resource(
     "{t}.customer_id = $1",
     {name: field for name, field in _FIELDS.items() if name != "Country"},
     key=("ID",),
-    relations={name: Relation("OasisSale", "{t}.id = {p}.id", many=False) for name in ("Country", "Continent")},
+    relations={
+        name: Relation("OasisSale", "{t}.id = {p}.id", is_collection=False) for name in ("Country", "Continent")
+    },
     permission=Permission.CARS_READ,
 )
 

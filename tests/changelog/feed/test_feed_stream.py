@@ -393,7 +393,7 @@ class Proven:
     def check(self) -> int:
         return 0
 
-    def hold(self, proven: int | None) -> None:
+    def assert_current(self, proven: int | None) -> None:
         pass
 
 

@@ -419,7 +419,7 @@ def test_a_checkpoint_is_made_at_once(signing: Signing, customer: int) -> None:
         said = audit(signing, "checkpoint", "--customer", customer)
         assert said.stdout == signing.made(customer)[-1].note
     told = json.loads(audit(signing, "checkpoint", "--customer", customer, "--json").stdout)
-    assert told == signing.made(customer)[-1].told()
+    assert told == signing.made(customer)[-1].as_json()
     assert sizes(signing, customer) == [3, 8]
     signing.write(0)
     assert "/changes/0/" in audit(signing, "checkpoint", "--installation").stdout

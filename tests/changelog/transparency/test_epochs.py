@@ -46,7 +46,7 @@ async def write(home: House, customer: int, *versions: int) -> None:
 
 
 async def number(home: House) -> int:
-    return await home.numbering().round(VisibilityWatermark(home.db))
+    return await home.numbering().sequence(VisibilityWatermark(home.db))
 
 
 async def begin(home: House) -> None:
@@ -146,18 +146,18 @@ def test_numbers_go_on_elsewhere(found: LiteralString, why: str | None, own: str
             customer = next(IDS)
             numbering, fence = home.numbering(), VisibilityWatermark(home.db)
             await write(home, customer, 1)
-            await numbering.round(fence)
+            await numbering.sequence(fence)
             old = await load_extent(home.db, customer)
             await home.db.execute("update change_server set " + found)
             await write(home, customer, 2)
-            await numbering.round(fence)
+            await numbering.sequence(fence)
             new = await load_extent(home.db, customer)
             begun = [row for row in await home.db.fetch(CHANGES, customer) if row["kind"] == "log.begun"]
             assert [row["after"]["why"] for row in begun] == ([why] if why else [])
             assert (new.epoch != old.epoch, new.newest) == ((True, JUMP + 3) if why else (False, 2))
             await write(home, customer, 3)  # and once only
-            await numbering.round(fence)
-            assert (await load_extent(home.db, customer)).told() == {**new.told(), "newest": new.newest + 1}
+            await numbering.sequence(fence)
+            assert (await load_extent(home.db, customer)).as_json() == {**new.as_json(), "newest": new.newest + 1}
 
     asyncio.run(main())
 
@@ -171,10 +171,10 @@ def test_another_worker_begins_with_the_beginning_too(own: str) -> None:
             numbering, fence = home.numbering(), VisibilityWatermark(home.db)
             await write(home, customer, 1)
             await write(home, other, 1)
-            assert await numbering.round(fence) >= 2
+            assert await numbering.sequence(fence) >= 2
             await begin(home)
             await write(home, other, 2)
-            await numbering.round(fence)
+            await numbering.sequence(fence)
             for one in (customer, other):
                 assert [row["kind"] for row in await home.db.fetch(CHANGES, one)][1] == "log.begun"
 

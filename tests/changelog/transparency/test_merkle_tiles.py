@@ -31,7 +31,7 @@ def grown(leaves: list[bytes], pieces: list[int]) -> dict[Place, bytes]:
         growth = Growth(Tree.read(tree.stored), {place: bytearray(kept[place]) for place in unfinished(tree.size)})
         for leaf in leaves[begin:end]:
             growth.append(leaf)
-        kept |= growth.kept()
+        kept |= growth.take_changed()
         tree, begin = growth.tree, end
     return kept
 

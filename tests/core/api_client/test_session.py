@@ -19,7 +19,7 @@ from keyrack.core.api_client.session import Client
 from tests.support.people import Person
 from tests.support.servers import DEADLINE, RunningServer, free_port
 
-QUICK = RetryPolicy(attempts=4, first=0.01, longest=0.02, told=2, timeout=DEADLINE)
+QUICK = RetryPolicy(attempts=4, first_pause=0.01, max_pause=0.02, max_retry_after=2, timeout=DEADLINE)
 ANN = Login("ann", "secret")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

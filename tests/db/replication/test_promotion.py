@@ -43,7 +43,7 @@ def numbered(cluster: Cluster, customer: int, version: int) -> Extent:
     async def main() -> Extent:
         async with house(cluster.leader.dsn) as home:
             await home.db.fetchval(WRITE, customer, "1", version)
-            await home.numbering().round(VisibilityWatermark(home.db))
+            await home.numbering().sequence(VisibilityWatermark(home.db))
             return await load_extent(home.db, customer)
 
     return asyncio.run(main())
@@ -82,7 +82,7 @@ def number_changes(cluster: Cluster, begun: threading.Event) -> None:
     async def main() -> None:
         async with house(cluster.leader.dsn) as home:
             sequencer, watermark = home.numbering(), VisibilityWatermark(home.db)
-            while not await sequencer.round(watermark):
+            while not await sequencer.sequence(watermark):
                 begun.set()
 
     asyncio.run(main())

@@ -387,7 +387,7 @@ def test_a_statement_that_recovery_cancels_is_done_by_the_leader(cluster: Cluste
                 await connection.execute("lock table car in access exclusive mode")
                 await connection.execute("select pg_current_xact_id()")
             assert await task is not None
-            return read.left
+            return read.used_primary
         finally:
             await leader.close()
             await replica.close()

@@ -174,7 +174,7 @@ def test_what_a_request_needs_is_told(document: Json, endpoint: Endpoint) -> Non
         if wanted
     ]
     ways = [list(map(str, endpoint.permissions))] if needed else []
-    if endpoint.read is not None and endpoint.read.own is not None:
+    if endpoint.read is not None and endpoint.read.own_rows is not None:
         ways.append([])  # for what the caller asked for itself
     assert operation["security"] == [
         {scheme: scopes if scheme == "oauth2" else [] for scheme in needed} for scopes in ways
@@ -182,7 +182,7 @@ def test_what_a_request_needs_is_told(document: Json, endpoint: Endpoint) -> Non
     parameters = {(parameter["in"], parameter["name"]): parameter for parameter in operation["parameters"]}
     assert [where_name[1] for where_name in parameters if where_name[0] == "path"] == endpoint.parameters
     assert {key[1] for key in parameters if key[0] == "query" and parameters[key]["required"]} == {
-        option.name for option in endpoint.query_parameters if option.needed
+        option.name for option in endpoint.query_parameters if option.is_required
     }
     assert (("header", "Customer-ID") in parameters) == endpoint.auth.has_customer
     assert all(parameters[key]["required"] for key in parameters if key[0] == "path" or key[1] == "Customer-ID")
@@ -254,14 +254,14 @@ def success(document: Json, endpoint: Endpoint) -> Json:
 def test_what_a_read_answers_is_told(document: Json, endpoint: Endpoint) -> None:
     assert endpoint.read is not None
     schema = success(document, endpoint)
-    if not endpoint.read.select.one:
+    if not endpoint.read.select.is_single:
         assert schema["type"] == "array"
         schema = schema["items"]
     resource = endpoint.read.select.resource
     if resource.scalar is None:
         members = [*resource.fields]
         for relation, found in resource.relations.items():
-            members += [f"{relation}@odata.count", relation] if found.many else [relation]
+            members += [f"{relation}@odata.count", relation] if found.is_collection else [relation]
         assert list(resolved(document, schema)["properties"]) == members
     else:
         assert schema == {"type": "string"}
@@ -307,7 +307,7 @@ def test_what_is_expanded_is_of_the_form_that_is_told(document: Json, endpoint: 
     there = world(endpoint, alice) if slots(endpoint) else {}
     relations = endpoint.read.select.resource.relations
     for options in ("$count=true", "$count=true;$top=1"):
-        items = [f"{relation}({options})" if found.many else relation for relation, found in relations.items()]
+        items = [f"{relation}({options})" if found.is_collection else relation for relation, found in relations.items()]
         answer = alice.get(endpoint.path.format(**there), params={"$expand": ",".join(items)})
         assert answer.status_code == 200
         jsonschema.validate(answer.json(), strict(document, success(document, endpoint), 1))

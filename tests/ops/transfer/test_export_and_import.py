@@ -113,7 +113,7 @@ def renumbered(old: Path, ids: dict[str, dict[int, int]]) -> Iterator[tuple[str,
             if kind.numbered:
                 row["id"] = ids[kind.name][row["id"]]
             for part in (row, row.get("request"), row.get("result")):
-                for member, of in {**(kind.of or {}), **({} if part is row else INSIDE)}.items():
+                for member, of in {**(kind.references or {}), **({} if part is row else INSIDE)}.items():
                     if part and part.get(member):
                         part[member] = ids[of][part[member]]
         yield kind.name, found

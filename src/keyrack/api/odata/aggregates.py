@@ -44,14 +44,14 @@ def value(item: ast.AggregateItem, binder: Binder, leading: PathFollower) -> Val
     lead = leading.follow(expression, grouping=False)
     if method == "count":
         return _count(lead)
-    if isinstance(lead.found, Nested):
+    if isinstance(lead.target, Nested):
         if method != "countdistinct":
             refuse(f"The method '{method}' takes values, and '{lead.name}' is an object.")
-        return _distinct(lead.identity, lead.found)
+        return _distinct(lead.identity, lead.target)
     if lead.along and method in ("sum", "average"):
         # Of several rows that share an object the text takes its value once
         refuse_unsupported(f"The method '{method}' along a relation")
-    return _of(method, lead.found.value)
+    return _of(method, lead.target.value)
 
 
 def _refuse_custom(expression: ast.Node | None, leading: PathFollower) -> NoReturn:
@@ -84,13 +84,13 @@ def _of(method: str, operand: Value) -> Value:
 
 def _count(lead: GroupByPath) -> Value:
     """`path/$count`: how many objects, or values that are not null, the path leads to."""
-    if isinstance(lead.found, Nested):
-        if lead.found.there is None and not lead.along:
+    if isinstance(lead.target, Nested):
+        if lead.target.is_present is None and not lead.along:
             return Function(Edm.DECIMAL, False, "count(*)" + _COUNTED)
-        return _distinct(lead.identity, lead.found)
+        return _distinct(lead.identity, lead.target)
     if lead.along:
         refuse_unsupported("/$count of a property along a relation")
-    return Function(Edm.DECIMAL, False, "count({0})" + _COUNTED, (lead.found.value,))
+    return Function(Edm.DECIMAL, False, "count({0})" + _COUNTED, (lead.target.value,))
 
 
 def _distinct(identity: tuple[Value, ...], nested: Nested) -> Value:
@@ -99,7 +99,7 @@ def _distinct(identity: tuple[Value, ...], nested: Nested) -> Value:
         return Function(Edm.DECIMAL, False, "count(distinct {0})" + _COUNTED, identity)
     places: LiteralString = ", ".join(["{" + NUMBERS[place] + "}" for place in range(len(identity))])
     counted: LiteralString = "count(distinct row(" + places + "))"
-    if nested.there is not None:
+    if nested.is_present is not None:
         counted += " filter (where {" + NUMBERS[len(identity)] + "})"
-        identity = (*identity, nested.there)
+        identity = (*identity, nested.is_present)
     return Function(Edm.DECIMAL, False, counted + _COUNTED, identity)

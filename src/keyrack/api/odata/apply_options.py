@@ -55,7 +55,7 @@ def _result(context: QueryContext, view: View, resource: Resource, options: ast.
         if value:
             refuse_unsupported(f"${name} {BEHIND}")
     row = context.root
-    made: _Members = view.made
+    made: _Members = view.computed
     named = "$select"
     try:
         if options.select:
@@ -102,7 +102,7 @@ def _selected(
         if inside is not None:
             if isinstance(part, ComputedProperty):
                 refuse(f"'{name}' has no parts to select.")
-            part = Nested(_selected(limits, part.members, tuple(inside), owner=name), part.there)
+            part = Nested(_selected(limits, part.members, tuple(inside), owner=name), part.is_present)
         selection[name] = part
     return selection
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from keyrack.api.odata import aggregates, ast, names, searches
 from keyrack.api.odata.binder import Binder
-from keyrack.api.odata.groupby_paths import PathFollower, everything, keys
+from keyrack.api.odata.groupby_paths import PathFollower, all_properties, keys
 from keyrack.api.odata.limits import Limits
 from keyrack.api.odata.literal_values import check_offset, refuse, refuse_unsupported
 from keyrack.api.odata.plan import ComputedProperty, Edm, Function, Nested, Order, PlanColumn, PlanJoin, Stage, Value
@@ -80,7 +80,7 @@ class Sequence:
     def compute(self, items: tuple[ast.ComputeItem, ...]) -> None:
         """Add properties; one may name those before it. Raises `BadRequest`."""
         for item in items:
-            self._check_alias(item.alias, self.view.made)
+            self._check_alias(item.alias, self.view.computed)
             before, self._binder.deepest = self._binder.nodes, 0
             value = self._binder.value(item.expression)
             check_offset(value)
@@ -90,7 +90,7 @@ class Sequence:
                 # Of a property, what was divided by 0 is null
                 value = Function(value.type, True, "{0}", (value,))
             cost = self._binder.nodes - before
-            self.view.made[item.alias] = ComputedProperty(value, True, None, cost, self._binder.deepest)
+            self.view.computed[item.alias] = ComputedProperty(value, True, None, cost, self._binder.deepest)
 
     def identity(self, _node: ast.Identity) -> None:
         pass
@@ -101,7 +101,7 @@ class Sequence:
 
     def find(self, node: ast.Find) -> None:
         self._settle()
-        if not self.view.own:
+        if not self.view.has_own:
             refuse_unsupported(f"search {BEHIND}")
         self.where = both(self.where, searches.condition(self._limits, (self.resource, 0), node.search))
 
@@ -138,26 +138,26 @@ class Sequence:
         for path in paths:
             lead = leading.follow(path, grouping=True)
             members = made
-            for name, there in lead.way:
+            for name, there in lead.steps:
                 nested = members.get(name)
                 inside = dict(nested.members) if isinstance(nested, Nested) else _Members()
-                there = _kept(there, columns, order)
+                there = _presence(there, columns, order)
                 members[name] = Nested(inside, there)
                 members = inside
-            members[lead.name] = _grouped(lead.found, columns, order)
+            members[lead.name] = _grouped(lead.target, columns, order)
         grouped = len(columns.values)
         for item in items:
             before = self._binder.nodes
             value = aggregates.value(item, self._binder, leading)
             alias = item.alias or ""
-            self._check_alias(alias, made, self.view.made)
+            self._check_alias(alias, made, self.view.computed)
             made[alias] = ComputedProperty(columns.add(value), True, None, self._cost(item, leading, before))
         self._next(Stage(tuple(columns.values), self.where, grouped), made, tuple(order))
 
     def _cost(self, item: ast.AggregateItem, leading: PathFollower, before: int) -> int:
         """What naming the item costs: as much as what it is made of, or a text could grow in each stage."""
         if isinstance(item.expression, ast.Path):
-            prop = leading.follow(item.expression, grouping=False).found
+            prop = leading.follow(item.expression, grouping=False).target
             return prop.nodes if isinstance(prop, ComputedProperty) else 1
         return max(1, self._binder.nodes - before)
 
@@ -166,20 +166,20 @@ class Sequence:
         if not self._cut:
             return
         columns, made = Columns(), _Members()
-        own = everything(self.resource.fields, 0) if self.view.own else {}
-        for name, member in (own | self.view.made).items():
+        own = all_properties(self.resource.fields, 0) if self.view.has_own else {}
+        for name, member in (own | self.view.computed).items():
             made[name] = _copied(member, columns)
         key = self.key
-        if self.view.own:
+        if self.view.has_own:
             key = tuple(Order(column, False) for column in keys(self.resource, 0))
         order = (*self.order, *[item for item in key if all(item.value != other.value for other in self.order)])
         behind = tuple(Order(columns.add(item.value), item.descending) for item in order)
         stage = Stage(tuple(columns.values), self.where, None, order, self._top, self._skip)
-        self._next(stage, made, behind, cut=self.view.own or self.view.cut)
+        self._next(stage, made, behind, cut=self.view.has_own or self.view.is_cut)
 
     def _next(self, stage: Stage, made: _Members, key: tuple[Order, ...], *, cut: bool = False) -> None:
         self.stages.append(stage)
-        self.view = View(self.resource, made, own=False, cut=cut)
+        self.view = View(self.resource, made, has_own=False, is_cut=cut)
         self._binder.view = self.view
         self.where, self.order, self.key = None, (), key
         self._cut, self._top, self._skip = False, None, 0
@@ -201,7 +201,7 @@ class Sequence:
             refuse(f"$apply and $compute make more properties than the limit of {self._limits.properties}.")
 
 
-def _kept(there: Value | None, columns: Columns, order: list[Order]) -> Value | None:
+def _presence(there: Value | None, columns: Columns, order: list[Order]) -> Value | None:
     """What says whether an object is there, as a criterion of the groups."""
     return None if there is None else _criterion(there, columns, order)
 
@@ -216,7 +216,7 @@ def _criterion(value: Value, columns: Columns, order: list[Order]) -> PlanColumn
 def _grouped(member: ComputedProperty | Nested, columns: Columns, order: list[Order]) -> ComputedProperty | Nested:
     """A property, or all that an object has, as criteria of the groups."""
     if isinstance(member, Nested):
-        there = _kept(member.there, columns, order)
+        there = _presence(member.is_present, columns, order)
         return Nested({name: _grouped(part, columns, order) for name, part in member.members.items()}, there)
     if member.value.type is Edm.OPAQUE:
         refuse("This property can be selected, but not grouped by.")
@@ -226,9 +226,9 @@ def _grouped(member: ComputedProperty | Nested, columns: Columns, order: list[Or
 def _copied(member: ComputedProperty | Nested, columns: Columns) -> ComputedProperty | Nested:
     """The same of the next stage's rows."""
     if isinstance(member, Nested):
-        there = None if member.there is None else columns.add(member.there)
+        there = None if member.is_present is None else columns.add(member.is_present)
         return Nested({name: _copied(part, columns) for name, part in member.members.items()}, there)
-    shown = None if member.shown is None else columns.add(member.shown)
+    shown = None if member.output is None else columns.add(member.output)
     return ComputedProperty(columns.add(member.value), member.alias, shown, member.nodes)
 
 

@@ -44,7 +44,7 @@ def source(writer: SqlWriter, rows: Rows, item: LiteralString) -> ApplySource | 
     """The source of the rows; None for the resource as it is."""
     if not (rows.joins or rows.stages or item):
         return None
-    joins: LiteralString = "".join([writer.joined(step) for step in rows.joins])
+    joins: LiteralString = "".join([writer.join_sql(step) for step in rows.joins])
     where: LiteralString = ""
     before: LiteralString = ""
     after: LiteralString = ""
@@ -70,20 +70,20 @@ def _behind(writer: SqlWriter, stage: Stage) -> LiteralString:
     return " group by " + ", ".join(NUMBERS[1 : stage.grouped + 1]) if stage.grouped else ""
 
 
-def shown(writer: SqlWriter, rows: Rows) -> tuple[LiteralString, bool, LiteralString]:
+def select_list(writer: SqlWriter, rows: Rows) -> tuple[LiteralString, bool, LiteralString]:
     """The select list; whether it is one column, `value`, which is the row as JSON; if it is not, a row `{r}` of it as
     JSON, or "" where its columns are the members."""
-    if not rows.made:
+    if not rows.computed:
         return columns(writer, rows), is_value(rows), ""
     own = names(rows)
-    if len(own) + len(rows.made) > _MEMBERS:
+    if len(own) + len(rows.computed) > _MEMBERS:
         refuse(f"A row of the answer has more members than the limit of {_MEMBERS}: name fewer in $select.")
-    select_items, beside = parts(writer, rows)
+    select_items, lateral = parts(writer, rows)
     members: list[LiteralString] = [name + ", ({r})." + column for name, column in own]
-    members += _members(writer, rows.made, select_items, len(select_items))
+    members += _members(writer, rows.computed, select_items, len(select_items))
     item: LiteralString = "json_build_object(" + ", ".join(members) + ")"
-    if beside:
-        return as_value(item.format(r="v"), ", ".join(select_items), beside), True, ""
+    if lateral:
+        return as_value(item.format(r="v"), ", ".join(select_items), lateral), True, ""
     return ", ".join(select_items), False, item
 
 
@@ -96,12 +96,14 @@ def _members(
         if isinstance(member, Nested):
             parts = _members(writer, member.members.items(), columns, first)
             built: LiteralString = "json_build_object(" + ", ".join(parts) + ")"
-            if member.there is not None:
-                built = "case when " + _column(writer.value(member.there), columns, first) + " then " + built + " end"
+            if member.is_present is not None:
+                built = (
+                    "case when " + _column(writer.value(member.is_present), columns, first) + " then " + built + " end"
+                )
             members.append(literal(name) + ", " + built)
             continue
         key: LiteralString = writer.parameter(name, "::text") if member.alias else literal(name)
-        value = _as_shown(member.value) if member.shown is None else member.shown
+        value = _as_shown(member.value) if member.output is None else member.output
         members.append(key + ", " + _column(writer.value(value), columns, first))
     return members
 

@@ -53,7 +53,7 @@ class Binder:
         "depth",
         "limits",
         "nodes",
-        "opened",
+        "open_aliases",
         "origins",
         "rank",
         "root",
@@ -82,7 +82,7 @@ class Binder:
         self.nodes = 0
         self.depth = 0
         self.deepest = 0  # level that `depth` has reached
-        self.opened: set[str] = set()  # aliases that are being bound: none may contain itself
+        self.open_aliases: set[str] = set()  # aliases that are being bound: none may contain itself
 
     def condition(self, node: ast.Node) -> Value:
         """A Boolean value, as `$filter` takes. Raises `BadRequest`."""
@@ -126,7 +126,7 @@ class Binder:
         if self.view is not None and rest and not level:
             name, prop = self.view.find(names.NamePlace(node, rest))
             if prop is not None:
-                return self._made(node, (name, *rest[1:]), prop)
+                return self._computed(node, (name, *rest[1:]), prop)
         if not rest:
             if resource.scalar is None:
                 refuse(f"'{node.names[0]}' is an object; name one of its properties.")
@@ -135,7 +135,7 @@ class Binder:
         if len(rest) == 1 and isinstance(prop := names.members(resource)[0].get(rest[0]), Field):
             return names.column(prop, level)
         steps, (resource, level), rest = self._walk((resource, level), node, rest)
-        if not rest or (steps and steps[-1].relation.many):
+        if not rest or (steps and steps[-1].relation.is_collection):
             refuse(f"'{'/'.join(node.names)}' is no value; use any, all or /$count on rows, or name a property.")
         name, own = names.member(resource, names.NamePlace(node, rest))
         if isinstance(own, Complex):
@@ -150,7 +150,7 @@ class Binder:
             return column._replace(nullable=True, level=self.view.join(steps))
         return Related(column.type, steps, column) if steps else column
 
-    def _made(self, node: ast.Path, path: tuple[str, ...], prop: ComputedProperty | Nested) -> Value:
+    def _computed(self, node: ast.Path, path: tuple[str, ...], prop: ComputedProperty | Nested) -> Value:
         """A property that the request has made: it costs as much as what it was made of."""
         for number, owner in enumerate(path[:-1], 1):
             if isinstance(prop, ComputedProperty):
@@ -161,8 +161,8 @@ class Binder:
         self._enter(prop.nodes - 1, prop.depth)
         self.depth -= prop.depth
         if self.view is not None:
-            self.view.named += prop.nodes - 1
-            if self.view.named > self.limits.nodes:
+            self.view.named_nodes += prop.nodes - 1
+            if self.view.named_nodes > self.limits.nodes:
                 self._refuse_parts()
         return prop.value
 
@@ -182,7 +182,7 @@ class Binder:
         """Follow relations, over single rows and at most one with many; return the way, its end and what is left."""
         steps: list[PlanJoin] = []
         level = max([self.base[1], self.root[1], *[level for _, level in self.variables.values()]])
-        while path and not (steps and steps[-1].relation.many):
+        while path and not (steps and steps[-1].relation.is_collection):
             _, member = names.member(row[0], names.NamePlace(node, path))
             if not isinstance(member, Relation):
                 break
@@ -202,7 +202,7 @@ class Binder:
             if prop is not None:
                 refuse(f"'{'/'.join(path.names)}' is no relation with many rows.")
         steps, row, rest = self._walk(row, path, rest)
-        if rest or not steps or not steps[-1].relation.many:
+        if rest or not steps or not steps[-1].relation.is_collection:
             names.refuse_rows(path, row[0], rest)
         return steps, row
 
@@ -228,14 +228,14 @@ class Binder:
         expression = self.aliases.get(node.name)
         if expression is None:
             return Null()
-        if node.name in self.opened:
+        if node.name in self.open_aliases:
             refuse(f"The alias '@{node.name}' contains itself.")
-        self.opened.add(node.name)
+        self.open_aliases.add(node.name)
         try:
             value = self.value(expression)
         except BadRequest as refusal:
             raise with_parameter(refusal, f"@{node.name}") from None
-        self.opened.discard(node.name)
+        self.open_aliases.discard(node.name)
         return value
 
     def call(self, node: ast.FunctionCall) -> Value:
@@ -258,7 +258,7 @@ class Binder:
             refuse_unsupported(f"The function '{SEARCH_MATCHES}' beside $apply or $compute")
         row, rest = self._start(path.names)
         steps, row, rest = self._walk(row, path, rest)
-        if rest or (steps and steps[-1].relation.many):
+        if rest or (steps and steps[-1].relation.is_collection):
             refuse(f"'{'/'.join(path.names)}' is not one object.")
         match = searches.matches(row, word)
         return Related(Edm.BOOLEAN, steps, match) if steps else match

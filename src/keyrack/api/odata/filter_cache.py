@@ -88,23 +88,23 @@ class _Shape:
     """How the literals of a shape are read, None for those that are part of it; and what was made for these, and for
     the types of the others."""
 
-    __slots__ = ("made", "readers")
+    __slots__ = ("queries", "readers")
 
     def __init__(self, readers: Sequence[Callable[[str], Typed] | None]) -> None:
         self.readers = readers
-        self.made: dict[tuple[object, ...], tuple[Query, Sequence[_Free]]] = {}
+        self.queries: dict[tuple[object, ...], tuple[Query, Sequence[_Free]]] = {}
 
 
 class Shapes:
-    """What was made of filters, by their shapes and by everything `around` that a statement depends on."""
+    """What was made of filters, by their shapes and by the `context` that a statement depends on."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Hashable, str], _Shape] = {}
-        self._made = 0
+        self._shapes: dict[tuple[Hashable, str], _Shape] = {}
+        self._query_count = 0
 
-    def find(self, around: Hashable, slots: LiteralSlots) -> Query | None:
+    def find(self, context: Hashable, slots: LiteralSlots) -> Query | None:
         """What was made of a text of this shape, with the literals of this one; None if there is nothing."""
-        shape = self._known.get((around, slots.shape))
+        shape = self._shapes.get((context, slots.shape))
         if shape is None:
             return None
         try:
@@ -112,10 +112,10 @@ class Shapes:
                 reader(literal) if reader is not None else (literal, None)
                 for reader, literal in zip(shape.readers, slots.texts, strict=True)
             ]
-            made = shape.made.get(tuple([value for value, _ in read]))
-            if made is None:
+            found_query = shape.queries.get(tuple([value for value, _ in read]))
+            if found_query is None:
                 return None
-            query, free = made
+            query, free = found_query
             args = list(query.args)
             for place, number, to in free:
                 args[number] = _converted(read[place], to)
@@ -123,23 +123,26 @@ class Shapes:
             return None
         return query._replace(args=tuple(args))
 
-    def learn(self, around: Hashable, slots: LiteralSlots, query: Query, origins: Sequence[LiteralOrigin]) -> None:
+    def learn(self, context: Hashable, slots: LiteralSlots, query: Query, origins: Sequence[LiteralOrigin]) -> None:
         """Keep what was made of a text."""
         free = _free(slots, query, origins)
         readers = [_READ[kind] if place in free else None for place, kind in enumerate(slots.kinds)]
-        if self._made >= MADE:
-            self._known, self._made = {}, 0
-        shape = self._known.get((around, slots.shape))
+        if self._query_count >= MADE:
+            self._shapes, self._query_count = {}, 0
+        shape = self._shapes.get((context, slots.shape))
         if shape is not None:
             readers = [old and new for old, new in zip(shape.readers, readers, strict=True)]
         if shape is None or readers != shape.readers:  # what was free and is not any more, must not be taken for free
-            shape = self._known[around, slots.shape] = _Shape(readers)
+            shape = self._shapes[context, slots.shape] = _Shape(readers)
         values = [
             literal if reader is None else reader(literal)[0]
             for reader, literal in zip(readers, slots.texts, strict=True)
         ]
-        shape.made[tuple(values)] = query, [free[place] for place, reader in enumerate(readers) if reader is not None]
-        self._made += 1
+        shape.queries[tuple(values)] = (
+            query,
+            [free[place] for place, reader in enumerate(readers) if reader is not None],
+        )
+        self._query_count += 1
 
 
 def _free(slots: LiteralSlots, query: Query, origins: Sequence[LiteralOrigin]) -> dict[int, _Free]:

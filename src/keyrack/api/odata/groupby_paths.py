@@ -22,15 +22,15 @@ class GroupByPath(NamedTuple):
     `identity` is what tells an object at the end from others; a property has none.
     """
 
-    way: tuple[tuple[str, Value | None], ...]
+    steps: tuple[tuple[str, Value | None], ...]
     name: str
-    found: ComputedProperty | Nested
+    target: ComputedProperty | Nested
     identity: tuple[Value, ...] = ()
 
     @property
     def along(self) -> bool:
         """Whether a relation is followed before the end, so that a value may be met more than once."""
-        return any(there is not None for _, there in self.way)
+        return any(there is not None for _, there in self.steps)
 
 
 class PathFollower:
@@ -48,16 +48,16 @@ class PathFollower:
             path = path[1:]
         name, prop = self._view.find(names.NamePlace(node, path))
         if prop is None:
-            return self._own(node, path, grouping)
-        way: list[tuple[str, Value | None]] = []
+            return self._resource_path(node, path, grouping)
+        steps: list[tuple[str, Value | None]] = []
         for number in range(1, len(path)):
             if isinstance(prop, ComputedProperty):
                 _refuse_more(path)
-            way.append((name, prop.there))
+            steps.append((name, prop.is_present))
             name, prop = member(prop.members, names.NamePlace(node, path[number:]), name)
-        return GroupByPath(tuple(way), name, prop, tuple(_values(prop)) if isinstance(prop, Nested) else ())
+        return GroupByPath(tuple(steps), name, prop, tuple(_values(prop)) if isinstance(prop, Nested) else ())
 
-    def _own(self, node: ast.Path, path: tuple[str, ...], grouping: bool) -> GroupByPath:
+    def _resource_path(self, node: ast.Path, path: tuple[str, ...], grouping: bool) -> GroupByPath:
         resource = self._view.resource
         way: list[tuple[str, Value | None]] = []
         steps: list[PlanJoin] = []
@@ -67,7 +67,7 @@ class PathFollower:
             name, own = names.member(resource, place)
             if not isinstance(own, Relation):
                 return self._end(path, place, way, level, name, own)
-            if own.many:
+            if own.is_collection:
                 _refuse_many(name, grouping)
             if len(steps) == RELATIONS_OF_A_PATH:
                 refuse(f"A path follows more relations than the limit of {RELATIONS_OF_A_PATH}.")
@@ -76,7 +76,9 @@ class PathFollower:
             level = self._view.join(tuple(steps))
             way.append((name, Function(Edm.BOOLEAN, False, "({0} is not null)", keys(resource, level)[:1])))
         name, there = way.pop()
-        return GroupByPath(tuple(way), name, Nested(everything(resource.fields, level), there), keys(resource, level))
+        return GroupByPath(
+            tuple(way), name, Nested(all_properties(resource.fields, level), there), keys(resource, level)
+        )
 
     def _end(
         self,
@@ -90,7 +92,7 @@ class PathFollower:
         rest = place.rest[1:]
         if isinstance(own, Complex):
             if not rest:
-                parts = everything(own.fields, level)
+                parts = all_properties(own.fields, level)
                 return GroupByPath(tuple(way), name, Nested(parts), tuple(_values(Nested(parts))))
             way.append((name, None))
             name, own = names.part(own, name, names.NamePlace(place.node, rest))
@@ -100,19 +102,19 @@ class PathFollower:
         return GroupByPath(tuple(way), name, _property(own, level))
 
 
-def everything(fields: Mapping[str, Field | Complex], level: int) -> dict[str, ComputedProperty | Nested]:
+def all_properties(fields: Mapping[str, Field | Complex], level: int) -> dict[str, ComputedProperty | Nested]:
     """All properties of the row at the level."""
     return {
-        name: Nested(everything(own.fields, level), _there(own, level))
+        name: Nested(all_properties(own.fields, level), _presence(own, level))
         if isinstance(own, Complex)
         else _property(own, level)
         for name, own in fields.items()
     }
 
 
-def _there(own: Complex, level: int) -> PlanColumn | None:
+def _presence(own: Complex, level: int) -> PlanColumn | None:
     """Whether the object is there; None of one that always is."""
-    return None if own.there is None else PlanColumn(Edm.BOOLEAN, True, own.there, level)
+    return None if own.is_present is None else PlanColumn(Edm.BOOLEAN, True, own.is_present, level)
 
 
 def keys(resource: Resource, level: int) -> tuple[PlanColumn, ...]:
@@ -125,7 +127,7 @@ def _property(own: Field, level: int) -> ComputedProperty:
     column = names.column(own, level)
     if level:  # a joined row may be missing
         column = column._replace(nullable=True)
-    return ComputedProperty(column, shown=None if own.json is None else PlanColumn(Edm.OPAQUE, True, own.json, level))
+    return ComputedProperty(column, output=None if own.json is None else PlanColumn(Edm.OPAQUE, True, own.json, level))
 
 
 def _values(prop: ComputedProperty | Nested) -> list[Value]:

@@ -109,7 +109,7 @@ def type_name(resource: Resource) -> str:
 def target(relation: Relation) -> Resource:
     """The resource whose rows the relation leads to."""
     resource = RESOURCES[relation.target]
-    return in_group_scope(resource) if relation.limited else resource
+    return in_group_scope(resource) if relation.is_group_scoped else resource
 
 
 def refuse_rows(node: NodeOfNames, resource: Resource, rest: Sequence[str]) -> NoReturn:
@@ -127,7 +127,7 @@ def refuse_rows(node: NodeOfNames, resource: Resource, rest: Sequence[str]) -> N
 
 def refuse_bare(name: str, resource: Resource) -> NoReturn:
     """Refuse `any` and `all` without a path before them."""
-    many = [relation for relation, definition in resource.relations.items() if definition.many]
+    many = [relation for relation, definition in resource.relations.items() if definition.is_collection]
     known = f": {', '.join(many)}" if many else f", and type '{type_name(resource)}' has none"
     refuse(NEEDS.format(name) + known + ".")
 

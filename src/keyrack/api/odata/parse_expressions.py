@@ -38,20 +38,22 @@ _UNARY = 7
 class Parser(Paths):
     """Reads one option's `text`. Raises `BadRequest` with the position."""
 
-    __slots__ = ("_seen", "_seen_at", "closed")
+    __slots__ = ("_operator_match", "_seen_at", "in_list_end")
 
     def __init__(self, option: str, text: str, nesting: int) -> None:
         Paths.__init__(self, option, text, nesting)  # `super()` is half as fast, and each option makes a parser
-        self._seen: re.Match[str] | None = None  # the operator at `_seen_at`: each level of precedence looks at it
+        self._operator_match: re.Match[str] | None = (
+            None  # the operator at `_seen_at`: each level of precedence looks at it
+        )
         self._seen_at = -1
-        self.closed = -1  # where the list of an `in` ended: `and` and `or` alone may follow (ABNF: inExpr)
+        self.in_list_end = -1  # where the list of an `in` ended: `and` and `or` alone may follow (ABNF: inExpr)
 
     def expression(self, minimum: int = 0) -> Node:
         """An expression whose operators bind tighter than `minimum`."""
         left = self.operand()
         folds = 0
         # The cached match without a call: this runs for each operand
-        while match := self._seen if self._seen_at == self.at else self._operator():
+        while match := self._operator_match if self._seen_at == self.at else self._operator():
             operator = match[1]
             binding = _BINDING.get(operator)
             if binding is None:
@@ -60,7 +62,7 @@ class Parser(Paths):
             if binding <= minimum:
                 break
             at = match.start(1)
-            if self.closed == self.at and binding > _AND:
+            if self.in_list_end == self.at and binding > _AND:
                 self.fail("'in' and 'has' need parentheses before another operator", at)
             self.at = match.end()
             if binding <= _AND:
@@ -84,8 +86,8 @@ class Parser(Paths):
         at = self.at
         if self._seen_at != at:
             self._seen_at = at
-            self._seen = _match_operator(self.text, at)
-        return self._seen
+            self._operator_match = _match_operator(self.text, at)
+        return self._operator_match
 
     def _junction(self, operator: str, binding: int, left: Node, at: int) -> Node:
         operands = [left, self.expression(binding)]
@@ -98,7 +100,7 @@ class Parser(Paths):
         start = self.at
         if self.sees("(") and (items := self.literals()) is not None:
             if len(items) != 1:  # one literal in parentheses is an expression as well
-                self.closed = self.at
+                self.in_list_end = self.at
             return AstMembership(left, items, at)
         self.at = start
         self.expression(_BINDING["in"])
@@ -108,7 +110,7 @@ class Parser(Paths):
         literal = self.literal()
         if literal is None or literal.kind not in (LiteralKind.ENUM, LiteralKind.STRING):
             self.fail("'has' takes an enumeration member")
-        self.closed = self.at
+        self.in_list_end = self.at
         return self.refuse_later("The operator 'has'")
 
     def operand(self) -> Node:

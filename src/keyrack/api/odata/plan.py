@@ -234,9 +234,9 @@ class Expansion(NamedTuple):
     name: str
     step: PlanJoin
     rows: Rows
-    most: int  # rows of an array, unless `rows.top` says how many
-    listed: bool  # whether the rows are shown
-    counted: bool  # whether their number is, without `rows.top` and `rows.skip`
+    max_rows: int  # rows of an array, unless `rows.top` says how many
+    is_listed: bool  # whether the rows are shown
+    is_counted: bool  # whether their number is, without `rows.top` and `rows.skip`
 
 
 class ComputedProperty(NamedTuple):
@@ -246,16 +246,16 @@ class ComputedProperty(NamedTuple):
 
     value: Value
     alias: bool = False
-    shown: Value | None = None
+    output: Value | None = None
     nodes: int = 1
     depth: int = 1
 
 
 class Nested(NamedTuple):
-    """An object among such properties, as `car` after `groupby((car/brand))`; `there` is false where it is null."""
+    """An object among such properties, as `car` after `groupby((car/brand))`; null if `is_present` is false."""
 
     members: Mapping[str, ComputedProperty | Nested]
-    there: Value | None = None
+    is_present: Value | None = None
 
 
 class Stage(NamedTuple):
@@ -274,13 +274,13 @@ class Rows(NamedTuple):
 
     resource: Resource
     level: int
-    shown: tuple[SelectedMember, ...] | None  # None: the whole resource
+    selected: tuple[SelectedMember, ...] | None  # None: the whole resource
     expanded: tuple[Expansion, ...]
     where: Value | None
     order: tuple[Order, ...]  # without the key, which always follows
     top: int | None
     skip: int | None
-    made: tuple[tuple[str, ComputedProperty | Nested], ...] = ()  # shown behind what is the resource's own
+    computed: tuple[tuple[str, ComputedProperty | Nested], ...] = ()  # shown behind what is the resource's own
     joins: tuple[PlanJoin, ...] = ()  # relations with one row, joined to the resource's rows
     stages: tuple[Stage, ...] = ()  # around the resource's rows; without any, these are the rows
     key: tuple[Order, ...] = ()  # of the rows of the last stage

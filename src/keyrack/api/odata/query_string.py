@@ -15,7 +15,7 @@ from urllib.parse import unquote, unquote_to_bytes
 
 from keyrack.api.odata import ast
 from keyrack.api.odata.apply_options import plan_apply
-from keyrack.api.odata.apply_sql import shown, source
+from keyrack.api.odata.apply_sql import select_list, source
 from keyrack.api.odata.cursor import BLANKS
 from keyrack.api.odata.filter_cache import DIGITS, Shapes, literals
 from keyrack.api.odata.index_order import lead
@@ -79,26 +79,26 @@ def query(
     *,
     alias: LiteralString,
     limits: Limits,
-    others: Sequence[str] | None = None,
+    other_parameters: Sequence[str] | None = None,
     hides_extensions: bool = False,
 ) -> Query:
     """What the query string `text`, as it was sent, asks of a resource whose rows have the alias `alias`.
 
-    `others` are the parameters that the endpoint has beside OData's; every other name is refused then. Without them,
+    `other_parameters` are those that the endpoint has beside OData's; every other name is refused then. Without them,
     names that are no options are ignored, unless they look like one. With `hides_extensions`, fields beyond the spec
     are shown only if `$select` names them.
 
     Raises `BadRequest` for what is malformed, unknown or above a limit, and `NotImplemented` (501) for what is OData
     but not supported. Equal arguments are answered from a cache.
     """
-    known = None if others is None else tuple(others)
+    known = None if other_parameters is None else tuple(other_parameters)
     if len(text) > LONGEST_KEPT:
         return _query.__wrapped__(resource, text, shape, alias, limits, known, hides_extensions)
     return _query(resource, text, shape, alias, limits, known, hides_extensions)
 
 
 def check_names(text: bytes, shape: Shape, others: Sequence[str]) -> None:
-    """Raise `BadRequest` for names that are neither OData's options nor `others`."""
+    """Raise `BadRequest` for names that are neither OData's options nor `other_parameters`."""
     _sorted(text, shape, tuple(others))
 
 
@@ -198,7 +198,7 @@ def _compiled(
 def _written(plan: Rows, count: bool, alias: LiteralString) -> Query:
     writer = SqlWriter(alias)
     where: LiteralString = "" if plan.where is None else writer.condition(plan.where)
-    columns, value, item = shown(writer, plan)
+    columns, value, item = select_list(writer, plan)
     origin = source(writer, plan, item)
     order = writer.order(plan)
     has_top = plan.top is not None
@@ -210,7 +210,9 @@ def _written(plan: Rows, count: bool, alias: LiteralString) -> Query:
     led = lead(plan, alias) if apart else None
     length = len(columns) + len(where) + len(order) + sum(map(len, origin or ()))
     sql = QuerySql(columns, value, where, order, limit, has_top, count, walk, plain, apart, led, origin, length)
-    return Query(sql, tuple(writer.args), plan.top, min(plan.skip or 0, MOST_SKIPPED), frozenset(writer.beside))
+    return Query(
+        sql, tuple(writer.args), plan.top, min(plan.skip or 0, MOST_SKIPPED), frozenset(writer.related_resources)
+    )
 
 
 def _tree(options: dict[str, ast.Tree]) -> ast.AstOptions:

@@ -75,7 +75,7 @@ def rows(context: QueryContext, resource: Resource, options: ast.AstOptions, lev
     return Rows(
         resource,
         level,
-        None if shown is None else _shown(resource, shown),
+        None if shown is None else _selected_members(resource, shown),
         expanded,
         where,
         order,
@@ -87,7 +87,7 @@ def rows(context: QueryContext, resource: Resource, options: ast.AstOptions, lev
 
 def _members(
     context: QueryContext, row: Row, options: ast.AstOptions
-) -> tuple[_Wanted | None, dict[str, ComputedProperty | Nested]]:
+) -> tuple[_SelectTree | None, dict[str, ComputedProperty | Nested]]:
     """The selected members of the resource, None for all; and the selected computed properties."""
     resource, level = row
     made: dict[str, ComputedProperty | Nested] = {}
@@ -98,23 +98,23 @@ def _members(
 
 
 def _relations(
-    context: QueryContext, row: Row, items: tuple[ast.ExpandItem, ...], wanted: _Wanted | None
-) -> tuple[tuple[Expansion, ...], _Wanted | None]:
+    context: QueryContext, row: Row, items: tuple[ast.ExpandItem, ...], tree: _SelectTree | None
+) -> tuple[tuple[Expansion, ...], _SelectTree | None]:
     """The expanded relations in the model's order; and the selected members with expanded complex ones."""
     resource, _ = row
     expanded: list[Expansion] = []
     for item in items:
         name, member = _expandable(resource, item)
-        if item.alone and not (isinstance(member, Relation) and member.many):
+        if item.alone and not (isinstance(member, Relation) and member.is_collection):
             refuse(f"'{name}' is no relation with many rows, so it has no /$count.")
         if isinstance(member, Complex):
-            wanted = _with_complex(context, resource, wanted, name, member, item.options)
+            tree = _with_complex(context, resource, tree, name, member, item.options)
         elif any(other.name == name for other in expanded):
             refuse(f"'{name}' is expanded more than once.")
         else:
             expanded.append(_expanded(context, row, name, member, item))
     expanded.sort(key=lambda expansion: list(resource.relations).index(expansion.name))
-    return tuple(expanded), wanted
+    return tuple(expanded), tree
 
 
 def both(left: Value | None, right: Value) -> Value:
@@ -149,11 +149,11 @@ def _computed(
     """The items of `$select` that name no computed property, and those that are shown: all, unless some are named."""
     check_items(limits, items)
     own: list[ast.SelectItem] = []
-    named: set[str] = set() if items else {*view.made}
+    named: set[str] = set() if items else {*view.computed}
     for item in items:
         if item.names == ("*",):
             own.append(item)
-            named |= {*view.made}
+            named |= {*view.computed}
             continue
         name, prop = view.find(names.NamePlace(item, item.names))
         if prop is None:
@@ -162,19 +162,19 @@ def _computed(
             refuse(f"'{name}' has no parts to select.")
         else:
             named.add(name)
-    return tuple(own), {name: made for name, made in view.made.items() if name in named}
+    return tuple(own), {name: made for name, made in view.computed.items() if name in named}
 
 
 # Name -> the parts of a complex member that are wanted; None for the whole member
-_Wanted = dict[str, set[str] | None]
+_SelectTree = dict[str, set[str] | None]
 _NOTHING = ast.Path((), 0)  # no path behind a name
 
 
-def _defaults(context: QueryContext, resource: Resource) -> _Wanted:
+def _defaults(context: QueryContext, resource: Resource) -> _SelectTree:
     """What is shown of a resource that no `$select` names: everything, or the members of the spec."""
     if not context.hides_extensions:
         return dict.fromkeys(resource.fields)
-    defaults: _Wanted = {}
+    defaults: _SelectTree = {}
     for name, member in resource.fields.items():
         if isinstance(member, Complex):
             defaults[name] = {part for part, field in member.fields.items() if not field.is_extension}
@@ -183,22 +183,22 @@ def _defaults(context: QueryContext, resource: Resource) -> _Wanted:
     return defaults
 
 
-def _selected(context: QueryContext, resource: Resource, items: tuple[ast.SelectItem, ...]) -> _Wanted:
+def _selected(context: QueryContext, resource: Resource, items: tuple[ast.SelectItem, ...]) -> _SelectTree:
     limits = context.limits
     check_items(limits, items)
-    wanted: _Wanted = {}
+    tree: _SelectTree = {}
     for item in items:
         if item.names == ("*",):
-            wanted.update(_defaults(context, resource))
+            tree.update(_defaults(context, resource))
             continue
         name, member = names.member(resource, names.NamePlace(item, item.names))
         if isinstance(member, Complex):
-            _add(wanted, name, _parts(limits, name, member, names.NamePlace(item, item.names[1:]), item.options))
+            _add(tree, name, _parts(limits, name, member, names.NamePlace(item, item.names[1:]), item.options))
         elif len(item.names) > 1 or item.options is not None:
             refuse(f"'{name}' has no parts to select; a relation is expanded with $expand.")
         elif isinstance(member, Field):
-            wanted[name] = None
-    return wanted
+            tree[name] = None
+    return tree
 
 
 def check_items(limits: Limits, items: tuple[ast.SelectItem, ...]) -> None:
@@ -231,36 +231,36 @@ def _parts(
     return parts
 
 
-def _add(wanted: _Wanted, name: str, parts: set[str] | None) -> None:
-    before = wanted.get(name, set[str]())
-    wanted[name] = None if parts is None or before is None else before | parts
+def _add(tree: _SelectTree, name: str, parts: set[str] | None) -> None:
+    before = tree.get(name, set[str]())
+    tree[name] = None if parts is None or before is None else before | parts
 
 
 def _with_complex(
     context: QueryContext,
     resource: Resource,
-    wanted: _Wanted | None,
+    tree: _SelectTree | None,
     name: str,
     member: Complex,
     options: ast.AstOptions | None,
-) -> _Wanted:
-    """`wanted` with an expanded complex member: what is expanded is shown, whatever is selected."""
+) -> _SelectTree:
+    """`tree` with an expanded complex member: what is expanded is shown, whatever is selected."""
     parts = _parts(context.limits, name, member, names.NamePlace(_NOTHING, ()), options)
-    if wanted is None:
+    if tree is None:
         everything = _defaults(context, resource)
         everything[name] = parts
         return everything
-    _add(wanted, name, parts)
-    return wanted
+    _add(tree, name, parts)
+    return tree
 
 
-def _shown(resource: Resource, wanted: _Wanted) -> tuple[SelectedMember, ...]:
+def _selected_members(resource: Resource, tree: _SelectTree) -> tuple[SelectedMember, ...]:
     """What is wanted, in the model's order."""
     shown: list[SelectedMember] = []
     for name, member in resource.fields.items():
-        if name not in wanted:
+        if name not in tree:
             continue
-        parts = wanted[name]
+        parts = tree[name]
         if isinstance(member, Complex) and parts is not None:
             member = replace(member, fields={part: field for part, field in member.fields.items() if part in parts})
         shown.append(SelectedMember(name, member))
@@ -279,7 +279,7 @@ def _expanded(context: QueryContext, row: Row, name: str, relation: Relation, it
     if level == EXPANSIONS:
         refuse(f"$expand is nested deeper than the limit of {EXPANSIONS} levels.")
     options = item.options or ast.AstOptions()
-    if not relation.many and options != ast.AstOptions(select=options.select, expand=options.expand):
+    if not relation.is_collection and options != ast.AstOptions(select=options.select, expand=options.expand):
         refuse(f"'{name}' is one object: only $select and $expand can stand in its parentheses.")
     target = names.target(relation)
     step = PlanJoin(relation, target, level, level + 1)

@@ -13,46 +13,46 @@ from keyrack.db.named_parameters import NUMBERS
 
 def columns(writer: SqlWriter, rows: Rows) -> LiteralString:
     """The select list: what is shown of a row, then what is expanded; one column where `is_value`."""
-    shown, beside = parts(writer, rows)
+    shown, lateral = parts(writer, rows)
     together: LiteralString = ", ".join(shown)
-    if not beside:
+    if not lateral:
         return together
-    return as_value("row_to_json(v.*)", together, beside)
+    return as_value("row_to_json(v.*)", together, lateral)
 
 
-def as_value(item: LiteralString, columns: LiteralString, beside: list[LiteralString]) -> LiteralString:
+def as_value(item: LiteralString, columns: LiteralString, lateral: list[LiteralString]) -> LiteralString:
     """One column: the row `v` of the columns as JSON, where some of them are of tables beside it."""
-    return "(select " + item + " from (select " + columns + " from " + ", ".join(beside) + ") v) as value"
+    return "(select " + item + " from (select " + columns + " from " + ", ".join(lateral) + ") v) as value"
 
 
 def parts(writer: SqlWriter, rows: Rows) -> tuple[list[LiteralString], list[LiteralString]]:
     """The items of the select list, and the tables that they need beside the row."""
     shown: list[LiteralString] = [_own(writer, rows)]
-    beside: list[LiteralString] = []
+    lateral: list[LiteralString] = []
     for number, expansion in enumerate(rows.expanded):
         name, count = quote_identifier(expansion.name), quote_identifier(expansion.name, COUNT)
         if _is_read_once(expansion):
             value, source = _expanded(writer, expansion)
             alias: LiteralString = "e" + NUMBERS[number]
-            beside.append("(select count(*) as total, " + value + " as listed" + source + ") " + alias)
+            lateral.append("(select count(*) as total, " + value + " as listed" + source + ") " + alias)
             shown.append(alias + ".total as " + count + ", " + alias + ".listed as " + name)
             continue
-        if expansion.counted:
-            shown.append("(select count(*)" + _found(writer, expansion) + ") as " + count)
-        if expansion.listed:
+        if expansion.is_counted:
+            shown.append("(select count(*)" + _expansion_rows(writer, expansion) + ") as " + count)
+        if expansion.is_listed:
             value, source = _expanded(writer, expansion)
             shown.append("(select " + value + source + ") as " + name)
-    return [part for part in shown if part], beside
+    return [part for part in shown if part], lateral
 
 
 def names(rows: Rows) -> list[tuple[LiteralString, LiteralString]]:
     """The members of a row as texts, and the columns that they are: the resource's own, and what is expanded."""
-    own = rows.resource.fields if rows.shown is None else [member.name for member in rows.shown]
+    own = rows.resource.fields if rows.selected is None else [member.name for member in rows.selected]
     members: list[tuple[LiteralString, LiteralString]] = [(literal(name), quote_identifier(name)) for name in own]
     for expansion in rows.expanded:
-        if expansion.counted:
+        if expansion.is_counted:
             members.append((literal(expansion.name, COUNT), quote_identifier(expansion.name, COUNT)))
-        if expansion.listed:
+        if expansion.is_listed:
             members.append((literal(expansion.name), quote_identifier(expansion.name)))
     return members
 
@@ -65,22 +65,22 @@ def is_value(rows: Rows) -> bool:
 def _is_read_once(expansion: Expansion) -> bool:
     """Whether the rows that are shown are those that are counted: one look gives both, as a table of its own."""
     whole = expansion.rows.top is None and not expansion.rows.skip
-    return expansion.listed and expansion.counted and whole
+    return expansion.is_listed and expansion.is_counted and whole
 
 
 def _own(writer: SqlWriter, rows: Rows) -> LiteralString:
     alias = writer.row(rows.level)
-    if rows.shown is None:
+    if rows.selected is None:
         return _everything(rows.resource, alias)
-    return ", ".join([member.shown(alias) + " as " + quote_identifier(name) for name, member in rows.shown])
+    return ", ".join([member.json_sql(alias) + " as " + quote_identifier(name) for name, member in rows.selected])
 
 
 @lru_cache(1024)
 def _everything(resource: Resource, alias: LiteralString) -> LiteralString:
-    return resource.shown(alias)
+    return resource.json_columns(alias)
 
 
-def _found(writer: SqlWriter, expansion: Expansion) -> LiteralString:
+def _expansion_rows(writer: SqlWriter, expansion: Expansion) -> LiteralString:
     """FROM and WHERE of the rows of a relation, whatever page of them is shown."""
     where = expansion.rows.where
     return writer.steps((expansion.step,)) + ("" if where is None else " and " + writer.condition(where))
@@ -89,14 +89,14 @@ def _found(writer: SqlWriter, expansion: Expansion) -> LiteralString:
 def _expanded(writer: SqlWriter, expansion: Expansion) -> tuple[LiteralString, LiteralString]:
     """The rows of a relation as a value, with its FROM: an array in the order asked for, or an object or null."""
     rows = expansion.rows
-    inner: LiteralString = "select " + columns(writer, rows) + _found(writer, expansion)
-    if not expansion.step.relation.many:
+    inner: LiteralString = "select " + columns(writer, rows) + _expansion_rows(writer, expansion)
+    if not expansion.step.relation.is_collection:
         return ("r.value" if is_value(rows) else "row_to_json(r)"), " from (" + inner + ") r"
     order = writer.order(rows)
     inner += (" order by " + order if order else "") + writer.page(rows.top, rows.skip)
     array: LiteralString = "coalesce(json_agg(" + ("r.value" if is_value(rows) else "r") + "), '[]')"
     if rows.top is None:
-        bound = writer.parameter(expansion.most, "::int8")
+        bound = writer.parameter(expansion.max_rows, "::int8")
         inner += " limit " + bound + " + 1"
         array = "case when count(*) > " + bound + " then refuse_expansion(" + bound + ") else " + array + " end"
     return array, " from (" + inner + ") r"

@@ -67,12 +67,12 @@ _JUNCTIONS: dict[str, LiteralString] = {"and": " and ", "or": " or "}
 class SqlWriter:
     """Writes the SQL of one plan with the parameters `:q0`, `:q1` and so on; `alias` is the row of level 0."""
 
-    __slots__ = ("_numbers", "alias", "args", "beside")
+    __slots__ = ("_numbers", "alias", "args", "related_resources")
 
     def __init__(self, alias: LiteralString) -> None:
         self.alias: LiteralString = alias
         self.args: list[object] = []
-        self.beside: set[Resource] = set()  # whose rows are read through relations
+        self.related_resources: set[Resource] = set()  # whose rows are read through relations
         self._numbers: dict[int, LiteralString] = {}  # the same literal, written again, is the same parameter
 
     def parameter(self, value: object, cast: LiteralString) -> LiteralString:
@@ -192,7 +192,7 @@ class SqlWriter:
         tables: LiteralString = ", ".join([step.target.table.format(t=self.row(step.level)) for step in steps])
         return " from " + tables + " where " + " and ".join([self._link(step) for step in steps])
 
-    def joined(self, step: PlanJoin) -> LiteralString:
+    def join_sql(self, step: PlanJoin) -> LiteralString:
         """The one row that a relation leads to, or none, behind the row's own table; inside the tenant."""
         table: LiteralString = step.target.table.format(t=self.row(step.level))
         if " join " in table:
@@ -200,7 +200,7 @@ class SqlWriter:
         return " left join " + table + " on " + self._link(step)
 
     def _link(self, step: PlanJoin) -> LiteralString:
-        self.beside.add(step.target)
+        self.related_resources.add(step.target)
         alias = self.row(step.level)
         link: LiteralString = step.relation.link.format(t=alias, p=self.row(step.parent))
         return link + " and " + step.target.scope.format(t=alias) if step.target.scope else link

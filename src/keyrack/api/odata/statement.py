@@ -13,7 +13,7 @@ from keyrack.api.schema.fields import Resource
 class QuerySql(NamedTuple):
     """The parts of a statement. Queries that differ in their values alone have the same."""
 
-    columns: LiteralString  # the select list in place of `Resource.shown`
+    columns: LiteralString  # the select list in place of `Resource.json_columns`
     value: bool  # whether that is one column, `value`, which is the row as JSON
     where: LiteralString  # "" or a predicate; the tenant's stands beside it
     order: LiteralString  # of ORDER BY, the key appended; "" where there is no key
@@ -40,7 +40,7 @@ class Query(NamedTuple):
     args: tuple[object, ...]  # the values of `:q0`, `:q1` and so on
     top: int | None
     skip: int
-    beside: frozenset[Resource]  # whose rows are read through relations
+    related_resources: frozenset[Resource]  # whose rows are read through relations
 
     @property
     def parameters(self) -> dict[str, object]:

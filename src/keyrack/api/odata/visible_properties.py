@@ -15,35 +15,37 @@ _JOINED = 100  # level of the first joined row: subqueries inside have lower one
 
 @dataclass(slots=True)
 class View:
-    """The properties of the request's rows. `own`: those of the resource are still there; `cut`: they are gone because
-    of `top` or `skip`, not because they were aggregated away."""
+    """The properties of the request's rows.
+
+    `has_own`: those of the resource are still there. `is_cut`: `top` or `skip` has removed them, not an aggregation.
+    """
 
     resource: Resource
-    made: dict[str, ComputedProperty | Nested] = field(default_factory=dict[str, ComputedProperty | Nested])
-    own: bool = True
-    cut: bool = False
-    named: int = 0  # parts of expressions that came with a name: an answer's whole query has a budget of them
+    computed: dict[str, ComputedProperty | Nested] = field(default_factory=dict[str, ComputedProperty | Nested])
+    has_own: bool = True
+    is_cut: bool = False
+    named_nodes: int = 0  # parts of expressions that came with a name: an answer's whole query has a budget of them
     joins: dict[tuple[int, Relation], PlanJoin] = field(default_factory=dict[tuple[int, Relation], PlanJoin])
 
     def find(self, place: names.NamePlace) -> tuple[str, ComputedProperty | Nested | None]:
         """The right name and the property; None for the resource's own. Raises `BadRequest` if there is none."""
         name = place.name
-        if (prop := self.made.get(name)) is not None:
+        if (prop := self.computed.get(name)) is not None:
             return name, prop
         exact, lower = names.members(self.resource)
-        if self.own and name in exact:
+        if self.has_own and name in exact:
             return name, None
-        candidates = [other for other in self.made if other.lower() == name.lower()]
+        candidates = [other for other in self.computed if other.lower() == name.lower()]
         own = lower.get(name.lower(), [])
-        if self.own:
+        if self.has_own:
             candidates += own
         elif own and not candidates:
-            if self.cut and isinstance(exact[own[0]], Relation):
+            if self.is_cut and isinstance(exact[own[0]], Relation):
                 refuse_unsupported(f"The relation '{own[0]}' behind top or skip in $apply")
-            raise unknown_name(f"'{own[0]}' is not in the result of $apply.", place.position, tuple(self.made))
-        known = (*self.made, *exact) if self.own else self.made
+            raise unknown_name(f"'{own[0]}' is not in the result of $apply.", place.position, tuple(self.computed))
+        known = (*self.computed, *exact) if self.has_own else self.computed
         right = names.only(candidates, place, names.type_name(self.resource), known)
-        return right, self.made.get(right)
+        return right, self.computed.get(right)
 
     def join(self, steps: tuple[PlanJoin, ...]) -> int:
         """The level of the row that the steps lead to, which is joined to the request's rows once."""

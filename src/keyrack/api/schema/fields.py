@@ -31,7 +31,7 @@ class Type(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One value of a row. `sql` gives it in PostgreSQL's own type, `shown` as the answer's JSON wants it."""
+    """One value of a row. `sql` gives it in PostgreSQL's own type, `json_sql` as the answer's JSON wants it."""
 
     type: Type
     sql: LiteralString
@@ -43,7 +43,7 @@ class Field:
     natural: LiteralString | None = None  # the column with its natural order; null until housekeeping has filled it
     is_extension: bool = False  # beyond the spec: a caller of the spec gets it only if `$select` names it
 
-    def told(self, alias: LiteralString) -> LiteralString:
+    def version_sql(self, alias: LiteralString) -> LiteralString:
         """SQL of a value that tells what is shown, for the row `alias`: cheaper than what is shown itself.
 
         Of eight bytes these themselves: PostgreSQL's hash of such a number has four bytes, so that many would be alike.
@@ -52,7 +52,7 @@ class Field:
         send = None if self.json is not None else _SENT.get(self.type)
         return sql if send is None else send + "(" + sql + ")"
 
-    def shown(self, alias: LiteralString) -> LiteralString:
+    def json_sql(self, alias: LiteralString) -> LiteralString:
         """SQL of the value as JSON shows it, for the row `alias`."""
         if self.json is not None:
             return self.json.format(t=alias)
@@ -70,16 +70,22 @@ _SENT: Mapping[Type, LiteralString] = {
 
 @dataclass(frozen=True, slots=True)
 class Complex:
-    """A member that is an object of the same row, such as `userData`; null unless it is `there`, if that is said."""
+    """A member that is an object of the same row, such as `userData`; null if `is_present` is given and false."""
 
     fields: Mapping[str, Field]
-    there: LiteralString | None = None  # SQL
+    is_present: LiteralString | None = None  # SQL
 
-    def shown(self, alias: LiteralString) -> LiteralString:
+    def json_sql(self, alias: LiteralString) -> LiteralString:
         """SQL of the object as JSON, for the row `alias`."""
-        members: LiteralString = ", ".join([literal(name) + ", " + f.shown(alias) for name, f in self.fields.items()])
+        members: LiteralString = ", ".join(
+            [literal(name) + ", " + f.json_sql(alias) for name, f in self.fields.items()]
+        )
         built: LiteralString = "json_build_object(" + members + ")"
-        return built if self.there is None else "case when " + self.there.format(t=alias) + " then " + built + " end"
+        return (
+            built
+            if self.is_present is None
+            else "case when " + self.is_present.format(t=alias) + " then " + built + " end"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +94,8 @@ class Relation:
 
     target: str  # a resource's name
     link: LiteralString
-    many: bool = True
-    limited: bool = False  # it leads to the rows that exist for who is limited to groups
+    is_collection: bool = True
+    is_group_scoped: bool = False  # it leads to the rows that exist for who is limited to groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +128,7 @@ class GroupScope:
     scope: LiteralString
     # Members that show less to them
     fields: Mapping[str, Field | Complex] = field(default_factory=dict[str, Field | Complex])
-    itself: LiteralString = ""  # the column of the row's number, where each row is what is in the scope
+    id_column: LiteralString = ""  # the column of the row's number, where each row is what is in the scope
     # A subselect of `customer_id` and `member_id` for lists, if more rows exist than `scope_member` names
     members: LiteralString = ""
     is_whole: bool = False  # `scope` replaces the resource's own predicate, which is that of callers without a scope
@@ -151,8 +157,8 @@ class Resource:
     walks: tuple[str, ...] = ()  # beside the key, the fields in whose order an index leads through a tenant's rows
     newest: IndexOrderSource | None = None
     search: SearchSource | None = None  # without one, `$search` makes the document of the searchable fields
-    unseen: tuple[LiteralString, ...] = ()  # what can be changed and is never shown, such as a secret
-    limit: GroupScope | None = None  # without one nothing of it exists for who is limited to groups
+    hidden_columns: tuple[LiteralString, ...] = ()  # what can be changed and is never shown, such as a secret
+    group_scope: GroupScope | None = None  # without one nothing of it exists for who is limited to groups
     permission: Permission | Free = field(kw_only=True)  # what whoever reads it needs, on its own or beside another
 
     def only(self, *names: str) -> Resource:
@@ -180,19 +186,19 @@ class Resource:
             raise TypeError(f"{self.name}.{name} is no primitive field")
         return definition.sql.format(t=alias)
 
-    def version(self, alias: LiteralString) -> LiteralString:
+    def version_sql(self, alias: LiteralString) -> LiteralString:
         """SQL of 64 bits made of every value that is shown of the row, wherever it comes from, and of what is unseen:
         they differ where these differ, and are the same again where these are the same again."""
         members = [f.fields.values() if isinstance(f, Complex) else (f,) for f in self.fields.values()]
-        values: list[LiteralString] = [f.told(alias) for part in members for f in part]
-        unseen: list[LiteralString] = [sql.format(t=alias) for sql in self.unseen]
+        values: list[LiteralString] = [f.version_sql(alias) for part in members for f in part]
+        unseen: list[LiteralString] = [sql.format(t=alias) for sql in self.hidden_columns]
         return "hash_record_extended(row(" + ", ".join([*values, *unseen]) + "), 0)"
 
-    def shown(self, alias: LiteralString) -> LiteralString:
+    def json_columns(self, alias: LiteralString) -> LiteralString:
         """SQL of the whole row as the answer shows it, in the model's order."""
         if self.scalar is not None:
-            return self.fields[self.scalar].shown(alias) + " as value"
-        return ", ".join([f.shown(alias) + " as " + quote_identifier(name) for name, f in self.fields.items()])
+            return self.fields[self.scalar].json_sql(alias) + " as value"
+        return ", ".join([f.json_sql(alias) + " as " + quote_identifier(name) for name, f in self.fields.items()])
 
 
 # The resources that relations lead to, by `Relation.target`; the module that declares a resource adds it
@@ -257,9 +263,9 @@ def date_time(sql: LiteralString, *, nullable: bool = False) -> Field:
     return Field(Type.DATE_TIME, sql, nullable)
 
 
-def wall_clock(sql: LiteralString, *, sent: LiteralString) -> Field:
-    """What a clock on the wall showed: `sql` as if it were UTC, to be compared; shown as it was `sent`."""
-    return Field(Type.WALL_CLOCK, sql, json=sent)
+def wall_clock(sql: LiteralString, *, json: LiteralString) -> Field:
+    """What a clock on the wall showed: `sql` as if it were UTC, to be compared; shown as `json` gives it."""
+    return Field(Type.WALL_CLOCK, sql, json=json)
 
 
 def guid(sql: LiteralString, *, nullable: bool = False) -> Field:

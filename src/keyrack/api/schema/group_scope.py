@@ -29,7 +29,7 @@ def scoped_by(kind: LiteralString, *, user: bool = False) -> GroupScope:
 
 def scoped_itself(kind: LiteralString) -> GroupScope:
     """A row is a car, service, product or user, and exists if it is in the scope."""
-    return replace(scoped_by(kind), itself=kind + "_id")
+    return replace(scoped_by(kind), id_column=kind + "_id")
 
 
 def in_scope_sql(kind: LiteralString, id: LiteralString) -> LiteralString:
@@ -43,14 +43,18 @@ def in_scope_sql(kind: LiteralString, id: LiteralString) -> LiteralString:
 @cache
 def in_group_scope(resource: Resource) -> Resource:
     """The resource as it is for who is limited to groups. Raises `TypeError` for one that does not exist for them."""
-    if resource.limit is None:
+    if resource.group_scope is None:
         raise TypeError(f"{resource.name} says of no row that it exists for who is limited to groups")
     return replace(
         resource,
-        table=resource.table + resource.limit.table,
-        scope=(resource.limit.scope if resource.limit.is_whole else resource.scope + " and " + resource.limit.scope),
-        fields={name: resource.limit.fields.get(name, field) for name, field in resource.fields.items()},
-        relations={name: replace(relation, limited=True) for name, relation in resource.relations.items()},
+        table=resource.table + resource.group_scope.table,
+        scope=(
+            resource.group_scope.scope
+            if resource.group_scope.is_whole
+            else resource.scope + " and " + resource.group_scope.scope
+        ),
+        fields={name: resource.group_scope.fields.get(name, field) for name, field in resource.fields.items()},
+        relations={name: replace(relation, is_group_scoped=True) for name, relation in resource.relations.items()},
         newest=None,  # what leads to the first rows leads to others as well
     )
 
@@ -60,15 +64,15 @@ def scoped_list(resource: Resource) -> Resource:
     """The same rows, for lists of them: the numbers are read from the scope, in their order, and each row by its own.
     Left to itself PostgreSQL reads the whole fleet where it takes a scope for a larger part of it than it is. Raises
     `TypeError` like `in_group_scope`."""
-    scoped_resource, limit = in_group_scope(resource), resource.limit
-    if limit is None or not limit.itself:
+    scoped_resource, limit = in_group_scope(resource), resource.group_scope
+    if limit is None or not limit.id_column:
         return scoped_resource
     main, _, rest = resource.table.partition(" {t}")
     row: LiteralString = (
-        "(select * from " + main + " m where m.customer_id = {t}_in.customer_id and m." + limit.itself
+        "(select * from " + main + " m where m.customer_id = {t}_in.customer_id and m." + limit.id_column
         + " = {t}_in.member_id limit 1) {t}"
     )  # fmt: skip
-    kind: LiteralString = " and {t}_in.kind = '" + limit.itself.removesuffix("_id") + "'"
+    kind: LiteralString = " and {t}_in.kind = '" + limit.id_column.removesuffix("_id") + "'"
     (key,) = resource.key
     field = resource.fields[key]
     assert isinstance(field, Field)  # noqa: S101 - a key is a number

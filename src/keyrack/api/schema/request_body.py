@@ -283,7 +283,7 @@ def invalid_member(what: str, *members: str, hint: str = "") -> ErrorCode:
     """Why a body with these members is refused (design: patterns of messages); the hint is a whole sentence."""
     listed = members[0] if len(members) == 1 else ", ".join(members[:-1]) + " and " + members[-1]
     reason = INVALID_MEMBERS.format(what=what, members=listed)
-    return reason.saying(f"{reason} {hint}") if hint else reason
+    return reason.with_text(f"{reason} {hint}") if hint else reason
 
 
 def _explained(problems: Sequence[Any], what: str) -> ErrorCode:

@@ -35,18 +35,18 @@ class UnknownMember(NamedTuple):
     """A member that a form does not know, and those that it knows at this place."""
 
     name: str
-    known: list[str]
+    valid_names: list[str]
     place: tuple[int | str, ...]
 
     @property
-    def shown(self) -> tuple[int | str, ...]:
+    def error_place(self) -> tuple[int | str, ...]:
         """Its place; that of its object, where its own would be too long."""
         return self.place if len(self.name) <= LONGEST else self.place[:-1]
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         """`There is no member ende. Did you mean end?`"""
-        meant = closest(self.name, self.known)
+        meant = closest(self.name, self.valid_names)
         return f"There is no member {self.name[:LONGEST]}." + (f" Did you mean {meant}?" if meant else "")
 
 
@@ -116,8 +116,9 @@ def refusal(what: str, members: Sequence[UnknownMember], others: Iterable[FieldE
     """The refusal of a body for members that its form does not know: `Couldn't <what>. There is no member ende. Did you
     mean end?`; beside them, what else is wrong with it."""
     by_name = {member.name: member for member in members}
-    sentences = " ".join(member.told for member in list(by_name.values())[:NAMED])
+    sentences = " ".join(member.message for member in list(by_name.values())[:NAMED])
     faults = [
-        FieldError("unknown", member.told, pointer(member.shown), tuple(member.known)) for member in members[:TOLD]
+        FieldError("unknown", member.message, pointer(member.error_place), tuple(member.valid_names))
+        for member in members[:TOLD]
     ]
     return BadRequest(UNKNOWN_MEMBERS.format(what=what, members=sentences), errors=[*faults, *others])

@@ -105,8 +105,8 @@ endpoints.read(
         "One assignment",
         "One assignment, once it was applied: what was only asked for is an operation until then.",
     ),
-    one=True,
-    missing=NO_ASSIGNMENT,
+    is_single=True,
+    missing_error=NO_ASSIGNMENT,
 )
 endpoints.read(
     "/hidden-assignments",
@@ -147,7 +147,7 @@ class AssignmentPatch(StrictBody):
 class AssignmentRequest:
     """An assignment that a caller asks for, and the limit on how many the customer may ask for."""
 
-    wanted: OperationRequest
+    operation: OperationRequest
     limit: RateLimit
 
 
@@ -162,7 +162,7 @@ async def accept(
     requests = [request for part in parts for request in part]
     taken = await requests[0].limit.take_many(db, customer, len(requests))
     allowed = [
-        request.wanted for request, headers in zip(requests, taken, strict=True) if not isinstance(headers, Refusal)
+        request.operation for request, headers in zip(requests, taken, strict=True) if not isinstance(headers, Refusal)
     ]
     references = iter(await submission.submit(db, customer, allowed) if allowed else ())
     results: list[Mapping[str, str] | Refusal] = []
@@ -194,13 +194,13 @@ async def accept(
     ),
 )
 async def create(request: Request, body: NewAssignment, services: ReadServices) -> Response:
-    wanted = creation(request, body)
+    operation = creation(request, body)
     (result,) = await request.batches.put(
-        accept, request.customer, [AssignmentRequest(wanted, limit(services.settings))]
+        accept, request.customer, [AssignmentRequest(operation, limit(services.settings))]
     )
     if isinstance(result, Refusal):
         raise result
-    return _accepted(request, wanted, services.settings, result)
+    return _accepted(request, operation, services.settings, result)
 
 
 def limit(settings: Settings) -> RateLimit:
@@ -218,7 +218,7 @@ def creation(request: Request, body: NewAssignment) -> OperationRequest:
         "lifetime": body.lifetime,
         "renewableAfter": body.renewable_after,
     }
-    return OperationRequest("CreateAssignment", None, body.car_id, body.user_id, values, *_asked(request))
+    return OperationRequest("CreateAssignment", None, body.car_id, body.user_id, values, *_origin(request))
 
 
 @endpoints.patch(
@@ -243,7 +243,7 @@ def creation(request: Request, body: NewAssignment) -> OperationRequest:
     ),
 )
 async def update(request: Request, patch: list[AssignmentPatch], services: ReadServices) -> Response:
-    return await _ask(request, change(request, patch), services.settings)
+    return await _accept(request, change(request, patch), services.settings)
 
 
 def change(request: Request, patch: list[AssignmentPatch]) -> OperationRequest:
@@ -262,7 +262,7 @@ def change(request: Request, patch: list[AssignmentPatch]) -> OperationRequest:
     )
     (id,) = request.ids
     return OperationRequest(
-        "UpdateAssignment", id, changes.get("carId"), changes.get("userId"), changes, *_asked(request)
+        "UpdateAssignment", id, changes.get("carId"), changes.get("userId"), changes, *_origin(request)
     )
 
 
@@ -278,21 +278,21 @@ def change(request: Request, patch: list[AssignmentPatch]) -> OperationRequest:
     responses=Responses(headers=OPERATION_HEADERS, errors={404: (NO_ASSIGNMENT,)}, representation=ONE_OPERATION),
 )
 async def delete(request: Request, services: ReadServices) -> Response:
-    return await _ask(request, end(request), services.settings)
+    return await _accept(request, end(request), services.settings)
 
 
 def end(request: Request) -> OperationRequest:
     """The end of the path's assignment."""
     (id,) = request.ids
-    return OperationRequest("DeleteAssignment", id, None, None, {}, *_asked(request))
+    return OperationRequest("DeleteAssignment", id, None, None, {}, *_origin(request))
 
 
-def _asked(request: Request) -> tuple[str, RequestOrigin, bool]:
+def _origin(request: Request) -> tuple[str, RequestOrigin, bool]:
     """Which request it was, who has sent it, and whether that one is limited to groups."""
     return request.checksum, request.asker, request.scope is not None
 
 
-async def _ask(request: Request, wanted: OperationRequest, settings: Settings) -> Response:
+async def _accept(request: Request, operation: OperationRequest, settings: Settings) -> Response:
     """Write down what is wanted.
 
     With `If-Match` it has its place in the order of work at once: after everything that was asked for before it, and
@@ -303,15 +303,15 @@ async def _ask(request: Request, wanted: OperationRequest, settings: Settings) -
         async with request.db.transaction() as connection:
             await lock_and_flush(connection, request.customer)
             await conditional_requests.compare(connection, request, ASSIGNMENT, NO_ASSIGNMENT)
-            await _write(connection, request.customer, wanted)
-            await apply_at_once(connection, request.customer, wanted.operation)
+            await _write(connection, request.customer, operation)
+            await apply_at_once(connection, request.customer, operation.operation)
     else:
-        await _write(request.db, request.customer, wanted)
-    return _accepted(request, wanted, settings)
+        await _write(request.db, request.customer, operation)
+    return _accepted(request, operation, settings)
 
 
-async def _write(statements: Statements, customer: int, wanted: OperationRequest) -> None:
-    (references,) = await submission.submit(statements, customer, [wanted])
+async def _write(statements: Statements, customer: int, operation: OperationRequest) -> None:
+    (references,) = await submission.submit(statements, customer, [operation])
     if (refusal := absent(references)) is not None:
         raise refusal
 
@@ -325,15 +325,15 @@ def absent(references: References) -> NotFound | None:
 
 
 def _accepted(
-    request: Request, wanted: OperationRequest, settings: Settings, more: Mapping[str, str] | None = None
+    request: Request, operation: OperationRequest, settings: Settings, more: Mapping[str, str] | None = None
 ) -> Response:
     """204 for what was written down."""
     request.announce(WORK)
     headers = {
-        "Operation-Id": str(wanted.operation),
-        "Operation-Location": operations(settings) + str(wanted.operation),
+        "Operation-Id": str(operation.operation),
+        "Operation-Location": operations(settings) + str(operation.operation),
     }
-    return Response(204, headers={**headers, **(more or {})}, made=wanted.operation)
+    return Response(204, headers={**headers, **(more or {})}, created_id=operation.operation)
 
 
 def operations(settings: Settings) -> str:
@@ -366,7 +366,7 @@ def _check(
 def _of_member(reason: ErrorCode, what: str, member: str, place: Callable[[str], str]) -> BadRequest:
     """The refusal for this reason, behind the name of the member that it is about."""
     fault = FieldError("out-of-range", reason.text, place(member))
-    return BadRequest(reason.saying(f"{invalid_member(what, member)} {reason}"), errors=[fault])
+    return BadRequest(reason.with_text(f"{invalid_member(what, member)} {reason}"), errors=[fault])
 
 
 def _value(name: str, value: object, place: str) -> str | int | None:

@@ -135,17 +135,17 @@ class BatchProgress:
     notices: list[LiteralString] = field(default_factory=list[LiteralString])
 
     @property
-    def refused(self) -> int:
+    def refused_count(self) -> int:
         return sum(result["status"] >= 400 for result in self.results)
 
     def report(self, *, is_dry: bool) -> dict[str, Any]:
-        return _report(len(self.results) - self.refused, self.refused, self.results, is_dry=is_dry)
+        return _report(len(self.results) - self.refused_count, self.refused_count, self.results, is_dry=is_dry)
 
     def undone(self, *, is_dry: bool) -> dict[str, Any]:
         """The report of a batch that was not carried out as a whole."""
         other = {"status": 424, "code": UNDONE.code, "detail": UNDONE.text}
         results = [result if result["status"] >= 400 else other for result in self.results]
-        return _report(0, self.refused, results, is_dry=is_dry)
+        return _report(0, self.refused_count, results, is_dry=is_dry)
 
 
 def _report(done: int, refused: int, results: Sequence[_Result], *, is_dry: bool) -> dict[str, Any]:
@@ -196,10 +196,10 @@ def _bytes(settings: Settings) -> int:
     return settings.batch_bytes
 
 
-async def _may(statements: Statements, request: Request, batch: CheckedItem) -> None:
+async def _check_permission(statements: Statements, request: Request, batch: CheckedItem) -> None:
     """Raises `TooManyRequests` where nothing is left of the limit."""
     if batch.creates_assignments and not batch.body.dry_run:
-        await batch.limit.look(statements, request.customer)
+        await batch.limit.check(statements, request.customer)
 
 
 @endpoints.post(
@@ -213,7 +213,7 @@ async def _may(statements: Statements, request: Request, batch: CheckedItem) -> 
     ),
     body=JsonBody(TypeAdapter(AnyBatch), BATCH, max_bytes=_bytes, has_item_checks=True),
     prepare=checked,
-    concurrency=Concurrency(serialized="always", precheck=_may, is_serialized_for=_needs_hold),
+    concurrency=Concurrency(serialized="always", precheck=_check_permission, is_serialized_for=_needs_hold),
     responses=Responses(
         200,
         BatchResult,
@@ -234,7 +234,7 @@ async def batch(request: Request, batch: CheckedItem, services: FleetServices) -
     async with request.db.transaction() as connection:
         async with _bounded(services.settings):  # not the commit: whoever is told that it was undone must be right
             worked = await _work(connection, request, batch, services)
-        refusal = BatchRefused(worked.undone(is_dry=body.dry_run)) if body.atomic and worked.refused else None
+        refusal = BatchRefused(worked.undone(is_dry=body.dry_run)) if body.atomic and worked.refused_count else None
         if body.dry_run:
             raise DryRunRollback(refusal or answer(worked.report(is_dry=True)))
         if refusal is not None:
@@ -245,7 +245,7 @@ async def batch(request: Request, batch: CheckedItem, services: FleetServices) -
 
 
 async def _work(connection: Connection, request: Request, batch: CheckedItem, services: FleetServices) -> BatchProgress:
-    await _may(connection, request, batch)
+    await _check_permission(connection, request, batch)
     if _needs_hold(batch):
         await lock_and_flush(connection, request.customer)
     if isinstance(batch.body, AssignmentBatch):
@@ -259,10 +259,11 @@ async def _ask(
 ) -> BatchProgress:
     batch_submission = await batch_assignments.ask(connection, request, body, batch.items, settings)
     results = [
-        _told(batch_submission.told(place)) | batch_submission.overlap(place) for place in range(len(batch.items))
+        _item_result(batch_submission.item_result(place)) | batch_submission.overlap(place)
+        for place in range(len(batch.items))
     ]
-    worked = BatchProgress(results, notices=[WORK] if batch_submission.wanted else [])
-    if batch_submission.creations and not body.dry_run and not (body.atomic and worked.refused):
+    worked = BatchProgress(results, notices=[WORK] if batch_submission.requests else [])
+    if batch_submission.creations and not body.dry_run and not (body.atomic and worked.refused_count):
         # Last of all: the bucket is locked until the end
         worked.headers = await batch.limit.borrow(connection, request.customer, batch_submission.creations)
     return worked
@@ -273,10 +274,10 @@ async def _do(
 ) -> BatchProgress:
     notices: list[LiteralString] = []
     done = await batch_items.run_items(connection, todo, services, notices.append)
-    return BatchProgress([_told(outcome, is_dry=is_dry) for outcome in done], notices=notices)
+    return BatchProgress([_item_result(outcome, is_dry=is_dry) for outcome in done], notices=notices)
 
 
-def _told(outcome: Response | Refusal | _Result, *, is_dry: bool = False) -> _Result:
+def _item_result(outcome: Response | Refusal | _Result, *, is_dry: bool = False) -> _Result:
     """An item's result: what its request would have been answered. What was not made has no id."""
     if isinstance(outcome, Refusal):
         ERROR_RESPONSES.add(outcome.reason.code, str(outcome.status))

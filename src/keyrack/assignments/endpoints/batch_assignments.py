@@ -33,21 +33,21 @@ class BatchSubmission:
     """What has become of the items, by their places: asked for or refused, with what they overlap and how they would
     end. `creations` count for the rate limit."""
 
-    wanted: dict[int, OperationRequest]
-    refused: dict[int, Refusal]
+    requests: dict[int, OperationRequest]
+    refusals: dict[int, Refusal]
     overlaps: Mapping[int, OverlapReport]
     failures: Mapping[UUID, str | None]
     operations: str  # where to ask for outcomes
 
     @property
     def creations(self) -> int:
-        return sum(request.kind == "CreateAssignment" for request in self.wanted.values())
+        return sum(request.kind == "CreateAssignment" for request in self.requests.values())
 
-    def told(self, place: int) -> Refusal | dict[str, Any]:
+    def item_result(self, place: int) -> Refusal | dict[str, Any]:
         """The item's result beside its overlaps."""
-        if place in self.refused:
-            return self.refused[place]
-        request = self.wanted[place]
+        if place in self.refusals:
+            return self.refusals[place]
+        request = self.requests[place]
         done: dict[str, Any] = {"status": 204, "checksum": request.checksum}
         if request.operation not in self.failures:
             return done | {
@@ -60,9 +60,9 @@ class BatchSubmission:
     def overlap(self, place: int) -> dict[str, Any]:
         """With whom the item overlaps."""
         report = self.overlaps.get(place)
-        if report is None or not (report.told or report.more):
+        if report is None or not (report.entries or report.has_more):
             return {}
-        return {"conflicts": report.told} | ({"moreConflicts": True} if report.more else {})
+        return {"conflicts": report.entries} | ({"moreConflicts": True} if report.has_more else {})
 
 
 async def ask(
@@ -72,27 +72,27 @@ async def ask(
     nothing is pending."""
     batch_submission = BatchSubmission({}, {}, {}, {}, assignments.operations(settings))
     for place, item in enumerate(items):
-        wanted = _wanted(item)
+        wanted = _operation_request(item)
         if isinstance(wanted, Refusal):
-            batch_submission.refused[place] = wanted
+            batch_submission.refusals[place] = wanted
         else:
-            batch_submission.wanted[place] = wanted
-    if not batch_submission.wanted:
+            batch_submission.requests[place] = wanted
+    if not batch_submission.requests:
         return batch_submission
-    references = await submission.submit(connection, request.customer, list(batch_submission.wanted.values()))
-    for place, there in zip(list(batch_submission.wanted), references, strict=True):
+    references = await submission.submit(connection, request.customer, list(batch_submission.requests.values()))
+    for place, there in zip(list(batch_submission.requests), references, strict=True):
         if (refusal := assignments.absent(there)) is not None:
-            batch_submission.refused[place] = refusal
-            del batch_submission.wanted[place]
+            batch_submission.refusals[place] = refusal
+            del batch_submission.requests[place]
     if batch.conflicts != "allow":
         await _compare(connection, request, batch_submission, settings, refuse=batch.conflicts == "refuse")
     if batch.dry_run:
-        operations = [operation_request.operation for operation_request in batch_submission.wanted.values()]
+        operations = [operation_request.operation for operation_request in batch_submission.requests.values()]
         batch_submission.failures = await simulate_pending(connection, request.customer, operations)
     return batch_submission
 
 
-def _wanted(item: BatchItem) -> OperationRequest | Refusal:
+def _operation_request(item: BatchItem) -> OperationRequest | Refusal:
     if item.refusal is not None:
         return item.refusal
     try:
@@ -111,7 +111,7 @@ async def _compare(
     connection: Connection, request: Request, batch_submission: BatchSubmission, settings: Settings, *, refuse: bool
 ) -> None:
     overlaps = await find(
-        connection, request.customer, batch_submission.wanted, settings.batch_conflicts, refuse=refuse
+        connection, request.customer, batch_submission.requests, settings.batch_conflicts, refuse=refuse
     )
     batch_submission.overlaps = await _of_groups(connection, request, overlaps)
     if not refuse:
@@ -119,8 +119,8 @@ async def _compare(
     gone: list[UUID] = []
     for place, overlap in batch_submission.overlaps.items():
         if overlap.is_new:
-            gone.append(batch_submission.wanted.pop(place).operation)
-            batch_submission.refused[place] = Conflict(OVERLAP)
+            gone.append(batch_submission.requests.pop(place).operation)
+            batch_submission.refusals[place] = Conflict(OVERLAP)
     if gone:
         await submission.cancel(connection, request.customer, gone)
 
@@ -131,10 +131,12 @@ async def _of_groups(
     """The same with whom exists for who asks: the others are told as more."""
     if request.scope is None:
         return overlaps
-    named = {("userId", int(conflict["userId"])) for overlap in overlaps.values() for conflict in overlap.told}
+    named = {("userId", int(conflict["userId"])) for overlap in overlaps.values() for conflict in overlap.entries}
     gone = await group_scope_checks.ids_out_of_scope(connection, request.customer, request.scope, named)
     seen: dict[int, OverlapReport] = {}
     for place, overlap in overlaps.items():
-        conflicts = [conflict for conflict in overlap.told if ("userId", conflict["userId"]) not in gone]
-        seen[place] = replace(overlap, told=conflicts, more=overlap.more or len(conflicts) < len(overlap.told))
+        conflicts = [conflict for conflict in overlap.entries if ("userId", conflict["userId"]) not in gone]
+        seen[place] = replace(
+            overlap, entries=conflicts, has_more=overlap.has_more or len(conflicts) < len(overlap.entries)
+        )
     return seen

@@ -39,7 +39,7 @@ endpoints.read(
         "Creations, changes and ends of assignments that were asked for, with their state. Finished ones are kept for"
         " a time that `GET /retention` tells.",
     ),
-    paged=True,
+    is_paged=True,
     is_primary_only=True,
 )
 ONE_OPERATION = endpoints.read(
@@ -52,9 +52,9 @@ ONE_OPERATION = endpoints.read(
         " `errorMessage`. A caller that has another permission in the customer needs none for the operations that it"
         " asked for.",
     ),
-    one=True,
-    missing=NO_OPERATION,
-    own=OWN_OPERATIONS,
+    is_single=True,
+    missing_error=NO_OPERATION,
+    own_rows=OWN_OPERATIONS,
     converters={"operationId": path_uuid},
     is_primary_only=True,
 )

@@ -98,8 +98,8 @@ ONE_CLIENT = endpoints.read(
     "/clients/{clientId}",
     CLIENT,
     Doc("getClient", "One machine client", "One client, with what it may in the customer and when it was used last."),
-    one=True,
-    missing=NO_CLIENT,
+    is_single=True,
+    missing_error=NO_CLIENT,
 )
 endpoints.read(
     "/clients/{clientId}/secrets",
@@ -109,8 +109,8 @@ endpoints.read(
         "A client's secrets: when each was made and used last, never the secrets themselves",
         "At most two. `lastUsed` says which one is not used any more; it is written down once a minute.",
     ),
-    of=Parent(CLIENT, _IN_CLIENT),
-    missing=NO_CLIENT,
+    parent=Parent(CLIENT, _IN_CLIENT),
+    missing_error=NO_CLIENT,
 )
 
 

@@ -113,8 +113,8 @@ ONE_MANAGER = endpoints.read(
     "/managers/{managerId}",
     MANAGER,
     Doc("getManager", "One manager", "One manager, with the role in this customer."),
-    one=True,
-    missing=NO_MANAGER_HERE,
+    is_single=True,
+    missing_error=NO_MANAGER_HERE,
 )
 endpoints.read(
     "/invitations",
@@ -188,17 +188,19 @@ CHANGED = TypeAdapter(PatchedManager)
         has_secret=True,
     ),
 )
-async def invite(request: Request, wanted: NewManager, services: ReadServices) -> Response:
+async def invite(request: Request, new_manager: NewManager, services: ReadServices) -> Response:
     manager = request.manager
-    await invitation_throttle.take(request.db, services.settings, request.customer, manager.id, wanted.email_address)
+    await invitation_throttle.take(
+        request.db, services.settings, request.customer, manager.id, new_manager.email_address
+    )
     mails = services.settings.sends_mail
     async with request.db.transaction() as connection:
         await owners.lock_roles(connection, request.customer)
-        await _check_groups(connection, request.customer, wanted.groups)
+        await _check_groups(connection, request.customer, new_manager.groups)
         language = await connection.fetchval(LANGUAGE, manager.id)
         made = await invitations.invite(
-            connection, services.settings, request.customer, wanted.email_address, wanted.role, wanted.groups,
-            manager.name, mail=mails, language=language,
+            connection, services.settings, request.customer, new_manager.email_address, new_manager.role,
+            new_manager.groups, manager.name, mail=mails, language=language,
         )  # fmt: skip
     body = {"id": made.id, "link": made.link, "expires": format_timestamp(made.expires), "mailed": mails}
     return answer(body, 201, {"Cache-Control": "no-store"})

@@ -105,8 +105,8 @@ endpoints.read(
     "/me",
     ME,
     Doc("getMe", "The manager who calls", "Who the access token is for, and how the manager likes the pages to be."),
-    one=True,
-    by=_OF_MANAGER,
+    is_single=True,
+    order_by=_OF_MANAGER,
     tenant=manager_parameter,
 )
 endpoints.read(
@@ -131,8 +131,8 @@ endpoints.read(
     body=JsonBody(TypeAdapter(PreferencesBody), "change preferences"),
     is_idempotent=False,
 )
-async def prefer(request: Request, wanted: PreferencesBody) -> Response:
-    await request.db.execute(PREFER, manager_id(request), wanted.language, wanted.time_zone, wanted.theme)
+async def prefer(request: Request, body: PreferencesBody) -> Response:
+    await request.db.execute(PREFER, manager_id(request), body.language, body.time_zone, body.theme)
     return NO_CONTENT
 
 
@@ -143,7 +143,7 @@ class PasswordChange(NamedTuple):
     sign_outs: int
 
 
-async def hashed(request: Request, wanted: NewPassword, services: AuthServices) -> PasswordChange:
+async def hashed(request: Request, body: NewPassword, services: AuthServices) -> PasswordChange:
     """The hash of the new password, if the current one is right: asked slowly, as whoever has found a browser open may
     be guessing. Raises `Forbidden`, `TooManyRequests`."""
     username = await request.db.fetchval(USERNAME, manager_id(request))
@@ -153,12 +153,12 @@ async def hashed(request: Request, wanted: NewPassword, services: AuthServices) 
             services.authenticator,
             services.settings,
             username or "",
-            wanted.current_password,
+            body.current_password,
             request.address,
         )
     except WrongCredentials:
         raise Forbidden(WRONG_PASSWORD) from None
-    hash = await services.authenticator.passwords.hash(wanted.new_password, ("manager", manager_id(request)))
+    hash = await services.authenticator.passwords.hash(body.new_password, ("manager", manager_id(request)))
     return PasswordChange(hash, shown.sign_outs)
 
 

@@ -164,8 +164,8 @@ endpoints.read(
         "The second factors of the manager who calls",
         "What there is beside the password, and whether a role needs one.",
     ),
-    one=True,
-    by=_OF_MANAGER,
+    is_single=True,
+    order_by=_OF_MANAGER,
     tenant=manager_parameter,
 )
 endpoints.read(
@@ -214,13 +214,11 @@ async def options(request: Request, services: AuthServices) -> Response:
     ),
     is_idempotent=False,
 )
-async def add_passkey(request: Request, wanted: NewPasskey, services: AuthServices) -> Response:
-    challenge = await passkeys.authentication_options(request.db, manager_id(request), wanted.credential)
+async def add_passkey(request: Request, body: NewPasskey, services: AuthServices) -> Response:
+    challenge = await passkeys.authentication_options(request.db, manager_id(request), body.credential)
     async with request.db.transaction() as connection:
         manager = await _fresh(connection, request, services.settings)
-        id, amr = await passkeys.register(
-            connection, services.settings, manager, wanted.name, wanted.credential, challenge
-        )
+        id, amr = await passkeys.register(connection, services.settings, manager, body.name, body.credential, challenge)
     return answer({"id": id, "amr": amr}, 201)
 
 
@@ -269,11 +267,11 @@ async def begin_app(request: Request, services: AuthServices) -> Response:
     responses=Responses(errors={403: (SIGN_IN_AGAIN,), 404: (NO_APP,), 422: (WRONG_CODE,), 429: (RATE_LIMITED,)}),
     is_idempotent=False,
 )
-async def confirm_app(request: Request, wanted: CodeBody, services: AuthServices) -> Response:
+async def confirm_app(request: Request, body: CodeBody, services: AuthServices) -> Response:
     async with code_throttle.raise_if_throttled(request.db, services.settings, manager_id(request), request.address):
         async with request.db.transaction() as connection:
             manager = await _fresh(connection, request, services.settings)
-            confirmed = await totp.confirm(connection, services.encryption, manager, wanted.code)
+            confirmed = await totp.confirm(connection, services.encryption, manager, body.code)
         if confirmed is None:
             raise NotFound(NO_APP)
         if not confirmed:

@@ -64,9 +64,9 @@ async def rules(request: Request) -> Response:
     body=JsonBody(TypeAdapter(FactorRules), "set the rules"),
     responses=Responses(errors={409: (RULE_WITHOUT_FACTOR,)}),
 )
-async def set_rules(request: Request, wanted: FactorRules) -> Response:
+async def set_rules(request: Request, body: FactorRules) -> Response:
     """It holds within a second, for those who are signed in as well."""
-    roles = [str(role) for role in wanted.roles]
+    roles = [str(role) for role in body.roles]
     if roles and "mfa" not in request.manager.amr:
         raise Conflict(RULE_WITHOUT_FACTOR)
     async with request.db.transaction() as connection:

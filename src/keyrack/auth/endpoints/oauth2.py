@@ -111,11 +111,11 @@ async def token(request: Request, wanted: Grant, services: AuthServices) -> Resp
     )
 
 
-async def _for_client(request: Request, wanted: ClientGrant, settings: Settings, access: Authenticator) -> Response:
+async def _for_client(request: Request, grant: ClientGrant, settings: Settings, access: Authenticator) -> Response:
     proven = access.check()
-    shown = await _shown(request, credentials(request.authorization, wanted), settings)
-    access.hold(proven)
-    scopes = sorted(shown.scopes) if wanted.scope is None else wanted.scope.split()
+    shown = await _shown(request, credentials(request.authorization, grant), settings)
+    access.assert_current(proven)
+    scopes = sorted(shown.scopes) if grant.scope is None else grant.scope.split()
     if not shown.scopes.issuperset(scopes):
         raise GrantRefused("invalid_scope", INVALID_SCOPE)
     body = {
@@ -151,15 +151,15 @@ async def _shown(request: Request, given: ClientCredentials | None, settings: Se
         200, errors={400: (*FORM, OTHERS_TOKEN), 401: (INVALID_CLIENT, NO_CLIENT), 429: (RATE_LIMITED,)}, media_type=""
     ),
 )
-async def revoke(request: Request, wanted: Revocation, services: AuthServices) -> Response:
+async def revoke(request: Request, body: Revocation, services: AuthServices) -> Response:
     """RFC 7009. What is no token of ours, or is over, is revoked already. A manager's token is revoked by whoever has
     it and the API key, which is all that it takes to use it."""
-    given = credentials(request.authorization, wanted)
+    given = credentials(request.authorization, body)
     shown = await _shown(request, given, services.settings) if given else None
     if shown is None and request.without_key:
         raise KeyRefused(f"{services.settings.brand}-API-Key", MISSING)
     try:
-        access_token = await services.authenticator.token_of(f"Bearer {wanted.token}")
+        access_token = await services.authenticator.token_of(f"Bearer {body.token}")
     except Unauthorized:
         return Response(200, headers=FRESH)
     if shown is None and access_token.secret is not None:

@@ -65,15 +65,15 @@ class SdkToken(BaseModel):
     responses=Responses(200, SdkToken, errors={400: (INVALID_COMBINATION,)}, has_secret=True),
     is_idempotent=False,
 )
-async def token(request: Request, wanted: SdkTokenRequest, services: AuthServices) -> Response:
+async def token(request: Request, body: SdkTokenRequest, services: AuthServices) -> Response:
     row = None
-    if request.caller and wanted.customer_id in request.caller.grants:
-        permit(request.caller, Permission.SDK_WRITE, wanted.customer_id)
-        row = await request.db.fetchrow(SUBJECT, wanted.customer_id, digest(wanted.sdk_key), wanted.user_id)
+    if request.caller and body.customer_id in request.caller.grants:
+        permit(request.caller, Permission.SDK_WRITE, body.customer_id)
+        row = await request.db.fetchrow(SUBJECT, body.customer_id, digest(body.sdk_key), body.user_id)
     if row is None:
         raise BadRequest(INVALID_COMBINATION)
-    customer, subject = wanted.customer_id, row["subject"]
-    await app_tokens.remember(request.db, customer, subject, wanted.user_id)
+    customer, subject = body.customer_id, row["subject"]
+    await app_tokens.remember(request.db, customer, subject, body.user_id)
     signed = await services.authenticator.sign(
         subject, app_tokens.audience(customer), customer_id=customer, email=str(subject), sdk_key_id=row["sdk_key_id"]
     )

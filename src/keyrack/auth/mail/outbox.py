@@ -92,13 +92,13 @@ class MailDispatcher:
         """Send until cancelled."""
         while True:
             try:
-                while await self.one():
+                while await self.send_next():
                     pass
             except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError) as error:
                 seldom.warning("mail queue interrupted, retrying", error=error)
             await asyncio.sleep(POLL)
 
-    async def one(self) -> bool:
+    async def send_next(self) -> bool:
         """Send the mail that waits for longest; whether there was one."""
         settings = self._settings
         row = await self._db.fetchrow(CLAIM, FIRST, LONGEST, settings.mail_hours)

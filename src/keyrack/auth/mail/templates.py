@@ -130,9 +130,9 @@ ROLES_DE = {
 }  # fmt: skip
 
 
-def language_of(wanted: str | None) -> str:
+def language_of(language: str | None) -> str:
     """The language that a mail is written in."""
-    return wanted if wanted is not None and wanted in INVITATION else DEFAULT
+    return language if language is not None and language in INVITATION else DEFAULT
 
 
 def written(text: MailTemplate, sender: str, to: str, **places: object) -> EmailMessage:

@@ -86,13 +86,13 @@ def keys_of(document: dict[str, Any]) -> list[Key]:
 
 
 @dataclass(slots=True)
-class _Known:
+class _CachedProvider:
     """What is known of one provider, and since when."""
 
     metadata: Metadata
     keys: list[Key]
-    since: float
-    looks: deque[float] = field(default_factory=lambda: deque[float](maxlen=LOOKS))
+    loaded_at: float
+    reload_times: deque[float] = field(default_factory=lambda: deque[float](maxlen=LOOKS))
 
 
 class Directory:
@@ -101,8 +101,8 @@ class Directory:
     def __init__(self, settings: Settings, fetch: Fetch) -> None:
         self._settings = settings
         self._fetch = fetch
-        self._known: dict[Provider, _Known] = {}
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._cache: dict[Provider, _CachedProvider] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
         self._failed: dict[Provider, tuple[float, ProviderTrouble]] = {}
 
     async def metadata(self, provider: Provider) -> Metadata:
@@ -111,22 +111,22 @@ class Directory:
 
     async def keys(self, provider: Provider, kid: str | None) -> list[Key]:
         """The keys of a provider that a token with this `kid` may be signed by. Raises `ProviderTrouble`."""
-        known = await self._get(provider)
-        if not (keys := _matching(known.keys, kid)):
-            async with self._turn(provider):
-                if not _matching(known.keys, kid) and self._may_look(known):
-                    known.keys = keys_of(await self._fetch(known.metadata.keys))
-            keys = _matching(known.keys, kid)
+        cached = await self._get(provider)
+        if not (keys := _matching(cached.keys, kid)):
+            async with self._lock(provider):
+                if not _matching(cached.keys, kid) and self._may_reload(cached):
+                    cached.keys = keys_of(await self._fetch(cached.metadata.keys))
+            keys = _matching(cached.keys, kid)
         return keys
 
-    async def _get(self, provider: Provider) -> _Known:
-        async with self._turn(provider):
-            known = self._known.get(provider)
-            if known is None or known.since + self._settings.provider_metadata_ttl_seconds < time.monotonic():
-                known = await self._look(provider)
-            return known
+    async def _get(self, provider: Provider) -> _CachedProvider:
+        async with self._lock(provider):
+            cached = self._cache.get(provider)
+            if cached is None or cached.loaded_at + self._settings.provider_metadata_ttl_seconds < time.monotonic():
+                cached = await self._load(provider)
+            return cached
 
-    async def _look(self, provider: Provider) -> _Known:
+    async def _load(self, provider: Provider) -> _CachedProvider:
         """Ask for all that is known; who was waiting for an answer that did not come does not wait for the next."""
         until, trouble = self._failed.pop(provider, (0.0, None))
         if trouble is not None and time.monotonic() < until:
@@ -144,20 +144,20 @@ class Directory:
             }
             self._failed[provider] = time.monotonic() + AGAIN, error
             raise
-        for old in [cached_provider for cached_provider in self._known if cached_provider.id == provider.id]:
-            del self._known[old]
-        known = self._known[provider] = _Known(metadata, keys, time.monotonic())
+        for old in [cached_provider for cached_provider in self._cache if cached_provider.id == provider.id]:
+            del self._cache[old]
+        known = self._cache[provider] = _CachedProvider(metadata, keys, time.monotonic())
         return known
 
-    def _turn(self, provider: Provider) -> asyncio.Lock:
-        return self._turns.setdefault(provider.name, asyncio.Lock())
+    def _lock(self, provider: Provider) -> asyncio.Lock:
+        return self._locks.setdefault(provider.name, asyncio.Lock())
 
     @staticmethod
-    def _may_look(known: _Known) -> bool:
+    def _may_reload(cached: _CachedProvider) -> bool:
         now = time.monotonic()
-        if len(known.looks) == LOOKS and known.looks[0] > now - LOOKS_SECONDS:
+        if len(cached.reload_times) == LOOKS and cached.reload_times[0] > now - LOOKS_SECONDS:
             return False
-        known.looks.append(now)
+        cached.reload_times.append(now)
         return True
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-Why = Literal["provider", "declined", "lapsed", "unknown", "connected", "other", "invitation", "unproven"]
+SignInFailure = Literal["provider", "declined", "lapsed", "unknown", "connected", "other", "invitation", "unproven"]
 
 
 class NotSignedIn(Exception):
-    """Nobody was signed in. `why` says to the person what is to be done, and no more:
+    """Nobody was signed in. `reason` says to the person what is to be done, and no more:
 
     - `provider`: the provider cannot be reached, or what it answered is refused;
     - `declined`: the provider says that the person did not go through with it, or may not;
@@ -20,9 +20,9 @@ class NotSignedIn(Exception):
     - `unproven`: it is to an address that the manager has not proven, nor does the account prove it.
     """
 
-    def __init__(self, why: Why, message: str) -> None:
+    def __init__(self, reason: SignInFailure, message: str) -> None:
         super().__init__(message)
-        self.why: Why = why
+        self.reason: SignInFailure = reason
 
 
 class ProviderTrouble(NotSignedIn):

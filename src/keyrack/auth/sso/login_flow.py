@@ -38,7 +38,7 @@ class SignInResult:
 
     provider: Provider
     account: ProviderAccount
-    asked: LoginStart
+    start: LoginStart
 
 
 class SignOn:
@@ -48,12 +48,12 @@ class SignOn:
         self._db = db
         self._settings = settings
         self._vault = vault
-        self._made: Fetcher | None = None
+        self._open_fetcher: Fetcher | None = None
         self._directory = Directory(settings, self._document)
 
     async def close(self) -> None:
-        if self._made is not None:
-            await self._made.close()
+        if self._open_fetcher is not None:
+            await self._open_fetcher.close()
 
     async def begin(self, name: str, cookie: str | None, start: LoginStart) -> tuple[str, str]:
         """The address to send the browser to, and its new cookie.
@@ -134,11 +134,11 @@ class SignOn:
         return await self._fetcher().document(address)
 
     def _fetcher(self) -> Fetcher:
-        if self._made is None:
+        if self._open_fetcher is None:
             from keyrack.auth.sso.provider_client import Fetcher
 
-            self._made = Fetcher(self._settings)
-        return self._made
+            self._open_fetcher = Fetcher(self._settings)
+        return self._open_fetcher
 
     def _at(self, path: str) -> str:
         return self._settings.public_url.rstrip("/") + path

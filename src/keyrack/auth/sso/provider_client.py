@@ -45,7 +45,7 @@ class Fetcher:
 
     async def document(self, address: str) -> dict[str, Any]:
         """The JSON object at an address. Raises `ProviderTrouble`."""
-        return await self._asked("GET", address, {}, None)
+        return await self._request("GET", address, {}, None)
 
     async def token(
         self, address: str, form: Mapping[str, str], client: tuple[str, str], *, in_body: bool
@@ -53,11 +53,13 @@ class Fetcher:
         """What a token endpoint answers to a client with its secret, in the header or else in the body (RFC 6749,
         section 2.3.1). Raises `ProviderTrouble`."""
         if in_body:
-            return await self._asked("POST", address, {}, {**form, "client_id": client[0], "client_secret": client[1]})
+            return await self._request(
+                "POST", address, {}, {**form, "client_id": client[0], "client_secret": client[1]}
+            )
         basic = b64encode(f"{quote_plus(client[0])}:{quote_plus(client[1])}".encode()).decode()
-        return await self._asked("POST", address, {"Authorization": f"Basic {basic}"}, dict(form))
+        return await self._request("POST", address, {"Authorization": f"Basic {basic}"}, dict(form))
 
-    async def _asked(
+    async def _request(
         self, method: str, address: str, headers: dict[str, str], form: dict[str, str] | None
     ) -> dict[str, Any]:
         if not allows(address, self._settings):

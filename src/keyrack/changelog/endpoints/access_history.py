@@ -15,7 +15,7 @@ from keyrack.api.endpoint import TAGGED, Doc, Responses, Tag
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response
 from keyrack.api.permissions import Permission
-from keyrack.api.query_parameters import INVALID, MOMENT, QueryParameter, a_time, given
+from keyrack.api.query_parameters import INVALID, MOMENT, QueryParameter, a_time, parse_parameters
 from keyrack.api.schema.request_body import Body, Id, Moment
 from keyrack.api.services import ReadServices
 from keyrack.changelog import access_queries
@@ -167,7 +167,7 @@ async def _answer(request: Request, thing: Thing, missing: ErrorCode, settings: 
         f"{thing}Id": id,
         **times,
         "asOf": {"changeId": known.last, "recordedTime": _utc(known.recorded)},
-        "assigned": [{name: _shown(row[column]) for name, column in MEMBERS.items()} for row in rows],
+        "assigned": [{name: _json_value(row[column]) for name, column in MEMBERS.items()} for row in rows],
     }
     body = json.dumps(document)[:-1] + f', "events": [{", ".join(events)}], "moreEvents": {json.dumps(more)}}}'
     return conditional_requests.created_response(request, body.encode())
@@ -194,7 +194,7 @@ MEMBERS = {
 
 def _times(query: bytes) -> tuple[datetime | None, datetime | None, datetime | None]:
     """`at`, `from` and `to`. Raises `BadRequest` unless they are at most the first, or both of the others."""
-    values = given(query, OPTIONS)
+    values = parse_parameters(query, OPTIONS)
     at, since, until = (values.get(option.name) for option in OPTIONS)
     if (since is None) != (until is None) or (at is not None and since is not None):
         wrong = ("not-supported", "at") if at is not None else ("missing", "from" if since is None else "to")
@@ -222,7 +222,7 @@ def _checked(
     return since, until and min(until, known.now)
 
 
-def _shown(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     return _utc(value) if isinstance(value, datetime) else value
 
 

@@ -15,7 +15,7 @@ from keyrack.api.endpoint import Doc, Responses, Tag
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.event_stream import EVENTS, FULL, FULL_OF_CALLER, FULL_OF_CUSTOMER
 from keyrack.api.exchange import NO_CONTENT, Request, Response, with_vary
-from keyrack.api.query_parameters import INVALID, QueryParameter, given
+from keyrack.api.query_parameters import INVALID, QueryParameter, parse_parameters
 from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.api.read_sql import Select
 from keyrack.api.subscriptions import FollowContext
@@ -33,7 +33,7 @@ TAG = Tag("Changes", "What has happened to the customer's data, and who did it."
 endpoints = Endpoints[FeedServices](TAG, "changes", is_extension=True)
 
 # Up to the newest change that the answer's head tells of: what came since is for the next request
-READ = ReadEndpoint(Select(CHANGE, paged=True, by="{t}.change_id <= :id0"))
+READ = ReadEndpoint(Select(CHANGE, paged=True, order_by="{t}.change_id <= :id0"))
 LONGEST = 60  # seconds that a request may wait
 NOT_OF_STREAMS = ErrorCode(
     "stream-with-options",
@@ -109,7 +109,7 @@ Listed = tuple[Response, Extent]
     has_long_poll=True,
 )
 async def changes(request: Request, services: FeedServices) -> Response:
-    own = given(request.query, OPTIONS, beside=True)
+    own = parse_parameters(request.query, OPTIONS, allows_others=True)
     epoch: UUID | None = own.get(OF_EPOCH.name)
     READ.query(replace(request, ids=(0,)), services.query_limits)  # what is wrong with the options comes first
     begins = odata.filter_cursor(request.query, "id", services.query_limits)
@@ -152,10 +152,10 @@ async def _awaited(
     waiter = LongPoll(request.customer, request.caller.key, await follow.recheck(), follow.recheck)
     following.check(waiter.customer, waiter.caller)
     follow.register(waiter)
-    with following.waiting(waiter) as log:
-        while _has_nothing(listing) and await waiter.awaits(log, listing[1], until):
+    with following.subscribed(waiter) as log:
+        while _has_nothing(listing) and await waiter.wait_for_news(log, listing[1], until):
             wanted = (request.customer, request.scope, log.extent, request.query, request.if_none_match)
-            listing = await following.once(wanted, listed)
+            listing = await following.run_shared(wanted, listed)
             if listing[0].parts is not None:  # which can be read once
                 listing = await listed()
     await follow.recheck()  # what was read for somebody who may no longer read it is not told

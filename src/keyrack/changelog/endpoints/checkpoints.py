@@ -10,7 +10,7 @@ from keyrack.api.endpoint import TAGGED, Doc, Responses
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response, answer, with_vary
 from keyrack.api.path_ids import path_number
-from keyrack.api.query_parameters import INVALID, QueryParameter, given
+from keyrack.api.query_parameters import INVALID, QueryParameter, parse_parameters
 from keyrack.api.schema.request_body import Body, Moment
 from keyrack.api.services import ReadServices
 from keyrack.changelog import feed
@@ -107,7 +107,7 @@ class ChangeProof(Body):
     is_primary_only=True,  # as GET /changes: what it proves is not lost with a leader
 )
 async def checkpoint(request: Request) -> Response:
-    since: int | None = given(request.query, (SINCE,)).get(SINCE.name)
+    since: int | None = parse_parameters(request.query, (SINCE,)).get(SINCE.name)
     made = await _newest(request)
     proof: list[bytes] | None = None
     if since is not None:
@@ -117,7 +117,7 @@ async def checkpoint(request: Request) -> Response:
             proof = await proof_service.consistency(request.db, request.customer, made.epoch, made.size, since)
         except NoTile:
             raise Conflict(ALTERED) from None
-    content = answer(_told(made, proof)) if not request.also else Response(200, made.note.encode())
+    content = answer(_as_json(made, proof)) if not request.also else Response(200, made.note.encode())
     response = conditional_requests.created_response(request, content.body or b"")
     media_type = PLAIN_TEXT if request.also else response.media_type
     return replace(response, headers=with_vary(response.headers, "Accept"), media_type=media_type)
@@ -164,7 +164,7 @@ async def proof(request: Request) -> Response:
     document = {
         "id": number, "epoch": str(made.epoch), "index": index, "record": proof_service.text(record),
         "inclusion": proof_service.texts(shown),
-        "checkpoint": _told(made, None),
+        "checkpoint": _as_json(made, None),
     }  # fmt: skip
     return conditional_requests.created_response(request, answer(document).body or b"")
 
@@ -177,5 +177,5 @@ async def _newest(request: Request) -> CreatedCheckpoint:
     return made
 
 
-def _told(made: CreatedCheckpoint, consistency: Sequence[bytes] | None) -> dict[str, object]:
-    return made.told() | {"consistency": None if consistency is None else proof_service.texts(consistency)}
+def _as_json(made: CreatedCheckpoint, consistency: Sequence[bytes] | None) -> dict[str, object]:
+    return made.as_json() | {"consistency": None if consistency is None else proof_service.texts(consistency)}

@@ -9,7 +9,7 @@ from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.event_stream import EVENTS, FULL, FULL_OF_CALLER, FULL_OF_CUSTOMER, NEEDS, EventStream
 from keyrack.api.exchange import Request, Response
 from keyrack.api.permissions import Permission
-from keyrack.api.query_parameters import INVALID, QueryParameter, given
+from keyrack.api.query_parameters import INVALID, QueryParameter, parse_parameters
 from keyrack.api.scoped_stream import ScopedEventStream
 from keyrack.changelog.services import LiveServices
 from keyrack.core.error_codes import ErrorCode
@@ -81,7 +81,7 @@ def _permitted(request: Request, named: frozenset[Topic] | None) -> frozenset[To
     is_primary_only=True,
 )
 async def live(request: Request, services: LiveServices) -> Response:
-    topics = _permitted(request, given(request.query, (ONLY,)).get(ONLY.name))
+    topics = _permitted(request, parse_parameters(request.query, (ONLY,)).get(ONLY.name))
     if not request.chunks:
         raise BadRequest(OLD_HTTP)
     position = services.event_hub.current_id(request.customer) if request.scope is None else scoped_stream.ID

@@ -70,7 +70,7 @@ def make(settings: Settings) -> list[bytes]:
         return keys
     file = path(settings)
     try:
-        atomic_files.once(file, base64.b64encode(secrets.token_bytes(LENGTH)) + b"\n")
+        atomic_files.write_once(file, base64.b64encode(secrets.token_bytes(LENGTH)) + b"\n")
     except OSError as error:
         raise CheckpointKeyError(f"The key of checkpoints cannot be written to {file}: {error.strerror}.") from None
     return read(settings)

@@ -111,7 +111,7 @@ class CreatedCheckpoint:
     def of(cls, row: Row) -> CreatedCheckpoint:
         return cls(row["customer_id"], row["epoch"], row["size"], row["root"], row["at"], row["note"])
 
-    def told(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, object]:
         """As programs are told of it, in the API and by webhooks."""
         return {
             "customerId": self.customer, "epoch": str(self.epoch), "size": self.size,
@@ -164,9 +164,9 @@ async def make(sql: Connection, settings: Settings, customer: int) -> CreatedChe
     while True:
         _, dealt = await _some(sql, settings, secrets, customer - 1, 0, customer)
         for pending_tree in dealt:
-            if pending_tree.refused is not None:
-                raise LogRefused(f"The log of customer {customer} gets no checkpoint: {pending_tree.refused}.")
-        if all(pending_tree.whole for pending_tree in dealt):
+            if pending_tree.error is not None:
+                raise LogRefused(f"The log of customer {customer} gets no checkpoint: {pending_tree.error}.")
+        if all(pending_tree.is_complete for pending_tree in dealt):
             return await newest(sql, customer)
 
 
@@ -184,25 +184,27 @@ async def _some(
     """Deal with the next logs: behind which customer to go on, None at the end; and what was dealt with."""
     logs = await tree_builder.trees_due(sql, behind, seconds, signs=bool(secrets), only=only)
     for item in logs:
-        item.refused = item.refused or _forged(item, secrets, settings)
+        item.error = item.error or _forged(item, secrets, settings)
     dealt = await tree_builder.extend_trees(sql, logs)
     for item in dealt:
-        if item.refused is not None and not item.is_known:
+        if item.error is not None and not item.is_known:
             log.critical(
                 "changelog does not match its checkpoint", alert=True,
-                customer=item.customer, epoch=str(item.epoch), reason=item.refused,
+                customer=item.customer, epoch=str(item.epoch), reason=item.error,
             )  # fmt: skip
-    if made := [_signed(item, secrets, settings) for item in dealt if secrets and item.whole and item.tree.size]:
+    if made := [_signed(item, secrets, settings) for item in dealt if secrets and item.is_complete and item.tree.size]:
         rows = [(item.customer, item.epoch, item.size, item.root, item.at, item.note) for item in made]
         await sql.execute(INSERT, *map(list, zip(*rows, strict=True)))
         await sql.execute(SIGNED, *map(list, zip(*[row[:3] for row in rows], strict=True)))
-        if await publish_checkpoints(sql, {(item.customer, f"{item.epoch}/{item.size}"): item.told() for item in made}):
+        if await publish_checkpoints(
+            sql, {(item.customer, f"{item.epoch}/{item.size}"): item.as_json() for item in made}
+        ):
             await sql.execute(DELIVER)
         CHECKPOINTS.of().add(len(made))
     if not dealt:
         return None, []
     last = dealt[-1]
-    return (last.customer if last.refused or last.whole else last.customer - 1), dealt
+    return (last.customer if last.error or last.is_complete else last.customer - 1), dealt
 
 
 def _signed(pending_tree: PendingTree, secrets: Sequence[bytes], settings: Settings) -> CreatedCheckpoint:
@@ -235,8 +237,8 @@ def _forged(pending_tree: PendingTree, secrets: Sequence[bytes], settings: Setti
         ids = {signature.id for signature in note.signatures}
         if own := [key for key in ours if key.id in ids]:
             note.verify(own)
-        if (said.size, said.root) == (pending_tree.before, pending_tree.root):
+        if (said.size, said.root) == (pending_tree.checkpoint_size, pending_tree.checkpoint_root):
             return None
     except (NotANote, NoteNotVerified):
         pass
-    return f"its newest checkpoint, of {pending_tree.before} records, is not what was signed"
+    return f"its newest checkpoint, of {pending_tree.checkpoint_size} records, is not what was signed"

@@ -82,14 +82,14 @@ async def begin(connection: Connection, why: Why) -> int:
     """
     await connection.lift_timeouts()
     await connection.execute(ALONE)  # which whoever numbers has already
-    count: int = await connection.fetchval(BEGIN, JUMP, (acting.get() or system("numbering")).told, why)
+    count: int = await connection.fetchval(BEGIN, JUMP, (acting.get() or system("numbering")).encoded, why)
     await connection.execute(REMEMBER)
     if count:
         log.warning("changelog epoch changed", reason=why, logs=count)
     return count
 
 
-async def look(connection: Connection) -> bool:
+async def check_epochs(connection: Connection) -> bool:
     """Begin another epoch where numbers may be missing here; in the transaction of the numbers, before them, and while
     nobody else numbers. Whether a log begins with what stands at the beginning of the inbox."""
     (row,) = await connection.fetch(SERVER)

@@ -55,7 +55,7 @@ class Head:
         except NotAnExport:
             raise
         except WRONG as error:
-            raise NotAnExport(f"the first line does not say whose log it is: {_told(error)}") from None
+            raise NotAnExport(f"the first line does not say whose log it is: {_error_text(error)}") from None
 
     def __str__(self) -> str:
         value = {
@@ -100,7 +100,7 @@ class ExportedChange:
                 _bytes(value["record"]),
             )
         except WRONG as error:
-            raise NotAnExport(f"it is no change: {_told(error)}") from None
+            raise NotAnExport(f"it is no change: {_error_text(error)}") from None
 
     def __str__(self) -> str:
         value = {
@@ -116,7 +116,7 @@ class ExportedChange:
 WRONG = (AttributeError, KeyError, TypeError, ValueError, ArithmeticError, RecursionError)
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """What is wrong, briefly and without quoting the line."""
     if isinstance(error, KeyError):
         return f"it has no {error.args[0]}"

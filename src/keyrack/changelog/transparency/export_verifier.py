@@ -15,10 +15,10 @@ from keyrack.changelog.transparency.signed_notes import Checkpoint
 class Mismatch(Exception):
     """The first number of a log that does not fit, and why."""
 
-    def __init__(self, number: int, why: str) -> None:
-        super().__init__(f"Change {number}: {why}.")
+    def __init__(self, number: int, reason: str) -> None:
+        super().__init__(f"Change {number}: {reason}.")
         self.number = number
-        self.why = why
+        self.reason = reason
 
 
 class NotComparable(ValueError):
@@ -37,7 +37,7 @@ class Verification:
     last: int = field(init=False)
     hash: bytes = field(init=False)  # of the last record
     tree: Tree | None = field(init=False)  # of all records, where it is known how it began
-    waiting: list[Checkpoint] = field(init=False)  # those of more records, the next one last
+    pending: list[Checkpoint] = field(init=False)  # those of more records, the next one last
     recorded_at: datetime | None = None  # when the last one was recorded
     erased: int = 0  # changes of which a part is gone, with its salt
     proven: int | None = None  # up to this number it is as a checkpoint says
@@ -45,8 +45,8 @@ class Verification:
     def __post_init__(self, checkpoints: Collection[Checkpoint]) -> None:
         self.last, self.hash, begun = self.head.behind, self.head.hash, self.head.tree
         self.tree = None if begun is None else Tree(begun.size, [*begun.edge])
-        self.waiting = sorted(checkpoints, key=lambda checkpoint: checkpoint.size, reverse=True)
-        for checkpoint in self.waiting:
+        self.pending = sorted(checkpoints, key=lambda checkpoint: checkpoint.size, reverse=True)
+        for checkpoint in self.pending:
             _comparable(checkpoint, self.head)
         self._compare()
 
@@ -71,13 +71,13 @@ class Verification:
         """There is no further change. Raises `Mismatch` where there was one once."""
         if self.last != self.head.last:
             raise Mismatch(self.last + 1, f"it is missing: the log is to end with {self.head.last}")
-        if self.waiting:
-            raise Mismatch(self.last + 1, f"it is missing: there is a checkpoint of {self.waiting[-1].size} records")
+        if self.pending:
+            raise Mismatch(self.last + 1, f"it is missing: there is a checkpoint of {self.pending[-1].size} records")
 
     def _compare(self) -> None:
         """Compare with the checkpoints of as many records as there are by now."""
-        while self.waiting and self.tree is not None and self.waiting[-1].size == self.tree.size:
-            checkpoint = self.waiting.pop()
+        while self.pending and self.tree is not None and self.pending[-1].size == self.tree.size:
+            checkpoint = self.pending.pop()
             if checkpoint.root != self.tree.root:
                 first = 1 + (self.head.behind if self.proven is None else self.proven)
                 why = f"it, or one up to {self.last}, is not what it was at the checkpoint of {checkpoint.size} records"

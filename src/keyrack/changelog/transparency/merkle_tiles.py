@@ -24,10 +24,10 @@ class NoTile(LookupError):
 
 @dataclass(slots=True)
 class Growth:
-    """A tree that grows, with the tiles that do. `open` has to hold those of `unfinished(tree.size)` at first."""
+    """A tree that grows, with the tiles that do. `open_tiles` has to hold those of `unfinished(tree.size)` at first."""
 
     tree: Tree
-    open: dict[Place, bytearray] = field(default_factory=dict[Place, bytearray])
+    open_tiles: dict[Place, bytearray] = field(default_factory=dict[Place, bytearray])
     touched: dict[Place, bytes] = field(default_factory=dict[Place, bytes])  # what is to be kept anew
 
     def append(self, leaf: bytes) -> None:
@@ -36,17 +36,17 @@ class Growth:
         self.tree.append(leaf)
         while True:
             place = (level, number >> HEIGHT)
-            tile = self.open.setdefault(place, bytearray())
+            tile = self.open_tiles.setdefault(place, bytearray())
             tile += hash
             if len(tile) < WIDTH * HASH:
                 return
-            self.touched[place] = bytes(self.open.pop(place))
+            self.touched[place] = bytes(self.open_tiles.pop(place))
             hash = _root(_split(self.touched[place]))
             number, level = number >> HEIGHT, level + 1
 
-    def kept(self) -> dict[Place, bytes]:
+    def take_changed(self) -> dict[Place, bytes]:
         """The tiles that have changed since this was asked last."""
-        tiles = self.touched | {place: bytes(tile) for place, tile in self.open.items()}
+        tiles = self.touched | {place: bytes(tile) for place, tile in self.open_tiles.items()}
         self.touched = {}
         return tiles
 

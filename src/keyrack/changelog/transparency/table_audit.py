@@ -43,12 +43,12 @@ Item = tuple[str, str]  # what is in a group: the part, and its member as JSON
 class ReplayDifference(Exception):
     """The first resource that is not what the log says, and why."""
 
-    def __init__(self, resource: str, id: str, member: str | None, why: str) -> None:
-        super().__init__(f"{resource} {id}: {why}.")
+    def __init__(self, resource: str, id: str, member: str | None, reason: str) -> None:
+        super().__init__(f"{resource} {id}: {reason}.")
         self.resource = resource
         self.id = id
         self.member = member
-        self.why = why
+        self.reason = reason
 
 
 @dataclass
@@ -75,24 +75,24 @@ class _Resource:
 
     resource: str
     id: str
-    there: _LastState | None = None  # whether it is there; None where the log says nothing
+    existence: _LastState | None = None  # whether it is there; None where the log says nothing
     is_whole: bool = False  # it was made in the log, and nothing that was said since was erased
     members: dict[str, _LastState] = field(default_factory=dict[str, _LastState])
     items: dict[Item, _LastState] = field(default_factory=dict[Item, _LastState])
     row: Members | None = None
-    found: set[Item] = field(default_factory=set[Item])
+    stored_items: set[Item] = field(default_factory=set[Item])
 
     def take(self, row: Row) -> None:
         """The next that is known of it."""
         members: Members = json.loads(row["members"] or "{}")
         if row["place"] is not None:
-            self._say(row, members | json.loads(row["person"] or "{}"))
+            self._apply_change(row, members | json.loads(row["person"] or "{}"))
         elif row["part"]:
-            self.found.add(_item(members))
+            self.stored_items.add(_item(members))
         else:
             self.row = members
 
-    def _say(self, row: Row, members: Members) -> None:
+    def _apply_change(self, row: Row, members: Members) -> None:
         word, place = row["kind"].partition(".")[2], row["place"]
         is_erased = row["is_erased"] or (row["record"] is not None and decode(row["record"]).person is not None)
         if word.endswith(("Added", "Removed")):
@@ -102,7 +102,7 @@ class _Resource:
                 self.items[_item(members)] = _LastState(word.endswith("Added"), place)
             return
         is_made, is_gone = word in ("created", "granted"), word in ("deleted", "withdrawn")
-        self.there = _LastState(not is_gone, place)
+        self.existence = _LastState(not is_gone, place)
         if is_made or is_gone:
             self.members.clear()
             self.is_whole = is_made
@@ -119,23 +119,27 @@ class _Resource:
 
     def compare(self) -> None:
         """Raises `ReplayDifference`."""
-        if self.there is not None and self.there.value is not (self.row is not None):
-            be = "is not there, and {} says that it is" if self.there.value else "is there, and {} says that it is not"
-            raise self._differs(None, be.format(self.there))
+        if self.existence is not None and self.existence.value is not (self.row is not None):
+            be = (
+                "is not there, and {} says that it is"
+                if self.existence.value
+                else "is there, and {} says that it is not"
+            )
+            raise self._differs(None, be.format(self.existence))
         if self.row is not None:
             self._compare_members(self.row)
-        for item in sorted(self.found | self.items.keys()):
-            said = self.items.get(item)
-            if said is not None and said.value is not (item in self.found):
-                be = "is not in it, and {} says that it is" if said.value else "is in it, and {} says that it is not"
-                raise self._differs(item[0], f"`{item[0]}` {item[1]} {be.format(said)}")
-            if said is None and self.is_whole:
+        for item in sorted(self.stored_items | self.items.keys()):
+            state = self.items.get(item)
+            if state is not None and state.value is not (item in self.stored_items):
+                be = "is not in it, and {} says that it is" if state.value else "is in it, and {} says that it is not"
+                raise self._differs(item[0], f"`{item[0]}` {item[1]} {be.format(state)}")
+            if state is None and self.is_whole:
                 raise self._differs(item[0], f"`{item[0]}` {item[1]} is in it, and no change says so")
 
     def _compare_members(self, row: Members) -> None:
-        for name, said in sorted(self.members.items()):
-            if _plain(row.get(name)) != _plain(said.value):
-                raise self._differs(name, f"its `{name}` is not what {said} says")
+        for name, state in sorted(self.members.items()):
+            if _plain(row.get(name)) != _plain(state.value):
+                raise self._differs(name, f"its `{name}` is not what {state} says")
         if self.is_whole and (more := sorted(row.keys() - self.members.keys())):
             raise self._differs(more[0], f"it has a `{more[0]}`, and no change says so")
 
@@ -145,8 +149,8 @@ class _Resource:
     def count(self, result: AuditResult) -> None:
         if self.row is not None:
             result.whole += self.is_whole
-            result.in_part += not self.is_whole and (self.there is not None or bool(self.items))
-            result.unsaid += not self.is_whole and self.there is None and not self.items
+            result.in_part += not self.is_whole and (self.existence is not None or bool(self.items))
+            result.unsaid += not self.is_whole and self.existence is None and not self.items
 
 
 async def replay(sql: Connection, customer: int, report: Callable[[int], None]) -> AuditResult:
@@ -158,7 +162,7 @@ async def replay(sql: Connection, customer: int, report: Callable[[int], None]) 
     await sql.lift_timeouts()
     await sql.declare(BOTH, customer, UNNUMBERED)
     result, current, count = AuditResult(), None, 0
-    while rows := await sql.some(PIECE):
+    while rows := await sql.fetch_batch(PIECE):
         for row in rows:
             key = (row["resource"], row["resource_id"])
             if current is None or key != (current.resource, current.id):

@@ -76,16 +76,16 @@ class PendingTree:
     customer: int
     epoch: UUID
     behind: int  # the number before its first
-    told: Tree  # what the log says of itself
+    recorded_tree: Tree  # what the log says of itself
     growth: Growth
     recorded_at: datetime  # of the last record in the tree
-    before: int | None  # the size of its newest checkpoint
-    root: bytes | None  # and its root
+    checkpoint_size: int | None  # the size of its newest checkpoint
+    checkpoint_root: bytes | None  # and its root
     note: str | None
     now: datetime
     is_known: bool  # that it was refused before
-    refused: str | None = None  # why it is not what it was
-    compared: bool = False  # with its newest checkpoint
+    error: str | None = None  # why it is not what it was
+    is_compared: bool = False  # with its newest checkpoint
 
     @classmethod
     def of(cls, row: Row) -> PendingTree:
@@ -101,37 +101,37 @@ class PendingTree:
         return self.growth.tree
 
     @property
-    def lacks(self) -> int:
+    def missing_records(self) -> int:
         """How many records its tree lacks; fewer than none where the log went back."""
-        return self.told.size - self.tree.size
+        return self.recorded_tree.size - self.tree.size
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether its tree is that of the log."""
-        return self.refused is None and self.lacks == 0
+        return self.error is None and self.missing_records == 0
 
     def judge(self) -> None:
         """Whether it can have become what it says from what it was."""
-        known = max(self.tree.size, self.before or 0)
-        if self.told.size < known:
-            self.refused = f"it went back: it has {self.told.size} records, and had {known}"
+        known = max(self.tree.size, self.checkpoint_size or 0)
+        if self.recorded_tree.size < known:
+            self.error = f"it went back: it has {self.recorded_tree.size} records, and had {known}"
         self.compare()
 
     def compare(self) -> None:
         """Compare with the newest checkpoint where its size is reached, and with what the log says where that is."""
-        if self.refused is None and self.tree.size == self.before:
-            self.compared = True
-            if self.tree.root != self.root:
-                self.refused = f"its first {self.before} records are not those of its newest checkpoint"
-        if self.refused is None and self.lacks == 0 and self.tree.root != self.told.root:
-            self.refused = f"its {self.told.size} records are not those that were numbered"
+        if self.error is None and self.tree.size == self.checkpoint_size:
+            self.is_compared = True
+            if self.tree.root != self.checkpoint_root:
+                self.error = f"its first {self.checkpoint_size} records are not those of its newest checkpoint"
+        if self.error is None and self.missing_records == 0 and self.tree.root != self.recorded_tree.root:
+            self.error = f"its {self.recorded_tree.size} records are not those that were numbered"
 
     def add(self, number: int, recorded_at: datetime, record: bytes) -> None:
         """Its next record."""
         due = self.behind + self.tree.size + 1
-        if self.refused is None and number != due:
-            self.refused = f"number {due} is missing"
-        if self.refused is None:
+        if self.error is None and number != due:
+            self.error = f"number {due} is missing"
+        if self.error is None:
             self.growth.append(leaf_hash(record))
             self.recorded_at = recorded_at
             self.compare()
@@ -154,15 +154,15 @@ async def extend_trees(sql: Connection, logs: Sequence[PendingTree]) -> list[Pen
     dealt, reads, left = list[PendingTree](), list[tuple[PendingTree, int]](), PIECE
     for log in logs:
         dealt.append(log)
-        if log.refused is None and log.lacks:
-            reads.append((log, min(log.lacks, left)))
+        if log.error is None and log.missing_records:
+            reads.append((log, min(log.missing_records, left)))
             left -= reads[-1][1]
             if not left:
                 break
     growing = [log for log, _ in reads]
     await _open(sql, growing)
     await _read(sql, reads)
-    await _compare_by_tiles(sql, [log for log in dealt if log.refused is None])
+    await _compare_by_tiles(sql, [log for log in dealt if log.error is None])
     await _keep(sql, dealt)
     return dealt
 
@@ -170,9 +170,9 @@ async def extend_trees(sql: Connection, logs: Sequence[PendingTree]) -> list[Pen
 async def _open(sql: Connection, logs: Sequence[PendingTree]) -> None:
     tiles = await _tiles(sql, [(log, place) for log in logs for place in unfinished(log.tree.size)])
     for log in logs:
-        log.growth.open = {place: bytearray(hashes) for place, hashes in tiles[log.customer].items()}
-        if missing := [place for place in unfinished(log.tree.size) if place not in log.growth.open]:
-            log.refused = f"the hashes that were kept of it are gone: tile {missing[0][1]} of level {missing[0][0]}"
+        log.growth.open_tiles = {place: bytearray(hashes) for place, hashes in tiles[log.customer].items()}
+        if missing := [place for place in unfinished(log.tree.size) if place not in log.growth.open_tiles]:
+            log.error = f"the hashes that were kept of it are gone: tile {missing[0][1]} of level {missing[0][0]}"
 
 
 async def _read(sql: Connection, reads: Sequence[tuple[PendingTree, int]]) -> None:
@@ -190,22 +190,26 @@ async def _read(sql: Connection, reads: Sequence[tuple[PendingTree, int]]) -> No
     for row in rows:
         of[row["customer_id"]].add(row["change_id"], row["recorded_at"], row["record"])
     for log, _ in reads:
-        if log.refused is None and log.tree.size < ends[log.customer]:
-            log.refused = f"number {log.behind + log.tree.size + 1} is missing"
+        if log.error is None and log.tree.size < ends[log.customer]:
+            log.error = f"number {log.behind + log.tree.size + 1} is missing"
 
 
 async def _compare_by_tiles(sql: Connection, logs: Sequence[PendingTree]) -> None:
     """Compare with their newest checkpoints those that were beyond them already."""
-    beyond = [(log, log.before) for log in logs if log.before and log.before < log.tree.size and not log.compared]
+    beyond = [
+        (log, log.checkpoint_size)
+        for log in logs
+        if log.checkpoint_size and log.checkpoint_size < log.tree.size and not log.is_compared
+    ]
     tiles = await _tiles(sql, [(log, place) for log, before in beyond for place in needed([(0, before)])])
     for log, before in beyond:
-        grown = log.growth.touched | {place: bytes(tile) for place, tile in log.growth.open.items()}
+        grown = log.growth.touched | {place: bytes(tile) for place, tile in log.growth.open_tiles.items()}
         try:
-            same = root((0, before), tiles[log.customer] | grown) == log.root
+            same = root((0, before), tiles[log.customer] | grown) == log.checkpoint_root
         except NoTile:
             same = False
         if not same:
-            log.refused = f"its first {before} records are not those of its newest checkpoint"
+            log.error = f"its first {before} records are not those of its newest checkpoint"
 
 
 async def _tiles(sql: Statements, wanted: Sequence[tuple[PendingTree, Place]]) -> dict[int, dict[Place, bytes]]:
@@ -225,14 +229,14 @@ async def _tiles(sql: Statements, wanted: Sequence[tuple[PendingTree, Place]]) -
 
 
 async def _keep(sql: Connection, logs: Sequence[PendingTree]) -> None:
-    good = [log for log in logs if log.refused is None]
+    good = [log for log in logs if log.error is None]
     kept = [
-        (log.customer, log.epoch, *place, hashes) for log in good for place, hashes in log.growth.kept().items()
+        (log.customer, log.epoch, *place, hashes) for log in good for place, hashes in log.growth.take_changed().items()
     ]  # fmt: skip
     if kept:
         await sql.execute(KEEP_TILES, *map(list, zip(*kept, strict=True)))
     if good:
         trees = [(log.customer, log.epoch, log.tree.size, log.tree.stored, log.recorded_at) for log in good]
         await sql.execute(KEEP, *map(list, zip(*trees, strict=True)))
-    if refused := [(log.customer, log.epoch, log.refused) for log in logs if log.refused is not None]:
+    if refused := [(log.customer, log.epoch, log.error) for log in logs if log.error is not None]:
         await sql.execute(REFUSE, *map(list, zip(*refused, strict=True)))

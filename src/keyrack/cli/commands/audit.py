@@ -148,9 +148,11 @@ def verify(
             else:
                 verification, compared = _exported(file, comparison)
         except Mismatch as error:
-            raise CommandFailed(str(error), value={"valid": False, "change": error.number, "why": error.why}) from None
+            raise CommandFailed(
+                str(error), value={"valid": False, "change": error.number, "why": error.reason}
+            ) from None
         except ReplayDifference as error:
-            details = {"resource": error.resource, "resourceId": error.id, "member": error.member, "why": error.why}
+            details = {"resource": error.resource, "resourceId": error.id, "member": error.member, "why": error.reason}
             raise CommandFailed(str(error), value={"valid": False, **details}) from None
         except (NotAnExport, NotComparable) as error:
             raise CommandFailed(f"{file or 'The log'} cannot be verified: {error}.") from None
@@ -223,7 +225,7 @@ async def checkpoint(
     made = await make(session.sql, session.settings, customer or 0)
     if made is None:
         raise CommandFailed(NO_LOG)
-    return CommandResult(made.told(), made.note.removesuffix("\n"))
+    return CommandResult(made.as_json(), made.note.removesuffix("\n"))
 
 
 @command(app, "keys")

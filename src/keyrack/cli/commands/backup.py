@@ -162,7 +162,7 @@ def restore_backup(
                 return preview.said
             agree(preview)
         with progress() as tell:
-            done = restore.restore(context, name, until, timeline, replace=replace, tell=tell)
+            done = restore.restore(context, name, until, timeline, replace=replace, report=tell)
         value = {
             "backup": done.plan.backup.name, "reached": format_time(done.reached), "timeline": done.timeline,
             "kept": None if done.kept is None else str(done.kept), "masterKey": done.aftermath.key is None,

@@ -37,8 +37,8 @@ update client set name = coalesce($2, name), is_disabled = coalesce($3, is_disab
 where client_id = $1 returning name
 """
 NO_SUCH_CUSTOMER = {
-    "client_customer_of_customer": (NotFound, NO_CUSTOMER.saying("There is no such customer.")),
-    "client_managed_by_fkey": (NotFound, NO_CUSTOMER.saying("There is no such customer.")),
+    "client_customer_of_customer": (NotFound, NO_CUSTOMER.with_text("There is no such customer.")),
+    "client_managed_by_fkey": (NotFound, NO_CUSTOMER.with_text("There is no such customer.")),
 }
 
 

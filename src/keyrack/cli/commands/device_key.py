@@ -62,7 +62,7 @@ async def add(
     _check(serial_number, gateway)
     secret = secret_hashes.new_secret()
     product = await _product(session, customer, serial_number)
-    with on_constraint({"device_key_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}):
+    with on_constraint({"device_key_customer_id_fkey": (NotFound, NO_CUSTOMER.with_text(str(no_customer(customer))))}):
         id = await session.sql.fetchval(INSERT, customer, name, secret_hashes.digest(secret), product, _scopes(scope))
     return CommandResult({"id": id, "deviceKey": secret}, f"device key {id} added: {secret}\n{SHOWN_ONCE}")
 

@@ -84,7 +84,7 @@ def api(
     def run() -> None:
         key, password = (_secret(name) for name in SECRETS)
         server = ServerAddress(url, key, source_customer, brand)
-        patience = RetryPolicy(attempts=TRIES, longest=LONGEST, told=TOLD_WAIT, per_second=per_second)
+        patience = RetryPolicy(attempts=TRIES, max_pause=LONGEST, max_retry_after=TOLD_WAIT, per_second=per_second)
 
         async def work() -> dict[str, Any]:
             async with (
@@ -138,7 +138,7 @@ async def _brought(db: Database, settings: Any, source: ApiSource, customer: int
     return {
         "kinds": [_row(comparison) | {"new": arrived.new[comparison.kind]} for comparison in compared],
         "refused": arrived.refused,
-        "differences": [text for comparison in compared for text in comparison.told],
+        "differences": [text for comparison in compared for text in comparison.messages],
         "agrees": all(comparison.agrees for comparison in compared),
     }
 

@@ -68,7 +68,7 @@ def login(
         name = username or _asked("User name", "--username")
         secret = _password(password_file, password_stdin)
         tokens: list[StoredToken] = []
-        async with Client(server, Login(name, secret), kept=tokens.append, patience=api_calls.PATIENCE) as client:
+        async with Client(server, Login(name, secret), on_token=tokens.append, patience=api_calls.PATIENCE) as client:
             chosen_customer = await api_calls.customer_of(client, customer)
         kept = profiles.Profile(server.url, name, server.api_key, brand, chosen_customer.id)
         kept = replace(kept, token=tokens[-1], password_file=password_file and str(password_file.absolute()))

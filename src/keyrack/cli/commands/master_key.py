@@ -65,9 +65,12 @@ def rotate(state: State = None, as_json: Json = False) -> None:
     async def work(database: Database, settings: Settings) -> CommandResult:
         rotated = await rotation.rotate(database, settings)
         text = f"{rotated.secrets} secrets sealed anew. The master key is {rotated.master} from now on."
-        if rotated.others:
-            text += f" Give it to every node, then retire what still opens the database: {', '.join(rotated.others)}."
-        return CommandResult({"secrets": rotated.secrets, "masterKey": rotated.master, "others": rotated.others}, text)
+        if rotated.other_masters:
+            others = ", ".join(rotated.other_masters)
+            text += f" Give it to every node, then retire what still opens the database: {others}."
+        return CommandResult(
+            {"secrets": rotated.secrets, "masterKey": rotated.master, "others": rotated.other_masters}, text
+        )
 
     _on_database(state, as_json, work)
 

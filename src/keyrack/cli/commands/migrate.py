@@ -129,7 +129,7 @@ def _lines(step: PlannedRevision, sql: bool, *, fresh: bool) -> Sequence[str]:
     if step.unused_since:
         lines.append(f"      contracts: what it takes away is not used since {step.unused_since}")
     for effect in () if fresh else step.effects:
-        lines.append(f"      {'breaks' if effect.breaks else 'holds up'}: {effect.statement}: {effect.why}")
+        lines.append(f"      {'breaks' if effect.breaks else 'holds up'}: {effect.statement}: {effect.reason}")
     if sql:
         lines += ["", *(f"{statement};\n" for statement in step.statements)]
     return lines
@@ -142,7 +142,7 @@ def _step(step: PlannedRevision, sql: bool) -> dict[str, Any]:
         "contracts": step.unused_since is not None,
         "unusedSince": step.unused_since,
         "effects": [
-            {"breaks": effect.breaks, "statement": effect.statement, "why": effect.why} for effect in step.effects
+            {"breaks": effect.breaks, "statement": effect.statement, "why": effect.reason} for effect in step.effects
         ],
     }
     return members | ({"sql": list(step.statements)} if sql else {})

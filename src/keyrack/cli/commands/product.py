@@ -90,7 +90,7 @@ async def add(
     if kind is None:
         text = f"must be '{session.settings.box}' or '{session.settings.iq}', not {type!r}"
         raise typer.BadParameter(text, param_hint="'--type'")
-    absent = {"product_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}
+    absent = {"product_customer_id_fkey": (NotFound, NO_CUSTOMER.with_text(str(no_customer(customer))))}
     with on_constraint(_refusals() | absent):
         id = await session.sql.fetchval(INSERT, customer, kind, serial_number, unique_id, sap_number)
     return CommandResult({"id": id}, f"Product {id} added.")

@@ -29,7 +29,7 @@ from sdk_key where $1::integer is null or customer_id = $1 order by sdk_key_id
 async def add(session: DatabaseSession, customer: Customer, name: Name = "default") -> CommandResult:
     """Add a key."""
     secret = secret_hashes.new_secret()
-    with on_constraint({"sdk_key_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}):
+    with on_constraint({"sdk_key_customer_id_fkey": (NotFound, NO_CUSTOMER.with_text(str(no_customer(customer))))}):
         id = await session.sql.fetchval(INSERT, customer, name, secret_hashes.digest(secret))
     return CommandResult({"id": id, "sdkKey": secret}, f"SDK key {id} added: {secret}\n{SHOWN_ONCE}")
 

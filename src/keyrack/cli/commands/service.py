@@ -136,7 +136,7 @@ async def add(
     if pair_product is not None:
         product = await product_of(session.sql, customer, pair_product)
         await session.settle(customer)
-    with on_constraint({"service_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}):
+    with on_constraint({"service_customer_id_fkey": (NotFound, NO_CUSTOMER.with_text(str(no_customer(customer))))}):
         id = await session.sql.fetchval(INSERT, customer, name)
     if contract is not None:
         arguments = PUT_CONTRACT.arguments(customer=customer, service=id, **contract)

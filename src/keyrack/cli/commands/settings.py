@@ -11,7 +11,7 @@ from keyrack.cli.commands.reference import Markdown
 from keyrack.cli.database_session import Json, explained, read_settings
 from keyrack.cli.environment import warn_of_names
 from keyrack.cli.output import CommandFailed, CommandResult, ListResult, show
-from keyrack.core.settings import RENAMED, Settings, nearest, origins_of, sections, shown, variable
+from keyrack.core.settings import RENAMED, Settings, nearest, origins_of, printable, sections, variable
 
 app = typer.Typer()
 
@@ -62,11 +62,11 @@ def _rows() -> list[dict[str, Any]]:
             "name": name,
             "variable": variable(name),
             "section": places[name] or None,
-            "value": shown(getattr(held, name)),
+            "value": printable(getattr(held, name)),
             "from": origins[name].kind,
             "where": origins[name].where,
             "old_name": origins[name].old_name,
-            "default": shown(field.get_default(call_default_factory=True)),
+            "default": printable(field.get_default(call_default_factory=True)),
             "meaning": field.description,
         }
         for name, field in Settings.model_fields.items()

@@ -152,9 +152,9 @@ def _runs(backlog: Backlog) -> list[str]:
         for (role, host, version), count in alike.items()
     ]  # fmt: skip
     lines = columns(rows)
-    gone = [process for process in backlog.processes if not process.lives and process.silent < 3600]
+    gone = [process for process in backlog.processes if not process.lives and process.seconds_since_beat < 3600]
     if gone:
-        last = min(process.silent for process in gone)
+        last = min(process.seconds_since_beat for process in gone)
         lines.append(f"{len(gone)} ended without a word within an hour, the last one {duration(last)} ago")
     return lines
 
@@ -227,7 +227,7 @@ def _members(picture: StatusSnapshot, findings: list[Finding]) -> dict[str, Any]
         "processes": backlog and [
             {
                 "role": row.role, "host": row.host, "pid": row.pid, "version": row.version, "started": row.started,
-                "lives": row.lives, "silent": round(row.silent, 1),
+                "lives": row.lives, "silent": round(row.seconds_since_beat, 1),
             }
             for row in backlog.processes
         ],

@@ -111,7 +111,7 @@ async def add(
     dialect: DialectOption = None,
 ) -> CommandResult:
     """Register a webhook."""
-    with on_constraint({"webhook_customer_id_fkey": (NotFound, NO_CUSTOMER.saying(str(no_customer(customer))))}):
+    with on_constraint({"webhook_customer_id_fkey": (NotFound, NO_CUSTOMER.with_text(str(no_customer(customer))))}):
         added = await subscriptions.add(
             session.sql, await session.vault(), customer, url, secret or None, taken or event_types.OUTCOMES, True,
             session.settings.webhook_limit, dialect or DEFAULT,

@@ -68,13 +68,15 @@ class ResourceLabel:
 
 @dataclass(frozen=True)
 class ResourceLabels:
-    """What the things of some changes are called, as far as it is known; `held` has each assignment's car and user, and
-    each key's car, as they are now. `moves` has the changes that gave an assignment another car or user, the oldest
-    first."""
+    """What the things of some changes are called, as far as it is known.
+
+    `current_members` has each assignment's car and user, and each key's car, as they are now. `moves` has the changes
+    that gave an assignment another car or user, the oldest first.
+    """
 
     visit: Visit
-    known: dict[Thing, ResourceLabel] = field(default_factory=dict[Thing, ResourceLabel])
-    held: dict[str, Members] = field(default_factory=dict[str, Members])
+    labels: dict[Thing, ResourceLabel] = field(default_factory=dict[Thing, ResourceLabel])
+    current_members: dict[str, Members] = field(default_factory=dict[str, Members])
     moves: dict[str, list[Change]] = field(default_factory=dict[str, list[Change]])
 
     def of(self, resource: str, id: object) -> ResourceLabel:
@@ -82,7 +84,7 @@ class ResourceLabels:
         if id is None:
             return ResourceLabel(gettext(self.visit, UNKNOWN[resource]))
         resource = SAME_ID.get(resource, resource)
-        if name := self.known.get((resource, str(id))):
+        if name := self.labels.get((resource, str(id))):
             return name
         return ResourceLabel(gettext(self.visit, BY_NUMBER.get(resource, NUMBERED), id=id))
 
@@ -92,7 +94,7 @@ class ResourceLabels:
         A later change may have given the assignment another car or user, so its own `before` has those of this time.
         """
         before, after = sides(change)
-        held = self.held.get(change["resourceId"]) if change["resource"] in TOLD_BY else None
+        held = self.current_members.get(change["resourceId"]) if change["resource"] in TOLD_BY else None
         members = dict(held or before)
         if change["resource"] == "assignment":
             for move in reversed(self.moves.get(change["resourceId"], [])):
@@ -113,7 +115,7 @@ async def names_of(visit: Visit, changes: Sequence[Change], beside: Iterable[Thi
     for resource in TOLD_BY:
         some = {row["resourceId"] for row in changes if row["resource"] == resource and not _is_whole(row)}
         there = await _there(visit, resource, some)
-        names.held.update(there | await _gone(visit, resource, some - there.keys()))
+        names.current_members.update(there | await _gone(visit, resource, some - there.keys()))
     names.moves.update(await _moves(visit, changes))
     wanted = _wanted([*(thing for change in changes for thing in _things(change, names)), *beside])
     await asyncio.gather(*(_learn(names, resource, ids) for resource, ids in wanted.items()))
@@ -146,12 +148,12 @@ async def _learn(names: ResourceLabels, resource: str, ids: set[str]) -> None:
     """What the things of a resource are called."""
     visit = names.visit
     there = await _there(visit, resource, ids)
-    names.known.update({(resource, id): _named(visit, resource, row) for id, row in there.items()})
+    names.labels.update({(resource, id): _named(visit, resource, row) for id, row in there.items()})
     if resource in NAMELESS:
         return
     for id, members in (await _gone(visit, resource, ids - there.keys())).items():
         if text := _called(visit, resource, members):
-            names.known[resource, id] = ResourceLabel(text)
+            names.labels[resource, id] = ResourceLabel(text)
 
 
 def _is_whole(change: Change) -> bool:

@@ -56,7 +56,7 @@ async def say_ends(visit: Visit, ids: Sequence[int]) -> list[str]:
     numbers = {
         N_("In force, so they end now and stay among the past ones: %(num)s"): begun,
         N_("Not begun, so they are deleted: %(num)s"): len(plan.items) - begun,
-        N_("Ended already, so they stay as they are: %(num)s"): len(plan.refused),
+        N_("Ended already, so they stay as they are: %(num)s"): len(plan.refusals),
     }
     return [_counted(visit, text, number) for text, number in numbers.items() if number]
 

@@ -68,12 +68,24 @@ BOXES = List(
             priority=3,
         ),
         ListColumn(
-            "unique", N_("Unique number"), lambda row: row["uniqueId"], "code", sort="uniqueId", priority=3, shown=False
+            "unique",
+            N_("Unique number"),
+            lambda row: row["uniqueId"],
+            "code",
+            sort="uniqueId",
+            priority=3,
+            is_default=False,
         ),
         ListColumn(
-            "sap", N_("SAP number"), lambda row: row["sapNumber"], "code", sort="sapNumber", priority=3, shown=False
+            "sap",
+            N_("SAP number"),
+            lambda row: row["sapNumber"],
+            "code",
+            sort="sapNumber",
+            priority=3,
+            is_default=False,
         ),
-        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, is_default=False),
         changes_of("product"),
     ),
     filters=(
@@ -174,9 +186,9 @@ SERVICES = List(
             sort="contract/orderNumber",
             expand="contract($select=end,orderNumber)",
             priority=3,
-            shown=False,
+            is_default=False,
         ),
-        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, is_default=False),
         changes_of("service"),
     ),
     filters=(

@@ -61,35 +61,35 @@ async def act(whole: List, visit: Visit) -> Response:
     if action is None:
         raise NotFound(NOTHING_HERE)
     for permission in action.wants:
-        visit.needs(permission)
+        visit.require(permission)
     try:
         state = read(listing, visit)
     except InvalidListState as broken:
         _refuse(str(broken))
     ids = await _selected(visit, state)
-    if visit.sent("meant") and (action.choice is None or visit.sent(action.choice.name)):
+    if visit.form_value("meant") and (action.choice is None or visit.form_value(action.choice.name)):
         return await _worked(visit, state, action, ids)
     return await _question(visit, state, action, ids)
 
 
 def _refuse(text: str) -> NoReturn:
-    raise BadRequest(NOT_UNDERSTOOD.saying(text))
+    raise BadRequest(NOT_UNDERSTOOD.with_text(text))
 
 
 async def _selected(visit: Visit, state: ListState) -> list[int]:
     """The ids of the rows: those that are ticked, those that a page carries on, or all that match."""
     most = visit.settings.console_bulk_max_rows
-    if visit.sent("all"):
+    if visit.form_value("all"):
         id = state.listing.id
         try:
             rows, total = await many_of(visit, state, [], most, **{"$select": id, "$count": "true"})
         except (BadRequest, NotImplemented) as refusal:
-            raise type(refusal)(NOT_UNDERSTOOD.saying(wrong(visit, state, refusal))) from None
+            raise type(refusal)(NOT_UNDERSTOOD.with_text(wrong(visit, state, refusal))) from None
         if total > most:
             _refuse(gettext(visit, TOO_MANY, rows=total, most=most))
         ids = [int(row[id]) for row in rows]
     else:
-        raw_ids = [*visit.form.get("id", ()), *visit.sent("ids").split(",")]
+        raw_ids = [*visit.form.get("id", ()), *visit.form_value("ids").split(",")]
         texts = list(dict.fromkeys(text for text in raw_ids if text))
         if not all(text.isascii() and text.isdigit() and len(text) <= DIGITS for text in texts):
             _refuse(gettext(visit, BROKEN))
@@ -108,7 +108,7 @@ async def _question(visit: Visit, state: ListState, action: Action, ids: Sequenc
     names = await _names(visit, state.listing, action, named)
     choice = None
     if action.choice is not None:
-        wrong = say(NOT_CHOSEN) if visit.sent("meant") else ""
+        wrong = say(NOT_CHOSEN) if visit.form_value("meant") else ""
         choice = {
             "name": action.choice.name,
             "label": say(action.choice.label),
@@ -132,7 +132,7 @@ async def _question(visit: Visit, state: ListState, action: Action, ids: Sequenc
 
 def _about(visit: Visit, state: ListState, action: Action, count: int) -> dict[str, Any]:
     here, say = address(visit, state.listing), translations(tongue(visit)).gettext
-    text = say(action.one if count == 1 else action.many) % {"num": count}
+    text = say(action.question_for_one if count == 1 else action.question_for_many) % {"num": count}
     return {
         "title": text,
         "list": {"href": here + state.address(page=state.page), "text": say(state.listing.title)},
@@ -145,7 +145,7 @@ def _about(visit: Visit, state: ListState, action: Action, count: int) -> dict[s
 async def _worked(visit: Visit, state: ListState, action: Action, ids: Sequence[int]) -> Response:
     """Do it with the next rows, and show what became of them."""
     piece, rest = ids[:PIECE], ids[PIECE:]
-    since = "" if visit.partial else await live_id(visit)
+    since = "" if visit.is_partial else await live_id(visit)
     names = await _names(visit, state.listing, action, piece)
     if action.batch:
         refused, operation_ids = await _batch(visit, action, piece)
@@ -165,23 +165,23 @@ async def _worked(visit: Visit, state: ListState, action: Action, ids: Sequence[
             "rest": len(rest),
             "carried": {
                 "ids": ",".join(map(str, rest)),
-                "key": visit.sent("key"),
+                "key": visit.form_value("key"),
                 "meant": "true",
                 "done": done,
                 "failed": failed,
-                **({action.choice.name: visit.sent(action.choice.name)} if action.choice else {}),
+                **({action.choice.name: visit.form_value(action.choice.name)} if action.choice else {}),
             },
             "said": _said(visit, action, done, failed, len(rest)),
         }
     }
-    if visit.partial:
+    if visit.is_partial:
         return await rendering.part(visit, "bulk_done.html", "outcomes", **about)
     return await rendering.page(visit, "bulk_done.html", section=state.listing.section, since=since, **about)
 
 
 def _number(visit: Visit, name: str) -> int:
     """What the page counted so far; it is shown again, and nothing else."""
-    text = visit.sent(name)
+    text = visit.form_value(name)
     return int(text) if text.isascii() and text.isdigit() and len(text) <= DIGITS else 0
 
 
@@ -205,23 +205,23 @@ async def _batch(visit: Visit, action: Action, ids: Sequence[int]) -> tuple[Mapp
     """Do it as one batch: why it was refused, by id; and the operations of what is asked for."""
     plan = await action.plan(visit, ids) if action.plan else BatchPlan({id: {"op": "end", "id": id} for id in ids}, {})
     if not plan.items:
-        return plan.refused, []
+        return plan.refusals, []
     body = {"kind": action.batch, "items": list(plan.items.values())}
     try:
-        key = f"{visit.sent('key')}-{ids[0]}" if visit.sent("key") else None
+        key = f"{visit.form_value('key')}-{ids[0]}" if visit.form_value("key") else None
         results = (await visit.call("POST", "/batch", body=body, key=key)).json["results"]
     except Refusal as refusal:
-        return {**plan.refused, **dict.fromkeys(plan.items, why(visit, refusal.reason))}, []
+        return {**plan.refusals, **dict.fromkeys(plan.items, why(visit, refusal.reason))}, []
     in_words = translations(tongue(visit)).gettext
     pairs = zip(plan.items, results, strict=True)
     refused = {id: in_words(result["detail"]) for id, result in pairs if result["status"] >= 400}
-    return {**plan.refused, **refused}, [result["operationId"] for result in results if "operationId" in result]
+    return {**plan.refusals, **refused}, [result["operationId"] for result in results if "operationId" in result]
 
 
 async def _each(visit: Visit, action: Action, ids: Sequence[int]) -> Mapping[int, str]:
     """Do it row by row; why it was refused, by id."""
     assert action.each is not None  # noqa: S101 - an action has either
-    chosen = visit.sent(action.choice.name) if action.choice else ""
+    chosen = visit.form_value(action.choice.name) if action.choice else ""
     if action.choice is not None and not chosen.isdigit():
         _refuse(gettext(visit, BROKEN))
     refused: dict[int, str] = {}

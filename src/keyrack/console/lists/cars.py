@@ -84,7 +84,7 @@ _ALL = List(
         ),
         ListColumn("groups", N_("Groups"), groups, "links", expand=GROUPS, priority=4),
         *member_columns(declarations.CARS, but=("name", "licensePlate", "brand", "model")),
-        ListColumn("id", N_("Number"), _id, "number", sort="carId", priority=3, shown=False),
+        ListColumn("id", N_("Number"), _id, "number", sort="carId", priority=3, is_default=False),
     ),
     filters=(
         OneOf(

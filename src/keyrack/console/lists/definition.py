@@ -44,7 +44,7 @@ class ListColumn:
     is_empty_last: bool = False  # whether rows without a value are last in either order
     expand: str = ""  # item of $expand
     priority: int = 1  # 1 always shown, 2 from 640 px on, 3 from 1,152, 4 from 1,536
-    shown: bool = True  # unless other columns are chosen
+    is_default: bool = True  # unless other columns are chosen
     ago: bool = False  # of times: how long ago
     words: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])  # value -> (badge, word)
     # Those that are others for who is limited to groups
@@ -57,7 +57,7 @@ class BatchPlan:
     """The items of an action's batch by the ids of its rows, and the reasons for rows without an item."""
 
     items: Mapping[int, Mapping[str, Any]]
-    refused: Mapping[int, str]
+    refusals: Mapping[int, str]
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class Action:
     name: str  # in the address
     text: str
     sign: str
-    one: str  # what is asked before it is done with one row
-    many: str  # and with `%(num)s` rows
+    question_for_one: str  # what is asked before it is done with one row
+    question_for_many: str  # and with `%(num)s` rows
     warning: str  # what comes of it
     permission: Permission
     batch: str = ""
@@ -129,7 +129,7 @@ class List:
     paged: bool = False  # the row answers a page at a time
     newest: str = ""  # of a paged one: what grows with each new row
     walked: bool = False  # a log: too many to be counted, from page to page by number
-    tell: Callable[[Visit, Sequence[Row]], Awaitable[list[dict[str, Any]]]] | None = None  # adds what rows lack
+    add_details: Callable[[Visit, Sequence[Row]], Awaitable[list[dict[str, Any]]]] | None = None  # adds what rows lack
     id: str = "id"
     href: Callable[[Row], str] | None = None  # page of a row, below the customer's pages
     back: tuple[str, str] | None = None  # path and text of what it belongs to
@@ -145,7 +145,7 @@ class List:
     @property
     def usual(self) -> tuple[str, ...]:
         """The columns that are shown unless others are chosen."""
-        return tuple(column.key for column in self.columns if column.shown)
+        return tuple(column.key for column in self.columns if column.is_default)
 
 
 def chosen(listing: List, keys: Sequence[str]) -> list[ListColumn]:

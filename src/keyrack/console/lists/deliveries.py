@@ -56,7 +56,7 @@ DELIVERIES = List(
             "time",
             sort="nextAttempt",
             priority=3,
-            shown=False,
+            is_default=False,
         ),
         ListColumn(
             "assignment",
@@ -65,10 +65,10 @@ DELIVERIES = List(
             "number",
             sort="assignmentId",
             priority=3,
-            shown=False,
+            is_default=False,
         ),
-        ListColumn("operation", N_("Operation"), lambda row: row["operationId"], "code", priority=3, shown=False),
-        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+        ListColumn("operation", N_("Operation"), lambda row: row["operationId"], "code", priority=3, is_default=False),
+        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, is_default=False),
     ),
     filters=(
         OneOf(

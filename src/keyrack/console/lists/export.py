@@ -50,7 +50,7 @@ async def file(listing: List, visit: Visit) -> Response:
     try:
         first = await pieces.first()
     except (BadRequest, NotImplemented) as refusal:
-        raise type(refusal)(BROKEN_ADDRESS.saying(wrong(visit, state, refusal))) from None
+        raise type(refusal)(BROKEN_ADDRESS.with_text(wrong(visit, state, refusal))) from None
     name = f"{listing.name}.csv"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(200, None, headers, MEDIA_TYPE, parts=_written(visit, state, pieces, first))

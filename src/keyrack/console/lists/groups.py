@@ -35,7 +35,7 @@ GROUPS = List(
                 ("services", N_("Services"), 2),
             )
         ),
-        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, is_default=False),
     ),
     filters=(
         OneOf(

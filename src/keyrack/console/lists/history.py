@@ -66,10 +66,12 @@ EVENTS = List(
             permission=Permission.USERS_READ,
         ),
         ListColumn("agent", N_("By"), lambda row: row["userAgent"], sort="userAgent", priority=3),
-        ListColumn("local", N_("Clock of the device"), lambda row: row["dateTime"], "code", priority=3, shown=False),
-        ListColumn("latitude", N_("Latitude"), lambda row: row["latitude"], "number", priority=3, shown=False),
-        ListColumn("longitude", N_("Longitude"), lambda row: row["longitude"], "number", priority=3, shown=False),
-        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+        ListColumn(
+            "local", N_("Clock of the device"), lambda row: row["dateTime"], "code", priority=3, is_default=False
+        ),
+        ListColumn("latitude", N_("Latitude"), lambda row: row["latitude"], "number", priority=3, is_default=False),
+        ListColumn("longitude", N_("Longitude"), lambda row: row["longitude"], "number", priority=3, is_default=False),
+        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, is_default=False),
     ),
     filters=(
         OneOf(
@@ -166,12 +168,12 @@ OPERATIONS = List(
             "word",
             sort="cause",
             priority=3,
-            shown=False,
+            is_default=False,
             words={cause: ("idle", text) for cause, text in CAUSES.items()},
         ),
-        ListColumn("start", N_("Start"), lambda row: row["start"], "minute", priority=3, shown=False),
-        ListColumn("end", N_("End"), lambda row: row["end"], "minute", priority=3, shown=False),
-        ListColumn("id", N_("Number"), lambda row: row["id"], "code", priority=3, shown=False),
+        ListColumn("start", N_("Start"), lambda row: row["start"], "minute", priority=3, is_default=False),
+        ListColumn("end", N_("End"), lambda row: row["end"], "minute", priority=3, is_default=False),
+        ListColumn("id", N_("Number"), lambda row: row["id"], "code", priority=3, is_default=False),
     ),
     filters=(
         OneOf(

@@ -38,13 +38,13 @@ async def _file(whole: List, visit: Visit) -> Response:
 
 async def _list(whole: List, visit: Visit) -> Response:
     listing = seen(whole, visit)
-    draw = partial(_drawn, visit, "" if visit.partial else await live_id(visit))
+    draw = partial(_drawn, visit, "" if visit.is_partial else await live_id(visit))
     try:
         state = read(listing, visit)
     except InvalidListState as broken:
         return await draw(ListState(listing), None, ListError(str(broken)), status=400)
     here = address(visit, listing) + state.here
-    if not is_tidy(visit) and not visit.partial:
+    if not is_tidy(visit) and not visit.is_partial:
         return redirect(here)
     try:
         list_page = await fetch_page(visit, state)
@@ -58,7 +58,7 @@ async def _list(whole: List, visit: Visit) -> Response:
         last = -(-list_page.total // ROWS)
         return redirect(address(visit, listing) + state.address(page=last))
     answer = await draw(state, list_page)
-    return replace(answer, headers={**answer.headers, "HX-Replace-Url": here}) if visit.partial else answer
+    return replace(answer, headers={**answer.headers, "HX-Replace-Url": here}) if visit.is_partial else answer
 
 
 def _wrong(visit: Visit, state: ListState, refusal: Refusal) -> ListError:
@@ -79,7 +79,7 @@ async def _drawn(
 ) -> Response:
     """The page, or the part of it; `since` is where live updates go on."""
     about = {"list": await shown(visit, state, list_page, amiss)}
-    if visit.partial:
+    if visit.is_partial:
         return await rendering.part(visit, PART, "listing", status=status, **about)
     section = state.listing.section
     return await rendering.page(visit, TEMPLATE, status=status, section=section, since=since, **about)

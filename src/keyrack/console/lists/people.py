@@ -32,7 +32,7 @@ USERS = List(
         ListColumn("address", N_("E-mail address"), lambda row: row["emailAddress"], sort="emailAddress", priority=2),
         *holding(N_("Has now"), "car", NAMED, 1),
         ListColumn("groups", N_("Groups"), groups, "links", expand=GROUPS, priority=3),
-        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, is_default=False),
     ),
     filters=(
         OneOf(
@@ -132,7 +132,7 @@ ASSIGNMENTS = List(
             expand=CAR,
             priority=3,
         ),
-        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, shown=False),
+        ListColumn("id", N_("Number"), lambda row: row["id"], "number", sort="id", priority=3, is_default=False),
     ),
     filters=(
         OneOf(

@@ -119,7 +119,7 @@ async def fetch_page(visit: Visit, state: ListState) -> ListPage:
 
 async def complete_rows(visit: Visit, listing: List, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows with what they lack."""
-    return await listing.tell(visit, rows) if listing.tell and rows else rows
+    return await listing.add_details(visit, rows) if listing.add_details and rows else rows
 
 
 async def _walk(visit: Visit, state: ListState) -> ListPage:

@@ -66,7 +66,7 @@ def changes_of(resource: str) -> ListColumn:
         return CellLink(N_("Changes"), f"/changes?resource={resource}&thing={row['id']}", said=True)
 
     wanted = Permission.CHANGES_READ
-    return ListColumn("changes", N_("Changes"), link, "links", priority=3, shown=False, permission=wanted)
+    return ListColumn("changes", N_("Changes"), link, "links", priority=3, is_default=False, permission=wanted)
 
 
 def holding(label: str, other: str, select: str, priority: int, hidden: str = "") -> tuple[ListColumn, ListColumn]:
@@ -152,7 +152,7 @@ def member_columns(table: ResourceTable[Any], but: Collection[str]) -> tuple[Lis
             "code" if member.info.is_code else _KINDS.get(member.type, "text"),
             sort=member.name,
             priority=3,
-            shown=False,
+            is_default=False,
         )
         for member in table.in_forms
         if member.name not in but

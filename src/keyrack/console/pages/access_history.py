@@ -134,9 +134,11 @@ async def _known(visit: Visit, resource: str, id: str) -> None:
 def _asked(visit: Visit) -> AccessHistoryQuery:
     """What the address asks for: `at`, or `from` and `to`; nothing is now."""
     query, time = AccessHistoryQuery(), clock(visit)
-    names = ("from", "to") if "from" in visit.query or "to" in visit.query else ("at",) if visit.asked("at") else ()
+    names = (
+        ("from", "to") if "from" in visit.query or "to" in visit.query else ("at",) if visit.query_value("at") else ()
+    )
     for name in names:
-        text = visit.asked(name)
+        text = visit.query_value(name)
         try:
             if text.endswith("Z"):
                 query.typed[name] = time.field(text)

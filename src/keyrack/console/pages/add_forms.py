@@ -91,13 +91,13 @@ async def add_group(visit: Visit) -> Response:
 
 async def _added(visit: Visit, form: AddForm) -> Response:
     """Go on to what was made; or the form again, with what is wrong."""
-    body = {field.name: visit.sent(field.name) for field in form.fields if visit.sent(field.name)}
+    body = {field.name: visit.form_value(field.name) for field in form.fields if visit.form_value(field.name)}
     try:
-        made = await visit.call("PUT", form.row, body=body, key=visit.sent("key") or None)
+        made = await visit.call("PUT", form.row, body=body, key=visit.form_value("key") or None)
     except (BadRequest, Conflict) as refusal:
         return await _drawn(visit, form, refusal)
     address = f"{base(visit)}{form.path}/{made.json['id']}?added"
-    return Response(204, headers={"HX-Redirect": address}) if visit.partial else redirect(address)
+    return Response(204, headers={"HX-Redirect": address}) if visit.is_partial else redirect(address)
 
 
 async def _drawn(visit: Visit, form: AddForm, refusal: Refusal | None = None) -> Response:
@@ -117,7 +117,7 @@ async def _drawn(visit: Visit, form: AddForm, refusal: Refusal | None = None) ->
                     "hint": say(field.hint) if field.hint else "",
                     "long": field.long,
                     "longest": field.longest,
-                    "value": visit.sent(field.name),
+                    "value": visit.form_value(field.name),
                     "error": errors.get(field.name, ""),
                     "required": field.required,
                 }
@@ -128,7 +128,7 @@ async def _drawn(visit: Visit, form: AddForm, refusal: Refusal | None = None) ->
         "back": f"{base(visit)}{form.path}",
     }
     status = refusal.status if refusal else 200
-    if visit.partial:
+    if visit.is_partial:
         return await part(visit, "adding.html", "adding", status=status, **about)
     return await page(visit, "adding.html", status=status, section=form.section, **about)
 

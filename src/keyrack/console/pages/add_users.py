@@ -29,17 +29,17 @@ async def new(visit: Visit) -> Response:
     return await _form(visit)
 
 
-@pages.post("/{customer}/users/new", secret=True, permission=Permission.USERS_WRITE)
+@pages.post("/{customer}/users/new", has_secret=True, permission=Permission.USERS_WRITE)
 async def create(visit: Visit) -> Response:
     """Add somebody; the password of a user with one is shown here, and never again."""
-    typed = {name: visit.sent(name) for name in FIELDS}
+    typed = {name: visit.form_value(name) for name in FIELDS}
     wrong = invalid(_missing(visit, typed))
     if wrong.texts:
         return await _form(visit, wrong)
     names = {"firstName": typed["first_name"], "lastName": typed["last_name"]}
     body = {"emailAddress": typed["address"], "userData": names, "type": typed["type"]}
     try:
-        made = (await visit.call("PUT", "/users", body=body, key=visit.sent("key") or None)).json
+        made = (await visit.call("PUT", "/users", body=body, key=visit.form_value("key") or None)).json
     except SHOWN as refusal:
         return await _form(visit, refused(visit, refusal, _words(visit)), refusal)
     if made["password"] is None:
@@ -77,7 +77,7 @@ def _words(visit: Visit) -> dict[str, tuple[str, str]]:
 
 
 async def _form(visit: Visit, wrong: FormErrors = RIGHT, refusal: Refusal | None = None) -> Response:
-    typed = {name: visit.sent(name) or visit.asked(name) for name in FIELDS}
+    typed = {name: visit.form_value(name) or visit.query_value(name) for name in FIELDS}
     return await page(
         visit, "user_form.html", status=wrong.status, section=SECTION, back=f"{base(visit)}/users", typed=typed,
         wrong=wrong, key=key(visit, refusal),
@@ -93,7 +93,7 @@ async def link_form(visit: Visit) -> Response:
 @pages.post("/{customer}/users/link", permission=Permission.USERS_WRITE)
 async def link(visit: Visit) -> Response:
     """Let somebody into the customer who has an account elsewhere."""
-    address = visit.sent("address")
+    address = visit.form_value("address")
     wrong = invalid([("address", "" if address else gettext(visit, "Enter the e-mail address."))])
     if wrong.texts:
         return await _link_form(visit, wrong)
@@ -128,6 +128,6 @@ async def _link_form(
 ) -> Response:
     return await page(
         visit, "user_link.html", status=wrong.status, section=SECTION, back=f"{base(visit)}/users", wrong=wrong,
-        address=visit.sent("address") or visit.asked("address"), known=known,
+        address=visit.form_value("address") or visit.query_value("address"), known=known,
         nobody=refusal is not None and refusal.reason.code == NOBODY,
     )  # fmt: skip

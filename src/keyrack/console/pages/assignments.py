@@ -94,7 +94,7 @@ async def change(visit: Visit) -> Response:
     task = await _change(visit)
     assert task.present is not None  # noqa: S101 - it is a change
     form = of_assignment(visit, task.present)
-    proposal: dict[str, Any] = {name: visit.asked(name) for name in TEXTS if name in visit.query}
+    proposal: dict[str, Any] = {name: visit.query_value(name) for name in TEXTS if name in visit.query}
     if proposal:  # the board proposes other times, or another car
         form = replace(form, **proposal, no_end="no_end" in visit.query or (form.no_end and not proposal.get("end")))
     return await _form(visit, task, await _looked_up(visit, form))
@@ -118,9 +118,12 @@ async def ending(visit: Visit) -> Response:
 @pages.post("/{customer}/assignments/{assignment}/end", permission=Permission.ASSIGNMENTS_WRITE)
 async def end(visit: Visit) -> Response:
     """End it now if it is in force, so that it stays among what was; else delete it."""
-    id, more = visit.ids["assignment"], {"if_match": visit.sent("tag") or None, "key": visit.sent("key") or None}
+    id, more = (
+        visit.ids["assignment"],
+        {"if_match": visit.form_value("tag") or None, "key": visit.form_value("key") or None},
+    )
     try:
-        if visit.sent("now"):
+        if visit.form_value("now"):
             patch = [{"op": "replace", "path": "/end", "value": utc(datetime.now(UTC))}]
             reply = await visit.call("PATCH", "/assignments/{assignmentId}", id, body=patch, **more)
         else:
@@ -145,7 +148,7 @@ def _creation(visit: Visit) -> Task:
         return {"op": "create", "body": draft.members}
 
     async def ask(draft: ParsedAssignmentForm) -> InternalResponse:
-        return await visit.call("PUT", "/assignments", body=draft.members, key=visit.sent("key") or None)
+        return await visit.call("PUT", "/assignments", body=draft.members, key=visit.form_value("key") or None)
 
     title = gettext(visit, "New assignment")
     return Task(title, gettext(visit, "Assign"), f"{base(visit)}/assignments/new", item, ask)
@@ -162,7 +165,7 @@ async def _change(visit: Visit) -> Task:
         return {"op": "change", "id": present["id"], "patch": patch} if patch else None
 
     async def ask(draft: ParsedAssignmentForm) -> InternalResponse:
-        more = {"if_match": visit.sent("tag") or None, "key": visit.sent("key") or None}
+        more = {"if_match": visit.form_value("tag") or None, "key": visit.form_value("key") or None}
         return await visit.call(
             "PATCH", "/assignments/{assignmentId}", id, body=_patch(visit, present, draft), **more
         )  # fmt: skip
@@ -207,7 +210,7 @@ async def _foretold(visit: Visit, task: Task) -> Response:
     draft = await read(visit, filled(visit.query))
     form_check = await preview(visit, draft, None if draft.errors else task.item(draft))
     return await part(
-        visit, "assignment_checks.html", "checks", check=form_check, told=draft, agreed=visit.asked("anyway"),
+        visit, "assignment_checks.html", "checks", check=form_check, told=draft, agreed=visit.query_value("anyway"),
         move=await move(visit, task.present, draft),
     )  # fmt: skip
 
@@ -215,7 +218,7 @@ async def _foretold(visit: Visit, task: Task) -> Response:
 async def _sent(visit: Visit, task: Task) -> Response:
     """Ask for what was filled in, unless that is wrong, or overlaps with what the person has not seen."""
     form = filled(visit.form)
-    if visit.sent("find"):  # without a script: a search for cars or users
+    if visit.form_value("find"):  # without a script: a search for cars or users
         return await _form(visit, task, await _looked_up(visit, form))
     draft = await read(visit, form)
     if draft.errors:
@@ -226,7 +229,7 @@ async def _sent(visit: Visit, task: Task) -> Response:
         if item is None:
             return await _form(visit, task, draft, is_unchanged=True)
         form_check = await check(visit, draft, item)
-        if not form_check.agreed(visit.sent("anyway")):
+        if not form_check.agreed(visit.form_value("anyway")):
             return await _form(visit, task, draft, status=409, found=form_check)
         return _to_outcome(visit, await task.ask(draft))
     except REFUSALS as refusal:
@@ -244,7 +247,7 @@ async def _form(
     cars, users = await _options(visit, draft)
     now = task.present if isinstance(refusal, PreconditionFailed) else None
     # Until the person is told of a change, the form stays one that was drawn before it
-    tag = task.tag if now or not visit.sent("tag") else visit.sent("tag")
+    tag = task.tag if now or not visit.form_value("tag") else visit.form_value("tag")
     return await page(
         visit, "assignment_form.html", status=status, section=SECTION, back=_back(visit), task=task, told=draft,
         tag=tag, form=draft.filled, cars=cars, users=users, check=found or Check(), agreed="", key=key(visit, refusal),
@@ -257,10 +260,10 @@ async def _form(
 async def _options(visit: Visit, draft: ParsedAssignmentForm) -> tuple[list[Any], list[Any]]:
     """What is chosen; and without a script what was searched for."""
     cars, users = [draft.car] if draft.car else [], [draft.user] if draft.user else []
-    if visit.sent("find") == "car":
-        cars += (await find_cars(visit, visit.sent("search_car"), free(visit, visit.form))).options
-    if visit.sent("find") == "user":
-        users += (await find_users(visit, visit.sent("search_user"))).options
+    if visit.form_value("find") == "car":
+        cars += (await find_cars(visit, visit.form_value("search_car"), free(visit, visit.form))).options
+    if visit.form_value("find") == "user":
+        users += (await find_users(visit, visit.form_value("search_user"))).options
     return cars, users
 
 

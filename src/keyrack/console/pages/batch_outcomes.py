@@ -49,12 +49,12 @@ class Outcomes:
     said: str
 
 
-@pages.get("/{customer}/operations/outcomes", permission=Permission.OPERATIONS_READ, own=True)
+@pages.get("/{customer}/operations/outcomes", permission=Permission.OPERATIONS_READ, shows_own_rows=True)
 async def outcomes(visit: Visit) -> Response:
     """Those that the address names; all operations where it names none. Raises `NotFound`."""
-    texts = list(filter(None, visit.asked("ids").split(",")))
+    texts = list(filter(None, visit.query_value("ids").split(",")))
     if not texts:
-        visit.needs(Permission.OPERATIONS_READ)
+        visit.require(Permission.OPERATIONS_READ)
         return redirect(f"{base(visit)}/operations")
     try:
         ids = [str(UUID(text)) for text in texts[: MOST + 1]]
@@ -63,7 +63,7 @@ async def outcomes(visit: Visit) -> Response:
     at = await live_id(visit)
     if len(ids) > MOST or not (batch_outcomes := await of(visit, ids)).rows:
         raise NotFound(NOTHING_HERE)
-    if visit.partial:
+    if visit.is_partial:
         return await part(visit, "outcomes.html", "outcomes", asked=batch_outcomes)
     return await page(visit, "outcomes.html", section="operations", asked=batch_outcomes, since=at)
 

@@ -103,14 +103,14 @@ async def board(visit: Visit) -> Response:
 
 def _window(visit: Visit, today: date) -> BoardWindow:
     """What the address says; what it says wrongly is as if it said nothing."""
-    days = _number(visit.asked("days"), tuple(SPANS), SPAN)
+    days = _number(visit.query_value("days"), tuple(SPANS), SPAN)
     monday = today - timedelta(days=today.weekday())
-    here = _date(visit.asked("day"))
-    first = _date(visit.asked("from")) or here or (today.replace(day=1) if days == max(SPANS) else monday)
-    page = visit.asked("page")
+    here = _date(visit.query_value("day"))
+    first = _date(visit.query_value("from")) or here or (today.replace(day=1) if days == max(SPANS) else monday)
+    page = visit.query_value("page")
     number = int(page) if page.isascii() and page.isdigit() and len(page) < 6 else 1
-    rows = _number(visit.asked("rows"), ROWS, ROWS[0])
-    return BoardWindow(first, days, visit.asked("q").strip()[:LONGEST], max(number, 1), rows, here)
+    rows = _number(visit.query_value("rows"), ROWS, ROWS[0])
+    return BoardWindow(first, days, visit.query_value("q").strip()[:LONGEST], max(number, 1), rows, here)
 
 
 def _number(text: str, known: tuple[int, ...], usual: int) -> int:

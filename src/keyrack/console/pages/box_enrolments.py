@@ -27,7 +27,7 @@ async def look(visit: Visit) -> Response:
 
 @pages.post(PAGE + "/undo", permission=Permission.BOXES_WRITE)
 async def undo(visit: Visit) -> Response:
-    thumbprint = visit.sent("thumbprint")
+    thumbprint = visit.form_value("thumbprint")
     try:
         await visit.call("DELETE", ROW, visit.ids["productId"], query={"thumbprint": thumbprint} if thumbprint else {})
     except SHOWN as refusal:
@@ -37,7 +37,7 @@ async def undo(visit: Visit) -> Response:
 
 @pages.post(PAGE + "/approve", permission=Permission.BOXES_WRITE)
 async def approve(visit: Visit) -> Response:
-    body = {"thumbprint": visit.sent("thumbprint")}
+    body = {"thumbprint": visit.form_value("thumbprint")}
     try:
         await visit.call("POST", f"{ROW}/approval", visit.ids["productId"], body=body)
     except NotPermitted:

@@ -56,20 +56,20 @@ class CarView:
 class FactEdit:
     """A fact that is being changed: what was typed, and what was wrong with it.
 
-    `wrong` is a code: `blank`, `refused` for what `why` says, `changed` where somebody else was quicker, "" where
+    `wrong` is a code: `blank`, `refused` for what `reason` says, `changed` where somebody else was quicker, "" where
     nothing is.
     """
 
     fact: str
     value: str
     wrong: str = ""
-    why: str = ""
+    reason: str = ""
 
 
 @pages.get("/{customer}/cars/{carId}", permission=Permission.CARS_READ)
 async def car(visit: Visit) -> Response:
-    if by_script(visit) and (named := visit.asked("part")) in PARTS:
-        visit.needs(PARTS[named].permission)
+    if by_script(visit) and (named := visit.query_value("part")) in PARTS:
+        visit.require(PARTS[named].permission)
         shown = await _car(visit)
         return await page(visit, f"car/{named}.html", **_whole(shown), **await PARTS[named].gather(visit, shown))
     return await _page(visit)
@@ -93,7 +93,7 @@ async def _done(visit: Visit) -> Known:
     if "added" in visit.query:
         return {"done": "added", "product": None}
     for name in ("installed", "uninstalled"):
-        id = visit.asked(name)
+        id = visit.query_value(name)
         if id.isascii() and id.isdigit() and len(id) <= DIGITS:
             with suppress(NotFound):
                 return {"done": name, "product": (await visit.call("GET", "/products/{productId}", id)).json}
@@ -145,7 +145,7 @@ async def _waiting(visit: Visit, shown: CarView) -> int:
 
 
 async def _facts(visit: Visit, shown: CarView) -> Known:
-    edit = visit.asked("edit") if visit.may(Permission.CARS_WRITE) else ""
+    edit = visit.query_value("edit") if visit.may(Permission.CARS_WRITE) else ""
     changing = FactEdit(edit, shown.facts[edit] or "") if edit in FIELDS else None
     return {"fields": FIELDS, "changing": changing}
 
@@ -181,7 +181,7 @@ async def _timeline(visit: Visit, shown: CarView) -> Known:
 
 
 async def _telemetry(visit: Visit, shown: CarView) -> Known:
-    return {"told": await car_telemetry.telemetry(visit, shown.id)}
+    return {"telemetry": await car_telemetry.telemetry(visit, shown.id)}
 
 
 async def _chart(visit: Visit, shown: CarView) -> Known:
@@ -223,14 +223,16 @@ PARTS: Mapping[str, Part] = {
 @pages.post("/{customer}/cars/{carId}/facts/{fact}", permission=Permission.CARS_WRITE)
 async def change(visit: Visit) -> Response:
     """Change one fact, if the car is still what it was when the form was drawn."""
-    fact, value = visit.ids["fact"], visit.sent("value")
+    fact, value = visit.ids["fact"], visit.form_value("value")
     if fact not in FIELDS:
         return redirect(_here(visit))
     if not value and fact == "name":
         return await _changing(visit, FactEdit(fact, value, "blank"), 400)
     step = {"op": "replace", "path": f"/{fact}", "value": value} if value else {"op": "remove", "path": f"/{fact}"}
     try:
-        await visit.call("PATCH", "/cars/{carId}", visit.ids["carId"], body=[step], if_match=visit.sent("tag") or None)
+        await visit.call(
+            "PATCH", "/cars/{carId}", visit.ids["carId"], body=[step], if_match=visit.form_value("tag") or None
+        )
     except PreconditionFailed as refusal:
         return await _changing(visit, FactEdit(fact, value, "changed"), refusal.status)
     except BadRequest as refusal:
@@ -264,8 +266,8 @@ async def delete(visit: Visit) -> Response:
             "DELETE",
             "/cars/{carId}",
             visit.ids["carId"],
-            if_match=visit.sent("tag") or None,
-            key=visit.sent("key") or None,
+            if_match=visit.form_value("tag") or None,
+            key=visit.form_value("key") or None,
         )
     except PreconditionFailed as refusal:
         return await _delete(visit, refusal)

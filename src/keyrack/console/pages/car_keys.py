@@ -65,7 +65,7 @@ class CarKeys:
 async def keys_of(visit: Visit, car: int) -> CarKeys:
     """The keys of the car that still open, or that were revoked lately."""
     now = datetime.now(UTC)
-    whole = visit.asked("keys") == ALL
+    whole = visit.query_value("keys") == ALL
     query = {
         "$apply": LINES.format(now=utc(now), lately=utc(now - CONFIRMED)), "$orderby": ORDER,
         "$top": str(MOST if whole else FEW), "$count": "true",

@@ -35,17 +35,20 @@ DEFAULT_RANGE = "week"
 
 @dataclass(frozen=True)
 class CarTelemetry:
-    """The newest telemetry: `has_unit` whether there is somebody to tell it, `seen` when it was told last, None for
-    never, and `fresh_until` from when on it is stale, "" if it is. `told` are the figures by name, `untold` the names
-    of those that the unit has never told."""
+    """The newest telemetry of a car.
+
+    `has_unit`: whether the car has a unit that can report. `last_seen`: the time of its last report, None for never.
+    `fresh_until`: from when on that is stale, "" if it is. `figures` are the values by name, `missing_figures` the
+    names of those that the unit has never reported.
+    """
 
     has_unit: bool
-    seen: str | None
+    last_seen: str | None
     driving: bool | None
     electric: bool
     charging: bool
-    told: dict[str, Any]
-    untold: list[str]
+    figures: dict[str, Any]
+    missing_figures: list[str]
     fresh_until: str = ""
 
 
@@ -110,7 +113,7 @@ class Chart:
 
 async def chart(visit: Visit, car: int) -> Chart:
     """The range of the address, up to the end of the hour or of the day that it is."""
-    name = visit.asked("range") if visit.asked("range") in RANGES else DEFAULT_RANGE
+    name = visit.query_value("range") if visit.query_value("range") in RANGES else DEFAULT_RANGE
     wanted = RANGES[name]
     until = ceiling(datetime.now(clock(visit).zone), wanted.hours)
     since = until - timedelta(hours=wanted.hours * wanted.buckets)

@@ -31,7 +31,12 @@ PASSED = N_("Choose a day to come.")
 async def clients(visit: Visit) -> Response:
     rows = (await visit.call("GET", "/clients", query={"$orderby": "name"})).json
     return await page(
-        visit, "clients.html", section=SECTION, rows=rows, over=_over(rows), done=DONE.get(visit.asked("done"), "")
+        visit,
+        "clients.html",
+        section=SECTION,
+        rows=rows,
+        over=_over(rows),
+        done=DONE.get(visit.query_value("done"), ""),
     )
 
 
@@ -66,7 +71,7 @@ def _scopes(visit: Visit) -> list[list[tuple[str, str]]]:
 
 
 def _typed(visit: Visit) -> dict[str, Any]:
-    return {"name": visit.sent("name"), "scopes": visit.form.get("scopes", []), "last": visit.sent("last")}
+    return {"name": visit.form_value("name"), "scopes": visit.form.get("scopes", []), "last": visit.form_value("last")}
 
 
 def _looked(visit: Visit, typed: Mapping[str, Any]) -> FormErrors:
@@ -89,14 +94,14 @@ def _end(visit: Visit, last: str) -> str | None:
     return utc(end) if end > datetime.now(UTC) else None
 
 
-@pages.post("/{customer}/settings/clients/new", secret=True, permission=Permission.CLIENTS_WRITE)
+@pages.post("/{customer}/settings/clients/new", has_secret=True, permission=Permission.CLIENTS_WRITE)
 async def add(visit: Visit) -> Response:
     typed = _typed(visit)
     if wrong := _looked(visit, typed).texts:
         return await _form(visit, typed, invalid(wrong))
     body = {"name": typed["name"], "scopes": typed["scopes"], "expires": _end(visit, typed["last"])}
     try:
-        made = (await visit.call("PUT", "/clients", body=body, key=visit.sent("key"))).json
+        made = (await visit.call("PUT", "/clients", body=body, key=visit.form_value("key"))).json
     except SHOWN as refusal:
         return await _form(visit, typed, refused(visit, refusal))
     return await _shown(visit, made["id"], made["clientId"], made["clientSecret"], 201)
@@ -122,7 +127,7 @@ async def _client(visit: Visit, wrong: FormErrors = RIGHT) -> Response:
     return await page(
         visit, "client.html", status=wrong.status, section=SECTION, client=known, secrets=held, wrong=wrong,
         over=bool(_over([known])), means={str(scope): gettext(visit, MEANINGS[scope]) for scope in Permission},
-        done=DONE.get(visit.asked("done"), ""), key=key(visit),
+        done=DONE.get(visit.query_value("done"), ""), key=key(visit),
     )  # fmt: skip
 
 
@@ -152,7 +157,7 @@ async def change(visit: Visit) -> Response:
     given = typed if own else {**typed, "name": known["name"], "last": ""}
     looked = _looked(visit, {**given, "last": ""} if is_same_end else given)
     if looked.texts:
-        return await _form(visit, typed, looked, known, visit.sent("tag"))
+        return await _form(visit, typed, looked, known, visit.form_value("tag"))
     steps: list[dict[str, Any]] = [{"op": "replace", "path": "/scopes", "value": typed["scopes"]}]
     if own:
         steps.append({"op": "replace", "path": "/name", "value": typed["name"]})
@@ -163,7 +168,7 @@ async def change(visit: Visit) -> Response:
             )
     try:
         await visit.call(
-            "PATCH", "/clients/{clientId}", visit.ids["client"], body=steps, if_match=visit.sent("tag") or None
+            "PATCH", "/clients/{clientId}", visit.ids["client"], body=steps, if_match=visit.form_value("tag") or None
         )
     except SHOWN as refusal:
         return await _form(visit, typed, refused(visit, refusal), known, reply.tag)
@@ -173,20 +178,22 @@ async def change(visit: Visit) -> Response:
 @pages.post("/{customer}/settings/clients/{client}/enabled", permission=Permission.CLIENTS_WRITE)
 async def enable(visit: Visit) -> Response:
     """Whether it may call, from now on."""
-    step = {"op": "replace", "path": "/enabled", "value": visit.sent("enabled") == "true"}
+    step = {"op": "replace", "path": "/enabled", "value": visit.form_value("enabled") == "true"}
     return await _done(visit, "changed", "PATCH", "/clients/{clientId}", body=[step])
 
 
-@pages.post("/{customer}/settings/clients/{client}/secrets", secret=True, permission=Permission.CLIENTS_WRITE)
+@pages.post("/{customer}/settings/clients/{client}/secrets", has_secret=True, permission=Permission.CLIENTS_WRITE)
 async def another(visit: Visit) -> Response:
     """Another secret, shown here alone; or the end of one."""
-    if ended := visit.sent("secret"):
+    if ended := visit.form_value("secret"):
         path = "/clients/{clientId}/secrets/{secretId}"
         return await _done(visit, "secret", "DELETE", path, ended)
     number = visit.ids["client"]
     try:
         known = (await visit.call("GET", "/clients/{clientId}", number)).json
-        made = (await visit.call("PUT", "/clients/{clientId}/secrets", number, key=visit.sent("key") or None)).json
+        made = (
+            await visit.call("PUT", "/clients/{clientId}/secrets", number, key=visit.form_value("key") or None)
+        ).json
     except SHOWN as refusal:
         return await _client(visit, refused(visit, refusal))
     return await _shown(visit, number, known["clientId"], made["clientSecret"])

@@ -34,13 +34,13 @@ UNPROVEN = N_("Your account works for no further customer until its address is p
 WRONG_CODE = N_("The code is wrong. A code of the app, or a recovery code, removes a second factor.")
 
 
-@pages.get("/invitation", open=True)
+@pages.get("/invitation", is_public=True)
 async def invitation(visit: Visit) -> Response:
     """The form that takes the code of the link, which a script fills in."""
     return plain(visit, "invitation_code.html", status=200, wrong="")
 
 
-@pages.post("/invitation", open=True)
+@pages.post("/invitation", is_public=True)
 async def invited(visit: Visit) -> Response:
     return await _invited(visit)
 
@@ -50,7 +50,7 @@ async def _invited(visit: Visit, wrong: str = "", status: int = 200, *, is_maile
 
     The page of a link that was shown is the same whether the address has an account or not.
     """
-    code = visit.sent("code")
+    code = visit.form_value("code")
     try:
         pending_invitation = await emailed_links.invitation(visit, code)
     except LinkExpired:
@@ -72,16 +72,16 @@ def _step(pending_invitation: InvitationPreview, *, is_here: bool) -> str:
     return "accept" if pending_invitation.is_proven else "prove"
 
 
-@pages.post("/invitation/accept", open=True)
+@pages.post("/invitation/accept", is_public=True)
 async def accept(visit: Visit) -> Response:
     password = visit.form.get("new_password", [""])[-1]
     try:
-        pending_invitation = await emailed_links.invitation(visit, visit.sent("code"))
+        pending_invitation = await emailed_links.invitation(visit, visit.form_value("code"))
         step = _step(pending_invitation, is_here=await emailed_links.signed_in_as(visit, pending_invitation.address))
         if step in ("set", "either") and not SHORTEST <= len(password) <= LONGEST:
             return await _invited(visit, gettext(visit, WRONG_LENGTH), 422)
-        there = zone(visit.sent("time_zone"))
-        customer = await emailed_links.accept(visit, visit.sent("code"), password, there)
+        there = zone(visit.form_value("time_zone"))
+        customer = await emailed_links.accept(visit, visit.form_value("code"), password, there)
     except LinkExpired:
         return await _invited(visit)
     except AccountExists:
@@ -91,11 +91,11 @@ async def accept(visit: Visit) -> Response:
     return redirect(f"{root(visit)}/{customer}")
 
 
-@pages.post("/invitation/mail", open=True)
+@pages.post("/invitation/mail", is_public=True)
 async def mail(visit: Visit) -> Response:
     """Mail the link that proves the address of the signed-in manager."""
     try:
-        is_mailed = await emailed_links.mail_proof(visit, visit.sent("code"))
+        is_mailed = await emailed_links.mail_proof(visit, visit.form_value("code"))
     except LinkExpired:
         return await _invited(visit)
     except AccountExists:
@@ -105,15 +105,15 @@ async def mail(visit: Visit) -> Response:
     return await _invited(visit, is_mailed=is_mailed)
 
 
-@pages.get("/forgot", open=True)
+@pages.get("/forgot", is_public=True)
 async def forgot(visit: Visit) -> Response:
     return _forgot(visit)
 
 
-@pages.post("/forgot", open=True)
+@pages.post("/forgot", is_public=True)
 async def ask(visit: Visit) -> Response:
     """The answer is the same for every address."""
-    address = visit.sent("address")
+    address = visit.form_value("address")
     try:
         if 0 < len(address) <= LONGEST and "\0" not in address:
             await emailed_links.forgot(visit, address)
@@ -128,20 +128,20 @@ def _forgot(visit: Visit, refusal: Refusal | None = None) -> Response:
     return plain(visit, "forgot.html", status=status, asked=False, mails=visit.settings.sends_mail, wrong=wrong)
 
 
-@pages.get("/password", open=True)
+@pages.get("/password", is_public=True)
 async def password(visit: Visit) -> Response:
     """The form that takes the code of the link, which a script fills in."""
     return plain(visit, "password_code.html", status=200, wrong="")
 
 
-@pages.post("/password", open=True)
+@pages.post("/password", is_public=True)
 async def choose(visit: Visit) -> Response:
     return await _choose(visit)
 
 
 async def _choose(visit: Visit, wrong: str = "", status: int = 200) -> Response:
     """The form for a new password, with what else signs in to the account."""
-    code = visit.sent("code")
+    code = visit.form_value("code")
     try:
         link, methods = await emailed_links.password_link(visit, code)
     except LinkExpired:
@@ -156,14 +156,14 @@ async def _choose(visit: Visit, wrong: str = "", status: int = 200) -> Response:
     )  # fmt: skip
 
 
-@pages.post("/password/set", open=True)
+@pages.post("/password/set", is_public=True)
 async def set_password(visit: Visit) -> Response:
     new = visit.form.get("new_password", [""])[-1]
     if not SHORTEST <= len(new) <= LONGEST:
         return await _choose(visit, gettext(visit, WRONG_LENGTH), 422)
-    code, remove = visit.sent("code"), visit.form.get("remove", [])
+    code, remove = visit.form_value("code"), visit.form.get("remove", [])
     try:
-        await emailed_links.set_password(visit, code, new, remove, visit.sent("factor_code"))
+        await emailed_links.set_password(visit, code, new, remove, visit.form_value("factor_code"))
     except LinkExpired:
         return await _choose(visit)
     except WrongCredentials:

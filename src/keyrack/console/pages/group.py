@@ -32,12 +32,12 @@ async def group(visit: Visit) -> Response:
 @pages.post("/{customer}/groups/{group}", permission=Permission.GROUPS_WRITE)
 async def rename(visit: Visit) -> Response:
     """Rename it, unless somebody else was quicker."""
-    name = visit.sent("name")
+    name = visit.form_value("name")
     wrong = invalid([("name", "" if name else gettext(visit, "Enter a name."))])
     if wrong.texts:
         return await _group(visit, wrong)
     patch = [{"op": "replace", "path": "/name", "value": name}]
-    more = {"if_match": visit.sent("tag") or None}
+    more = {"if_match": visit.form_value("tag") or None}
     try:
         await visit.call("PATCH", "/groups/{groupId}", visit.ids["group"], body=patch, **more)
     except SHOWN as refusal:
@@ -65,7 +65,7 @@ async def _group(visit: Visit, wrong: FormErrors = RIGHT, refusal: Refusal | Non
     edited = bool(wrong.texts) or ("rename" in visit.query and visit.may(Permission.GROUPS_WRITE))
     return await page(
         visit, "group.html", status=wrong.status, section=SECTION, group=reply.json, tag=reply.tag, since=since,
-        lists=lists, wrong=wrong, edited=edited, typed=visit.sent("name") if wrong.texts else reply.json["name"],
+        lists=lists, wrong=wrong, edited=edited, typed=visit.form_value("name") if wrong.texts else reply.json["name"],
         now=reply.json["name"] if isinstance(refusal, PreconditionFailed) else "",
         swapped=bool(visit.headers("HX-Request")), added="added" in visit.query,
     )  # fmt: skip
@@ -73,7 +73,7 @@ async def _group(visit: Visit, wrong: FormErrors = RIGHT, refusal: Refusal | Non
 
 async def _members(visit: Visit, group: Mapping[str, Any], kind: MemberKind) -> dict[str, Any]:
     """A page of the members of a kind: which page stands in the address, under the kind's name."""
-    page_text = visit.asked(kind.name)[:DIGITS]
+    page_text = visit.query_value(kind.name)[:DIGITS]
     number = int(page_text) if page_text.isascii() and page_text.isdigit() and int(page_text) else 1
     query = {"$select": kind.select, "$orderby": kind.order, "$count": "true"}
     before = (number - 1) * ROWS

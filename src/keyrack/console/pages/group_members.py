@@ -131,14 +131,14 @@ def members(
 
 @pages.get("/{customer}/groups/{group}/add/{kind}", permission=Permission.GROUPS_WRITE)
 async def choose(visit: Visit) -> Response:
-    return await _choose(visit, visit.asked("q"), _ticked(visit.query))
+    return await _choose(visit, visit.query_value("q"), _ticked(visit.query))
 
 
 @pages.post("/{customer}/groups/{group}/add/{kind}", permission=Permission.GROUPS_WRITE)
 async def add(visit: Visit) -> Response:
     kind, ids = _kind(visit), _ticked(visit.form)
     if (wrong := _wrong(visit, ids)).texts:
-        return await _choose(visit, visit.sent("q"), ids, wrong)
+        return await _choose(visit, visit.form_value("q"), ids, wrong)
 
     async def put(id: int) -> None:
         await visit.call("PUT", kind.row, visit.ids["group"], body={kind.member: id})

@@ -26,7 +26,7 @@ SHOWN = "id,type,serialNumber,uniqueId"
 @pages.get("/{customer}/choices/products", permission=Permission.PRODUCTS_READ)
 async def products(visit: Visit) -> Response:
     """What can be installed and matches what is typed, for a chooser."""
-    options, total = await _found(visit, visit.asked("q"))
+    options, total = await _found(visit, visit.query_value("q"))
     return Response(200, json.dumps({"options": options, "total": total}).encode())
 
 
@@ -52,15 +52,15 @@ async def ask_to_install(visit: Visit) -> Response:
 
 @pages.post("/{customer}/cars/{carId}/install", permission=Permission.INSTALLATIONS_WRITE)
 async def install(visit: Visit) -> Response:
-    if visit.sent("find"):  # the search of who has no script
+    if visit.form_value("find"):  # the search of who has no script
         return await _install(visit)
-    product = visit.sent("product")
+    product = visit.form_value("product")
     if not product.isascii() or not product.isdigit() or len(product) > 9:
         return await _install(visit, wrong="choose")
     car = (await visit.call("GET", "/cars/{carId}", visit.ids["carId"])).json
     body = {"carId": car["id"], "productId": int(product)}
     try:
-        await visit.call("PUT", "/installations", body=body, key=visit.sent("key") or None)
+        await visit.call("PUT", "/installations", body=body, key=visit.form_value("key") or None)
     except (BadRequest, Conflict, NotFound) as refusal:
         return await _install(visit, refusal)
     return gone_on(visit, f"{_car(visit)}?installed={product}")
@@ -68,9 +68,15 @@ async def install(visit: Visit) -> Response:
 
 async def _install(visit: Visit, refusal: Refusal | None = None, wrong: str = "") -> Response:
     car = (await visit.call("GET", "/cars/{carId}", visit.ids["carId"])).json
-    chosen = visit.sent("product")
-    options, total = await _found(visit, visit.sent("search_product"))
-    known = {"car": car, "options": options, "total": total, "chosen": chosen, "search": visit.sent("search_product")}
+    chosen = visit.form_value("product")
+    options, total = await _found(visit, visit.form_value("search_product"))
+    known = {
+        "car": car,
+        "options": options,
+        "total": total,
+        "chosen": chosen,
+        "search": visit.form_value("search_product"),
+    }
     if refusal is not None:
         wrong = refusal.reason.code
         known |= await _in_the_way(visit, car["id"], chosen)
@@ -103,7 +109,7 @@ async def uninstall(visit: Visit) -> Response:
     car = (await visit.call("GET", "/cars/{carId}", visit.ids["carId"])).json
     body = {"carId": car["id"], "productId": product["id"]}
     try:
-        await visit.call("DELETE", "/installations", body=body, key=visit.sent("key") or None)
+        await visit.call("DELETE", "/installations", body=body, key=visit.form_value("key") or None)
     except Conflict as refusal:
         return await _uninstall(visit, refusal)
     return gone_on(visit, f"{_car(visit)}?uninstalled={product['id']}")

@@ -44,15 +44,15 @@ class KeyFormView:
 @pages.get("/{customer}/key-forms", permission=Permission.KEYS_READ)
 async def key_forms(visit: Visit) -> Response:
     """All brands, or the key forms of one, or one of these: the address says which."""
-    brand, q = visit.asked("brand").strip(), visit.asked("q").strip()
+    brand, q = visit.query_value("brand").strip(), visit.query_value("q").strip()
     if not brand:
         brands = await _brands(visit, q)
         only = brands[0]["brand"] if q and len(brands) == 1 else ""
         return await _page(visit, brands=brands, q=q, brand=only, forms=await _forms(visit, only) if only else [])
     forms = await _forms(visit, brand)
-    if not visit.asked("form"):
+    if not visit.query_value("form"):
         return await _page(visit, brands=[], q="", brand=brand, forms=forms)
-    form = next((item for item in forms if str(item.id) == visit.asked("form")), None)
+    form = next((item for item in forms if str(item.id) == visit.query_value("form")), None)
     if form is None:
         raise NotFound(NOTHING_HERE)
     shared = f"{visit.settings.public_url.rstrip('/')}{BELOW}/{visit.customer}/key-forms"
@@ -66,7 +66,7 @@ async def _page(visit: Visit, **known: Any) -> Response:
     forms: list[KeyFormView] = known["forms"]
     words = {form.id: _words(visit, form) for form in forms}
     about: dict[str, Any] = {"address": _address(visit), "count": len(forms), "words": words, **known}
-    if visit.partial:
+    if visit.is_partial:
         return await part(visit, "key_forms.html", "listing", **about)
     return await page(visit, "key_forms.html", section=SECTION, **about)
 

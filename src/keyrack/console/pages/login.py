@@ -35,57 +35,57 @@ async def front(visit: Visit) -> Response:
 
 def _customer(visit: Visit) -> int:
     """Raises `NotFound`."""
-    if customer_id := visit.asked("customer"):
+    if customer_id := visit.query_value("customer"):
         return customer_of(visit.person, customer_id)
     if not visit.person.manager.grants:
         raise NotFound(NOBODYS)
     return first_customer(visit.person)
 
 
-@pages.get("/sign-in", open=True)
+@pages.get("/sign-in", is_public=True)
 async def form(visit: Visit) -> Response:
     return await _form(visit)
 
 
-@pages.post("/sign-in", open=True)
+@pages.post("/sign-in", is_public=True)
 async def sign_in(visit: Visit) -> Response:
-    username, password = visit.sent("username"), visit.form.get("password", [""])[-1]
+    username, password = visit.form_value("username"), visit.form.get("password", [""])[-1]
     try:
         if not username or not password or len(username) > LONGEST or len(password) > LONGEST or "\0" in username:
             raise WrongCredentials
         signed_in = await visit.sign_in(username, password)
     except (WrongCredentials, TooManyRequests) as refusal:
         return await _form(visit, refusal)
-    there, next = zone(visit.sent("time_zone")), visit.sent("next")
+    there, next = zone(visit.form_value("time_zone")), visit.form_value("next")
     if signed_in.has_factor:
-        await visit.wait(signed_in, there)
+        await visit.begin_second_factor(signed_in, there)
         return redirect(f"{root(visit)}/sign-in/second?next={quote(next, safe='')}")
-    await visit.begin(signed_in, there)
+    await visit.begin_session(signed_in, there)
     return redirect(offer(visit, next))
 
 
-@pages.get("/sign-in/second", open=True)
+@pages.get("/sign-in/second", is_public=True)
 async def second(visit: Visit) -> Response:
     """The page for the second factor of who has shown a password."""
     return await _second(visit)
 
 
-@pages.post("/sign-in/second", open=True)
+@pages.post("/sign-in/second", is_public=True)
 async def show_code(visit: Visit) -> Response:
-    code = visit.sent("code")
+    code = visit.form_value("code")
     try:
         if not code or len(code) > LONGEST_CODE:
             raise WrongCredentials
-        shown = await visit.show_code(code)
+        shown = await visit.verify_code(code)
     except (WrongCredentials, TooManyRequests) as refusal:
         return await _second(visit, refusal)
     if shown is None:
         return _again(visit)
-    await visit.begin(*shown)
-    return redirect(offer(visit, visit.sent("next")))
+    await visit.begin_session(*shown)
+    return redirect(offer(visit, visit.form_value("next")))
 
 
-@pages.post("/sign-in/challenge", open=True)
+@pages.post("/sign-in/challenge", is_public=True)
 async def challenge(visit: Visit) -> Response:
     """The options for a passkey, as JSON; so is the error of too many."""
     try:
@@ -97,18 +97,18 @@ async def challenge(visit: Visit) -> Response:
     return answer({"publicKey": options})
 
 
-@pages.post("/sign-in/passkey", open=True)
+@pages.post("/sign-in/passkey", is_public=True)
 async def show_passkey(visit: Visit) -> Response:
     try:
-        signed_in = await visit.show_passkey(visit.sent("credential"))
+        signed_in = await visit.verify_passkey(visit.form_value("credential"))
     except (WrongCredentials, TooManyRequests) as refusal:
         return await _form(visit, refusal, by_passkey=True)
-    await visit.begin(signed_in, zone(visit.sent("time_zone")))
-    return redirect(offer(visit, visit.sent("next")))
+    await visit.begin_session(signed_in, zone(visit.form_value("time_zone")))
+    return redirect(offer(visit, visit.form_value("next")))
 
 
 async def _second(visit: Visit, refusal: Refusal | None = None) -> Response:
-    step = await visit.waiting()
+    step = await visit.pending_login()
     if step is None:
         return _again(visit)
     wrong = "" if refusal is None else gettext(visit, "The code is wrong, or was used already.")
@@ -116,22 +116,22 @@ async def _second(visit: Visit, refusal: Refusal | None = None) -> Response:
         wrong = _too_many(visit, refusal, TOO_MANY_CODES)
     return plain(
         visit, "sign_in_second.html", status=refusal.status if refusal else 200, wrong=wrong, step=step,
-        next=visit.sent("next") or visit.asked("next"), passkeys=visit.passkey_host,
+        next=visit.form_value("next") or visit.query_value("next"), passkeys=visit.passkey_host,
     )  # fmt: skip
 
 
 def _again(visit: Visit) -> Response:
     """Back to the first page: what was waited for is over."""
-    next = visit.sent("next") or visit.asked("next")
+    next = visit.form_value("next") or visit.query_value("next")
     return redirect(f"{root(visit)}/sign-in?over&next={quote(next, safe='')}")
 
 
 def _too_many(visit: Visit, refusal: Refusal, text: str = TOO_MANY_PASSWORDS) -> str:
-    seconds = visit.told["Retry-After"] = refusal.headers["Retry-After"]
+    seconds = visit.response_headers["Retry-After"] = refusal.headers["Retry-After"]
     return gettext(visit, text, seconds=seconds)
 
 
-@pages.post("/sign-out", open=True)
+@pages.post("/sign-out", is_public=True)
 async def sign_out(visit: Visit) -> Response:
     if address := await sso_pages.sign_out(visit):
         return onward(visit, address)
@@ -158,10 +158,11 @@ async def _form(visit: Visit, refusal: Refusal | None = None, *, by_passkey: boo
         wrong = gettext(visit, "The passkey was not accepted. Try again, or sign in with your password.")
     elif refusal is not None:
         wrong = gettext(visit, "The user name or the password is wrong.")
-    next = visit.sent("next") or visit.asked("next")
+    next = visit.form_value("next") or visit.query_value("next")
     return plain(
-        visit, "sign_in.html", status=refusal.status if refusal else 200, wrong=wrong, username=visit.sent("username"),
-        next=next, signed_out="out" in visit.query, is_set="set" in visit.query, passkeys=visit.passkey_host,
+        visit, "sign_in.html", status=refusal.status if refusal else 200, wrong=wrong,
+        username=visit.form_value("username"), next=next, signed_out="out" in visit.query,
+        is_set="set" in visit.query, passkeys=visit.passkey_host,
         providers=await sso_pages.offered(visit),
     )  # fmt: skip
 

@@ -40,7 +40,7 @@ async def _managers(visit: Visit, wrong: FormErrors = RIGHT) -> Response:
     return await page(
         visit, "managers.html", status=wrong.status, section=SECTION, rows=rows, invited=invited, wrong=wrong,
         roles=_roles(visit), names={str(role): name for role, name in NAMES.items()}, own=visit.person.manager.id,
-        done=DONE.get(visit.asked("done"), ""), groups=await group_scope_field.names(visit, [*rows, *invited]),
+        done=DONE.get(visit.query_value("done"), ""), groups=await group_scope_field.names(visit, [*rows, *invited]),
     )  # fmt: skip
 
 
@@ -62,9 +62,9 @@ async def _form(visit: Visit, typed: dict[str, str], wrong: FormErrors, part: Fl
     )  # fmt: skip
 
 
-@pages.post("/{customer}/settings/managers/invite", secret=True, permission=Permission.MANAGERS_WRITE)
+@pages.post("/{customer}/settings/managers/invite", has_secret=True, permission=Permission.MANAGERS_WRITE)
 async def invite(visit: Visit) -> Response:
-    typed = {"address": visit.sent("address"), "role": visit.sent("role")}
+    typed = {"address": visit.form_value("address"), "role": visit.form_value("role")}
     part = await group_scope_field.sent(visit)
     no_role = "" if typed["role"] else gettext(visit, NO_ROLE)
     if wrong := invalid((("role", no_role), ("groups", group_scope_field.wrong(visit, part)))).texts:
@@ -72,7 +72,7 @@ async def invite(visit: Visit) -> Response:
     body = {"emailAddress": typed["address"], "role": typed["role"], "groups": part.value}
     words = {pointer: (field, gettext(visit, text)) for pointer, (field, text) in WORDS.items()}
     try:
-        made: Any = (await visit.call("PUT", "/managers", body=body, key=visit.sent("key") or None)).json
+        made: Any = (await visit.call("PUT", "/managers", body=body, key=visit.form_value("key") or None)).json
     except SHOWN as refusal:
         return await _form(visit, typed, refused(visit, refusal, words), part)
     return await page(
@@ -83,7 +83,7 @@ async def invite(visit: Visit) -> Response:
 @pages.post("/{customer}/settings/managers/{manager}/role", permission=Permission.MANAGERS_WRITE)
 async def change(visit: Visit) -> Response:
     await visit.call("GET", "/managers/{managerId}", visit.ids["manager"])
-    step = {"op": "replace", "path": "/role", "value": visit.sent("role")}
+    step = {"op": "replace", "path": "/role", "value": visit.form_value("role")}
     return await _done(visit, "role", "PATCH", "/managers/{managerId}", visit.ids["manager"], body=[step])
 
 
@@ -128,7 +128,7 @@ async def remove(visit: Visit) -> Response:
 
 @pages.post("/{customer}/settings/invitations/withdraw", permission=Permission.MANAGERS_WRITE)
 async def withdraw(visit: Visit) -> Response:
-    return await _done(visit, "withdrawn", "DELETE", "/invitations/{invitationId}", visit.sent("invitation"))
+    return await _done(visit, "withdrawn", "DELETE", "/invitations/{invitationId}", visit.form_value("invitation"))
 
 
 async def _done(visit: Visit, done: str, method: str, path: str, *ids: object, **more: Any) -> Response:

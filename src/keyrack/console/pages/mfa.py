@@ -32,7 +32,7 @@ async def _factors(visit: Visit, refusal: Refusal | None = None) -> Response:
     rules = (await visit.call("GET", "/factor-rules")).json["roles"] if may_rule else None
     return await page(
         visit, "factors.html", status=refusal.status if refusal else 200, section=SECTION, known=known, names=NAMES,
-        passkeys=passkeys, rules=rules, host=visit.passkey_host, saved=visit.asked("saved"),
+        passkeys=passkeys, rules=rules, host=visit.passkey_host, saved=visit.query_value("saved"),
         is_needed=visit.person.manager.grants[visit.customer].needs_factor, has_shown="mfa" in visit.person.manager.amr,
         wrong=why(visit, refusal.reason) if refusal else "",
         must_sign_in=bool(refusal and refusal.reason.code == SIGN_IN_AGAIN),
@@ -41,7 +41,7 @@ async def _factors(visit: Visit, refusal: Refusal | None = None) -> Response:
 
 @pages.post("/{customer}/settings/factors/passkeys")
 async def add_passkey(visit: Visit) -> Response:
-    name = visit.sent("name") or gettext(visit, "Passkey")
+    name = visit.form_value("name") or gettext(visit, "Passkey")
     try:
         body = {"name": name, "credential": _credential(visit)}
         made = (await visit.call("PUT", "/me/passkeys", body=body)).json
@@ -55,10 +55,10 @@ async def add_passkey(visit: Visit) -> Response:
 
 @pages.post("/{customer}/settings/factors/passkeys/remove")
 async def remove_passkey(visit: Visit) -> Response:
-    return await _done(visit, "removed", "DELETE", "/me/passkeys/{passkeyId}", visit.sent("passkey"))
+    return await _done(visit, "removed", "DELETE", "/me/passkeys/{passkeyId}", visit.form_value("passkey"))
 
 
-@pages.post("/{customer}/settings/factors/app", secret=True)
+@pages.post("/{customer}/settings/factors/app", has_secret=True)
 async def begin_app(visit: Visit) -> Response:
     try:
         made = (await visit.call("POST", "/me/totp")).json
@@ -76,14 +76,14 @@ async def _app(visit: Visit, secret: str, uri: str, wrong: str = "", status: int
     )
 
 
-@pages.post("/{customer}/settings/factors/app/confirm", secret=True)
+@pages.post("/{customer}/settings/factors/app/confirm", has_secret=True)
 async def confirm_app(visit: Visit) -> Response:
     try:
-        await visit.call("PUT", "/me/totp", body={"code": visit.sent("code")})
+        await visit.call("PUT", "/me/totp", body={"code": visit.form_value("code")})
     except Unauthorized:
         raise
     except Refusal as refusal:
-        secret, uri = visit.sent("secret"), visit.sent("uri")
+        secret, uri = visit.form_value("secret"), visit.form_value("uri")
         if refusal.reason.code not in ("wrong-code", "invalid-members") or not uri.startswith("otpauth://"):
             return await _factors(visit, refusal)
         return await _app(visit, secret, uri, gettext(visit, "The code is wrong."), refusal.status)
@@ -96,7 +96,7 @@ async def remove_app(visit: Visit) -> Response:
     return await _done(visit, "removed", "DELETE", "/me/totp")
 
 
-@pages.post("/{customer}/settings/factors/recovery", secret=True)
+@pages.post("/{customer}/settings/factors/recovery", has_secret=True)
 async def renew_recovery(visit: Visit) -> Response:
     try:
         made = (await visit.call("POST", "/me/recovery-codes")).json
@@ -130,6 +130,6 @@ def _saved(visit: Visit, what: str) -> Response:
 
 def _credential(visit: Visit) -> object:
     try:
-        return json.loads(visit.sent("credential"))
+        return json.loads(visit.form_value("credential"))
     except ValueError:
         return {}

@@ -23,7 +23,7 @@ TITLES = {
 }
 
 
-@pages.get("/{customer}/operations/{operation}", permission=Permission.OPERATIONS_READ, own=True)
+@pages.get("/{customer}/operations/{operation}", permission=Permission.OPERATIONS_READ, shows_own_rows=True)
 async def operation(visit: Visit) -> Response:
     at = await live_id(visit)
     query = {"$expand": things_expand(visit)}

@@ -101,7 +101,7 @@ FIGURES = (
 @pages.get("/{customer}", permission=Permission.CARS_READ)
 async def overview(visit: Visit) -> Response:
     """The figures, and the map with the cars on it, or the cars for who may not know places; as a part the figures."""
-    if visit.partial:
+    if visit.is_partial:
         return await part(visit, "overview.html", "tiles", tiles=await _tiles(visit))
     since = await live_id(visit)
     if not visit.may(Permission.POSITIONS_READ):

@@ -55,7 +55,7 @@ async def _settings(visit: Visit, wrong: Refusal | None = None) -> Response:
     return await page(
         visit, "settings.html", status=wrong.status if wrong else 200, section=SECTION, me=me, sessions=sessions,
         browsers=browsers, kept=kept, own=visit.person.session.id, zones=zones(), languages=LANGUAGES, counts=COUNTS,
-        wrong=_wrong(visit, wrong), saved=visit.asked("saved"),
+        wrong=_wrong(visit, wrong), saved=visit.query_value("saved"),
     )  # fmt: skip
 
 
@@ -78,7 +78,11 @@ def _wrong(visit: Visit, wrong: Refusal | None) -> dict[str, str]:
 
 @pages.post("/{customer}/settings/preferences")
 async def prefer(visit: Visit) -> Response:
-    wanted = {"language": visit.sent("language"), "timeZone": visit.sent("time_zone"), "theme": visit.sent("theme")}
+    wanted = {
+        "language": visit.form_value("language"),
+        "timeZone": visit.form_value("time_zone"),
+        "theme": visit.form_value("theme"),
+    }
     body = {name: None if value == SYSTEM else value for name, value in wanted.items()}
     await visit.call("PUT", "/me/preferences", body=body)
     return redirect(f"{base(visit)}/settings?saved=preferences")
@@ -96,14 +100,14 @@ async def change_password(visit: Visit) -> Response:
         return await _settings(visit, refusal)
     session = visit.person.session
     signed_in = await visit.sign_in(session.username, new)
-    await visit.begin(replace(signed_in, amr=session.amr), session.browser_zone)
+    await visit.begin_session(replace(signed_in, amr=session.amr), session.browser_zone)
     return redirect(f"{base(visit)}/settings?saved=password")
 
 
 @pages.post("/{customer}/settings/sessions")
 async def end_sessions(visit: Visit) -> Response:
     """End one session, or all of them."""
-    if ended := visit.sent("session"):
+    if ended := visit.form_value("session"):
         await visit.call("DELETE", "/sessions/{sessionId}", ended)
         return redirect(f"{base(visit)}/settings?saved=session")
     await visit.call("DELETE", "/sessions")

@@ -34,27 +34,27 @@ WORDS = {
 }
 
 
-@pages.post("/sign-in/provider", open=True)
+@pages.post("/sign-in/provider", is_public=True)
 async def begin(visit: Visit) -> Response:
-    name, next = visit.sent("name"), visit.sent("next")[:NEXT]
-    return _onward(visit, await sso_pages.begin(visit, name, next, zone(visit.sent("time_zone"))))
+    name, next = visit.form_value("name"), visit.form_value("next")[:NEXT]
+    return _onward(visit, await sso_pages.begin(visit, name, next, zone(visit.form_value("time_zone"))))
 
 
-@pages.post("/invitation/provider", open=True)
+@pages.post("/invitation/provider", is_public=True)
 async def accept(visit: Visit) -> Response:
     """Accept an invitation by an account that somebody has elsewhere."""
-    name, code = visit.sent("name"), visit.sent("code")
-    return _onward(visit, await sso_pages.begin(visit, name, "", zone(visit.sent("time_zone")), code=code))
+    name, code = visit.form_value("name"), visit.form_value("code")
+    return _onward(visit, await sso_pages.begin(visit, name, "", zone(visit.form_value("time_zone")), code=code))
 
 
-@pages.get("/sign-in/callback", open=True)
+@pages.get("/sign-in/callback", is_public=True)
 async def callback(visit: Visit) -> Response:
     """Where providers send people back to."""
     outcome = await sso_pages.finish(visit)
-    if outcome.why:
+    if outcome.reason:
         return _failed(visit, outcome)
     next = outcome.next if outcome.customer is None else f"{root(visit)}/{outcome.customer}"
-    if outcome.waits:  # from a page of ours: the cookie comes back from nowhere else
+    if outcome.needs_second_factor:  # from a page of ours: the cookie comes back from nowhere else
         second = f"{root(visit)}/sign-in/second?next={quote(next, safe='')}"
         return onward(visit, second, gettext(visit, "Your account here has a second factor as well."))
     if outcome.is_first_proof:
@@ -62,7 +62,7 @@ async def callback(visit: Visit) -> Response:
         return plain(visit, "proven.html", status=200, next=target, mails=visit.settings.sends_mail)
     if outcome.customer is not None:
         return redirect(next)
-    return redirect(offer(visit, outcome.next) + ("?saved=connected" if outcome.connected else ""))
+    return redirect(offer(visit, outcome.next) + ("?saved=connected" if outcome.is_connected else ""))
 
 
 @pages.get("/{customer}/settings/accounts")
@@ -76,7 +76,7 @@ async def _accounts(visit: Visit, wrong: str = "") -> Response:
     others = [(name, label) for name, label in await sso_pages.offered(visit) if name not in names]
     return await page(
         visit, "accounts.html", status=409 if wrong else 200, section=SECTION, connected=connected,
-        others=others, saved=visit.asked("saved"), wrong=wrong,
+        others=others, saved=visit.query_value("saved"), wrong=wrong,
     )  # fmt: skip
 
 
@@ -86,21 +86,21 @@ async def connect(visit: Visit) -> Response:
     if visit.person.session.began + 60 * visit.settings.reauthentication_minutes < time.time():
         return await _accounts(visit, gettext(visit, "You signed in some time ago. Sign out and in again first."))
     next = f"{base(visit)}/settings/accounts"
-    return _onward(visit, await sso_pages.begin(visit, visit.sent("name"), next, None, connect=True))
+    return _onward(visit, await sso_pages.begin(visit, visit.form_value("name"), next, None, connect=True))
 
 
 @pages.post("/{customer}/settings/accounts/disconnect")
 async def disconnect(visit: Visit) -> Response:
     try:
-        await visit.call("DELETE", "/me/identities/{identityId}", visit.sent("account"))
+        await visit.call("DELETE", "/me/identities/{identityId}", visit.form_value("account"))
     except Conflict as refusal:
         return await _accounts(visit, why(visit, refusal.reason))
     return redirect(f"{base(visit)}/settings/accounts?saved=disconnected")
 
 
 def _onward(visit: Visit, outcome: SsoResult) -> Response:
-    return _failed(visit, outcome) if outcome.why else onward(visit, outcome.next)
+    return _failed(visit, outcome) if outcome.reason else onward(visit, outcome.next)
 
 
 def _failed(visit: Visit, outcome: SsoResult) -> Response:
-    return plain(visit, "not_signed_in.html", status=403, said=gettext(visit, WORDS[outcome.why]), back=root(visit))
+    return plain(visit, "not_signed_in.html", status=403, said=gettext(visit, WORDS[outcome.reason]), back=root(visit))

@@ -54,7 +54,7 @@ class Levels:
 
 async def levels(visit: Visit, car: int) -> Levels:
     """The range of the address, up to the end of the bucket that it is."""
-    name = visit.asked("range") if visit.asked("range") in RANGES else DEFAULT_RANGE
+    name = visit.query_value("range") if visit.query_value("range") in RANGES else DEFAULT_RANGE
     wanted = RANGES[name]
     until = ceiling(datetime.now(clock(visit).zone), wanted.hours)
     since = until - timedelta(hours=wanted.hours * wanted.buckets)

@@ -100,10 +100,10 @@ class Timeline:
 def window_of(visit: Visit) -> tuple[TimelineWindow, date]:
     """The window that the address asks for, and the first day of that of today; what is misspelt is today's."""
     there = clock(visit)
-    span = visit.asked("span") if visit.asked("span") in SPANS else DEFAULT
+    span = visit.query_value("span") if visit.query_value("span") in SPANS else DEFAULT
     today = datetime.now(there.zone).date() - timedelta(BEFORE[span])
     try:
-        first = date.fromisoformat(visit.asked("from")) if visit.asked("from") else today
+        first = date.fromisoformat(visit.query_value("from")) if visit.query_value("from") else today
     except ValueError:
         first = today
     return TimelineWindow(span, min(max(first, FIRST), LAST), there), today

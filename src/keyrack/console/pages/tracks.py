@@ -46,7 +46,7 @@ async def track_of(visit: Visit, car: object) -> DayTrack:
     """
     zone = clock(visit).zone
     today = datetime.now(zone).date()
-    day = _day(visit) if visit.asked("day") else await _last(visit, car) or today
+    day = _day(visit) if visit.query_value("day") else await _last(visit, car) or today
     begin, end = (utc(midnight(day + timedelta(days=more), zone)) for more in (0, 1))
     response = await visit.call(
         "GET", "/cars/{carId}/track", car, query={"from": begin, "to": end, "points": str(PLACES)}
@@ -56,7 +56,7 @@ async def track_of(visit: Visit, car: object) -> DayTrack:
 
 def _day(visit: Visit) -> date:
     try:
-        day = date.fromisoformat(visit.asked("day"))
+        day = date.fromisoformat(visit.query_value("day"))
     except ValueError:
         raise BadRequest(NO_DAY) from None
     if not 1970 <= day.year <= 9000:  # beyond, a neighbour may be no day

@@ -148,13 +148,13 @@ async def erase_form(visit: Visit) -> Response:
 async def erase(visit: Visit) -> Response:
     """Erase the person, once the name or the address was typed."""
     user = await _user(visit)
-    typed = visit.sent("name")
+    typed = visit.form_value("name")
     is_address = address_form(typed.strip()) == address_form(user["emailAddress"])
     if not is_address and _plain(typed) != _plain(of_user(user).label):
         text = gettext(visit, "This is neither the name nor the e-mail address. Nothing was erased.")
         return await _erase_form(visit, invalid([("name", text)]))
     try:
-        await visit.call("POST", "/users/{userId}/erase", user["id"], key=visit.sent("key") or None)
+        await visit.call("POST", "/users/{userId}/erase", user["id"], key=visit.form_value("key") or None)
     except SHOWN as refusal:
         return await _erase_form(visit, refused(visit, refusal), refusal)
     return went(visit, f"{base(visit)}/users/erased")
@@ -173,7 +173,8 @@ async def _erase_form(visit: Visit, wrong: FormErrors = RIGHT, refusal: Refusal 
     return await page(
         visit, "user_erase.html", status=wrong.status, section=SECTION, back=_page(visit, user), user=user,
         name=of_user(user).label, wrong=wrong, key=key(visit, refusal),
-        typed=visit.sent("name"), goes=_goes(rows, ending), anonymous=[row for row in rows if row["how"] == ANONYMOUS],
+        typed=visit.form_value("name"), goes=_goes(rows, ending),
+        anonymous=[row for row in rows if row["how"] == ANONYMOUS],
         stays=_stays(visit, preview["stays"]), others=preview["customers"],
     )  # fmt: skip
 

@@ -49,19 +49,19 @@ async def _form(visit: Visit, known: Kinds, typed: Mapping[str, Any], refusal: R
     )  # fmt: skip
 
 
-@pages.post("/{customer}/webhooks/new", secret=True, permission=Permission.WEBHOOKS_WRITE)
+@pages.post("/{customer}/webhooks/new", has_secret=True, permission=Permission.WEBHOOKS_WRITE)
 async def add(visit: Visit) -> Response:
     known = await kinds(visit)
     typed: dict[str, Any] = {
-        "url": visit.sent("url"), "secret": visit.sent("secret"), "kinds": known.sent(visit),
-        "dialect": visit.sent("dialect") or DEFAULT_DIALECT,
+        "url": visit.form_value("url"), "secret": visit.form_value("secret"), "kinds": known.sent(visit),
+        "dialect": visit.form_value("dialect") or DEFAULT_DIALECT,
     }  # fmt: skip
     try:
         made = await visit.call(
             "PUT",
             "/webhooks",
             body=typed | {"url": ascii_url(typed["url"]), "secret": typed["secret"] or None},
-            key=visit.sent("key"),
+            key=visit.form_value("key"),
         )
     except Unauthorized:
         raise
@@ -97,11 +97,11 @@ def _wrong(visit: Visit, refusal: Refusal) -> dict[str, str]:
     return {member: gettext(visit, WRONG[member]) for member in members}
 
 
-@pages.post("/{customer}/webhooks/{webhook}/rotate", secret=True, permission=Permission.WEBHOOKS_WRITE)
+@pages.post("/{customer}/webhooks/{webhook}/rotate", has_secret=True, permission=Permission.WEBHOOKS_WRITE)
 async def rotate(visit: Visit) -> Response:
     """A new signing secret, shown here alone."""
     made = await visit.call(
-        "POST", "/webhooks/{webhookId}/rotate-secret", visit.ids["webhook"], key=visit.sent("key") or None
+        "POST", "/webhooks/{webhookId}/rotate-secret", visit.ids["webhook"], key=visit.form_value("key") or None
     )
     return await page(
         visit, "webhook_secret.html", section=SECTION, id=visit.ids["webhook"], secret=made.json["signingSecret"],
@@ -134,13 +134,17 @@ async def _edit(
 @pages.post("/{customer}/webhooks/{webhook}/change/{member}", permission=Permission.WEBHOOKS_WRITE)
 async def change(visit: Visit) -> Response:
     member = visit.ids["member"]
-    value: Any = (await kinds(visit)).sent(visit) if member == "kinds" else visit.sent(member)
+    value: Any = (await kinds(visit)).sent(visit) if member == "kinds" else visit.form_value(member)
     step = {"op": "replace", "path": f"/{member}", "value": ascii_url(value) if member == "url" else value}
     if member == "secret" and not value:
         step = {"op": "remove", "path": "/secret"}
     try:
         await visit.call(
-            "PATCH", "/webhooks/{webhookId}", visit.ids["webhook"], body=[step], if_match=visit.sent("tag") or None
+            "PATCH",
+            "/webhooks/{webhookId}",
+            visit.ids["webhook"],
+            body=[step],
+            if_match=visit.form_value("tag") or None,
         )
     except (Unauthorized, NotFound):
         raise

@@ -92,7 +92,7 @@ async def webhooks(visit: Visit) -> Response:
     """All of them, or with `state=failing` those that fail now."""
     at = await live_id(visit)
     listed = (await visit.call("GET", "/webhooks", query={"$orderby": "id"})).json
-    rows, are_failing = await _with_health(visit, listed), visit.asked("state") == "failing"
+    rows, are_failing = await _with_health(visit, listed), visit.query_value("state") == "failing"
     shown = [(webhook, health) for webhook, health in rows if not are_failing or health.state(webhook) in FAILING]
     return await page(
         visit, "webhooks.html", section=SECTION, rows=shown, total=len(rows), are_failing=are_failing, states=STATES,
@@ -116,7 +116,8 @@ async def show(visit: Visit, wrong: Refusal | None = None) -> Response:
         visit, "webhook.html", status=wrong.status if wrong else 200, section=SECTION, webhook=known, course=how,
         state=how.state(known), states=STATES, kinds=NAMES, dialect=dialect_label(known["dialect"]),
         stopped=stopped, log=await _log(visit, known), since=at,
-        test=await _test(visit, known), replayed=_number(visit.asked("replayed"), -1), more=visit.asked("more"),
+        test=await _test(visit, known), replayed=_number(visit.query_value("replayed"), -1),
+        more=visit.query_value("more"),
         wrong=wrong and why(visit, wrong.reason), overlap=visit.settings.webhook_secret_overlap_hours, key=uuid4(),
         failed=how.failed and delivery_errors.of_delivery(visit, how.failed, known["url"]),
     )  # fmt: skip
@@ -128,7 +129,7 @@ def _number(text: str, otherwise: int) -> int:
 
 async def _log(visit: Visit, webhook: Mapping[str, Any]) -> dict[str, Any]:
     """One page of the log, newest first."""
-    shown, number = visit.asked("show"), max(1, _number(visit.asked("page"), 1))
+    shown, number = visit.query_value("show"), max(1, _number(visit.query_value("page"), 1))
     before = ROWS * (number - 1)
     query = {"$orderby": "id desc", "$select": LOG, "$count": "true"}
     if shown in SHOWN:
@@ -143,7 +144,7 @@ async def _log(visit: Visit, webhook: Mapping[str, Any]) -> dict[str, Any]:
 
 async def _test(visit: Visit, webhook: Mapping[str, Any]) -> tuple[dict[str, Any], delivery_errors.Cause | None] | None:
     """The test that was sent from this page, and why it failed."""
-    if not (id := _number(visit.asked("test"), 0)):
+    if not (id := _number(visit.query_value("test"), 0)):
         return None
     query = {"$filter": f"id eq {id}", "$select": LOG}
     rows = (await visit.call("GET", "/webhooks/{webhookId}/deliveries", webhook["id"], query=query)).json
@@ -159,7 +160,7 @@ def of_webhook(visit: Visit) -> str:
 async def send_test(visit: Visit) -> Response:
     try:
         sent = await visit.call(
-            "POST", "/webhooks/{webhookId}/test", visit.ids["webhook"], key=visit.sent("key") or None
+            "POST", "/webhooks/{webhookId}/test", visit.ids["webhook"], key=visit.form_value("key") or None
         )
     except Unauthorized:
         raise
@@ -171,7 +172,7 @@ async def send_test(visit: Visit) -> Response:
 @pages.post("/{customer}/webhooks/{webhook}/enabled", permission=Permission.WEBHOOKS_WRITE)
 async def enable(visit: Visit) -> Response:
     """Enable it, or disable it."""
-    step = {"op": "replace", "path": "/enabled", "value": visit.sent("enabled") == "true"}
+    step = {"op": "replace", "path": "/enabled", "value": visit.form_value("enabled") == "true"}
     await visit.call("PATCH", "/webhooks/{webhookId}", visit.ids["webhook"], body=[step])
     return redirect(of_webhook(visit))
 
@@ -192,7 +193,9 @@ async def _ask(visit: Visit, *, changed: bool = False) -> Response:
 @pages.post("/{customer}/webhooks/{webhook}/delete", permission=Permission.WEBHOOKS_WRITE)
 async def delete(visit: Visit) -> Response:
     try:
-        await visit.call("DELETE", "/webhooks/{webhookId}", visit.ids["webhook"], if_match=visit.sent("tag") or None)
+        await visit.call(
+            "DELETE", "/webhooks/{webhookId}", visit.ids["webhook"], if_match=visit.form_value("tag") or None
+        )
     except Refusal as refusal:
         if refusal.status != 412:
             raise
@@ -202,7 +205,7 @@ async def delete(visit: Visit) -> Response:
 
 @pages.get("/{customer}/webhooks/{webhook}/replay", permission=Permission.WEBHOOKS_WRITE)
 async def span(visit: Visit) -> Response:
-    return await _span(visit, {"start": visit.asked("from"), "end": ""}, {})
+    return await _span(visit, {"start": visit.query_value("from"), "end": ""}, {})
 
 
 async def _span(visit: Visit, times: Mapping[str, str], wrong: Mapping[str, str], status: int = 200) -> Response:
@@ -216,7 +219,7 @@ async def _span(visit: Visit, times: Mapping[str, str], wrong: Mapping[str, str]
 @pages.post("/{customer}/webhooks/{webhook}/replay", permission=Permission.WEBHOOKS_WRITE)
 async def replay(visit: Visit) -> Response:
     """Send again what did not arrive of a time."""
-    times = {name: visit.sent(name) for name in ("start", "end")}
+    times = {name: visit.form_value(name) for name in ("start", "end")}
     body: dict[str, Any] = {"undelivered": True}
     wrong: dict[str, str] = {}
     for name, member in (("start", "from"), ("end", "to")):
@@ -230,7 +233,7 @@ async def replay(visit: Visit) -> Response:
         return await _span(visit, times, wrong, 400)
     try:
         replayed = await visit.call(
-            "POST", "/webhooks/{webhookId}/replay", visit.ids["webhook"], body=body, key=visit.sent("key") or None
+            "POST", "/webhooks/{webhookId}/replay", visit.ids["webhook"], body=body, key=visit.form_value("key") or None
         )
     except Unauthorized:
         raise

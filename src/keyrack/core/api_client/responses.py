@@ -54,10 +54,10 @@ class ApiResponse:
 
     def error(self) -> ApiError:
         """The refusal, in the server's words."""
-        text, code = self._said()
+        text, code = self._error_details()
         return ApiError(f"{self.method} {self.path}: {self.status} {text}".rstrip(), self.status, code)
 
-    def _said(self) -> tuple[str, str | None]:
+    def _error_details(self) -> tuple[str, str | None]:
         if 300 <= self.status < 400:
             return f"leads to {self.headers.get('Location', 'another address')}: name that address instead.", None
         text = " ".join(self.body.decode(errors="replace").split())

@@ -17,18 +17,18 @@ class RetryPolicy:
     """How long a call is tried; seconds."""
 
     attempts: int = 6
-    first: float = 0.4  # before the second attempt; each further pause is twice as long
-    longest: float = 5.0  # between two attempts where the server names no time
-    told: float = 60.0  # that the server may ask to wait for; beyond it the call is given up at once
+    first_pause: float = 0.4  # before the second attempt; each further pause is twice as long
+    max_pause: float = 5.0  # between two attempts where the server names no time
+    max_retry_after: float = 60.0  # that the server may ask to wait for; beyond it the call is given up at once
     timeout: float = 60.0  # of one attempt
     per_second: float | None = None  # requests, at most
 
-    def pause(self, attempt: int, named: float | None) -> float:
+    def pause(self, attempt: int, retry_after: float | None) -> float:
         """Seconds before the attempt after number `attempt`, from 1: as the server named them, else a little by chance,
         so that many callers do not come back together."""
-        if named is not None:
-            return named
-        return min(self.first * 2 ** (attempt - 1), self.longest) * uniform(0.5, 1)  # noqa: S311 - no secret
+        if retry_after is not None:
+            return retry_after
+        return min(self.first_pause * 2 ** (attempt - 1), self.max_pause) * uniform(0.5, 1)  # noqa: S311 - no secret
 
 
 class RequestThrottle:
@@ -38,7 +38,7 @@ class RequestThrottle:
         self._apart = 1 / per_second if per_second else 0.0
         self._next = 0.0
 
-    async def turn(self) -> None:
+    async def wait_turn(self) -> None:
         if not self._apart:
             return
         now = asyncio.get_running_loop().time()
@@ -46,10 +46,10 @@ class RequestThrottle:
         await asyncio.sleep(at - now)
 
 
-def undone(status: int, named: float | None) -> bool:
+def undone(status: int, retry_after: float | None) -> bool:
     """Whether the server has done nothing, so that anything may be sent again. A 503 that names no time may be one of
     which nobody knows (code `outcome-unknown`)."""
-    return status == 429 or (status == 503 and named is not None)
+    return status == 429 or (status == 503 and retry_after is not None)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -33,7 +33,7 @@ class Client:
     """One session at a server, for as long as its `async with` lasts.
 
     It signs in with `login` when it has no `token`, and renews the token before it ends: by its refresh token, where
-    the server gave one, else by `login`. `kept` is told of each new token.
+    the server gave one, else by `login`. `on_token` is told of each new token.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class Client:
         login: Login | None = None,
         token: StoredToken | None = None,
         *,
-        kept: Callable[[StoredToken], None] = _forget,
+        on_token: Callable[[StoredToken], None] = _forget,
         patience: RetryPolicy | None = None,
     ) -> None:
         self._server = server
         self._login = login
         self._token = token
-        self._kept = kept
+        self._on_token = on_token
         self._patience = patience or RetryPolicy()
         self._pace = RequestThrottle(self._patience.per_second)
         self._renewing = asyncio.Lock()
@@ -137,7 +137,7 @@ class Client:
         patience, url = self._patience, self._server.base + path
         for attempt in range(1, patience.attempts + 1):
             named: float | None = None
-            await self._pace.turn()
+            await self._pace.wait_turn()
             try:
                 async with self._http.request(method, url, data=data, headers=headers, allow_redirects=False) as reply:
                     answer = await read(method, path, reply)
@@ -151,7 +151,7 @@ class Client:
                 problem = ApiError(f"{method} {path}: {why}")
                 if not repeatable and not isinstance(error, aiohttp.ClientConnectorError):
                     raise problem from None
-            if attempt == patience.attempts or (named or 0) > patience.told:
+            if attempt == patience.attempts or (named or 0) > patience.max_retry_after:
                 raise problem
             await asyncio.sleep(patience.pause(attempt, named))
         raise AssertionError("a call is tried once at least")
@@ -164,7 +164,7 @@ class Client:
             token = self._token
             if token is None or token.is_over:
                 token = self._token = await self._signed_in(token)
-                self._kept(token)
+                self._on_token(token)
             return token
 
     async def _signed_in(self, token: StoredToken | None) -> StoredToken:

@@ -43,7 +43,7 @@ LIMITS = Counter(
     "Times that a bound was reached: a rate limit by its name, `connections`, `connections-of-address`, "
     "`slow-clients`, `unread-bytes`, `live-streams`, `live-queue`, `queue-waiting`, `queue-seconds`, `holds`.",
     "limit",
-    known=(
+    initial_labels=(
         "address", "challenge", "codes", "login", "name", "invitations", "users", "assignments", "dry-runs", "webhooks",
         "revocations", "box-times", "box-times-of-user", "box-enrolments", "phone-registrations", "phone-mails",
         "connections", "connections-of-address", "slow-clients", "unread-bytes", "live-streams", "live-queue",
@@ -57,12 +57,12 @@ LOGINS = Counter(
     "keyrack_logins_total",
     "Logins with a password: `accepted`, `wrong` (unknown name or wrong password), `limited`, or `failed` if an error "
     "prevented the check.",
-    "result", known=("accepted", "wrong", "limited", "failed"),
+    "result", initial_labels=("accepted", "wrong", "limited", "failed"),
 )  # fmt: skip
 MAILS = Counter(
     "keyrack_mails_total",
     "Mails: `sent`, `failed` where the server will be asked again, `refused` by it for good, and `given up`.",
-    "result", known=("sent", "failed", "refused", "given up"),
+    "result", initial_labels=("sent", "failed", "refused", "given up"),
 )  # fmt: skip
 LOOKUPS = Counter(
     "keyrack_access_cache_lookups_total",
@@ -96,7 +96,7 @@ READS = Counter(
     "it answers this (`leader-only`), because no replica was far enough (`leader-ahead`), or because one had failed or "
     "had not found it (`leader-after`).",
     "server",
-    known=("replica", "leader-only", "leader-ahead", "leader-after"),
+    initial_labels=("replica", "leader-only", "leader-ahead", "leader-after"),
 )  # fmt: skip
 READ_LAG = Gauge(
     "keyrack_read_replica_lag_seconds",
@@ -112,7 +112,7 @@ OPERATIONS = Counter(
     "keyrack_operations_applied_total",
     "Operations on assignments that were applied: `succeeded` or `failed`.",
     "result",
-    known=("succeeded", "failed"),
+    initial_labels=("succeeded", "failed"),
 )
 OPERATION_SECONDS = Histogram(
     "keyrack_operation_wait_duration_seconds",
@@ -122,7 +122,7 @@ OPERATION_SECONDS = Histogram(
 ATTEMPTS = Counter(
     "keyrack_delivery_attempts_total",
     "Attempts to deliver to webhooks: `delivered`, `refused` (answered with another status than 2xx), `unanswered`.",
-    "result", known=("delivered", "refused", "unanswered"),
+    "result", initial_labels=("delivered", "refused", "unanswered"),
 )  # fmt: skip
 ATTEMPT_SECONDS = Histogram("keyrack_delivery_attempt_duration_seconds", "Time of such an attempt.")
 DELIVERY_SECONDS = Histogram(
@@ -150,13 +150,13 @@ SAMPLES = Counter(
     "keyrack_telemetry_samples_total",
     "Samples of units: `accepted`, `duplicate` or `refused`.",
     "result",
-    known=("accepted", "duplicate", "refused"),
+    initial_labels=("accepted", "duplicate", "refused"),
 )
 EVENTS = Counter(
     "keyrack_events_total",
     "Events of cars, one by one or delivered: `accepted`, `duplicate` or `refused`.",
     "result",
-    known=("accepted", "duplicate", "refused"),
+    initial_labels=("accepted", "duplicate", "refused"),
 )
 
 # The process
@@ -168,7 +168,7 @@ SPANS = Counter(
     "keyrack_trace_spans_total",
     "Spans of traces: `exported`, `dropped` because the queue was full, or `failed` because the collector did not take "
     "them.",
-    "result", known=("exported", "dropped", "failed"),
+    "result", initial_labels=("exported", "dropped", "failed"),
 )  # fmt: skip
 PROCESS = Gauge("keyrack_process_info", "What runs here: 1.", "version", "python", "role")
 

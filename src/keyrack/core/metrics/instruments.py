@@ -49,16 +49,16 @@ class Spread:
 
 
 class Counter:
-    """What only grows. `labels` are the names of its labels; of one label the `known` values are there from the start,
+    """What only grows. `labels` are the names of its labels; of one label the `initial_labels` exist from the start,
     so that the first time that one counts is seen as a change."""
 
     kind: ClassVar[Kind] = "counter"
 
-    def __init__(self, name: str, help: str, *labels: str, known: Sequence[str] = ()) -> None:
+    def __init__(self, name: str, help: str, *labels: str, initial_labels: Sequence[str] = ()) -> None:
         self.name = name
         self.help = help
         self.labels = labels
-        self._cells: dict[tuple[str, ...], Cell] = {(value,): Cell() for value in known}
+        self._cells: dict[tuple[str, ...], Cell] = {(value,): Cell() for value in initial_labels}
         if not labels:
             self._cells[()] = Cell()
 
@@ -144,24 +144,24 @@ class Customers:
 
     def __init__(self) -> None:
         self.any = False  # whether there are such
-        self._everybody = False
-        self._named = frozenset[str]()
-        self._left = 0
+        self._is_all = False
+        self._ids = frozenset[str]()
+        self._series_left = 0
 
-    def choose(self, wanted: str, most: int) -> None:
-        """`wanted` is `true` for everybody, or ids with commas between them; `most` series are kept of all of them."""
-        self._everybody = wanted == "true"
-        self._named = frozenset(part.strip() for part in wanted.split(",") if part.strip().isdigit())
-        self._left = most
-        self.any = self._everybody or bool(self._named)
+    def choose(self, selection: str, max_series: int) -> None:
+        """`selection` is `true` for everybody, or ids with commas between them; `max_series` bounds all series."""
+        self._is_all = selection == "true"
+        self._ids = frozenset(part.strip() for part in selection.split(",") if part.strip().isdigit())
+        self._series_left = max_series
+        self.any = self._is_all or bool(self._ids)
 
     def has(self, customer: str) -> bool:
-        return self._everybody or customer in self._named
+        return self._is_all or customer in self._ids
 
     def take(self) -> bool:
         """Whether one more series may be kept."""
-        self._left -= 1
-        return self._left >= 0
+        self._series_left -= 1
+        return self._series_left >= 0
 
 
 class OfCustomers(Counter):

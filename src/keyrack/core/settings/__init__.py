@@ -22,7 +22,7 @@ from keyrack.core.settings.maps import Maps
 from keyrack.core.settings.monitoring import Monitoring, where
 from keyrack.core.settings.offline_keys import Keys
 from keyrack.core.settings.origins import origins
-from keyrack.core.settings.provenance import SUPERVISED, Origin, origins_of, rename_notes, shown, unknown
+from keyrack.core.settings.provenance import SUPERVISED, Origin, origins_of, printable, rename_notes, unknown
 from keyrack.core.settings.queries import Lists
 from keyrack.core.settings.rate_limits import Callers
 from keyrack.core.settings.renamed import (
@@ -42,9 +42,27 @@ from keyrack.core.settings.value_errors import ValueForm, explain
 from keyrack.core.settings.worker import Work
 
 __all__ = [
-    "OLD_NAMES", "REMOVED", "REMOVED_IN", "RENAMED", "SUPERVISED", "ConfigurationError", "DuplicateSettingError",
-    "Origin", "SecretFileError", "Settings", "default_state", "explain", "is_secret", "masked", "nearest", "origins_of",
-    "rename_notes", "sections", "shown", "unknown", "variable",
+    "OLD_NAMES",
+    "REMOVED",
+    "REMOVED_IN",
+    "RENAMED",
+    "SUPERVISED",
+    "ConfigurationError",
+    "DuplicateSettingError",
+    "Origin",
+    "SecretFileError",
+    "Settings",
+    "default_state",
+    "explain",
+    "is_secret",
+    "masked",
+    "nearest",
+    "origins_of",
+    "printable",
+    "rename_notes",
+    "sections",
+    "unknown",
+    "variable",
 ]  # fmt: skip
 
 

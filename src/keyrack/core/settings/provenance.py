@@ -77,7 +77,7 @@ def origins_of(settings: type[BaseSettings]) -> dict[str, Origin]:
     return origins
 
 
-def shown(value: object) -> Any:
+def printable(value: object) -> Any:
     """A value for people and programs: numbers, texts, true and false, None; what is secret is `***`."""
     if isinstance(value, SecretStr):
         return "***"

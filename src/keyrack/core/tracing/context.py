@@ -26,7 +26,7 @@ class TraceContext:
     above: TraceContext | None = None
     state: str = ""  # `tracestate`, as it came
     statements: int = 0  # that were told below it
-    beside: tuple[TraceContext, ...] = ()  # where others have done what it waited for
+    links: tuple[TraceContext, ...] = ()  # where others have done what it waited for
 
     @property
     def traceparent(self) -> str:

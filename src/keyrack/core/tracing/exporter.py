@@ -48,7 +48,7 @@ class Collector:
     """The way to the collector, for one process."""
 
     def __init__(self, address: str, most: int) -> None:
-        self._most = most
+        self._queue_size = most
         self._queued = 0  # of the loop's thread alone
         self._ids = Ids()
         self._exporter = Exporter(address)
@@ -60,11 +60,11 @@ class Collector:
         )
         self._tracer = self._provider.get_tracer("keyrack", __version__)
 
-    def tell(self, span: SpanData) -> None:
+    def enqueue(self, span: SpanData) -> None:
         """Put a span into the queue; if that is full, it is dropped."""
-        if self._queued - self._exporter.done >= self._most:
+        if self._queued - self._exporter.dequeued >= self._queue_size:
             SPANS.add("dropped")
-            seldom.warning("span queue full, spans dropped", queue_size=self._most)
+            seldom.warning("span queue full, spans dropped", queue_size=self._queue_size)
             return
         self._queued += 1
         place = span.place
@@ -73,13 +73,13 @@ class Collector:
             span.name,
             context=below(NonRecordingSpan(_context(place.above))) if place.above is not None else None,
             kind=KINDS[span.kind],
-            attributes={**span.told, "error.type": span.failed} if span.failed else span.told,
-            links=[Link(_context(other)) for other in place.beside],
-            start_time=span.begun,
+            attributes={**span.attributes, "error.type": span.failed} if span.failed else span.attributes,
+            links=[Link(_context(other)) for other in place.links],
+            start_time=span.start_ns,
         )
         if span.failed:
             otel_span.set_status(Status(StatusCode.ERROR))
-        otel_span.end(span.ended)
+        otel_span.end(span.end_ns)
 
     def close(self) -> None:
         """Send what is left, for as long as the exporter may take."""
@@ -103,9 +103,9 @@ class Exporter(SpanExporter):
     """OpenTelemetry's exporter, in the queue's thread: what came of it is counted, and told once."""
 
     def __init__(self, address: str) -> None:
-        self.done = 0  # spans that have left the queue
+        self.dequeued = 0  # spans that have left the queue
         self._inner = OTLPSpanExporter(endpoint=address, timeout=PATIENCE)
-        self._away = False
+        self._is_unreachable = False
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         try:
@@ -113,14 +113,14 @@ class Exporter(SpanExporter):
         except Exception as error:  # whatever it is, the queue goes on
             result = SpanExportResult.FAILURE
             seldom.warning("span export failed", error=error)
-        self.done += len(spans)
-        went = result is SpanExportResult.SUCCESS
-        if went and self._away:
+        self.dequeued += len(spans)
+        is_sent = result is SpanExportResult.SUCCESS
+        if is_sent and self._is_unreachable:
             log.info("trace collector reachable")
-        elif not went and not self._away:
+        elif not is_sent and not self._is_unreachable:
             log.warning("trace collector unreachable, spans dropped", count=len(spans))
-        self._away = not went
-        SPANS.add("exported" if went else "failed", by=len(spans))
+        self._is_unreachable = not is_sent
+        SPANS.add("exported" if is_sent else "failed", by=len(spans))
         return result
 
     def shutdown(self) -> None:
@@ -150,7 +150,7 @@ async def export_spans(settings: Settings) -> AsyncGenerator[None]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     collector = Collector(settings.traces, settings.traces_queue)
     TRACES.begin(
-        collector.tell,
+        collector.enqueue,
         share=settings.traces_sample_ratio,
         trusts=settings.traces_trust_parent,
         customers=settings.traces_customers,

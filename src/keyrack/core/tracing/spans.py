@@ -30,9 +30,9 @@ class SpanData:
     name: str
     kind: Kind
     place: TraceContext
-    begun: int
-    ended: int
-    told: Mapping[str, Any]
+    start_ns: int
+    end_ns: int
+    attributes: Mapping[str, Any]
     failed: str = ""  # the kind of the error, where it failed
 
 
@@ -50,18 +50,18 @@ class Traces:
         self._share = 0.0
         self._trusts = False
         self._customers = False
-        self._tell: Callable[[SpanData], None] = _nobody
+        self._export: Callable[[SpanData], None] = _nobody
 
-    def begin(self, tell: Callable[[SpanData], None], *, share: float, trusts: bool, customers: bool) -> None:
+    def begin(self, export: Callable[[SpanData], None], *, share: float, trusts: bool, customers: bool) -> None:
         """Trace from now on: `share` of the requests, and where we `trust` callers those that they trace; with the ids
         of `customers`, or without."""
-        self._tell, self._share, self._trusts, self._customers = tell, share, trusts, customers
+        self._export, self._share, self._trusts, self._customers = export, share, trusts, customers
         self.on = True
 
     def end(self) -> None:
         """Trace no more."""
         self.on = False
-        self._tell = _nobody
+        self._export = _nobody
 
     def request(self, caller: TraceContext | None, trace: str) -> TraceContext:
         """The place of a request: in the trace of its `caller`, if it has one, else in this one. It counts as worked on
@@ -90,7 +90,7 @@ class Traces:
         if place.statements > STATEMENTS:
             attributes["keyrack.statements"] = place.statements
         name = f"{method} {route}".rstrip()
-        self._say(SpanData(name, "server", place, begun, time.time_ns(), attributes, failed), customer)
+        self._emit(SpanData(name, "server", place, begun, time.time_ns(), attributes, failed), customer)
 
     def statement(self, sql: str, seconds: float, error: BaseException | None) -> None:
         """Tell of a statement that has ended, if what it belongs to is traced."""
@@ -110,7 +110,7 @@ class Traces:
         if error is not None:
             failed = (error.sqlstate if isinstance(error, asyncpg.PostgresError) else None) or type(error).__name__
         place = TraceContext(above.trace, new_span(), True, above)
-        self._tell(SpanData(summary, "client", place, ended - int(seconds * SECOND), ended, attributes, failed))
+        self._export(SpanData(summary, "client", place, ended - int(seconds * SECOND), ended, attributes, failed))
 
     @contextmanager
     def working(self) -> Generator[None]:
@@ -138,7 +138,7 @@ class Traces:
             if place is None or not place.sampled:
                 continue
             if at is not None and at.sampled and at.span != place.span:
-                place.beside = (at,)
+                place.links = (at,)
             ended_badly = work["operation_id"] in failed
             attributes: dict[str, Any] = {
                 "keyrack.operation.kind": work["kind"], "keyrack.operation.cause": work["cause"],
@@ -147,7 +147,7 @@ class Traces:
             }  # fmt: skip
             name = f"operation {work['kind']}"
             said = "refused" if ended_badly else ""
-            self._say(SpanData(name, "consumer", place, begun, now, attributes, said), work["customer_id"])
+            self._emit(SpanData(name, "consumer", place, begun, now, attributes, said), work["customer_id"])
 
     def delivery(self, traceparent: str | None, message: str) -> TraceContext | None:
         """The place of an attempt to deliver the outcome `message`, which is the id of its operation."""
@@ -164,12 +164,12 @@ class Traces:
         attributes: dict[str, Any] = {"http.request.method": "POST", "server.address": host, "server.port": port}
         if status is not None:
             attributes["http.response.status_code"] = status
-        self._tell(SpanData("POST", "client", place, begun, time.time_ns(), attributes, failed))
+        self._export(SpanData("POST", "client", place, begun, time.time_ns(), attributes, failed))
 
-    def _say(self, span: SpanData, customer: int) -> None:
+    def _emit(self, span: SpanData, customer: int) -> None:
         if self._customers and customer:
-            span.told = {**span.told, "keyrack.customer": customer}
-        self._tell(span)
+            span.attributes = {**span.attributes, "keyrack.customer": customer}
+        self._export(span)
 
 
 def _place(work: OperationSpan) -> TraceContext | None:

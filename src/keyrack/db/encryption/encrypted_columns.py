@@ -34,8 +34,8 @@ class EncryptedColumn:
     """A column of secrets: its rows that are under another data key than $1, locked; and putting them back."""
 
     name: str
-    stale: LiteralString  # $2: how many -> customer_id, id, sealed
-    put: LiteralString  # customers, ids, sealed
+    select_stale: LiteralString  # $2: how many -> customer_id, id, sealed
+    update: LiteralString  # customers, ids, sealed
 
 
 def _of_customer(name: str, table: LiteralString, id: LiteralString, column: LiteralString) -> EncryptedColumn:
@@ -104,7 +104,7 @@ async def seal_piece(
     what does not open.
     """
     newest = max(keys)
-    rows = await connection.fetch(holding.stale, newest, AT_ONCE)
+    rows = await connection.fetch(holding.select_stale, newest, AT_ONCE)
     values: list[bytes] = []
     for row in rows:
         place, value = (holding.name, row["customer_id"], row["id"]), row["sealed"]
@@ -118,5 +118,7 @@ async def seal_piece(
             ) from None
         values.append(encrypt(keys[newest], newest, secret, place))
     if rows:
-        await connection.execute(holding.put, [row["customer_id"] for row in rows], [row["id"] for row in rows], values)
+        await connection.execute(
+            holding.update, [row["customer_id"] for row in rows], [row["id"] for row in rows], values
+        )
     return len(rows)

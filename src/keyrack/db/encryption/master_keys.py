@@ -117,7 +117,7 @@ def make(settings: Settings) -> list[MasterKey]:
     if keys := require(settings):
         return keys
     with _writing(settings) as file:
-        atomic_files.once(file, _lines([new()]))
+        atomic_files.write_once(file, _lines([new()]))
     return read(settings)
 
 

@@ -35,7 +35,7 @@ class RotationResult:
 
     secrets: int
     master: str
-    others: list[str]
+    other_masters: list[str]
 
 
 async def masters(db: Database) -> list[dict[str, object]]:

@@ -69,7 +69,7 @@ class StatementEffect:
 
     breaks: bool
     statement: str
-    why: str
+    reason: str
 
 
 @dataclass

@@ -97,10 +97,10 @@ class PrimaryConnector:
         self.leadership = leadership or PrimaryTracker(settings, several=len(self._hosts) > 1)
         self._seconds = settings.database_connect_seconds
         self._leader: Host | None = None  # the last one, which is asked first
-        self._turn = asyncio.Lock()  # one looks round for all
-        self._looked = 0.0  # when the last look round ended that found nobody
-        self._why: BaseException = NoPrimary()
-        self.leadership.watch(self._renewed)
+        self._lock = asyncio.Lock()  # one looks round for all
+        self._failed_at = 0.0  # when the last look round ended that found nobody
+        self._last_error: BaseException = NoPrimary()
+        self.leadership.watch(self._on_reset)
 
     async def __call__(self, _dsn: str, **options: Any) -> asyncpg.Connection:
         """The same for asyncpg's pool."""
@@ -112,14 +112,14 @@ class PrimaryConnector:
         if not self.leadership.fails_over or not self._hosts:
             options.setdefault("timeout", ALONE)
             return await open_session(self.dsn, **options)
-        came = time.monotonic()
+        began = time.monotonic()
         if self._leader is None:
-            async with self._turn:
+            async with self._lock:
                 if self._leader is None:
-                    if self._looked > came:  # somebody has looked meanwhile
-                        raise self._why
-                    return await self._find(None, options)
-        return await self._find(self._leader, options)
+                    if self._failed_at > began:  # somebody has looked meanwhile
+                        raise self._last_error
+                    return await self._find_primary(None, options)
+        return await self._find_primary(self._leader, options)
 
     def direct(self, settings: Settings) -> PrimaryConnector:
         """The same past PgBouncer, for what belongs to a session."""
@@ -130,9 +130,9 @@ class PrimaryConnector:
     async def look_round(self) -> None:
         """Ask all servers who leads: another leader than the one that is known is made known. Raises like `connect`."""
         if self._hosts:
-            (await self._find(None, {"connection_class": KeepAliveConnection})).terminate()
+            (await self._find_primary(None, {"connection_class": KeepAliveConnection})).terminate()
 
-    async def _find(self, leader: Host | None, options: Mapping[str, Any]) -> asyncpg.Connection:
+    async def _find_primary(self, leader: Host | None, options: Mapping[str, Any]) -> asyncpg.Connection:
         """Ask the last leader first, and the others at the same time if it does not answer at once, or there is none.
 
         After a doubt the highest timeline is taken: an old leader that does not know yet may answer first.
@@ -141,11 +141,11 @@ class PrimaryConnector:
         host_by_task: dict[asyncio.Task[_ServerReply], Host] = {}
         best: _ServerReply | None = None
         failed: dict[Host, BaseException | str] = {}
-        self._ask(host_by_task, [leader] if leader else [], options)
+        self._start_probes(host_by_task, [leader] if leader else [], options)
         try:
             while host_by_task or rest:
                 if not host_by_task:
-                    self._ask(host_by_task, rest, options)
+                    self._start_probes(host_by_task, rest, options)
                 done, _ = await asyncio.wait(
                     host_by_task, timeout=HEAD_START if rest else None, return_when=asyncio.FIRST_COMPLETED
                 )
@@ -162,9 +162,9 @@ class PrimaryConnector:
                 if best is not None and (best.host == leader or self.leadership.is_new(best.system, best.timeline)):
                     break
                 if not done:  # the last leader is silent
-                    self._ask(host_by_task, rest, options)
+                    self._start_probes(host_by_task, rest, options)
             if best is not None:
-                return self._taken(best)
+                return self._accept(best)
         except BaseException:
             if best is not None:
                 best.raw.terminate()
@@ -175,14 +175,14 @@ class PrimaryConnector:
                 task.cancel()
         raise self._failure(failed)
 
-    def _ask(
+    def _start_probes(
         self, host_by_task: dict[asyncio.Task[_ServerReply], Host], hosts: list[Host], options: Mapping[str, Any]
     ) -> None:
         for host in hosts:
-            host_by_task[asyncio.create_task(self._answer(host, options))] = host
+            host_by_task[asyncio.create_task(self._probe(host, options))] = host
         hosts.clear()
 
-    async def _answer(self, host: Host, options: Mapping[str, Any]) -> _ServerReply:
+    async def _probe(self, host: Host, options: Mapping[str, Any]) -> _ServerReply:
         async with asyncio.timeout(self._seconds):
             raw = await open_session(self.dsn, host=host.name, port=host.port, **options)
             try:
@@ -203,7 +203,7 @@ class PrimaryConnector:
             return answer, best
         return best, answer
 
-    def _taken(self, answer: _ServerReply) -> asyncpg.Connection:
+    def _accept(self, answer: _ServerReply) -> asyncpg.Connection:
         self.leadership.learn(answer.system, answer.timeline)  # which forgets the leader, where this is another one
         if self._leader not in (None, answer.host):
             self.leadership.renew()
@@ -212,19 +212,22 @@ class PrimaryConnector:
 
     def _failure(self, failed: Mapping[Host, BaseException | str]) -> BaseException:
         self._leader = None
-        reasons = [f"{host}: {why if isinstance(why, str) else _said(why)}" for host, why in failed.items()]
-        self._why = NoPrimary(f"no server leads ({'; '.join(reasons)})")
+        reasons = [
+            f"{host}: {error_or_reason if isinstance(error_or_reason, str) else _reason(error_or_reason)}"
+            for host, error_or_reason in failed.items()
+        ]
+        self._last_error = NoPrimary(f"no server leads ({'; '.join(reasons)})")
         for error in failed.values():  # what is no matter of who leads, such as a wrong password
             if isinstance(error, asyncpg.PostgresError) and not is_shutting_down(error):
-                self._why = error
-        self._looked = time.monotonic()
-        return self._why
+                self._last_error = error
+        self._failed_at = time.monotonic()
+        return self._last_error
 
-    def _renewed(self, _moved: bool) -> None:
+    def _on_reset(self, _moved: bool) -> None:
         self._leader = None
 
 
-def _said(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     return "silent" if isinstance(error, TimeoutError) else cause(error)
 
 

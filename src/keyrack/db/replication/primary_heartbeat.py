@@ -78,7 +78,7 @@ class Heartbeat:
         self.proven = asyncio.Event()  # for the first time
 
     def check(self) -> int:
-        """Raises `Unavailable` unless it is proven that the leader is asked. Returns which one, for `hold`.
+        """Raises `Unavailable` unless it is proven that the leader is asked. Returns which one, for `assert_current`.
 
         Where no other server can take over nothing has to be proven: a slow or full disk keeps nobody from reading.
         """
@@ -92,7 +92,7 @@ class Heartbeat:
         acknowledged before."""
         return self._raw is not None and not self._raw.is_closed()
 
-    def hold(self, proven: int) -> None:
+    def assert_current(self, proven: int) -> None:
         """Raises `Unavailable` unless what was read since that `check` is still up to date."""
         if self.check() != proven and self._leadership.fails_over:
             raise Unavailable(LEADER_UNPROVEN)

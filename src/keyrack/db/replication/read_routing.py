@@ -24,7 +24,7 @@ from keyrack.db.change_notifier import DRIVEN, EVERYBODY, parse_notification
 from keyrack.db.connection import UNREACHABLE, Connection, Database, Row
 from keyrack.db.replication.primary_connector import Host, PrimaryConnector, hosts_of
 from keyrack.db.replication.primary_heartbeat import Heartbeat
-from keyrack.db.replication.replica import REPLAYED, Replica, is_of_replica, is_reachable
+from keyrack.db.replication.replica import REPLAYED, Replica, is_of_replica, reachable_position
 from keyrack.db.replication.wal_positions import EVERY, Position, PrimaryPosition, WalHistory
 
 PACE = 0.02  # seconds between two looks that notices ask for
@@ -33,7 +33,7 @@ PATIENCE = 2.0  # seconds that the leader has to say how far it is, before an an
 
 
 class ReadYourWrites:
-    """How far a replica has to be for each customer: `most` of them are remembered, and for all others it is the
+    """How far a replica has to be for each customer: `max_customers` are remembered, and for all others it is the
     greatest that was forgotten. As long as it is not known how far, the customer's floor is open.
 
     >>> floors = ReadYourWrites(1)
@@ -47,33 +47,35 @@ class ReadYourWrites:
     800
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_customers: int) -> None:
+        self._max_customers = max_customers
         self._floors: dict[int, int] = {}  # whose rose last stands last
         self._of_others = 0
-        self._open: dict[int, int] = {}  # customers, or `EVERYBODY`, with the number under which it was opened last
-        self.opened = 0  # how often
+        self._unconfirmed: dict[
+            int, int
+        ] = {}  # customers, or `EVERYBODY`, with the number under which it was opened last
+        self.open_count = 0  # how often
 
     def of(self, customer: int) -> int | None:
         """The position; None as long as it is not known."""
-        if self._open and (customer in self._open or EVERYBODY in self._open):
+        if self._unconfirmed and (customer in self._unconfirmed or EVERYBODY in self._unconfirmed):
             return None
         return self._floors.get(customer, self._of_others)
 
     def open(self, customer: int) -> int:
         """Something of the customer may have been written. Returns a number, for `close`."""
-        if len(self._open) >= self._most:
-            self._open = {}
+        if len(self._unconfirmed) >= self._max_customers:
+            self._unconfirmed = {}
             customer = EVERYBODY
-        self.opened += 1
-        self._open.pop(customer, None)
-        self._open[customer] = self.opened
-        return self.opened
+        self.open_count += 1
+        self._unconfirmed.pop(customer, None)
+        self._unconfirmed[customer] = self.open_count
+        return self.open_count
 
     def close(self, until: int, at: int) -> None:
         """This position was asked for after everything that was opened until this number."""
-        while self._open and (first := next(iter(self._open.items())))[1] <= until:
-            del self._open[first[0]]
+        while self._unconfirmed and (first := next(iter(self._unconfirmed.items())))[1] <= until:
+            del self._unconfirmed[first[0]]
             self.rise(first[0], at)
 
     def rise(self, customer: int, at: int) -> None:
@@ -83,7 +85,7 @@ class ReadYourWrites:
             self._of_others = max(self._of_others, at)
             return
         self._floors[customer] = max(self._floors.pop(customer, self._of_others), at)
-        while len(self._floors) > self._most:
+        while len(self._floors) > self._max_customers:
             self._of_others = max(self._of_others, self._floors.pop(next(iter(self._floors))))
 
     def clear(self) -> None:
@@ -106,52 +108,52 @@ class ReplicaSession(Database):
     delay the replay of the replica.
     """
 
-    __slots__ = ("_leader", "asks", "at", "left")
+    __slots__ = ("_leader", "at", "needs_position", "used_primary")
 
     def __init__(self, replica: Database, leader: Database) -> None:
-        super().__init__(replica._pool, replica._who, reads=True)
+        super().__init__(replica._pool, replica._shares, reads=True)
         self._leader = leader
-        self.left = False  # the leader has answered at least one of them
+        self.used_primary = False  # the leader has answered at least one of them
         self.at = -1  # how far the story goes, by the rows themselves
-        self.asks = False  # something else was read, so that has to be asked for
+        self.needs_position = False  # something else was read, so that has to be asked for
 
     async def fetch(self, sql: LiteralString, *args: object) -> list[Row]:
-        if not self.left:
+        if not self.used_primary:
             try:
                 rows = await super().fetch(TOLD + sql + END, *args)
-                self._see(rows[-1] if rows else None)
+                self._note_position(rows[-1] if rows else None)
                 return rows
             except Exception as error:
-                self._leave(error)
+                self._fall_back(error)
         return await self._leader.fetch(sql, *args)
 
     async def fetchrow(self, sql: LiteralString, *args: object) -> Row | None:
-        if not self.left:
+        if not self.used_primary:
             try:
                 row = await super().fetchrow(TOLD + sql + END, *args)
-                self._see(row)
+                self._note_position(row)
                 return row
             except Exception as error:
-                self._leave(error)
+                self._fall_back(error)
         return await self._leader.fetchrow(sql, *args)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
         """A transaction at the replica; what fails in it fails."""
-        self.asks = True
+        self.needs_position = True
         async with super().transaction() as connection:
             yield connection
 
-    def _see(self, row: Row | None) -> None:
+    def _note_position(self, row: Row | None) -> None:
         if row is None:
-            self.asks = True
+            self.needs_position = True
         else:
-            self.at = max(self.at, is_reachable(row))
+            self.at = max(self.at, reachable_position(row))
 
-    def _leave(self, error: Exception) -> None:
+    def _fall_back(self, error: Exception) -> None:
         if not is_of_replica(error):
             raise error
-        self.left = True
+        self.used_primary = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ class ReplicaLease:
 
     async def position(self, read: ReplicaSession) -> Position:
         """How far the story goes that was read. Raises what `is_of_replica` knows where it counts for nothing."""
-        if not read.asks and read.at >= 0:
+        if not read.needs_position and read.at >= 0:
             return Position(self.history, read.at)
         return await self.replica.position(self.history, self.floor, self.generation)
 
@@ -185,8 +187,8 @@ class ReadRouter:
         self._floors = ReadYourWrites(settings.read_your_writes_customers)
         hosts = hosts_of(dsn) or (Host("localhost", 5432),)
         self._replicas = [Replica(dsn, host, settings, self._leader, heartbeat) for host in hosts]
-        self._following = 0
-        self._asked = asyncio.Event()  # for a look before its time
+        self._last_index = 0
+        self._wake = asyncio.Event()  # for a look before its time
 
     @classmethod
     async def connect(cls, connector: PrimaryConnector, settings: Settings, heartbeat: Heartbeat) -> ReadRouter | None:
@@ -201,25 +203,25 @@ class ReadRouter:
             heartbeat,
         )
 
-    async def choose(self, customer: int, seen: Position | None) -> ReplicaLease | None:
+    async def choose(self, customer: int, min_position: Position | None) -> ReplicaLease | None:
         """A replica that may answer a read of the customer whose caller has seen this position; None: the leader."""
         history = self._leader.history
-        if history is None or (seen is not None and seen.history != history):
+        if history is None or (min_position is not None and min_position.history != history):
             return None
         floor = self._floors.of(customer)
         if floor is None:
             return None
-        floor = floor if seen is None else max(floor, seen.at)
-        hopeful = None
+        floor = floor if min_position is None else max(floor, min_position.at)
+        candidate = None
         for _ in self._replicas:  # by turns
-            self._following = (self._following + 1) % len(self._replicas)
-            replica = self._replicas[self._following]
-            if replica.may(history, floor):
+            self._last_index = (self._last_index + 1) % len(self._replicas)
+            replica = self._replicas[self._last_index]
+            if replica.can_answer(history, floor):
                 return ReplicaLease(replica, history, floor, replica.generation)
-            if replica.may(history, 0):
-                hopeful = replica
-        if hopeful is not None and await hopeful.looked() and hopeful.may(history, floor):
-            return ReplicaLease(hopeful, history, floor, hopeful.generation)
+            if replica.can_answer(history, 0):
+                candidate = replica
+        if candidate is not None and await candidate.refresh() and candidate.can_answer(history, floor):
+            return ReplicaLease(candidate, history, floor, candidate.generation)
         return None
 
     def wrote(self, customer: int) -> None:
@@ -227,17 +229,17 @@ class ReadRouter:
         goes, and none then that is not there."""
         self._floors.open(customer)
 
-    async def seen(self) -> Position | None:
+    async def confirm_position(self) -> Position | None:
         """How far the story goes that the leader has told just now, what was written among it; None where it does not
         say."""
-        opened = self._floors.opened
+        open_count = self._floors.open_count
         with suppress(*UNREACHABLE, asyncpg.PostgresError, TimeoutError, Unavailable):
             async with asyncio.timeout(PATIENCE):
                 position = await self._leader.position()
             if position.history != self._history:
                 self._history = position.history
                 self._floors.clear()
-            self._floors.close(opened, position.at)
+            self._floors.close(open_count, position.at)
             return position
         return None
 
@@ -246,7 +248,7 @@ class ReadRouter:
         for customer, topics in parse_notification(payload):
             if topics != DRIVEN:  # which comes every second of each fleet that drives, and is old in the next
                 self._floors.open(customer)
-                self._asked.set()
+                self._wake.set()
 
     def lost(self) -> None:
         """Such notices may have been missed."""
@@ -262,13 +264,13 @@ class ReadRouter:
                     identify_at = time.monotonic() + IDENTIFY
                     with suppress(*UNREACHABLE, asyncpg.PostgresError, TimeoutError, Unavailable):
                         await self._leader.identify()
-                await self.seen()
+                await self.confirm_position()
                 READ_LAG.replace({(replica.name,): replica.lag for replica in self._replicas if isfinite(replica.lag)})
                 await asyncio.sleep(PACE)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(EVERY - PACE):
-                        await self._asked.wait()
-                self._asked.clear()
+                        await self._wake.wait()
+                self._wake.clear()
         finally:
             READ_LAG.replace({})
             for task in tasks:

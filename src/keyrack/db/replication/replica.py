@@ -66,24 +66,24 @@ class _ReplicaConnector(PrimaryConnector):
         alone = settings.model_copy(update={"database_ha": False})
         super().__init__(dsn, settings, _Generations(alone, several=False))
         self._host = host
-        self.begun: datetime | None = None  # when the server began, by which it is known
+        self.started_at: datetime | None = None  # when the server began, by which it is known
         self.replayed = 0  # as it has said last: whoever has less has begun anew
 
     async def connect(self, **options: Any) -> asyncpg.Connection:
         """A connection to the server. Raises `ReplicaUnusable` where it is another one, and what asyncpg raises."""
-        least = self.replayed
-        raw, begun, replayed = await self._opened(options)
-        if begun != self.begun or replayed < least:
+        min_replayed = self.replayed
+        raw, started_at, replayed = await self._open(options)
+        if started_at != self.started_at or replayed < min_replayed:
             raw.terminate()
             raise ReplicaUnusable("the replica is another server now")
         return raw
 
     async def first(self, **options: Any) -> asyncpg.Connection:
         """The same, to whichever server is there: from now on it is that one."""
-        raw, self.begun, self.replayed = await self._opened(options)
+        raw, self.started_at, self.replayed = await self._open(options)
         return raw
 
-    async def _opened(self, options: dict[str, Any]) -> tuple[asyncpg.Connection, datetime, int]:
+    async def _open(self, options: dict[str, Any]) -> tuple[asyncpg.Connection, datetime, int]:
         options.setdefault("connection_class", KeepAliveConnection)
         options["timeout"] = self._seconds
         raw = await open_session(self.dsn, host=self._host.name, port=self._host.port, **options)
@@ -105,20 +105,20 @@ class Replica:
         self._settings = settings
         self._leader = leader
         self._heartbeat = heartbeat
-        self._way = _ReplicaConnector(dsn, host, settings)
+        self._connector = _ReplicaConnector(dsn, host, settings)
         self._raw: asyncpg.Connection | None = None
-        self._turn = asyncio.Lock()  # of asking on that connection
-        self._ask = SharedQuery(self._asked)
+        self._lock = asyncio.Lock()  # of asking on that connection
+        self._shared_state = SharedQuery(self._fetch_position)
         self._replayed = -1  # as it has said last; nothing where it cannot be asked, or follows nobody
-        self._since = -inf  # when the leader was no further than that
+        self._caught_up_at = -inf  # when the leader was no further than that
         self._history: WalHistory | None = None  # that it has: it has shown a commit of ours
 
     @property
     def generation(self) -> int:
         """Of its connections."""
-        return self._way.leadership.generation
+        return self._connector.leadership.generation
 
-    def may(self, history: WalHistory, floor: int) -> bool:
+    def can_answer(self, history: WalHistory, floor: int) -> bool:
         """Whether it may answer: it follows our leader, has replayed the floor, and is not too far behind."""
         return (
             self._replayed >= floor and self._history == history and self.lag <= self._settings.replica_max_lag_seconds
@@ -127,89 +127,89 @@ class Replica:
     @property
     def lag(self) -> float:
         """Seconds that it is behind the leader, at most; infinity where that is not known, or too many."""
-        return time.monotonic() - self._since
+        return time.monotonic() - self._caught_up_at
 
     async def position(self, history: WalHistory, floor: int, generation: int) -> Position:
         """How far the story goes, at most, that was read just now. Raises `ReplicaUnusable` where it may have been a
         server that was not at the floor, and what asking raises."""
         async with asyncio.timeout(PATIENCE):
-            said = await self._ask()
-        if generation != self.generation or said["replayed_"] < floor:
+            state = await self._shared_state()
+        if generation != self.generation or state["replayed_"] < floor:
             raise ReplicaUnusable("the replica has changed meanwhile")
-        return Position(history, is_reachable(said))
+        return Position(history, reachable_position(state))
 
-    async def looked(self) -> bool:
+    async def refresh(self) -> bool:
         """Look how far it is by now: since the last time it may have come as far as somebody needs it. False where it
         does not say so at once."""
         with suppress(*UNREACHABLE, asyncpg.PostgresError, TimeoutError):
             async with asyncio.timeout(AT_ONCE):
-                await self._ask()
+                await self._shared_state()
             return True
         return False
 
     async def run(self) -> None:
         """Look how far it is, again and again, until cancelled."""
-        self._way.leadership.watch(self._renewed)
+        self._connector.leadership.watch(self._on_reset)
         try:
             while True:
                 try:
-                    await self._look_on()
+                    await self._poll()
                 except (*UNREACHABLE, asyncpg.PostgresError, TimeoutError, Unavailable) as error:
                     log.warning("replica unreachable, reading from primary", replica=self.name, error=error)
-                self._way.leadership.renew(moved=True)  # whoever waits for it goes to the leader
+                self._connector.leadership.renew(moved=True)  # whoever waits for it goes to the leader
                 await asyncio.sleep(AGAIN * (0.5 + random.random()))  # noqa: S311 - not all processes at once
         finally:
-            self._way.leadership.unwatch(self._renewed)
+            self._connector.leadership.unwatch(self._on_reset)
             self._end()
 
     async def close(self) -> None:
         if self.reads is not None:
             await self.reads.close()
 
-    async def _look_on(self) -> None:
+    async def _poll(self) -> None:
         """Look on one connection as long as it lasts. Raises what it says."""
-        self._raw = await self._way.first(server_settings={"application_name": APPLICATION})
+        self._raw = await self._connector.first(server_settings={"application_name": APPLICATION})
         try:
             if self.reads is None:
-                self.reads = await Database.connect(self._way, self._settings, application=APPLICATION)
+                self.reads = await Database.connect(self._connector, self._settings, application=APPLICATION)
             while True:
                 begun = time.monotonic()
                 async with asyncio.timeout(PATIENCE):
-                    self._judge(await self._said(LOOK, self._heartbeat.id))
+                    self._judge(await self._fetch_state(LOOK, self._heartbeat.id))
                 await asyncio.sleep(max(0.0, begun + EVERY - time.monotonic()))
         finally:
             self._end()
 
-    async def _asked(self) -> asyncpg.Record:
-        return await self._said(ASK)
+    async def _fetch_position(self) -> asyncpg.Record:
+        return await self._fetch_state(ASK)
 
-    async def _said(self, sql: LiteralString, *args: object) -> asyncpg.Record:
+    async def _fetch_state(self, sql: LiteralString, *args: object) -> asyncpg.Record:
         """What the server says, on the connection on which it is looked at. Raises what that says, and
         `ReplicaUnusable`."""
-        async with self._turn:
+        async with self._lock:
             if self._raw is None:
                 raise ReplicaUnusable("the replica is away")
             generation = self.generation
-            said = await self._raw.fetchrow(sql, *args)
-            assert said is not None  # noqa: S101 - a row by its form
+            state = await self._raw.fetchrow(sql, *args)
+            assert state is not None  # noqa: S101 - a row by its form
             if generation == self.generation:
-                self._replayed = said["replayed_"] if said["follows_"] else -1
-                self._since = self._leader.since(self._replayed)
-                self._way.replayed = max(0, self._replayed)
-            return said
+                self._replayed = state["replayed_"] if state["follows_"] else -1
+                self._caught_up_at = self._leader.since(self._replayed)
+                self._connector.replayed = max(0, self._replayed)
+            return state
 
-    def _judge(self, said: asyncpg.Record) -> None:
+    def _judge(self, state: asyncpg.Record) -> None:
         """Whether what it has is our history."""
         heartbeat, ours = self._heartbeat, self._leader.history
-        if not said["follows_"]:
+        if not state["follows_"]:
             log.warning("replica skipped, not in recovery", replica=self.name)
-        elif ours is not None and said["system"] != ours.system:
+        elif ours is not None and state["system"] != ours.system:
             log.warning("replica skipped, other system identifier", replica=self.name)
-        elif said["beat"] in heartbeat.beats:
+        elif state["beat"] in heartbeat.beats:
             self._history = heartbeat.history
 
-    def _renewed(self, _moved: bool) -> None:
-        self._replayed, self._since, self._history = -1, -inf, None
+    def _on_reset(self, _moved: bool) -> None:
+        self._replayed, self._caught_up_at, self._history = -1, -inf, None
         self._end()
 
     def _end(self) -> None:
@@ -219,12 +219,12 @@ class Replica:
                 raw.terminate()
 
 
-def is_reachable(said: asyncpg.Record) -> int:
+def reachable_position(state: asyncpg.Record) -> int:
     """How far a story goes that was seen before this was said. Raises `ReplicaUnusable` where the server leads
     meanwhile."""
-    if not said["follows_"]:
+    if not state["follows_"]:
         raise ReplicaUnusable("the replica follows nobody any more")
-    return said["replayed_"] + (said["received_"] != said["replayed_"])
+    return state["replayed_"] + (state["received_"] != state["replayed_"])
 
 
 def is_of_replica(error: BaseException) -> bool:

@@ -73,23 +73,23 @@ class SharedQuery(Generic[T]):
     """A question that is asked once for all who want to know at the same time. Who comes while it is under way waits
     for the next: an answer is never older than the wish for it."""
 
-    def __init__(self, ask: Callable[[], Awaitable[T]]) -> None:
-        self._ask = ask
-        self._asked: asyncio.Task[T] | None = None
+    def __init__(self, fetch: Callable[[], Awaitable[T]]) -> None:
+        self._fetch = fetch
+        self._running: asyncio.Task[T] | None = None
         self._next: asyncio.Task[T] | None = None
 
     async def __call__(self) -> T:
         """Raises what asking raises."""
         if self._next is None:
-            self._next = asyncio.get_running_loop().create_task(self._turn(self._asked), context=Context())
+            self._next = asyncio.get_running_loop().create_task(self._run_after(self._running), context=Context())
             self._next.add_done_callback(_retrieved)
         return await asyncio.shield(self._next)
 
-    async def _turn(self, before: asyncio.Task[T] | None) -> T:
+    async def _run_after(self, before: asyncio.Task[T] | None) -> T:
         if before is not None and not before.done():
             await asyncio.wait((before,))
-        self._asked, self._next = self._next, None
-        return await self._ask()
+        self._running, self._next = self._next, None
+        return await self._fetch()
 
 
 class PrimaryPosition:
@@ -100,14 +100,14 @@ class PrimaryPosition:
         self.history: WalHistory | None = None  # the newest that is known
         self._system = 0
         self._times = deque[float](maxlen=SAMPLES)
-        self._kept = deque[int](maxlen=SAMPLES)
-        self.position = SharedQuery(self._ask)  # of now, after everything that can be seen now
+        self._flushed = deque[int](maxlen=SAMPLES)
+        self.position = SharedQuery(self._fetch)  # of now, after everything that can be seen now
 
     async def identify(self) -> None:
         """Ask which system it is: at its address another one may stand now."""
         self._system = await self._database.fetchval(SYSTEM)
 
-    async def _ask(self) -> Position:
+    async def _fetch(self) -> Position:
         if not self._system:
             await self.identify()
         sent = time.monotonic()
@@ -117,15 +117,15 @@ class PrimaryPosition:
         if history != self.history:
             self.history = history
             self._times.clear()
-            self._kept.clear()
+            self._flushed.clear()
         if not self._times or sent >= self._times[-1] + APART:
             self._times.append(sent)
-            self._kept.append(row["kept"])
+            self._flushed.append(row["kept"])
         return Position(history, row["written"])
 
     def since(self, replayed: int) -> float:
         """When the leader was no further than this last, by the monotonic clock; minus infinity where nobody knows."""
-        place = bisect_right(self._kept, replayed)
+        place = bisect_right(self._flushed, replayed)
         return self._times[place - 1] if place else -inf
 
 

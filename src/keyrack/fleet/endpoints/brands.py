@@ -67,8 +67,8 @@ endpoints.read(
         "The keys of a brand",
         "Which keys there are for cars of a brand, and which key box fits each. The name is compared without case.",
     ),
-    by="lower({t}.brand) = lower(:id0)",
-    empty=NO_BRAND,
+    order_by="lower({t}.brand) = lower(:id0)",
+    empty_error=NO_BRAND,
     errors={400: (INVALID_BRAND,)},
     converters={"brand": brand},
 )

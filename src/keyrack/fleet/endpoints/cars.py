@@ -93,8 +93,8 @@ ONE_CAR = endpoints.read(
     "/cars/{carId}",
     CAR,
     Doc("getCar", "One car", "The master data of one car; `$expand` adds what belongs to it."),
-    one=True,
-    missing=NO_CAR,
+    is_single=True,
+    missing_error=NO_CAR,
 )
 endpoints.read(
     "/cars/{carId}/products",
@@ -105,9 +105,9 @@ endpoints.read(
         "What is installed in the car: at most one key box and one IQ unit. 404 if nothing is.",
     ),
     auth=CustomerAuth(Permission.PRODUCTS_READ),
-    of=A_CAR,
-    missing=NO_CAR,
-    empty=NO_PRODUCTS,
+    parent=A_CAR,
+    missing_error=NO_CAR,
+    empty_error=NO_PRODUCTS,
 )
 endpoints.read(
     "/cars/{carId}/telemetry",
@@ -119,12 +119,12 @@ endpoints.read(
         " `carDataReadTime` is the time of the newest reading. 404 until the unit has told something.",
     ),
     auth=CustomerAuth(Permission.POSITIONS_READ),
-    of=A_CAR,
-    one=True,
-    missing=NO_CAR,
-    empty=NO_IQ,
-    teller=LOCATION,
-    silent=NO_TELEMETRY,
+    parent=A_CAR,
+    is_single=True,
+    missing_error=NO_CAR,
+    empty_error=NO_IQ,
+    reporter=LOCATION,
+    unreported_error=NO_TELEMETRY,
 )
 endpoints.read(
     "/cars/{carId}/location",
@@ -135,10 +135,10 @@ endpoints.read(
         "Where the IQ unit in the car said that it is, and the odometer. All members are null until it has told them.",
     ),
     auth=CustomerAuth(Permission.POSITIONS_READ),
-    of=A_CAR,
-    one=True,
-    missing=NO_CAR,
-    empty=NO_IQ,
+    parent=A_CAR,
+    is_single=True,
+    missing_error=NO_CAR,
+    empty_error=NO_IQ,
 )
 endpoints.read(
     "/cars/{carId}/location/{searchDate}",
@@ -150,10 +150,10 @@ endpoints.read(
         " time. They reach as far back as history is kept: `GET /retention` says how far.",
     ),
     auth=CustomerAuth(Permission.POSITIONS_READ),
-    of=A_CAR,
-    one=True,
-    missing=NO_CAR,
-    empty=NO_IQ,
+    parent=A_CAR,
+    is_single=True,
+    missing_error=NO_CAR,
+    empty_error=NO_IQ,
     errors={400: (INVALID_DATE,)},
     converters={"searchDate": search_date},
 )
@@ -166,8 +166,8 @@ endpoints.read(
         "Past, in force and to come; `$filter=end eq null or end gt now()` leaves out those that are over.",
     ),
     auth=CustomerAuth(Permission.ASSIGNMENTS_READ),
-    of=A_CAR,
-    missing=NO_CAR,
+    parent=A_CAR,
+    missing_error=NO_CAR,
 )
 endpoints.read(
     "/cars/{carId}/events",
@@ -179,12 +179,12 @@ endpoints.read(
         " too long comes in pages, and the header `Link` leads to the next one.",
     ),
     auth=CustomerAuth(Permission.EVENTS_READ),
-    of=A_CAR,
-    missing=NO_CAR,
-    paged=True,
+    parent=A_CAR,
+    missing_error=NO_CAR,
+    is_paged=True,
 )
 
-UPDATE: LiteralString = CARS.update + " returning " + CAR.version("car")
+UPDATE: LiteralString = CARS.update + " returning " + CAR.version_sql("car")
 EXISTS: LiteralString = "select exists (select from car where customer_id = $1 and car_id = $2)"
 DELETE: LiteralString = "delete from car where customer_id = $1 and car_id = $2"
 

@@ -100,10 +100,10 @@ RECEIVERS = "What webhooks were sent already is with those who received it."
 )
 async def preview(request: Request, services: ReadServices) -> Response:
     (user,) = request.ids
-    counts = await person_erasure.counts(request.db, request.customer, user)
+    counts = await person_erasure.count_rows(request.db, request.customer, user)
     if counts is None:
         raise NotFound(NO_USER)
-    others = await request.db.fetch(OTHERS, request.customer, user, request.where(Permission.USERS_READ))
+    others = await request.db.fetch(OTHERS, request.customer, user, request.customers_with(Permission.USERS_READ))
     body: dict[str, Any] = {
         "userId": user,
         "goes": [

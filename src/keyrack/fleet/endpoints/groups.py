@@ -64,24 +64,24 @@ ONE_GROUP = endpoints.read(
     "/groups/{groupId}",
     GROUP,
     Doc("getGroup", "One group", "One group; `$expand` adds what is in it.", is_extension=True),
-    one=True,
-    missing=NO_GROUP,
+    is_single=True,
+    missing_error=NO_GROUP,
 )
 endpoints.read(
     "/groups/{groupId}/cars",
     CAR,
     Doc("listCarsOfGroup", "The cars of a group", "The cars that are in the group; an empty list if none is."),
     auth=CustomerAuth(Permission.CARS_READ),
-    of=Parent(GROUP, GROUP.relations["cars"].link),
-    missing=NO_GROUP,
+    parent=Parent(GROUP, GROUP.relations["cars"].link),
+    missing_error=NO_GROUP,
 )
 endpoints.read(
     "/groups/{groupId}/users",
     USER,
     Doc("listUsersOfGroup", "The users of a group", "The users that are in the group; an empty list if none is."),
     auth=CustomerAuth(Permission.USERS_READ),
-    of=Parent(GROUP, GROUP.relations["users"].link),
-    missing=NO_GROUP,
+    parent=Parent(GROUP, GROUP.relations["users"].link),
+    missing_error=NO_GROUP,
 )
 endpoints.read(
     "/groups/{groupId}/services",
@@ -92,8 +92,8 @@ endpoints.read(
         "The services that are in the group, without their products; an empty list if none is.",
     ),
     auth=CustomerAuth(Permission.SERVICES_READ),
-    of=Parent(GROUP, GROUP.relations["services"].link),
-    missing=NO_GROUP,
+    parent=Parent(GROUP, GROUP.relations["services"].link),
+    missing_error=NO_GROUP,
 )
 endpoints.read(
     "/groups/{groupId}/products",
@@ -104,11 +104,11 @@ endpoints.read(
         "The products that are in the group; an empty list if none is.",
     ),
     auth=CustomerAuth(Permission.PRODUCTS_READ),
-    of=Parent(GROUP, GROUP.relations["products"].link),
-    missing=NO_GROUP,
+    parent=Parent(GROUP, GROUP.relations["products"].link),
+    missing_error=NO_GROUP,
 )
 
-UPDATE: LiteralString = GROUPS.update + " returning " + GROUP.version("fleet_group")
+UPDATE: LiteralString = GROUPS.update + " returning " + GROUP.version_sql("fleet_group")
 EXISTS: LiteralString = "select group_id from fleet_group where customer_id = $1 and group_id = $2"
 DELETE: LiteralString = "delete from fleet_group where customer_id = $1 and group_id = $2 returning group_id"
 

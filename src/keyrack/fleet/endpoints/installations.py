@@ -125,22 +125,22 @@ async def _product(statements: Statements, request: Request, ref: ProductRef, wh
     return product
 
 
-async def _product_and_car(statements: Statements, request: Request, wanted: InstallationBody, what: str) -> Row:
+async def _product_and_car(statements: Statements, request: Request, body: InstallationBody, what: str) -> Row:
     """The product, where the car is there too. Raises `BadRequest`, `NotFound`.
 
     The car is looked up later and refused first: as no car comes back, what was seen of the product was seen while the
     car was there.
     """
-    product = await _product(statements, request, wanted, what)
-    await check_car(statements, request.customer, wanted.car_id)
+    product = await _product(statements, request, body, what)
+    await check_car(statements, request.customer, body.car_id)
     if product is None:
         raise NotFound(NO_PRODUCT)
     return product
 
 
-async def _installable(statements: Statements, request: Request, wanted: InstallationBody) -> Row:
+async def _installable(statements: Statements, request: Request, body: InstallationBody) -> Row:
     """The product, which can be installed. Raises `BadRequest`, `NotFound`, `Conflict`."""
-    product = await _product_and_car(statements, request, wanted, INSTALL)
+    product = await _product_and_car(statements, request, body, INSTALL)
     if product["car_id"] is not None:
         raise Conflict(ALREADY)
     if not product["served"]:
@@ -148,12 +148,12 @@ async def _installable(statements: Statements, request: Request, wanted: Install
     return product
 
 
-async def _removable(statements: Statements, request: Request, wanted: InstallationBody) -> Row:
+async def _removable(statements: Statements, request: Request, body: InstallationBody) -> Row:
     """The product, which is in the car. Raises `BadRequest`, `NotFound`, `Conflict`."""
-    product = await _product_and_car(statements, request, wanted, UNINSTALL)
+    product = await _product_and_car(statements, request, body, UNINSTALL)
     if product["car_id"] is None:
         raise Conflict(NOT_INSTALLED)
-    if product["car_id"] != wanted.car_id:
+    if product["car_id"] != body.car_id:
         raise Conflict(OTHER_CAR)
     return product
 
@@ -176,12 +176,12 @@ async def _removable(statements: Statements, request: Request, wanted: Installat
         }
     ),
 )
-async def install(request: Request, wanted: InstallationBody) -> Response:
+async def install(request: Request, body: InstallationBody) -> Response:
     async with request.db.transaction() as connection:
         await lock_and_flush(connection, request.customer)
-        product = await _installable(connection, request, wanted)
+        product = await _installable(connection, request, body)
         with on_constraint({"product_kind_in_car_key": (Conflict, SAME_TYPE)}):
-            await connection.execute(PUT_INTO, request.customer, product["product_id"], wanted.car_id)
+            await connection.execute(PUT_INTO, request.customer, product["product_id"], body.car_id)
     return NO_CONTENT
 
 
@@ -203,13 +203,13 @@ async def install(request: Request, wanted: InstallationBody) -> Response:
         }
     ),
 )
-async def uninstall(request: Request, wanted: InstallationBody) -> Response:
+async def uninstall(request: Request, body: InstallationBody) -> Response:
     async with request.db.transaction() as connection:
         await lock_and_flush(connection, request.customer)
-        product = await _removable(connection, request, wanted)
+        product = await _removable(connection, request, body)
         await connection.execute(PUT_INTO, request.customer, product["product_id"], None)
         if product["kind"] == "Box":
             await submit_end_for_car(
-                connection, request.customer, wanted.car_id, "Uninstallation", request.checksum, request.asker
+                connection, request.customer, body.car_id, "Uninstallation", request.checksum, request.asker
             )
     return NO_CONTENT

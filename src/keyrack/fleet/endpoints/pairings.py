@@ -51,26 +51,26 @@ class PairingBody(ProductRef):
     service_id: Id
 
 
-async def _both(statements: Statements, request: Request, wanted: PairingBody, what: str) -> tuple[Row, Row]:
+async def _both(statements: Statements, request: Request, body: PairingBody, what: str) -> tuple[Row, Row]:
     """The service and the product. Raises `BadRequest`, `NotFound`."""
-    product_given(wanted, what)
-    service = await statements.fetchrow(SERVICE, request.customer, wanted.service_id)
+    product_given(body, what)
+    service = await statements.fetchrow(SERVICE, request.customer, body.service_id)
     if service is None:
         raise NotFound(NO_SERVICE)
-    return service, await find_product(statements, request, wanted, what)
+    return service, await find_product(statements, request, body, what)
 
 
-async def _pairable(statements: Statements, request: Request, wanted: PairingBody) -> tuple[Row, Row]:
+async def _pairable(statements: Statements, request: Request, body: PairingBody) -> tuple[Row, Row]:
     """Both, the service without a product. Raises `BadRequest`, `NotFound`, `Conflict`."""
-    service, product = await _both(statements, request, wanted, PAIR)
+    service, product = await _both(statements, request, body, PAIR)
     if service["product_id"] is not None:
         raise Conflict(ALREADY)
     return service, product
 
 
-async def _paired(statements: Statements, request: Request, wanted: PairingBody) -> tuple[Row, Row]:
+async def _paired(statements: Statements, request: Request, body: PairingBody) -> tuple[Row, Row]:
     """Both, paired. Raises `BadRequest`, `NotFound`, `Conflict`."""
-    service, product = await _both(statements, request, wanted, UNPAIR)
+    service, product = await _both(statements, request, body, UNPAIR)
     if service["product_id"] != product["product_id"]:
         raise Conflict(NOT_PAIRED)
     return service, product
@@ -94,10 +94,10 @@ async def _paired(statements: Statements, request: Request, wanted: PairingBody)
         }
     ),
 )
-async def pair(request: Request, wanted: PairingBody) -> Response:
+async def pair(request: Request, body: PairingBody) -> Response:
     async with request.db.transaction() as connection:
         await lock_and_flush(connection, request.customer)
-        service, product = await _pairable(connection, request, wanted)
+        service, product = await _pairable(connection, request, body)
         with on_constraint({"service_product_key": (Conflict, PRODUCT_TAKEN)}):
             await connection.execute(SET, request.customer, service["service_id"], product["product_id"])
     return NO_CONTENT
@@ -116,9 +116,9 @@ async def pair(request: Request, wanted: PairingBody) -> Response:
         }
     ),
 )
-async def unpair(request: Request, wanted: PairingBody) -> Response:
+async def unpair(request: Request, body: PairingBody) -> Response:
     async with request.db.transaction() as connection:
         await lock_and_flush(connection, request.customer)
-        service, _ = await _paired(connection, request, wanted)
+        service, _ = await _paired(connection, request, body)
         await connection.execute(SET, request.customer, service["service_id"], None)
     return NO_CONTENT

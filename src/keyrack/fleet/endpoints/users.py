@@ -73,8 +73,8 @@ ONE_USER = endpoints.read(
     "/users/{userId}",
     USER,
     Doc("getUser", "One user", "One user of the customer; `$expand` adds assignments and groups."),
-    one=True,
-    missing=NO_USER,
+    is_single=True,
+    missing_error=NO_USER,
 )
 endpoints.read(
     "/users/{userId}/assignments",
@@ -85,8 +85,8 @@ endpoints.read(
         "Which cars the user may open, and when: past, in force and to come.",
     ),
     auth=CustomerAuth(Permission.ASSIGNMENTS_READ),
-    of=A_USER,
-    missing=NO_USER,
+    parent=A_USER,
+    missing_error=NO_USER,
 )
 
 INSERT: LiteralString = """
@@ -195,10 +195,10 @@ async def create(request: Request, new: UserWithHash) -> Response:
     return answer({"id": id, "password": new.generated}, 201, made=id)
 
 
-async def _somebody(statements: Statements, request: Request, user: UserReference) -> int:
+async def _require_user(statements: Statements, request: Request, user: UserReference) -> int:
     """The id of whoever is meant. Raises `BadRequest` unless exactly one valid identifier is given, `NotFound` for
     nobody."""
-    id = await _found(statements, request, user, NOBODY)
+    id = await _find_user(statements, request, user, NOBODY)
     if await _is_elsewhere(statements, request, id) and await statements.fetchval(MEMBER, request.customer, id):
         raise NotFound(NOBODY)
     return id
@@ -206,7 +206,7 @@ async def _somebody(statements: Statements, request: Request, user: UserReferenc
 
 async def _member(statements: Statements, request: Request, user: UserReference) -> int:
     """The id of the customer's user. Raises `BadRequest`, `NotFound`."""
-    id = await _found(statements, request, user, NOT_ASSIGNED)
+    id = await _find_user(statements, request, user, NOT_ASSIGNED)
     is_member = await statements.fetchval(MEMBER, request.customer, id)
     if not is_member or await _is_elsewhere(statements, request, id):
         raise NotFound(NOT_ASSIGNED)
@@ -218,7 +218,7 @@ async def _is_elsewhere(statements: Statements, request: Request, id: int) -> bo
     return await group_scope_checks.is_out_of_scope(request, "userId", id, statements)
 
 
-async def _found(statements: Statements, request: Request, user: UserReference, missing: ErrorCode) -> int:
+async def _find_user(statements: Statements, request: Request, user: UserReference, missing: ErrorCode) -> int:
     address = trimmed(user.email_address or "")
     if (user.user_id is None) == (not address):
         raise BadRequest(NEITHER, errors=[ONE_NEEDED])
@@ -226,7 +226,7 @@ async def _found(statements: Statements, request: Request, user: UserReference, 
         id = await statements.fetchval(BY_ADDRESS, address_form(user.email_address or ""), address_form(address))
         valid = id is not None or _is_address(address)
     else:
-        id = await statements.fetchval(BY_ID, user.user_id, _where(request))
+        id = await statements.fetchval(BY_ID, user.user_id, _readable_customers(request))
         valid = (user.user_id or 0) > 0
     if not valid:
         place = "/emailAddress" if address else "/userId"
@@ -236,9 +236,9 @@ async def _found(statements: Statements, request: Request, user: UserReference, 
     return id
 
 
-def _where(request: Request) -> list[int]:
+def _readable_customers(request: Request) -> list[int]:
     """The customers in which whoever asks may see every user; and the one that is asked for."""
-    caller, customers = request.caller, request.where(Permission.USERS_READ)
+    caller, customers = request.caller, request.customers_with(Permission.USERS_READ)
     return [
         customer
         for customer in customers
@@ -276,14 +276,14 @@ async def limit_lookups(request: Request, user: UserReference, services: FleetSe
     auth=CustomerAuth(Permission.USERS_WRITE, is_group_scoped=True),
     body=JsonBody(TypeAdapter(UserReference), "assign user to customer"),
     prepare=limit_lookups,
-    concurrency=Concurrency(serialized="always", precheck=_somebody),
+    concurrency=Concurrency(serialized="always", precheck=_require_user),
     responses=Responses(errors={400: (NEITHER,), 404: (NOBODY,), 409: (ALREADY,), 429: (RATE_LIMITED,)}),
 )
 async def assign(request: Request, user: UserReference) -> Response:
     refusals = {"customer_user_pkey": (Conflict, ALREADY), "customer_user_user_id_fkey": (NotFound, NOBODY)}
     async with request.db.transaction() as connection:
         await lock_and_flush(connection, request.customer)
-        id = await _somebody(connection, request, user)
+        id = await _require_user(connection, request, user)
         with on_constraint(refusals):
             await connection.execute(JOIN, request.customer, id)
     return NO_CONTENT

@@ -102,7 +102,9 @@ async def about(request: Request, services: DocumentServices) -> Response:
 )
 async def openapi(request: Request, services: DocumentServices) -> Response:
     headers = {"Access-Control-Allow-Origin": "*"}
-    return conditional_requests.document(request, Response(200, services.documents.openapi(), headers, fixed=True))
+    return conditional_requests.document(
+        request, Response(200, services.documents.openapi(), headers, is_constant=True)
+    )
 
 
 @endpoints.get(
@@ -113,7 +115,9 @@ async def openapi(request: Request, services: DocumentServices) -> Response:
     responses=Responses(200, headers=TAGGED, media_type=HTML),
 )
 async def docs(request: Request, services: DocumentServices) -> Response:
-    return conditional_requests.document(request, Response(200, services.documents.page(), POLICY, HTML, fixed=True))
+    return conditional_requests.document(
+        request, Response(200, services.documents.page(), POLICY, HTML, is_constant=True)
+    )
 
 
 @endpoints.get(
@@ -126,4 +130,6 @@ async def docs(request: Request, services: DocumentServices) -> Response:
     responses=Responses(200, headers=TAGGED, media_type=HTML),
 )
 async def errors(request: Request, services: DocumentServices) -> Response:
-    return conditional_requests.document(request, Response(200, services.documents.errors(), POLICY, HTML, fixed=True))
+    return conditional_requests.document(
+        request, Response(200, services.documents.errors(), POLICY, HTML, is_constant=True)
+    )

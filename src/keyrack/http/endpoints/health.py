@@ -64,7 +64,7 @@ ARCHIVE_LATE = ErrorCode(
     "The last piece of the database's log was archived {seconds} seconds ago.",
     "Look at the archive's disk and the database's log: what is not archived fills the database's disk.",
 )
-NEVER_ARCHIVED = ARCHIVE_LATE.saying("The archiving of the database's log fails.")
+NEVER_ARCHIVED = ARCHIVE_LATE.with_text("The archiving of the database's log fails.")
 
 WRITE: LiteralString = "update write_check set at = now()"
 # That row has its place. Whether the disk has room for more, a set tells that is too large for its memory
@@ -97,21 +97,21 @@ class NotReady(Unavailable):
     def __init__(self, reasons: tuple[ErrorCode, ...], warnings: tuple[ErrorCode, ...]) -> None:
         super().__init__(NOT_READY)
         self.headers |= FRESH
-        self.told = {"reasons": _told(reasons)} | _warned(warnings)
+        self.extension_members = {"reasons": _as_json(reasons)} | _warned(warnings)
 
     def extensions(self) -> dict[str, object]:
-        return {**super().extensions(), **self.told}
+        return {**super().extensions(), **self.extension_members}
 
     def body(self, trace_id: str) -> bytes:
-        return json.dumps({"status": "unavailable", **self.told}).encode()
+        return json.dumps({"status": "unavailable", **self.extension_members}).encode()
 
 
-def _told(reasons: tuple[ErrorCode, ...]) -> list[dict[str, str]]:
+def _as_json(reasons: tuple[ErrorCode, ...]) -> list[dict[str, str]]:
     return [{"code": reason.code, "detail": reason.text} for reason in reasons]
 
 
 def _warned(warnings: tuple[ErrorCode, ...]) -> dict[str, list[dict[str, str]]]:
-    return {"warnings": _told(warnings)} if warnings else {}
+    return {"warnings": _as_json(warnings)} if warnings else {}
 
 
 def _always() -> None:
@@ -132,14 +132,14 @@ class Readiness:
     ROUND: ClassVar[float] = 5.0
 
     settings: Settings
-    proven: Callable[[], object] = _always  # that the leader is asked; raises `Unavailable`
+    check_primary: Callable[[], object] = _always  # that the leader is asked; raises `Unavailable`
     warnings: tuple[ErrorCode, ...] = ()  # what is wrong, and keeps this node from nothing
     _stopping: bool = False
-    _begun: float = 0.0  # of the look under way
-    _looking: asyncio.Task[tuple[ErrorCode, ...]] | None = None
-    _until: float = 0.0  # when the last look is too old
-    _found: tuple[ErrorCode, ...] = ()
-    _told_at: float = 0.0  # when the alert was written last
+    _check_started_at: float = 0.0  # of the look under way
+    _check: asyncio.Task[tuple[ErrorCode, ...]] | None = None
+    _stale_at: float = 0.0  # when the last look is too old
+    _last_reasons: tuple[ErrorCode, ...] = ()
+    _alerted_at: float = 0.0  # when the alert was written last
 
     def stop(self) -> None:
         """The process is going to stop."""
@@ -147,28 +147,28 @@ class Readiness:
 
     async def reasons(self, db: Database) -> tuple[ErrorCode, ...]:
         """Why it is not ready; none where it is."""
-        return (*await self._looked(db), *self._unproven(), *((STOPPING,) if self._stopping else ()))
+        return (*await self._current_reasons(db), *self._unproven(), *((STOPPING,) if self._stopping else ()))
 
     async def watch(self, db: Database) -> None:
         """Look for what an operator should know, until cancelled; it is told in the log as well."""
         while True:
             try:
-                self.warnings = await self._wrong(db)
+                self.warnings = await self._find_warnings(db)
             except Exception as error:  # that the database is away is told by `reasons`
                 if not is_interruption(error):
                     raise
                 seldom.warning("worker check failed, database unreachable or slow", error=error)
             await asyncio.sleep(self.ROUND)
 
-    async def _wrong(self, db: Database) -> tuple[ErrorCode, ...]:
+    async def _find_warnings(self, db: Database) -> tuple[ErrorCode, ...]:
         errors: list[ErrorCode] = []
         if (waited := await seconds_without_worker(db)) is not None:
             errors.append(NO_WORKER.format(seconds=int(waited)))
-            if time.monotonic() - self._told_at >= MINUTE or not self._told_at:
-                self._told_at = time.monotonic()
+            if time.monotonic() - self._alerted_at >= MINUTE or not self._alerted_at:
+                self._alerted_at = time.monotonic()
                 log.critical("no worker running", alert=True, seconds=int(waited))
         else:
-            self._told_at = 0.0
+            self._alerted_at = 0.0
         archive = await archive_status.standing(db)
         if archive.late:
             errors.append(NEVER_ARCHIVED if archive.age is None else ARCHIVE_LATE.format(seconds=int(archive.age)))
@@ -176,35 +176,37 @@ class Readiness:
 
     def _unproven(self) -> tuple[ErrorCode, ...]:
         try:
-            self.proven()
+            self.check_primary()
         except Unavailable as refusal:
             return (refusal.reason,)
         return ()
 
-    async def _looked(self, db: Database) -> tuple[ErrorCode, ...]:
+    async def _current_reasons(self, db: Database) -> tuple[ErrorCode, ...]:
         """What the last look has found, if it is not too old; else what the next one finds in time. It writes, so
         nobody cancels it: as long as it goes on, there is no other."""
         now = time.monotonic()
-        if self._looking is None and now >= self._until:
-            self._begun = now
-            self._looking = asyncio.create_task(self._look(db))
-            self._looking.add_done_callback(self._seen)
-        if self._looking is None:
-            return self._found
-        looking = self._looking
-        await asyncio.wait((looking,), timeout=max(0.0, self._begun + self.settings.health_check_timeout_seconds - now))
+        if self._check is None and now >= self._stale_at:
+            self._check_started_at = now
+            self._check = asyncio.create_task(self._run_check(db))
+            self._check.add_done_callback(self._keep_result)
+        if self._check is None:
+            return self._last_reasons
+        looking = self._check
+        await asyncio.wait(
+            (looking,), timeout=max(0.0, self._check_started_at + self.settings.health_check_timeout_seconds - now)
+        )
         if looking.done():
             return looking.result()
         seldom.warning("not ready, database timed out", seconds=self.settings.health_check_timeout_seconds)
         return (SILENT,)
 
-    def _seen(self, look: asyncio.Task[tuple[ErrorCode, ...]]) -> None:
-        self._looking = None
+    def _keep_result(self, look: asyncio.Task[tuple[ErrorCode, ...]]) -> None:
+        self._check = None
         if not look.cancelled() and look.exception() is None:
-            self._found = look.result()
-            self._until = time.monotonic() + self.EVERY
+            self._last_reasons = look.result()
+            self._stale_at = time.monotonic() + self.EVERY
 
-    async def _look(self, db: Database) -> tuple[ErrorCode, ...]:
+    async def _run_check(self, db: Database) -> tuple[ErrorCode, ...]:
         try:
             async with db.transaction() as connection:
                 return await self._reasons(connection)

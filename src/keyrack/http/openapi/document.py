@@ -179,6 +179,6 @@ def _security(endpoint: Endpoint[Any]) -> list[Json]:
         needed["device"] = []
     if isinstance(endpoint.auth, AppAuth):
         needed["sdkToken"] = []
-    if endpoint.read is not None and endpoint.read.own is not None:  # what the caller asked for itself
+    if endpoint.read is not None and endpoint.read.own_rows is not None:  # what the caller asked for itself
         return [needed, {**needed, "oauth2": []}]
     return [needed] if needed else []

@@ -26,7 +26,7 @@ ByStatus = Mapping[int, Sequence[ErrorCode]]
 
 
 def is_list(endpoint: Endpoint[Any]) -> bool:
-    return endpoint.read is not None and not endpoint.read.select.one
+    return endpoint.read is not None and not endpoint.read.select.is_single
 
 
 def _has_checked_parameters(row: Endpoint[Any]) -> bool:
@@ -214,7 +214,7 @@ class ErrorCatalogEntry:
     remedy: str
     texts: list[str] = field(default_factory=list[str])
     endpoints: list[Endpoint[Any]] = field(default_factory=list[Endpoint[Any]])
-    where: str = ""
+    places: str = ""
 
 
 def codes(endpoints: Iterable[Endpoint[Any]]) -> list[ErrorCatalogEntry]:
@@ -235,20 +235,20 @@ def codes(endpoints: Iterable[Endpoint[Any]]) -> list[ErrorCatalogEntry]:
                 status, reason.code, reason.title, reason.remedy, [reason.text]
             )
     for row in entries_by_code.values():
-        row.texts = _told(row.texts)
-        row.where = _where(row.endpoints, table)
+        row.texts = _distinct_texts(row.texts)
+        row.places = _places(row.endpoints, table)
     return sorted(entries_by_code.values(), key=lambda row: (row.status, row.code))
 
 
-def _told(texts: list[str]) -> list[str]:
+def _distinct_texts(texts: list[str]) -> list[str]:
     """The texts that differ; where one has places that are filled, it stands for the others."""
     several = list(dict.fromkeys(texts))
     return [text for text in several if "{" in text] or several
 
 
-def _where(named: list[Endpoint[Any]], table: list[Endpoint[Any]]) -> str:
+def _places(users: list[Endpoint[Any]], table: list[Endpoint[Any]]) -> str:
     """Which endpoints these are, in words where they have them in common."""
-    paths = list(dict.fromkeys((row.method, row.path) for row in named))
+    paths = list(dict.fromkeys((row.method, row.path) for row in users))
     for words, is_one, _ in SHARED:
         if paths == [(row.method, row.path) for row in table if is_one(row)]:
             return words

@@ -74,7 +74,7 @@ def codes_markdown(rows: Iterable[ErrorCatalogEntry]) -> str:
         lines.append(f"\n## {status}: {HEADINGS[status]}")
         for row in several:
             texts = "\n>\n".join(f"> {text}" for text in row.texts)
-            lines.append(f"\n### {row.code}\n\n{texts}\n\n{row.remedy} *{_capital(row.where)}.*")
+            lines.append(f"\n### {row.code}\n\n{texts}\n\n{row.remedy} *{_capital(row.places)}.*")
     return "\n".join(lines) + "\n"
 
 
@@ -135,8 +135,8 @@ def _entry(row: ErrorCatalogEntry) -> str:
 
 def _places(row: ErrorCatalogEntry) -> str:
     """Where it can come from; endpoints that are named lead to their place in the reference."""
-    if "`" not in row.where or row.where.startswith("every"):
-        return _coded(_capital(row.where))
+    if "`" not in row.places or row.places.startswith("every"):
+        return _coded(_capital(row.places))
     unique = {(endpoint.method, endpoint.path): endpoint for endpoint in row.endpoints}
     return ", ".join(_link(endpoint) for endpoint in unique.values())
 

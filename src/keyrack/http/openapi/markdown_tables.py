@@ -93,7 +93,7 @@ def roles_json() -> list[dict[str, object]]:
 def _needs(endpoint: Endpoint[Any]) -> str:
     """The permissions of every request, and in parentheses those that parts of it need."""
     always = ", ".join([f"`{permission}`" for permission in endpoint.permissions]) or str(endpoint.auth.permission)
-    if endpoint.read is not None and endpoint.read.own is not None:
+    if endpoint.read is not None and endpoint.read.own_rows is not None:
         always += ", none for what the caller asked for"
     parts = ", ".join([f"`{permission}`" for permission in dict.fromkeys(endpoint.conditional_permissions.values())])
     return f"{always} ({parts})" if parts else always

@@ -72,7 +72,7 @@ def _own_parameters(endpoint: Endpoint[Any]) -> list[Json]:
         {
             "name": option.name,
             "in": "query",
-            "required": option.needed,
+            "required": option.is_required,
             "description": option.meaning,
             "schema": dict(option.schema),
         }

@@ -69,7 +69,7 @@ def responses(endpoint: Endpoint[Any], schemas: dict[str, Json], public_url: str
 
 
 def _success(endpoint: Endpoint[Any], schemas: dict[str, Json]) -> Json:
-    many = endpoint.read is not None and not endpoint.read.select.one
+    many = endpoint.read is not None and not endpoint.read.select.is_single
     response: Json = {"description": LIST if many else _reason(endpoint)}
     headers = _success_headers(endpoint)
     if headers:
@@ -98,7 +98,7 @@ def _success(endpoint: Endpoint[Any], schemas: dict[str, Json]) -> Json:
 def _success_headers(endpoint: Endpoint[Any]) -> dict[str, str]:
     """Name -> meaning of the headers of the endpoint's success."""
     headers = dict(endpoint.responses.headers)
-    if endpoint.read is not None and not endpoint.read.select.one:
+    if endpoint.read is not None and not endpoint.read.select.is_single:
         headers["X-Total-Count"] = "With `$count=true`: how many rows there are without `$top` and `$skip`."
     if endpoint.read is not None and endpoint.read.select.paged:
         headers["Link"] = 'Where rows follow: the address of the next page, with rel="next".'

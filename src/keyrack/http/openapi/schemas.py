@@ -55,7 +55,7 @@ def rows(read: ReadEndpoint, schemas: dict[str, Json]) -> Json:
     if resource.scalar is not None:
         return {"type": "array", "items": {"type": "string"}}
     reference = _row(resource, schemas)
-    return reference if read.select.one else {"type": "array", "items": reference}
+    return reference if read.select.is_single else {"type": "array", "items": reference}
 
 
 def _row(resource: Resource, schemas: dict[str, Json]) -> Json:
@@ -74,7 +74,7 @@ def _row(resource: Resource, schemas: dict[str, Json]) -> Json:
 def _expandable(name: str, relation: Relation, schemas: dict[str, Json]) -> dict[str, Json]:
     """The members that `$expand` adds."""
     target = _row(RESOURCES[relation.target], schemas)
-    if not relation.many:
+    if not relation.is_collection:
         return {name: {"anyOf": [target, {"type": "null"}], "description": f"With `$expand={name}`."}}
     count = {**_TYPES[Type.INT64], "description": f"With `$expand={name}($count=true)` or `$expand={name}/$count`."}
     listed = {"type": "array", "items": target, "description": f"With `$expand={name}`."}
@@ -86,7 +86,7 @@ def _member(name: str, member: str, field: Field | Complex, schemas: dict[str, J
         part = _PARTS[member]
         members = {inner: describe(part, inner, _field(f), schemas) for inner, f in field.fields.items()}
         schemas[part] = {"type": "object", "required": list(members), "properties": members}
-        shown = _reference(part) if field.there is None else {"anyOf": [_reference(part), {"type": "null"}]}
+        shown = _reference(part) if field.is_present is None else {"anyOf": [_reference(part), {"type": "null"}]}
         return describe(name, member, shown, schemas)
     held = _HELD.get((subject(name), member))
     return describe(name, member, _field(field) if held is None else model(held, schemas), schemas)

@@ -191,11 +191,11 @@ async def begin(request: Request) -> Response:
     topics=frozenset(("users",)),
     is_idempotent=False,
 )
-async def register(request: Request, wanted: Registration, services: ReadServices) -> Response:
+async def register(request: Request, body: Registration, services: ReadServices) -> Response:
     app = app_of(request)
-    key, nonce = _registered(wanted.registration, app)
+    key, nonce = _registered(body.registration, app)
     async with request.db.transaction() as connection:
-        user = await connection.fetchrow(LOCK, app.customer, app.subject, app.issued)
+        user = await connection.fetchrow(LOCK, app.customer, app.subject, app.issued_at)
         if user is None:
             raise Unauthorized(INVALID_TOKEN)  # the user has left the customer
         owner = await connection.fetchrow(OWNER, app.customer, key.thumbprint)
@@ -203,7 +203,7 @@ async def register(request: Request, wanted: Registration, services: ReadService
             raise Conflict(OTHERS_DEVICE)
         if owner is None:
             await _check_new(connection, services.settings, app, user, key, nonce)
-        values = key.thumbprint, user["user_id"], load_authority(key), wanted.name, wanted.claimed_protection
+        values = key.thumbprint, user["user_id"], load_authority(key), body.name, body.claimed_protection
         row = await connection.fetchrow(PUT, app.customer, *values, user["is_approved"])
         if row is None:
             raise Conflict(OTHERS_DEVICE)

@@ -13,8 +13,8 @@ from keyrack.api.endpoint import TAGGED, Doc, JsonBody, Responses
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response, answer
 from keyrack.api.principals import AppUser
-from keyrack.api.query_parameters import QueryParameter, given
-from keyrack.api.rate_limits import HOUR, RateLimit, Taken, take_each
+from keyrack.api.query_parameters import QueryParameter, parse_parameters
+from keyrack.api.rate_limits import HOUR, Bucket, RateLimit, take_each
 from keyrack.api.schema.request_body import Body, Id, Moment, format_timestamp, invalid_member
 from keyrack.auth.app_tokens import user_exists
 from keyrack.auth.endpoints.sdk_token import TAG
@@ -161,7 +161,7 @@ def a_device(text: str) -> bytes:
 
 OF_DEVICE = QueryParameter(
     "device", a_device, "The id of the phone, as `PUT /sdk/devices` answers it.",
-    {"type": "string", "format": "base64url", "examples": [EXAMPLE_THUMBPRINT]}, needed=True,
+    {"type": "string", "format": "base64url", "examples": [EXAMPLE_THUMBPRINT]}, is_required=True,
 )  # fmt: skip
 
 
@@ -182,7 +182,7 @@ OF_DEVICE = QueryParameter(
 )
 async def keys(request: Request, services: OfflineKeyServices) -> Response:
     app = app_of(request)
-    device: bytes = given(request.query, (OF_DEVICE,))[OF_DEVICE.name]
+    device: bytes = parse_parameters(request.query, (OF_DEVICE,))[OF_DEVICE.name]
     try:
         held = await key_issuing.issue_keys(
             request.db, services.issuing_keys, services.settings, app.customer, app.subject, device
@@ -251,14 +251,14 @@ def most_of_a_log(settings: Settings) -> int:
     topics=frozenset(("events", "products")),
     is_idempotent=False,
 )
-async def deliver(request: Request, wanted: LogEntriesBody, services: OfflineKeyServices) -> Response:
+async def deliver(request: Request, body: LogEntriesBody, services: OfflineKeyServices) -> Response:
     app = app_of(request)
-    if len(wanted.entries) > services.settings.boxlog_entries:
+    if len(body.entries) > services.settings.boxlog_entries:
         hint = f"They are {services.settings.boxlog_entries} at most."
         raise BadRequest(
             invalid_member(DELIVER, "entries", hint=hint), errors=[FieldError("too-long", hint, "/entries")]
         )
-    read = box_logs.read(wanted.entries)
+    read = box_logs.read(body.entries)
     taken = await box_logs.ingest_entries(
         request.db, services.issuing_keys, services.settings, app.customer, app.user, read
     )
@@ -270,7 +270,7 @@ async def deliver(request: Request, wanted: LogEntriesBody, services: OfflineKey
     return answer({"receipts": receipts, "refused": refused})
 
 
-def time_limits(settings: Settings, app: AppUser, box: str) -> tuple[Taken, Taken]:
+def time_limits(settings: Settings, app: AppUser, box: str) -> tuple[Bucket, Bucket]:
     """The limits on times for a box: of this user, and of all users together.
 
     A box may write an entry for each time that it takes, and its log is bounded. So times without end would push out
@@ -302,16 +302,16 @@ def time_limits(settings: Settings, app: AppUser, box: str) -> tuple[Taken, Take
     ),
     is_idempotent=False,
 )
-async def time(request: Request, wanted: TimeRequest, services: OfflineKeyServices) -> Response:
+async def time(request: Request, body: TimeRequest, services: OfflineKeyServices) -> Response:
     app = app_of(request)
-    if len(wanted.nonce) != NONCE:
+    if len(body.nonce) != NONCE:
         hint = f"It has {NONCE} bytes."
         raise BadRequest(invalid_member(TIME, "nonce", hint=hint), errors=[FieldError("wrong-form", hint, "/nonce")])
-    signer = await request.db.fetchval(TELLS_TIME, app.customer, app.subject, wanted.box, now())
+    signer = await request.db.fetchval(TELLS_TIME, app.customer, app.subject, body.box, now())
     if signer is None:
         raise NotFound(NO_KEYS)
-    await take_each(request.db, *time_limits(services.settings, app, wanted.box))
+    await take_each(request.db, *time_limits(services.settings, app, body.box))
     signed = time_for(
-        app.customer, wanted.box, wanted.nonce, await services.issuing_keys.service(request.db, app.customer, signer)
+        app.customer, body.box, body.nonce, await services.issuing_keys.service(request.db, app.customer, signer)
     )
     return answer({"time": base64url(signed)}, headers=UNCOPIED)

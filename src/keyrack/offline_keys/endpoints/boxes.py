@@ -13,7 +13,7 @@ from keyrack.api.endpoint import TAGGED, Doc, JsonBody, Responses, Tag
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import NO_CONTENT, Request, Response, answer
 from keyrack.api.permissions import Permission
-from keyrack.api.query_parameters import QueryParameter, given
+from keyrack.api.query_parameters import QueryParameter, parse_parameters
 from keyrack.api.schema.group_scope import in_scope_sql
 from keyrack.api.schema.request_body import Body, Id, Moment, StrictBody, format_timestamp, invalid_member
 from keyrack.core.base64url import Octets, base64url, octets
@@ -222,7 +222,7 @@ def _of_length(length: int) -> Callable[[str], bytes]:
 
 OF_BOX = QueryParameter(
     "nonce", _of_length(NONCE), "The nonce of the box's challenge: 16 bytes in base64url.",
-    {"type": "string", "format": "base64url", "examples": ["AAECAwQFBgcICQoLDA0ODw"]}, needed=True,
+    {"type": "string", "format": "base64url", "examples": ["AAECAwQFBgcICQoLDA0ODw"]}, is_required=True,
 )  # fmt: skip
 OF_KEY = QueryParameter(
     "thumbprint", _of_length(THUMBPRINT),
@@ -293,14 +293,14 @@ async def begin(request: Request, services: OfflineKeyServices) -> Response:
         },
     ),
 )
-async def enrol(request: Request, wanted: Enrolment, services: OfflineKeyServices) -> Response:
+async def enrol(request: Request, body: Enrolment, services: OfflineKeyServices) -> Response:
     (product,) = request.ids
     try:
         async with request.db.transaction() as connection:
             await check_box(connection, request.customer, product)
             box = await enrolment.enrol(
-                connection, services.settings, request.customer, product, wanted.enrolment,
-                caller=request.caller_key, thumbprint=wanted.thumbprint, replaces=wanted.replaces,
+                connection, services.settings, request.customer, product, body.enrolment,
+                caller=request.caller_key, thumbprint=body.thumbprint, replaces=body.replaces,
             )  # fmt: skip
     except MessageRefused as refused:
         hint = f"A box would say {refused.code.text}."
@@ -339,7 +339,7 @@ async def enrol(request: Request, wanted: Enrolment, services: OfflineKeyService
 )
 async def undo(request: Request, services: OfflineKeyServices) -> Response:
     (product,) = request.ids
-    thumbprint = given(request.query, (OF_PENDING,)).get(OF_PENDING.name)
+    thumbprint = parse_parameters(request.query, (OF_PENDING,)).get(OF_PENDING.name)
     try:
         async with request.db.transaction() as connection:
             await check_box(connection, request.customer, product)
@@ -372,13 +372,13 @@ async def undo(request: Request, services: OfflineKeyServices) -> Response:
         }
     ),
 )
-async def approve(request: Request, wanted: EnrolmentApproval) -> Response:
+async def approve(request: Request, body: EnrolmentApproval) -> Response:
     (product,) = request.ids
     try:
         async with request.db.transaction() as connection:
             await check_box(connection, request.customer, product)
             await enrolment.approve(
-                connection, request.customer, product, caller=request.manager.key, thumbprint=wanted.thumbprint
+                connection, request.customer, product, caller=request.manager.key, thumbprint=body.thumbprint
             )
     except NotPending:
         raise Conflict(NOT_PENDING) from None
@@ -451,7 +451,7 @@ def _pending(product: int, row: Row) -> dict[str, Any]:
 )
 async def provisioning(request: Request, services: OfflineKeyServices) -> Response:
     (product,) = request.ids
-    parameters = given(request.query, (OF_BOX, OF_KEY))
+    parameters = parse_parameters(request.query, (OF_BOX, OF_KEY))
     nonce, thumbprint = parameters[OF_BOX.name], parameters.get(OF_KEY.name)
     try:
         async with request.db.transaction() as connection:

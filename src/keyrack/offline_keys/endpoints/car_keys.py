@@ -54,7 +54,7 @@ ISSUED_KEY = Resource(
         "opensUntil": date_time(_UNTIL),
         "canPowerLossExtend": boolean(_CAN_POWER_LOSS_EXTEND),
     },
-    limit=replace(scoped_by("car", user=True), fields={"productId": PRODUCT_IN_SCOPE}),
+    group_scope=replace(scoped_by("car", user=True), fields={"productId": PRODUCT_IN_SCOPE}),
     permission=Permission.ACCESS_READ,
 )
 
@@ -68,7 +68,7 @@ endpoints.read(
         " which a box may still take the key, but for what its clock is slow by. If `canPowerLossExtend`, a loss of"
         " power extends it without a bound. A list that is too long comes in pages.",
     ),
-    of=A_CAR,
-    missing=NO_CAR,
-    paged=True,
+    parent=A_CAR,
+    missing_error=NO_CAR,
+    is_paged=True,
 )

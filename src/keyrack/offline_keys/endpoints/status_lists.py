@@ -11,7 +11,7 @@ from keyrack.api.endpoint import TAGGED, Doc, Responses
 from keyrack.api.endpoint_registry import Endpoints
 from keyrack.api.exchange import Request, Response, answer, with_vary
 from keyrack.api.permissions import Permission
-from keyrack.api.query_parameters import QueryParameter, given, whole_number
+from keyrack.api.query_parameters import QueryParameter, parse_parameters, whole_number
 from keyrack.api.schema.request_body import Body, Id
 from keyrack.core.base64url import Octets, base64url
 from keyrack.core.error_codes import ErrorCode
@@ -81,7 +81,7 @@ GENERATION = QueryParameter(
 )
 async def status(request: Request, services: OfflineKeyServices) -> Response:
     (product,) = request.ids
-    parameters = given(request.query, (EPOCH, GENERATION))
+    parameters = parse_parameters(request.query, (EPOCH, GENERATION))
     await check_box(request.db, request.customer, product)
     epoch, generation = parameters.get(EPOCH.name), parameters.get(GENERATION.name)
     row = await request.db.fetchrow(LIST, request.customer, product, epoch, generation)

@@ -40,7 +40,7 @@ DEVICE = Resource(
         "registered": date_time("{t}.registered_at"),
         "isApproved": boolean("{t}.is_approved"),
     },
-    limit=scoped_by("user"),
+    group_scope=scoped_by("user"),
     permission=Permission.USERS_READ,
 )
 
@@ -74,8 +74,8 @@ endpoints.read(
     "/users/{userId}/devices",
     DEVICE,
     Doc("listDevicesOfUser", "The phones of a user that get keys", "Every phone that the user's app has registered."),
-    of=Parent(USER, "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id"),
-    missing=NO_USER,
+    parent=Parent(USER, "{t}.customer_id = {p}.customer_id and {t}.user_id = {p}.user_id"),
+    missing_error=NO_USER,
 )
 
 

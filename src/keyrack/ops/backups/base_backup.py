@@ -17,7 +17,7 @@ from keyrack.db.archive_status import ArchiveStatus, standing
 from keyrack.db.embedded.binaries import OsAccount, end_with_parent, environment
 from keyrack.db.embedded.layout import NAME as DATABASE
 from keyrack.ops.backups.connection import connected
-from keyrack.ops.backups.repository import Backup, BackupContext, BackupError, Tell
+from keyrack.ops.backups.repository import Backup, BackupContext, BackupError, ReportProgress
 from keyrack.ops.backups.wal_archive import position
 
 PATIENCE = 60.0  # seconds that the archive gets to take a segment
@@ -31,7 +31,7 @@ SCHEMA: LiteralString = "select to_regclass('alembic_version') is not null"
 REVISION: LiteralString = "select version_num from alembic_version"
 
 
-def create(house: BackupContext, dsn: str, tell: Tell) -> tuple[Backup, list[str]]:
+def create(house: BackupContext, dsn: str, report: ReportProgress) -> tuple[Backup, list[str]]:
     """Take a full backup of the running database, and remove those that are too many; it, and the names of these.
 
     Raises `BackupError`: no archiving, it was not made, it is not whole, or the archive does not follow.
@@ -43,15 +43,15 @@ def create(house: BackupContext, dsn: str, tell: Tell) -> tuple[Backup, list[str
         started = datetime.now(UTC)
         name = shelf.fresh_name(started)
         try:
-            _copy(house, name, tell)
+            _copy(house, name, report)
             finished = datetime.now(UTC)
-            verify_base(house, name, tell)
+            verify_base(house, name, report)
             backup = asyncio.run(_described(house, dsn, name, started, finished))
         except BaseException:  # also Ctrl-C
             shelf.remove(name)
             raise
         shelf.add(backup)
-        tell("waiting for the archive")
+        report("waiting for the archive")
         asyncio.run(_until_archived(house, dsn, name))
         return backup, shelf.forget(house.settings.backup_keep, house.binaries)
 
@@ -67,9 +67,9 @@ def check_archiving(house: BackupContext, archive: ArchiveStatus) -> None:
     )
 
 
-def verify_base(house: BackupContext, name: str, tell: Tell) -> None:
+def verify_base(house: BackupContext, name: str, report: ReportProgress) -> None:
     """Have PostgreSQL compare each file with its checksum, and read the log in the backup. Raises `BackupError`."""
-    tell(f"verifying {name}")
+    report(f"verifying {name}")
     said = OsAccount.ourselves().run(
         [house.binaries.directory / "pg_verifybackup", "--exit-on-error", "--quiet", house.shelf.data(name)]
     )
@@ -82,7 +82,7 @@ def until_archived(house: BackupContext, dsn: str) -> str:
     return asyncio.run(_until_archived(house, dsn))
 
 
-def _copy(house: BackupContext, name: str, tell: Tell) -> None:
+def _copy(house: BackupContext, name: str, report: ReportProgress) -> None:
     command: list[str | Path] = [
         house.binaries.directory / "pg_basebackup", "--pgdata", house.shelf.data(name), "--format=plain",
         "--wal-method=stream", "--checkpoint=fast", "--label", f"keyrack {name}", "--progress", "--no-password",
@@ -97,7 +97,7 @@ def _copy(house: BackupContext, name: str, tell: Tell) -> None:
             assert running.stderr is not None  # noqa: S101 - it is a pipe
             for line in running.stderr:
                 if match := PROGRESS.search(line):
-                    tell(f"copying: {match[3]} % of {int(match[2]) / 1e6:.2f} GB")
+                    report(f"copying: {match[3]} % of {int(match[2]) / 1e6:.2f} GB")
                 elif line.strip():
                     said = [*said[-20:], line.strip()]
         except BaseException:

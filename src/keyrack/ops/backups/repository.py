@@ -25,7 +25,7 @@ from keyrack.db.embedded import wal_archiving
 from keyrack.db.embedded.binaries import Binaries, OsAccount, find_binaries
 from keyrack.db.embedded.layout import Layout
 
-Tell = Callable[[str], None]  # takes a line about how far something is
+ReportProgress = Callable[[str], None]  # takes a line about how far something is
 
 NAME = re.compile(r"\d{8}T\d{6}Z(-\d+)?")
 FORM = "%Y%m%dT%H%M%SZ"

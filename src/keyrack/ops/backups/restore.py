@@ -27,7 +27,7 @@ from keyrack.db.embedded.server import EmbeddedServer
 from keyrack.ops.backups import post_restore
 from keyrack.ops.backups.post_restore import PostRestoreResult
 from keyrack.ops.backups.recovery_plan import Plan, plan
-from keyrack.ops.backups.repository import Backup, BackupContext, BackupError, Tell
+from keyrack.ops.backups.repository import Backup, BackupContext, BackupError, ReportProgress
 
 RESTORED = "restored log file"  # in PostgreSQL's log, for each segment
 REACHED = re.compile(r"last completed transaction was at log time (\S+ \S+?)(?:\+00| UTC)\s*$", re.MULTILINE)
@@ -48,7 +48,13 @@ class RestoreResult:
 
 
 def restore(
-    house: BackupContext, name: str | None, to: datetime | None, timeline: int | None, *, replace: bool, tell: Tell
+    house: BackupContext,
+    name: str | None,
+    to: datetime | None,
+    timeline: int | None,
+    *,
+    replace: bool,
+    report: ReportProgress,
 ) -> RestoreResult:
     """Restore in the place of the data that are there, which are kept under another name if `replace` allows that.
 
@@ -74,8 +80,8 @@ def restore(
         chosen = plan(house, name, to, timeline, other)
         scratch = Layout(layout.state / "restoring")
         with discard_partial_restore(scratch):
-            with recovered(house, chosen, scratch, other=other, archives=True, tell=tell) as server:
-                tell("advancing what must not be handed out twice")
+            with recovered(house, chosen, scratch, other=other, archives=True, report=report) as server:
+                report("advancing what must not be handed out twice")
                 done = asyncio.run(post_restore.apply_post_restore(house.settings, server.dsn))
                 begun = asyncio.run(post_restore.timeline(house.settings, server.dsn))
             last = recovery_target(scratch, chosen)
@@ -87,13 +93,13 @@ def restore(
 
 @contextmanager
 def recovered(
-    house: BackupContext, chosen: Plan, scratch: Layout, *, other: Path | None, archives: bool, tell: Tell
+    house: BackupContext, chosen: Plan, scratch: Layout, *, other: Path | None, archives: bool, report: ReportProgress
 ) -> Generator[EmbeddedServer]:
     """A server on what was restored below `scratch`, recovered and taking writes; ended, all of it, with the block.
 
     Raises `BackupError`, `EmbeddedServerError`.
     """
-    _copy(house, chosen.backup, scratch, tell)
+    _copy(house, chosen.backup, scratch, report)
     options = wal_archiving.restore_parameters(scratch, house.shelf.directory, other)
     options |= {
         "hot_standby": "off",  # so that whoever can connect finds it recovered
@@ -111,7 +117,7 @@ def recovered(
         log_bytes=LOG_BYTES,
         backups=str(house.shelf.directory) if archives else wal_archiving.OFF,
     )
-    with _telling(scratch, chosen, tell):
+    with _reporting_recovery(scratch, chosen, report):
         server.start()
     try:
         yield server
@@ -150,7 +156,7 @@ def _check_same(house: BackupContext) -> None:
             )
 
 
-def _copy(house: BackupContext, backup: Backup, scratch: Layout, tell: Tell) -> None:
+def _copy(house: BackupContext, backup: Backup, scratch: Layout, report: ReportProgress) -> None:
     """Copy the full backup, for PostgreSQL's account. Until that is done nobody else gets into the directory."""
     make_state(scratch.state.parent)
     scratch.state.mkdir(mode=0o700)
@@ -167,7 +173,7 @@ def _copy(house: BackupContext, backup: Backup, scratch: Layout, tell: Tell) -> 
         shutil.copy2(source, target)
         house.account.own(Path(target))
         done += Path(target).stat().st_size
-        tell(f"copying {backup.name}: {done * 100 // max(backup.bytes, 1)} % of {backup.bytes / 1e9:.2f} GB")
+        report(f"copying {backup.name}: {done * 100 // max(backup.bytes, 1)} % of {backup.bytes / 1e9:.2f} GB")
         return target
 
     shutil.copytree(house.shelf.data(backup.name), scratch.data, copy_function=copied, symlinks=True)
@@ -180,7 +186,7 @@ def _copy(house: BackupContext, backup: Backup, scratch: Layout, tell: Tell) -> 
 
 
 @contextmanager
-def _telling(scratch: Layout, chosen: Plan, tell: Tell) -> Generator[None]:
+def _reporting_recovery(scratch: Layout, chosen: Plan, report: ReportProgress) -> Generator[None]:
     """Tell how far the recovery is, by PostgreSQL's log."""
     over = threading.Event()
 
@@ -188,7 +194,7 @@ def _telling(scratch: Layout, chosen: Plan, tell: Tell) -> Generator[None]:
         while not over.wait(LOOK):
             with suppress(OSError):
                 count = scratch.log.read_text(errors="replace").count(RESTORED)
-                tell(f"recovering: {count} of {chosen.segments} segments")
+                report(f"recovering: {count} of {chosen.segments} segments")
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()

@@ -20,7 +20,7 @@ from keyrack.ops.backups.base_backup import REVISION, SCHEMA
 from keyrack.ops.backups.connection import connected
 from keyrack.ops.backups.post_restore import key_fault
 from keyrack.ops.backups.recovery_plan import plan
-from keyrack.ops.backups.repository import BackupContext, BackupError, Tell
+from keyrack.ops.backups.repository import BackupContext, BackupError, ReportProgress
 
 # Each table with its rows; partitions count with their table
 COUNT: LiteralString = """
@@ -59,7 +59,9 @@ class RestoreTest:
     key: str | None
 
 
-def drill(house: BackupContext, name: str | None, to: datetime | None, timeline: int | None, tell: Tell) -> RestoreTest:
+def drill(
+    house: BackupContext, name: str | None, to: datetime | None, timeline: int | None, report: ReportProgress
+) -> RestoreTest:
     """Restore into a directory that is removed again, and look at the data.
 
     Raises `BackupError` or `EmbeddedServerError`: it cannot be restored, or what was restored is no sound database.
@@ -78,9 +80,9 @@ def drill(house: BackupContext, name: str | None, to: datetime | None, timeline:
         with restore.discard_partial_restore(scratch):
             chosen = plan(house, name, to, timeline, None)
             done("find the way")
-            with restore.recovered(house, chosen, scratch, other=None, archives=False, tell=tell) as server:
+            with restore.recovered(house, chosen, scratch, other=None, archives=False, report=report) as server:
                 done("restore and recover")
-                tell("counting rows")
+                report("counting rows")
                 revision, tables = asyncio.run(_looked(house.settings, server.dsn))
                 done("look at the data")
                 key = asyncio.run(key_fault(house.settings, server.dsn))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from keyrack.db.embedded import wal_archiving
 from keyrack.ops.backups.base_backup import verify_base
-from keyrack.ops.backups.repository import Backup, BackupContext, BackupError, Tell
+from keyrack.ops.backups.repository import Backup, BackupContext, BackupError, ReportProgress
 from keyrack.ops.backups.wal_archive import WalPath
 
 
@@ -22,7 +22,7 @@ class VerifiedBackups:
     segments: int
 
 
-def verify(house: BackupContext, name: str | None, until: str | None, tell: Tell) -> VerifiedBackups:
+def verify(house: BackupContext, name: str | None, until: str | None, report: ReportProgress) -> VerifiedBackups:
     """Verify all backups, or the one of this name, and the log that follows, at least to the segment `until`.
 
     Raises `BackupError` with the first fault.
@@ -33,7 +33,7 @@ def verify(house: BackupContext, name: str | None, until: str | None, tell: Tell
         if not backups:
             shelf.newest()
         for backup in backups:
-            verify_base(house, backup.name, tell)
+            verify_base(house, backup.name, report)
             shelf.mark_verified(backup)
         timeline = shelf.timeline()
         way = WalPath(shelf.wal, backups[-1].segment_size, timeline)
@@ -46,14 +46,14 @@ def verify(house: BackupContext, name: str | None, until: str | None, tell: Tell
         last = max(way.last(), first)
         if until is not None and way.name(last) < until:
             raise BackupError(f"The archive ends with {way.name(last)}, and the log of the database with {until}.")
-        _check_segments(house, way, first, last, tell)
+        _check_segments(house, way, first, last, report)
         return VerifiedBackups(backups, timeline, way.name(first), way.name(last), last - first + 1)
 
 
-def _check_segments(house: BackupContext, way: WalPath, first: int, last: int, tell: Tell) -> None:
+def _check_segments(house: BackupContext, way: WalPath, first: int, last: int, report: ReportProgress) -> None:
     system = wal_archiving.owner(house.shelf.directory) or ""
     for number in range(first, last + 1):
-        tell(f"verifying the log: {number - first} of {last - first + 1} segments")
+        report(f"verifying the log: {number - first} of {last - first + 1} segments")
         if (fault := way.fault(number, system)) is not None:
             raise BackupError(
                 f"The archived log has a fault: {fault}. Backups from before it reach up to there only. "

@@ -24,24 +24,24 @@ select not pg_is_in_recovery() as leads, (select system_identifier from pg_contr
 
 @dataclass(frozen=True, slots=True)
 class ServerReply:
-    """What a server says of itself; `leads` is None where it says nothing, and `why` tells why."""
+    """What a server says of itself; `leads` is None where it says nothing, and `reason` why not."""
 
     leads: bool | None
     system: int = 0
-    why: str = ""
+    reason: str = ""
 
 
 async def examined(dsn: str, settings: Settings) -> list[Finding]:
     """The servers of the database's address, those that reads go to, and who stands between."""
-    replies = await _asked(dsn)
+    replies = await _query_servers(dsn)
     lines = [*_leading(replies)]
     if settings.read_database_url is not None:
         system = next((answer.system for answer in replies.values() if answer.leads), None)
-        lines += _reading(await _asked(settings.read_database_url), system)
+        lines += _reading(await _query_servers(settings.read_database_url), system)
     return lines
 
 
-async def _asked(dsn: str) -> dict[Host, ServerReply]:
+async def _query_servers(dsn: str) -> dict[Host, ServerReply]:
     hosts = hosts_of(dsn)
     return dict(zip(hosts, await asyncio.gather(*(_ask(dsn, host) for host in hosts)), strict=True))
 
@@ -56,7 +56,7 @@ async def _ask(dsn: str, host: Host) -> ServerReply:
             finally:
                 raw.terminate()
     except (TimeoutError, *UNREACHABLE, asyncpg.PostgresError) as error:
-        return ServerReply(None, why="it says nothing" if isinstance(error, TimeoutError) else cause(error))
+        return ServerReply(None, reason="it says nothing" if isinstance(error, TimeoutError) else cause(error))
 
 
 def _leading(replies: dict[Host, ServerReply]) -> Iterator[Finding]:
@@ -66,7 +66,7 @@ def _leading(replies: dict[Host, ServerReply]) -> Iterator[Finding]:
         if answer.leads is None:
             say = warning if leaders else failure
             yield say(
-                "servers", f"{host} cannot be reached: {answer.why}", "Look whether it runs, and at the way to it."
+                "servers", f"{host} cannot be reached: {answer.reason}", "Look whether it runs, and at the way to it."
             )
         else:
             yield ok("servers", f"{host} {'leads' if answer.leads else 'follows'}")
@@ -80,7 +80,7 @@ def _reading(replies: dict[Host, ServerReply], system: int | None) -> Iterator[F
     for host, answer in replies.items():
         if answer.leads is None:
             yield warning(
-                "read-servers", f"{host}, which reads go to, cannot be reached: {answer.why}",
+                "read-servers", f"{host}, which reads go to, cannot be reached: {answer.reason}",
                 "Look whether it runs, and at the way to it. Until then others answer.",
             )  # fmt: skip
         elif system is not None and answer.system != system:

@@ -28,15 +28,15 @@ class ChildReport:
     """What a process tells of itself."""
 
     pid: int
-    found: Snapshot
+    snapshot: Snapshot
 
 
 class Child:
-    """A place of a child, and of its successors; unless it is to be `asked` there is no line to it."""
+    """A place of a child, and of its successors; only if `is_polled` there is a line to it."""
 
-    def __init__(self, *, asked: bool) -> None:
+    def __init__(self, *, is_polled: bool) -> None:
         self.pid = 0
-        self._asked = asked
+        self._is_polled = is_polled
         self._line: _Line | None = None
 
     @contextmanager
@@ -44,7 +44,7 @@ class Child:
         """What a new child is to be started with within the block: options of its command, and files."""
         if self._line is not None:
             self._line.close()
-        if not self._asked:
+        if not self._is_polled:
             yield [], []
             return
         own, other = socket.socketpair()

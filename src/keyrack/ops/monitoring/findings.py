@@ -220,14 +220,19 @@ def _of_machine(picture: StatusSnapshot) -> Iterator[Finding]:
 
 
 def _of_certificates(picture: StatusSnapshot) -> Iterator[Finding]:
-    for one in picture.certificates:
-        if one.wrong is not None:
+    for certificate in picture.certificates:
+        if certificate.wrong is not None:
             yield Finding(
-                Severity.WARNING, "certificate", f"{one.host}: {one.wrong}", "Tell who runs the webhook's receiver."
+                Severity.WARNING,
+                "certificate",
+                f"{certificate.host}: {certificate.wrong}",
+                "Tell who runs the webhook's receiver.",
             )
-        elif one.days is not None and one.days < thresholds.CERTIFICATE_DAYS:
+        elif certificate.days is not None and certificate.days < thresholds.CERTIFICATE_DAYS:
             yield Finding(
-                Severity.WARNING, "certificate", f"The certificate of {one.host} ends in {max(0, int(one.days))} days.",
+                Severity.WARNING,
+                "certificate",
+                f"The certificate of {certificate.host} ends in {max(0, int(certificate.days))} days.",
                 "Tell who runs the webhook's receiver.",
             )  # fmt: skip
 

@@ -30,7 +30,9 @@ log = structlog.get_logger("keyrack.metrics")
 TICK = 0.5  # seconds of the timer whose lateness is measured
 CONNECTIONS = 32  # of those who read metrics, at most
 PATH = "/metrics"
-Tell = Callable[[], Awaitable[Mapping[str, ChildReport | None]]]  # the processes by their places; None: no answer
+CollectReports = Callable[
+    [], Awaitable[Mapping[str, ChildReport | None]]
+]  # the processes by their places; None: no answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +91,11 @@ async def _measure_lag() -> None:
 
 
 @asynccontextmanager
-async def _serving(port: socket.socket, dsn: str, settings: Settings, tell: Tell) -> AsyncGenerator[None]:
+async def _serving(port: socket.socket, dsn: str, settings: Settings, collect: CollectReports) -> AsyncGenerator[None]:
     looks = GaugeCollector(dsn, settings)
     server = _MetricsUvicorn(
         uvicorn.Config(
-            MetricsPages(looks, tell), http="h11", ws="none", lifespan="off", log_config=None, access_log=False,
+            MetricsPages(looks, collect), http="h11", ws="none", lifespan="off", log_config=None, access_log=False,
             server_header=False, proxy_headers=False, limit_concurrency=CONNECTIONS, timeout_graceful_shutdown=1,
         )
     )  # fmt: skip
@@ -120,9 +122,9 @@ class _MetricsUvicorn(uvicorn.Server):
 class MetricsPages:
     """The pages of the port: `/metrics`, and nothing else. Those who ask at the same time get the same one."""
 
-    def __init__(self, looks: GaugeCollector, tell: Tell) -> None:
-        self._looks = looks
-        self._tell = tell
+    def __init__(self, gauges: GaugeCollector, collect: CollectReports) -> None:
+        self._gauges = gauges
+        self._collect = collect
         self._task: asyncio.Task[Any] | None = None
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -152,11 +154,11 @@ class MetricsPages:
     async def _make(self) -> Any:
         from keyrack.core.metrics.exposition import MetricsPage
 
-        reports, _ = await asyncio.gather(self._tell(), self._looks.look())
+        reports, _ = await asyncio.gather(self._collect(), self._gauges.look())
         catalog.UP.replace({(place,): float(report is not None) for place, report in reports.items()})
         page = MetricsPage()
         for place, report in reports.items():
             if report is not None:
-                page.add(report.found, place, report.pid)
+                page.add(report.snapshot, place, report.pid)
         page.add(snapshot(catalog.OF_SERVER))
         return page

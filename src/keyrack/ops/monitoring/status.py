@@ -87,7 +87,7 @@ class StatusSnapshot:
 async def collect_status(settings: Settings, *, all_certificates: bool = False) -> StatusSnapshot:
     """What there is to be seen now. Raises `DatabaseUnknown`."""
     embedded = settings.database_url is None
-    where = str(settings.state) if embedded else told(address(settings))
+    where = str(settings.state) if embedded else printable_address(address(settings))
     picture = StatusSnapshot(where)
     if embedded:
         _on_this_machine(settings, picture)
@@ -106,7 +106,7 @@ async def collect_status(settings: Settings, *, all_certificates: bool = False) 
     return picture
 
 
-def told(dsn: str) -> str:
+def printable_address(dsn: str) -> str:
     """Where an address leads, without what is secret.
 
     >>> told("postgresql://u:secret@one,two:5433/keyrack")

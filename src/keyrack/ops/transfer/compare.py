@@ -29,15 +29,15 @@ class RowComparison:
     source: int = 0
     here: int = 0
     different: int = 0
-    told: list[str] = field(default_factory=list[str])
+    messages: list[str] = field(default_factory=list[str])
 
     @property
     def agrees(self) -> bool:
         return self.source == self.here and not self.different
 
-    def tell(self, text: str) -> None:
-        if len(self.told) < SHOWN:
-            self.told.append(f"{self.kind}: {text}")
+    def report(self, text: str) -> None:
+        if len(self.messages) < SHOWN:
+            self.messages.append(f"{self.kind}: {text}")
 
 
 async def compare(db: Database, source: ApiSource, customer: int, progress: Progress) -> list[RowComparison]:
@@ -63,12 +63,12 @@ async def _compare(
         left_out = left_out | {"latitude", "longitude"}
     own = {"id": kind.name} if "id" in kind.members else {}
     expected = [texts_in_nfc(row) for row in rows]
-    for member, name in {**own, **(kind.of or {})}.items():
+    for member, name in {**own, **(kind.references or {})}.items():
         new = await id_map.known(db, customer, BY_NAME[name], (row[member] for row in expected))
         for row in expected:
             row[member] = new.get(row[member]) if row[member] else row[member]
     keys = [row[kind.key] for row in expected if row[kind.key] is not None]
-    there = [json.loads(row[0]) for row in await db.fetch(kind.some, customer, keys)]
+    there = [json.loads(row[0]) for row in await db.fetch(kind.select_by_key, customer, keys)]
     by_key: dict[Any, list[Json]] = {}
     for row in there:
         if kind is ASSIGNMENTS and row["renewableAfter"] is None:
@@ -78,16 +78,16 @@ async def _compare(
         candidates = by_key.get(wanted[kind.key], [])
         wrong = [_differing(wanted, candidate, left_out) for candidate in candidates]
         if not wrong or ("id" not in kind.members and all(wrong)):
-            compared.tell(f"{_named(kind, row)} is not here")
+            compared.report(f"{_named(kind, row)} is not here")
             continue
         compared.here += 1
         if members := min(wrong, key=len):
             compared.different += 1
-            compared.tell(f"{_named(kind, row)} differs in {', '.join(members)}")
+            compared.report(f"{_named(kind, row)} differs in {', '.join(members)}")
 
 
 def _named(kind: RecordType, row: Json) -> str:
-    return " ".join(f"{name} {row[name]}" for name in (["id"] if "id" in kind.members else kind.of or ()))
+    return " ".join(f"{name} {row[name]}" for name in (["id"] if "id" in kind.members else kind.references or ()))
 
 
 def _differing(wanted: Json, candidate: Json, left_out: set[str]) -> list[str]:

@@ -126,7 +126,7 @@ class _Files:
         writer.writerow(kind.members)
         count = 0
         await sql.declare(kind.select, customer)
-        while rows := await sql.some(PIECE):
+        while rows := await sql.fetch_batch(PIECE):
             for row in rows:
                 value: dict[str, Any] = json.loads(row[0])
                 lines.write(row[0] + "\n")

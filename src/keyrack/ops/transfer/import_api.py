@@ -170,10 +170,12 @@ async def _standing(sql: Connection, customer: int, kind: RecordType, rows: Sequ
     """Those whose car, user and so on are here: what was made while we read comes with the next run, and what was
     removed here since it came stays away."""
     standing = list(rows)
-    for member, name in (kind.of or {}).items():
+    for member, name in (kind.references or {}).items():
         other = BY_NAME[name]
         known = await id_map.known(sql, customer, other, (row[member] for row in standing))
-        there = {json.loads(row[0])["id"] for row in await sql.fetch(other.some, customer, list(known.values()))}
+        there = {
+            json.loads(row[0])["id"] for row in await sql.fetch(other.select_by_key, customer, list(known.values()))
+        }
         standing = [row for row in standing if known.get(row[member]) in there]
     return standing
 

@@ -16,15 +16,15 @@ Member = tuple[LiteralString, LiteralString]  # an SQL expression, and its type
 
 @dataclass(frozen=True, slots=True)
 class RecordType:
-    """Rows of one kind. `members` have the API's names; `of` says which of them are numbers of which kind."""
+    """Rows of one kind. `members` have the API's names; `references` says which of them are numbers of which kind."""
 
     name: str
     members: dict[LiteralString, Member]
     rows: LiteralString  # from ... where ... order by ..., with the customer as $1
     into: LiteralString = ""  # where they are inserted; a kind without it is written by a statement of its own
     numbered: LiteralString = ""  # draws numbers, $1 of them: `id` is one of the database's
-    of: dict[str, str] | None = None
-    absent: dict[str, LiteralString] | None = None  # SQL of members that an export of an older release does not have
+    references: dict[str, str] | None = None
+    defaults: dict[str, LiteralString] | None = None  # SQL of members that an export of an older release does not have
     has_months: bool = False  # history: `at` says in which partition a row lies, and to count the rows is to read them
 
     @property
@@ -41,12 +41,12 @@ class RecordType:
     def insert(self) -> LiteralString:
         """Write rows, $2 as a JSON array, into customer $1."""
         columns = ", ".join([sql.rpartition(".")[2] for sql, _ in self.members.values()])
-        absent = self.absent or {}
+        absent = self.defaults or {}
         given = ", ".join(
             [f'coalesce(r."{name}", {absent[name]})' if name in absent else f'r."{name}"' for name in self.members]
         )
         again: LiteralString = "" if self.numbered else " on conflict do nothing"
-        tail: LiteralString = ") select $1, " + given + " " + self.told + again
+        tail: LiteralString = ") select $1, " + given + " " + self.input_rows + again
         return "insert into " + self.into + " (customer_id, " + columns + tail
 
     @property
@@ -55,12 +55,12 @@ class RecordType:
         return next(iter(self.members))
 
     @property
-    def some(self) -> LiteralString:
+    def select_by_key(self) -> LiteralString:
         """Those of customer $1 with one of the keys $2, as JSON texts."""
         return self.select + ' where r."' + next(iter(self.members)) + '" = any($2)'
 
     @property
-    def told(self) -> LiteralString:
+    def input_rows(self) -> LiteralString:
         """The rows of $2 as a table."""
         return "from jsonb_to_recordset($2::jsonb) r (" + ", ".join(
             [f'"{name}" {type}' for name, (_, type) in self.members.items()]
@@ -90,7 +90,7 @@ def _group(item: LiteralString, member: LiteralString) -> RecordType:
         {"groupId": ("group_id", INT), member: (item + "_id", INT)},
         _all(table, "group_id, " + item + "_id"),
         table,
-        of={"groupId": "groups", member: f"{item}s"},
+        references={"groupId": "groups", member: f"{item}s"},
     )
 
 
@@ -116,28 +116,28 @@ PRODUCTS = RecordType(
     {
         "id": ("product_id", INT), "kind": ("kind", TEXT), **declarations.PRODUCTS.exported,
     },
-    _all("product", "product_id"), "product", _next("product", "product_id"), absent=declarations.PRODUCTS.absent,
+    _all("product", "product_id"), "product", _next("product", "product_id"), defaults=declarations.PRODUCTS.absent,
 )  # fmt: skip
 SERVICES = RecordType(
     "services",
     {
         "id": ("service_id", INT), **declarations.SERVICES.exported,
     },
-    _all("service", "service_id"), "service", _next("service", "service_id"), absent=declarations.SERVICES.absent,
+    _all("service", "service_id"), "service", _next("service", "service_id"), defaults=declarations.SERVICES.absent,
 )  # fmt: skip
 CONTRACTS = RecordType(
     "contracts",
     {
         "serviceId": ("service_id", INT), **declarations.CONTRACTS.exported,
     },
-    _all("contract", "service_id"), "contract", of={"serviceId": "services"},
+    _all("contract", "service_id"), "contract", references={"serviceId": "services"},
 )  # fmt: skip
 CARS = RecordType(
     "cars",
     {
         "id": ("car_id", INT), **declarations.CARS.exported,
     },
-    _all("car", "car_id"), "car", _next("car", "car_id"), absent=declarations.CARS.absent,
+    _all("car", "car_id"), "car", _next("car", "car_id"), defaults=declarations.CARS.absent,
 )  # fmt: skip
 USERS = RecordType(
     "users",
@@ -152,7 +152,7 @@ GROUPS = RecordType(
     "groups",
     {"id": ("group_id", INT), **declarations.GROUPS.exported},
     _all("fleet_group", "group_id"), "fleet_group", _next("fleet_group", "group_id"),
-    absent=declarations.GROUPS.absent,
+    defaults=declarations.GROUPS.absent,
 )  # fmt: skip
 GROUP_CARS = _group("car", "carId")
 GROUP_USERS = _group("user", "userId")
@@ -162,13 +162,13 @@ PAIRINGS = RecordType(
     "pairings",
     {"serviceId": ("service_id", INT), "productId": ("product_id", INT)},
     "from service where customer_id = $1 and product_id is not null order by service_id",
-    of={"serviceId": "services", "productId": "products"},
+    references={"serviceId": "services", "productId": "products"},
 )
 INSTALLATIONS = RecordType(
     "installations",
     {"productId": ("product_id", INT), "carId": ("car_id", INT)},
     "from product where customer_id = $1 and car_id is not null order by product_id",
-    of={"productId": "products", "carId": "cars"},
+    references={"productId": "products", "carId": "cars"},
 )
 ASSIGNMENTS = RecordType(
     "assignments",
@@ -178,7 +178,7 @@ ASSIGNMENTS = RecordType(
         "lifetime": ("lifetime", INT), "renewableAfter": ("renewable_after", INT),
     },
     _all("assignment", "assignment_id"), "assignment", _next("assignment", "assignment_id"),
-    of={"carId": "cars", "userId": "users"},
+    references={"carId": "cars", "userId": "users"},
 )  # fmt: skip
 # In the order in which they were asked for; whoever asked is a manager, who is not of the customer
 OPERATIONS = RecordType(
@@ -192,8 +192,9 @@ OPERATIONS = RecordType(
         "finishedAt": ("finished_at", TIME), "applied": ("applied", "bigint"), "askedFrom": ("asked_from", TEXT),
         "requestId": ("request_id", TEXT), "traceparent": ("traceparent", TEXT), "isLimited": ("is_limited", FLAG),
     },
-    _all("operation", "seq"), "operation", of={"carId": "cars", "userId": "users", "assignmentId": "assignments"},
-    absent={"isLimited": "true"},  # a pending one may have been limited: then it must not reach further than that
+    _all("operation", "seq"), "operation",
+    references={"carId": "cars", "userId": "users", "assignmentId": "assignments"},
+    defaults={"isLimited": "true"},  # a pending one may have been limited: then it must not reach further than that
 )  # fmt: skip
 EVENTS = RecordType(
     "events",
@@ -203,7 +204,7 @@ EVENTS = RecordType(
         "userAgent": ("user_agent", TEXT), "latitude": ("latitude", REAL), "longitude": ("longitude", REAL),
         "clientId": ("client_id", TEXT),
     },
-    _all("event", "event_id"), "event", of={"carId": "cars", "userId": "users"},
+    _all("event", "event_id"), "event", references={"carId": "cars", "userId": "users"},
 )  # fmt: skip
 CAR_STATES = RecordType(
     "car-states",
@@ -213,17 +214,17 @@ CAR_STATES = RecordType(
         "odometer": ("odometer", REAL), "readAt": ("read_at", TIME), "telemetry": ("telemetry", JSON),
         "told": ("told", JSON),
     },
-    _all("car_state", "car_id"), "car_state", of={"carId": "cars", "productId": "products"},
+    _all("car_state", "car_id"), "car_state", references={"carId": "cars", "productId": "products"},
 )  # fmt: skip
 POSITIONS = RecordType(
     "positions",
     {"carId": ("car_id", INT), "at": ("at", TIME), "latitude": ("latitude", REAL), "longitude": ("longitude", REAL)},
-    _POSITIONS, of={"carId": "cars"}, has_months=True,
+    _POSITIONS, references={"carId": "cars"}, has_months=True,
 )  # fmt: skip
 ODOMETERS = RecordType(
     "odometers",
     {"carId": ("car_id", INT), "at": ("at", TIME), "odometer": ("odometer", REAL)},
-    _ODOMETERS, of={"carId": "cars"}, has_months=True,
+    _ODOMETERS, references={"carId": "cars"}, has_months=True,
 )  # fmt: skip
 TELEMETRY = RecordType(
     "telemetry",
@@ -231,7 +232,7 @@ TELEMETRY = RecordType(
         "carId": ("car_id", INT), "at": ("at", TIME), "readAt": ("read_at", TIME), "readings": ("readings", JSON),
         "told": ("told", JSON),
     },
-    _all("telemetry", "car_id, at"), "telemetry", of={"carId": "cars"}, has_months=True,
+    _all("telemetry", "car_id, at"), "telemetry", references={"carId": "cars"}, has_months=True,
 )  # fmt: skip
 WEBHOOKS = RecordType(
     "webhooks",
@@ -247,7 +248,7 @@ FACTOR_RULES = RecordType("factor-rules", {"role": ("role", TEXT)}, _all("factor
 ERASURES = RecordType(
     "erasures",
     {"userId": ("user_id", INT), "askedAt": ("asked_at", TIME), "lastEvent": ("last_event", INT)},
-    _all("erasure", "user_id"), "erasure", of={"userId": "users"},
+    _all("erasure", "user_id"), "erasure", references={"userId": "users"},
 )  # fmt: skip
 
 KINDS = (

@@ -39,18 +39,18 @@ NEW_PEOPLE: LiteralString = (
 insert into person (user_id, email_address, address_form, first_name, last_name, type, created_at)
 select r."id", "emailAddress", f.form, "firstName", "lastName", "type", coalesce("createdAt", now())
 """
-    + USERS.told.replace("$2", "$1")
+    + USERS.input_rows.replace("$2", "$1")
     + ' join unnest($2::integer[], $3::text[]) f (id, form) on f.id = r."id"'
 )
 MEMBERS: LiteralString = """
 insert into customer_user (customer_id, user_id) select $1, user_id from unnest($2::integer[]) u (user_id)
 on conflict do nothing
 """
-PAIR: LiteralString = 'update service s set product_id = r."productId" ' + PAIRINGS.told + (
+PAIR: LiteralString = 'update service s set product_id = r."productId" ' + PAIRINGS.input_rows + (
     ' where s.customer_id = $1 and s.service_id = r."serviceId" and s.product_id is null'
     ' and not exists (select from service o where o.customer_id = $1 and o.product_id = r."productId")'
 )  # fmt: skip
-INSTALL: LiteralString = 'update product p set car_id = r."carId" ' + INSTALLATIONS.told + (
+INSTALL: LiteralString = 'update product p set car_id = r."carId" ' + INSTALLATIONS.input_rows + (
     ' where p.customer_id = $1 and p.product_id = r."productId" and p.car_id is null'
     ' and not exists (select from product o where o.customer_id = $1 and o.car_id = r."carId" and o.kind = p.kind)'
 )  # fmt: skip
@@ -79,7 +79,7 @@ async def write(sql: Connection, customer: int, kind: RecordType, rows: Sequence
 async def _renumbered(sql: Connection, customer: int, kind: RecordType, rows: Sequence[Json]) -> list[Json]:
     """The rows with texts in NFC, and references as numbers of this database."""
     changed = [texts_in_nfc(row) for row in rows]
-    for member, name in (kind.of or {}).items():
+    for member, name in (kind.references or {}).items():
         places = [row for row in changed if row[member] is not None]
         if kind is OPERATIONS:
             places += [row[part] for row in changed for part in ("request", "result") if _points(row[part], member)]

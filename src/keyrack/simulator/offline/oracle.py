@@ -135,7 +135,7 @@ class Ledger:
                 summary.revoked_opened(at - key.revoked, verdict.until - key.revoked)
         summary.uncertain += not done.is_certain
 
-    def told(self, product: int, time: int, at: int) -> None:
+    def record_time(self, product: int, time: int, at: int) -> None:
         """What a box has said of the time."""
         if not (box := self.boxes[product]).agrees(time, at):
             self.summary.disagreements.append(f"{box.name}: its clock is {at - time} s slow, beyond what is documented")

@@ -84,7 +84,7 @@ class World:
     def hello(self, product: int) -> bytes:
         """The box's challenge, as it comes."""
         message = self.boxes[product].hello(self.at)
-        self.ledger.told(product, link_messages.read(message, Challenge).time, self.at)
+        self.ledger.record_time(product, link_messages.read(message, Challenge).time, self.at)
         return message
 
     def challenge(self, product: int) -> Challenge:

@@ -66,14 +66,14 @@ endpoints.read(
         " `$filter=id gt N&$orderby=id` reads what is new and misses nothing. A list that is too long comes in pages.",
         is_extension=True,
     ),
-    paged=True,
+    is_paged=True,
 )
 ONE_EVENT = endpoints.read(
     "/events/{eventId}",
     EVENT,
     Doc("getEvent", "One event", "One event, whether its car and user are still there or not."),
-    one=True,
-    missing=NO_EVENT,
+    is_single=True,
+    missing_error=NO_EVENT,
 )
 
 # The counter's row stays locked until the commit: numbers have no gaps, and a higher one is never seen first
@@ -273,7 +273,7 @@ async def deliver(request: Request, services: ReadServices) -> Response:
                 report.accepted += not result.known
                 numbered.append(EventIdBody(line=line, id=result.id))
     except NotALine as reason:
-        raise BadRequest(INVALID_LINES.saying(str(reason))) from None
+        raise BadRequest(INVALID_LINES.with_text(str(reason))) from None
     finally:
         EVENTS.add("accepted", by=report.accepted)
         EVENTS.add("duplicate", by=report.duplicates)

@@ -44,7 +44,7 @@ class IngestResult(BaseModel):
 
 def shown(report: Report) -> dict[str, Any]:
     """A report as JSON tells it."""
-    refused = [{"line": line, "reason": reason} for line, reason in report.refused]
+    refused = [{"line": line, "reason": reason} for line, reason in report.rejections]
     counts = {"accepted": report.accepted, "duplicates": report.duplicates, "refused": refused}
     return counts | ({"refusedCount": report.refusals, "truncated": True} if report.refusals > len(refused) else {})
 
@@ -66,5 +66,5 @@ async def deliver(request: Request, services: TelemetryServices) -> Response:
             request.customer, request.body, only=request.device and request.device.names
         )
     except NotALine as reason:
-        raise BadRequest(INVALID_LINES.saying(str(reason))) from None
+        raise BadRequest(INVALID_LINES.with_text(str(reason))) from None
     return answer(shown(report))

@@ -17,7 +17,7 @@ from keyrack.api.query_parameters import (
     TOO_LONG_RANGE,
     QueryParameter,
     at_most,
-    given,
+    parse_parameters,
     time_range,
     whole_number,
 )
@@ -133,7 +133,7 @@ TRACK_OPTIONS = (*TIME_RANGE, POINTS)
     query_parameters=TRACK_OPTIONS,
 )
 async def track(request: Request, services: ReadServices) -> Response:
-    options = given(request.query, TRACK_OPTIONS)
+    options = parse_parameters(request.query, TRACK_OPTIONS)
     since, until = time_range(options, services.settings.track_days)
     points = at_most(options, "points", services.settings.track_points)
     body = await request.db.fetchval(TRACK, request.customer, *request.ids, since, until, points)
@@ -263,7 +263,7 @@ SAMPLES_OPTIONS = (FIELDS, *TIME_RANGE, POINTS)
     query_parameters=SAMPLES_OPTIONS,
 )
 async def samples(request: Request, services: ReadServices) -> Response:
-    options = given(request.query, SAMPLES_OPTIONS)
+    options = parse_parameters(request.query, SAMPLES_OPTIONS)
     since, until = time_range(options, services.settings.track_days)
     points = at_most(options, "points", services.settings.sample_points)
     fields = options.get("fields", KEPT)

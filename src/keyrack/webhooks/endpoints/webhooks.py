@@ -79,8 +79,8 @@ ONE_WEBHOOK = endpoints.read(
     "/webhooks/{webhookId}",
     WEBHOOK,
     Doc("getWebhook", "One webhook", "One webhook. Its secrets are never shown again."),
-    one=True,
-    missing=NO_WEBHOOK,
+    is_single=True,
+    missing_error=NO_WEBHOOK,
 )
 endpoints.read(
     "/webhooks/{webhookId}/deliveries",
@@ -90,9 +90,9 @@ endpoints.read(
         "The log of a webhook's deliveries",
         "What was sent to it, with attempts, the start of the last answer, and when it is tried next.",
     ),
-    of=A_WEBHOOK,
-    missing=NO_WEBHOOK,
-    paged=True,
+    parent=A_WEBHOOK,
+    missing_error=NO_WEBHOOK,
+    is_paged=True,
 )
 endpoints.read(
     "/deliveries",
@@ -102,7 +102,7 @@ endpoints.read(
         "The log of the deliveries of all webhooks",
         "Those of all webhooks of the customer in one list: `$filter=state eq 'Dead'` finds those that were given up.",
     ),
-    paged=True,
+    is_paged=True,
 )
 
 
@@ -342,13 +342,13 @@ async def replay(request: Request, services: WebhookServices) -> Response:
         },
     ),
 )
-async def replay_range(request: Request, wanted: TimeRange, services: WebhookServices) -> Response:
-    until = wanted.to or datetime.now(UTC)
-    if until <= wanted.since:
+async def replay_range(request: Request, body: TimeRange, services: WebhookServices) -> Response:
+    until = body.to or datetime.now(UTC)
+    if until <= body.since:
         raise BadRequest(EMPTY_RANGE, errors=[FieldError("out-of-range", EMPTY_RANGE.text, "/to")])
     headers = await _taken(request, services.settings)
     count, following = await outbox.replay_range(
-        request.db, request.customer, request.ids[0], wanted.since, until, undelivered=wanted.undelivered
+        request.db, request.customer, request.ids[0], body.since, until, undelivered=body.undelivered
     )
     request.announce(DELIVER)
     return answer({"count": count, "next": following and format_timestamp_exact(following)}, headers=headers)
