@@ -87,7 +87,7 @@ def test_the_first_session_of_an_invited_manager_has_the_browsers_zone(alice: Pe
 
 
 FORM = re.compile(r'<form [^>]*action="{{ root }}(/[^"{]+)"[^>]*>(.*?)</form>', re.DOTALL)
-BEGINS = re.compile(r"\.begin\(|\.wait\(|emailed_links\.accept\(")
+BEGINS = re.compile(r"\.begin_session\(|\.begin_second_factor\(|emailed_links\.accept\(")
 OF_STEP = "/sign-in/second"  # the zone came with the password
 
 

@@ -14,7 +14,7 @@ MOST = 1_000  # processes that are told
 # Those that ended without a word stay until housekeeping forgets them
 FOUND: LiteralString = """
 select role, host, pid, version, started_at as started,
-  greatest(0, extract(epoch from clock_timestamp() - beat_at))::float8 as silent
+  greatest(0, extract(epoch from clock_timestamp() - beat_at))::float8 as seconds_since_beat
 from heartbeat order by beat_at >= now() - make_interval(secs => $1) desc, role, host, started_at, pid limit $2
 """
 

@@ -94,7 +94,7 @@ def test_a_request_shows_key_token_and_customer() -> None:
 def test_a_token_is_renewed_before_it_ends_and_told_to_who_keeps_it() -> None:
     kept: list[StoredToken] = []
     script = Scripted(saying(fine), expires_in="20", refresh_token="again")
-    call(script, lambda client: client.get("/a"), token=StoredToken("old", time.time() - 1), kept=kept.append)
+    call(script, lambda client: client.get("/a"), token=StoredToken("old", time.time() - 1), on_token=kept.append)
     assert [form["grant_type"] for form in script.forms] == ["password"]
     assert (kept[-1].access, kept[-1].refresh) == ("t1", "again")
     call(script, lambda client: client.get("/a"), token=kept[-1], login=None)
