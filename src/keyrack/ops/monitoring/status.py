@@ -109,7 +109,7 @@ async def collect_status(settings: Settings, *, all_certificates: bool = False) 
 def printable_address(dsn: str) -> str:
     """Where an address leads, without what is secret.
 
-    >>> told("postgresql://u:secret@one,two:5433/keyrack")
+    >>> printable_address("postgresql://u:secret@one,two:5433/keyrack")
     'one:5432, two:5433'
     """
     return ", ".join(map(str, hosts_of(dsn))) or "the place that the environment names"
