@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.changelog.test_audited_tables import changes
 from tests.cli.test_operator_commands import Operator
-from tests.support.people import Person, web
+from tests.support.people import Person
 from tests.support.servers import eventually
 
 
@@ -20,7 +20,7 @@ def test_a_text_of_cars(alice: Person, bob: Person, dsn: str, tmp_path: Path) ->
     made = alice.put("/clients", {"name": "Program", "scopes": ["cars:read"]}).json()
     program = {"grant_type": "client_credentials", "client_id": made["clientId"], "client_secret": made["clientSecret"]}
     key = {"vendor-API-Key": alice.api_key}
-    token = web("POST", f"{alice.client.base_url}oauth2/token", data=program, headers=key).json()["access_token"]
+    token = alice.client.post("/oauth2/token", data=program, headers=key).json()["access_token"]
     headers = alice.headers | {"Authorization": f"Bearer {token}"}
     assert alice.get(f"/cars/{car}", headers=headers).json()["color"] == "petrol", "a machine client gets all members"
     step = {"op": "replace", "path": "/color", "value": "grün"}
