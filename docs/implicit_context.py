@@ -115,7 +115,7 @@ def _imports(text: str, module: str, name: str) -> bool:
 
 
 def setting_uses() -> Mapping[str, Uses]:
-    """The modules that set and read each session setting of ours; migrations have the triggers."""
+    """The modules that set and read each session setting of Keyrack; migrations have the triggers."""
     uses: dict[str, Uses] = defaultdict(lambda: Uses(set(), set()))
     for path, text in _sources():
         for match in SET_SETTING.finditer(text):

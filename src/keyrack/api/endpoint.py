@@ -56,7 +56,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class Doc:
-    """What the documents say. The operation id stays as it is: generated clients call it."""
+    """The texts of the documents. The operation id never changes: generated clients call it."""
 
     operation_id: str
     summary: str
@@ -123,7 +123,7 @@ class Concurrency:
 
 @dataclass(frozen=True, slots=True)
 class Responses:
-    """What the endpoint responds, beside the errors that it shares with others (`http/openapi/error_catalog`)."""
+    """The responses of an endpoint, without the errors that all share (`http/openapi/error_catalog`)."""
 
     status: int = 204
     model: Any = None  # of the body of a success, if that is no resource
@@ -264,7 +264,7 @@ class Endpoint(Generic[S_contra]):
 
     @property
     def has_scoped_request(self) -> bool:
-        """Whether the ids of its path and body are looked up in the groups of a group-limited caller."""
+        """Whether ids of the path and the body have to be in the groups of a group-limited caller."""
         return isinstance(self.auth, CustomerAuth) and self.auth.is_group_scoped
 
     @property
@@ -307,7 +307,7 @@ def path_parameters(path: str) -> list[str]:
 
 
 def _faults(row: Endpoint[Any]) -> Iterator[str]:
-    """Whatever does not fit together in a row, as sentences without an end."""
+    """The parts of a row that do not fit together, as sentences without a full stop."""
     yield from _text_faults(row)
     yield from _body_faults(row)
     yield from _concurrency_faults(row.method, row.concurrency, row.auth)

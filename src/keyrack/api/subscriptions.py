@@ -21,7 +21,7 @@ RecheckAccess = Callable[
 
 @dataclass(frozen=True, slots=True)
 class FollowContext:
-    """What a stream or a long poll needs of its request."""
+    """The parts of a request that a stream or a long poll needs."""
 
     last_event_id: str | None  # the id that the client has seen last, as it was sent
     prefers_events: bool  # the client prefers server-sent events to the other media type

@@ -56,7 +56,7 @@ class Actor:
         return {name: value for name, value in who.items() if value is not None}
 
 
-# The actor of the running task. None if nobody has set one: then the database rejects a change.
+# The actor of the running task. None if it has no actor: then the database rejects a change.
 acting: ContextVar[Actor | None] = ContextVar("acting", default=None)
 
 

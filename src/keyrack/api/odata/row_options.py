@@ -171,7 +171,7 @@ _NOTHING = ast.Path((), 0)  # no path behind a name
 
 
 def _defaults(context: QueryContext, resource: Resource) -> _SelectTree:
-    """What is shown of a resource that no `$select` names: everything, or the members of the spec."""
+    """The default members of a resource without `$select`: all, or those of the spec."""
     if not context.hides_extensions:
         return dict.fromkeys(resource.fields)
     defaults: _SelectTree = {}

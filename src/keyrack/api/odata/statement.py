@@ -34,7 +34,7 @@ class QuerySql(NamedTuple):
 
 
 class Query(NamedTuple):
-    """What a query string asks of a resource."""
+    """The query of a resource that a query string describes."""
 
     sql: QuerySql
     args: tuple[object, ...]  # the values of `:q0`, `:q1` and so on

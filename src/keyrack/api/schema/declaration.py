@@ -1,9 +1,9 @@
 """The declaration of a resource: one pydantic model whose members say what follows from them.
 
 A member is written once, as `Annotated[type, MemberInfo(...)]`. Its column, API name, SQL type, nullability, maximum
-length and default are read from the annotation. From a `ResourceTable` follow the properties of the resource, the body,
-patch, INSERT and UPDATE, the members of exports and of the change log, OpenAPI texts and examples, labels and inputs
-of the console, and the columns of the command line.
+length and default are read from the annotation. A `ResourceTable` provides the rest: the properties of the resource;
+body, patch, INSERT and UPDATE; the members of exports and of the change log. OpenAPI, the console and the command line
+take their texts, inputs and columns from it, too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, Literal, LiteralString, TypeVar, Union, cast, get_args, get_origin
 
@@ -41,7 +41,7 @@ LONG_TEXT = 250  # characters; a longer text has an input of several lines
 
 @dataclass(frozen=True, slots=True)
 class MemberInfo:
-    """What a member says beside its type."""
+    """The facts about a member beside its type."""
 
     label: str  # in the console, marked for the catalogues by `N_`
     in_sentence: str  # the same within a sentence of the change log, with its article
@@ -247,7 +247,7 @@ class ResourceTable(Generic[B]):
 
     @cached_property
     def recorded(self) -> dict[str, str]:
-        """What triggers record of a new member: its name in the change log -> SQL of the row `{r}`.
+        """The members for triggers of the change log: name in the log -> SQL of the row `{r}`.
 
         A default of a required member is not recorded: the rows of older releases have it, and their changes do not.
         """
@@ -271,7 +271,7 @@ class ResourceTable(Generic[B]):
 
     @cached_property
     def absent(self) -> dict[str, LiteralString]:
-        """Member -> SQL of its value where an export of an older release does not have it."""
+        """Member -> SQL of its default, for exports of older releases, which lack the member."""
         return {
             member.name: sql_default(member)
             for member in self.members
@@ -307,6 +307,7 @@ def _check_text(
         raise BadRequest(reason, errors=[FieldError("too-long", hint, at(patch, member.name))])
 
 
+@cache
 def _alone(model: type[Body], attribute: str) -> TypeAdapter[Any]:
     """The type of bodies that have one member of the model and no other."""
     info = model.model_fields[attribute]
