@@ -52,7 +52,7 @@ SHOWN = {
 }  # fmt: skip
 # By this sentence a document says what its commands stand on: the first block of the README's walk
 PREAMBLE = re.compile(
-    r"need the first block of\s\[Five minutes with the demo\]\((\.\./)*README\.md#five-minutes-with-the-demo\)"
+    r"need\sthe\sfirst\sblock\sof\s\[Five minutes with the demo\]\((\.\./)*README\.md#five-minutes-with-the-demo\)"
 )
 
 SHELL = ("sh", "bash", "console")
