@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from keyrack.assignments.failure_codes import code_of
 from keyrack.console.choices import USER, of_user
-from keyrack.console.failure_hints import FailureHint, failure_hint, reason
+from keyrack.console.failure_hints import FailureHint, failure_hint, failure_reason
 from keyrack.console.hidden_assignments import SOMEBODY, hidden_assignments
 from keyrack.console.local_times import utc
 from keyrack.console.pages.assignment_forms import ParsedAssignmentForm, twice
@@ -81,9 +82,10 @@ async def check(visit: Visit, draft: ParsedAssignmentForm, item: Mapping[str, An
     if form_check.more and (hidden := await _hidden(visit, draft)):
         form_check.overlaps += hidden
         form_check.more = False
-    if failure := result.get("wouldFail"):
-        form_check.failure = reason(visit, failure)
-        form_check.mend = failure_hint(visit, failure, draft.car)
+    if message := result.get("wouldFail"):
+        code = code_of(message)
+        form_check.failure = failure_reason(visit, code, message)
+        form_check.mend = failure_hint(visit, code, draft.car)
     return form_check
 
 

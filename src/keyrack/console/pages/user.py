@@ -11,6 +11,7 @@ from typing import Any
 from keyrack.api.exchange import Response
 from keyrack.api.permissions import Permission
 from keyrack.console.choices import of_user
+from keyrack.console.failure_hints import failure_reason
 from keyrack.console.form_errors import RIGHT, SHOWN, FormErrors, invalid, key, refused, went
 from keyrack.console.local_times import instant, utc
 from keyrack.console.pages.user_devices import phones_of
@@ -68,11 +69,7 @@ async def _asked(visit: Visit, user: Mapping[str, Any]) -> list[dict[str, Any]]:
     which = f"userId eq {user['id']} and (state eq 'Pending' or (state eq 'Failed' and requested ge {lately}))"
     query = {"$filter": which, "$orderby": "requested desc", "$expand": CAR, "$top": str(ASKED)}
     rows = (await visit.call("GET", "/operations", query=query)).json
-    return [{**row, "why": _why(visit, row["errorMessage"])} for row in rows]
-
-
-def _why(visit: Visit, message: str | None) -> str:
-    return gettext(visit, message) if message else ""
+    return [{**row, "reason": failure_reason(visit, row["errorCode"], row["errorMessage"])} for row in rows]
 
 
 async def _events(visit: Visit, user: Mapping[str, Any]) -> Any:
