@@ -47,13 +47,13 @@ def _again(visit: Visit, operation: Mapping[str, Any], things: OperationThings) 
         return ""
     if not visit.may(Permission.ASSIGNMENTS_WRITE):
         return ""
-    known = _times(visit, operation) if operation["start"] else {}
+    form_fields = _times(visit, operation) if operation["start"] else {}
     if things.car_after:
-        known["car"] = str(things.car_after.value)
+        form_fields["car"] = str(things.car_after.value)
     if things.user_after:
-        known["user"] = str(things.user_after.value)
+        form_fields["user"] = str(things.user_after.value)
     where = "new" if operation["kind"] == "CreateAssignment" else f"{operation['assignmentId']}/change"
-    return f"{base(visit)}/assignments/{where}?{urlencode(known)}"
+    return f"{base(visit)}/assignments/{where}?{urlencode(form_fields)}"
 
 
 def _times(visit: Visit, operation: Mapping[str, Any]) -> dict[str, str]:
