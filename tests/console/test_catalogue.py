@@ -15,6 +15,7 @@ from babel.messages.pofile import read_po
 import keyrack
 from keyrack import console
 from keyrack.api.permissions import MEANINGS
+from keyrack.assignments import failure_codes
 from keyrack.console import error_messages, static_files
 from keyrack.console.languages import CATALOGUE, DEFAULT, LANGUAGES
 from keyrack.console.pages import login
@@ -70,6 +71,7 @@ def said() -> dict[str, str]:
     return (
         found
         | dict.fromkeys(MEANINGS.values(), "keyrack/api/permissions.py")
+        | dict.fromkeys(failure_codes.TEXTS.values(), "keyrack/assignments/failure_codes.py")
         | dict.fromkeys(of_dialects, "keyrack/webhooks/dialects.py")
     )
 

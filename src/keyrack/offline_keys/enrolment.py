@@ -274,9 +274,9 @@ async def enrol(
     await connection.execute(END_DISPLACED, customer, product)
     is_pending = any(not row["is_pending"] for row in rows)
     columns = customer, product, load_authority(key), is_pending, _stored_caller(caller)
-    known: int | None = await connection.fetchval(ENROL_AGAIN, *columns)
-    epoch: int = known or await connection.fetchval(INSERT, *columns)
-    if known is None:
+    old_epoch: int | None = await connection.fetchval(ENROL_AGAIN, *columns)
+    epoch: int = old_epoch or await connection.fetchval(INSERT, *columns)
+    if old_epoch is None:
         await status_list_slots.begin(connection, settings, customer, product, epoch, 1)
     if is_pending:
         log.warning("box at work enrolled anew", customer=customer, product=product, epoch=epoch, alert=True)

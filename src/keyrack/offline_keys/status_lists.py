@@ -88,9 +88,11 @@ async def renew(
 ) -> dict[StatusListId, bytes]:
     """The lists of these rows, which the caller has locked, signed anew as far as they are due. `now` has whole
     seconds."""
-    known = {place_of(row): row for row in rows}
-    due = {place: row for place, row in known.items() if is_due(row, now)}
-    lists_by_id: dict[StatusListId, bytes] = {place: row["list"] for place, row in known.items() if place not in due}
+    rows_by_place = {place_of(row): row for row in rows}
+    due = {place: row for place, row in rows_by_place.items() if is_due(row, now)}
+    lists_by_id: dict[StatusListId, bytes] = {
+        place: row["list"] for place, row in rows_by_place.items() if place not in due
+    }
     if due:
         revoked = {place_of(row): row["places"] for row in await connection.fetch(REVOKED, customer, *columns(due))}
         times = [_next_time(row, now) for row in due.values()]

@@ -13,16 +13,18 @@ from keyrack.core.addresses import domain_form
 from keyrack.db.connection import Connection
 from keyrack.db.encryption.cipher import Encryption
 from keyrack.db.encryption.encrypted_columns import SIGNING_SECRET, STATIC_SECRET
+from keyrack.db.named_parameters import compile_statement
 from keyrack.webhooks.dialects import DEFAULT
 from keyrack.webhooks.outcome_payload import WEBHOOK
 
 # Sealed secrets are bound to the id, so it is drawn first
 NEXT_ID: LiteralString = "select nextval(pg_get_serial_sequence('webhook', 'webhook_id'))::integer"
-INSERT: LiteralString = """
+INSERT = compile_statement("""
 insert into webhook (customer_id, webhook_id, url, dialect, secret, kinds, is_enabled, signing_secret)
-select $1, $2, $3, $4, $5, $6, $7, $8 where (select count(*) from webhook where customer_id = $1) < $9
+select :customer, :webhook, :url, :dialect, :secret, :kinds, :is_enabled, :signing_secret
+where (select count(*) from webhook where customer_id = :customer) < :limit
 returning webhook_id
-"""
+""")
 # What the patch does not name stays as it is
 UPDATE: LiteralString = """
 update webhook set
@@ -112,7 +114,18 @@ async def add(
     signing = new_signing_secret()
     sealed = await vault.seal(connection, signing, SIGNING_SECRET, customer, id)
     static = secret and await vault.seal(connection, secret, STATIC_SECRET, customer, id)
-    added = await connection.fetchval(INSERT, customer, id, url, dialect, static, stored(kinds), enabled, sealed, limit)
+    arguments = INSERT.arguments(
+        customer=customer,
+        webhook=id,
+        url=url,
+        dialect=dialect,
+        secret=static,
+        kinds=stored(kinds),
+        is_enabled=enabled,
+        signing_secret=sealed,
+        limit=limit,
+    )
+    added = await connection.fetchval(INSERT.sql, *arguments)
     return None if added is None else (id, signing)
 
 

@@ -158,7 +158,7 @@ class ResourceTable(Generic[B]):
         self._id = id  # description and example, of a resource with an id
         self._first = first
         self._alias: LiteralString = alias
-        self.members = tuple([_member(name, found) for name, found in model.model_fields.items()])
+        self.members = tuple([_member(name, field_info) for name, field_info in model.model_fields.items()])
         self.by_name: Mapping[str, Member] = {member.name: member for member in self.members}
 
     @cached_property
@@ -204,27 +204,27 @@ class ResourceTable(Generic[B]):
         return "update " + self.table + " set " + assignments + " where customer_id = $1 and " + self.key + " = $2"
 
     def changes(
-        self, patch: Sequence[PatchStep], what: str, too_long: Mapping[str, ErrorCode] | None = None
+        self, patch: Sequence[PatchStep], action: str, too_long: Mapping[str, ErrorCode] | None = None
     ) -> dict[str, Any]:
         """The changed members of a patch as JSON values, each checked by the member's own type.
 
         A removed member gets its default. `too_long` has the error codes of texts that have one of their own.
         Raises `BadRequest`.
         """
-        values = apply_patch(patch, what)
+        values = apply_patch(patch, action)
         for name, value in values.items():
             member = self.by_name[name]
             if value is None and not member.is_nullable and not member.is_required:
                 values[name] = member.default
             elif member.type is Type.STRING and not member.enum:
-                _check_text(member, value, patch, what, too_long or {})
+                _check_text(member, value, patch, action, too_long or {})
             elif value is not None or not member.is_nullable:
-                self._check_value(member, value, patch, what)
+                self._check_value(member, value, patch, action)
         return values
 
-    def _check_value(self, member: Member, value: Any, patch: Sequence[PatchStep], what: str) -> None:
+    def _check_value(self, member: Member, value: Any, patch: Sequence[PatchStep], action: str) -> None:
         validate_body(
-            _alone(self.model, member.attribute), json.dumps({member.name: value}).encode(), what, patch=patch
+            _alone(self.model, member.attribute), json.dumps({member.name: value}).encode(), action, patch=patch
         )
 
     @cached_property
@@ -297,13 +297,13 @@ def patch_value(model: type[Body]) -> Any:
 
 
 def _check_text(
-    member: Member, value: str | None, patch: Sequence[PatchStep], what: str, too_long: Mapping[str, ErrorCode]
+    member: Member, value: str | None, patch: Sequence[PatchStep], action: str, too_long: Mapping[str, ErrorCode]
 ) -> None:
     if not member.is_nullable and is_blank(value):
-        raise BadRequest(invalid_member(what, member.name), errors=[blank(at(patch, member.name))])
+        raise BadRequest(invalid_member(action, member.name), errors=[blank(at(patch, member.name))])
     if value is not None and member.max_length is not None and len(value) > member.max_length:
         hint = f"It has at most {member.max_length} characters."
-        reason = too_long.get(member.name) or invalid_member(what, member.name, hint=hint)
+        reason = too_long.get(member.name) or invalid_member(action, member.name, hint=hint)
         raise BadRequest(reason, errors=[FieldError("too-long", hint, at(patch, member.name))])
 
 

@@ -115,11 +115,11 @@ async def prepare(db: Database, settings: Settings) -> dict[str, str]:
     path = settings.state / ENV
     url = f"{settings.public_url}/v3"
     credentials = await load(db, settings)
-    known = read_env(path) | {"KEYRACK_URL": url, "KEYRACK_STATE": _state(path)}
-    if credentials is None and not await _good(db, known):
+    values = read_env(path) | {"KEYRACK_URL": url, "KEYRACK_STATE": _state(path)}
+    if credentials is None and not await _good(db, values):
         credentials = await renew(db)
     if credentials is None:
-        return _write(path, known)
+        return _write(path, values)
     return write_env(path, url, credentials, credentials.customer)
 
 
