@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from keyrack.api.schema.declaration import MemberInfo, ResourceTable
 from keyrack.api.schema.request_body import Body, EmailAddress, LongText, Name, Text
@@ -291,4 +291,4 @@ PEOPLE = ResourceTable(
     id=("The number of the user, the same in all customers.", 9),
     alias="{t}_person",
 )
-TABLES: tuple[ResourceTable[Any], ...] = (CARS, GROUPS, PRODUCTS, SERVICES, CONTRACTS, PEOPLE)
+TABLES: tuple[ResourceTable, ...] = (CARS, GROUPS, PRODUCTS, SERVICES, CONTRACTS, PEOPLE)
