@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import LiteralString, NamedTuple
 
 from keyrack.api.schema.declaration import ResourceTable
+from keyrack.auth.declarations import CLIENTS
 from keyrack.db.connection import Statements
 from keyrack.fleet.declarations import CARS, CONTRACTS, GROUPS, PEOPLE, PRODUCTS, SERVICES
 from keyrack.webhooks.declarations import WEBHOOKS
@@ -111,14 +112,16 @@ USE = ColumnDecision("a use is no change")
 _of = ColumnDecisions
 
 
-def _declared(table: ResourceTable) -> dict[str, ColumnDecisions]:
+def _declared(
+    table: ResourceTable, export: ColumnDecision = WRITTEN, person: ColumnDecision = NOBODY
+) -> dict[str, ColumnDecisions]:
     """The decisions about members of a declaration.
 
-    They are recorded. They are exported unless they are secret, and deleted with the person if they are personal.
+    They are recorded. Secret ones are in no export, and personal ones are deleted with the person.
     """
     return {
         member.column: _of(
-            SECRET if member.info.is_secret else WRITTEN, ROW_GOES if member.info.is_personal else NOBODY, RECORDED
+            SECRET if member.info.is_secret else export, ROW_GOES if member.info.is_personal else person, RECORDED
         )
         for member in table.members
     }
@@ -363,12 +366,10 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "refused_at": _of(LOG_OF_SERVER, NOBODY, CHANGE_LOG),
     },
     "client": {
+        **_declared(CLIENTS, OF_STAFF, OF_MANAGER),
         "client_id": _of(OF_STAFF, OF_MANAGER, RECORDED),
         "subject": _of(OF_STAFF, OF_MANAGER, TOKEN_SUBJECT),
         "managed_by": _of(OF_STAFF, OF_MANAGER, RECORDED),
-        "name": _of(OF_STAFF, OF_MANAGER, RECORDED),
-        "is_disabled": _of(OF_STAFF, OF_MANAGER, RECORDED),
-        "expires_at": _of(OF_STAFF, OF_MANAGER, RECORDED),
         "created_at": _of(OF_STAFF, OF_MANAGER, TIME_OF_CHANGE),
     },
     "client_customer": {

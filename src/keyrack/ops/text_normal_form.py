@@ -82,7 +82,6 @@ TEXTS: dict[LiteralString, tuple[LiteralString, ...]] = {
     "customer": ("name",),
     "brand_key": ("box_sap_number",),
     "app_device": ("name",),
-    "client": ("name",),
     "api_key": ("name",),
     "device_key": ("name",),
     "passkey": ("name",),

@@ -13,7 +13,7 @@ follow. A resource whose statements or bodies are not those of its columns alone
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, cached_property
@@ -194,7 +194,7 @@ class ResourceTable:
         model: type[Body],
         *,
         key: LiteralString,
-        id: tuple[str, int] | None = None,
+        id: tuple[str, Any] | None = None,
         first: tuple[str, ...] = (),
         alias: LiteralString = "{t}",
     ) -> None:
@@ -350,9 +350,9 @@ class ResourceTable:
         }
 
 
-def patch_paths(model: type[Body]) -> Any:
-    """The type of `path` in a patch of the model: one of its members. Type checkers see the annotated type."""
-    paths = [f"/{info.alias or name}" for name, info in model.model_fields.items()]
+def patch_paths(names: Iterable[str]) -> Any:
+    """The type of `path` in a patch of these members: one of them. Type checkers see the annotated type."""
+    paths = [f"/{name}" for name in names]
     return GetPydanticSchema(lambda _source, _handler: core_schema.literal_schema(paths))
 
 

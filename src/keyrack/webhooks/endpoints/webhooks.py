@@ -117,9 +117,13 @@ class WebhookCreated(Body):
     signing_secret: str
 
 
+MEMBERS = members(NewWebhook)
+CHANGED = WEBHOOKS.partial(*MEMBERS)
+
+
 class WebhookPatch(Body):
     op: Literal["remove", "replace"]
-    path: Annotated[str, patch_paths(NewWebhook)]
+    path: Annotated[str, patch_paths(MEMBERS)]
     value: Any = None
 
 
@@ -141,10 +145,6 @@ class ReplayResult(Body):
 
     count: Int32
     next: Moment | None
-
-
-MEMBERS = members(NewWebhook)
-CHANGED = WEBHOOKS.partial(*MEMBERS)
 
 
 @endpoints.put(
