@@ -14,7 +14,7 @@ from typing import LiteralString, NamedTuple
 from keyrack.api.schema.declaration import ResourceTable
 from keyrack.auth.declarations import CLIENTS
 from keyrack.db.connection import Statements
-from keyrack.fleet.declarations import CARS, CONTRACTS, GROUPS, PEOPLE, PRODUCTS, SERVICES
+from keyrack.fleet.declarations import CARS, CONTRACTS, CUSTOMERS, GROUPS, PEOPLE, PRODUCTS, SERVICES
 from keyrack.webhooks.declarations import WEBHOOKS
 
 
@@ -413,8 +413,8 @@ COLUMNS: Mapping[str, Mapping[str, ColumnDecisions]] = {
         "since": _of(LOG_OF_SERVER, NOBODY, CHANGE_LOG),
     },
     "customer": {
+        **_declared(CUSTOMERS, IN_MANIFEST),
         "customer_id": _of(IN_MANIFEST, NOBODY, RECORDED),
-        "name": _of(IN_MANIFEST, NOBODY, RECORDED),
         "created_at": _of(IN_MANIFEST, NOBODY, TIME_OF_CHANGE),
         "history_days": _of(IN_MANIFEST, NOBODY, RECORDED),
         "keeps_positions": _of(IN_MANIFEST, NOBODY, RECORDED),

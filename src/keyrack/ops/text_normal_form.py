@@ -79,7 +79,6 @@ def _declared() -> Iterator[tuple[LiteralString, tuple[LiteralString, ...]]]:
 
 TEXTS: dict[LiteralString, tuple[LiteralString, ...]] = {
     **dict(_declared()),
-    "customer": ("name",),
     "brand_key": ("box_sap_number",),
     "app_device": ("name",),
     "api_key": ("name",),
