@@ -45,7 +45,7 @@ class AddForm:
     fields: tuple[FormField, ...]
 
 
-def _fields(table: ResourceTable[Any]) -> tuple[FormField, ...]:
+def _fields(table: ResourceTable) -> tuple[FormField, ...]:
     return tuple(
         FormField(
             member.name,

@@ -115,7 +115,7 @@ DELETE: LiteralString = "delete from fleet_group where customer_id = $1 and grou
 
 class GroupPatch(Body):
     op: Literal["replace"]
-    path: Annotated[str, patch_paths(NewGroup)]
+    path: Annotated[str, patch_paths(GROUPS.by_name)]
     value: Annotated[Any, patch_value(NewGroup)] = None
 
 

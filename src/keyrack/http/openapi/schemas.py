@@ -11,7 +11,7 @@ from keyrack.api.odata import COUNT
 from keyrack.api.read_endpoint import ReadEndpoint
 from keyrack.api.schema.fields import RESOURCES, Complex, Field, Relation, Resource, Type
 from keyrack.api.schema.request_body import Kind
-from keyrack.auth.client_authentication import SCOPE
+from keyrack.auth.declarations import SCOPE
 from keyrack.changelog.schema import CHANGE
 from keyrack.fleet.schema import PRODUCT_LISTED
 from keyrack.http.openapi.member_schemas import Json, describe, subject
