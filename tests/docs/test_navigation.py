@@ -82,7 +82,7 @@ def test_every_document_is_in_the_navigation_once() -> None:
 
 
 def test_the_readme_leads_to_every_document() -> None:
-    """A document in a folder, such as docs/decisions, may have its link in the page of that name, docs/decisions.md."""
+    """The README links each document. The page docs/X.md links those in docs/X."""
     for document in DOCS.rglob("*.md"):
         page = document.parent.with_suffix(".md")
         text = (page if page.is_file() else ROOT / "README.md").read_text()
