@@ -17,9 +17,8 @@ PAGE_WORDS, CELL_WORDS, SENTENCE_WORDS = 2_500, 40, 30
 REFERENCE = {"command-line.md", "endpoints.md", "errors.md", "metrics.md", "settings.md"}
 # Pages that break a rule today. Each rewritten page leaves this list, which ends empty
 NOT_YET = {
-    "access.md", "architecture.md", "batch.md", "changes.md", "clients.md", "concepts.md", "console.md",
-    "decisions.md", "how-to/sdk.md", "keys.md", "odata.md", "security.md", "telemetry.md",
-    "tutorials/from-empty.md", "tutorials/javascript.md", "tutorials/python.md", "webhooks.md",
+    "access.md", "batch.md", "changes.md", "clients.md", "concepts.md", "console.md", "how-to/sdk.md", "odata.md",
+    "telemetry.md", "tutorials/from-empty.md", "tutorials/javascript.md", "tutorials/python.md", "webhooks.md",
 }  # fmt: skip
 
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)

@@ -1,31 +1,14 @@
-"""In charge of how to mend what failed: where a reason of an operation leads to."""
+"""Failures of operations: the reason in the visit's language, and a link to where it is mended."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from keyrack.api.permissions import Permission
+from keyrack.assignments.failure_codes import NO_BOX, NO_SERVICE, TERMINATED, text_of
 from keyrack.console.choices import Choice
 from keyrack.console.rendering import base, gettext
-from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
-
-# What operations say of themselves, in the same words
-NO_BOX = N_("There is no key box installed in the car.")
-OF_SERVICE = (
-    N_("The key box in the car has no service assigned."),
-    N_("The service of the key box in the car is terminated."),
-)
-REASONS = (
-    NO_BOX,
-    *OF_SERVICE,
-    N_("The car does not exist or is not assigned to the customer."),
-    N_("The user does not exist or is not assigned to the customer."),
-    N_("The assignment does not exist any more."),
-    N_("The end lies before the start."),
-    N_("renewableAfter must be less than lifetime."),
-    N_("The operation could not be carried out for an internal reason."),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +19,21 @@ class FailureHint:
     text: str
 
 
-def reason(visit: Visit, failure: str) -> str:
-    """A failure in the words of the visit."""
-    return gettext(visit, failure) if failure in REASONS else failure
+def failure_reason(visit: Visit, code: str | None, message: str | None) -> str:
+    """Why an operation failed, in the language of the visit; "" if it did not fail.
+
+    A message stays as it is if this release does not know its code.
+    """
+    text = text_of(code)
+    return (message or "") if text is None else gettext(visit, text)
 
 
-def failure_hint(visit: Visit, failure: str, car: Choice | None) -> FailureHint | None:
-    """The way to mend a failure, by its text; None where another car, user or time is all that helps."""
-    if car is not None and failure == NO_BOX and visit.may(Permission.INSTALLATIONS_WRITE):
+def failure_hint(visit: Visit, code: str | None, car: Choice | None) -> FailureHint | None:
+    """The way to mend a failure of this code; None where another car, user or time is all that helps."""
+    if car is not None and code == NO_BOX and visit.may(Permission.INSTALLATIONS_WRITE):
         return FailureHint(
             f"{base(visit)}/cars/{car.value}", gettext(visit, "Install a box into %(car)s", car=car.label)
         )
-    if failure in OF_SERVICE:
+    if code in (NO_SERVICE, TERMINATED):
         return FailureHint(f"{base(visit)}/boxes", gettext(visit, "See to the box's service"))
     return None

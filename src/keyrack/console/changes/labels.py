@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from keyrack.changelog.declared_tables import TABLES
 from keyrack.console.forbidden import NAMES as ROLES
 from keyrack.core.text import N_
-from keyrack.fleet.declarations import TABLES
 
 
 class Words(NamedTuple):
@@ -171,23 +171,18 @@ MEMBERS = {
     "assignmentId": MemberLabel(N_("Assignment"), N_("the assignment")),
     "begins": MemberLabel(N_("Good from"), N_("the beginning")),
     "clientId": MemberLabel(N_("Client"), N_("the client")),
-    "expires": MemberLabel(N_("Good until"), N_("the end")),
     "invitedBy": MemberLabel(N_("Invited by"), N_("who invited")),
     "hasReturned": MemberLabel(N_("Came back"), N_("whether it came back")),
     "isApproved": MemberLabel(N_("Approved"), N_("the approval")),
     "isCounted": MemberLabel(N_("Counts against the limit of keys"), N_("whether it counts")),
     "isPending": MemberLabel(N_("Pending"), N_("the state")),
-    "isDisabled": MemberLabel(N_("Disabled"), N_("the state")),
     "carId": MemberLabel(N_("Car"), N_("the car")),
     "changesDays": MemberLabel(N_("Days that changes are kept"), N_("the days of changes")),
     "count": MemberLabel(N_("How often"), N_("the number")),
     "deviceId": MemberLabel(N_("Phone"), N_("the phone")),
-    "dialect": MemberLabel(N_("Format"), N_("the format")),
-    "disabledReason": MemberLabel(N_("Why it was disabled"), N_("the reason why it is disabled")),
     "epoch": MemberLabel(N_("Epoch"), N_("the epoch")),
     "freshness": MemberLabel(N_("Good without word from the server"), N_("the time without word from the server")),
     "historyDays": MemberLabel(N_("Days that history is kept"), N_("the days of history")),
-    "isEnabled": MemberLabel(N_("Enabled"), N_("the state")),
     "isGateway": MemberLabel(N_("Gateway"), N_("the role as gateway")),
     "groups": MemberLabel(N_("Groups"), N_("the groups")),
     "isLimited": MemberLabel(N_("Limited to groups"), N_("the limit")),
@@ -195,13 +190,11 @@ MEMBERS = {
     "keepsPositions": MemberLabel(N_("Keeps positions"), N_("the keeping of positions")),
     "key": MemberLabel(N_("Key"), N_("the key")),
     "kind": MemberLabel(N_("Kind"), N_("the kind")),
-    "kinds": MemberLabel(N_("What it is told"), N_("the kinds")),
     "link": MemberLabel(N_("Link"), N_("the link")),
     "lifetime": MemberLabel(N_("Lifetime of its keys"), N_("the lifetime of the keys")),
     "managerId": MemberLabel(N_("Manager"), N_("the manager")),
     "needsSecondPerson": MemberLabel(N_("A second person for boxes"), N_("the need for a second person")),
     "number": MemberLabel(N_("Number"), N_("the number of the entry")),
-    "oldSigningSecretUntil": MemberLabel(N_("Old signing secret until"), N_("the end of the old signing secret")),
     "opensUncertain": MemberLabel(N_("Opens while its clock is uncertain"), N_("what an uncertain clock means")),
     "otherPublicKey": MemberLabel(N_("Public key that is not its own"), N_("its public key, which is not its own")),
     "password": MemberLabel(N_("Password"), N_("the password")),
@@ -214,12 +207,10 @@ MEMBERS = {
     "revoked": MemberLabel(N_("Revoked at"), N_("the revocation")),
     "role": MemberLabel(N_("Role"), N_("the role")),
     "scopes": MemberLabel(N_("Rights"), N_("the rights")),
-    "secret": MemberLabel(N_("Static secret"), N_("the static secret")),
     "sequence": MemberLabel(N_("Number of the set of keys"), N_("the set of keys")),
     "serviceId": MemberLabel(N_("Service"), N_("the service")),
     "signingSecret": MemberLabel(N_("Signing secret"), N_("the signing secret")),
     "type": MemberLabel(N_("Type"), N_("the type")),
-    "url": MemberLabel(N_("Address"), N_("the address")),
     "userId": MemberLabel(N_("User"), N_("the user")),
     "username": MemberLabel(N_("User name"), N_("the user name")),
 }

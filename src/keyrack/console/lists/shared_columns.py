@@ -142,7 +142,7 @@ def groups(row: Row) -> list[CellLink]:
 _KINDS: Mapping[Type, Kind] = {Type.INT32: "number", Type.DOUBLE: "number", Type.DATE_TIME: "minute"}
 
 
-def member_columns(table: ResourceTable[Any], but: Collection[str]) -> tuple[ListColumn, ...]:
+def member_columns(table: ResourceTable, but: Collection[str]) -> tuple[ListColumn, ...]:
     """Columns of declared members that a list shows on demand; `but` are those that it shows in columns of its own."""
     return tuple(
         ListColumn(
