@@ -164,5 +164,5 @@ def test_without_the_packages_nothing_starts(command: tuple[str, ...], monkeypat
 
 @pytest.mark.parametrize("value", ["127.0.0.1:4318", "grpc://127.0.0.1:4317", "http://", "http://user:word@host/v1"])
 def test_what_is_no_address_is_refused(value: str) -> None:
-    with pytest.raises(ValidationError, match="no address of a collector"):
+    with pytest.raises(ValidationError, match="not an http or https address without a user"):
         Settings(traces=value)

@@ -59,7 +59,7 @@ def test_where(value: str, where: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize("value", ["9464", ":9464", "127.0.0.1", "127.0.0.1:65536", "::1:9464", "http://x:9", "x y:1"])
 def test_what_is_no_port_is_refused(value: str) -> None:
-    with pytest.raises(ValidationError, match="is no address with a port"):
+    with pytest.raises(ValidationError, match="is not an address with a port"):
         Settings(metrics=value)
 
 
