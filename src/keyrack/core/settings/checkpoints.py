@@ -32,8 +32,8 @@ class Checkpoints(BaseSettings):
         default=7,
         ge=1,
         le=3_650,
-        description="Time for which the database keeps every checkpoint (days). Of each older day, it keeps the last "
-        "checkpoint.",
+        description="Time for which the database keeps every checkpoint (days). It keeps the last checkpoint of each "
+        "older day.",
     )
     checkpoint_directory: Path | None = Field(
         default=None,

@@ -102,8 +102,8 @@ class Lists(BaseSettings):
         default=2_000,
         ge=2,
         le=100_000,
-        description="Maximum number of points in a track. A longer track is thinned out evenly, and the response says "
-        "so.",
+        description="Maximum number of points in a track. A longer track is thinned out evenly, and the response "
+        "reports it.",
     )
     access_max_periods: int = Field(
         default=10_000,
