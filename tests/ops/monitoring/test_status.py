@@ -111,7 +111,7 @@ def test_what_waits_is_told_with_its_cause(house: House) -> None:
     house.sql.execute("update heartbeat set beat_at = now() - interval '2 min' where role = 'work'")
     status, value = house.told()
     assert (status, [one["code"] for one in value["findings"]]) == (2, ["no-worker"])
-    assert value["findings"][0]["text"].startswith("No worker runs anywhere, and work has waited for 1 min ")
+    assert value["findings"][0]["text"].startswith("No worker runs, and work has waited for 1 min ")
     assert value["unattended"] >= 90
 
 
