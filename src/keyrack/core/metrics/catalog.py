@@ -92,9 +92,9 @@ STATEMENT_SECONDS = Histogram(
 )  # fmt: skip
 READS = Counter(
     "keyrack_reads_total",
-    "Reads by server, if there are replicas: a `replica`, or the primary. The primary answers because only it may "
-    "answer the read (`leader-only`), because no replica was recent enough (`leader-ahead`), or because a replica "
-    "failed or did not have the row (`leader-after`).",
+    "Reads by server, if there are replicas: a `replica`, or the primary for one of three reasons. `leader-only`: only "
+    "the primary may answer. `leader-ahead`: no replica was recent enough. `leader-after`: a replica failed or did not "
+    "have the row.",
     "server",
     initial_labels=("replica", "leader-only", "leader-ahead", "leader-after"),
 )  # fmt: skip

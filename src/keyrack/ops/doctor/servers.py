@@ -85,7 +85,8 @@ def _reading(replies: dict[Host, ServerReply], system: int | None) -> Iterator[F
             )  # fmt: skip
         elif system is not None and answer.system != system:
             yield failure(
-                "read-servers", f"The read replica {host} has another system identifier than the primary, so it is unused.",
+                "read-servers",
+                f"The read replica {host} has another system identifier than the primary, so it is unused.",
                 "Correct KEYRACK_READ_DATABASE_URL, or rebuild the replica.",
             )  # fmt: skip
         else:

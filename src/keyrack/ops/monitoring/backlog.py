@@ -1,4 +1,6 @@
-"""The backlog in the database, its processes, replicas and archive, for metrics and `keyrack status`.
+"""The backlog in the database, and its processes, replicas and archive.
+
+Metrics and `keyrack status` use it.
 
 Each statement uses an index and has a bound. Counts end at `MOST`. Ages cover the first `LOOK` customers or webhooks
 with pending work.

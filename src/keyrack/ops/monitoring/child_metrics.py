@@ -73,7 +73,7 @@ class _Line:
         self._waits = False  # the last request has no reply yet
 
     async def ask(self) -> Snapshot | None:
-        """A snapshot that is made after this call, or None if the child has exited."""
+        """Request a new snapshot. Returns None if the child has exited."""
         begun = time.monotonic()
         if self._streams is None:
             self._streams = await asyncio.open_unix_connection(sock=self._socket, limit=LONGEST)

@@ -59,7 +59,10 @@ async def failing(statements: Statements) -> tuple[FailingWebhook, ...]:
 
 
 async def given_up(statements: Statements) -> int:
-    """The number of deliveries marked dead within an hour, among the first `MOST` dead ones."""
+    """Count deliveries marked dead within an hour.
+
+    The count covers the first `MOST` dead deliveries.
+    """
     return await statements.fetchval(GIVEN_UP, MOST, DEAD_WITHIN)
 
 
