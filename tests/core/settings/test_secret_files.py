@@ -22,7 +22,10 @@ SECRETS = [name for name, field in Settings.model_fields.items() if is_secret(fi
 
 
 def test_which_settings_are_secret() -> None:
-    """One that may hold a password is given by a file where its owner wants it so: the master key's has more to it."""
+    """Each setting that may contain a password can be in a file.
+
+    The master key is not among them, because its file has rules of its own.
+    """
     assert set(SECRETS) == {"database_url", "mail_password", "mqtt_url", "read_database_url"}
 
 

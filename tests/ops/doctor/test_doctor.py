@@ -33,7 +33,7 @@ OTHER_KEY = base64.b64encode(b"the master key of somebody else!").decode()
 
 @dataclass
 class House:
-    """A database, and what `doctor` says of it."""
+    """A database and its `keyrack doctor`."""
 
     dsn: str
     sql: Sql
@@ -43,7 +43,7 @@ class House:
 
 
 def told(env: dict[str, str]) -> tuple[int, dict[str, list[tuple[str, str]]]]:
-    """The exit status; of each check its results and texts."""
+    """The exit status, and results and texts by check."""
     result = CliRunner(env=env).invoke(application("doctor"), ["doctor", "--json"])
     assert result.stderr == ""
     value: Any = json.loads(result.stdout)

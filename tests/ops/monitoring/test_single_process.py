@@ -1,4 +1,4 @@
-"""A process alone shows its metrics itself; and a port that cannot be had is said before anything begins."""
+"""A single process serves its metrics, and reports an unavailable port at startup."""
 
 from __future__ import annotations
 
