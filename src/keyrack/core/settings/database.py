@@ -78,15 +78,15 @@ class Storage(BaseSettings):
     database_connect_seconds: float = Field(
         default=2.0,
         gt=0,
-        description="Connection timeout for each host if a standby can take over (seconds). Without standbys, it is 10 "
-        "seconds.",
+        description="Connection timeout for each host if a standby can take over (seconds). Without standbys, it is 10"
+        " seconds.",
     )
     primary_lease_seconds: float = Field(
         default=4.0,
         gt=0,
         description="Time for which an acknowledged heartbeat commit confirms that the server is the primary "
-        "(seconds). Each process renews it after half of that time. If a standby can take over, requests get 503 while "
-        "no lease is valid.",
+        "(seconds). Each process renews it after half of that time. If a standby can take over, requests get 503 while"
+        " no lease is valid.",
     )
     state: Path = Field(
         default_factory=default_state,

@@ -70,9 +70,9 @@ class Edge(BaseSettings):
     load_shedding_lag_seconds: float = Field(
         default=0.05,
         gt=0,
-        description="Event-loop lag above which a process sheds load, if the lag lasts (seconds). The callers with the"
-        " most requests in progress get 503: their reads first, their writes above twice the lag. Above four times the"
-        " lag, all requests get 503.",
+        description="Event-loop lag above which a process sheds load, if the lag lasts (seconds). The customers with "
+        "the most requests in progress get 503: their reads first, their writes above twice the lag. Above four times "
+        "the lag, all requests except health checks and sign-outs get 503.",
     )
     shutdown_timeout_seconds: int = Field(
         default=10,
@@ -130,5 +130,5 @@ class Edge(BaseSettings):
         default=32_000_000,
         ge=1_000_000,
         description="Maximum amount of response data that clients have not read, in each process (bytes). Above it, "
-        "the client that has waited longest is disconnected. The process may need three times as much memory.",
+        "the client that has been behind longest is disconnected. The process may need three times as much memory.",
     )

@@ -38,13 +38,13 @@ class Lists(BaseSettings):
     spool_timeout_seconds: float = Field(
         default=60.0,
         gt=0,
-        description="Maximum time to write such a response to its temporary file (seconds). After it, the request gets"
+        description="Maximum time to write a long response to its temporary file (seconds). After it, the request gets"
         " 400.",
     )
     spool_directory: Path | None = Field(
         default=None,
-        description="Directory of these temporary files, which have no names. Default: the system's directory for "
-        "temporary files.",
+        description="Directory of the temporary files for long responses. The files have no names. Default: the "
+        "system's directory for temporary files.",
     )
     odata_nesting: int = Field(
         default=50, ge=1, le=70, description="Maximum nesting depth of a query option. Above it, the request gets 400."

@@ -66,7 +66,8 @@ class Work(BaseSettings):
     flush_timeout_seconds: float = Field(
         default=1.0,
         gt=0,
-        description="Maximum time to apply these pending operations (seconds). After it, the request gets 503.",
+        description="Maximum time to apply pending operations before a customer's boxes, services, users or cars "
+        "change (seconds). After it, the request gets 503.",
     )
     webhook_limit: int = Field(
         default=50,
