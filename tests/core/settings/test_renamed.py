@@ -254,7 +254,7 @@ def test_a_hint_never_names_a_removed_setting() -> None:
 
 
 def test_an_invalid_value_is_reported_by_the_name_that_gives_it(tmp_path: Path) -> None:
-    why = "'x' is not a number from 0 to 300"
+    why = "'x' is not a number from 0 to 300."
     assert refused_here("settings", **BARE, KEYRACK_STOP_DELAY="x") == (
         f"A setting is not valid. KEYRACK_STOP_DELAY: {why}"
     )
