@@ -155,12 +155,9 @@ def _by_section(whole: Mapping[str, Any], path: Path, sections: set[str]) -> Ite
         if isinstance(value, dict):
             if name not in sections or not name:
                 meant = nearest(name, sections)
-                hint = (
-                    f" Did you mean [{meant}]?"
-                    if meant
-                    else f" The sections are: {', '.join(sorted(sections - {''}))}."
-                )
-                raise ConfigurationError(f"{path}: there is no section [{name}].{hint}")
+                valid = ", ".join(sorted(sections - {""}))
+                hint = f"Did you mean [{meant}]?" if meant else f"The sections are: {valid}."
+                raise ConfigurationError(f"{path}: there is no section [{name}]. {hint}")
             yield name, value
 
 
