@@ -48,7 +48,7 @@ def test_names_stand_for_ids_where_they_are_one_row_s(operator: Operator) -> Non
     twin = operator.value("customer", "add", "DELTA CARS")["id"]
     assert operator.value("customer", "change", "Delta Cars", "--name", "Delta Cars")["id"] == other  # as written
     said = operator.refused("customer", "change", "delta cars", "--name", "X")
-    assert said == f"keyrack: There are 2 customers called 'delta cars'. Say the id: {other}, {twin}.\n"
+    assert said == f"keyrack: There are 2 customers called 'delta cars'. Use the id: {other}, {twin}.\n"
     operator.value("product", "add", "--customer", other, "--serial-number", "SN-1", *NUMBERS)
     assert f"{box} (of customer {rental})" in operator.refused("product", "remove", "SN-1")
     for wrong in ("0", "-1", "2147483648", " "):
@@ -63,7 +63,7 @@ def test_a_service_is_paired_in_one_command(operator: Operator) -> None:
     service = ("service", "add", "--customer", "Pairing Fleet", "--name", "Pairing Gold", "--pair-product")
     made = operator.value(*service, "PF-1")
     assert made["productId"] == box
-    assert "is paired with service" in operator.refused(*service, "PF-1")
+    assert "is already paired with service" in operator.refused(*service, "PF-1")
     assert "no product with the serial number PF-9" in operator.refused(*service, "PF-9")
     assert len(operator.value("service", "list", "--customer", customer)) == 1  # a refusal leaves nothing
     assert "paired with product" in operator.refused("service", "pair", made["id"], "PF-2")
@@ -80,7 +80,7 @@ def test_what_removes_much_is_shown_and_wants_consent(operator: Operator, town: 
     shown = operator.value(*remove, "--dry-run")
     assert (shown["dryRun"], shown["goes"]["cars"], shown["goes"]["assignments"]) == (True, 1, 1)
     said = operator.refused(*remove)
-    assert "with 1 cars, 1 users" in said and said.endswith("There is no way back. To do it, add --yes.\n")
+    assert "Affected: 1 cars, 1 users" in said and said.endswith("This cannot be undone. Confirm with --yes.\n")
     code, output, _ = operator.quick(*remove, "--json")
     assert code == 1 and json.loads(output) == {"done": False, **{k: v for k, v in shown.items() if k != "dryRun"}}
     assert len(alice.get("/cars").json()) == 1  # nothing was done yet

@@ -83,7 +83,7 @@ def test_a_link_with_the_default_address_says_so(name: str, elsewhere: Operator)
     """On a database of one's own no server has written its address."""
     status, printed, _ = elsewhere.quick(*LINKS[name], env={"KEYRACK_PUBLIC_URL": ""}, stdin="a secret\n")
     assert status == 0
-    assert "KEYRACK_PUBLIC_URL is not set, so the link begins with http://127.0.0.1:8080." in printed
+    assert "KEYRACK_PUBLIC_URL is not set, so the link starts with http://127.0.0.1:8080." in printed
     status, printed, _ = elsewhere.quick(
         "manager", "reset-password", "kim@example.com", env={"KEYRACK_PUBLIC_URL": "https://keys.example.com"}
     )

@@ -273,7 +273,7 @@ def test_a_failure_within_a_migration_is_told_in_postgresql_s_words(roles: Roles
     """B14: and not with the statement that failed."""
     roles.sql.execute("create table customer (customer_id int)")
     said = refused_here("migrate", KEYRACK_DATABASE_URL=roles.dsn)
-    assert said == 'The database refuses: relation "customer" already exists'
+    assert said == 'The database reports an error: relation "customer" already exists'
 
 
 def test_a_server_that_cannot_begin_says_why(roles: Roles) -> None:
@@ -281,4 +281,4 @@ def test_a_server_that_cannot_begin_says_why(roles: Roles) -> None:
     asyncio.run(schema_version.migrate(roles.dsn))
     roles.sql.execute(f'alter database "{name_of(roles.dsn)}" set default_transaction_read_only = on')
     said = refused("serve --port 0", KEYRACK_DATABASE_URL=roles.dsn)
-    assert said == "The database refuses: cannot execute INSERT in a read-only transaction"
+    assert said == "The database reports an error: cannot execute INSERT in a read-only transaction"

@@ -127,9 +127,7 @@ def test_what_the_root_has_not_signed_is_refused(
     visited(person)
     machine, thief = Machine(operator, person, tmp_path), Machine(operator, person, tmp_path, "thief")
     assert "Nothing waits for a signature" in operator.refused("keys", "accept", _file(tmp_path, []), *machine.of)
-    assert "The server has the root itself." in operator.refused(
-        "keys", "request", *machine.of, "--out", tmp_path / "r"
-    )
+    assert "The root is on the server." in operator.refused("keys", "request", *machine.of, "--out", tmp_path / "r")
     machine.move()
     request = machine.request()
     forged = tmp_path / "forged.json"
@@ -178,7 +176,7 @@ def test_what_are_no_files_of_it(person: Person, operator: Operator, tmp_path: P
     request = machine.request()
     no_key = operator.refused("keys", "sign", request, "--root-key", request, "--out", tmp_path / "out")
     assert "is not a file of `keyrack keys root new`" in no_key
-    assert "exists. Name a new file." in operator.refused("keys", "root", "new", "--root-key", machine.key)
+    assert "already exists. Choose another file." in operator.refused("keys", "root", "new", "--root-key", machine.key)
     nowhere = tmp_path / "nowhere" / "file"
     for command in (("root", "new", "--root-key", nowhere), ("request", *machine.of, "--out", nowhere)):
         said = operator.refused("keys", *command)

@@ -31,7 +31,7 @@ def test_prove_removes_what_was_set_before_and_prints_a_link(operator: Operator,
     again = operator.value("manager", "prove", address)
     assert again == made | {"changed": False, "link": None, "removed": []}
     status, text, _ = operator.quick("manager", "prove", address)
-    assert status == 0 and "is proven already" in text and "Nothing was changed." in text
+    assert status == 0 and "is already proven" in text and "Nothing was changed." in text
     assert token(alice, address, OWN).status_code == 200
     operator.value("manager", "change", address, "--customer", bob.customer, "--role", "viewer")
     person = Account(address, OWN, bob)
@@ -43,8 +43,8 @@ def test_what_it_prints_for_people(operator: Operator, alice: Person) -> None:
     address = fresh_address()
     prepared(alice, address)
     status, text, _ = operator.quick("manager", "prove", address)
-    assert status == 0 and f"is proven: {address}. Its password is removed, and so are:\n  session: " in text
-    assert "/console/password#" in text and "shown only this once" in text
+    assert status == 0 and f"is proven: {address}. The password was removed, and so were:\n  session: " in text
+    assert "/console/password#" in text and "shown only once" in text
     assert "There is no manager called missing" in operator.refused("manager", "prove", "missing")
 
 
@@ -98,4 +98,4 @@ def test_the_list_names_the_proof(operator: Operator, town: Town, alice: Person)
 def test_the_page_proves_as_it_stands(database_server: str) -> None:
     """The block prove of docs/access.md."""
     output = run_block(database_server, "docs/access.md", "prove", before=CUSTOMER + VIEWER)
-    assert "is proven already" in output
+    assert "is already proven" in output

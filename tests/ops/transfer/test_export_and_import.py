@@ -161,7 +161,7 @@ def test_what_was_exported_comes_in_again(
 
     code, output, errors = operator.quick("import", "customer", first)
     assert (code, output) == (1, "")
-    assert f"This export is customer {new} already" in errors
+    assert f"This export was already imported as customer {new}" in errors
     code, _, errors = operator.quick("export", "--customer", new, "--to", second)
     assert code == 1
     assert "not an empty directory" in errors
@@ -296,11 +296,11 @@ def test_what_is_not_whole_is_refused(carla: Person, operator: Operator, sql: Sq
     refused("cars.jsonl is missing")
     (out / "cars.jsonl").write_text(cars)
     (out / "manifest.json").write_text(manifest.replace('"version": 1', '"version": 2'))
-    refused("has version 2; this Keyrack reads version 1")
+    refused("has version 2; this release reads version 1")
     (out / "manifest.json").write_text("{}")
-    refused("is not that of an export")
+    refused("is not the manifest of an export")
     (out / "manifest.json").unlink()
-    refused("it is no export, or one that was broken off")
+    refused("it is not an export, or an incomplete one")
     code, _, errors = operator.quick("export", "--customer", 999_999, "--to", tmp_path / "none")
     assert code == 1
     assert "There is no customer 999999." in errors

@@ -143,7 +143,7 @@ def test_killed_midway_it_goes_on_and_writes_nothing_twice(
         there.execute("delete from car where customer_id = $1 and car_id = $2", customer, car)
         code, output, errors = target.quick(*arrive(customer), env=env)
         assert (code, errors) == (1, "")
-        assert "cars: id" in output and "is not here" in output
+        assert "cars: id" in output and "is missing here" in output
         assert there.value("select count(*) from car where customer_id = $1", customer) == counts["cars"] - 1
 
 
@@ -202,4 +202,4 @@ def test_what_it_refuses(dora: Person, target: Operator, server: RunningServer, 
     secret.write_text(dora.password + "\n")
     by_file = {"KEYRACK_SOURCE_PASSWORD": "", "KEYRACK_SOURCE_PASSWORD_FILE": str(secret)}
     assert target.value(*arrive(customer), env=env | by_file)["agrees"]
-    refused("would mix with those", KEYRACK_SOURCE_URL=f"http://localhost:{server.port}/v3")
+    refused("would be mixed up", KEYRACK_SOURCE_URL=f"http://localhost:{server.port}/v3")
