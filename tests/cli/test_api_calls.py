@@ -1,4 +1,4 @@
-"""Calls of the API from the command line: logging in, any request, lists, and events as they come."""
+"""Calls of the API from the command line: login, requests, lists and events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.terminal import seen
 
 @dataclass
 class Caller:
-    """Who calls the API from a shell with these variables."""
+    """A caller of the API, in a shell with these variables."""
 
     env: dict[str, str]
 
@@ -42,7 +42,7 @@ class Caller:
 
 @pytest.fixture(scope="module")
 def caller(alice: Person, server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> Caller:
-    """As `demo.env` has it."""
+    """The variables of `demo.env`."""
     return Caller(
         {
             "XDG_CONFIG_HOME": str(tmp_path_factory.mktemp("config")),
@@ -128,7 +128,7 @@ def test_any_request_with_the_status_of_its_answer(signed_in: Caller, alice: Per
 
 
 def test_no_name_makes_the_terminal_do_something(signed_in: Caller, alice: Person) -> None:
-    """Of tables, JSON and refusals alike (CWE-150); a program reads the same text. Older rows have such names."""
+    """Tables, JSON and errors escape control characters (CWE-150). Older rows may have such names."""
     name = "Car \x1b]0;mine\x07 \x9b31m \u202etxt"
     car = alice.car()
     alice.sql.execute("update car set name = $2 where car_id = $1", car, name)

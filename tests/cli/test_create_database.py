@@ -1,4 +1,4 @@
-"""An embedded database is made where that is said plainly: a lost `KEYRACK_DATABASE_URL` is no empty Keyrack."""
+"""Only explicit commands create an embedded database: a lost `KEYRACK_DATABASE_URL` must not look like an empty one."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.support.terminal import typed
 
 pytestmark = pytest.mark.cluster
 
-# What every test of this project has in its environment: the master key of databases elsewhere
+# The environment of all tests has the master key of external databases
 ALONE = {"KEYRACK_MASTER_KEY": ""}
 ADDRESS = "postgresql://keyrack@10.0.0.11/keyrack"
 
 
 def refused_here(state: Path, command: str, **env: str) -> str:
-    """What a command in this process says that comes to nothing and makes nothing."""
+    """The error of a command in this process that creates nothing."""
     words = command.split()
     variables = {**ALONE, "KEYRACK_STATE": str(state), **env}
     result = CliRunner(env=variables).invoke(application(words[0]), words)
@@ -75,7 +75,7 @@ def test_a_setting_of_the_configuration_file_speaks_as_well(tmp_path: Path) -> N
 
 
 def test_without_a_terminal_a_server_makes_none(tmp_path: Path) -> None:
-    """Everything was lost: no setting is left that could speak."""
+    """All settings were lost, so no sign of an external database is left."""
     said = refused("serve --port 0", **ALONE, KEYRACK_STATE=str(tmp_path / "state"))
     assert said == (
         f"There is no database in {tmp_path}/state, and without a terminal `keyrack serve` creates none. Set "
@@ -90,7 +90,7 @@ def test_what_has_nothing_to_do_in_an_empty_database_makes_none(tmp_path: Path, 
 
 
 def test_a_first_try_at_a_terminal_just_works() -> None:
-    """And what is there is used by whoever comes, at a terminal or not."""
+    """Later commands use the existing database, with or without a terminal."""
     with reachable_directory() as base:
         env = {**ALONE, "KEYRACK_STATE": str(base / "state")}
         told = typed(env, "serve", "--port", "0", until="Keyrack answers at http://127.0.0.1:")

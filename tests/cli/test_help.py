@@ -22,7 +22,7 @@ from tests.support.servers import DEADLINE
 
 HOME = str(Path(sys.executable).parent)  # where `keyrack` is
 HEAVY = {"alembic", "sqlalchemy", "falcon", "jinja2", "uvicorn", "rich", "keyrack.console", "keyrack.http.routes"}
-LINES, COLUMNS = 40, 100  # of a screen, which the help of a command fits
+LINES, COLUMNS = 40, 100  # of a screen
 ROW = re.compile(r"^  ([a-z][a-z-]*)  +(\S.*(?:\n {6,}\S.*)*)", re.MULTILINE)
 
 

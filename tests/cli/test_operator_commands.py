@@ -1,4 +1,4 @@
-"""The operator's commands: what they print for machines and people, and what they refuse; some as real processes."""
+"""The operator's commands: JSON, text and errors; some tests start real processes."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass
 class Operator:
-    """Who types commands, on the tests' database."""
+    """An operator on the tests' database."""
 
     dsn: str
 
     def run(self, *arguments: object, env: dict[str, str] | None = None, stdin: str = "") -> Any:
-        """A command as a process of its own."""
+        """Run a command as a process."""
         return subprocess.run(
             [sys.executable, "-m", "keyrack", *map(str, arguments)],
             env=os.environ | {"KEYRACK_DATABASE_URL": self.dsn} | (env or {}),
@@ -43,25 +43,25 @@ class Operator:
         )
 
     def json(self, *arguments: object, **options: Any) -> Any:
-        """What a command prints for machines, as a process of its own."""
+        """The JSON of a command that runs as a process."""
         ran = self.run(*arguments, "--json", **options)
         assert ran.returncode == 0, ran.stderr
         return json.loads(ran.stdout)
 
     def quick(self, *arguments: object, env: dict[str, str] | None = None, stdin: str = "") -> tuple[int, str, str]:
-        """A command in this process, which is quicker: exit status, standard output, standard error."""
+        """Run a command in this process, which is faster. Returns exit status, standard output and standard error."""
         runner = CliRunner(env={"KEYRACK_DATABASE_URL": self.dsn} | (env or {}))
         result = runner.invoke(application(str(arguments[0])), [str(argument) for argument in arguments], stdin)
         return result.exit_code, result.stdout, result.stderr
 
     def value(self, *arguments: object, env: dict[str, str] | None = None, stdin: str = "") -> Any:
-        """What a command prints for machines."""
+        """The JSON of a command."""
         status, output, errors = self.quick(*arguments, "--json", env=env, stdin=stdin)
         assert status == 0, errors
         return json.loads(output)
 
     def refused(self, *arguments: object, status: int = 1) -> str:
-        """The one line that a refused command says."""
+        """The error of a command that must fail."""
         code, output, errors = self.quick(*arguments)
         assert (code, output) == (status, ""), (code, output, errors)
         assert "Traceback" not in errors
@@ -104,7 +104,7 @@ def test_a_customer_with_a_fleet_is_removed_only_with_everything(operator: Opera
     assert "still has 1 cars, 1 users, 1 products, 1 services, 1 events" in said and "--everything" in said
     operator.value("customer", "remove", alice.customer, "--everything", "--yes")
     tables = "select table_name from information_schema.columns where column_name = 'customer_id'"
-    # What was, who could open it and who removed it stays for as long as the log
+    # Its history, who had access and who removed it stay as long as the log
     for row in sql.rows(tables + " and table_name !~ '^(change|custody|fitting)'"):
         assert sql.value(f'select count(*) from "{row[0]}" where customer_id = $1', alice.customer) == 0, row[0]
     assert sql.value("select count(*) from person where user_id = $1", user) == 0
@@ -115,7 +115,7 @@ def test_a_customer_with_nothing_but_old_operations_still_has_these(operator: Op
     alice = town.person("old")
     car, user = alice.car(), alice.user()
     body = {"carId": car, "userId": user, "start": "2026-01-01T08:00:00Z"}
-    assert alice.put("/assignments", body).status_code == 204  # it fails, for there is no box
+    assert alice.put("/assignments", body).status_code == 204  # fails later, because there is no box
     eventually(lambda: alice.get("/operations?$filter=state ne 'Pending'").json(), "the outcome")
     alice.delete(f"/cars/{car}").raise_for_status()
     alice.delete("/users/assignments/customers", {"userId": user}).raise_for_status()
@@ -272,7 +272,7 @@ def test_the_types_carry_the_brand_that_is_set(operator: Operator, customer: int
 def test_every_option_that_takes_a_time_takes_those_of_rfc_3339_and_days(
     operator: Operator, customer: int, sql: Sql
 ) -> None:
-    """A4: the same in the command line, where a day is its beginning in UTC."""
+    """A4: like the API; a day means its start in UTC."""
     numbers = ("--serial-number", "ST", "--unique-id", "UT", "--sap-number", "PT")
     id = operator.value("product", "add", "--customer", customer, "--type", "vendor IQ", *numbers)["id"]
     shown = "select dongle_terminated_at::text from product where product_id = $1"
@@ -358,7 +358,7 @@ def test_a_brand_with_a_drawing(operator: Operator, town: Town, tmp_path: Path) 
     assert client.client.get(key["keyForm"]["imageUrl"]).text == svg
     same = ("brand", "add", "Testa Rossa", "--key-form", "Testa flip", "--box-name", "Box T")
     assert "already has the key form 'Testa flip'" in operator.refused(*same)
-    # A second key of the brand, however the brand is written; a form without a picture gets a neutral one
+    # A second key of the brand in another spelling; a form without a picture gets a neutral drawing
     second = operator.value("brand", "add", "TESTA ROSSA", "--key-form", "Testa plain")["id"]
     rows = operator.value("brand", "list", "--brand", "testa rossa")
     assert [(row["brand"], row["hasDrawing"]) for row in rows] == [("Testa Rossa", True)] * 2
@@ -402,11 +402,11 @@ def test_a_state_directory_comes_before_the_address_and_is_left_as_it_was(operat
         "customer", "add", "First", "--state", state, env={"KEYRACK_DATABASE_URL": "postgresql://x:1/"}
     )
     assert first == {"id": 1}
-    assert not (state / "pgdata/postmaster.pid").exists()  # what the command started, it stopped
+    assert not (state / "pgdata/postmaster.pid").exists()  # the command stopped the server that it started
     holder = Process("work", "--json", "--state", str(state))
     try:
         assert holder.popen.stdout is not None and holder.popen.stdout.readline()
-        # Several commands at once on a server that another process runs, found by the environment
+        # Several concurrent commands use the server of another process, which the environment selects
         env = os.environ | {"KEYRACK_STATE": str(state)}
         adding = [
             subprocess.Popen([sys.executable, "-m", "keyrack", "customer", "add", f"C{i}"], env=env, stdout=-1)

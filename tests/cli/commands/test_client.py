@@ -1,4 +1,4 @@
-"""Machine clients on the command line, and what docs/access.md shows of them."""
+"""Machine clients on the command line, and the commands of docs/access.md."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_client_of_several_customers(operator: Operator, alice: Person, bob: P
     (listed,) = [row for row in operator.value("client", "list", "--customer", bob.customer) if row["id"] == made["id"]]
     assert listed["customers"] == sorted([alice.customer, bob.customer]) and listed["managedBy"] is None
     assert listed["scopes"][str(alice.customer)] == ["cars:read", "keys:read"]
-    # Owners see it, say what it may with them, and take it out; the rest is the operator's
+    # Owners can see it, change its scopes and remove it from their customer; only the operator changes the rest
     path = f"/clients/{made['id']}"
     assert alice.get(path).json()["managedHere"] is False
     for answer in (
@@ -101,7 +101,7 @@ def test_what_is_refused(operator: Operator, alice: Person, arguments: tuple[str
 
 
 def test_the_page_leads_to_a_token(database_server: str, settings: Settings, tmp_path: Path) -> None:
-    """The blocks that are marked client, one after another."""
+    """Run the blocks that are marked client, in order."""
     with migrated_database(database_server) as dsn, RunningServer(settings, dsn) as running:
         same = {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_MASTER_KEY": os.environ["KEYRACK_MASTER_KEY"]}
         operator = Operator(dsn)

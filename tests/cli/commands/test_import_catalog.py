@@ -1,4 +1,4 @@
-"""Imports of products, services and brands: quick, with a report by line, and all or nothing."""
+"""Imports of products, services and brands: fast, with errors by line, and all or nothing."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def test_a_statement_takes_longer_than_a_request_may(
 
 @pytest.mark.cluster
 def test_a_hundred_thousand_lines_are_imported(database_server: str, write: Write) -> None:
-    """In a database of its own: a worker would number these changes first."""
+    """Uses its own database, because a worker would number these changes first."""
     lines = "".join(f"vendor Box,S{i},U{i},P\n" for i in range(100_000))
     file = write("many.csv", "type,serialNumber,uniqueId,sapNumber\n" + lines)
     with migrated_database(database_server) as dsn, closing(Sql(dsn)) as sql:
@@ -232,5 +232,7 @@ def test_a_hundred_thousand_lines_are_imported(database_server: str, write: Writ
         customer = operator.value("customer", "add", "Importing fleet")["id"]
         code, output, errors = operator.quick("import", "products", file, "--customer", customer)
         assert (code, output) == (0, "100,000 products imported.\n"), errors
-        assert re.fullmatch(r"(\d\d,000 rows read\n)*", errors)  # progress is for terminals, and for what takes long
+        assert re.fullmatch(
+            r"(\d\d,000 rows read\n)*", errors
+        )  # without a terminal, progress appears only for long work
         assert sql.value("select count(*) from product where customer_id = $1", customer) == 100_000

@@ -22,7 +22,7 @@ def operator(dsn: str) -> Operator:
 
 @pytest.fixture
 def person(town: Town) -> Person:
-    """A manager of a customer of the test's own."""
+    """A manager of a customer that only this test uses."""
     return town.person(f"roots{next(NUMBERS)}")
 
 
@@ -55,7 +55,7 @@ class Machine:
         return self._operator.value("keys", "accept", signed, *self.of)["root"]
 
     def move(self, *others: Path) -> None:
-        """Have this machine have the root."""
+        """Move the root to this machine."""
         request = self.request("root", "offline", "--public-key", self.public["publicKey"])
         assert self.accept(self.sign(request, *others)) == self.public["root"]
 
@@ -77,7 +77,7 @@ def test_a_root_moves_to_another_machine_and_signs_there(person: Person, operato
     machine.move()
     assert operator.value("keys", "show", *machine.of)["root"] == machine.public["root"]
     assert_opens(person, box, phone, machine.public["root"])
-    # The server cannot sign a set any more, nor make another root
+    # The server can no longer sign a set or create another root
     for command in (("rotate",), ("rotate", "--revoke", "--yes"), ("root", "replace", "--yes")):
         assert "The root is on another machine." in operator.refused("keys", *command, *machine.of)
     before = operator.value("keys", "list", *machine.of)
@@ -106,7 +106,7 @@ def test_an_offline_root_names_the_next_one(person: Person, operator: Operator, 
 
 
 def test_a_root_that_is_not_there_is_not_named(person: Person, operator: Operator, tmp_path: Path) -> None:
-    """A server in other hands has its own root signed along with a rotation."""
+    """A compromised server adds its own root to the request of a rotation."""
     visited(person)
     machine, thief = Machine(operator, person, tmp_path), Machine(operator, person, tmp_path, "thief")
     machine.move()

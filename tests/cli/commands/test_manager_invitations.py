@@ -1,4 +1,4 @@
-"""Invitations and links for passwords on the command line, and that it leaves no customer without an owner unsaid."""
+"""Invitations, links to set a password, and the check that a customer keeps an owner."""
 
 from __future__ import annotations
 

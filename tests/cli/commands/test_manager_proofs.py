@@ -1,4 +1,4 @@
-"""`keyrack manager prove` and `add`: the operator's word proves an address, on a server that sends no mail."""
+"""`keyrack manager prove` and `add`: the operator proves an address, on a server without mail."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_prove_removes_what_was_set_before_and_prints_a_link(operator: Operator,
     assert token(alice, address, EVIL).status_code == 401
     eventually(lambda: attacker.get("/me", alice.customer).status_code == 401, "the end of the token")
     assert posted(alice, "/password/set", code=code_of(made), new_password=OWN).status_code == 303
-    # Again nothing is changed: the way in that the person has set stays
+    # The second call changes nothing: the new password stays
     again = operator.value("manager", "prove", address)
     assert again == made | {"changed": False, "link": None, "removed": []}
     status, text, _ = operator.quick("manager", "prove", address)
@@ -78,7 +78,7 @@ def test_an_unproven_manager_gets_no_further_customer(operator: Operator, alice:
 
 
 def test_a_name_that_is_no_address_needs_no_proof(operator: Operator, town: Town, bob: Person) -> None:
-    """No invitation makes it: the operator of an older release has."""
+    """An operator created it with an older release, without an invitation."""
     person = town.person("an old name")
     person.rename(f"{person.username} of before", is_proven=False)
     operator.value("manager", "change", person.username, "--customer", bob.customer, "--role", "viewer")

@@ -1,4 +1,4 @@
-"""`keyrack webhook`: what operators and the writers of receivers do; and why a signature fails."""
+"""`keyrack webhook`: commands for operators and for developers of receivers; explanations of bad signatures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture
 def keyrack(dsn: str) -> Any:
-    """A command in this process: its JSON, or its standard error where it is refused."""
+    """A command in this process: its JSON, or its standard error if it fails."""
 
     def run(*arguments: object, fails: bool = False) -> Any:
         words = ["webhook", *map(str, arguments)]
