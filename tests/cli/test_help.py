@@ -57,7 +57,9 @@ def test_every_command_has_a_help_of_complete_sentences(name: str) -> None:
     group = result.output.partition("Commands:\n")[2]
     for command, words in summaries(group).items():
         assert words.endswith((".", "?")) and "..." not in words, f"{name} {command}: {words}"
-        assert said(name, command, "--help").exit_code == 0
+        page = said(name, command, "--help")
+        assert page.exit_code == 0
+        assert not [words for words in summaries(page.output.partition("Commands:\n")[2]).values() if "..." in words]
 
 
 # Their output comes from other programs, the server or Typer

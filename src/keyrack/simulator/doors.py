@@ -94,7 +94,7 @@ class Doors:
         self._phones: dict[int, VirtualPhone] = {}
 
     async def of(self, car: int, at: int) -> Door | None:
-        """The door of a car with its enrolled box. None without a box, without permission, or if the box is real."""
+        """The door of a car with its enrolled box; None without a box or permission, or if others enrolled it."""
         if not self._access.sdk_key:
             return None
         products = await self._client.get(f"/cars/{car}/products", missing=[])

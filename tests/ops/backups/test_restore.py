@@ -74,8 +74,8 @@ def test_back_to_the_moment_before_a_table_was_dropped(house: House) -> None:
     assert (drill["backup"], drill["tables"]["car"], drill["masterKey"]) == (newer["name"], 3, True)
     assert not (house.state / "drill").exists()
     assert house.refused("backup", "drill", "--timeline", 1, newer["name"]) == (
-        f"The backup {newer['name']} is of timeline 2, which is not an ancestor of timeline 1: an earlier "
-        "restore branched off before it. To restore its timeline, add --timeline 2."
+        f"The backup {newer['name']} of timeline 2 is not in the history of timeline 1, because a restore started "
+        "another timeline. To restore from the backup, add --timeline 2."
     )
 
 

@@ -89,7 +89,7 @@ def upgrade(
 ) -> None:
     """Upgrade the embedded database to the major version of the installed PostgreSQL programs.
 
-    Nothing else may use the database. The data are copied; the old data stay beside them, such as pgdata.15.
+    Nothing else may use the database. The data are copied; the old data are kept, for example as pgdata.15.
     """
 
     def work() -> None:

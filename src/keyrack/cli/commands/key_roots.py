@@ -11,6 +11,7 @@ import typer
 
 from keyrack.cli.confirmation import ConfirmationPreview
 from keyrack.cli.database_session import DatabaseSession, command, explained
+from keyrack.cli.help_groups import HelpGroup
 from keyrack.cli.options import whose
 from keyrack.cli.output import CommandFailed, CommandResult, Json, show
 from keyrack.core.base64url import base64url, octets
@@ -21,7 +22,7 @@ from keyrack.offline_keys.p256 import PrivateKey
 from keyrack.offline_keys.public_key import PublicKey
 
 app = typer.Typer()
-root_app = typer.Typer(help="Make and replace roots, which sign key sets.")
+root_app = typer.Typer(cls=HelpGroup, help="Create, replace and move roots, which sign key sets.")
 app.add_typer(root_app, name="root")
 
 BOXES: LiteralString = "select count(distinct product_id) from box_epoch where customer_id = $1"

@@ -33,7 +33,7 @@ Name = Annotated[
 def settings(
     name: Name = None,
     changed: Annotated[
-        bool, typer.Option("--changed", help="Show only settings that do not have their default.")
+        bool, typer.Option("--changed", help="Show only settings whose source is not the default.")
     ] = False,
     as_json: Json = False,
     markdown: Markdown = False,

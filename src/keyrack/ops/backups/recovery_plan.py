@@ -34,8 +34,8 @@ def plan(house: BackupContext, name: str | None, to: datetime | None, timeline: 
         named = shelf.one(name)
         if named not in usable:
             raise BackupError(
-                f"The backup {name} is of timeline {named.timeline}, which is not an ancestor of timeline {wanted}: an "
-                f"earlier restore branched off before it. To restore its timeline, add --timeline {named.timeline}."
+                f"The backup {name} of timeline {named.timeline} is not in the history of timeline {wanted}, because a "
+                f"restore started another timeline. To restore from the backup, add --timeline {named.timeline}."
             )
         usable = [named]
     if not usable:
