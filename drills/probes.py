@@ -23,9 +23,8 @@ WRITE: LiteralString = """
 insert into drill_probe values ($1, $2)
 returning ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::integer
 """
-HOLDS = (
-    3.0 + 0.5
-)  # maximum seconds until a revocation is effective: KEYRACK_AUTH_CACHE_MAX_STALENESS_SECONDS plus a response time
+# Maximum seconds until a revocation is effective: KEYRACK_AUTH_CACHE_MAX_STALENESS_SECONDS and a response time
+HOLDS = 3.0 + 0.5
 
 
 @dataclass

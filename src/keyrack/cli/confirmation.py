@@ -23,6 +23,12 @@ LABELS = {
     "stretches of positions": "position records",
     "places of events": "event locations",
     "newest positions of cars": "latest car positions",
+    "service that stays without a product": "service that loses its product",
+    "device keys that open nothing then": "device keys that stop working",
+    "changes that are older": "older changes",
+    "deliveries that wait": "waiting deliveries",
+    "deliveries in its log": "finished deliveries",
+    "managers who log in again": "managers who must log in again",
 }
 
 

@@ -181,12 +181,10 @@ def _serve(
         if settings.checkpoint_key_file is None:
             os.environ["KEYRACK_CHECKPOINT_KEY_FILE"] = str(checkpoint_keys.path(settings))
         if settings.master_key is None:
-            os.environ["KEYRACK_MASTER_KEY_FILE"] = str(
-                master_keys.path(settings)
-            )  # for a child that has another state directory
-        if (
-            settings.database_url is None
-        ):  # otherwise a child reads it itself, and a password in a file stays in the file
+            # A child may have another state directory
+            os.environ["KEYRACK_MASTER_KEY_FILE"] = str(master_keys.path(settings))
+        # With an external database a child reads the address itself, so that a password in a file stays there
+        if settings.database_url is None:
             os.environ["KEYRACK_DATABASE_URL"] = dsn
             os.environ.pop("KEYRACK_DATABASE_URL_FILE", None)
         child = ["serve", "--no-worker", "--fd", str(listener.fileno())]

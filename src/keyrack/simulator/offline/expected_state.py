@@ -70,9 +70,8 @@ class Books:
     grants: dict[int, AcceptedAssignment] = field(default_factory=dict[int, AcceptedAssignment])
     phones: dict[str, int] = field(default_factory=dict[str, int])  # registered phones and their users
     boxes: dict[int, InstalledBox] = field(default_factory=dict[int, InstalledBox])  # by product
-    keys: dict[int, list[IssuedPhoneKey]] = field(
-        default_factory=dict[int, list[IssuedPhoneKey]]
-    )  # all issued keys, by assignment
+    # All issued keys, by assignment
+    keys: dict[int, list[IssuedPhoneKey]] = field(default_factory=dict[int, list[IssuedPhoneKey]])
     met: dict[str, Meeting] = field(default_factory=dict[str, Meeting])
 
     # Accepted changes

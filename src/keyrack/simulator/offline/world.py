@@ -42,13 +42,12 @@ class World:
     heard: list[tuple[int, Open]] = field(default_factory=list[tuple[int, Open]])  # messages recorded by attackers
     expected: Counter[str] = field(default_factory=Counter[str])  # reports on logs
     poisoned: set[int] = field(default_factory=set[int])  # products of boxes that accepted a thief's list
+    # Recent openers, by product
     visitors: dict[int, list[tuple[VirtualPhone, HeldPhoneKey]]] = field(
         default_factory=dict[int, list[tuple[VirtualPhone, HeldPhoneKey]]]
-    )  # recent openers, by product
+    )
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1_000_000))  # numbers of later users
-    lists: list[tuple[int, bytes]] = field(
-        default_factory=list[tuple[int, bytes]]
-    )  # lists seen by phones, with the box
+    lists: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])  # lists in phones, with the box
 
     @property
     def summary(self) -> ScenarioSummary:
