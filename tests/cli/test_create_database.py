@@ -93,7 +93,7 @@ def test_a_first_try_at_a_terminal_just_works() -> None:
     """Later commands use the existing database, with or without a terminal."""
     with reachable_directory() as base:
         env = {**ALONE, "KEYRACK_STATE": str(base / "state")}
-        told = typed(env, "serve", "--port", "0", until="Keyrack answers at http://127.0.0.1:")
+        told = typed(env, "serve", "--port", "0", until="Keyrack serves http://127.0.0.1:")
         assert '"event": "creating new embedded database"' in told and f'"state": "{base}/state"' in told
         again = Process("serve", "--port", "0", "--json", env=env)
         assert again.popen.stdout is not None

@@ -94,7 +94,7 @@ def listen(
         except OSError as error:
             raise CommandFailed(f"Keyrack cannot listen on port {port}: {error.strerror}.") from None
         where = f"http://127.0.0.1:{server.server_address[1]}/"
-        show(CommandResult({"url": where}, f"Listening at {where}. Stop it with Ctrl-C."), as_json)
+        show(CommandResult({"url": where}, f"Listening on {where}. Stop with Ctrl-C."), as_json)
         sys.stdout.flush()
         with server:
             server.serve_forever(0.05)

@@ -41,7 +41,8 @@ async def _run(settings: Settings, dsn: str, as_json: bool) -> None:
 
     def ready() -> None:
         where = {"broker": settings.mqtt_url.rpartition("@")[2].removeprefix("mqtt://"), "topic": settings.mqtt_topic}
-        print(json.dumps(where) if as_json else f"Listening at {where['broker']}. Stop with Ctrl-C.", flush=True)
+        text = f"Subscribed to {where['topic']} at {where['broker']}. Stop with Ctrl-C."
+        print(json.dumps(where) if as_json else text, flush=True)
 
     db = await Database.connect(dsn, settings, application="keyrack mqtt")
     try:

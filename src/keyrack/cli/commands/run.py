@@ -225,7 +225,7 @@ def _listen_on_loopback(port: int) -> list[socket.socket]:
 def _say_ready(settings: Settings, listener: socket.socket, as_json: bool) -> None:
     url, (host, port) = f"{settings.public_url}/v3", listener.getsockname()[:2]
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    text = f"Keyrack answers at {url} and listens at {address}. Stop it with Ctrl-C."
+    text = f"Keyrack serves {url} and listens on {address}. Stop with Ctrl-C."
     print(json.dumps({"url": url, "address": address}) if as_json else text, flush=True)
 
 
@@ -234,7 +234,7 @@ def work(metrics_fd: MetricsFd = None, state: State = None, as_json: Json = Fals
     """Process asynchronous work without serving the API."""
 
     def ready() -> None:
-        print(json.dumps({"working": True}) if as_json else "Working. Stop it with Ctrl-C.", flush=True)
+        print(json.dumps({"working": True}) if as_json else "Working. Stop with Ctrl-C.", flush=True)
 
     def run() -> None:
         from keyrack.server import process as running
@@ -320,7 +320,7 @@ def _say_demo(env: dict[str, str], settings: Settings, as_json: bool) -> None:
         f"  User name  {env['KEYRACK_USERNAME']}",
         f"  Password   {env['KEYRACK_PASSWORD']}",
         "",
-        f"The API answers at {env['KEYRACK_URL']}; the reference is at {settings.public_url}/docs",
+        f"The API is at {env['KEYRACK_URL']}; the reference is at {settings.public_url}/docs",
         "",
         *(f"  {name:<{width}}  {value}" for name, value in env.items()),
         "",
