@@ -148,7 +148,7 @@ def test_backups_of_another_database(house: House) -> None:
             pass
         assert re.fullmatch(
             rf"The backups in {house.backups} are of another database \(\d+\) than {neighbour.state}/pgdata \(\d+\)\. "
-            r"Nothing was changed\. If they are to take its place, move that directory away yourself\.",
+            r"Nothing was changed\. To restore them anyway, move that directory away first\.",
             neighbour.refused("backup", "restore", "--replace", "--yes", KEYRACK_BACKUP_DIRECTORY=str(house.backups)),
         )
         assert re.fullmatch(
