@@ -80,7 +80,7 @@ def test_a_login_is_refused_in_words(caller: Caller, alice: Person, tmp_path: Pa
     assert "POST /oauth2/token: 40" in wrong
     assert "API key is missing. Add --api-key" in caller.refused("login", KEYRACK_API_KEY="")
     assert "is not a server address" in caller.refused("login", "--url", "keyrack.example.com")
-    assert "acts for no customer Nobody's" in caller.refused("login", "--customer", "Nobody's")
+    assert "does not act for customer Nobody's" in caller.refused("login", "--customer", "Nobody's")
     assert "cannot be read" in caller.refused("login", "--password-file", tmp_path / "none")
     assert "is not a valid profile name" in caller.refused("login", "--profile", "../away")
     assert caller.refused("login", "--url", "http://127.0.0.1:1/v3").startswith("keyrack: POST /oauth2/token: ")

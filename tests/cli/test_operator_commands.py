@@ -206,11 +206,11 @@ def test_an_api_key_expires_and_is_revoked(operator: Operator, sql: Sql) -> None
     assert operator.value("api-key", "revoke", added["id"]) == {"id": added["id"]}
     listed = next(row for row in operator.value("api-key", "list") if row["id"] == added["id"])
     assert listed["isActive"] is False and listed["expiresAt"] == "2100-01-01T00:00:00Z" and listed["revokedAt"]
-    assert "is revoked already" in operator.refused("api-key", "revoke", added["id"])
+    assert "was already revoked" in operator.refused("api-key", "revoke", added["id"])
     assert "There is no API key 2000000000." in operator.refused("api-key", "revoke", 2_000_000_000)
     assert "is in the past" in operator.refused("api-key", "add", "late", "--expires", "2020-01-01", status=2)
     assert operator.value("api-key", "add", "unlimited", "--expires", "9999-12-31")["apiKey"]
-    assert "no date" in operator.refused("api-key", "add", "never", "--expires", "31.12.2099", status=2)
+    assert "is not a date" in operator.refused("api-key", "add", "never", "--expires", "31.12.2099", status=2)
     said = operator.quick("api-key", "add", "people")[1]
     assert "shown only once" in said
 
@@ -223,7 +223,7 @@ def test_an_sdk_key(operator: Operator, customer: int, sql: Sql) -> None:
     )
     assert operator.value("sdk-key", "revoke", added["id"]) == {"id": added["id"]}
     assert [row["isActive"] for row in operator.value("sdk-key", "list", "--customer", customer)] == [False]
-    assert "revoked already" in operator.refused("sdk-key", "revoke", added["id"])
+    assert "was already revoked" in operator.refused("sdk-key", "revoke", added["id"])
     assert "There is no customer 2000000000." in operator.refused("sdk-key", "add", "--customer", 2_000_000_000)
 
 
@@ -321,7 +321,7 @@ def test_a_service_is_refused(operator: Operator, customer: int, sql: Sql) -> No
     assert "A contract needs" in operator.refused(*add, *CONTRACT[:4], status=2)
     backwards = (*CONTRACT[:4], "--start", "2026-01-02", "--end", "2026-01-01")
     assert "ends before it starts" in operator.refused(*add, *backwards, status=2)
-    assert "no date" in operator.refused(*add, *CONTRACT[:-1], "soon", status=2)
+    assert "is not a date" in operator.refused(*add, *CONTRACT[:-1], "soon", status=2)
     for blank in (" ", "\u00a0", "\u200b\u3164"):
         assert "must not be empty" in operator.refused(
             "service", "add", "--customer", customer, "--name", blank, status=2

@@ -447,7 +447,7 @@ def test_keys_are_printed_and_made_where_there_are_none(signing: Signing, custom
     assert [one["key"] for one in told[1:]] == first.splitlines()
     signing.given["public_url"] = "https://elsewhere.example.com"  # of what was signed the names stay
     assert audit(signing, "keys", "--customer", customer).stdout == first
-    assert "there is no log" in audit(signing, "keys", "--customer", next(IDS)).stderr
+    assert "There is no change log" in audit(signing, "keys", "--customer", next(IDS)).stderr
 
 
 def test_a_log_is_compared_with_what_is_kept_beside_it(signing: Signing, customer: int, tmp_path: Path) -> None:

@@ -567,7 +567,7 @@ def test_a_log_is_verified_where_it_stands(logged: int, exported: Any, audit: An
 def test_one_log_is_verified_at_a_time(logged: int, stored: Any, tmp_path: Path) -> None:
     for options in ([], ["--customer", logged, "--installation"], [tmp_path, "--customer", logged]):
         assert "Choose one log to verify" in stored(*options, fails=True)
-    assert "there is no log" in stored("--customer", 999_999_999, fails=True)
+    assert "There is no change log" in stored("--customer", 999_999_999, fails=True)
     assert "There is no customer" in stored("--customer", "nobody", fails=True)
 
 
@@ -580,10 +580,10 @@ def test_an_export_that_comes_to_nothing(own: str, logged: int, tmp_path: Path) 
 
     there = tmp_path / "there"
     there.write_text("mine")
-    assert "is there already" in refused("--customer", logged, "--to", there)
+    assert "already exists" in refused("--customer", logged, "--to", there)
     assert there.read_text() == "mine"
     new = tmp_path / "new"
-    assert "there is no log" in refused("--customer", 999_999_999, "--to", new)
+    assert "There is no change log" in refused("--customer", 999_999_999, "--to", new)
     assert "Choose a log with" in refused("--to", new)
     assert "Choose a log with" in refused("--customer", logged, "--installation", "--to", new)
     assert "cannot be written: No such file or directory" in refused(

@@ -70,7 +70,7 @@ def test_what_is_changed(operator: Operator, alice: Person) -> None:
     operator.value("client", "change", id, "--enable")
     second = operator.value("client", "new-secret", id)
     assert token(alice, made).status_code == 200
-    assert "two secrets already" in operator.refused("client", "new-secret", id)
+    assert "already has two secrets" in operator.refused("client", "new-secret", id)
     first = next(row["id"] for row in alice.get(f"/clients/{id}/secrets").json() if row["id"] != second["secretId"])
     operator.value("client", "remove-secret", id, first)
     assert token(alice, made).status_code == 401
@@ -83,7 +83,7 @@ def test_what_is_changed(operator: Operator, alice: Person) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "told"),
     [
-        (("add", "X", "--scope", "cars:raed"), 2, "'cars:raed' is no scope"),
+        (("add", "X", "--scope", "cars:raed"), 2, "'cars:raed' is not a scope"),
         (("add", "X", "--scope", "clients:write"), 2, "'clients:write' is not a scope"),
         (("add", "X", "--scope", "cars:read", "--expires", "2020-01-01"), 2, "is in the past"),
         (("add", "X", "--scope", "cars:read", "--customer", "2000000000"), 1, "There is no"),

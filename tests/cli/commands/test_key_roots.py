@@ -126,7 +126,7 @@ def test_what_the_root_has_not_signed_is_refused(
 ) -> None:
     visited(person)
     machine, thief = Machine(operator, person, tmp_path), Machine(operator, person, tmp_path, "thief")
-    assert "Nothing waits for a signature" in operator.refused("keys", "accept", _file(tmp_path, []), *machine.of)
+    assert "No request waits for a signature" in operator.refused("keys", "accept", _file(tmp_path, []), *machine.of)
     assert "The root is on the server." in operator.refused("keys", "request", *machine.of, "--out", tmp_path / "r")
     machine.move()
     request = machine.request()
@@ -141,9 +141,9 @@ def test_what_the_root_has_not_signed_is_refused(
     assert "the root has not signed it" in operator.refused("keys", "accept", old, *machine.of), "of an older request"
     other = town.person(f"roots{next(NUMBERS)}")
     visited(other)
-    assert "Nothing waits" in operator.refused("keys", "accept", signed, "--customer", other.customer)
+    assert "No request waits" in operator.refused("keys", "accept", signed, "--customer", other.customer)
     machine.accept(signed)
-    assert "Nothing waits" in operator.refused("keys", "accept", signed, *machine.of), "a second time"
+    assert "No request waits" in operator.refused("keys", "accept", signed, *machine.of), "a second time"
 
 
 def test_a_request_ends_with_the_keys_that_it_stands_on(person: Person, operator: Operator, tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_what_are_no_files_of_it(person: Person, operator: Operator, tmp_path: P
         signing = operator.refused("keys", "sign", path, "--root-key", machine.key, "--out", tmp_path / "out")
         assert "is not a file of" in signing or "no request of the server" in signing
         refused = operator.refused("keys", "accept", path, *machine.of)
-        assert "is not a file of" in refused or "Nothing waits" in refused
+        assert "is not a file of" in refused or "No request waits" in refused
     request = machine.request()
     no_key = operator.refused("keys", "sign", request, "--root-key", request, "--out", tmp_path / "out")
     assert "is not a file of `keyrack keys root new`" in no_key

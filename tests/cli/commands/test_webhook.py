@@ -100,7 +100,7 @@ def test_what_cannot_be_is_refused(keyrack: Any, alice: Person) -> None:
     assert "perhaps" in told and "car.created" in told
     for command in ("remove", "rotate-secret", "deliveries", "test", "change"):
         assert "There is no webhook" in keyrack(command, 2**31 - 1, fails=True)
-    assert "Say what" in keyrack("replay", 1, fails=True)
+    assert "Choose either --delivery" in keyrack("replay", 1, fails=True)
 
 
 def headers(body: bytes = BODY, secrets: tuple[str, ...] = (SECRET,), age: float = 0) -> dict[str, str]:

@@ -200,7 +200,7 @@ def test_a_server_with_a_fault_is_found_out(settings: Settings, empty: str) -> N
     sql.close()
     found = simulate(settings, empty, weeks=1.5, cars=3, users=10, seed=4)
     assert found.without_right
-    assert any("events" in line or "the server says" in line for line in found.disagreements)
+    assert any("events" in line or "the server has" in line for line in found.disagreements)
 
 
 def test_the_document_shows_what_is_printed() -> None:
