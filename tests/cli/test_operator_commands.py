@@ -284,7 +284,7 @@ def test_every_option_that_takes_a_time_takes_those_of_rfc_3339_and_days(
     ):
         operator.value("product", "change", id, "--dongle-termination", text)
         assert sql.value(shown, id) == at
-    form = "no date: the form is 2026-01-31, or that of RFC 3339"
+    form = "is not a date or time: use 2026-01-31, or a time of RFC 3339"
     for text in set(NO_MOMENTS_OF_BODIES) - {"2026-01-01", " 2026-01-01T10:00:00Z"}:
         said = operator.refused("product", "change", id, "--dongle-termination", text, status=2)
         assert form in " ".join(said.replace("\u2502", " ").split()), text
