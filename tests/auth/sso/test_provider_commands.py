@@ -78,7 +78,7 @@ def test_a_provider_comes_and_goes(operator: Operator) -> None:
     sql.execute(
         "insert into manager_identity (provider_id, subject, manager_id) values ($1, 'k', $2)", row["id"], manager["id"]
     )
-    assert "with 1 connected accounts" in operator.refused("provider", "remove", "one")
+    assert "Affected: 1 connected accounts" in operator.refused("provider", "remove", "one")
     operator.value("manager", "disconnect", manager["id"], "--provider", "one")
     assert "no account of provider" in operator.refused("manager", "disconnect", manager["id"], "--provider", "one")
     operator.value("provider", "remove", "one")
