@@ -427,7 +427,7 @@ def test_a_lost_key_costs_what_it_closed_and_nothing_else(house: House) -> None:
     said = keyrack("master-key", "reset", fails=True, **env)
     assert "closed with another master key" in said and "--lose-secrets: it revokes all signing keys" in said
     said = keyrack("master-key", "reset", "--lose-secrets", **env)
-    assert said.endswith("every token of before is refused. 1 webhooks are disabled.\n")
+    assert said.endswith("every older token is rejected. 1 webhooks are disabled.\n")
     house.one = house.server(worker=True, master_key=SecretStr(new.text))
     headers = house.alice.headers
     assert web().get(house.one.url + "/v3/cars", headers=headers).status_code == 401

@@ -135,7 +135,7 @@ def test_killed_midway_it_goes_on_and_writes_nothing_twice(
         there.execute("update car set name = 'Another' where customer_id = $1 and car_id = $2", customer, car)
         code, output, _ = target.quick(*arrive(customer), env=env)
         assert code == 1
-        assert "They do not agree" in output
+        assert "The sides differ." in output
         assert "differs in name" in output
         assert "KIND" in output and "passwords" in output
 
@@ -195,7 +195,7 @@ def test_what_it_refuses(dora: Person, target: Operator, server: RunningServer, 
         assert dora.password not in errors
 
     refused("401", KEYRACK_SOURCE_API_KEY="wrong")
-    refused("lets this manager not act for customer 999999", KEYRACK_SOURCE_CUSTOMER_ID="999999")
+    refused("The source has no customer 999999", KEYRACK_SOURCE_CUSTOMER_ID="999999")
     refused("There is no customer 999999", *arrive(999_999))
     refused("KEYRACK_SOURCE_PASSWORD is not set", KEYRACK_SOURCE_PASSWORD="")
     secret = tmp_path / "password"
