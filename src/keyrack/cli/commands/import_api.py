@@ -134,7 +134,7 @@ def _secret(name: str) -> str:
         return given
     if sys.stdin.isatty():
         return typer.prompt(SECRETS[name], hide_input=True, err=True)
-    raise CommandFailed(f"The source needs a secret. Set {name} or {name}_FILE.")
+    raise CommandFailed(f"{name} is not set. Set it, or set {name}_FILE to the path of a file.")
 
 
 async def _brought(db: Database, settings: Any, source: ApiSource, customer: int) -> dict[str, Any]:
