@@ -298,7 +298,7 @@ def test_what_a_hostile_key_told_is_discarded_from_a_time_on(operator: Operator,
     assert (unit.get(f"location/{ahead()[:19]}Z")["latitude"], places(unit)) == ("1", (None, None, None))
     operator.value(*discard, "--from", "2026-01-01")
     assert unit.get(f"location/{ahead()[:19]}Z")["latitude"] is None
-    assert operator.quick(*discard)[1].startswith(f"Car {unit.car} has no newest state to discard, and 0 readings")
+    assert operator.quick(*discard)[1].startswith(f"Car {unit.car} has no newest state to discard. Discarded")
     unit.tell(9, odometer=11, currentLatitude=2, currentLongitude=1)
     assert places(unit) == ("2", "11", None)
 
