@@ -32,7 +32,7 @@ class NotReady(Exception):
 
 
 class Cluster:
-    """etcd and PostgreSQL on `network`, with all files below `state` and ports from `first_port` on."""
+    """etcd and PostgreSQL on `network`. Files are below `state`, and ports start at `first_port`."""
 
     def __init__(self, state: Path, programs: Programs, network: Network, first_port: int = 23_790) -> None:
         self._state = state

@@ -206,7 +206,7 @@ class Load:
             self.ledger.faults.append(f"GET {path}: {status} {text}")
 
     async def _probe(self, method: str, node: int, well: list[float]) -> None:
-        """Ten calls a second to one node, independent of earlier calls, to measure its outage."""
+        """Call one node ten times a second, independent of earlier calls, to measure outages."""
         body = {"name": f"Probe of {node}"} if method == "PUT" else None
         path, wanted = ("/groups", 201) if method == "PUT" else (f"/cars/{self._fleet.cars[0]}", 200)
 

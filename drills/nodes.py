@@ -47,7 +47,7 @@ class Fleet:
 
 
 class Keyrack:
-    """Two API nodes and two workers on the database `dsn`, with their logs below `state`."""
+    """Two API nodes and two workers on the database `dsn`. Their logs are below `state`."""
 
     def __init__(self, state: Path, dsn: str) -> None:
         self._variables = SETTINGS | {"KEYRACK_DATABASE_URL": dsn, "KEYRACK_MASTER_KEY": _master_key(state)}
