@@ -316,7 +316,7 @@ def test_the_operator_helps_who_has_lost_a_phone(town: Town, sql: Sql, opened: l
     with_app(owner)
     command = block("docs/access.md", "lost").text.replace("kim@example.com", person.username).split()[1:]
     told = Operator(dsn).run(*command)
-    assert "no second factor any more" in told.stdout
+    assert "The second factors of manager" in told.stdout
     assert not owner.is_in
     other = browser(person, opened)
     assert other.sign_in().headers["location"] != "/console/sign-in/second?next="

@@ -423,7 +423,7 @@ def test_a_checkpoint_is_made_at_once(signing: Signing, customer: int) -> None:
     assert sizes(signing, customer) == [3, 8]
     signing.write(0)
     assert "/changes/0/" in audit(signing, "checkpoint", "--installation").stdout
-    assert "Say whose log" in audit(signing, "checkpoint").stderr
+    assert "Choose a log with" in audit(signing, "checkpoint").stderr
     rewritten(signing.sql, customer, REWRITTEN["removed"])
     said = audit(signing, "checkpoint", "--customer", customer)
     assert (
@@ -447,7 +447,7 @@ def test_keys_are_printed_and_made_where_there_are_none(signing: Signing, custom
     assert [one["key"] for one in told[1:]] == first.splitlines()
     signing.given["public_url"] = "https://elsewhere.example.com"  # of what was signed the names stay
     assert audit(signing, "keys", "--customer", customer).stdout == first
-    assert "there is no log" in audit(signing, "keys", "--customer", next(IDS)).stderr
+    assert "There is no change log" in audit(signing, "keys", "--customer", next(IDS)).stderr
 
 
 def test_a_log_is_compared_with_what_is_kept_beside_it(signing: Signing, customer: int, tmp_path: Path) -> None:
@@ -458,7 +458,7 @@ def test_a_log_is_compared_with_what_is_kept_beside_it(signing: Signing, custome
     told = verified(signing, customer)
     assert (told["proven"], told["checkpoints"], told["withinReach"], told["otherKeys"]) == (3, 1, True, 0)
     said = audit(signing, "verify", "--customer", customer).stdout
-    assert "These checkpoints are kept with the log: whoever may write there can remove the newest ones." in said
+    assert "These checkpoints are stored with the log: write access there can remove the newest ones." in said
     (tmp_path / "key").write_text(secret("n"))  # the old one is gone
     signing.sign()
     told = verified(signing, customer)
@@ -467,7 +467,7 @@ def test_a_log_is_compared_with_what_is_kept_beside_it(signing: Signing, custome
     assert (told["proven"], told["checkpoints"], told["otherKeys"]) == (3, 1, 1)
     (tmp_path / "key").unlink()
     said = audit(signing, "verify", "--customer", customer).stdout
-    assert f"No checkpoint was compared: {tmp_path}/key is missing, so no key says whose signatures count." in said
+    assert f"No checkpoint was compared: {tmp_path}/key is missing, so no signing key is trusted." in said
 
 
 def test_a_directory_without_checkpoints_of_the_log_proves_nothing(
@@ -476,7 +476,7 @@ def test_a_directory_without_checkpoints_of_the_log_proves_nothing(
     signing.write(customer)
     (tmp_path / "empty").mkdir()
     said = verified(signing, customer, "--checkpoints", tmp_path / "empty", fails=True)
-    assert f"No checkpoint in {tmp_path}/empty is of the log changes/{customer}/" in said
+    assert f"{tmp_path}/empty has no checkpoint of the log changes/{customer}/" in said
     missing = verified(signing, customer, "--checkpoints", tmp_path / "missing", fails=True)
     assert missing == f"keyrack: {tmp_path}/missing cannot be read: it is no directory.\n"
 
@@ -493,7 +493,7 @@ def test_an_export_is_compared_with_what_was_published(signing: Signing, custome
     signing.given = {}  # on a machine that knows nothing of the server
     told = json.loads(audit(signing, "verify", export, *published, *keyring, "--json").stdout)
     assert (told["proven"], told["checkpoints"], told["withinReach"]) == (4, 2, False)
-    assert "say it with --key" in audit(signing, "verify", export, *published).stderr
+    assert "Pass the key with --key" in audit(signing, "verify", export, *published).stderr
     others = audit(signing, "verify", export, *published, "--key", keyring[1].replace("/changes/", "/others/"))
     assert "--key: the hash" in others.stderr
 
@@ -503,7 +503,7 @@ def test_who_may_not_write_makes_no_checkpoint(signing: Signing, customer: int) 
     dsn = str(signing.given["database_url"])
     signing.given["database_url"] = f"{dsn}{'&' if '?' in dsn else '?'}default_transaction_read_only=on"
     said = audit(signing, "checkpoint", "--customer", customer)
-    assert said.stderr == "keyrack: The database refuses: cannot execute INSERT in a read-only transaction\n"
+    assert said.stderr == "keyrack: The database reports an error: cannot execute INSERT in a read-only transaction\n"
     assert sizes(signing, customer) == []
 
 
@@ -522,7 +522,7 @@ def test_the_commands_of_the_page(signing: Signing, customer: int, tmp_path: Pat
         capture_output=True, text=True, timeout=SCRIPT_DEADLINE,
     )  # fmt: skip
     assert ran.stderr == ""
-    assert "Up to number 2 they are what the newest checkpoint says" in ran.stdout
+    assert "The newest checkpoint confirms them up to number 2" in ran.stdout
     assert (tmp_path / "verifiers.txt").read_text().splitlines() == [str(key) for key in signing.keys(customer)]
 
 

@@ -107,7 +107,7 @@ def test_a_new_epoch_names_the_end_of_the_one_before(own: str, tmp_path: Path) -
         assert (head.epoch, head.last) == (epoch, last)
         assert audit(own, "verify", file, "--json")["last"] == last
     said = audit(own, "verify", "--customer", customer)
-    assert f"Another epoch of this log ended with number 3: --epoch {old} verifies it." in said
+    assert f"Another epoch of this log ended with number 3. Verify it with --epoch {old}." in said
 
 
 def test_an_epoch_in_which_nothing_was_numbered_is_passed_over(own: str) -> None:

@@ -86,13 +86,13 @@ def test_in_words(tmp_path: Path) -> None:
     words = ["audit", "verify", "-", *KEY, "--key", str(TIME.key), "--checkpoint", str(note)]
     said = CliRunner().invoke(application("audit"), words, input=file.read_bytes())
     assert said.stdout.splitlines() == [
-        "Customer 3: 5 changes behind number 0 fit together.",
-        "Parts of 1 of them were erased, which leaves the proof as it was.",
-        "Up to number 3 they are what the newest checkpoint says, signed 2026-11-23 14:06:06 UTC.",
-        "What comes behind it is newer than the checkpoint, and may have been written anew.",
+        "Customer 3: 5 changes after number 0 are consistent.",
+        "Parts of 1 changes were erased. The proof is still valid.",
+        "The newest checkpoint confirms them up to number 3, signed 2026-11-23 14:06:06 UTC.",
+        "Later changes are newer than the checkpoint, and could have been rewritten.",
     ]
     said = CliRunner().invoke(application("audit"), ["audit", "verify", str(file)])
-    assert "No checkpoint was compared: whoever wrote the file may have made all of it." in said.stdout
+    assert "No checkpoint was compared: the author of the file could have made up all of it." in said.stdout
 
 
 def test_the_command_of_the_page(tmp_path: Path) -> None:
@@ -265,12 +265,12 @@ def test_a_checkpoint_binds_what_is_before_it_and_nothing_else(number: int, othe
 
 def test_a_checkpoint_counts_by_a_key_that_is_trusted(audit: Any) -> None:
     note = checkpoint(WHOLE)
-    assert "say it with --key" in audit(lines(WHOLE), notes=(note,), fails=True)
+    assert "Pass the key with --key" in audit(lines(WHOLE), notes=(note,), fails=True)
     stranger = ["--key", str(replace(LOG.key, name="stranger"))]
     assert "no signature is of a key that is known" in audit(lines(WHOLE), *stranger, notes=(note,), fails=True)
     spoilt = note.replace(b"\n5\n", b"\n4\n")
     assert "does not hold" in audit(lines(WHOLE), *KEY, notes=(spoilt,), fails=True)
-    assert "is no checkpoint to be trusted" in audit(lines(WHOLE), *KEY, notes=(b"no note",), fails=True)
+    assert "is not a trusted checkpoint" in audit(lines(WHOLE), *KEY, notes=(b"no note",), fails=True)
     assert "--key: " in audit(lines(WHOLE), "--key", "no+key", fails=True)
     text = bytes(signed("only a text\n", LOG, at=0))
     assert "a checkpoint has lines" in audit(lines(WHOLE), *KEY, notes=(text,), fails=True)
@@ -566,8 +566,8 @@ def test_a_log_is_verified_where_it_stands(logged: int, exported: Any, audit: An
 
 def test_one_log_is_verified_at_a_time(logged: int, stored: Any, tmp_path: Path) -> None:
     for options in ([], ["--customer", logged, "--installation"], [tmp_path, "--customer", logged]):
-        assert "Say one thing that is to be verified" in stored(*options, fails=True)
-    assert "there is no log" in stored("--customer", 999_999_999, fails=True)
+        assert "Choose one log to verify" in stored(*options, fails=True)
+    assert "There is no change log" in stored("--customer", 999_999_999, fails=True)
     assert "There is no customer" in stored("--customer", "nobody", fails=True)
 
 
@@ -580,12 +580,12 @@ def test_an_export_that_comes_to_nothing(own: str, logged: int, tmp_path: Path) 
 
     there = tmp_path / "there"
     there.write_text("mine")
-    assert "is there already" in refused("--customer", logged, "--to", there)
+    assert "already exists" in refused("--customer", logged, "--to", there)
     assert there.read_text() == "mine"
     new = tmp_path / "new"
-    assert "there is no log" in refused("--customer", 999_999_999, "--to", new)
-    assert "Say whose log" in refused("--to", new)
-    assert "Say whose log" in refused("--customer", logged, "--installation", "--to", new)
+    assert "There is no change log" in refused("--customer", 999_999_999, "--to", new)
+    assert "Choose a log with" in refused("--to", new)
+    assert "Choose a log with" in refused("--customer", logged, "--installation", "--to", new)
     assert "cannot be written: No such file or directory" in refused(
         "--customer", logged, "--to", tmp_path / "no" / "x"
     )

@@ -76,7 +76,10 @@ def test_the_tables_are_what_the_log_says(carl: Person, dsn: str) -> None:
     done(carl.patch(f"/cars/{old}", replaced(name="New")))
     assert state(dsn, carl.customer) == found | {"in_part": 1}
     said = Operator(dsn).quick("audit", "verify", "--customer", carl.customer, "--tables")[1]
-    assert f"{found['whole']} resources as a whole, 1 as far as it is kept; 0 are older than it" in said
+    assert (
+        f"{found['whole']} resources completely, 1 in the part that the log retains. 0 resources are older than the log"
+        in said
+    )
     assert state(dsn, carl.customer)["whole"] == found["whole"]
 
 
@@ -160,7 +163,7 @@ def test_only_the_newest_log_of_the_database_is_compared(carl: Person, dsn: str)
     refused = Operator(dsn).refused
     epoch = "6f0c1c1e-7c0e-4a55-9a0b-9a2f4d8a1e55"
     for options in (["/nowhere"], ["--customer", carl.customer, "--epoch", epoch]):
-        assert "leave out FILE and --epoch" in refused("audit", "verify", *options, "--tables")
+        assert "Remove FILE and --epoch" in refused("audit", "verify", *options, "--tables")
 
 
 def test_every_table_that_is_recorded_can_be_compared(sql: Sql) -> None:

@@ -55,7 +55,9 @@ def test_data_are_upgraded_as_the_document_says() -> None:
         assert str(state) in script and str(OLD) in script
         done = shell(script, cwd=base)
         assert done.returncode == 0, done.stderr
-        assert re.search(rf"The data are PostgreSQL \S+'s now\. The old ones are in {state}/pgdata\.15: ", done.stdout)
+        assert re.search(
+            rf"The data are upgraded to PostgreSQL \S+\. The old data are in {state}/pgdata\.15: ", done.stdout
+        )
         checksums, major = checked(base, state)
         assert checksums == "on" and major > 15
         assert (state / "pgdata.15/PG_VERSION").read_text() == "15\n"
@@ -107,7 +109,5 @@ def test_what_stands_against_an_upgrade_is_said() -> None:
             r"keyrack: PostgreSQL 15\S* in \S+ is not newer than 15\S*\. Nothing was changed\.\n$", same.stderr
         )
         ours = shell("keyrack database upgrade --from /", cwd=base, KEYRACK_DATABASE_URL="postgresql://127.0.0.1/x")
-        assert ours.stderr == (
-            "keyrack: KEYRACK_DATABASE_URL names a server that is not Keyrack's own: upgrade it yourself.\n"
-        )
+        assert ours.stderr == ("keyrack: KEYRACK_DATABASE_URL selects an external server: upgrade it yourself.\n")
         assert (state / "pgdata/PG_VERSION").read_text() == "15\n"

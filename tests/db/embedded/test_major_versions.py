@@ -74,12 +74,10 @@ def test_a_program_on_the_database(tmp_path: Path) -> None:
         assert shell(f"{run} sh -c 'exit 7'", cwd=base).returncode == 7
         missing = shell(f"{run} no-such-program", cwd=base)
         assert (missing.returncode, missing.stderr) == (
-            1, "keyrack: Cannot run no-such-program: No such file or directory.\n",
+            1, "keyrack: no-such-program cannot be run: No such file or directory.\n",
         )  # fmt: skip
         ours = shell("keyrack database run psql", cwd=base, KEYRACK_DATABASE_URL="postgresql://127.0.0.1/x")
-        assert ours.stderr == (
-            "keyrack: KEYRACK_DATABASE_URL names a server that is not Keyrack's own: run the program yourself.\n"
-        )
+        assert ours.stderr == ("keyrack: KEYRACK_DATABASE_URL selects an external server: run the program yourself.\n")
 
 
 def test_the_package_stays_below_the_next_major_version() -> None:

@@ -277,7 +277,7 @@ def test_the_embedded_database_brings_its_key_along() -> None:
         assert second != first and second.count("\n") == 1
         (listed,) = json.loads(keyrack("master-key", "list", "--json", "--state", state, **env))
         assert (listed["opens"], listed["held"]) == (True, True)
-        assert said == f"2 secrets sealed anew. The master key is {listed['id']} from now on.\n"
+        assert said == f"2 secrets re-encrypted. The master key is now {listed['id']}.\n"
         keyrack(*hook, **env)
         file.unlink()
         said = refused("work", "--state", str(state), **env)
@@ -310,7 +310,7 @@ def test_the_key_is_changed_while_all_nodes_go_on(house: House, settings: Settin
     first = prelude + script[:at] + '\necho "NEW $NEW"'
     ran = subprocess.run(["bash", "-c", first], env=env, capture_output=True, text=True, timeout=SCRIPT_DEADLINE)
     assert ran.returncode == 0, ran.stderr
-    assert f"retire what still opens the database: {old.id}." in ran.stdout
+    assert f"retire the other master keys: {old.id}." in ran.stdout
     new = ran.stdout.split("NEW ")[1].strip()
 
     house.goes_on()  # with the old key alone, which is all that they have
@@ -425,9 +425,9 @@ def test_a_lost_key_costs_what_it_closed_and_nothing_else(house: House) -> None:
     new = master_keys.new()
     env["KEYRACK_MASTER_KEY"] = new.text
     said = keyrack("master-key", "reset", fails=True, **env)
-    assert "closed with another master key" in said and "--lose-secrets revokes all signing keys" in said
+    assert "closed with another master key" in said and "--lose-secrets: it revokes all signing keys" in said
     said = keyrack("master-key", "reset", "--lose-secrets", **env)
-    assert said.endswith("every token of before is refused. 1 webhooks are disabled.\n")
+    assert said.endswith("every older token is rejected. 1 webhooks are disabled.\n")
     house.one = house.server(worker=True, master_key=SecretStr(new.text))
     headers = house.alice.headers
     assert web().get(house.one.url + "/v3/cars", headers=headers).status_code == 401
