@@ -149,7 +149,7 @@ def test_deliveries_of_all_webhooks_are_a_list(town: Town) -> None:
         asked = {"ids": ",".join(map(str, [*tests, 2**40])), "meant": "true"}
         done = unescape(client.post(f"{address}/bulk/replay", data=asked).text)
         assert "1 of 3 are done, 2 were refused." in done
-        assert "The webhook is disabled. Enable it first." in done and "It is not kept any more." in done
+        assert "The webhook is disabled. Enable it first." in done and "This delivery is no longer stored." in done
     person.client.close()
 
 

@@ -25,10 +25,10 @@ from tests.support.people import JOIN, Person, Town, done, refused
 from tests.support.servers import RunningServer
 
 PATH = "/sdk/boxlog"
-NO_BOX = "There is no box of that name and epoch."
+NO_BOX = "There is no box with this name and epoch."
 TOO_LARGE = "Its number is larger than 2,147,483,647."
-NO_ENTRY = "This is no entry: claims."
-FORGED = "The box has not signed this."
+NO_ENTRY = "The entry is not valid (claims)."
+FORGED = "The entry is not signed by the box."
 WRONG = "Couldn't deliver the log of a box. No valid entries provided."
 
 

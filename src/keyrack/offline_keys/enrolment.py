@@ -186,7 +186,7 @@ class NotPending(Exception):
 
 
 class OtherKey(Exception):
-    """The box's key has another thumbprint than the expected one."""
+    """The thumbprint of the box's key differs from the expected one."""
 
 
 class InUse(Exception):

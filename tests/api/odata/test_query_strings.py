@@ -127,7 +127,7 @@ def test_a_wall_clock_is_compared_with_what_it_shows(fleet: Fleet, text: str, id
     ],
 )
 def test_elsewhere_a_date_time_needs_an_offset(text: str) -> None:
-    expected = "The date-time '2026-05-01T10:00:00' has no offset: add one, such as Z or +01:00."
+    expected = "The date-time '2026-05-01T10:00:00' has no offset. Add one, such as Z or +01:00."
     assert refusal(text, EVENT) == expected
 
 
@@ -318,7 +318,7 @@ def test_one_object_can_be_selected_from(fleet: Fleet) -> None:
         ("$expand=products($expand=car($filter=true))", "only $select and $expand"),
         ("$expand=products($expand=car($count=true))", "only $select and $expand"),
         ("$expand=products($expand=car($count=false))", "only $select and $expand"),
-        ("$expand=products($expand=car/$count)", "'car' is no relation with many rows, so it has no /$count."),
+        ("$expand=products($expand=car/$count)", "'car' is not a collection, so it has no /$count."),
         ("$expand=name/$count", "'name' cannot be expanded on type 'Car'."),
         ("$expand=foo/$count", "Could not find a property named 'foo' on type 'Car'."),
         ("$expand=products,products/$count", "'products' is expanded more than once."),
@@ -427,16 +427,16 @@ BARE = "needs a collection before it: products, assignments, groups."
         (CAR, "any(p:p/id eq 1)", "Syntax error at position 0 of $filter: 'any' needs a collection before it."),
         (CAR, "true and all(p:true)", "Syntax error at position 9 of $filter: 'all' needs a collection before it."),
         (CAR, "$it/any(p:true)", "Syntax error at position 4 of $filter: 'any' needs a collection before it."),
-        (CAR, "$it/any()", "'$it' is no relation with many rows."),
-        (CAR, "name/any()", "'name' is no relation with many rows."),
-        (CAR, "name/all(n:n eq 'a')", "'name' is no relation with many rows."),
-        (PRODUCT, "car/any(c:c/name eq 'a')", "'car' is no relation with many rows."),
-        (PRODUCT, "car/name/any()", "'car/name' is no relation with many rows."),
-        (CAR, "products/type/any(t:true)", "'products/type' is no relation with many rows."),
-        (CAR, "products/any(p:p/any())", "'p' is no relation with many rows."),
+        (CAR, "$it/any()", "'$it' is not a collection."),
+        (CAR, "name/any()", "'name' is not a collection."),
+        (CAR, "name/all(n:n eq 'a')", "'name' is not a collection."),
+        (PRODUCT, "car/any(c:c/name eq 'a')", "'car' is not a collection."),
+        (PRODUCT, "car/name/any()", "'car/name' is not a collection."),
+        (CAR, "products/type/any(t:true)", "'products/type' is not a collection."),
+        (CAR, "products/any(p:p/any())", "'p' is not a collection."),
         (CAR, "foo/any()", "Could not find a property named 'foo' on type 'Car'."),
-        (USER, "userData/any()", "'userData' is no relation with many rows."),
-        (USER, "userData/firstName/any()", "'userData/firstName' is no relation with many rows."),
+        (USER, "userData/any()", "'userData' is not a collection."),
+        (USER, "userData/firstName/any()", "'userData/firstName' is not a collection."),
         (USER, "userData/foo/any()", "Could not find a property named 'foo' on type 'UserData'."),
         (
             CAR,

@@ -141,7 +141,7 @@ def test_a_batch_that_takes_too_long_is_undone(carol: Person, dsn: str, settings
         answer = web().post(running.url + "/batch", json=body, headers=carol.headers)
         other.execute("rollback")
     other.close()
-    refused(answer, 503, "The batch took too long, and was undone. Please send fewer items at once.")
+    refused(answer, 503, "The batch took too long and was rolled back. Send fewer items at once.")
     assert answer.headers["retry-after"] == "1"
     assert [row["name"] for row in carol.get("/cars").json()] == ["Old"]
 

@@ -24,6 +24,7 @@ from keyrack.auth import client_registry
 from keyrack.auth.client_authentication import SCOPE
 from keyrack.core.error_codes import ErrorCode
 from keyrack.core.errors import Conflict, NotFound
+from keyrack.core.suggestions import did_you_mean
 from keyrack.db.connection import Row, Statements
 
 endpoints = Endpoints[ReadServices](
@@ -33,27 +34,28 @@ endpoints = Endpoints[ReadServices](
 NO_CLIENT = ErrorCode(
     "client-not-found",
     "Unable to find a client for the given clientId which is assigned to the given customerId.",
-    "Use an id that GET /clients returns for this customer.",
+    "Use an id that `GET /clients` returns for this customer.",
 )
 NO_SECRET = ErrorCode(
     "client-secret-not-found",
     "Unable to find a secret for the given secretId which is assigned to the given clientId.",
-    "Use an id that GET /clients/{clientId}/secrets returns.",
+    "Use an id that `GET /clients/{clientId}/secrets` returns.",
 )
 TOO_MANY = ErrorCode(
     "too-many-clients",
-    "The customer has as many clients as it may have. Remove one first.",
-    "Remove one that has not been used for long: GET /clients says when that was.",
+    "The customer has reached its limit of machine clients. Remove one first.",
+    "Remove an unused client; `GET /clients` shows when each was last used.",
 )
 TWO_SECRETS = ErrorCode(
-    "two-secrets",
-    "The client has two secrets already. Remove the one that is not used any more first.",
-    "GET /clients/{clientId}/secrets says when each was used last; DELETE removes one.",
+    "too-many-client-secrets",
+    "The client already has two secrets. Remove the unused one first.",
+    "Remove the unused secret; `GET /clients/{clientId}/secrets` shows when each was last used.",
 )
 MANAGED_ELSEWHERE = ErrorCode(
     "client-managed-elsewhere",
-    "The client is managed by the operator or by another customer. Here only its scopes change, or it is taken out.",
-    "Ask whoever runs the server for a change of its name, its time or its secrets.",
+    "The client is managed by the operator or by another customer. You can only change its scopes, or remove"
+    " it from this customer.",
+    "Ask the operator to change its name, its expiry or its secrets.",
 )
 CREATE, UPDATE = "create client", "update client"
 
@@ -116,7 +118,7 @@ endpoints.read(
 
 def _to_come(time: datetime | None) -> datetime | None:
     if time is not None and time <= datetime.now(UTC):
-        raise PydanticCustomError("past", "Is no time to come")
+        raise PydanticCustomError("past", "The time must be in the future")
     return time
 
 
@@ -127,7 +129,12 @@ def _once(scopes: list[str]) -> list[str]:
 def _scope(name: str) -> str:
     """Raises `PydanticCustomError` for what is no permission, or none that a program gets."""
     if name not in PROGRAMS:
-        raise PydanticCustomError("no_scope", "Is no scope of clients: GET /.well-known/oauth-authorization-server")
+        shown = f"{name[:60]!a}"
+        sentence = "{scope} is not a scope of machine clients.{suggestion} Valid scopes: {scopes}."
+        scopes = ", ".join(sorted(PROGRAMS))
+        raise PydanticCustomError(
+            "no_scope", sentence, {"scope": shown, "suggestion": did_you_mean(name, PROGRAMS), "scopes": scopes}
+        )
     return name
 
 
@@ -221,7 +228,7 @@ async def create(request: Request, client: NewClient, services: ReadServices) ->
 )
 async def update(request: Request, patch: list[ClientPatch]) -> Response:
     whole = patched_form(
-        CHANGED, patch, UPDATE, "expires", "It is a time; `remove` gives one without end."
+        CHANGED, patch, UPDATE, "expires", "`expires` must be a time; a `remove` step removes the expiry."
     ).model_dump()
     changes = {step.path[1:]: whole[step.path[1:]] for step in patch}
     async with request.db.transaction() as connection:

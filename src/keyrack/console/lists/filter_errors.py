@@ -45,8 +45,8 @@ SYNTAX = (
     N_("an operator or the end was expected"),
     N_("an expression was expected"),
     N_("the quoted value does not end"),
-    N_("this is no valid literal"),
-    N_("this is no valid value"),
+    N_("the literal is not valid"),
+    N_("the value is not valid"),
     N_("a literal was expected"),
 )
 

@@ -13,6 +13,7 @@ _GRANT = text_schema("Of the token endpoint: the code of RFC 6749, section 5.2."
 _GRANT_TEXT = text_schema("Of the token endpoint: the reason in words.")
 _NUMBER = {"type": "integer", "format": "int64"}
 _URI = {"format": "uri"}
+CODE = "^[a-z]+(-[a-z]+)*$"  # kebab-case
 
 ERRORS: Mapping[str, Json] = {
     "Unauthorized": object_schema(
@@ -63,20 +64,24 @@ ERRORS: Mapping[str, Json] = {
         },
     ),
     "Problem": object_schema(
-        "A refusal for programs (RFC 9457). What the code means, and what to do about it, is at the address in `type`.",
+        "An error for programs (RFC 9457). The page at `type` explains the code and its remedy.",
         {
             "type": text_schema("The address of the code's entry.", **_URI),
             "title": text_schema("The code in words."),
             "status": {"type": "integer", "minimum": 400, "maximum": 599, "description": "The status again."},
-            "detail": text_schema("What is wrong with this request."),
-            "code": text_schema("The code, which keeps its meaning.", pattern="^[a-z]+(-[a-z]+)*$"),
+            "detail": text_schema("The error message for this request."),
+            "code": text_schema("The error code. A code never gets another meaning.", pattern=CODE),
             "traceId": _TRACE,
         },
         {
+            "previousCode": text_schema(
+                "The name of a renamed code in the previous release. The next release removes this member.",
+                pattern=CODE,
+            ),
             "errors": {
                 "type": "array",
                 "items": {"$ref": "#/components/schemas/Fault"},
-                "description": "What is wrong with the request, fault by fault.",
+                "description": "Each error in the request, with its place.",
             },
             "retryAfter": {"type": "integer", "minimum": 1, "description": "Seconds to wait, as in `Retry-After`."},
             "error": _GRANT,
