@@ -120,12 +120,12 @@ def test_a_range_of_the_file_is_sent(browser: httpx.Client, driver: Person, aske
         ("", 400, "This file is only available in ranges."),
         ("lines=1-2", 400, "This file is only available in ranges."),
         (f"bytes={len(ARCHIVE)}-", 416, f"The requested range is outside of the file, which has {len(ARCHIVE)} bytes."),
-        ("bytes=5-4", 416, "this is no range of them."),
-        ("bytes=-0", 416, "this is no range of them."),
-        ("bytes=-", 416, "this is no range of them."),
-        ("bytes=0-1,5-6", 416, "this is no range of them."),
-        ("bytes=" + "9" * 40 + "-", 416, "this is no range of them."),
-        ("bytes=0x1-2", 416, "this is no range of them."),
+        ("bytes=5-4", 416, "The requested range is outside of the file"),
+        ("bytes=-0", 416, "The requested range is outside of the file"),
+        ("bytes=-", 416, "The requested range is outside of the file"),
+        ("bytes=0-1,5-6", 416, "The requested range is outside of the file"),
+        ("bytes=" + "9" * 40 + "-", 416, "The requested range is outside of the file"),
+        ("bytes=0x1-2", 416, "The requested range is outside of the file"),
     ],
 )
 def test_what_is_no_range_of_the_file_is_refused(

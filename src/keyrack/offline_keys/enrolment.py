@@ -174,7 +174,7 @@ class NoNonce(Exception):
 
 
 class UsedKey(Exception):
-    """The box has had this key in an epoch that is over: each epoch has its own."""
+    """The box had this key in an earlier epoch. Each epoch has its own key."""
 
 
 class NotEnrolled(Exception):

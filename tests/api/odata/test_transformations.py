@@ -204,14 +204,14 @@ def test_the_neighbour_is_not_counted(fleet: Fleet, sql: Any) -> None:
         (CAR, "$apply=groupby((brand))&$select=id", "'id' is not in the result of $apply."),
         (CAR, "$apply=groupby((brand))&$select=brand/x", "'brand' has no parts to select."),
         (CAR, "$apply=groupby((brand))/filter(products/any())", "'products' is not in the result of $apply."),
-        (CAR, "$apply=groupby((brand))&$filter=brand/any()", "is no relation with many rows."),
+        (CAR, "$apply=groupby((brand))&$filter=brand/any()", "is not a collection."),
         (EVENT, "$apply=groupby((car/brand))&$filter=car eq null", "'car' is an object. Name one of its properties."),
         (
             EVENT,
             "$apply=groupby((car/brand))&$filter=car/name eq null",
             "Could not find a property named 'name' on type 'car'.",
         ),
-        (EVENT, "$apply=groupby((type))&$filter=type eq 'Opened'", "Its members are CarOpened, CarClosed"),
+        (EVENT, "$apply=groupby((type))&$filter=type eq 'Opened'", "The members are CarOpened, CarClosed"),
         (
             CAR,
             "$apply=groupby((brand))&$expand=products",

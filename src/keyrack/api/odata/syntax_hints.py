@@ -18,7 +18,7 @@ _SYMBOLS = {
 }  # fmt: skip
 # Prefix of a quoted literal of OData 2 and 3 -> how OData 4 writes it
 _OLD_PREFIXES = {
-    "datetime": "2026-01-31T08:00:00Z, with an offset",
+    "datetime": "2026-01-31T08:00:00Z with an offset",
     "datetimeoffset": "2026-01-31T08:00:00Z",
     "time": "08:00:00",
     "guid": "01234567-89ab-cdef-0123-456789abcdef",
