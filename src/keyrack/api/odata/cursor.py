@@ -17,7 +17,7 @@ INVALID = ErrorCode(
 )
 NOT_SUPPORTED = ErrorCode(
     "query-not-supported",
-    "{what} is not supported.",
+    "{feature} is not supported.",
     "Leave out the unsupported part; docs/odata.md lists the supported options.",
 )
 BLANKS = " \t"  # the grammar's white space (ABNF: BWS, RWS)
@@ -81,7 +81,7 @@ class Cursor:
             if start < end:
                 self.fail("an operator or the end was expected")
         if self.unsupported is not None:
-            reason = NOT_SUPPORTED.format(what=self.unsupported[:LONGEST_MESSAGE])
+            reason = NOT_SUPPORTED.format(feature=self.unsupported[:LONGEST_MESSAGE])
             raise errors.NotImplemented(
                 reason, errors=[FieldError("not-supported", reason.text, parameter=self._parameter)]
             )

@@ -68,7 +68,7 @@ def with_parameter(refusal: BadRequest, parameter: str) -> BadRequest:
 
 def refuse_unsupported(what: str) -> NoReturn:
     """Raise `NotImplemented`: `what` is well-formed, but not supported."""
-    raise errors.NotImplemented(NOT_SUPPORTED.format(what=what[:LONGEST_MESSAGE]))
+    raise errors.NotImplemented(NOT_SUPPORTED.format(feature=what[:LONGEST_MESSAGE]))
 
 
 def parameter(literal: Literal, digits: int) -> PlanParameter | Null:
