@@ -27,7 +27,7 @@ def written(where: Callable[[Path], bool] = lambda _: True) -> Iterator[str]:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ErrorCode":
                 code = node.args[0]
-                if isinstance(code, ast.Subscript) and file == KEPT:
+                if isinstance(code, ast.Call) and file == KEPT:
                     continue
                 if isinstance(code, ast.JoinedStr):
                     yield "".join(part.value if isinstance(part, ast.Constant) else "*" for part in code.values)

@@ -399,7 +399,7 @@ def test_an_unknown_name_has_its_place_and_a_suggestion(
 
 
 def test_a_name_beside_a_time_is_told_how_a_time_is_written() -> None:
-    with pytest.raises(errors.BadRequest, match="A time is written as 2026-01-31T08:00:00Z") as refused:
+    with pytest.raises(errors.BadRequest, match="Write a time as 2026-01-31T08:00:00Z") as refused:
         query(EVENT, b"$filter=utcDateTime gt yesterday", Shape.COLLECTION, alias="t", limits=Limits())
     (error,) = refused.value.errors
     assert (error.code, error.parameter, error.position) == ("unknown", "$filter", 15)
