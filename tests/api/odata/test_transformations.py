@@ -238,7 +238,7 @@ def test_the_neighbour_is_not_counted(fleet: Fleet, sql: Any) -> None:
             "The keyword 'from' in $apply is not supported.",
         ),
         (CAR, "$compute=null as n", "'n' cannot be computed, because its type would be null."),
-        (EVENT, "$compute=2026-01-01T00:00:00 as n", "has no offset: add one, such as Z or +01:00."),
+        (EVENT, "$compute=2026-01-01T00:00:00 as n", "has no offset. Add one, such as Z or +01:00."),
         (CAR, "$expand=products($compute=id add 1 as n)", "$compute in parentheses is not supported."),
         (CAR, "$apply=identity&$skiptoken=a&$apply=top(1)", "more than once"),
     ],

@@ -213,7 +213,7 @@ def test_a_repeated_member_is_refused(carol: Person, key: str, form: str) -> Non
     headers = {"Device-Key": key, "Content-Type": "application/x-ndjson"}
     report = carol.client.post("/ingest/events", content=body, headers=headers).json()
     assert (report["accepted"], [row["line"] for row in report["events"]]) == (1, [2])
-    assert report["refused"] == [{"line": 1, "reason": "The member carId is given more than once."}]
+    assert report["refused"] == [{"line": 1, "reason": "The property carId is given more than once."}]
 
 
 def test_client_ids_are_each_customers_own(carol: Person, bob: Person, key: str) -> None:
@@ -352,7 +352,7 @@ def test_a_fraction_has_a_bound_where_it_is_shown_again(alice: Person, car: int,
     assert (event["dateTime"], event["utcDateTime"]) == (longest, "2026-05-01T10:00:00.111111Z")
     assert id in found(alice, car, f"dateTime eq {longest}")
     body = EVENT | {"carId": car, "userId": user, "dateTime": longest + "1"}
-    assert alice.put("/events", body).text.startswith("Couldn't create event. No valid dateTime provided. The form is")
+    assert alice.put("/events", body).text.startswith("Couldn't create event. No valid dateTime provided. A time must")
 
 
 def test_the_document_says_what_the_type_is_where_it_is_left_out(alice: Person) -> None:
