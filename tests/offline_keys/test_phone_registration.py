@@ -163,23 +163,23 @@ def registrations(kim: Phone, lee: Phone) -> dict[str, tuple[bytes, str]]:
             cose.sign(ENROLMENT, own.public.kid, {"cnf": own.public, "nonce": bytes(16)}, own.sign),
             "A box would reject the message with the code typ.",
         ),
-        "signature": (bytes(flipped), "The key that it has did not sign it."),
+        "signature": (bytes(flipped), "The registration must be signed by the key that it contains."),
         "another signer": (
             phone.registration(sub, own.public, nonce, other.sign),
-            "The key that it has did not sign it.",
+            "The registration must be signed by the key that it contains.",
         ),
         "another kid": (
             cose.sign(REGISTRATION, other.public.kid, {"sub": sub, "cnf": own.public, "nonce": nonce}, own.sign),
-            "The key that it has did not sign it.",
+            "The registration must be signed by the key that it contains.",
         ),
         "no point": (
             phone.registration(sub, own.public, nonce, own.sign).replace(own.public.y, bytes(32)),
             "A box would reject the message with the code claims.",
         ),
-        "another subject": (lee.registration(), "It is for another user."),
+        "another subject": (lee.registration(), "The registration is for another user."),
         "another customer's subject": (
             phone.registration("00000000-0000-0000-0000-000000000000", own.public, nonce, own.sign),
-            "It is for another user.",
+            "The registration is for another user.",
         ),
     }
 
@@ -222,7 +222,7 @@ def test_a_key_is_one_user_s(alice: Person, bob: Person) -> None:
     refused(
         lee.call("PUT", PATH, {"registration": b64(kim.registration()), "name": "Phone"}),
         400,
-        f"{WRONG} It is for another user.",
+        f"{WRONG} The registration is for another user.",
     )
     his = signed_in(bob)
     his.key = kim.key

@@ -67,7 +67,7 @@ DIRECTION_CONTROL = "{subject} contains {control}, a character that changes the 
 _SUBJECTS = ("Input ", "String ", "List ")  # with which pydantic's messages begin
 _BOUNDS = ("max_length", "min_length", "ge", "le", "expected")  # in the context of pydantic's errors
 _SHOWN_CHARACTERS = 60  # of a value; texts are only shown beside the valid ones, since others may be secrets
-_JSON_TYPES = {bool: "a boolean", str: "a string", list: "an array", dict: "an object"}
+_JSON_TYPES: Mapping[type[object], str] = {bool: "a boolean", str: "a string", list: "an array", dict: "an object"}
 
 
 class PatchStepInfo(Protocol):
@@ -167,11 +167,12 @@ def sentence(problem: Problem) -> str:
     subject = _subject(problem["loc"])
     if template is None:
         return _own_sentence(problem["msg"], subject)
-    context, value = problem.get("ctx", {}), problem["input"]
+    context: Mapping[str, object] = problem.get("ctx", {})
+    value: object = problem["input"]
     if context.get("min_length") == 1:
         return f"{subject} must not be empty."
     bounds = {name: _plain(bound) for name, bound in context.items() if name in _BOUNDS}
-    length = len(value) if isinstance(value, str | list) else 0
+    length = len(value) if isinstance(value, str) else 0
     given = _shown(value) if isinstance(value, float) else _json_type(value)
     return template.format(subject=subject, value=_shown(value), given=given, length=length, **bounds)
 
