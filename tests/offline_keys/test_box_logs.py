@@ -284,7 +284,11 @@ def test_entries_and_reports_are_bounded(alice: Person, small: RunningServer) ->
     there = alice.__class__(**{**vars(alice), "client": type(alice.client)(base_url=small.url + "/v3", timeout=60)})
     drive = Drive(there)
     book, kim, box = drive.book, drive.kim, drive.box
-    refused(kim.call("PUT", PATH, {"entries": [b64(b"x")] * 6}), 400, f"{WRONG} A request must have at most 5 entries, but has 6.")
+    refused(
+        kim.call("PUT", PATH, {"entries": [b64(b"x")] * 6}),
+        400,
+        f"{WRONG} A request must have at most 5 entries, but has 6.",
+    )
     stranger = Logbook(box, key=PrivateKey.generate())
     for _ in range(3):
         brought(kim, *(stranger.entry(number, counter=number) for number in range(1, 6)))
