@@ -223,7 +223,7 @@ def test_factors_change_soon_after_signing_in_only(town: Town, sql: Sql, opened:
     for method, path in (("POST", "/me/totp"), ("POST", "/me/passkeys/options"), ("DELETE", "/me/totp")):
         answer = owner.api(method, path)
         assert answer.status_code == 403
-        assert answer.text.startswith("This is done within 10 minutes")
+        assert answer.text.startswith("This change requires a sign-in within the last 10 minutes")
     # A password that was found is not enough where there is a factor already: a token of before it, say
     with_app(browser(person, opened))
     assert person.post("/me/totp").status_code == 403

@@ -230,6 +230,9 @@ def test_the_changes_nearest_to_a_time(carol: Person, sql: Sql) -> None:
 # What is refused
 
 
+UNKNOWN = "The valid parameters are at, from, to. Did you mean 'at'?"
+
+
 @pytest.mark.parametrize(
     ("query", "reason", "fault"),
     [
@@ -241,7 +244,7 @@ def test_the_changes_nearest_to_a_time(carol: Person, sql: Sql) -> None:
         ("from=2026-01-02T00:00:00Z&to=2026-01-02T00:00:00Z", EMPTY_RANGE, "to"),
         (f"at={FUTURE}", IN_FUTURE.format(name="at"), "at"),
         (f"from={FUTURE}&to=2999-01-02T00:00:00Z", IN_FUTURE.format(name="from"), "from"),
-        ("At=2026-01-01T00:00:00Z", INVALID.format(name="At", hint="There are at, from, to. Did you mean 'at'?"), "At"),
+        ("At=2026-01-01T00:00:00Z", INVALID.format(name="At", hint=UNKNOWN), "At"),
         ("at=2026-01-01", None, "at"),
         ("at=2026-01-01T00:00:00Z&at=2026-01-01T00:00:00Z", None, "at"),
         ("$top=3", None, "$top"),
@@ -498,7 +501,7 @@ def test_what_was_known_long_ago_is_forgotten_and_says_so(carol: Person, dsn: st
     for query in ({"at": then}, {"from": then, "to": at}):
         answer = carol.get(f"/cars/{car}/access", params=query, headers=PROBLEM)
         problem = answer.json()
-        assert (answer.status_code, problem["code"], problem["oldestTime"]) == (410, "access-gone", oldest)
+        assert (answer.status_code, problem["code"], problem["oldestTime"]) == (410, "access-history-expired", oldest)
         assert oldest in problem["detail"]
     assert access(carol, f"/cars/{car}", at=oldest)["assigned"] == []
     assert [row["assignmentId"] for row in access(carol, f"/cars/{car}")["assigned"]] == [lasting]

@@ -32,8 +32,8 @@ from tests.support.servers import DEADLINE, Process, Sql, eventually, reachable_
 
 pytestmark = pytest.mark.cluster
 
-NOT_NOW = "The database cannot do this at the moment. Please try again."
-NO_WRITES = "The database takes no writes at the moment. Please try again."
+NOT_NOW = "The database cannot process the request at the moment. Please try again."
+NO_WRITES = "The database accepts no writes at the moment. Please try again."
 SIZE = "120m"  # of the disk
 
 

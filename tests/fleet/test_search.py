@@ -85,14 +85,14 @@ def test_the_order_is_that_of_the_key_until_another_one_is_chosen(fleet: Person)
 @pytest.mark.parametrize(
     ("query", "text"),
     [
-        ({"$orderby": "searchrank()"}, "'searchrank()' can only stand in $orderby, beside $search."),
+        ({"$orderby": "searchrank()"}, "'searchrank()' can only be used in $orderby, together with $search."),
         (
             {"$filter": "searchrank() eq 0", "$search": "a"},
-            "'searchrank()' can only stand in $orderby, beside $search.",
+            "'searchrank()' can only be used in $orderby, together with $search.",
         ),
         ({"$filter": "searchmatches(name,'a')"}, "'name' is not one object."),
         ({"$filter": "searchmatches(groups,'a')"}, "'groups' is not one object."),
-        ({"$filter": "searchmatches($it,1)"}, "The function 'searchmatches' takes the path of an object and a text."),
+        ({"$filter": "searchmatches($it,1)"}, "The function 'searchmatches' takes the path of an object and a string."),
         ({"$filter": "searchmatches()"}, "The function 'searchmatches' takes 2 arguments."),
         ({"$filter": "searchmatches(-5)"}, "The function 'searchmatches' takes 2 arguments."),
         ({"$filter": "searchmatches('%')"}, "The function 'searchmatches' takes 2 arguments."),

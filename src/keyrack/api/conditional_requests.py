@@ -26,22 +26,22 @@ from keyrack.db.named_parameters import NamedStatement, compile_statement
 INVALID = ErrorCode(
     "invalid-if-match",
     'The header If-Match must be * or a list of entity tags in double quotes, such as "5c1e-09ab".',
-    "Send the ETag of the read just as it came, with its quotes.",
+    "Send the `ETag` of the read unchanged, with its quotes.",
 )
 CHANGED = ErrorCode(
     "precondition-failed",
-    "It was changed since it was read. Read it again, and decide anew.",
-    "Read it again, and send the ETag of that read if the change is still wanted.",
+    "The resource has changed since it was read. Read it again before you change it.",
+    "Read the resource again, and send its new `ETag` if the change is still wanted.",
 )
 NOTHING_TO_COMPARE = ErrorCode(
     "precondition-unsupported",
-    "There is nothing here that If-Match could be compared with.",
-    "Send the request without If-Match.",
+    "This endpoint does not support the header If-Match.",
+    "Send the request without `If-Match`.",
 )
 ONLY_FOR_READS = ErrorCode(
     "precondition-only-for-reads",
-    "If-None-Match is for GET and HEAD.",
-    "Send the request without If-None-Match.",
+    "The header If-None-Match is supported for GET and HEAD only.",
+    "Send the request without `If-None-Match`.",
 )
 
 # Of every read of the API: whoever keeps an answer asks each time whether it is still right

@@ -46,17 +46,17 @@ TRY_AGAIN = 10  # seconds until one of the streams may have ended
 FULL = ErrorCode(
     "too-many-streams",
     "Too many live streams are open at the moment. Please try again.",
-    "Read again now and then instead, and try again after the seconds that Retry-After says.",
+    "Poll instead, or retry after the seconds in `Retry-After`.",
 )
 FULL_OF_CUSTOMER = ErrorCode(
     "too-many-streams-of-customer",
-    "The customer has {most} live streams open already. Retry in {seconds} seconds.",
-    "Close streams that nobody looks at: one for each page or program is enough.",
+    "The customer already has {most} open live streams. Retry in {seconds} seconds.",
+    "Close unused streams; one per page or program is enough.",
 )
 FULL_OF_CALLER = ErrorCode(
     "too-many-streams-of-caller",
-    "{most} live streams are open already with this sign-in. Retry in {seconds} seconds.",
-    "Close streams that nobody looks at: one for each page or program is enough.",
+    "This caller already has {most} open live streams. Retry in {seconds} seconds.",
+    "Close unused streams; one per page or program is enough.",
 )
 
 

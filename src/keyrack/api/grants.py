@@ -13,17 +13,17 @@ from keyrack.core.errors import JSON, Forbidden
 NOT_PERMITTED = ErrorCode(
     "permission-missing",
     "The permission {permission} is missing.",
-    "Ask an owner of the customer for a role that has it: docs/access.md lists what each role may.",
+    "Ask an owner of the customer for a role with this permission; docs/access.md lists the permissions of each role.",
 )
 LIMITED = ErrorCode(
     "limited-to-groups",
-    "The permission {permission} reaches beyond the groups that you are limited to.",
-    "Ask somebody who is not limited: docs/access.md lists what whoever is limited to groups may.",
+    "The permission {permission} is not available to managers who are limited to groups.",
+    "Ask a manager who is not limited to groups; docs/access.md lists the permissions of group-limited managers.",
 )
 FACTOR_NEEDED = ErrorCode(
     "second-factor-needed",
-    "Your role in this customer needs a second factor, and you have signed in without one.",
-    "Sign in to the console with a passkey, or with a password and a code; set one up in its settings first.",
+    "Your role in this customer requires a second factor, and you have signed in without one.",
+    "Sign in to the console with a passkey, or with a password and a code.",
 )
 
 

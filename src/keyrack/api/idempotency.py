@@ -24,7 +24,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from keyrack.api.exchange import Request, Response
-from keyrack.core.error_codes import ErrorCode, FieldError
+from keyrack.core.error_codes import RENAMED, ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Conflict, IdempotentReplay, Refusal, TooManyRequests, Unprocessable
 from keyrack.core.settings import Settings
 from keyrack.db.connection import Connection, Database
@@ -36,22 +36,22 @@ LONGEST = 255  # characters of a key
 INVALID = ErrorCode(
     "invalid-idempotency-key",
     f"The header Idempotency-Key must have 1 to {LONGEST} printable ASCII characters.",
-    "Send a key of your own for each change, as a UUID.",
+    "Send a unique key for each change, such as a UUID.",
 )
 IN_FLIGHT = ErrorCode(
     "idempotency-key-in-flight",
-    "A request with this Idempotency-Key is still being worked on.",
-    "Wait a moment and send the same request again: it gets the answer of the first one.",
+    "A request with this Idempotency-Key is still in progress.",
+    "Send the same request again in a moment; it returns the response of the first one.",
 )
 OTHER_REQUEST = ErrorCode(
     "idempotency-key-reused",
     "This Idempotency-Key was used for another request.",
-    "Use a new key for a new request; a repeat has the same method, address, body, `Prefer: return` and If-Match.",
+    "Use a new key for a new request; a repeat has the same method, address, body, `Prefer: return` and `If-Match`.",
 )
 OTHER_CALLER = ErrorCode(
     "idempotency-key-of-other-caller",
-    "This Idempotency-Key belongs to another caller, or to permissions that you do not have now.",
-    "Use a key of your own for each change, as a UUID.",
+    "This Idempotency-Key belongs to another caller, or to permissions that you no longer have.",
+    "Send a unique key for each change, such as a UUID.",
 )
 
 LOCK: LiteralString = "select pg_try_advisory_xact_lock($1)"
@@ -101,7 +101,7 @@ async def run_once(request: Request, key: str, hours: int, run: Callable[[Reques
                 raise Unprocessable(OTHER_CALLER)  # whatever the request is: another caller learns nothing of it
             if stored["request_hash"] != request_hash:
                 raise Unprocessable(OTHER_REQUEST)
-            return _replayed(head, body)
+            return replayed(head, body)
         first = request.within(InTransaction(connection), announced.append)
         result = await _first(connection, first, run)
         await connection.execute(KEEP, *scope, request_hash, _sealed(result, key, request))
@@ -196,11 +196,12 @@ def _opened(sealed: bytes, key: str) -> tuple[dict[str, Any], bytes]:
     return json.loads(head), body
 
 
-def _replayed(head: Mapping[str, Any], body: bytes) -> Response:
+def replayed(head: Mapping[str, Any], body: bytes) -> Response:
     """A stored answer. Raises a stored refusal."""
     headers = head["headers"] | {"Idempotency-Replayed": "true"}
     if (refused := head.get("refusal")) is not None:
-        reason = ErrorCode(refused["code"], refused["text"])
+        code: str = refused["code"]
+        reason = ErrorCode(RENAMED.get(code, code), refused["text"])  # the previous release stored the old code
         errors = [FieldError(**fault) for fault in refused["errors"]]
         raise IdempotentReplay(head["status"], head["mediaType"], body, reason, headers, errors, refused["extensions"])
     return Response(head["status"], body if head["hasBody"] else None, headers, head["mediaType"])

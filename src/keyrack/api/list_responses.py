@@ -28,8 +28,8 @@ log = structlog.get_logger("keyrack.list_responses")
 AT_ONCE = 200  # rows that a cursor hands over at most: a process has that many of the largest in its memory
 TOO_SLOW = ErrorCode(
     "answer-too-slow",
-    "The answer took too long to be put together. Ask for less at once.",
-    "Narrow the list with $filter, or take less with $top.",
+    "The response took too long to generate. Request less at once.",
+    "Narrow the list with `$filter`, or reduce `$top`.",
 )
 FIRST = 10  # part of a piece's rows that the first one has; each may double, so that large ones are not read in vain
 SMALL = 100  # of a list that is answered whole, each row has at most this part of a piece's bytes

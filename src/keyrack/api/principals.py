@@ -16,8 +16,8 @@ from keyrack.core.errors import Forbidden, NotFound
 
 FOR_PEOPLE = ErrorCode(
     "for-people-only",
-    "This is for people: a machine client may not do it.",
-    "Use the token of a person. `GET /clients/{clientId}` shows what a client may do.",
+    "Machine clients cannot use this endpoint.",
+    "Use the token of a manager.",
 )
 
 ManagerId = NewType("ManagerId", int)

@@ -16,12 +16,12 @@ from keyrack.core.suggestions import did_you_mean
 INVALID = ErrorCode(
     "invalid-query-parameter",
     "The query parameter {name} is not valid. {hint}",
-    "Correct the parameter that `errors` names; percent-encode its value.",
+    "Correct the parameter that `errors` names, and percent-encode its value.",
 )
 TOO_LONG_RANGE = ErrorCode(
     "time-range-too-long",
-    "The time between from and to is longer than {days} days.",
-    "Ask for a shorter time, or for several one after the other.",
+    "The time between `from` and `to` is longer than {days} days.",
+    "Request a shorter time range, or several ranges one after the other.",
 )
 
 BLANKS = " \t"  # that are ignored around a name and its value, as around OData's options
@@ -47,13 +47,13 @@ def a_time(text: str) -> datetime:
     try:
         return moment(text)
     except ValueError:
-        raise ValueError(f"{INVALID_MOMENT}, percent-encoded.") from None
+        raise ValueError(f"{INVALID_MOMENT} Percent-encode it.") from None
 
 
 def whole_number(text: str) -> int:
     """A number of up to nine digits from 1 on. Raises `ValueError`."""
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
-        raise ValueError("It is a whole number from 1 on.")
+        raise ValueError("The value must be an integer from 1 to 999999999.")
     return int(text)
 
 
@@ -80,20 +80,25 @@ def parse_parameters(
             continue
         if parameter is None:
             valid = (
-                f"There are {', '.join(parameters_by_name)}."
+                f"The valid parameters are {', '.join(parameters_by_name)}."
                 if parameters_by_name
                 else "This endpoint has no query parameters."
             )
-            _refuse(name, f"{valid}{did_you_mean(name, parameters_by_name)}", "unknown", tuple(parameters_by_name))
+            _refuse(
+                name,
+                f"{valid}{did_you_mean(name, parameters_by_name)}",
+                "unknown",
+                tuple(parameters_by_name),
+            )
         if name in values:
-            _refuse(name, "It is given more than once.", "repeated")
+            _refuse(name, "The parameter is given more than once.", "repeated")
         try:
             values[name] = parameter.parse(text)
         except ValueError as error:
             _refuse(name, str(error), "not-one-of" if parameter.valid else "wrong-form", parameter.valid)
     for name, parameter in parameters_by_name.items():
         if parameter.is_required and name not in values:
-            _refuse(name, "It is missing.", "missing")
+            _refuse(name, "The parameter is missing.", "missing")
     return values
 
 
@@ -102,7 +107,7 @@ def at_most(values: Mapping[str, Any], name: str, max_value: int) -> int:
     `BadRequest`."""
     number: int = values.get(name, max_value)
     if number > max_value:
-        _refuse(name, f"It is {max_value} at most.", "out-of-range")
+        _refuse(name, f"The value must be at most {max_value}, but is {number}.", "out-of-range")
     return number
 
 

@@ -19,14 +19,14 @@ log = structlog.get_logger("keyrack.response_spool")
 SENT_AT_ONCE = 262_144  # bytes
 NO_ROOM = ErrorCode(
     "too-many-long-answers",
-    "There are too many long answers under way at the moment. Please try again, or ask for less at once.",
-    "Try again after the seconds that Retry-After says, or ask for less at once.",
+    "Too many long responses are being sent at the moment. Please try again, or request less at once.",
+    "Retry after the seconds in `Retry-After`, or request less at once.",
 )
 TOO_LONG = ErrorCode(
     "answer-too-long",
-    "The answer has more than {most} bytes, and no index leads through it in this order. Ask for less at once with"
-    " $filter, $select or $top, or leave out $orderby.",
-    "Narrow the list with $filter, $select or $top, or leave out $orderby.",
+    "The response has more than {most} bytes, and no index supports its order. Request less with $filter,"
+    " $select or $top, or leave out $orderby.",
+    "Narrow the list with `$filter`, `$select` or `$top`, or leave out `$orderby`.",
 )
 
 

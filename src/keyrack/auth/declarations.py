@@ -23,12 +23,13 @@ from pydantic_core import PydanticCustomError
 from keyrack.api.permissions import PROGRAMS
 from keyrack.api.schema.declaration import MemberInfo, ResourceTable, shown
 from keyrack.api.schema.request_body import Body, Moment, Name, StrictBody
+from keyrack.core.suggestions import did_you_mean
 from keyrack.core.text import N_
 
 
 def _to_come(time: datetime | None) -> datetime | None:
     if time is not None and time <= datetime.now(UTC):
-        raise PydanticCustomError("past", "Is no time to come")
+        raise PydanticCustomError("past", "The time must be in the future")
     return time
 
 
@@ -37,9 +38,15 @@ def _once(scopes: list[str]) -> list[str]:
 
 
 def _scope(name: str) -> str:
-    """Raises `PydanticCustomError` for what is no permission, or none that a program gets."""
+    """Raises `PydanticCustomError` for a name that is not a permission of machine clients."""
     if name not in PROGRAMS:
-        raise PydanticCustomError("no_scope", "Is no scope of clients: GET /.well-known/oauth-authorization-server")
+        sentence = "{scope} is not a scope of machine clients.{suggestion} Valid scopes: {scopes}."
+        values = {
+            "scope": f"{name[:60]!a}",
+            "suggestion": did_you_mean(name, PROGRAMS),
+            "scopes": ", ".join(sorted(PROGRAMS)),
+        }
+        raise PydanticCustomError("no_scope", sentence, values)
     return name
 
 

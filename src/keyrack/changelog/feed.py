@@ -17,8 +17,8 @@ from keyrack.db.named_parameters import compile_statement
 
 CURSOR_GONE = ErrorCode(
     "cursor-gone",
-    "The log of changes cannot be gone on from there: it has the numbers {oldest} to {newest}, of epoch {epoch}.",
-    "Note `newest` and `epoch`, read anew what you keep a copy of, then go on behind that number.",
+    "The change log does not contain this position. It has the changes {oldest} to {newest} of epoch {epoch}.",
+    "Note `newest` and `epoch`, read all your resources again, then continue after that number.",
 )
 # What answers tell of the log
 EPOCH, OLDEST, NEWEST = "Changes-Epoch", "Changes-Oldest", "Changes-Newest"

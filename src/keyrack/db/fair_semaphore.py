@@ -18,13 +18,13 @@ from keyrack.core.metrics.catalog import LIMITS, QUEUE_CAPACITY, QUEUE_IN_USE, Q
 
 TOO_MANY = ErrorCode(
     "too-many-waiting",
-    "Too many requests wait for their turn already. Please try again.",
-    "Send fewer requests at once, and this one again after the seconds that Retry-After says.",
+    "Too many requests are already queued. Please try again.",
+    "Send fewer requests at once, and retry after the seconds in `Retry-After`.",
 )
 TOO_LONG = ErrorCode(
     "waited-too-long",
-    "The request has waited too long for its turn. Please try again.",
-    "Send fewer requests at once, and this one again after the seconds that Retry-After says.",
+    "The request waited too long in the queue. Please try again.",
+    "Send fewer requests at once, and retry after the seconds in `Retry-After`.",
 )
 
 

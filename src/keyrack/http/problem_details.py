@@ -1,4 +1,4 @@
-"""In charge of the form of a refusal: the spec's body, or a problem for programs (RFC 9457) where one is asked for."""
+"""The body of an error: the spec's, or a problem (RFC 9457) if the request accepts one."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ def _problem(refusal: Refusal, id: str, public_url: str) -> bytes:
         "detail": reason.text,
         "code": reason.code,
     }
+    if reason.previous is not None:
+        body["previousCode"] = reason.previous
     if refusal.errors:
         body["errors"] = [fault.members() for fault in refusal.errors]
     return json.dumps(body | {"traceId": id} | refusal.extensions()).encode()

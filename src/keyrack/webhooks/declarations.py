@@ -22,50 +22,50 @@ from keyrack.webhooks.dialects import DEFAULT, DIALECTS
 
 
 def check_url(url: str) -> None:
-    """Raises `ValueError` for an address that no webhook can have. Its text follows the member's name.
+    """Raises `ValueError` for a URL that a webhook cannot have. Its text is a sentence.
 
     The sender judges whether it may be dialled.
     """
     try:
         parts = urlsplit(url)
     except ValueError:
-        raise ValueError("must have a valid host") from None
+        raise ValueError("The URL must have a valid host.") from None
     if parts.scheme not in ("http", "https"):
-        raise ValueError("must begin with https:// or http://")
+        raise ValueError("The URL must begin with https:// or http://.")
     if not parts.hostname:
-        raise ValueError("must name a host")
+        raise ValueError("The URL must name a host.")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("must not hold a user name or a password")
+        raise ValueError("The URL must not contain a user name or a password.")
     if parts.fragment:
-        raise ValueError("must not have a fragment")
+        raise ValueError("The URL must not have a fragment.")
     if any(c.isspace() for c in url):
-        raise ValueError("must not have blanks: write %20")
+        raise ValueError("The URL must not contain blanks. Write %20 instead.")
     if not parts.hostname.isascii():
-        raise ValueError(f"must have its host in ASCII{_a_labels(parts.hostname)}")
+        raise ValueError(_ascii_host(parts.hostname))
     if not url.isascii() or not url.isprintable():
-        raise ValueError("must be printable ASCII: percent-encode the other characters")
+        raise ValueError("The URL must be printable ASCII. Percent-encode the other characters.")
     try:
         is_port = parts.port != 0
     except ValueError:
         is_port = False
     if not is_port:
-        raise ValueError("must have a port from 1 to 65535")
+        raise ValueError("The URL must have a port from 1 to 65535.")
 
 
-def _a_labels(host: str) -> str:
-    """The remedy for a host in other letters (RFC 5891); empty if it has no A-labels."""
+def _ascii_host(host: str) -> str:
+    """The error for a host that is not ASCII, with its A-labels (RFC 5891)."""
     try:
-        return f": write {domain_form(host)}"
+        return f"The host of the URL must be ASCII. Write {domain_form(host)} instead."
     except ValueError:
-        return ""
+        return "The host of the URL must be ASCII."
 
 
 def _checked_url(url: str) -> str:
-    """The address of a webhook. Raises `PydanticCustomError`, whose reason the refusal shows."""
+    """The address of a webhook. Raises `PydanticCustomError`, whose sentence the error shows."""
     try:
         check_url(url)
     except ValueError as error:
-        raise PydanticCustomError("url", "String {fault}", {"fault": str(error)}) from None
+        raise PydanticCustomError("url", "{sentence}", {"sentence": str(error)}) from None
     return url
 
 

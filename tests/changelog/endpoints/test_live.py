@@ -182,7 +182,7 @@ def test_only_what_was_asked_for_comes(carol: Person) -> None:
 def test_an_unknown_topic(carol: Person, query: str) -> None:
     answer = carol.get(f"/live{query}", headers={"Accept": "application/problem+json"})
     assert (answer.status_code, answer.json()["code"]) == (400, INVALID.code)
-    assert f"The topics are {', '.join(TOPICS)}" in answer.json()["detail"]
+    assert f"The valid topics are {', '.join(TOPICS)}" in answer.json()["detail"]
     (fault,) = answer.json()["errors"]
     assert (fault["parameter"], fault["code"], fault["valid"]) == ("topics", "not-one-of", list(TOPICS))
 

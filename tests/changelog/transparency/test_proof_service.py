@@ -140,7 +140,7 @@ def test_what_is_newer_than_the_checkpoint_is_not_proven_yet(alice: Person, sign
     signing.write(alice.customer)
     answer = alice.get(f"/changes/{size + 1}/proof", headers=PROBLEM)
     assert refused(answer) == (404, "change-not-proven")
-    assert f"which is of {size} changes." in answer.json()["detail"]
+    assert f"which covers {size} changes." in answer.json()["detail"]
     signing.sign()
     assert alice.get(f"/changes/{size + 1}/proof").json()["checkpoint"]["size"] == size + 1
 

@@ -30,8 +30,8 @@ from tests.webhooks.receiver import Receiver
 
 pytestmark = pytest.mark.cluster
 
-UNKNOWN = "The connection to the database was lost while this was being written. It may have been done, or not."
-UNPROVEN = "It cannot be proven at the moment that the database is up to date. Please try again."
+UNKNOWN = "The connection to the database was lost during the write. It is unknown whether the change was made."
+UNPROVEN = "The server cannot confirm at the moment that its database is the primary. Please try again."
 # What a transaction has written to it holds until the end
 CLAIMS = """exists (select from pg_locks l where l.pid = pg_stat_activity.pid and l.relation = 'delivery_lane'::regclass
 and l.mode = 'RowExclusiveLock')"""

@@ -32,7 +32,7 @@ from tests.support.servers import RunningServer, Sql, eventually
 pytestmark = pytest.mark.cluster
 
 HEADER = "keyrack-position"
-INVALID = "The header Keyrack-Position must be one that an answer had, or latest."
+INVALID = "The header Keyrack-Position must be the value from a response, or latest."
 RENAME = "update car set name = $2 where car_id = $1"
 NUMBERING = 7260925  # the lock of who gives numbers
 PAUSED = "select pg_get_wal_replay_pause_state() = 'paused'"

@@ -125,7 +125,8 @@ def test_an_address_of_a_private_network_is_one(alice: Person, text: str) -> Non
     ],
 )
 def test_what_is_missing_or_wrong_is_named(alice: Person, body: dict[str, Any], members: str) -> None:
-    right = " type should be 'Normal' or 'Anonymous'." if members == "type" else ""
+    came = "'normal'" if body.get("type") == "normal" else "5"
+    right = f" `type` must be 'Normal' or 'Anonymous', but is {came}." if members == "type" else ""
     refused(alice.put("/users", body), 400, f"Couldn't create user. No valid {members} provided.{right}")
 
 

@@ -61,7 +61,7 @@ def _refuse_custom(expression: ast.Node | None, leading: PathFollower) -> NoRetu
         leading.follow(path, grouping=False)
     except BadRequest:
         refuse_unsupported(f"The custom aggregate '{name[:50]}'")
-    refuse(f"'{name}' needs 'with' and a method to be aggregated.")
+    refuse(f"'{name}' requires 'with' and a method.")
 
 
 def _of(method: str, operand: Value) -> Value:

@@ -114,5 +114,5 @@ def _parts(item: ast.SelectItem, rest: tuple[str, ...], name: str) -> list[ast.S
     if item.options is None:
         return None
     if item.options != ast.AstOptions(select=item.options.select):
-        refuse(f"In the parentheses of '{name}' only $select can stand.")
+        refuse(f"The parentheses of '{name}' can only contain $select.")
     return list(item.options.select)

@@ -20,7 +20,7 @@ from keyrack.api.odata.visible_properties import View
 from keyrack.api.schema.fields import Resource
 from keyrack.db.named_parameters import NUMBERS
 
-BEHIND = "behind groupby, aggregate, top or skip in $apply"
+BEHIND = "after groupby, aggregate, top or skip in $apply"
 
 _Members = dict[str, ComputedProperty | Nested]
 _NOTHING: Mapping[str, Any] = {}
@@ -85,7 +85,7 @@ class Sequence:
             value = self._binder.value(item.expression)
             check_offset(value)
             if value.type in (Edm.NULL, Edm.OPAQUE):
-                refuse(f"'{item.alias}' cannot be computed: it would be {value.type.value}.")
+                refuse(f"'{item.alias}' cannot be computed, because its type would be {value.type.value}.")
             if isinstance(value, Function) and value.divisors:
                 # Of a property, what was divided by 0 is null
                 value = Function(value.type, True, "{0}", (value,))

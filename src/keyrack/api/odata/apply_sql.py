@@ -77,7 +77,7 @@ def select_list(writer: SqlWriter, rows: Rows) -> tuple[LiteralString, bool, Lit
         return columns(writer, rows), is_value(rows), ""
     own = names(rows)
     if len(own) + len(rows.computed) > _MEMBERS:
-        refuse(f"A row of the answer has more members than the limit of {_MEMBERS}: name fewer in $select.")
+        refuse(f"A row of the response has more properties than the limit of {_MEMBERS}. Select fewer with $select.")
     select_items, lateral = parts(writer, rows)
     members: list[LiteralString] = [name + ", ({r})." + column for name, column in own]
     members += _members(writer, rows.computed, select_items, len(select_items))

@@ -88,7 +88,7 @@ class Binder:
         """A Boolean value, as `$filter` takes. Raises `BadRequest`."""
         value = self.value(node)
         if value.type is not Edm.BOOLEAN and value.type is not Edm.NULL:
-            refuse(f"A condition must be Edm.Boolean, and this is {value.type.value}.")
+            refuse(f"A condition must be Edm.Boolean, not {value.type.value}.")
         return value
 
     def value(self, node: ast.Node) -> Value:
@@ -129,22 +129,24 @@ class Binder:
                 return self._computed(node, (name, *rest[1:]), prop)
         if not rest:
             if resource.scalar is None:
-                refuse(f"'{node.names[0]}' is an object; name one of its properties.")
+                refuse(f"'{node.names[0]}' is an object. Name one of its properties.")
             value = resource.fields[resource.scalar]
             return names.column(value, level) if isinstance(value, Field) else Null()
         if len(rest) == 1 and isinstance(prop := names.members(resource)[0].get(rest[0]), Field):
             return names.column(prop, level)
         steps, (resource, level), rest = self._walk((resource, level), node, rest)
         if not rest or (steps and steps[-1].relation.is_collection):
-            refuse(f"'{'/'.join(node.names)}' is no value; use any, all or /$count on rows, or name a property.")
+            refuse(
+                f"'{'/'.join(node.names)}' is not a value. Use any, all or /$count on a collection, or name a property."
+            )
         name, own = names.member(resource, names.NamePlace(node, rest))
         if isinstance(own, Complex):
             if len(rest) == 1:
-                refuse(f"'{name}' is an object; name one of its properties.")
+                refuse(f"'{name}' is an object. Name one of its properties.")
             rest = rest[1:]
             _, own = names.part(own, name, names.NamePlace(node, rest))
         if len(rest) > 1 or isinstance(own, Relation):
-            refuse(f"'{'/'.join(node.names)}' goes on after a property that has none of its own.")
+            refuse(f"'{'/'.join(node.names)}' continues after a property that has no properties.")
         column = names.column(own, level)
         if steps and self.view is not None and not steps[0].parent:
             return column._replace(nullable=True, level=self.view.join(steps))
@@ -154,10 +156,10 @@ class Binder:
         """A property that the request has made: it costs as much as what it was made of."""
         for number, owner in enumerate(path[:-1], 1):
             if isinstance(prop, ComputedProperty):
-                refuse(f"'{'/'.join(path)}' goes on after a property that has none of its own.")
+                refuse(f"'{'/'.join(path)}' continues after a property that has no properties.")
             _, prop = member(prop.members, names.NamePlace(node, path[number:]), owner)
         if isinstance(prop, Nested):
-            refuse(f"'{path[-1]}' is an object; name one of its properties.")
+            refuse(f"'{path[-1]}' is an object. Name one of its properties.")
         self._enter(prop.nodes - 1, prop.depth)
         self.depth -= prop.depth
         if self.view is not None:
@@ -200,7 +202,7 @@ class Binder:
         if self.view is not None and rest and not row[1]:
             _, prop = self.view.find(names.NamePlace(path, rest))
             if prop is not None:
-                refuse(f"'{'/'.join(path.names)}' is no relation with many rows.")
+                refuse(f"'{'/'.join(path.names)}' is not a collection.")
         steps, row, rest = self._walk(row, path, rest)
         if rest or not steps or not steps[-1].relation.is_collection:
             names.refuse_rows(path, row[0], rest)
@@ -241,7 +243,7 @@ class Binder:
     def call(self, node: ast.FunctionCall) -> Value:
         if node.name == SEARCH_RANK:
             if self.rank is None:
-                refuse(f"'{SEARCH_RANK}()' can only stand in $orderby, beside $search.")
+                refuse(f"'{SEARCH_RANK}()' can only be used in $orderby, together with $search.")
             return self.rank
         if node.name == SEARCH_MATCHES:
             return self._matches(node)

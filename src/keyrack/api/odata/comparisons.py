@@ -21,7 +21,7 @@ from keyrack.api.odata.plan import (
     divisors,
 )
 
-NEEDS_PARENTHESES = "'not' binds tighter than the comparison: did you mean not (...)?"
+NEEDS_PARENTHESES = "'not' binds tighter than the comparison. Did you mean not (...)?"
 
 
 def compare(operator: str, left: Value, right: Value) -> Value:
@@ -81,7 +81,7 @@ def _check_members(column: Value, constant: Value) -> None:
 def check_member(column: PlanColumn, value: object) -> None:
     """Raise `BadRequest` unless the value is a member of the column's enumeration."""
     if value not in column.enum:
-        refuse(f"'{str(value)[:50]}' is no member of the enumeration. Its members are {', '.join(column.enum)}.")
+        refuse(f"'{str(value)[:50]}' is not a member of the enumeration. The members are {', '.join(column.enum)}.")
 
 
 def among(operand: Value, items: list[PlanParameter | Null]) -> Value:

@@ -13,10 +13,12 @@ from keyrack.core.error_codes import ErrorCode, FieldError
 INVALID = ErrorCode(
     "invalid-query",
     "The query specified in the URI is not valid. {fault}",
-    "Correct the query option; `errors` tells which one and where, as far as that is known. See docs/odata.md.",
+    "Correct the query option that `errors` names; docs/odata.md describes the options.",
 )
 NOT_SUPPORTED = ErrorCode(
-    "query-not-supported", "{what} is not supported.", "Ask without it; docs/odata.md lists what there is."
+    "query-not-supported",
+    "{feature} is not supported.",
+    "Leave out the unsupported part; docs/odata.md lists the supported options.",
 )
 BLANKS = " \t"  # the grammar's white space (ABNF: BWS, RWS)
 LONGEST_MESSAGE = 500  # characters; it may quote a path of any length
@@ -79,7 +81,7 @@ class Cursor:
             if start < end:
                 self.fail("an operator or the end was expected")
         if self.unsupported is not None:
-            reason = NOT_SUPPORTED.format(what=self.unsupported[:LONGEST_MESSAGE])
+            reason = NOT_SUPPORTED.format(feature=self.unsupported[:LONGEST_MESSAGE])
             raise errors.NotImplemented(
                 reason, errors=[FieldError("not-supported", reason.text, parameter=self._parameter)]
             )

@@ -148,7 +148,7 @@ def _substring(arguments: tuple[Value, ...]) -> Value:
 def arithmetic(operator: str, left: Value, right: Value) -> Value:
     """`add sub mul div divby mod` of two numbers, in the wider of their types: Int32, Int64, Decimal, Double."""
     if operator == "sub" and left.type in _DAYS and right.type in _DAYS:
-        refuse_unsupported("A duration, such as one date-time less another one,")
+        refuse_unsupported("A duration (the difference of two times)")
     for side in (left, right):
         if side.type not in _RANK and side.type is not Edm.NULL:
             refuse(f"The operator '{operator}' takes numbers, not {left.type.value} and {right.type.value}.")

@@ -137,7 +137,7 @@ def _values(prop: ComputedProperty | Nested) -> list[Value]:
 
 
 def _refuse_more(path: tuple[str, ...]) -> NoReturn:
-    refuse(f"'{'/'.join(path)}' goes on after a property that has none of its own.")
+    refuse(f"'{'/'.join(path)}' continues after a property that has no properties.")
 
 
 def _refuse_many(name: str, grouping: bool) -> NoReturn:

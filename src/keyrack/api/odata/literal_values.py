@@ -68,7 +68,7 @@ def with_parameter(refusal: BadRequest, parameter: str) -> BadRequest:
 
 def refuse_unsupported(what: str) -> NoReturn:
     """Raise `NotImplemented`: `what` is well-formed, but not supported."""
-    raise errors.NotImplemented(NOT_SUPPORTED.format(what=what[:LONGEST_MESSAGE]))
+    raise errors.NotImplemented(NOT_SUPPORTED.format(feature=what[:LONGEST_MESSAGE]))
 
 
 def parameter(literal: Literal, digits: int) -> PlanParameter | Null:
@@ -104,7 +104,7 @@ def check_offset(value: Value) -> None:
     """Raise `BadRequest` for a date-time literal without offset: it is understood beside a wall clock alone."""
     if isinstance(value, PlanParameter) and value.type is Edm.WALL_CLOCK:
         written = value.raw.replace(tzinfo=None).isoformat() if isinstance(value.raw, datetime) else value.raw
-        refuse(f"The date-time '{written}' has no offset: add one, such as Z or +01:00.", "wrong-form")
+        refuse(f"The date-time '{written}' has no offset. Add one, such as Z or +01:00.", "wrong-form")
 
 
 def _integer(text: str, digits: int) -> PlanParameter:
@@ -138,7 +138,7 @@ def date_time(text: str) -> datetime:
     if match is None or match[8] is None:
         if match is None and _DATE(text):
             return midnight(_date(text))
-        refuse(f"'{text[:50]}' is no date-time with an offset, such as 2026-01-31T08:00:00Z.", "wrong-form")
+        refuse(f"'{text[:50]}' is not a date-time with an offset, such as 2026-01-31T08:00:00Z.", "wrong-form")
     return _existing(match)
 
 
@@ -148,7 +148,7 @@ def _wall_clock(text: str) -> datetime:
     if match is None:
         if _DATE(text):
             return midnight(_date(text))
-        refuse(f"'{text[:50]}' is no date-time, such as 2026-01-31T08:00:00.", "wrong-form")
+        refuse(f"'{text[:50]}' is not a date-time, such as 2026-01-31T08:00:00.", "wrong-form")
     return _existing(match).replace(tzinfo=UTC)
 
 
@@ -168,7 +168,7 @@ def _existing(match: re.Match[str]) -> datetime:
 def _date(text: str) -> date:
     match = _DATE(text)
     if match is None:
-        refuse(f"'{text[:50]}' is no date, such as 2026-01-31.", "wrong-form")
+        refuse(f"'{text[:50]}' is not a date, such as 2026-01-31.", "wrong-form")
     try:
         return date(int(match[1]), int(match[2]), int(match[3]))
     except (ValueError, OverflowError):
@@ -178,7 +178,7 @@ def _date(text: str) -> date:
 def _time(text: str) -> time:
     match = _TIME(text)
     if match is None or match[3] == "60":
-        refuse(f"'{text[:50]}' is no time of day, such as 08:00:00.", "wrong-form")
+        refuse(f"'{text[:50]}' is not a time of day, such as 08:00:00.", "wrong-form")
     return time(int(match[1]), int(match[2]), int(match[3] or 0), int((match[4] or "0").ljust(6, "0")[:6]))
 
 
@@ -207,7 +207,7 @@ def converted(constant: PlanParameter, to: Edm) -> PlanParameter | None:
             try:
                 return constant.turned(to, UUID(value))
             except ValueError:
-                refuse(f"'{value[:50]}' is no guid.", "wrong-form")
+                refuse(f"'{value[:50]}' is not a GUID.", "wrong-form")
     if kind is Edm.DATE and to in (Edm.DATE_TIME, Edm.WALL_CLOCK) and isinstance(value, date):
         return constant.turned(to, midnight(value))
     if kind is Edm.DATE_TIME and to is Edm.WALL_CLOCK and isinstance(value, datetime):

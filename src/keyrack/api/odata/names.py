@@ -7,7 +7,6 @@ from functools import cache
 from typing import NamedTuple, NoReturn, Protocol
 
 from keyrack.api.odata.literal_values import refuse, unknown_name
-from keyrack.api.odata.parse_paths import NEEDS
 from keyrack.api.odata.plan import Edm, PlanColumn
 from keyrack.api.schema.fields import RESOURCES, Complex, Field, Relation, Resource, Type
 from keyrack.api.schema.group_scope import in_group_scope
@@ -121,15 +120,16 @@ def refuse_rows(node: NodeOfNames, resource: Resource, rest: Sequence[str]) -> N
             part(prop, name, NamePlace(node, rest[1:]))
         if isinstance(prop, Relation):  # and what leads to it has many rows, or the way would go on
             before = path.removesuffix("/".join(rest))
-            refuse(f"'{path}' goes on behind many rows; ask about each of them: {before}any(x:x/{'/'.join(rest)}/...).")
-    refuse(f"'{path}' is no relation with many rows.")
+            refuse(f"'{path}' continues after a collection. Query its rows by {before}any(x:x/{'/'.join(rest)}/...).")
+    refuse(f"'{path}' is not a collection.")
 
 
 def refuse_bare(name: str, resource: Resource) -> NoReturn:
     """Refuse `any` and `all` without a path before them."""
     many = [relation for relation, definition in resource.relations.items() if definition.is_collection]
-    relations = f": {', '.join(many)}" if many else f", and type '{type_name(resource)}' has none"
-    refuse(NEEDS.format(name) + relations + ".")
+    if not many:
+        refuse(f"'{name}' requires a collection before it, and type '{type_name(resource)}' has none.")
+    refuse(f"'{name}' requires a collection before it. The collections are {', '.join(many)}.")
 
 
 def column(field: Field, level: int) -> PlanColumn:

@@ -63,7 +63,7 @@ class Parser(Paths):
                 break
             at = match.start(1)
             if self.in_list_end == self.at and binding > _AND:
-                self.fail("'in' and 'has' need parentheses before another operator", at)
+                self.fail("'in' and 'has' require parentheses before another operator", at)
             self.at = match.end()
             if binding <= _AND:
                 left = self._junction(operator, binding, left, at)

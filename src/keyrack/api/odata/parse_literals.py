@@ -76,7 +76,7 @@ class LiteralParser(Cursor):
         content = match[0][1:-1].replace("''", "'")
         kind = tokens.prefixed(prefix, content)
         if kind is None:
-            self.fail("this is no valid literal", at, hint=syntax_hints.of_prefix(prefix))
+            self.fail("the literal is not valid", at, hint=syntax_hints.of_prefix(prefix))
         if kind is LiteralKind.OTHER:
             self.refuse_later(f"A {prefix.lower()} literal")
         self.at = match.end()

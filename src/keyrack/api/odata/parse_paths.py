@@ -32,12 +32,12 @@ _NOT_SUPPORTED = {
 }  # fmt: skip
 # Functions of OData 2 and 3 -> what OData 4 has for them
 _OLD_FUNCTIONS = {
-    "substringof": "It is of OData 2 and 3: write contains(name,'a') for substringof('a',name).",
-    "replace": "It is of OData 2 and 3, and OData 4 has none.",
+    "substringof": "OData 4 has contains(name,'a') instead of substringof('a',name).",
+    "replace": "The function is part of OData 2 and 3, and OData 4 has no replacement.",
 }
 _LAMBDAS = ("any", "all")
-NEEDS = "'{}' needs a collection before it"
-TAKES = "'{}' takes a variable and a condition, as in (x:x/name eq 'a')"
+NEEDS = "'{}' requires a collection before it"
+TAKES = "'{}' takes a variable and a condition, such as (x:x/name eq 'a')"
 
 
 class Paths(LiteralParser):
@@ -89,7 +89,7 @@ class Paths(LiteralParser):
                 return node
             if self.sees("/$count"):
                 if len(names) == 1 and names[0].startswith("$"):
-                    self.fail("/$count needs a collection")
+                    self.fail("/$count requires a collection")
                 self.at += len("/$count")
                 if self.opens():
                     self.refuse_later("An option of /$count")
@@ -179,7 +179,7 @@ class Paths(LiteralParser):
             self.fail(TAKES.format(name), at, hint="")
         hint = _OLD_FUNCTIONS.get(lower) or did_you_mean(name, FUNCTIONS).strip()
         valid = tuple(FUNCTIONS)
-        self.fail(f"there is no function '{name}' with such arguments", at, hint=hint, code="unknown", valid=valid)
+        self.fail(f"there is no function '{name}' with these arguments", at, hint=hint, code="unknown", valid=valid)
 
     def _function(self, name: str, arity: tuple[int, ...], at: int) -> Node:
         if self._named():

@@ -35,7 +35,7 @@ class UnsupportedParser(Transformations):
         read = _READ.get(name)
         if read is None and "." not in name:
             hint = did_you_mean(name, TRANSFORMATIONS).strip()
-            self.fail(f"'{name[:50]}' is no transformation", at, hint=hint, code="unknown", valid=TRANSFORMATIONS)
+            self.fail(f"'{name[:50]}' is not a transformation", at, hint=hint, code="unknown", valid=TRANSFORMATIONS)
         self.refuse_later(f"The transformation '{name}'")
         if read is not None:
             self.open()
@@ -151,7 +151,7 @@ class UnsupportedParser(Transformations):
             match = tokens.SEGMENTS(self.text, self.at)
             name = match[0].split("/")[0] if match else ""
             if name not in _PRESERVING and "." not in name:
-                self.fail("a transformation that keeps rows as they are was expected")
+                self.fail("a transformation that keeps rows unchanged was expected")
             self.transformation()
             if not self.sees("/"):
                 return

@@ -210,7 +210,7 @@ def _text(pattern: str) -> Callable[[OptionParser], Tree]:
     def read(parser: OptionParser) -> Tree:
         token = match(parser.text, parser.at)
         if token is None:
-            parser.fail("this is no valid value")
+            parser.fail("the value is not valid")
         parser.at = token.end()
         return token[0]
 

@@ -327,4 +327,9 @@ def _decoded(part: bytes) -> str:
 def _check_format(media_type: str) -> None:
     lower = media_type.lower()
     if lower != "json" and lower.split(";")[0].strip() != "application/json":
-        refuse(f"The format '{media_type[:50]}' is not known; there is json.", "not-one-of", "$format", ["json"])
+        refuse(
+            f"The format '{media_type[:50]}' is not supported. The only format is json.",
+            "not-one-of",
+            "$format",
+            ["json"],
+        )

@@ -106,7 +106,7 @@ def _relations(
     for item in items:
         name, member = _expandable(resource, item)
         if item.alone and not (isinstance(member, Relation) and member.is_collection):
-            refuse(f"'{name}' is no relation with many rows, so it has no /$count.")
+            refuse(f"'{name}' is not a collection, so it has no /$count.")
         if isinstance(member, Complex):
             tree = _with_complex(context, resource, tree, name, member, item.options)
         elif any(other.name == name for other in expanded):
@@ -195,7 +195,7 @@ def _selected(context: QueryContext, resource: Resource, items: tuple[ast.Select
         if isinstance(member, Complex):
             _add(tree, name, _parts(limits, name, member, names.NamePlace(item, item.names[1:]), item.options))
         elif len(item.names) > 1 or item.options is not None:
-            refuse(f"'{name}' has no parts to select; a relation is expanded with $expand.")
+            refuse(f"'{name}' has no parts to select. Expand a relation with $expand.")
         elif isinstance(member, Field):
             tree[name] = None
     return tree
@@ -213,20 +213,20 @@ def _parts(
     """The selected parts of a complex member, None for all; `place` is the path behind its name."""
     path = place.rest
     if len(path) > 1 or (path and options is not None):
-        refuse(f"'{name}/{'/'.join(path)}' goes on after a property that has none of its own.")
+        refuse(f"'{name}/{'/'.join(path)}' continues after a property that has no properties.")
     if path:
         return {names.part(member, name, place)[0]}
     if options is None:
         return None
     if options != ast.AstOptions(select=options.select):
-        refuse(f"In the parentheses of '{name}' only $select can stand.")
+        refuse(f"The parentheses of '{name}' can only contain $select.")
     check_items(limits, options.select)
     parts: set[str] = set()
     for item in options.select:
         if item.names == ("*",):
             return None
         if len(item.names) > 1 or item.options is not None:
-            refuse(f"'{'/'.join(item.names)}' goes on after a property that has none of its own.")
+            refuse(f"'{'/'.join(item.names)}' continues after a property that has no properties.")
         parts.add(names.part(member, name, names.NamePlace(item, item.names))[0])
     return parts
 
@@ -280,7 +280,7 @@ def _expanded(context: QueryContext, row: Row, name: str, relation: Relation, it
         refuse(f"$expand is nested deeper than the limit of {EXPANSIONS} levels.")
     options = item.options or ast.AstOptions()
     if not relation.is_collection and options != ast.AstOptions(select=options.select, expand=options.expand):
-        refuse(f"'{name}' is one object: only $select and $expand can stand in its parentheses.")
+        refuse(f"'{name}' is one object. Its parentheses can only contain $select and $expand.")
     target = names.target(relation)
     step = PlanJoin(relation, target, level, level + 1)
     plan = rows(context, target, options, level + 1)

@@ -55,7 +55,7 @@ TOO_MANY = "KR001"  # the state of the error that `refuse_expansion` raises
 TOO_MANY_EXPANDED = ErrorCode(  # the text is the database's
     "expansion-too-large",
     "A relation that is expanded has more than {most} rows. Give it a $top of its own, or ask for less.",
-    "Give the $expand a $top of its own, or ask for the relation by itself.",
+    "Give the `$expand` a `$top`, or read the relation by its own endpoint.",
 )
 _SIGNS: dict[str, LiteralString] = {"eq": " = ", "ne": " <> ", "gt": " > ", "ge": " >= ", "lt": " < ", "le": " <= "}
 # A bare constant is no item of ORDER BY, but a cast one is

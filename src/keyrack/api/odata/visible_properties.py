@@ -41,7 +41,7 @@ class View:
             candidates += own
         elif own and not candidates:
             if self.is_cut and isinstance(exact[own[0]], Relation):
-                refuse_unsupported(f"The relation '{own[0]}' behind top or skip in $apply")
+                refuse_unsupported(f"The relation '{own[0]}' after top or skip in $apply")
             raise unknown_name(f"'{own[0]}' is not in the result of $apply.", place.position, tuple(self.computed))
         valid_names = (*self.computed, *exact) if self.has_own else self.computed
         right = names.only(candidates, place, names.type_name(self.resource), valid_names)

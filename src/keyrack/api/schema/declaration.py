@@ -373,7 +373,7 @@ def _check_text(
     if not member.is_nullable and is_blank(value):
         raise BadRequest(invalid_member(action, member.name), errors=[blank(at(patch, member.name))])
     if value is not None and member.max_length is not None and len(value) > member.max_length:
-        hint = f"It has at most {member.max_length} characters."
+        hint = f"`{member.name}` must have at most {member.max_length} characters, but has {len(value)}."
         reason = too_long.get(member.name) or invalid_member(action, member.name, hint=hint)
         raise BadRequest(reason, errors=[FieldError("too-long", hint, at(patch, member.name))])
 

@@ -264,14 +264,16 @@ def stored(kinds: Iterable[str]) -> list[str]:
 
 
 def check(name: str) -> str:
-    """A kind or a wildcard that there is. Raises `ValueError`, which names the nearest."""
+    """The name of an event type or a wildcard. Raises `ValueError` with the nearest names."""
     if name in TAKEN:
         return name
     given = name[:LONGEST]
     near = difflib.get_close_matches(given, TAKEN, NEAREST, 0.5)
-    perhaps = f"perhaps {_listed(near)}" if near else "GET /webhooks/kinds lists those that there are"
-    raise ValueError(f"{given!r} is no kind: {perhaps}")
+    if near:
+        raise ValueError(f"{given!r} is not an event type. Did you mean {_listed(near)}?")
+    raise ValueError(f"{given!r} is not an event type. `GET /webhooks/kinds` lists the event types.")
 
 
 def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " or " + names[-1]
+    quoted = [f"'{name}'" for name in names]
+    return quoted[0] if len(quoted) == 1 else ", ".join(quoted[:-1]) + " or " + quoted[-1]

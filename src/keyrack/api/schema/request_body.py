@@ -22,7 +22,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from keyrack.api.schema import event_types, unknown_members
-from keyrack.api.schema.field_errors import at, faults, placed
+from keyrack.api.schema.field_errors import at, faults, placed, sentence
 from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest
 from keyrack.core.text import FREE_TEXT, LONGEST_ADDRESS, NOT_BLANK, email_address, nfc, without_byte_order_mark
@@ -32,33 +32,38 @@ _TIME = r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?"
 _OFFSET = r"(Z|[+-]([01]\d|2[0-3]):[0-5]\d)"
 MOMENT = re.compile(_TIME + _OFFSET, re.ASCII | re.IGNORECASE).fullmatch
 WALL_CLOCK = re.compile(_TIME + _OFFSET + "?", re.ASCII | re.IGNORECASE).fullmatch
-INVALID_MOMENT = "The form is that of RFC 3339, as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00"
-INVALID_WALL_CLOCK = INVALID_MOMENT + "; a dateTime may lack the offset"
+INVALID_MOMENT = "A time must have the format of RFC 3339, such as 2026-01-31T08:00:00Z or 2026-01-31T09:00:00+01:00."
+INVALID_WALL_CLOCK = (
+    "A time must have the format of RFC 3339, with or without an offset, such as 2026-01-31T08:00:00 or"
+    " 2026-01-31T08:00:00Z."
+)
 LONGEST_TIME = 250  # characters of a time that is shown as it was sent
 
 INVALID_MEMBERS = ErrorCode(
-    "invalid-members", "Couldn't {what}. No valid {members} provided.", "Correct the members that `errors` points to."
+    "invalid-members",
+    "Couldn't {what}. No valid {members} provided.",
+    "Correct the properties that `errors` points to.",
 )
 INVALID_JSON = ErrorCode(
     "invalid-json",
     "Couldn't {what}. The body is not valid JSON: {fault}.",
-    "Send JSON in UTF-8; `errors` tells where it breaks.",
+    "Send valid JSON in UTF-8; `errors` shows the position.",
 )
 WRONG_FORM = ErrorCode(
     "wrong-form-of-body",
     "Couldn't {what}. The body must be {form}.",
-    "Send what the reference shows for this endpoint; a patch is an array of steps.",
+    "Send the body that the API reference shows for this endpoint.",
 )
 TOO_MANY_ERRORS = ErrorCode(
     "too-many-errors",
     "Couldn't {what}. The body has more than {most} errors.",
-    "Correct the body; so many errors are mostly one that is repeated.",
+    "Correct the body; a repeated error counts each time.",
 )
 NO_STEPS = ErrorCode("no-steps", "Couldn't {what}. The patch has no steps.", "Send at least one step.")
 TOO_MANY_STEPS = ErrorCode(
     "too-many-steps",
     "Couldn't {what}. A patch has at most {most} steps.",
-    "Send one step for each member that changes.",
+    "Send one step for each property that changes.",
 )
 
 
@@ -131,7 +136,7 @@ def _wall_clock(value: object) -> str:
             return value
     except ValueError:
         pass
-    raise PydanticCustomError("moment", INVALID_WALL_CLOCK)
+    raise PydanticCustomError("wall_clock", INVALID_WALL_CLOCK)
 
 
 INT32_MAX = 2**31 - 1
@@ -146,7 +151,7 @@ def whole_number(value: object) -> object:
 
 def _id(number: int) -> int:
     if number < 1:
-        raise PydanticCustomError("not_positive", "An id is positive")
+        raise PydanticCustomError("not_positive", "An id must be positive")
     return number
 
 
@@ -154,7 +159,7 @@ def _kind(name: str) -> str:
     try:
         return event_types.check(name)
     except ValueError as error:
-        raise PydanticCustomError("no_kind", "List has {fault}", {"fault": str(error)}) from None
+        raise PydanticCustomError("no_kind", "{sentence}", {"sentence": str(error)}) from None
 
 
 WHOLE_NUMBER = BeforeValidator(whole_number)
@@ -209,6 +214,7 @@ class PatchStep(Protocol):
 
 ERRORS = 200  # of a body, that are looked at: each step of a patch has a few
 STEPS = 50  # of a patch, at most: it has fewer members to change
+VALUE_MISSING = "A `replace` step must have a `value`."
 Step = TypeVar("Step")
 Patch = Annotated[list[Step], Field(max_length=STEPS)]
 
@@ -220,12 +226,12 @@ def apply_patch(steps: Sequence[PatchStep], action: str) -> dict[str, Any]:
     null it would make an assignment unlimited.
     """
     if not steps:
-        fault = FieldError("too-short", "It has no steps.", "")
+        fault = FieldError("too-short", "The patch has no steps.", "")
         raise BadRequest(NO_STEPS.format(what=action), errors=[fault])
     for number, step in enumerate(steps):
         if step.op == "replace" and "value" not in step.model_fields_set:
-            reason = invalid_member(action, step.path[1:], hint="A replace needs a value.")
-            raise BadRequest(reason, errors=[FieldError("missing", "A replace needs a value.", f"/{number}/value")])
+            reason = invalid_member(action, step.path[1:], hint=VALUE_MISSING)
+            raise BadRequest(reason, errors=[FieldError("missing", VALUE_MISSING, f"/{number}/value")])
     return {step.path[1:]: step.value if step.op == "replace" else None for step in steps}
 
 
@@ -252,7 +258,7 @@ def read_body(
     except ValidationError as error:
         if error.error_count() > ERRORS:  # to look at each would take longer than to find them
             raise BadRequest(TOO_MANY_ERRORS.format(what=action, most=ERRORS)) from None
-        problems = placed(adapter, error.errors(include_url=False, include_context=False))
+        problems = placed(adapter, error.errors(include_url=False))
         field_errors = faults(adapter, problems)
         if len(field_errors) < len(problems):  # some members are unknown
             document, _ = _parsed(body, action)
@@ -295,27 +301,26 @@ def _explained(problems: Sequence[Any], action: str) -> ErrorCode:
     named = list(dict.fromkeys(name for problem in problems if (name := _member(problem["loc"]))))
     if not named:
         return WRONG_FORM.format(what=action, form=_form(first["type"]))
-    return invalid_member(action, *named[:TOLD], hint=" ".join(_hints(problems, named[:TOLD])))
+    return invalid_member(action, *named[:MAX_NAMED], hint=" ".join(_hints(problems, named[:MAX_NAMED])))
 
 
-TOLD = 5  # members that the text of a refusal names; its faults have all
+MAX_NAMED = 5  # members that the text of an error names; its field errors have all
 
 
 def _hints(problems: Sequence[Any], named: Sequence[str]) -> Iterator[str]:
-    """What would be right, a sentence for each of the members, and one for all times: their form nobody would guess."""
+    """The sentences of the message: one for each member, and one for all times."""
     seen = set[str]()
     for problem in problems:
         name, kind = _member(problem["loc"]), problem["type"]
-        if kind == "moment" and kind not in seen:
-            yield f"{problem['msg']}."
+        if kind in ("moment", "wall_clock") and kind not in seen:
+            yield problem["msg"]
         elif kind in HINTED and name in named and name not in seen:
-            yield f"{name} {_WITHOUT_SUBJECT.sub('', problem['msg'])}."
+            yield sentence(problem)
         seen |= {kind, name or ""}
 
 
-# Kinds of error whose own words help; the others say what the text says already
+# Kinds of error whose sentence adds something to the text
 HINTED = {"string_too_long", "greater_than_equal", "less_than_equal", "too_long", "literal_error", "no_kind", "url"}
-_WITHOUT_SUBJECT = re.compile(r"^(Input|String|List) ")
 
 
 def _member(location: tuple[int | str, ...]) -> str | None:

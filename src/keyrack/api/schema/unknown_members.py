@@ -13,16 +13,16 @@ from pydantic import TypeAdapter
 from keyrack.api.schema.field_errors import pointer, schema
 from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest
-from keyrack.core.suggestions import closest
+from keyrack.core.suggestions import did_you_mean
 
 UNKNOWN_MEMBERS = ErrorCode(
-    "unknown-members", "Couldn't {what}. {members}", "Remove or rename the members that `errors` points to."
+    "unknown-members", "Couldn't {what}. {members}", "Remove or rename the properties that `errors` points to."
 )
 
 REPEATED = ErrorCode(
     "repeated-members",
-    "Couldn't {what}. The member {name} is given more than once.",
-    "Send each member of an object once: JSON does not say which of its values counts.",
+    "Couldn't {what}. The property {name} is given more than once.",
+    "Send each property of an object once.",
 )
 
 NAMED = 5  # members that a refusal names, at most
@@ -45,9 +45,8 @@ class UnknownMember(NamedTuple):
 
     @property
     def message(self) -> str:
-        """`There is no member ende. Did you mean end?`"""
-        meant = closest(self.name, self.valid_names)
-        return f"There is no member {self.name[:LONGEST]}." + (f" Did you mean {meant}?" if meant else "")
+        """`There is no property 'ende'. Did you mean 'end'?`"""
+        return f"There is no property '{self.name[:LONGEST]}'.{did_you_mean(self.name, self.valid_names)}"
 
 
 def unknown(adapter: TypeAdapter[Any], document: object) -> list[UnknownMember]:
@@ -77,7 +76,7 @@ def parse(body: bytes) -> tuple[object, str | None]:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _unknown(
@@ -113,9 +112,9 @@ def _meant(value: object, discriminator: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 def refusal(action: str, members: Sequence[UnknownMember], others: Iterable[FieldError] = ()) -> BadRequest:
-    """The refusal of a body for members that its form does not know, and for what else is wrong with it.
+    """The error for a body with unknown members: `Couldn't <action>. There is no property 'ende'. Did you mean 'end'?`
 
-    Its text is like `Couldn't <action>. There is no member ende. Did you mean end?`.
+    `others` are the other errors of the body.
     """
     by_name = {member.name: member for member in members}
     sentences = " ".join(member.message for member in list(by_name.values())[:NAMED])

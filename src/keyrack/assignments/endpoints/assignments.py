@@ -64,22 +64,24 @@ ASYNCHRONOUS = (
 NO_ASSIGNMENT = ErrorCode(
     "assignment-not-found",
     "Unable to find an assignment for the given assignmentId which is assigned to the given customerId.",
-    "It has ended or was never there; GET /cars/{carId}/assignments lists those of a car.",
+    "Use an id that `GET /cars/{carId}/assignments` returns; it does not list ended assignments.",
 )
 CREATE = "create assignment"
 UPDATE = "update assignment"
 END_BEFORE_START = ErrorCode(
-    "end-before-start", "The end must not lie before the start.", "Send an end that is the start or later, or none."
+    "end-before-start",
+    "`end` must not be earlier than `start`.",
+    "Send an `end` that is not earlier than `start`, or leave it out.",
 )
 LIFETIME_RANGE = ErrorCode(
     "lifetime-out-of-range",
-    f"The lifetime must be greater than {LIFETIME} and less than {LIFETIME_BOUND} seconds.",
-    "Send a lifetime in seconds within these bounds, or none: it is a week then.",
+    f"`lifetime` must be greater than {LIFETIME} and less than {LIFETIME_BOUND} seconds.",
+    "Send seconds within these limits, or leave `lifetime` out for the default of 604800.",
 )
 RENEWABLE_RANGE = ErrorCode(
     "renewable-after-out-of-range",
-    "renewableAfter must be 0 or more and less than lifetime.",
-    "Send seconds from 0 up to, but without, the lifetime, or none: it is half of it then.",
+    "`renewableAfter` must be at least 0 and less than `lifetime`.",
+    "Send seconds from 0 to less than `lifetime`, or leave it out for half of `lifetime`.",
 )
 
 OPERATION_HEADERS = {
@@ -377,11 +379,11 @@ def _value(name: str, value: object, place: str) -> str | int | None:
         try:
             return format_timestamp(moment(value if isinstance(value, str) else ""))
         except ValueError:
-            fault = FieldError("wrong-form", f"{INVALID_MOMENT}.", place)
-            raise BadRequest(invalid_member(UPDATE, name, hint=f"{INVALID_MOMENT}."), errors=[fault]) from None
+            fault = FieldError("wrong-form", INVALID_MOMENT, place)
+            raise BadRequest(invalid_member(UPDATE, name, hint=INVALID_MOMENT), errors=[fault]) from None
     number = int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else whole_number(value)
     if isinstance(number, bool) or not isinstance(number, int) or not -(2**31) <= number < 2**31:
-        fault = FieldError("wrong-type", "It should be an integer of 32 bits, as a number or as text.", place)
+        fault = FieldError("wrong-type", f"`{name}` must be an integer of 32 bits, as a number or as a string.", place)
         raise BadRequest(invalid_member(UPDATE, name), errors=[fault])
     return number
 

@@ -17,7 +17,7 @@ endpoints = Endpoints[ReadServices](
 NO_OPERATION = ErrorCode(
     "operation-not-found",
     "Unable to find an operation for the given operationId which is assigned to the given customerId.",
-    "Use the Operation-Id that the change was answered with.",
+    "Use the `Operation-Id` of the response to the change.",
 )
 NO_UUID = UUID(int=0)
 

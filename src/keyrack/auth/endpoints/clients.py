@@ -32,27 +32,28 @@ endpoints = Endpoints[ReadServices](
 NO_CLIENT = ErrorCode(
     "client-not-found",
     "Unable to find a client for the given clientId which is assigned to the given customerId.",
-    "Use an id that GET /clients returns for this customer.",
+    "Use an id that `GET /clients` returns for this customer.",
 )
 NO_SECRET = ErrorCode(
     "client-secret-not-found",
     "Unable to find a secret for the given secretId which is assigned to the given clientId.",
-    "Use an id that GET /clients/{clientId}/secrets returns.",
+    "Use an id that `GET /clients/{clientId}/secrets` returns.",
 )
 TOO_MANY = ErrorCode(
     "too-many-clients",
-    "The customer has as many clients as it may have. Remove one first.",
-    "Remove one that has not been used for long: GET /clients says when that was.",
+    "The customer has reached its limit of machine clients. Remove one first.",
+    "Remove an unused client; `GET /clients` shows when each was last used.",
 )
 TWO_SECRETS = ErrorCode(
-    "two-secrets",
-    "The client has two secrets already. Remove the one that is not used any more first.",
-    "GET /clients/{clientId}/secrets says when each was used last; DELETE removes one.",
+    "too-many-client-secrets",
+    "The client already has two secrets. Remove the unused one first.",
+    "Remove the unused secret; `GET /clients/{clientId}/secrets` shows when each was last used.",
 )
 MANAGED_ELSEWHERE = ErrorCode(
     "client-managed-elsewhere",
-    "The client is managed by the operator or by another customer. Here only its scopes change, or it is taken out.",
-    "Ask whoever runs the server for a change of its name, its time or its secrets.",
+    "The client is managed by the operator or by another customer. You can only change its scopes, or remove"
+    " it from this customer.",
+    "Ask the operator to change its name, its expiry or its secrets.",
 )
 CREATE, UPDATE = "create client", "update client"
 
@@ -169,7 +170,9 @@ async def create(request: Request, client: NewClient, services: ReadServices) ->
     ),
 )
 async def update(request: Request, patch: list[ClientPatch]) -> Response:
-    whole = patched_form(CHANGED, patch, UPDATE, "expires", "It is a time; `remove` gives one without end.")
+    whole = patched_form(
+        CHANGED, patch, UPDATE, "expires", "`expires` must be a time; a `remove` step removes the expiry."
+    )
     values: dict[str, Any] = whole.model_dump(mode="json", by_alias=True, exclude_unset=True)
     changes: dict[str, Any] = {step.path[1:]: values.get(step.path[1:]) for step in patch}
     async with request.db.transaction() as connection:

@@ -21,11 +21,11 @@ endpoints = Endpoints[ReadServices](TAG, AccountAuth(Free.PERSON), is_extension=
 NO_IDENTITY = ErrorCode(
     "identity-not-found",
     "Unable to find an account for the given identityId which is connected with the manager.",
-    "Use an id that GET /me/identities returns.",
+    "Use an id that `GET /me/identities` returns.",
 )
 LAST_WAY_IN = ErrorCode(
-    "last-way-in",
-    "Without this account there is no way left for the manager to sign in.",
+    "last-sign-in-method",
+    "This account is the manager's only sign-in method.",
     "Set a password or connect another account first.",
 )
 

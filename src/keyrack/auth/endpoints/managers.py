@@ -41,12 +41,12 @@ endpoints = Endpoints[ReadServices](
 NO_MANAGER_HERE = ErrorCode(
     "manager-of-customer-not-found",
     "Unable to find a manager for the given managerId which is assigned to the given customerId.",
-    "Use an id that GET /managers returns for this customer.",
+    "Use an id that `GET /managers` returns for this customer.",
 )
 NO_INVITATION = ErrorCode(
     "invitation-not-found",
     "Unable to find an invitation for the given invitationId which is assigned to the given customerId.",
-    "Use an id that GET /invitations returns; one that was accepted or withdrawn is gone.",
+    "Use an id that `GET /invitations` returns; it does not list accepted or withdrawn invitations.",
 )
 MOST_GROUPS = 100  # that somebody is limited to
 INVITE, UPDATE = "invite manager", "update manager"
@@ -242,7 +242,9 @@ async def withdraw(request: Request) -> Response:
 )
 async def update(request: Request, patch: list[ManagerPatch]) -> Response:
     """It holds within a second, on open streams as well."""
-    whole = patched_form(CHANGED, patch, UPDATE, "groups", "It is a list of groups; `remove` gives the whole fleet.")
+    whole = patched_form(
+        CHANGED, patch, UPDATE, "groups", "`groups` must be an array; a `remove` step gives access to the whole fleet."
+    )
     named = {step.path for step in patch}
     async with request.db.transaction() as connection:
         await _lock_manager(connection, request)
@@ -251,7 +253,7 @@ async def update(request: Request, patch: list[ManagerPatch]) -> Response:
         groups = whole.groups if "/groups" in named else row and row["groups"]
         if role is None:
             raise BadRequest(
-                invalid_member(UPDATE, "role"), errors=[FieldError("missing", "The manager has none.", "")]
+                invalid_member(UPDATE, "role"), errors=[FieldError("missing", "The manager has no role.", "")]
             )
         await _check_groups(connection, request.customer, whole.groups)
         with on_constraint({"manager_role_owner": (Conflict, OWNER_LIMITED)}):

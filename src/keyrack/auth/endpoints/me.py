@@ -28,12 +28,12 @@ endpoints = Endpoints[AuthServices](TAG, AccountAuth(Free.PERSON), is_extension=
 WRONG_PASSWORD = ErrorCode(
     "wrong-password",
     "The current password is wrong.",
-    "Check it; after many tries wait as long as the next answer says.",
+    "Check the current password.",
 )
 NO_SESSION = ErrorCode(
     "session-not-found",
-    "Unable to find a session for the given sessionId which is the manager's.",
-    "Use an id that GET /sessions returns.",
+    "Unable to find a session of the manager for the given sessionId.",
+    "Use an id that `GET /sessions` returns.",
 )
 
 _OF_MANAGER: LiteralString = "{t}.manager_id = :manager"
@@ -82,7 +82,7 @@ def _zones() -> frozenset[str]:
 
 def _zone(name: str) -> str:
     if name not in _zones():
-        raise ValueError("no time zone of the IANA database has this name")
+        raise ValueError(f"{name[:60]!a} is not a time zone of the IANA database")
     return name
 
 

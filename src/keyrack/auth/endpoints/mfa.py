@@ -29,32 +29,32 @@ endpoints = Endpoints[AuthServices](TAG, AccountAuth(Free.PERSON), is_extension=
 
 SIGN_IN_AGAIN = ErrorCode(
     "sign-in-again",
-    "This is done within {minutes} minutes of signing in, with the second factor where there is one.",
-    "Sign in again, then repeat it.",
+    "This change requires a sign-in within the last {minutes} minutes, with the second factor if you have one.",
+    "Sign in again, then repeat the request.",
 )
 NO_PASSKEY = ErrorCode(
     "passkey-not-found",
-    "Unable to find a passkey for the given passkeyId which is the manager's.",
-    "Use an id that GET /me/passkeys returns.",
+    "Unable to find a passkey of the manager for the given passkeyId.",
+    "Use an id that `GET /me/passkeys` returns.",
 )
-NO_APP = ErrorCode("app-not-found", "No app is set up for codes.", "Begin with POST /me/totp.")
+NO_APP = ErrorCode("totp-not-set-up", "No authenticator app is set up.", "Set one up by `POST /me/totp`.")
 APP_THERE = ErrorCode(
-    "app-set-up", "An app is set up for codes already. Remove it first.", "Remove it: DELETE /me/totp."
+    "totp-already-set-up", "An authenticator app is already set up. Remove it first.", "Remove it by `DELETE /me/totp`."
 )
 WRONG_CODE = ErrorCode(
     "wrong-code",
     "The code is wrong.",
-    "Send the six digits that the app shows now; the clock of its device must be right.",
+    "Send the six digits that the app shows now, and check the clock of its device.",
 )
 NO_FACTOR = ErrorCode(
     "no-second-factor",
-    "Recovery codes stand in for an app or a passkey, and there is none.",
-    "Set up an app or a passkey first.",
+    "Recovery codes require an authenticator app or a passkey, and you have neither.",
+    "Set up an authenticator app or a passkey first.",
 )
 LAST_FACTOR = ErrorCode(
     "last-factor-needed",
-    "A role of yours needs a second factor, and this is the last one.",
-    "Add another one first, or ask the customer's owner to lift the rule.",
+    "One of your roles requires a second factor, and this is your last one.",
+    "Add another factor first, or ask an owner of the customer to remove the rule.",
 )
 
 _OF_MANAGER: LiteralString = "{t}.manager_id = :manager"

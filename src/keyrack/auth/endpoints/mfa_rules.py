@@ -21,8 +21,8 @@ from keyrack.core.errors import Conflict
 endpoints = Endpoints[ReadServices](TAG, "managers", is_extension=True)
 
 RULE_WITHOUT_FACTOR = ErrorCode(
-    "rule-without-factor",
-    "Whoever makes a second factor needed has signed in with one, so that nobody locks out themselves.",
+    "second-factor-not-used",
+    "You must sign in with a second factor before you can require one.",
     "Sign in with a passkey or a code, then set the rule.",
 )
 

@@ -42,18 +42,18 @@ endpoints = Endpoints[AuthServices](TAG, ClientSecretAuth())
 
 OTHERS_TOKEN = ErrorCode(
     "token-of-another",
-    "The token is another client's.",
-    "Have the client that got the token revoke it, or remove the secret that it was got by.",
+    "The token belongs to another client.",
+    "Revoke the token as the client that got it, or remove the secret that it was issued for.",
 )
 NO_CLIENT = ErrorCode(
-    "client-must-show-itself",
-    "The token is a client's, and only that client revokes it.",
-    "Send the client's id and secret, as for getting a token.",
+    "client-authentication-required",
+    "The token belongs to a machine client, and only that client can revoke it.",
+    "Send the id and the secret of the client.",
 )
 PASSWORD_NOT_ENOUGH = ErrorCode(
     "password-not-enough",
     "A password alone signs this manager in nowhere: it has a second factor, or a role that needs one.",
-    "Sign in to the console; programs use a client of their own instead of a person's password.",
+    "Sign in to the console, or use a machine client in programs.",
 )
 FORM: tuple[ErrorCode, ...] = (FORM_TOO_LONG, NO_FORM, GIVEN_TWICE, MISSING_PARAMETER, INVALID_PARAMETER, TWO_WAYS)
 FRESH = {"Cache-Control": "no-store"}

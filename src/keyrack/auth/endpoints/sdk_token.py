@@ -32,7 +32,7 @@ endpoints = Endpoints[AuthServices](TAG, AccountAuth(Permission.SDK_WRITE))
 INVALID_COMBINATION = ErrorCode(
     "invalid-sdk-combination",
     "Invalid combination of customerId, sdkKey and userId.",
-    "The key and the user must both be of the customer, and the customer one of yours.",
+    "Send a key and a user of the same customer, to which you must have access.",
 )
 
 SUBJECT: LiteralString = """

@@ -36,28 +36,28 @@ endpoints = Endpoints[ReadServices](
 
 AT_OR_RANGE = ErrorCode(
     "at-or-range",
-    "Either at is given, or both from and to, or none of them.",
-    "Send at for a time, from and to for what was between, and nothing for now.",
+    "Send `at`, or both `from` and `to`, or no time at all.",
+    "Send `at` for one time, `from` and `to` for a time range, or none of them for now.",
 )
 IN_FUTURE = ErrorCode(
     "time-in-future",
-    "The {name} lies in the future, and nobody knows yet what will be known then.",
-    "Send a time that has been, or none for now. What is to come is in GET /assignments.",
+    "`{name}` is in the future. Only past times can be queried.",
+    "Send a past time, or none for now; `GET /assignments` returns future assignments.",
 )
 GONE = ErrorCode(
-    "access-gone",
-    "Who had access is known from {oldest} on.",
-    "Ask for that time or a later one: `oldestTime` of the problem has it. What was before is not kept any more.",
+    "access-history-expired",
+    "The access history starts at {oldest}.",
+    "Request that time (`oldestTime` of the problem) or a later one.",
 )
 BEHIND = ErrorCode(
-    "access-behind",
-    "What was changed up to that time has not got its numbers yet, and an answer would leave it out.",
-    "Ask again soon. If it stays so, `keyrack status` says what holds the numbers up.",
+    "access-history-pending",
+    "The change log does not yet contain all changes up to this time.",
+    "Retry in a moment; if the error persists, `keyrack status` shows the cause.",
 )
 TOO_MANY = ErrorCode(
-    "too-many-stretches",
-    "More than {most} stretches are in that time.",
-    "Ask for a shorter time, or of each user or car alone.",
+    "too-many-access-periods",
+    "The time range has more than {most} access periods.",
+    "Request a shorter time range, or the history of each user or car alone.",
 )
 AT = QueryParameter("at", a_time, "The time that is asked about; without it, and without `from` and `to`, now.", MOMENT)
 FROM = QueryParameter("from", a_time, "The beginning of the time that is asked about, with `to`.", MOMENT)

@@ -37,14 +37,14 @@ READ = ReadEndpoint(Select(CHANGE, paged=True, order_by="{t}.change_id <= :id0")
 LONGEST = 60  # seconds that a request may wait
 NOT_OF_STREAMS = ErrorCode(
     "stream-with-options",
-    "A stream of changes takes no query options but epoch and $filter=id gt N.",
-    "Leave out the others, and pass over what is not wanted; or ask for the list, with `wait`.",
+    "A stream of changes supports only the options epoch and $filter=id gt N.",
+    "Leave out the other options and filter in the client, or read the list with `wait`.",
 )
 
 NOT_FOR_LIMITED = ErrorCode(
     "no-stream-for-limited",
-    "A stream of changes is the same for all who listen, and you are limited to groups.",
-    "Ask for the list with `wait`; `Changes-Newest` of each answer is the number to go on from.",
+    "Streams of changes are not available to managers who are limited to groups.",
+    "Read the list with `wait`, and continue from the header `Changes-Newest` of each response.",
 )
 
 
@@ -53,13 +53,15 @@ def an_epoch(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise ValueError(f"It is what the header {feed.EPOCH} told, as 5f0c1c1e-7c0e-4a55-9a0b-9a2f4d8a1e55.") from None
+        raise ValueError(
+            f"The value must be the UUID of the header {feed.EPOCH}, such as 5f0c1c1e-7c0e-4a55-9a0b-9a2f4d8a1e55."
+        ) from None
 
 
 def seconds(text: str) -> int:
     """Raises `ValueError`."""
     if not (text.isascii() and text.isdigit() and len(text) <= 2 and 1 <= int(text) <= LONGEST):
-        raise ValueError(f"It is a whole number of seconds from 1 to {LONGEST}.")
+        raise ValueError(f"The value must be an integer of seconds from 1 to {LONGEST}.")
     return int(text)
 
 

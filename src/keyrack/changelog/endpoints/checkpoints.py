@@ -25,34 +25,35 @@ endpoints = Endpoints[ReadServices](TAG, "changes", is_extension=True)
 
 NO_CHECKPOINT = ErrorCode(
     "no-checkpoint",
-    "There is no checkpoint of the log of changes yet.",
-    "Ask again in some minutes. If there still is none though something was changed, tell the operator: the server "
-    "has no key that signs.",
+    "The change log has no checkpoint yet.",
+    "Retry in some minutes; if a change still gets no checkpoint, ask the operator to check the signing key.",
 )
 NO_SUCH_SIZE = ErrorCode(
     "checkpoint-ahead",
-    "The newest checkpoint is of {size} changes, so none of {since} can be compared with it.",
-    "If you hold one of as many changes, the log has lost some: keep it, and tell the operator.",
+    "The newest checkpoint covers {size} changes, fewer than the requested {since}.",
+    "Keep a checkpoint that covers more changes, and report it to the operator: the log has lost changes.",
 )
 NO_CHANGE = ErrorCode(
-    "change-not-found", "Unable to find a change for the given changeId.", "Use the id of a change of GET /changes."
+    "change-not-found",
+    "Unable to find a change for the given changeId.",
+    "Use the id of a change that `GET /changes` returns.",
 )
 NOT_PROVEN = ErrorCode(
     "change-not-proven",
-    "The change is newer than the newest checkpoint, which is of {size} changes.",
-    "Ask again in some minutes, when there is a newer one.",
+    "The change is newer than the newest checkpoint, which covers {size} changes.",
+    "Retry in some minutes, when there is a newer checkpoint.",
 )
 ALTERED = ErrorCode(
     "log-altered",
-    "What the server has kept of the log of changes is not what was signed.",
-    "Keep the checkpoints that you have, and tell the operator: `keyrack audit verify` says what was altered.",
+    "The stored change log does not match the signed checkpoint.",
+    "Keep your checkpoints, and report the error to the operator: `keyrack audit verify` shows what was altered.",
 )
 
 
 def a_size(text: str) -> int:
     """Raises `ValueError`."""
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise ValueError("It is the size of an older checkpoint.")
+        raise ValueError("The value must be the size of an older checkpoint.")
     return int(text)
 
 

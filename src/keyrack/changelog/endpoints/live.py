@@ -28,8 +28,8 @@ endpoints = Endpoints[LiveServices](
 
 OLD_HTTP = ErrorCode(
     "http-too-old",
-    "A live stream needs HTTP/1.1.",
-    "Let the client, or the proxy before the server, speak HTTP/1.1: of nginx `proxy_http_version 1.1`.",
+    "A live stream requires HTTP/1.1.",
+    "Use HTTP/1.1 in the client and in each proxy; for nginx, set `proxy_http_version 1.1`.",
 )
 
 
@@ -37,7 +37,7 @@ def requested_topics(text: str) -> frozenset[Topic]:
     """The topics of a list. Raises `ValueError`."""
     names = {name.strip() for name in text.split(",")}
     if not names <= set(TOPICS):
-        raise ValueError(f"The topics are {', '.join(TOPICS)}; several are separated by commas.")
+        raise ValueError(f"The valid topics are {', '.join(TOPICS)}. Separate several topics by commas.")
     return frozenset(topic for topic in TOPICS if topic in names)
 
 

@@ -55,7 +55,7 @@ def _url(value: str | None) -> str | None:
         try:
             check_url(value)
         except ValueError as error:
-            raise typer.BadParameter(f"The URL {error}.") from None
+            raise typer.BadParameter(str(error)) from None
     return value
 
 

@@ -46,9 +46,9 @@ NEWEST: LiteralString = "select max(number) from data_key"
 DATA_KEYS: LiteralString = "select number, master, wrapped from data_key order by number, master"
 
 CLOSED = ErrorCode(
-    "secrets-closed",
-    "The server cannot open its secrets at the moment. Its log says why.",
-    "Tell the operator: the server has no master key that opens its database.",
+    "secrets-unavailable",
+    "The server cannot decrypt its secrets at the moment. Its log shows the cause.",
+    "Ask the operator to give this server a master key of its database.",
 )
 
 

@@ -23,7 +23,7 @@ from uuid import uuid4
 import asyncpg
 
 from keyrack import __version__
-from keyrack.core.error_codes import LEADER_UNPROVEN
+from keyrack.core.error_codes import PRIMARY_UNCONFIRMED
 from keyrack.core.errors import Unavailable
 from keyrack.core.settings import Settings
 from keyrack.db.connection import UNREACHABLE, Database
@@ -83,7 +83,7 @@ class Heartbeat:
         Where no other server can take over nothing has to be proven: a slow or full disk keeps nobody from reading.
         """
         if self._leadership.fails_over and (time.monotonic() >= self._proven_until or not self._is_connected):
-            raise Unavailable(LEADER_UNPROVEN)
+            raise Unavailable(PRIMARY_UNCONFIRMED)
         return self._leadership.moves
 
     @property
@@ -95,7 +95,7 @@ class Heartbeat:
     def assert_current(self, proven: int) -> None:
         """Raises `Unavailable` unless what was read since that `check` is still up to date."""
         if self.check() != proven and self._leadership.fails_over:
-            raise Unavailable(LEADER_UNPROVEN)
+            raise Unavailable(PRIMARY_UNCONFIRMED)
 
     async def run(self) -> None:
         """Beat until cancelled; then the row is taken away."""

@@ -33,8 +33,8 @@ SAMPLES = 1_200  # with so many looks at least, lags of a minute are known
 APART = 0.05  # seconds between two that are remembered
 INVALID = ErrorCode(
     "invalid-position",
-    "The header Keyrack-Position must be one that an answer had, or latest.",
-    "Send the Keyrack-Position of the newest answer just as it came, or leave it out.",
+    "The header Keyrack-Position must be the value from a response, or latest.",
+    "Send the `Keyrack-Position` of the newest response unchanged, or leave it out.",
 )
 
 _TEXT = re.compile(r"([0-9]{1,20})-([0-9]{1,10})-([0-9A-F]{1,8})/([0-9A-F]{1,8})", re.ASCII)

@@ -20,13 +20,13 @@ endpoints = Endpoints[ReadServices](
 )
 
 INVALID_BRAND = ErrorCode(
-    "invalid-brand", "Invalid brand provided.", "Send a name that GET /brands returns, percent-encoded."
+    "invalid-brand", "Invalid brand provided.", "Send a name that `GET /brands` returns, percent-encoded."
 )
-NO_BRAND = ErrorCode("brand-not-found", "Unable to find the given brand.", "Send a name that GET /brands returns.")
+NO_BRAND = ErrorCode("brand-not-found", "Unable to find the given brand.", "Send a name that `GET /brands` returns.")
 NO_DRAWING = ErrorCode(
     "drawing-not-found",
     "Unable to find a drawing for the given keyFormId.",
-    "Use the address that the key form itself names.",
+    "Use the address in the key form.",
 )
 
 DRAWING: LiteralString = "select drawing from key_form where key_form_id = $1"

@@ -44,27 +44,27 @@ endpoints = Endpoints[ReadServices](
 NO_CAR = ErrorCode(
     "car-not-found",
     "Unable to find a car for the given carId which is assigned to the given customerId.",
-    "Use an id that GET /cars returns for this customer.",
+    "Use an id that `GET /cars` returns for this customer.",
 )
 NO_PRODUCTS = ErrorCode(
     "no-products-in-car",
     "Unable to find any products which are assigned to the given carId.",
-    "Install a product first: PUT /installations.",
+    "Install a product first: `PUT /installations`.",
 )
 NO_IQ = ErrorCode(
     "no-iq-in-car",
     "Unable to find an IQ product which is assigned to the given carId.",
-    "Install an IQ unit into the car first: PUT /installations.",
+    "Install an IQ unit into the car first: `PUT /installations`.",
 )
 NO_TELEMETRY = ErrorCode(
     "no-telemetry-yet",
     "There is no telemetry yet for the given carId.",
-    "Ask again when the unit in the car has reported.",
+    "Retry after the unit in the car has reported.",
 )
 INVALID_DATE = ErrorCode(
     "invalid-search-date",
-    f"Invalid searchDate provided. {INVALID_MOMENT}.",
-    "Send a time of RFC 3339 with Z or an offset, percent-encoded.",
+    f"Invalid searchDate provided. {INVALID_MOMENT}",
+    "Send a time of RFC 3339 with `Z` or an offset, percent-encoded.",
 )
 
 

@@ -32,7 +32,7 @@ endpoints = Endpoints[ReadServices](
 NO_GROUP = ErrorCode(
     "group-not-found",
     "Unable to find a group for the given groupId which is assigned to the given customerId.",
-    "Use an id that GET /groups returns for this customer.",
+    "Use an id that `GET /groups` returns for this customer.",
 )
 SAME_NAME = ErrorCode(
     "group-name-taken",
@@ -42,12 +42,12 @@ SAME_NAME = ErrorCode(
 STILL_IN_USE = ErrorCode(
     "group-not-empty",
     "The group still has relations. Delete all relations first.",
-    "Take its cars, users, services and products out first.",
+    "Remove its cars, users, services and products first.",
 )
 LIMITS = ErrorCode(
     "group-limits-managers",
     "Managers are limited to the group. Give them other groups first.",
-    "GET /managers tells who is limited to it.",
+    "Give these managers other groups first; `GET /managers` lists them.",
 )
 NAME_TOO_LONG = ErrorCode(
     "group-name-too-long",
@@ -202,12 +202,12 @@ def links(path: str, item_path: str, body: type[Body], thing: LiteralString, mis
     already = ErrorCode(
         f"{thing}-already-in-group",
         f"The {thing} is already assigned to the group.",
-        "There is nothing to do: it is in the group.",
+        f"Treat this as success: the {thing} is in the group.",
     )
     absent = ErrorCode(
         f"{thing}-not-in-group",
         f"Unable to find a {thing} for the given {thing}Id which is assigned to the given groupId.",
-        "There is nothing to take out: it is not in the group.",
+        f"Treat this as success: the {thing} is not in the group.",
     )
     action = f"assign {thing} to group"
     refusals: dict[str, tuple[type[Refusal], ErrorCode]] = {

@@ -30,39 +30,39 @@ endpoints = Endpoints[ReadServices](
 NO_PRODUCT = ErrorCode(
     "named-product-not-found",
     "Unable to find a product for the given parameters which is assigned to the given customerId.",
-    "Use what GET /products returns; several names must mean the same product.",
+    "Use values that `GET /products` returns; several names must identify the same product.",
 )
 ALREADY = ErrorCode(
     "product-already-installed",
     "The product is already installed into a car.",
-    "Take it out of the other car first: DELETE /installations.",
+    "Remove it from the other car first: `DELETE /installations`.",
 )
 NO_SERVICE = ErrorCode(
     "product-without-service",
     "The product has no service assigned.",
-    "Pair it with a service that is not terminated first: PUT /pairings.",
+    "Pair it first with a service that is not terminated: `PUT /pairings`.",
 )
 SAME_TYPE = ErrorCode(
     "product-type-already-in-car",
     "There is already installed a product of the same type in the car.",
-    "Take the other one out first: DELETE /installations.",
+    "Remove the other product first: `DELETE /installations`.",
 )
 NOT_INSTALLED = ErrorCode(
-    "product-not-installed", "The product is already uninstalled.", "There is nothing to do: it is in no car."
+    "product-not-installed", "The product is already uninstalled.", "Treat this as success: the product is in no car."
 )
 OTHER_CAR = ErrorCode(
     "product-in-other-car",
     "The product is not assigned to the given car.",
-    "GET /products/{productId}/cars tells the car that it is in.",
+    "Use the car that `GET /products/{productId}/cars` returns.",
 )
 NO_NAME = ErrorCode(
     "no-product-named",
     "Couldn't {what}. No valid productId, serialNumber or uniqueId provided.",
-    "Send one of productId, serialNumber and uniqueId.",
+    "Send `productId`, `serialNumber` or `uniqueId`.",
 )
 ONE_NEEDED = FieldError(
     "one-needed",
-    "At least one of productId, serialNumber and uniqueId is needed.",
+    "At least one of `productId`, `serialNumber` and `uniqueId` is required.",
     "",
     ("productId", "serialNumber", "uniqueId"),
 )

@@ -26,17 +26,17 @@ endpoints = Endpoints[ReadServices](
 )
 
 ALREADY = ErrorCode(
-    "service-already-paired", "The service is already paired with a product.", "Unlink it first: DELETE /pairings."
+    "service-already-paired", "The service is already paired with a product.", "Unlink it first: `DELETE /pairings`."
 )
 PRODUCT_TAKEN = ErrorCode(
     "product-already-paired",
     "The product is already paired with a service.",
-    "Unlink its service first: DELETE /pairings.",
+    "Unlink its service first: `DELETE /pairings`.",
 )
 NOT_PAIRED = ErrorCode(
     "service-not-paired",
     "The service is not paired with the given product.",
-    "GET /services/{serviceId}/products tells the product that it is paired with.",
+    "Use the product that `GET /services/{serviceId}/products` returns.",
 )
 PAIR = "pair service with product"
 UNPAIR = "unlink service from product"

@@ -18,17 +18,17 @@ endpoints = Endpoints[ReadServices](
 NO_PRODUCT = ErrorCode(
     "product-not-found",
     "Unable to find a product for the given productId which is assigned to the given customerId.",
-    "Use an id that GET /products returns for this customer.",
+    "Use an id that `GET /products` returns for this customer.",
 )
 NO_SERVICE_ASSIGNED = ErrorCode(
     "no-service-of-product",
     "Unable to find a service which is assigned to the given productId.",
-    "Pair it with a service first: PUT /pairings.",
+    "Pair it with a service first: `PUT /pairings`.",
 )
 NO_CAR_ASSIGNED = ErrorCode(
     "no-car-of-product",
     "Unable to find a car which is assigned to the given productId.",
-    "Install it first: PUT /installations.",
+    "Install it first: `PUT /installations`.",
 )
 
 endpoints.read(

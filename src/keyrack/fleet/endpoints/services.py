@@ -18,17 +18,17 @@ endpoints = Endpoints[ReadServices](
 NO_SERVICE = ErrorCode(
     "service-not-found",
     "Unable to find a service for the given serviceId which is assigned to the given customerId.",
-    "Use an id that GET /services returns for this customer.",
+    "Use an id that `GET /services` returns for this customer.",
 )
 NO_PRODUCT_ASSIGNED = ErrorCode(
     "no-product-of-service",
     "Unable to find a product which is assigned to the given serviceId.",
-    "Pair it with a product first: PUT /pairings.",
+    "Pair it with a product first: `PUT /pairings`.",
 )
 NO_CONTRACT = ErrorCode(
     "no-contract-of-service",
     "Unable to find a contract which is assigned to the given serviceId.",
-    "Ask the operator: contracts come with the service.",
+    "Ask the operator to add a contract to the service.",
 )
 
 endpoints.read(

@@ -34,30 +34,30 @@ endpoints = Endpoints[FleetServices](TAG, "users")
 NO_USER = ErrorCode(
     "user-not-found",
     "Unable to find a user for the given userId which is assigned to the given customerId.",
-    "Use an id that GET /users returns for this customer.",
+    "Use an id that `GET /users` returns for this customer.",
 )
 NEITHER = ErrorCode(
     "invalid-user-parameters",
     "Invalid emailAddress and userId. One valid parameter is required.",
-    "Send either an emailAddress or a userId.",
+    "Send either `emailAddress` or `userId`.",
 )
 NOBODY = ErrorCode(
     "named-user-not-found",
     "Unable to find a user for the given parameters.",
-    "Create the user: PUT /users. By number only users of your own customers are found.",
+    "Create the user by `PUT /users`; a `userId` finds only users of your own customers.",
 )
 ALREADY = ErrorCode(
     "user-already-in-customer",
     "The user is already assigned to the customer.",
-    "There is nothing to do: the user is in the customer.",
+    "Treat this as success: the user is in the customer.",
 )
 NOT_ASSIGNED = ErrorCode(
     "user-not-in-customer",
     "Unable to find a user for the given parameters which is assigned to the given customerId.",
-    "There is nothing to do: the user is not in the customer.",
+    "Treat this as success: the user is not in the customer.",
 )
 ONE_NEEDED = FieldError(
-    "one-needed", "Exactly one of emailAddress and userId is needed.", "", ("emailAddress", "userId")
+    "one-needed", "Exactly one of `emailAddress` and `userId` is required.", "", ("emailAddress", "userId")
 )
 
 A_USER = Parent(USER, USER.relations["assignments"].link)
@@ -230,7 +230,7 @@ async def _find_user(statements: Statements, request: Request, user: UserReferen
         valid = (user.user_id or 0) > 0
     if not valid:
         place = "/emailAddress" if address else "/userId"
-        raise BadRequest(NEITHER, errors=[FieldError("wrong-form", "It is no valid one.", place)])
+        raise BadRequest(NEITHER, errors=[FieldError("wrong-form", f"`{place[1:]}` is not valid.", place)])
     if id is None:
         raise NotFound(missing)
     return id

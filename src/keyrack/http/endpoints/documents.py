@@ -124,7 +124,7 @@ async def docs(request: Request, services: DocumentServices) -> Response:
     "/docs/errors",
     Doc(
         "getCodes",
-        "The codes of refusals as a page to read",
+        "All error codes as a page",
         "Each code with its texts, where it comes from, and what to do about it.",
     ),
     responses=Responses(200, headers=TAGGED, media_type=HTML),

@@ -33,38 +33,38 @@ seldom = ThrottledLogger("keyrack.health", MINUTE)
 
 NO_WRITES = ErrorCode(
     "database-read-only",
-    "The database takes no writes at the moment. Please try again.",
-    "Tell the operator: its disk is full, or it is a standby. Try again later.",
+    "The database accepts no writes at the moment. Please try again.",
+    "Ask the operator to check the database: its disk is full, or it is a standby.",
 )
 SILENT = ErrorCode(
     "database-silent",
     "The database does not answer in time. Please try again.",
-    "Tell the operator: it is stuck, has too much to do, or is gone without a word. Try again later.",
+    "Ask the operator to check the database: it is stuck, overloaded or unreachable.",
 )
 OLD_SCHEMA = ErrorCode(
     "schema-not-current",
-    "The database's schema is not the one that this server needs.",
-    "Tell the operator: `keyrack migrate` brings it up to date.",
+    "The database schema does not match this server.",
+    "Ask the operator to run `keyrack migrate`.",
 )
 STOPPING = ErrorCode(
     "stopping",
-    "The server is about to stop. Please try again.",
-    "Send requests to another server, or again when this one is back.",
+    "The server is shutting down. Please try again.",
+    "Send requests to another server, or retry when this one is back.",
 )
-NOT_READY = ErrorCode("not-ready", "The server is not ready.", "Read `reasons`: they say why, and what to do about it.")
+NOT_READY = ErrorCode("not-ready", "The server is not ready.", "Look up each code in `reasons`, and follow its remedy.")
 
 # Said beside a 200: the node takes what it is asked for, and keeps it. Fewer nodes would help nobody
 NO_WORKER = ErrorCode(
     "no-worker",
-    "Work has waited for {seconds} seconds, and no worker runs anywhere.",
-    "Start one: `keyrack work`, or `keyrack serve` without --no-worker. What waits is done then, in its order.",
+    "Queued work has waited for {seconds} seconds, and no worker is running.",
+    "Start `keyrack work`, or `keyrack serve` without `--no-worker`.",
 )
 ARCHIVE_LATE = ErrorCode(
     "archive-late",
-    "The last piece of the database's log was archived {seconds} seconds ago.",
-    "Look at the archive's disk and the database's log: what is not archived fills the database's disk.",
+    "The last WAL segment was archived {seconds} seconds ago.",
+    "Check the disk of the archive: WAL that is not archived fills the disk of the database.",
 )
-NEVER_ARCHIVED = ARCHIVE_LATE.with_text("The archiving of the database's log fails.")
+NEVER_ARCHIVED = ARCHIVE_LATE.with_text("Archiving the WAL fails.")
 
 WRITE: LiteralString = "update write_check set at = now()"
 # That row has its place. Whether the disk has room for more, a set tells that is too large for its memory
@@ -79,6 +79,7 @@ class ReadinessReason(BaseModel):
 
     code: str
     detail: str
+    previous_code: Annotated[str, Field(alias="previousCode")] = ""
 
 
 class NotReadyBody(BaseModel):
@@ -107,7 +108,11 @@ class NotReady(Unavailable):
 
 
 def _as_json(reasons: tuple[ErrorCode, ...]) -> list[dict[str, str]]:
-    return [{"code": reason.code, "detail": reason.text} for reason in reasons]
+    return [
+        {"code": reason.code, "detail": reason.text}
+        | ({} if reason.previous is None else {"previousCode": reason.previous})
+        for reason in reasons
+    ]
 
 
 def _warned(warnings: tuple[ErrorCode, ...]) -> dict[str, list[dict[str, str]]]:

@@ -111,6 +111,7 @@ def refusal(status: int, reasons: Iterable[ErrorCode], public_url: str) -> dict[
         "status": status,
         "detail": reason.text,
         "code": reason.code,
+        **({} if reason.previous is None else {"previousCode": reason.previous}),
         "traceId": TRACE,
     }
     return {_PLAIN: reason.text, PROBLEM: problem}

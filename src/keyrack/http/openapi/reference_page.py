@@ -61,7 +61,7 @@ def page(document: Json) -> str:
         f"<p>Every call carries <code>{escape(key)}</code> and, but for the token endpoint, "
         "<code>Authorization: Bearer ...</code>; the ones that name it also <code>Customer-ID</code>. "
         'The same as data: <a href="openapi.json">openapi.json</a>.</p>'
-        '<p>What can be refused, and what to do about it: <a href="docs/errors">codes of refusals</a>.</p>'
+        '<p>All errors and their remedies: <a href="docs/errors">error codes</a>.</p>'
         f"<nav>{links}</nav></header><main>{sections}</main></body></html>"
     )
 

@@ -40,27 +40,27 @@ endpoints = Endpoints[ReadServices](TAG, AppAuth(has_own_user_check=True), is_ex
 OTHERS_DEVICE = ErrorCode(
     "device-of-other-user",
     "The key is registered for another user.",
-    "Make another key pair on the phone: each user has its own.",
+    "Generate another key pair on the phone; each user needs its own.",
 )
 TOO_MANY_DEVICES = ErrorCode(
     "too-many-devices",
-    "The user has {most} devices already.",
-    "Remove one that is not used any more: DELETE /sdk/devices/{deviceId}.",
+    "The user already has {most} devices.",
+    "Remove an unused device: `DELETE /sdk/devices/{deviceId}`.",
 )
 REMOVED_DEVICE = ErrorCode(
     "device-removed",
     "The phone was removed, so its key cannot be registered again.",
-    "Make another key pair on the phone. Keep a phone that was lost or stolen removed.",
+    "Generate another key pair on the phone, unless the phone was lost or stolen.",
 )
 NO_REGISTRATION_NONCE = ErrorCode(
     "registration-nonce-unknown",
     "The registration names a nonce that was never issued, was used, or has expired.",
-    "Get a nonce by POST /sdk/devices/nonce, and have the phone sign it within ten minutes.",
+    "Get a nonce by `POST /sdk/devices/nonce`, and have the phone sign it within ten minutes.",
 )
 OLD_TOKEN = ErrorCode(
     "token-before-removal",
     "The id token was issued before a phone of the user was removed, or before the user joined the customer.",
-    "Get another id token: your server asks for it by POST /sdk/token, if the user is still signed in.",
+    "Get a new id token by `POST /sdk/token`, if the user is still signed in.",
 )
 REGISTER = "register device"
 LASTS = timedelta(minutes=10)  # validity of a nonce
@@ -255,12 +255,12 @@ def _registered(data: bytes, app: AppUser) -> tuple[PublicKey, bytes]:
     try:
         message = cose.read(data, REGISTRATION)
     except MessageRefused as refused:
-        raise _no_registration(f"A box would say {refused.code.text}.") from None
+        raise _no_registration(f"A box would reject the message with the code {refused.code.text}.") from None
     key: PublicKey = message.claims["cnf"]
     if message.kid != key.kid or not verify(key, message.to_be_signed, message.signature):
-        raise _no_registration("The key that it has did not sign it.")
+        raise _no_registration("The registration must be signed by the key that it contains.")
     if message.claims["sub"] != str(app.subject):
-        raise _no_registration("It is for another user.")
+        raise _no_registration("The registration is for another user.")
     return key, message.claims["nonce"]
 
 

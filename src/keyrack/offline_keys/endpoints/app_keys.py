@@ -36,14 +36,14 @@ from keyrack.offline_keys.timestamps import now
 endpoints = Endpoints[OfflineKeyServices](TAG, AppAuth(), is_extension=True, is_preview=True)
 
 NO_KEYS = ErrorCode(
-    "box-without-key",
-    "The user has no key of this box that is in force.",
-    "Use the name of a box that GET /sdk/keys tells.",
+    "no-key-for-box",
+    "The user has no valid key for this box.",
+    "Use the name of a box that `GET /sdk/keys` returns.",
 )
 NOT_APPROVED = ErrorCode(
     "device-not-approved",
-    "The phone waits for the approval of a manager.",
-    "Ask a manager: PUT /users/{userId}/devices/{deviceId}/approval, or the user's page of the console.",
+    "The phone is waiting for the approval of a manager.",
+    "Ask a manager to approve the phone in the console, or by `PUT /users/{userId}/devices/{deviceId}/approval`.",
 )
 DELIVER = "deliver the log of a box"
 TIME = "sign the time"
@@ -155,7 +155,7 @@ def a_device(text: str) -> bytes:
     """Raises `ValueError`."""
     device = octets(text)
     if len(device) != 32:
-        raise ValueError("It is the id of PUT /sdk/devices, 32 bytes.")
+        raise ValueError("The value must be a device id from `PUT /sdk/devices`, which has 32 bytes.")
     return device
 
 
@@ -254,7 +254,7 @@ def most_of_a_log(settings: Settings) -> int:
 async def deliver(request: Request, body: LogEntriesBody, services: OfflineKeyServices) -> Response:
     app = app_of(request)
     if len(body.entries) > services.settings.boxlog_entries:
-        hint = f"They are {services.settings.boxlog_entries} at most."
+        hint = f"A request must have at most {services.settings.boxlog_entries} entries, but has {len(body.entries)}."
         raise BadRequest(
             invalid_member(DELIVER, "entries", hint=hint), errors=[FieldError("too-long", hint, "/entries")]
         )
@@ -305,7 +305,7 @@ def time_limits(settings: Settings, app: AppUser, box: str) -> tuple[Bucket, Buc
 async def time(request: Request, body: TimeRequest, services: OfflineKeyServices) -> Response:
     app = app_of(request)
     if len(body.nonce) != NONCE:
-        hint = f"It has {NONCE} bytes."
+        hint = f"The nonce must have {NONCE} bytes, but has {len(body.nonce)}."
         raise BadRequest(invalid_member(TIME, "nonce", hint=hint), errors=[FieldError("wrong-form", hint, "/nonce")])
     signer = await request.db.fetchval(TELLS_TIME, app.customer, app.subject, body.box, now())
     if signer is None:

@@ -46,43 +46,44 @@ endpoints = Endpoints[OfflineKeyServices](TAG, "boxes", is_extension=True, is_pr
 
 NO_BOX = ErrorCode(
     "product-takes-no-keys",
-    "The product is no key box: it takes no keys.",
-    "Use a product of the type of a box; units for telemetry open nothing.",
+    "The product is not a key box.",
+    "Use a product that is a key box.",
 )
 NOT_ENROLLED = ErrorCode(
     "box-not-enrolled",
     "The box is not enrolled.",
-    "Enrol it first: POST and then PUT /boxes/{productId}/enrolment. docs/keys.md says how.",
+    "Enrol the box first, by `POST` and then `PUT /boxes/{productId}/enrolment`.",
 )
 NO_NONCE = ErrorCode(
     "enrolment-nonce-unknown",
-    "The enrolment names a nonce that was never given, was used, or is over.",
-    "Get one by POST /boxes/{productId}/enrolment, and have the box sign it within ten minutes.",
+    "The enrolment names a nonce that was never issued, was used, or has expired.",
+    "Get a nonce by `POST /boxes/{productId}/enrolment`, and have the box sign it within ten minutes.",
 )
 USED_KEY = ErrorCode(
     "box-key-used",
-    "The box has had this key in an epoch that is over.",
-    "Reset the box: it makes another key pair.",
+    "The box had this key in an earlier epoch.",
+    "Reset the box, so that it generates another key pair.",
 )
 OTHER_KEY = ErrorCode(
     "box-key-differs",
-    "The box's key has another thumbprint than the expected one.",
-    "Compare the thumbprint with what the box shows. Another thumbprint means another box.",
+    "The thumbprint of the box's key differs from the expected one.",
+    "Compare the thumbprint with the one that the box shows; a different thumbprint means a different box.",
 )
 NOT_PENDING = ErrorCode(
     "enrolment-not-pending",
     "The box has no pending enrolment.",
-    "GET /boxes/{productId}/enrolment shows a pending one. It came into force, or was undone.",
+    "Read the enrolment by `GET /boxes/{productId}/enrolment`: it is in force, or was discarded.",
 )
 IN_USE = ErrorCode(
     "enrolment-in-use",
     "The pending enrolment is in use: its key has signed an entry.",
-    "Compare its thumbprint with what the box shows. Name it as `thumbprint` of DELETE, or as `replaces` in PUT.",
+    "Compare its thumbprint with the one that the box shows, then send it as `thumbprint` of `DELETE` or as"
+    " `replaces` of `PUT`.",
 )
 SAME_MANAGER = ErrorCode(
     "second-person-needed",
-    "Another manager has to approve the enrolment: this one has begun it.",
-    "Ask another manager of the customer: POST /boxes/{productId}/enrolment/approval.",
+    "The manager who began the enrolment cannot approve it.",
+    "Ask another manager of the customer to approve it: `POST /boxes/{productId}/enrolment/approval`.",
 )
 ENROL = "enrol box"
 APPROVE = "approve enrolment"
@@ -214,7 +215,7 @@ def _of_length(length: int) -> Callable[[str], bytes]:
     def read(text: str) -> bytes:
         data = octets(text)
         if len(data) != length:
-            raise ValueError(f"It has {length} bytes.")
+            raise ValueError(f"The value must have {length} bytes, but has {len(data)}.")
         return data
 
     return read
@@ -303,7 +304,7 @@ async def enrol(request: Request, body: Enrolment, services: OfflineKeyServices)
                 caller=request.caller_key, thumbprint=body.thumbprint, replaces=body.replaces,
             )  # fmt: skip
     except MessageRefused as refused:
-        hint = f"A box would say {refused.code.text}."
+        hint = f"A box would reject the message with the code {refused.code.text}."
         raise BadRequest(
             invalid_member(ENROL, "enrolment", hint=hint), errors=[FieldError("wrong-form", hint, "/enrolment")]
         ) from None

@@ -31,8 +31,8 @@ endpoints = Endpoints[OfflineKeyServices](
 
 NO_LIST = ErrorCode(
     "status-list-not-found",
-    "There is no such status list of the box.",
-    "Leave epoch and generation out for the one that grows; the key names its own.",
+    "The box has no such status list.",
+    "Leave out `epoch` and `generation` for the newest list; each key names its own.",
 )
 LIST_TYPE = "application/statuslist+cwt"
 

@@ -24,7 +24,7 @@ endpoints = Endpoints[ReadServices](TAG, "users", is_extension=True)
 NO_DEVICE = ErrorCode(
     "device-not-found",
     "Unable to find a device for the given deviceId which is assigned to the user.",
-    "Register the phone first: PUT /sdk/devices. One that was removed is gone.",
+    "Register the phone first: `PUT /sdk/devices`.",
 )
 PROTECTIONS = ("Software", "TrustedEnvironment", "SecureElement")
 

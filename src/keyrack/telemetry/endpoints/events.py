@@ -49,11 +49,11 @@ endpoints = Endpoints[ReadServices](
 NO_EVENT = ErrorCode(
     "event-not-found",
     "Unable to find an event for the given eventId which is assigned to the given customerId.",
-    "Use an id that GET /cars/{carId}/events returns.",
+    "Use an id that `GET /cars/{carId}/events` returns.",
 )
 CREATE_EVENT = "create event"
-TOO_LATE = "utcDateTime lies in the future."
-TOO_EARLY = "utcDateTime lies more than {days} days back."
+TOO_LATE = "`utcDateTime` is in the future."
+TOO_EARLY = "`utcDateTime` is more than {days} days in the past."
 PER_BATCH = 100  # lines of a delivery that are read, and recorded, at once
 
 endpoints.read(
@@ -307,7 +307,7 @@ def _event(value: Any, settings: Settings) -> OfflineEvent:
         raise value
     event = OfflineEvent.model_validate(value)
     if is_blank(event.user_agent):
-        raise InvalidLine("No valid userAgent: it is empty.")
+        raise InvalidLine("`userAgent` must not be blank.")
     now = datetime.now(UTC)
     if event.utc_date_time > now + timedelta(seconds=settings.max_clock_skew_seconds):
         raise InvalidLine(TOO_LATE)

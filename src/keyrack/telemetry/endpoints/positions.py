@@ -219,7 +219,7 @@ KEPT = (
 def _fields(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(text.split(",")))
     if any(name not in KEPT for name in names):
-        raise ValueError(f"Of these members readings are kept: {', '.join(KEPT)}.")
+        raise ValueError(f"The valid properties are {', '.join(KEPT)}.")
     return names
 
 

@@ -48,15 +48,15 @@ endpoints = Endpoints[WebhookServices](TAG, "webhooks", is_extension=True)
 NO_WEBHOOK = ErrorCode(
     "webhook-not-found",
     "Unable to find a webhook for the given webhookId which is assigned to the given customerId.",
-    "Use an id that GET /webhooks returns for this customer.",
+    "Use an id that `GET /webhooks` returns for this customer.",
 )
 NO_DELIVERY = ErrorCode(
     "delivery-not-found",
     "Unable to find a delivery for the given deliveryId which is assigned to the given webhookId.",
-    "Use an id that GET /webhooks/{webhookId}/deliveries returns; old ones are forgotten.",
+    "Use an id that `GET /webhooks/{webhookId}/deliveries` returns; old deliveries are deleted.",
 )
 DISABLED = ErrorCode(
-    "webhook-disabled", "The webhook is disabled. Enable it first.", "Enable it: PATCH /webhooks/{webhookId}."
+    "webhook-disabled", "The webhook is disabled. Enable it first.", "Enable it: `PATCH /webhooks/{webhookId}`."
 )
 IS_LIMITED = " It is limited for each customer: beyond the limit the answer is 429 with `Retry-After`."
 CREATE = "create webhook"
@@ -107,8 +107,8 @@ endpoints.read(
 
 TOO_MANY = ErrorCode(
     "too-many-webhooks",
-    "The customer has as many webhooks as it may have. Remove one first.",
-    "Remove one, or change it: PATCH /webhooks/{webhookId}.",
+    "The customer has reached its limit of webhooks. Remove one first.",
+    "Remove a webhook, or change one by `PATCH /webhooks/{webhookId}`.",
 )
 
 

@@ -133,7 +133,7 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "refused": ("The lines that were refused, with their reasons.", []),
         "refusedCount": ("How many lines were refused, where `refused` does not tell all of them.", 1200),
         "truncated": ("Whether more lines were refused than `refused` tells; there only if so.", True),
-        "reason": ("Why the line was refused.", "Unknown field colour."),
+        "reason": ("Why the line was refused.", "There is no property 'colour'."),
         "events": ("The number of each event, by its line.", [{"line": 1, "id": 121}]),
         "id": ("The number of the event.", 121),
     },
@@ -156,7 +156,7 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "results": ("What came of each item, in the order of the items.", None),
         "message": (
             "Why the batch was not carried out.",
-            "The batch was not carried out, because an item was refused.",
+            "The batch was not carried out because an item was rejected.",
         ),
         "status": ("What the single request would have been answered.", 201),
         "password": ("The password that was made for a `Normal` user. It is shown only here.", "Jx2rVq8mTz0a"),
@@ -271,7 +271,11 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "status": ("`ok`, or `unavailable`.", "ok"),
         "reasons": ("Each reason why it is not ready.", []),
         "warnings": ("What is wrong and keeps this server from nothing; there only if something is.", []),
-        "code": ("Which one it is: a code of docs/errors.", "no-worker"),
-        "detail": ("The same in words.", "Work has waited for 60 seconds, and no worker runs anywhere."),
+        "code": ("The error code; docs/errors lists all.", "no-worker"),
+        "detail": ("The error message.", "Operations have waited for 60 seconds, and no worker is running."),
+        "previousCode": (
+            "The name of a renamed code in the previous release. The next release removes this member.",
+            "secrets-closed",
+        ),
     },
 }

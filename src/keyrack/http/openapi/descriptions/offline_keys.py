@@ -160,7 +160,7 @@ OF_KEYS: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "receipt": ("That the log is known up to there, for the box.", _SIGNED),
         "refused": ("The entries that were not taken.", []),
         "index": ("Which one it is, counted from 0.", 3),
-        "reason": ("Why it was refused, in words.", "The box has not signed this."),
+        "reason": ("Why it was refused, in words.", "The entry is not signed by the box."),
     },
     "SignedTime": {
         "box": _BOX,
