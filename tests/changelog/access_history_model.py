@@ -32,7 +32,7 @@ class Was:
 
 @dataclass
 class History:
-    """Changes as in the inbox, in batches that get their numbers together, and the states that result."""
+    """Changes as in the outbox, in batches that get their numbers together, and the states that result."""
 
     customer: int
     cars: Sequence[int]
@@ -44,7 +44,7 @@ class History:
     recorded: datetime = BEGINS
 
     def pieces(self, changes: int) -> Iterator[tuple[list[dict[str, Any]], datetime]]:
-        """Rows of the inbox, and their recording time."""
+        """Rows of the outbox, and their recording time."""
         while changes > 0:
             count = self.chance.choice((1, 1, 2, 5, 20))
             rows, made = [], list[Was]()

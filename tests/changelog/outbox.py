@@ -1,4 +1,4 @@
-"""Helpers for tests of numbers: writers into the inbox, sequencers, and a check of the order."""
+"""Helpers for tests of numbers: writers into the outbox, sequencers, and a check of the order."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Numbered = Sequence[tuple[int, int, str, int]]  # customer, number, thing, versi
 
 
 class House:
-    """A database with an inbox and its sequencers."""
+    """A database with an outbox and its sequencers."""
 
     def __init__(self, dsn: str, db: Database, settings: Settings) -> None:
         self.dsn, self.db, self.settings = dsn, db, settings
@@ -70,7 +70,7 @@ class House:
 
     @asynccontextmanager
     async def workers(self, count: int) -> AsyncGenerator[None]:
-        """Run `count` sequencers, each with its own connections, until the inbox is empty."""
+        """Run `count` sequencers, each with its own connections, until the outbox is empty."""
         databases = [await connect(self.dsn, self.settings) for _ in range(count)]
         loops = [
             asyncio.create_task(Sequencer(db, self.settings, lambda *_: None).run()) for db in databases

@@ -246,7 +246,7 @@ def test_an_erased_person_is_erased_from_the_log(town: Town, dsn: str) -> None:
     address, stays = f"erased.{dora.customer}@example.org", f"stays.{dora.customer}@example.org"
     user = dora.user(address, userData={"firstName": "Dora", "lastName": "Nobody"})
     other = dora.user(stays)
-    # Changes without a number are erased in the inbox, without a trace of the erased part
+    # Changes without a number are erased in the outbox, without a trace of the erased part
     eventually(lambda: not dora.sql.value("select exists (select from change_inbox)"), "the numbers of before")
     assert "Nobody" in json.dumps([list(map(str, row)) for row in dora.sql.rows(CHANGES, dora.customer)])
     Operator(dsn).value("user", "erase", address, "--yes")

@@ -76,7 +76,7 @@ def proven(log: Any, rows: list[Any]) -> None:
 
 
 def test_each_customer_has_a_log_of_its_own(own: str) -> None:
-    """Gapless, in the order of the inbox, with all content; customer 0 is the installation."""
+    """Gapless, in the order of the outbox, with all content; customer 0 is the installation."""
 
     async def main() -> None:
         async with house(own, sequencer_batch_rows=3) as home:

@@ -197,7 +197,7 @@ def _is_box(kind: str, members: Mapping[str, Any]) -> bool:
 async def record_periods(connection: Connection, rows: Sequence[Row], recorded: Mapping[int, datetime]) -> None:
     """Record the effect of changes on the access history.
 
-    `rows` are those of the inbox in their order, before they are deleted. `recorded` has the recording time of each
+    `rows` are those of the outbox in their order, before they are deleted. `recorded` has the recording time of each
     customer.
     """
     await access_baseline.begin(connection, [customer for customer in recorded if customer])

@@ -1,8 +1,9 @@
-"""The sequencer: turns the inbox into numbered records of each customer's log, ordered and gapless.
+"""The sequencer: turns the outbox into numbered records of each customer's log, ordered and gapless.
 
-The order is that of the inbox's sequence. A change draws its number there while the changed row is locked, so the order
-respects every dependency. Nothing beyond the visibility watermark is numbered, so no change can come before a numbered
-one. Any number of workers try; one of them sequences at a time, and each batch is one transaction.
+The outbox is the table `change_inbox`. A change draws its number in the outbox's sequence while the changed row is
+locked, so the order of that sequence respects every dependency. Nothing beyond the visibility watermark is numbered, so
+no change can come before a numbered one. Any number of workers try; one of them sequences at a time, and each batch is
+one transaction.
 
 The notifications of `db.change_notifier` (channel `keyrack_live`) wake it. Every process sends them after its commits;
 no trigger does. Changes without a notification are found within `KEYRACK_SEQUENCER_POLL_SECONDS`. It announces new
@@ -39,7 +40,7 @@ from keyrack.webhooks.change_deliveries import NumberedChange, Publisher
 seldom = ThrottledLogger("keyrack.sequencer")
 
 SOON = 0.01  # seconds until the next batch after one with changes
-WHOLE = 5.0  # seconds between two scans of the whole inbox; others begin after the last watermark
+WHOLE = 5.0  # seconds between two scans of the whole outbox; others begin after the last watermark
 
 ANY: LiteralString = "select exists (select from change_inbox where seq > $1)"
 # Reads after the lock, so that it does not see changes that the previous sequencer has numbered. The row locks make an
@@ -159,7 +160,7 @@ class Sequencer:
     settings: Settings
     notify: Notify
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
-    _sequenced_to: int = epochs.BEFORE  # the inbox is empty up to here
+    _sequenced_to: int = epochs.BEFORE  # the outbox is empty up to here
     _full_scan_at: float = 0.0  # time of the next full scan: after a failover the sequence may be lower
     _months: set[date] = field(default_factory=set[date])  # months whose partitions exist
     _has_baseline: bool = False  # whether every customer has an access baseline
@@ -258,7 +259,7 @@ async def _logs(connection: Connection, customers: list[int], now: datetime, day
 
 
 def _numbered_change(row: Row, numbered: SequencedChange) -> NumberedChange:
-    """The publisher's input for one numbered row of the inbox."""
+    """The publisher's input for one numbered row of the outbox."""
     return NumberedChange(
         numbered.customer_id, numbered.retention, numbered.change_id, numbered.recorded_at, row["kind"], row["resource"]
     )

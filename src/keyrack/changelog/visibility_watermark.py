@@ -1,4 +1,4 @@
-"""The visibility watermark: the inbox number up to which every change is visible, or never will be.
+"""The visibility watermark: up to this outbox number, no change can still appear.
 
 Numbers are drawn before their transactions end, so a smaller one may become visible after a larger one. A transaction
 that draws a number already has a transaction id: the default of `change_inbox.seq` ensures it. So:
@@ -10,7 +10,7 @@ Each transaction that drew a number up to the one of step 1 has a smaller id, an
 not see its changes, no statement ever will.
 
 Transactions on other tables or databases of the server may delay step 3 for hours. Then the locks show which ones
-matter. A transaction that has drawn a number keeps the inbox locked for writing until its end, prepared or not. The
+matter. A transaction that has drawn a number keeps the outbox locked for writing until its end, prepared or not. The
 transactions with such a lock after step 1 are waited for, without a limit. No timeout skips one; an old transaction is
 logged instead.
 """
@@ -42,7 +42,7 @@ OWN: LiteralString = "select pg_current_xact_id()::text"
 OLDEST: LiteralString = """
 select oldest::text, oldest >= $1::text::xid8 as passed from pg_snapshot_xmin(pg_current_snapshot()) oldest
 """
-# Transactions with a write lock on the inbox and an id, all of them or those of $1. A transaction releases its locks
+# Transactions with a write lock on the outbox and an id, all of them or those of $1. A transaction releases its locks
 # when its rows become visible, not before. One query reads all locks at the same time. A prepared transaction keeps its
 # locks and its id, but has no process
 WRITERS: LiteralString = """

@@ -31,7 +31,7 @@ TOO_LONG = ErrorCode(
 class TenantShares(NamedTuple):
     """The tenants that a permit is charged to: a customer, a manager or both.
 
-    `max_each` is the maximum number of permits per tenant. No tenants: the process itself, which has no limits.
+    `max_each` is the maximum number of permits per tenant. The process itself has no tenants and no such limit.
     """
 
     tenants: tuple[Hashable, ...] = ()

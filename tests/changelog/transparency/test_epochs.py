@@ -166,7 +166,7 @@ def test_the_epoch_changes_with_the_server_or_history(found: LiteralString, why:
 
 
 def test_every_worker_numbers_the_beginning_of_an_epoch_first(own: str) -> None:
-    """A sequencer that is far ahead does not skip `log.begun` at the beginning of the inbox."""
+    """A sequencer that is far ahead does not skip `log.begun` at the beginning of the outbox."""
 
     async def main() -> None:
         async with house(own, sequencer_batch_rows=1) as home:

@@ -24,7 +24,7 @@ log = structlog.get_logger("keyrack.changelog")
 Why = Literal["restore", "promotion", "server"]
 
 JUMP = 1_000_000_000  # numbers to skip: more than can have been published after the last one that survived
-BEFORE = -1  # before the whole inbox: `log.begun` has seq 0, and sequences begin with 1
+BEFORE = -1  # before the whole outbox: `log.begun` has seq 0, and sequences begin with 1
 
 # The name of a WAL file begins with the timeline. A commit that only reached a standby's memory does not count as safe
 SERVER: LiteralString = """
@@ -90,7 +90,7 @@ async def begin(connection: Connection, reason: Why) -> int:
 
 
 async def check_epochs(connection: Connection) -> bool:
-    """Begin a new epoch if numbers may be missing. Returns whether `log.begun` changes wait in the inbox.
+    """Begin a new epoch if numbers may be missing. Returns whether `log.begun` changes wait in the outbox.
 
     It runs in the transaction of the numbers, before them, under the sequencer's lock.
     """

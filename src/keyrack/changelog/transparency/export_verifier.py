@@ -22,7 +22,10 @@ class Mismatch(Exception):
 
 
 class NotComparable(ValueError):
-    """A checkpoint of another log, or of fewer records than precede the export."""
+    """A checkpoint that cannot be compared with the export.
+
+    It is of another log or of fewer records than precede the export, or the state before the export is unknown.
+    """
 
 
 @dataclass
