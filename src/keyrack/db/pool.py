@@ -39,7 +39,7 @@ class Pool:
     """The connections of one process, and which caller gets one next.
 
     asyncpg's pool opens and repairs them. Between two statements a connection stays here. To return it to asyncpg's
-    pool and take it out again costs a third of a read (docs/performance.md), so this happens only after an error.
+    pool and take it out again costs a third of a read, so this happens only after an error.
 
     ```text
     asyncpg's pool --_acquire--> in use --give_back--> kept

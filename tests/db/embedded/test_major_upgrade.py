@@ -1,4 +1,4 @@
-"""Major version upgrades by pg_upgrade, as docs/upgrading.md describes them."""
+"""Major version upgrades by pg_upgrade, as docs/upgrading-postgresql.md describes them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [
 
 def steps() -> str:
     """The commands of the page that upgrade the data."""
-    found = re.search(r"<!-- major:.*?```sh\n(.*?)```", (ROOT / "docs/upgrading.md").read_text(), re.DOTALL)
+    found = re.search(r"<!-- major:.*?```sh\n(.*?)```", (ROOT / "docs/upgrading-postgresql.md").read_text(), re.DOTALL)
     assert found
     return found[1]
 

@@ -224,7 +224,7 @@ def test_a_node_with_another_key_does_not_start(alice: Person, dsn: str, command
         "keyrack: The secrets in this database are closed with another master key. They need "
         f"{master_keys.read(Settings())[0].id}; KEYRACK_MASTER_KEY holds {other.id}. "
         "Give this node the key of the other "
-        "nodes (KEYRACK_MASTER_KEY or KEYRACK_MASTER_KEY_FILE); what to do if it is lost: docs/operating.md.\n"
+        "nodes (KEYRACK_MASTER_KEY or KEYRACK_MASTER_KEY_FILE); what to do if it is lost: docs/secrets.md.\n"
     )
 
 
@@ -291,15 +291,15 @@ def test_the_embedded_database_makes_its_own_key() -> None:
 
 
 def steps() -> str:
-    """The shell block of docs/operating.md that rotates the key."""
-    text = (ROOT / "docs/operating.md").read_text().split("<!-- rotation:")[1]
+    """The shell block of docs/secrets.md that rotates the key."""
+    text = (ROOT / "docs/secrets.md").read_text().split("<!-- rotation:")[1]
     found = re.search(r"```sh\n(.*?)```", text, re.DOTALL)
     assert found
     return found[1]
 
 
 def test_the_key_is_rotated_while_all_nodes_run(house: House, settings: Settings) -> None:
-    """B9: the steps of docs/operating.md, unchanged."""
+    """B9: the steps of docs/secrets.md, unchanged."""
     (old,), script = master_keys.read(Settings()), steps()
     house.signing = house.alice.post(f"/webhooks/{house.hook}/rotate-secret").json()["signingSecret"]
     prelude = f'set -euo pipefail; keyrack() {{ {sys.executable} -m keyrack "$@"; }}; OLD={old.text}\n'
@@ -528,7 +528,7 @@ KEPT = {
 
 
 def test_every_column_of_secrets_is_known(sql: Sql) -> None:
-    """B9: a new column of bytes, or with a secret's name, is listed here and in docs/operating.md."""
+    """B9: a new column of bytes, or with a secret's name, is listed here and in docs/secrets.md."""
     found = sql.rows(
         "select table_name || '.' || column_name as name from information_schema.columns"
         " where table_schema = 'public' and column_name !~ 'times$'"  # packed times of readings
@@ -539,7 +539,7 @@ def test_every_column_of_secrets_is_known(sql: Sql) -> None:
     assert {row["name"] for row in found} == set(KEPT)
     sealed = {name for name, how in KEPT.items() if how == "sealed"}
     assert sealed == {holding.name for holding in HOLDINGS} | {"webhook.old_signing_secret"}
-    told = (ROOT / "docs/operating.md").read_text()
+    told = (ROOT / "docs/secrets.md").read_text()
     assert all(
         name.split(".")[1] in told for name, how in KEPT.items() if how not in ("hash", NUMBER, "beside what it proves")
     )

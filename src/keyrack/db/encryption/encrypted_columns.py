@@ -1,6 +1,6 @@
 """The sealed columns: every column with a secret that must stay readable.
 
-All other secrets are stored as hashes, or are not in the database (docs/operating.md, "Keys and passwords").
+All other secrets are stored as hashes, or are not in the database (docs/secrets.md).
 """
 
 from __future__ import annotations
