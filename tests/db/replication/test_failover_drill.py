@@ -1,4 +1,4 @@
-"""The drill of failover at its shortest: a leader is killed under load, and what callers were told is reckoned up."""
+"""The failover drill at its shortest: the primary is killed under load, and the answers are checked."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ NONE = (
 )  # fmt: skip
 
 
-def test_nothing_is_lost_when_the_leader_is_killed() -> None:
-    """`make test-failover` has all failures, each of them twice."""
+def test_nothing_is_lost_when_the_primary_is_killed() -> None:
+    """`make test-failover` runs all failures, each of them twice."""
     command = [sys.executable, "-m", "drills", "failover", "--rounds", "1", "--quiet", "1", "--speed", "0.3"]
     with reachable_directory() as state:
         done = subprocess.run(

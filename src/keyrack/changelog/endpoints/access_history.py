@@ -1,4 +1,4 @@
-"""Access: who could open a car, and which cars a user could, at a time or over one. Ours, beside the spec."""
+"""Access history endpoints: who could open a car, and which cars a user could open. An extension."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ LONG = Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
 
 
 class AccessPeriodBody(Body):
-    """An assignment that was in force."""
+    """A period in which an assignment was in force."""
 
     model_config = ConfigDict(title="Stretch")
 
@@ -99,13 +99,13 @@ class _Access(Body):
 
 
 class CarAccess(_Access):
-    """Who could open a car."""
+    """The users who could open a car."""
 
     car_id: Id
 
 
 class UserAccess(_Access):
-    """Which cars a user could open."""
+    """The cars that a user could open."""
 
     user_id: Id
 
@@ -147,7 +147,7 @@ async def of_user(request: Request, services: ReadServices) -> Response:
 
 
 async def _answer(request: Request, thing: Thing, missing: ErrorCode, settings: Settings) -> Response:
-    """What custody has. Raises `BadRequest`, `NotFound`, `Gone`, `Unavailable`."""
+    """The answer from the access history. Raises `BadRequest`, `NotFound`, `Gone`, `Unavailable`."""
     given_at, since, until = _times(request.query)
     (id,) = request.ids
     extent = await access_queries.history_extent(request.db, request.customer, thing, id, until or given_at)
@@ -182,7 +182,7 @@ async def _without_hidden_parts(
     shown = [
         {**row, **{column: None for column, name in PARTS.items() if (name, row[column]) in hidden}} for row in rows
     ]
-    return access_queries.join_periods(shown)  # a change between two hidden boxes begins no other period
+    return access_queries.join_periods(shown)  # a change between two hidden boxes begins no new period
 
 
 PARTS = {"box_id": "productId", "service_id": "serviceId"}
@@ -193,7 +193,7 @@ MEMBERS = {
 
 
 def _times(query: bytes) -> tuple[datetime | None, datetime | None, datetime | None]:
-    """`at`, `from` and `to`. Raises `BadRequest` unless they are at most the first, or both of the others."""
+    """`at`, `from` and `to`. Raises `BadRequest` unless it is `at` alone, both others, or none."""
     values = parse_parameters(query, OPTIONS)
     at, since, until = (values.get(option.name) for option in OPTIONS)
     if (since is None) != (until is None) or (at is not None and since is not None):
@@ -207,7 +207,7 @@ def _times(query: bytes) -> tuple[datetime | None, datetime | None, datetime | N
 def _checked(
     extent: HistoryExtent, missing: ErrorCode, since: datetime, until: datetime | None
 ) -> tuple[datetime, datetime | None]:
-    """The times, as far as they have been. Raises what is wrong with them."""
+    """The times, limited to the past. Raises the error of an invalid one."""
     if since > extent.now:
         name = "at" if until is None else "from"
         reason = IN_FUTURE.format(name=name)
@@ -227,6 +227,6 @@ def _json_value(value: Any) -> Any:
 
 
 def _utc(time: datetime) -> str:
-    """As lists show times: with a fraction only where there is one."""
+    """A time as lists show it: with a fraction only if it has one."""
     text = time.astimezone(UTC).replace(tzinfo=None).isoformat()
     return (text.rstrip("0") if "." in text else text) + "Z"

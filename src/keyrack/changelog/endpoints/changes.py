@@ -1,5 +1,4 @@
-"""The log of changes: what has happened to a customer's data, numbered, to be read from where somebody stopped, and to
-be heard as it comes. Ours, beside the spec."""
+"""The change feed: numbered changes of a customer, as lists, long polls and streams. An extension."""
 
 from __future__ import annotations
 
@@ -32,9 +31,9 @@ from keyrack.core.errors import BadRequest, Forbidden
 TAG = Tag("Changes", "What has happened to the customer's data, and who did it.")
 endpoints = Endpoints[FeedServices](TAG, "changes", is_extension=True)
 
-# Up to the newest change that the answer's head tells of: what came since is for the next request
+# Up to the newest change in the response headers: later ones are for the next request
 READ = ReadEndpoint(Select(CHANGE, paged=True, order_by="{t}.change_id <= :id0"))
-LONGEST = 60  # seconds that a request may wait
+LONGEST = 60  # maximum seconds that a request may wait
 NOT_OF_STREAMS = ErrorCode(
     "stream-with-options",
     "A stream of changes supports only the options epoch and $filter=id gt N.",
@@ -49,7 +48,7 @@ NOT_FOR_LIMITED = ErrorCode(
 
 
 def an_epoch(text: str) -> UUID:
-    """Raises `ValueError`."""
+    """Parse an epoch. Raises `ValueError`."""
     try:
         return UUID(text)
     except ValueError:
@@ -59,7 +58,7 @@ def an_epoch(text: str) -> UUID:
 
 
 def seconds(text: str) -> int:
-    """Raises `ValueError`."""
+    """Parse seconds to wait. Raises `ValueError`."""
     if not (text.isascii() and text.isdigit() and len(text) <= 2 and 1 <= int(text) <= LONGEST):
         raise ValueError(f"The value must be an integer of seconds from 1 to {LONGEST}.")
     return int(text)
@@ -107,13 +106,13 @@ Listed = tuple[Response, Extent]
     ),
     read=READ,
     query_parameters=OPTIONS,
-    is_primary_only=True,  # a replica may show a number before the standby that commits wait for has it
+    is_primary_only=True,  # a replica may show a change before the synchronous standby has it
     has_long_poll=True,
 )
 async def changes(request: Request, services: FeedServices) -> Response:
     own = parse_parameters(request.query, OPTIONS, allows_others=True)
     epoch: UUID | None = own.get(OF_EPOCH.name)
-    READ.query(replace(request, ids=(0,)), services.query_limits)  # what is wrong with the options comes first
+    READ.query(replace(request, ids=(0,)), services.query_limits)  # report invalid options first
     begins = odata.filter_cursor(request.query, "id", services.query_limits)
     if request.follow is not None and request.follow.prefers_events:
         if request.scope is not None:
@@ -124,7 +123,7 @@ async def changes(request: Request, services: FeedServices) -> Response:
         extent = await feed.load_extent(request.db, request.customer)
         extent.check(begins and begins.number, epoch)
         answer = await READ(replace(request, ids=(extent.newest,)), None, services)
-        if begins is not None and begins.number < extent.newest:  # the oldest ones may have gone while they were read
+        if begins is not None and begins.number < extent.newest:  # the oldest may have been dropped meanwhile
             (await feed.load_extent(request.db, request.customer)).check(begins.number, epoch)
         return replace(answer, headers=with_vary(answer.headers, "Accept") | extent.headers()), extent
 
@@ -146,9 +145,9 @@ async def _awaited(
     listed: Callable[[], Coroutine[Any, Any, Listed]],
     following: FeedService,
 ) -> Response:
-    """What there is once something comes, or the empty list after so many seconds."""
+    """The list once it has changes, or the empty list after `seconds`."""
     follow = request.follow
-    if follow is None or request.caller is None:  # a page waits for nothing
+    if follow is None or request.caller is None:  # a page of the console does not wait
         return listing[0]
     until = asyncio.get_running_loop().time() + seconds
     waiter = LongPoll(request.customer, request.caller.key, await follow.recheck(), follow.recheck)
@@ -158,9 +157,9 @@ async def _awaited(
         while _has_nothing(listing) and await waiter.wait_for_news(log, listing[1], until):
             wanted = (request.customer, request.scope, log.extent, request.query, request.if_none_match)
             listing = await following.run_shared(wanted, listed)
-            if listing[0].parts is not None:  # which can be read once
+            if listing[0].parts is not None:  # a streamed body can be read only once
                 listing = await listed()
-    await follow.recheck()  # what was read for somebody who may no longer read it is not told
+    await follow.recheck()  # the caller may have lost its access meanwhile
     return listing[0]
 
 
@@ -171,11 +170,11 @@ async def _stream(
     begins: odata.FilterCursor | None,
     following: FeedService,
 ) -> Response:
-    """Changes as they come, behind a number or the last id that was heard; without either, from the oldest on."""
+    """Stream the changes after a number or the client's last event id; without either, from the oldest on."""
     _check_options(request, begins)
     if not request.chunks:
         raise BadRequest(OLD_HTTP)
-    if follow.last_event_id == GONE:  # by which a browser stops coming back (HTML, section 9.2.3)
+    if follow.last_event_id == GONE:  # 204 keeps a browser from reconnecting (HTML, section 9.2.3)
         return NO_CONTENT
     extent = await feed.load_extent(request.db, request.customer)
     place = (epoch, extent.oldest - 1 if begins is None else begins.number)
@@ -194,7 +193,7 @@ async def _stream(
 
 
 def _check_options(request: Request, begins: odata.FilterCursor | None) -> None:
-    """Raises `BadRequest` for what a stream does not do: its bytes are the same for all who listen."""
+    """Raise `BadRequest` for options of lists: a stream has the same bytes for all subscribers."""
     for name, _ in parse_qsl(request.query.decode(), keep_blank_values=True):
         option = odata.option_name(name)
         if option in NOT_STREAMED or (option == "filter" and (begins is None or not begins.alone)):

@@ -1,4 +1,4 @@
-"""What proves the log of changes: its newest checkpoint, and that one change is in it. Ours, beside the spec."""
+"""Proofs of the change log: its newest checkpoint, and the inclusion of one change. An extension."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ALTERED = ErrorCode(
 
 
 def a_size(text: str) -> int:
-    """Raises `ValueError`."""
+    """Parse the size of a checkpoint. Raises `ValueError`."""
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         raise ValueError("The value must be the size of an older checkpoint.")
     return int(text)
@@ -66,7 +66,7 @@ SINCE = QueryParameter(
 
 
 class ChangeCheckpoint(Body):
-    """What the log was, signed: `note` is what others verify."""
+    """A signed checkpoint of the log. Verifiers check `note`."""
 
     customer_id: int
     epoch: str
@@ -78,7 +78,7 @@ class ChangeCheckpoint(Body):
 
 
 class ChangeProof(Body):
-    """That a change is in the log: the record is leaf `index` of the checkpoint's tree."""
+    """Proof that a change is in the log: its record is leaf `index` of the checkpoint's tree."""
 
     id: int
     epoch: str
@@ -105,7 +105,7 @@ class ChangeProof(Body):
         alternative=PLAIN_TEXT,
     ),
     query_parameters=(SINCE,),
-    is_primary_only=True,  # as GET /changes: what it proves is not lost with a leader
+    is_primary_only=True,  # as for GET /changes: proven changes survive the loss of the primary
 )
 async def checkpoint(request: Request) -> Response:
     since: int | None = parse_parameters(request.query, (SINCE,)).get(SINCE.name)
@@ -159,7 +159,7 @@ async def proof(request: Request) -> Response:
     except NoTile:
         record = None
     if record is None or not proof_service.holds(made.root, made.size, record, index, shown):
-        # A month that was dropped meanwhile, or another epoch, is no alarm
+        # A month that was dropped meanwhile, or a new epoch, is no alarm
         (await feed.load_extent(request.db, request.customer)).check(number - 1, extent.epoch)
         raise Conflict(ALTERED)
     document = {
@@ -171,7 +171,7 @@ async def proof(request: Request) -> Response:
 
 
 async def _newest(request: Request) -> CreatedCheckpoint:
-    """Raises `NotFound`."""
+    """The newest checkpoint. Raises `NotFound`."""
     made = await checkpoints.newest(request.db, request.customer)
     if made is None:
         raise NotFound(NO_CHECKPOINT)

@@ -1,4 +1,4 @@
-"""Live updates: a stream that tells which lists to read again. Ours, beside the spec."""
+"""Live updates: a stream of the topics whose lists have changed. An extension."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OLD_HTTP = ErrorCode(
 
 
 def requested_topics(text: str) -> frozenset[Topic]:
-    """The topics of a list. Raises `ValueError`."""
+    """Parse a list of topics. Raises `ValueError`."""
     names = {name.strip() for name in text.split(",")}
     if not names <= set(TOPICS):
         raise ValueError(f"The valid topics are {', '.join(TOPICS)}. Separate several topics by commas.")
@@ -51,7 +51,7 @@ ONLY = QueryParameter(
 
 
 def _permitted(request: Request, named: frozenset[Topic] | None) -> frozenset[Topic]:
-    """The topics that are told: those that are named, or all that the caller may hear of. Raises `NotPermitted`."""
+    """The topics of the stream: the named ones, or all that the caller may read. Raises `NotPermitted`."""
     caller = request.caller
     missing = [topic for topic in TOPICS if caller is None or not caller.may(NEEDS[topic], request.customer)]
     for topic in named or ():
@@ -85,13 +85,13 @@ async def live(request: Request, services: LiveServices) -> Response:
     if not request.chunks:
         raise BadRequest(OLD_HTTP)
     position = services.event_hub.current_id(request.customer) if request.scope is None else scoped_stream.ID
-    # No proxy is to gather what comes (`X-Accel-Buffering` is nginx's name for that), and nobody to keep it
+    # Proxies must neither buffer (`X-Accel-Buffering` is nginx's header for that) nor cache the stream
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Last-Event-ID": position}
-    if request.method == "HEAD" or request.follow is None:  # a page of the console asks where it is, and has no stream
+    if request.method == "HEAD" or request.follow is None:  # a console page only asks for its position
         return Response(200, None, headers, EVENTS, list_responses.empty_body())
     hub, follow = services.event_hub, request.follow
     until = await follow.recheck()
-    hub.check(request.customer, request.caller_key)  # nobody else comes between this and the first bytes, which count
+    hub.check(request.customer, request.caller_key)  # no await follows until the subscription counts
     of = (hub, request.customer, request.caller_key, topics)
     if request.scope is None:
         stream = EventStream(*of, follow.last_event_id, until, follow.recheck)
