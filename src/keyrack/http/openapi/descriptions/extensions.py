@@ -150,7 +150,7 @@ OWN: Mapping[str, Mapping[str, tuple[str, Any]]] = {
         "points": ("The positions, in order of time.", None),
         "until": ("The time of the last reading at this position.", "2026-05-01T08:20:00Z"),
         "odometer": (
-            "The odometer reading at this position, if there is one from the day before; null otherwise.",
+            "The odometer reading at this position, if it is at most one day old; null otherwise.",
             48210.5,
         ),
     },
