@@ -62,8 +62,8 @@ class GuardedProtocol(HttpToolsProtocol):
     A connection runs through this cycle once per request:
 
         idle --first byte--> head --> body --> response --> idle
-                                                      |
-                                                      +--429, 503--> deferred --its turn--> idle
+                                                  |
+                                                  +--429, 503--> deferred --its turn--> idle
 
     - Head: `_in_head`, `_head_bytes`, `_tail`, `_hosts` and `_fault`; `_deadline` closes a connection that is too
       slow.
