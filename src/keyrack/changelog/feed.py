@@ -22,10 +22,12 @@ CURSOR_GONE = ErrorCode(
 # Response headers about the log
 EPOCH, OLDEST, NEWEST = "Changes-Epoch", "Changes-Oldest", "Changes-Newest"
 HEADERS: Mapping[str, str] = {
-    EPOCH: "The log's epoch, for `epoch`: a server whose data were restored begins another one. None before the first"
-    " change.",
-    OLDEST: "The number of the oldest change that is kept.",
-    NEWEST: "The number of the newest change as of this answer: `id gt` it misses nothing.",
+    EPOCH: (
+        "The epoch of the log, for the parameter `epoch`. A restored server begins a new epoch. Absent before the"
+        " first change."
+    ),
+    OLDEST: "The number of the oldest available change.",
+    NEWEST: "The number of the newest change at the time of this response. `id gt` this number misses no change.",
 }
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 MOST = 100  # changes per batch

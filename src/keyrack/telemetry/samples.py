@@ -38,7 +38,7 @@ STRICT = ConfigDict(extra="forbid", strict=True)
 
 @with_config({**STRICT, "title": "Trouble"})
 class TroubleCode(TypedDict):
-    """One diagnostic trouble code."""
+    """A diagnostic trouble code."""
 
     key: Text
     value: Text
@@ -46,7 +46,7 @@ class TroubleCode(TypedDict):
 
 @with_config(STRICT)
 class Sample(TypedDict, total=False):
-    """What one unit read at one time: the members of the spec's telemetry, and which unit it is."""
+    """Readings of one unit at one time: the properties of the spec's telemetry, and the unit."""
 
     serialNumber: Text | None
     uniqueId: Text | None

@@ -97,7 +97,7 @@ class WebhookRow(Body):
         MemberInfo(
             N_("Address"),
             N_("the address"),
-            "Where outcomes and changes are sent: an address of http or https that the operator allows.",
+            "The URL to which outcomes and changes are sent: http or https, at an address that the operator allows.",
             "https://example.org/keyrack",
             is_searchable=True,
         ),
@@ -107,8 +107,8 @@ class WebhookRow(Body):
         MemberInfo(
             N_("What it is told"),
             N_("the kinds"),
-            "What it is told: kinds and wildcards that `GET /webhooks/kinds` lists. Left out or null: the outcomes of"
-            " assignments.",
+            "The event types and wildcards to send, from `GET /webhooks/kinds`. Omitted or null: the"
+            " outcomes of assignments.",
             ["assignment.created", "car.*"],
         ),
     ] = Field(default=stored(OUTCOMES))
@@ -117,8 +117,8 @@ class WebhookRow(Body):
         MemberInfo(
             N_("Format"),
             N_("the format"),
-            "The form in which messages are sent: the default `keyrack`, or the envelope of another specification."
-            " Left out or null: the default.",
+            "The format of messages: the default `keyrack`, or the envelope of another specification."
+            " Omitted or null: the default.",
             "keyrack",
         ),
     ] = DEFAULT
@@ -127,7 +127,7 @@ class WebhookRow(Body):
         MemberInfo(
             N_("Enabled"),
             N_("the state"),
-            "Whether anything is sent. Left out of a body it is true; what comes meanwhile waits.",
+            "Whether deliveries are sent. Omitted from a body, it is true. Deliveries of a disabled webhook wait.",
             True,
             column="is_enabled",
             recorded_as="isEnabled",
@@ -139,7 +139,7 @@ class WebhookRow(Body):
         MemberInfo(
             N_("Static secret"),
             N_("the static secret"),
-            "A text that every delivery carries in the header `secret`; null for none.",
+            "A static text that every delivery contains in the header `secret`; null for none.",
             "optional-static-text",
             is_secret=True,
         ),
@@ -149,28 +149,28 @@ class WebhookRow(Body):
         MemberInfo(
             N_("Why it was disabled"),
             N_("the reason why it is disabled"),
-            "Why Keyrack has disabled it; null where it has not.",
+            "Why Keyrack disabled the webhook; null if it did not.",
             None,
             is_read_only=True,
             exported_as=None,
         ),
     ] = None
-    has_secret: Annotated[bool, shown("Whether there is a static secret.", True, "({t}.secret is not null)")]
+    has_secret: Annotated[bool, shown("Whether the webhook has a static secret.", True, "({t}.secret is not null)")]
     old_signing_secret_until: Annotated[
         datetime | None,
         MemberInfo(
             N_("Old signing secret until"),
             N_("the end of the old signing secret"),
-            "Until when the old secret signs too; null where there is none.",
+            "Until when the old secret also signs; null if there is none.",
             "2026-05-02T08:00:00Z",
             is_read_only=True,
             exported_as=None,
             sql="(case when {t}.old_signing_secret_until > now() then {t}.old_signing_secret_until end)",
         ),
     ] = None
-    created: Annotated[datetime, shown("When it was registered.", "2026-04-30T12:00:00Z", "{t}.created_at")]
-    waiting: Annotated[int, shown("How many deliveries wait to be sent.", 0, _COUNT + "'Waiting')")]
-    dead: Annotated[int, shown("How many deliveries were given up.", 0, _COUNT + "'Dead')")]
+    created: Annotated[datetime, shown("When the webhook was created.", "2026-04-30T12:00:00Z", "{t}.created_at")]
+    waiting: Annotated[int, shown("The number of waiting deliveries.", 0, _COUNT + "'Waiting')")]
+    dead: Annotated[int, shown("The number of deliveries that were given up.", 0, _COUNT + "'Dead')")]
 
 
-WEBHOOKS = ResourceTable("Webhook", "webhook", WebhookRow, key="webhook_id", id=("The number of the webhook.", 1))
+WEBHOOKS = ResourceTable("Webhook", "webhook", WebhookRow, key="webhook_id", id=("The id of the webhook.", 1))

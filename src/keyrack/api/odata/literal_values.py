@@ -1,5 +1,7 @@
-"""In charge of what literals are worth: text to typed parameters (OData ABNF, section 7; rules of promotion: Part 2,
-section 5.1.1.16)."""
+"""Values of literals: text becomes typed parameters.
+
+Source: OData ABNF, section 7; rules of promotion: Part 2, section 5.1.1.16.
+"""
 
 from __future__ import annotations
 
@@ -35,33 +37,33 @@ _EXPONENT = re.compile(r"[eE].*").sub
 
 
 def refuse(message: str, code: str = "", parameter: str | None = None, valid: Sequence[str] = ()) -> NoReturn:
-    """Raise `BadRequest` with the message, which may quote a path of any length; with a fault if there is a code."""
+    """Raise `BadRequest` with the message, which may quote a long path; with a field error if there is a code."""
     short_message = message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "..."
     fault = FieldError(code, short_message, parameter=parameter, valid=tuple(valid))
     raise BadRequest(INVALID.format(fault=short_message), errors=[fault] if code else ())
 
 
 class UnknownName(BadRequest):
-    """400 for a name that the rows do not have; `errors` has its position and the names that there are."""
+    """400 for an unknown name; `errors` has its position and the valid names."""
 
     @classmethod
     def of(cls, fault: FieldError) -> UnknownName:
-        """The refusal for this one error."""
+        """The error with this one field error."""
         return cls(INVALID.format(fault=fault.detail), errors=[fault])
 
     def explained(self, sentence: str) -> UnknownName:
-        """The refusal with one more sentence, unless it has it already."""
+        """The error with an additional sentence, unless it already has it."""
         (fault,) = self.errors
         return self if sentence in fault.detail else self.of(replace(fault, detail=f"{fault.detail} {sentence}"))
 
 
 def unknown_name(detail: str, position: int, valid: Sequence[str]) -> UnknownName:
-    """The refusal of the name at the position of the option's text; `valid` are the names that there are."""
+    """The error for the name at the position of the option's text; `valid` are the valid names."""
     return UnknownName.of(FieldError("unknown", detail, position=position, valid=tuple(valid)))
 
 
 def with_parameter(refusal: BadRequest, parameter: str) -> BadRequest:
-    """The refusal, whose errors name this query option or alias if they name none."""
+    """The error with this query option or alias in each field error that names none."""
     refusal.errors = tuple([replace(fault, parameter=fault.parameter or parameter) for fault in refusal.errors])
     return refusal
 
@@ -72,7 +74,7 @@ def refuse_unsupported(what: str) -> NoReturn:
 
 
 def parameter(literal: Literal, digits: int) -> PlanParameter | Null:
-    """The value of a literal by itself; `digits` is how many a number may have. Raises `BadRequest`."""
+    """The value of a literal alone. `digits` is the maximum of a number. Raises `BadRequest`."""
     kind, text, _ = literal
     if kind is LiteralKind.STRING:
         return PlanParameter(Edm.STRING, text)
@@ -101,7 +103,10 @@ def parameter(literal: Literal, digits: int) -> PlanParameter | Null:
 
 
 def check_offset(value: Value) -> None:
-    """Raise `BadRequest` for a date-time literal without offset: it is understood beside a wall clock alone."""
+    """Raise `BadRequest` for a date-time literal without offset.
+
+    It is only valid beside a wall clock time.
+    """
     if isinstance(value, PlanParameter) and value.type is Edm.WALL_CLOCK:
         written = value.raw.replace(tzinfo=None).isoformat() if isinstance(value.raw, datetime) else value.raw
         refuse(f"The date-time '{written}' has no offset. Add one, such as Z or +01:00.", "wrong-form")
@@ -133,7 +138,7 @@ def _double(text: str, digits: int) -> float:
 
 
 def date_time(text: str) -> datetime:
-    """The instant, with the offset that it was written with. Raises `BadRequest`, also where there is none."""
+    """The instant with its written offset. Raises `BadRequest`, also without an offset."""
     match = _DATE_TIME(text)
     if match is None or match[8] is None:
         if match is None and _DATE(text):
@@ -143,7 +148,7 @@ def date_time(text: str) -> datetime:
 
 
 def _wall_clock(text: str) -> datetime:
-    """What a wall clock shows as if it were UTC; an offset is not looked at. Raises `BadRequest`."""
+    """A local wall clock time as if it were UTC, ignoring an offset. Raises `BadRequest`."""
     match = _DATE_TIME(text)
     if match is None:
         if _DATE(text):
@@ -159,7 +164,7 @@ def _existing(match: re.Match[str]) -> datetime:
         zone = timezone(-offset if sign == "-" else offset)
         time = datetime(int(year), int(month), int(day), int(hour), int(minute), tzinfo=zone)
         time += timedelta(seconds=int(second or 0), microseconds=int((fraction or "0").ljust(6, "0")[:6]))
-        time.astimezone(UTC)  # or it lies outside of the years 1 to 9999 there
+        time.astimezone(UTC)  # or it is outside of the years 1 to 9999 there
     except (ValueError, OverflowError):
         refuse(f"The date-time '{match[0][:50]}' does not exist or is out of range.")
     return time
@@ -188,10 +193,10 @@ def midnight(day: date) -> datetime:
 
 
 def converted(constant: PlanParameter, to: Edm) -> PlanParameter | None:
-    """The constant as a value of the type `to`, which stands on the other side; None where there is no way.
+    """The constant converted to `to`, the type of the other side; None if that is impossible.
 
-    A quoted literal becomes a date-time, a date or a guid, a date a date-time, a date-time beside a wall clock what
-    such a clock shows there, a number a Double. Raises `BadRequest` where the text is not of that form.
+    A quoted literal becomes a date-time, a date or a guid; a date becomes a date-time; a date-time beside a wall clock
+    time becomes the local time; a number becomes a Double. Raises `BadRequest` for text in another format.
     """
     kind, value = constant.type, constant.raw
     if kind is to:

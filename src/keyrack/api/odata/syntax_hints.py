@@ -1,4 +1,4 @@
-"""Hints for malformed text: what is missing where reading stopped, or how OData 4 writes it."""
+"""Hints for malformed text: what is missing at the error, or the OData 4 form."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from keyrack.core.suggestions import did_you_mean
 FORMS_OF_TIME = "Write a time as 2026-01-31T08:00:00Z, without quotes, and a date as 2026-01-31."
 
 _WORDS = (*tokens.OPERATORS.split("|"), "not", "asc", "desc")
-# Operators of other languages -> those of OData
+# Operators of other languages -> OData operators
 _SYMBOLS = {
     "==": "eq", "=": "eq", "!=": "ne", "<>": "ne", ">=": "ge", ">": "gt", "<=": "le", "<": "lt", "&&": "and",
     "||": "or", "!": "not", "+": "add", "*": "mul", "/": "div", "%": "mod",
 }  # fmt: skip
-# Prefix of a quoted literal of OData 2 and 3 -> how OData 4 writes it
+# Prefix of a quoted literal of OData 2 and 3 -> its OData 4 form
 _OLD_PREFIXES = {
     "datetime": "2026-01-31T08:00:00Z with an offset",
     "datetimeoffset": "2026-01-31T08:00:00Z",
@@ -36,7 +36,7 @@ _DATE_LIKE = re.compile(r"\d{1,4}([-./])\d{1,2}\1\d{1,4}(?:[T ]\d\d?:\d\d)?").fi
 
 
 def hint(text: str, position: int) -> str:
-    """A sentence about what is wrong at the position of the text; empty if nothing is known."""
+    """A sentence about the error at the position of the text; empty if none applies."""
     for look in _LOOKS:
         if sentence := look(text, position):
             return sentence
@@ -90,6 +90,6 @@ _LOOKS: tuple[Callable[[str, int], str], ...] = (_number_suffix, _missing_blank,
 
 
 def of_prefix(prefix: str) -> str:
-    """A sentence about a quoted literal with this prefix; empty if OData 2 and 3 have none of this name."""
+    """A sentence about a quoted literal with this prefix; empty if OData 2 and 3 do not have it."""
     form = _OLD_PREFIXES.get(prefix.lower())
     return "" if form is None else f"Write {form} instead of {prefix}'...', which OData 4 does not use."

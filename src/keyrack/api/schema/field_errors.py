@@ -14,7 +14,7 @@ from keyrack.core.text import direction_control, is_blank
 Problem = Mapping[str, Any]  # one of pydantic's errors
 Location = Sequence[int | str]
 
-# Kinds of pydantic's errors; what is not among them is a wrong type
+# Types of pydantic's errors; all others are a wrong type
 _CODES = {
     "missing": "missing",
     "string_too_long": "too-long",
@@ -85,10 +85,11 @@ def faults(adapter: TypeAdapter[Any], problems: Iterable[Problem]) -> list[Field
 
 
 def placed(adapter: TypeAdapter[Any], problems: Sequence[Problem]) -> Sequence[Problem]:
-    """Pydantic's errors with the places that they have in the body.
+    """Pydantic's errors with their places in the body.
 
-    Where a member says which of several forms is meant, pydantic's own places have the name of that form among them,
-    and none for the member itself."""
+    If a property selects one of several forms, pydantic's own places contain the name of the form, and no place of the
+    property.
+    """
     whole = schema(adapter)
     return [_placed(whole, problem) for problem in problems] if _has_forms(adapter) else problems
 
@@ -135,7 +136,7 @@ def blank(place: str) -> FieldError:
 
 
 def at(patch: Sequence[PatchStepInfo], member: str) -> str:
-    """The JSON Pointer to what a patch makes of a member: to the value of the last step about it."""
+    """The JSON Pointer to the value that a patch sets for a member: the last step with its path."""
     for number, step in reversed(list(enumerate(patch))):
         if step.path == f"/{member}":
             return f"/{number}/value" if "value" in step.model_fields_set else f"/{number}"
@@ -144,7 +145,10 @@ def at(patch: Sequence[PatchStepInfo], member: str) -> str:
 
 @cache
 def schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
-    """The JSON Schema of the adapter's type; it takes longer to make than a body takes to check."""
+    """The JSON Schema of the adapter's type.
+
+    It is cached, because its generation is slower than a validation.
+    """
     return adapter.json_schema()
 
 
@@ -216,7 +220,7 @@ def _shown(value: object) -> str:
 
 
 def _values(whole: dict[str, Any], location: Location) -> tuple[object, ...]:
-    """The values that the schema allows at a place, where it lists them."""
+    """The values that the schema allows at a place, if it lists them."""
     subschema = _resolved(whole, whole)
     for part in location:
         inner: Any = subschema.get("items") if isinstance(part, int) else subschema.get("properties", {}).get(part)
@@ -227,7 +231,7 @@ def _values(whole: dict[str, Any], location: Location) -> tuple[object, ...]:
 
 
 def _resolved(whole: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema behind a reference; of one that may be null, the other."""
+    """The schema behind a reference. For a nullable schema, the other choice."""
     for choice in schema.get("anyOf", ()):
         if choice.get("type") != "null":
             return _resolved(whole, choice)

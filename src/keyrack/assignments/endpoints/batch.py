@@ -206,10 +206,10 @@ async def _check_permission(statements: Statements, request: Request, batch: Che
     "/batch",
     Doc(
         "runBatch",
-        "Many creations, changes and ends of one kind",
-        "Items of one kind, each of which is what the single request would be, in their order. `atomic` does all or"
-        " nothing, `dryRun` tells what would happen. Each item's result has the status that the single request would"
-        " have had.",
+        "Run a batch",
+        "Runs items of one kind in their order. Each item is equivalent to the single request. With `atomic`, either"
+        " all items are carried out or none. With `dryRun`, the response predicts the results and nothing changes."
+        " The result of an item has the status of the single request.",
     ),
     body=JsonBody(TypeAdapter(AnyBatch), BATCH, max_bytes=_bytes, has_item_checks=True),
     prepare=checked,

@@ -47,7 +47,7 @@ SHORT, LONG = 1_000, 8_000  # characters of a parameter, and of a token
 
 
 class PasswordGrant(BaseModel):
-    """The form of RFC 6749, section 4.3.2."""
+    """The form of the password grant (RFC 6749, section 4.3.2)."""
 
     username: str
     password: str
@@ -62,14 +62,14 @@ class InForm(BaseModel):
 
 
 class ClientGrant(InForm):
-    """The form of RFC 6749, section 4.4.2."""
+    """The form of the client credentials grant (RFC 6749, section 4.4.2)."""
 
     grant_type: str
     scope: str | None = None
 
 
 class Revocation(InForm):
-    """The form of RFC 7009, section 2.1. The hint is of no use here: there is one kind of token."""
+    """The form of a revocation (RFC 7009, section 2.1). The hint is ignored: there is only one type of token."""
 
     token: str
     token_type_hint: str | None = None

@@ -29,7 +29,7 @@ from keyrack.fleet.endpoints.users import NO_USER
 
 OF_EVENTS = Permission.CHANGES_READ
 endpoints = Endpoints[ReadServices](
-    Tag("Access", "Who could open a car, now and at any time that is kept."),
+    Tag("Access", "The users who can or could open a car, as far back as the history is retained."),
     CustomerAuth(Permission.ACCESS_READ, is_group_scoped=True, conditional={"`events`": OF_EVENTS}),
     is_extension=True,
 )
@@ -59,9 +59,9 @@ TOO_MANY = ErrorCode(
     "The time range has more than {most} access periods.",
     "Request a shorter time range, or the history of each user or car alone.",
 )
-AT = QueryParameter("at", a_time, "The time that is asked about; without it, and without `from` and `to`, now.", MOMENT)
-FROM = QueryParameter("from", a_time, "The beginning of the time that is asked about, with `to`.", MOMENT)
-TO = QueryParameter("to", a_time, "Its end, which is not part of it; one that lies in the future is now.", MOMENT)
+AT = QueryParameter("at", a_time, "The time to look up. Default, without `from` and `to`: now.", MOMENT)
+FROM = QueryParameter("from", a_time, "The start of the time range to look up, together with `to`.", MOMENT)
+TO = QueryParameter("to", a_time, "The end of the time range, exclusive. A future time is replaced by now.", MOMENT)
 OPTIONS = (AT, FROM, TO)
 
 LONG = Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
@@ -117,11 +117,12 @@ REFUSES = {400: (INVALID, AT_OR_RANGE, EMPTY_RANGE, IN_FUTURE, TOO_MANY), 410: (
     "/cars/{carId}/access",
     Doc(
         "getCarAccess",
-        "Who could open a car, at a time or over one",
-        "Which assignments were in force then, as they were known then: also those that have been changed or deleted"
-        " since. Without a time it is now; with `from` and `to` all that were in force between. `asOf` names the newest"
-        " change that is in the answer; the changes around that time stand beside it, for a caller with `changes:read`."
-        " A time before what is kept is 410 and never an empty list.",
+        "Get the users who could open a car",
+        "Returns the assignments that were in force at `at`, as they were known at that time. Assignments that have"
+        " been changed or deleted since are included. With `from` and `to`, returns all that were in force between"
+        " them; without a time, the current ones. `asOf` names the newest change that the response includes. `events`"
+        " has the changes around that time, if the caller has `changes:read`. A time before the retained history is"
+        " 410, never an empty list.",
     ),
     responses=Responses(200, CarAccess, headers=TAGGED, errors={**REFUSES, 404: (NO_CAR,)}),
     query_parameters=OPTIONS,
@@ -135,8 +136,8 @@ async def of_car(request: Request, services: ReadServices) -> Response:
     "/users/{userId}/access",
     Doc(
         "getUserAccess",
-        "Which cars a user could open, at a time or over one",
-        "Which cars the user could open then, as for a car.",
+        "Get the cars that a user could open",
+        "Returns the cars that the user could open. Times work as in `GET /cars/{carId}/access`.",
     ),
     responses=Responses(200, UserAccess, headers=TAGGED, errors={**REFUSES, 404: (NO_USER,)}),
     query_parameters=OPTIONS,

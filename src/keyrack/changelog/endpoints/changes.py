@@ -28,7 +28,7 @@ from keyrack.changelog.services import FeedServices
 from keyrack.core.error_codes import ErrorCode, FieldError
 from keyrack.core.errors import BadRequest, Forbidden
 
-TAG = Tag("Changes", "What has happened to the customer's data, and who did it.")
+TAG = Tag("Changes", "Changes of the customer's data, and who made them.")
 endpoints = Endpoints[FeedServices](TAG, "changes", is_extension=True)
 
 # Up to the newest change in the response headers: later ones are for the next request
@@ -67,13 +67,13 @@ def seconds(text: str) -> int:
 OF_EPOCH = QueryParameter(
     "epoch",
     an_epoch,
-    f"The epoch that the number in `$filter=id gt N` is of, as the header {feed.EPOCH} told it.",
+    f"The epoch of the number in `$filter=id gt N`, from the header {feed.EPOCH}.",
     {"type": "string", "format": "uuid"},
 )
 WAIT = QueryParameter(
     "wait",
     seconds,
-    "Seconds that an empty list waits for what comes; then it is answered as it is.",
+    "The seconds for which an empty list waits for new changes before it is returned.",
     {"type": "integer", "minimum": 1, "maximum": LONGEST},
 )
 OPTIONS = (OF_EPOCH, WAIT)
@@ -86,12 +86,12 @@ Listed = tuple[Response, Extent]
     "/changes",
     Doc(
         "listChanges",
-        "What has happened to the customer's data, in the order of its numbers",
-        "Changes are numbered for each customer, without gaps and in an order that respects every dependency, so"
-        " `$filter=id gt N` reads what is new and misses nothing. A list that is too long comes in pages. A number that"
-        " the log cannot be gone on from is 410, which tells what it has. What was erased is null. With `wait` an empty"
-        " list waits for what comes; with `Accept: text/event-stream` changes are told as they come, each as an event"
-        " `change`, and a stream that broke is resumed with `Last-Event-ID`.",
+        "List changes of the customer's data",
+        "Changes are numbered per customer, without gaps and in an order that respects every dependency. So"
+        " `$filter=id gt N` returns all new changes and misses none. A long list has several pages. A number from"
+        " which the log cannot be continued is 410; the error names the available range. Erased data is null. With"
+        " `wait`, an empty list waits for new changes. With `Accept: text/event-stream`, each change is sent as an"
+        " event `change`. `Last-Event-ID` resumes a stream.",
     ),
     responses=Responses(
         200,

@@ -60,7 +60,7 @@ def a_size(text: str) -> int:
 SINCE = QueryParameter(
     "since",
     a_size,
-    "The size of a checkpoint that you hold: `consistency` proves that the log begins with it.",
+    "The size of an older checkpoint. `consistency` proves that the log begins with the log of that checkpoint.",
     {"type": "integer", "format": "int64", "minimum": 0},
 )
 
@@ -92,10 +92,10 @@ class ChangeProof(Body):
     "/changes/checkpoint",
     Doc(
         "getCheckpoint",
-        "The newest checkpoint of the log of changes",
-        "What the log of changes was a moment ago, signed as a C2SP tlog-checkpoint: keep it where nobody who"
-        " administers the server can change it. With `Accept: text/plain` the note alone. With `since` it is proven"
-        " that the log begins with that of an older checkpoint.",
+        "Get the newest checkpoint of the change log",
+        "Returns the recent state of the change log, signed as a C2SP tlog-checkpoint. Store it where no"
+        " administrator of the server can change it. With `Accept: text/plain`, returns only the note. With `since`,"
+        " the response proves that the log begins with the log of an older checkpoint.",
     ),
     responses=Responses(
         200,
@@ -128,9 +128,10 @@ async def checkpoint(request: Request) -> Response:
     "/changes/{changeId}/proof",
     Doc(
         "getChangeProof",
-        "The proof that a change is in the log",
-        "The record of one change, and the hashes that lead from it to the root of the newest checkpoint: whoever has"
-        " them needs to trust nobody. A change that is newer than the newest checkpoint has none yet.",
+        "Get the proof that a change is in the log",
+        "Returns the record of the change, and the hashes from it to the root of the newest checkpoint. With them, a"
+        " client can verify the change without trusting the server. A change that is newer than the newest checkpoint"
+        " has no proof yet.",
     ),
     responses=Responses(
         200,

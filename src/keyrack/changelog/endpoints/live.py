@@ -17,7 +17,7 @@ from keyrack.core.errors import BadRequest
 from keyrack.db.change_notifier import TOPICS, Topic
 
 endpoints = Endpoints[LiveServices](
-    Tag("Live updates", "What has changed, as it happens."),
+    Tag("Live updates", "Notifications of changes as they happen."),
     CustomerAuth(
         Permission.LIVE_READ,
         is_group_scoped=True,
@@ -44,7 +44,7 @@ def requested_topics(text: str) -> frozenset[Topic]:
 ONLY = QueryParameter(
     "topics",
     requested_topics,
-    "Only these topics, comma-separated; all without it.",
+    "Comma-separated topics. Default: all.",
     {"type": "string", "examples": ["cars,operations"]},
     TOPICS,
 )
@@ -63,13 +63,17 @@ def _permitted(request: Request, named: frozenset[Topic] | None) -> frozenset[To
     "/live",
     Doc(
         "streamChanges",
-        "What has changed, as it happens: names of topics as server-sent events",
-        "Server-sent events (text/event-stream), each of which names what has changed, and not how: read it again then."
-        " A stream that broke is resumed with `Last-Event-ID`.",
+        "Stream the topics that have changed",
+        "A stream of server-sent events (text/event-stream). Each event names a changed topic without its new"
+        " content, so read the data again. `Last-Event-ID` resumes a stream.",
     ),
     responses=Responses(
         200,
-        headers={"Last-Event-ID": "Where the stream begins: whoever begins another one with it hears what came since."},
+        headers={
+            "Last-Event-ID": (
+                "The position at which the stream begins. A stream that resumes with it receives all later events."
+            )
+        },
         errors={
             400: (INVALID, OLD_HTTP),
             429: (FULL_OF_CUSTOMER, FULL_OF_CALLER),

@@ -23,7 +23,7 @@ from keyrack.fleet import group_scope_checks
 from keyrack.fleet.endpoints.cars import NO_CAR, check_car
 
 endpoints = Endpoints[ReadServices](
-    Tag("Installations", "Which product is in which car.", frozenset(("cars", "products"))),
+    Tag("Installations", "Products in cars.", frozenset(("cars", "products"))),
     CustomerAuth(Permission.INSTALLATIONS_WRITE, is_group_scoped=True),
 )
 
@@ -162,9 +162,9 @@ async def _removable(statements: Statements, request: Request, body: Installatio
     "/installations",
     Doc(
         "installProduct",
-        "Install a product into a car",
-        "Puts a product, named by any of `productId`, `serialNumber` and `uniqueId`, into a car. It must have a"
-        " service, be in no car, and a car takes one product of each type.",
+        "Install a product in a car",
+        "Identify the product by one or more of `productId`, `serialNumber` and `uniqueId`. The product needs a"
+        " service and must not be installed in another car. A car can have one product of each type.",
     ),
     body=JsonBody(TypeAdapter(InstallationBody), INSTALL, scoped_members=("productId", "carId")),
     concurrency=Concurrency(serialized="always", precheck=_installable),
@@ -189,9 +189,9 @@ async def install(request: Request, body: InstallationBody) -> Response:
     "/installations",
     Doc(
         "uninstallProduct",
-        "Take a product out of a car; with a key box the car's assignments end by webhook",
-        "Takes a product out of the car that it is in. With a key box all assignments of the car end asynchronously,"
-        " each with an outcome of its own.",
+        "Uninstall a product from a car",
+        "Identify the product by one or more of `productId`, `serialNumber` and `uniqueId`. If the product is a key"
+        " box, all assignments of the car end asynchronously, each with its own operation and webhook.",
     ),
     body=JsonBody(TypeAdapter(InstallationBody), UNINSTALL, scoped_members=("productId", "carId")),
     concurrency=Concurrency(serialized="always", precheck=_removable),

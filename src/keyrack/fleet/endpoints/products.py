@@ -12,7 +12,8 @@ from keyrack.core.error_codes import ErrorCode
 from keyrack.fleet.schema import CAR, PRODUCT, PRODUCT_LISTED, SERVICE_OF_PRODUCT
 
 endpoints = Endpoints[ReadServices](
-    Tag("Products", "Key boxes, which hold a car's key, and IQ units, which tell telemetry and location."), "products"
+    Tag("Products", "Key boxes, which contain a car's key, and IQ units, which send telemetry and location."),
+    "products",
 )
 
 NO_PRODUCT = ErrorCode(
@@ -36,21 +37,21 @@ endpoints.read(
     PRODUCT_LISTED,
     Doc(
         "listProducts",
-        "All products",
-        "The key boxes and IQ units of the customer. Products are added by the operator of the server.",
+        "List products",
+        "Returns the key boxes and IQ units of the customer. The operator of the server adds products.",
     ),
 )
 endpoints.read(
     "/products/{productId}",
     PRODUCT,
-    Doc("getProduct", "One product", "One product, with the time at which its dongle was terminated."),
+    Doc("getProduct", "Get a product", "Returns one product, including the time at which its dongle was terminated."),
     is_single=True,
     missing_error=NO_PRODUCT,
 )
 endpoints.read(
     "/products/{productId}/services",
     SERVICE_OF_PRODUCT,
-    Doc("getServiceOfProduct", "The service of a product", "The one service that the product is paired with."),
+    Doc("getServiceOfProduct", "Get the service of a product", "Returns the service that is paired with the product."),
     auth=CustomerAuth(Permission.SERVICES_READ),
     parent=Parent(PRODUCT, PRODUCT.relations["service"].link),
     is_single=True,
@@ -60,7 +61,7 @@ endpoints.read(
 endpoints.read(
     "/products/{productId}/cars",
     CAR,
-    Doc("getCarOfProduct", "The car of a product", "The one car that the product is installed in."),
+    Doc("getCarOfProduct", "Get the car of a product", "Returns the car in which the product is installed."),
     auth=CustomerAuth(Permission.CARS_READ),
     parent=Parent(PRODUCT, PRODUCT.relations["car"].link),
     is_single=True,

@@ -120,7 +120,7 @@ where d.customer_id = $1 and d.user_id = u.user_id and d.device_id = $3 returnin
 
 
 class Registration(StrictBody):
-    """A phone's key, which has signed this itself: docs/keys.md, "A life of a key"."""
+    """The public key of a phone, signed by that key. See docs/keys.md, "A life of a key"."""
 
     registration: Octets
     name: Annotated[str, Field(max_length=100, pattern=NOT_BLANK), IN_NFC]
@@ -135,7 +135,7 @@ class RegistrationNonceBody(Body):
 
 
 class AppDevice(StrictBody):
-    """A phone: `id` is the thumbprint of its key (RFC 9679)."""
+    """A phone. `id` is the thumbprint of its key (RFC 9679)."""
 
     id: Octets
     name: str
@@ -154,8 +154,8 @@ def app_of(request: Request) -> AppUser:
     "/sdk/devices/nonce",
     Doc(
         "beginRegistration",
-        "A nonce for the registration of a phone",
-        "The nonce is valid for ten minutes and one registration. The newest one of the user counts.",
+        "Get a nonce for the registration of a phone",
+        "The nonce is valid for ten minutes and for one registration. Only the newest nonce of the user is valid.",
     ),
     responses=Responses(200, RegistrationNonceBody),
     is_idempotent=False,
@@ -172,10 +172,10 @@ async def begin(request: Request) -> Response:
     "/sdk/devices",
     Doc(
         "registerDevice",
-        "Register a phone, or rename it",
-        "`registration` is made and signed by the phone's own key, for the user of the id token and a nonce of `POST"
-        " /sdk/devices/nonce`. A phone that is registered already gets another name, with any nonce. The key of a"
-        " removed phone is 409. docs/keys.md has the messages.",
+        "Register or rename a phone",
+        "`registration` contains the user of the id token and a nonce of `POST /sdk/devices/nonce`, and is signed by"
+        " the phone's own key. A phone that is already registered is renamed, with any nonce. The key of a removed"
+        " phone is 409. docs/keys.md describes the messages.",
     ),
     body=JsonBody(TypeAdapter(Registration), REGISTER),
     responses=Responses(
@@ -271,7 +271,9 @@ def _no_registration(hint: str) -> BadRequest:
 
 @endpoints.get(
     "/sdk/devices",
-    Doc("listOwnDevices", "The phones of the user", "Those of the user of the id token, the oldest first."),
+    Doc(
+        "listOwnDevices", "List the phones of the user", "Returns the phones of the user of the id token, oldest first."
+    ),
     auth=AppAuth(),
     responses=Responses(200, list[AppDevice], headers=TAGGED),
 )
@@ -292,8 +294,8 @@ def _shown(row: Row) -> dict[str, Any]:
     "/sdk/devices/{deviceId}",
     Doc(
         "removeOwnDevice",
-        "Remove a phone of the user: its keys are revoked",
-        "What it has of keys is revoked at once: each box refuses them as soon as it has a newer status list.",
+        "Remove a phone of the user",
+        "Revokes the keys of the phone at once. Each box rejects them as soon as it has a newer status list.",
     ),
     auth=AppAuth(),
     responses=Responses(errors={404: (NO_DEVICE,)}),
