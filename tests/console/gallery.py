@@ -47,10 +47,10 @@ COLUMNS = [
     {"key": "standing", "label": "State", "kind": "status"},
     {"key": "plate", "label": "License plate", "sort": "?sort=plate"},
     {"key": "vin", "label": "VIN", "kind": "code", "priority": 3},
-    {"key": "next", "label": "Next assignment", "kind": "time", "priority": 2},
+    {"key": "next", "label": "Next booking", "kind": "time", "priority": 2},
     {"key": "odometer", "label": "Odometer, km", "kind": "number", "priority": 2, "sort": "?sort=odometer"},
 ]
-STANDINGS = [("good", "In force"), ("idle", "Free"), ("warn", "Unseen"), ("bad", "Failed")]
+STANDINGS = [("good", "Active"), ("idle", "Free"), ("warn", "Not reporting"), ("bad", "Failed")]
 
 
 def moment(time: str) -> Markup:

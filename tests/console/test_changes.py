@@ -110,13 +110,13 @@ def test_people_of_the_console_have_names(town: Town) -> None:
                 f"{name} invited {invited} as Dispatcher (limited to Pool Nord)",
             ]),
             ("invitation", other, [
-                f"The invitation of {withdrawn} is over, by {name}", f"{name} invited {withdrawn} as Auditor",
+                f"{name} ended the invitation of {withdrawn}", f"{name} invited {withdrawn} as Auditor",
             ]),
             ("role", manager, [
                 f"{name} changed the role of the manager {invited}: Dispatcher → Viewer",
                 f"{name} (accepted by {invited}) gave the manager {invited} the role Dispatcher (limited to Pool Nord)",
             ]),
-            ("manager", manager, [f"{name} (accepted by {invited}) let {invited} act for this customer"]),
+            ("manager", manager, [f"{name} (accepted by {invited}) gave {invited} access to this customer"]),
         ):  # fmt: skip
             assert sentences(visitor.get(f"{here}?resource={resource}&thing={thing}")) == said
         detail = visitor.get(f"{here}/{numbered(petra, 'role.granted', manager)}").text
@@ -138,12 +138,12 @@ def test_a_sentence_says_who_did_what_to_which_thing(fleet: Person, visitor: htt
         f"{fleet.username} added Golf 7 (K-AB 2)",
     ]
     serial = fleet.get(f"/products/{box}").json()["serialNumber"]
-    assert f"{fleet.username} installed Box {serial} in Golf 7 (K-AB 2)" in sentences(
+    assert f"{fleet.username} put Key box {serial} into Golf 7 (K-AB 2)" in sentences(
         visitor.get(f"{here}?kind=box.installed")
     )
     ended, begun = sentences(visitor.get(f"{here}?resource=assignment&thing={assignment}"))
-    assert ended == f"{fleet.username} deleted the assignment of Golf 7 (K-AB 2) to Kim Doe"
-    assert begun.startswith(f"{fleet.username} assigned Golf 7 (K-AB 2) to Kim Doe, ")
+    assert ended == f"{fleet.username} deleted the booking of Golf 7 (K-AB 2) for Kim Doe"
+    assert begun.startswith(f"{fleet.username} booked Golf 7 (K-AB 2) for Kim Doe, ")
     german = sentences(visitor.get(f"{here}?resource=car&thing={car}", headers=GERMAN))
     assert german[0] == f"{fleet.username} hat das Kennzeichen von Golf 7 (K-AB 2) geändert: K-AB 1 → K-AB 2"
     page = visitor.get(f"{here}?resource=car&thing={car}").text
@@ -169,7 +169,7 @@ def test_a_sentence_names_the_car_and_the_user_of_its_time(fleet: Person, visito
     ]
     said = sentences(visitor.get(here))
     assert said[:-1] == [f"{fleet.username} changed the {text}" for text in told]
-    assert said[-1].startswith(f"{fleet.username} assigned First to Kim Moved, ")
+    assert said[-1].startswith(f"{fleet.username} booked First for Kim Moved, ")
     both = [
         {"op": "replace", "path": f"/{member}", "value": value} for member, value in (("carId", first), ("userId", lee))
     ]
@@ -183,7 +183,7 @@ def test_a_sentence_names_the_car_and_the_user_of_its_time(fleet: Person, visito
     assert fleet.delete(f"/assignments/{assignment}").status_code == 204
     numbered(fleet, "assignment.deleted", assignment)
     gone = sentences(visitor.get(here))
-    assert gone[0] == f"{fleet.username} deleted the assignment of First to Lee Moved"
+    assert gone[0] == f"{fleet.username} deleted the booking of First for Lee Moved"
     assert gone[1:] == said
 
 
@@ -281,7 +281,7 @@ def test_a_change_without_anything_left(fleet: Person, visitor: httpx.Client) ->
         fleet.customer, number,
     )  # fmt: skip
     page = visitor.get(f"/{fleet.customer}/changes/{number}").text
-    assert "Somebody whose name was erased" in page and "Nothing of it is left." in page
+    assert "A person with a deleted name" in page and "The record no longer exists." in page
 
 
 @pytest.mark.parametrize("number", ["0", "999999999", "x", "1e3", "9" * 30, "-1"])
@@ -330,7 +330,7 @@ def test_the_newest_come_first_and_pages_follow_by_number(long: Person) -> None:
         third = visitor.get(beside(second, "next"))
         found = numbers(first) + numbers(second) + numbers(third)
         assert found == sorted(found, reverse=True) and len(set(found)) == 120
-        assert not beside(third, "next") and "There is nothing older." in third.text
+        assert not beside(third, "next") and "There are no older changes." in third.text
         long.sql.execute("insert into car (customer_id, name) values ($1, 'Newest')", long.customer)
         eventually(lambda: "Newest" in visitor.get(f"/{long.customer}/changes").text, "the newest")
         again = visitor.get(beside(first, "next"))
@@ -377,7 +377,7 @@ def test_the_oldest_that_is_kept_is_told(town: Town) -> None:
     person.sql.execute("delete from change where customer_id = $1 and change_id < $2", person.customer, oldest)
     person.sql.execute("update change_log set oldest_id = $2 where customer_id = $1", person.customer, oldest)
     with person.browser() as visitor:
-        assert f"what came before number {oldest} is" in visitor.get(f"/{person.customer}/changes").text
+        assert f"those before number {oldest} are" in visitor.get(f"/{person.customer}/changes").text
 
 
 def test_filters_are_in_the_address(fleet: Person, visitor: httpx.Client) -> None:
@@ -396,7 +396,7 @@ def test_filters_are_in_the_address(fleet: Person, visitor: httpx.Client) -> Non
     behalf = sentences(visitor.get(f"{here}?who={fleet.username}&resource=assignment"))
     assert behalf and all(one.startswith(f"{fleet.username} ") for one in behalf)
     asked = visitor.get(f"{here}?actor=manager&resource=assignment")  # the worker applied it, the manager did it
-    assert behalf[0] in sentences(asked) and ">Keyrack</td>" not in asked.text and ">Manager</td>" in asked.text
+    assert behalf[0] in sentences(asked) and ">Keyrack</td>" not in asked.text and ">Account</td>" in asked.text
     assert behalf[0] not in sentences(visitor.get(f"{here}?actor=system&resource=assignment"))
     assert "Nothing matches" in visitor.get(f"{here}?who=nobody").text
 
@@ -457,13 +457,13 @@ def test_new_changes_come_in_while_the_page_is_open(desk: Desk, town: Town) -> N
 
 
 def test_filtering_by_the_form(desk: Desk, fleet: Person) -> None:
-    car = fleet.car("By the form")
+    car = fleet.car("By the shape")
     numbered(fleet, "car.created", car)
     page = desk(fleet)
     page.goto(f"/console/{fleet.customer}/changes")
     page.locator("#filter summary").first.click()
-    page.get_by_label("Kind of thing").select_option(label="Car")
-    page.get_by_label("Number of the thing").fill(str(car))
+    page.get_by_label("Type of object").select_option(label="Car")
+    page.get_by_label("Number of the object").fill(str(car))
     page.get_by_role("button", name="Apply filters").click()
     expect(page.locator("tbody tr")).to_have_count(1)
     expect(page).to_have_url(re.compile(f"resource=car&thing={car}"))

@@ -54,7 +54,7 @@ def test_who_is_slower_is_told(
         eventually(lambda: carol.get(there).json()[member] == theirs, "the change")
         answer = browser.post(console + sent_to, data=fields | {"tag": tag})
         assert answer.status_code == 412
-        assert re.search("Somebody else|has changed", answer.text)
+        assert re.search("Another person|in the meantime", answer.text)
         assert tag_of(answer) not in (tag, "")  # sent again, it is meant
     now = carol.get(there)
     assert (now.status_code, now.json()[member]) == (200, theirs)

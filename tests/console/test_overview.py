@@ -58,7 +58,7 @@ def isar(fleet: Person) -> Unit:
 def overview(page: Page, person: Person) -> None:
     """Open the overview, with its map drawn."""
     page.goto(f"/console/{person.customer}")
-    expect(page.get_by_role("heading", level=1, name="Overview")).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name="Today")).to_be_visible()
     expect(page.get_by_role("button", name="Show all")).to_be_visible()
 
 
@@ -78,21 +78,21 @@ def test_figures_say_what_they_count_and_lead_to_their_lists(carol: Person, desk
     page = desk(carol)
     page.goto(f"/console/{carol.customer}")
     expected = {
-        "Assignments in force": "assignments/list?state=now",
-        "Failed operations": "operations?state=failed&within=week",
+        "Bookings now": "assignments/list?state=now",
+        "Bookings that failed this week": "operations?state=failed&within=week",
         "Failing webhooks": "webhooks?state=failing",
-        "Boxes without service": "boxes?type=box&service=none",
-        "Contracts that end soon": "services?contract=soon",
-        "Cars unseen for long": "cars?seen=long",
+        "Boxes without a service": "boxes?type=box&service=none",
+        "Contracts ending": "services?contract=soon",
+        "Not reporting": "cars?seen=long",
     }
     for name, address in expected.items():
         expect(figure(page, name)).to_contain_text("0")
         assert figure(page, name).get_attribute("href") == f"/console/{carol.customer}/{address}"
-    expect(figure(page, "Dead deliveries")).to_have_count(0)
+    expect(figure(page, "Failed notifications")).to_have_count(0)
     carol.product("Box")
     page.goto(f"/console/{carol.customer}")
-    expect(figure(page, "Boxes without service")).to_contain_text("1")
-    figure(page, "Boxes without service").click()
+    expect(figure(page, "Boxes without a service")).to_contain_text("1")
+    figure(page, "Boxes without a service").click()
     expect(page.get_by_role("table").get_by_role("row")).to_have_count(2)
 
 
@@ -157,7 +157,7 @@ def test_a_webhook_that_fails_is_counted_until_it_works_again(carol: Person, des
         expect(rows.nth(1)).to_contain_text("Failing")
         receiver.answer = lambda _: (204, b"", {})
         carol.post(f"/webhooks/{hooks[0]}/test")
-        expect(page.get_by_role("heading", name="No webhook fails now")).to_be_visible()
+        expect(page.get_by_role("heading", name="No webhook is failing")).to_be_visible()
         page.get_by_role("link", name="Show all webhooks").click()
         expect(rows).to_have_count(3)
         page.goto(f"/console/{carol.customer}")
@@ -173,7 +173,7 @@ def test_a_figure_follows_what_happens(carol: Person, desk: Desk) -> None:
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
     asked = carol.put("/assignments", {"carId": car, "userId": user, "start": "2026-01-01T08:00:00Z"})
     assert asked.status_code == 204
-    expect(figure(page, "Failed operations")).to_contain_text("1")
+    expect(figure(page, "Bookings that failed this week")).to_contain_text("1")
 
 
 def test_a_fleet_without_cars_is_told_the_first_step(carol: Person, desk: Desk) -> None:
@@ -187,7 +187,7 @@ def test_a_fleet_without_cars_is_told_the_first_step(carol: Person, desk: Desk) 
 def test_the_table_says_what_the_map_shows(fleet: Person, alster: Unit, isar: Unit, desk: Desk) -> None:
     page = desk(fleet)
     overview(page, fleet)
-    expect(page.get_by_text("2 cars in view. 1 car has told no place.")).to_be_visible()
+    expect(page.get_by_text("2 cars in view. 1 car has no position yet.")).to_be_visible()
     for part in ("Driving", "minutes ago", "Hamburg"):
         expect(row(page, "Alster")).to_contain_text(part)
     for part in ("Parked", "Munich"):
@@ -229,7 +229,7 @@ def test_what_a_car_does_is_stale_after_a_while(town: Town, desk: Desk) -> None:
         page.clock.install()
         overview(page, person)
         for each in (plain, page):
-            expect(each.get_by_text("No news for 15 minutes")).to_have_count(1)
+            expect(each.get_by_text("No report for 15 minutes")).to_have_count(1)
             for name, state in states.items():
                 expect(row(each, name)).to_contain_text(state)
             expect(row(each, "Fresh")).to_contain_text("Driving")
@@ -237,11 +237,11 @@ def test_what_a_car_does_is_stale_after_a_while(town: Town, desk: Desk) -> None:
         expect(row(page, "Fresh")).to_contain_text("Was driving")
         table(page).get_by_role("link", name="Fresh").click()
         expect(page.get_by_role("heading", name="Telemetry")).to_be_visible()
-        expect(page.get_by_text("Not up to date")).to_have_count(0)
+        expect(page.get_by_text("Out of date")).to_have_count(0)
         with page.expect_request(lambda request: "part=telemetry" in request.url):
             page.clock.fast_forward(1_000_000)
         page.goto(f"/console/{person.customer}/cars/{unit.car}")
-        expect(page.get_by_text("Not up to date")).to_be_visible()
+        expect(page.get_by_text("Out of date")).to_be_visible()
 
 
 def test_a_car_is_found_by_typing_and_shown(fleet: Person, alster: Unit, isar: Unit, desk: Desk) -> None:
@@ -266,7 +266,7 @@ def test_without_webgl_the_page_says_so_and_the_table_has_all(
     page = desk(fleet)
     page.add_init_script(NO_WEBGL)
     page.goto(f"/console/{fleet.customer}")
-    expect(page.get_by_text("This browser shows no map: it needs WebGL 2")).to_be_visible()
+    expect(page.get_by_text("This browser cannot show the map: WebGL 2")).to_be_visible()
     expect(row(page, "Alster")).to_contain_text("Hamburg")
     expect(row(page, "Isar")).to_be_visible()
     expect(page.get_by_role("button", name="Show all")).to_have_count(0)

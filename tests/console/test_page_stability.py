@@ -66,7 +66,7 @@ def test_pages_work_while_live_updates_are_cut_and_nothing_moves(fleet: Person, 
     page.get_by_role("row", name=re.compile("Alpha")).get_by_role("gridcell").first.press("Enter")
     expect(page.get_by_role("gridcell", selected=True)).to_have_count(1)
     page.keyboard.press("Enter")
-    expect(page.get_by_role("dialog", name="New assignment").get_by_label("Start")).to_have_value("2031-11-24T00:00")
+    expect(page.get_by_role("dialog", name="New booking").get_by_label("Start")).to_have_value("2031-11-24T00:00")
     go(page, fleet, f"/webhooks/{webhook}")
     steady(page)
     page.get_by_role("button", name="Send test").click()

@@ -183,7 +183,7 @@ def test_each_page_is_for_the_roles_that_have_what_it_names(
             continue
         data = {"data": {"x": ""}} if row.method == "POST" else {}
         answer = browsers[role].request(row.method, row.path.format(**ids), **data)
-        told = f"What is missing is called {row.permission}." in answer.text and "Ask an owner of" in answer.text
+        told = f"Missing permission: {row.permission}." in answer.text and "Ask an owner of" in answer.text
         if (answer.status_code >= 400) if may else (answer.status_code != 403 or not told):
             wrong[f"{row.method} {row.path}"] = answer.status_code
     assert wrong == {}
@@ -214,21 +214,21 @@ SHOWN = [
     ("/webhooks", "", {Role.MANAGER}),
     ("/changes", "", {Role.MANAGER, Role.AUDITOR}),
     ("/operations", "", {Role.MANAGER, Role.DISPATCHER, Role.TECHNICIAN, Role.AUDITOR}),
-    ("Assignments in force", "", set(OTHERS) - {Role.TECHNICIAN}),
+    ("Bookings now", "", set(OTHERS) - {Role.TECHNICIAN}),
     ("Failing webhooks", "", {Role.MANAGER}),
-    ("Boxes without service", "", set(OTHERS)),
+    ("Boxes without a service", "", set(OTHERS)),
     ("Map of all cars", "", set(OTHERS) - {Role.TECHNICIAN}),
     ("data-tour", "", {Role.MANAGER, Role.DISPATCHER}),
-    ("In use by", "/cars", set(OTHERS) - {Role.TECHNICIAN}),
+    ("Next booking", "/cars", set(OTHERS) - {Role.TECHNICIAN}),
     ("/cars/bulk/delete", "/cars", {Role.MANAGER}),
     ('name="id"', "/cars", {Role.MANAGER}),
     ("data-new", "/assignments/board", {Role.MANAGER, Role.DISPATCHER}),
     ("data-move", "/assignments/board", {Role.MANAGER, Role.DISPATCHER}),
-    ("Add user", "/users", {Role.MANAGER, Role.DISPATCHER}),
-    ("Erase", "/users/{user}", {Role.MANAGER}),
-    ("Time line of assignments", "/cars/{car}", set(OTHERS) - {Role.TECHNICIAN}),
+    ("Add person", "/users", {Role.MANAGER, Role.DISPATCHER}),
+    ("Delete personal data", "/users/{user}", {Role.MANAGER}),
+    ("Time line of bookings", "/cars/{car}", set(OTHERS) - {Role.TECHNICIAN}),
     ("Odometer over time", "/cars/{car}", set(OTHERS) - {Role.TECHNICIAN}),
-    ("Uninstall", "/cars/{car}", {Role.MANAGER, Role.TECHNICIAN}),
+    ("Take out", "/cars/{car}", {Role.MANAGER, Role.TECHNICIAN}),
     ("edit-name", "/cars/{car}", {Role.MANAGER}),
     ("Rename", "/groups/{group}", {Role.MANAGER}),
     ("Uma User", "/operations/{operation}", {Role.MANAGER, Role.DISPATCHER, Role.AUDITOR}),
@@ -258,7 +258,7 @@ def test_who_lacks_a_permission_finds_no_person_by_another_way(
     for path in ("/operations", f"/operations/{ids['operation']}", f"/groups/{ids['group']}", "/operations.csv"):
         answer = browser.get(base + path)
         assert (answer.status_code, address in answer.text, "Uma" in answer.text) == (200, False, False), path
-    assert "a user who has been removed" not in browser.get(f"{base}/operations/{ids['operation']}").text
+    assert "a removed person" not in browser.get(f"{base}/operations/{ids['operation']}").text
     assert "Nothing matches" in browser.get(f"{base}/operations?q=Uma").text
     assert browser.get(f"{base}/operations?user={ids['user']}").status_code == 400
     assert browser.get(f"{base}/operations?columns=user").status_code == 400

@@ -92,7 +92,7 @@ def test_what_was_filled_in_is_there_again(carol: Person, desk: Desk) -> None:
     page.get_by_role("button", name="Save").click()
     page.get_by_role("link", name="Sign in again").click()
     sign_in(page, carol)
-    expect(page.get_by_text("What you filled in is back.")).to_be_visible()
+    expect(page.get_by_text("Your entries are restored.")).to_be_visible()
     expect(page.get_by_role("textbox", name="VIN", exact=True)).to_have_value("WVWZZZ1JZXW000001")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("link", name="Change VIN")).to_be_visible()

@@ -70,9 +70,9 @@ def test_the_map_is_drawn_once_it_is_in_view(driver: Person, unit: Unit, desk: D
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(f"/console/{driver.customer}/cars/{unit.car}")
-    table = page.get_by_role("table", name="Times and places")
+    table = page.get_by_role("table", name="Times and positions")
     expect(table.get_by_role("row").filter(has_text="Kiel")).to_have_count(1)  # by the script that draws the map
-    page.get_by_role("button", name="Assign", exact=True).first.click()
+    page.get_by_role("button", name="Book", exact=True).first.click()
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
@@ -86,7 +86,7 @@ def test_the_map_is_drawn_once_it_is_in_view(driver: Person, unit: Unit, desk: D
 def test_the_table_says_the_same(driver: Person, unit: Unit, desk: Desk) -> None:
     page = desk(driver, viewport={"width": 320, "height": 800})
     track(page, unit)
-    table = page.get_by_role("table", name="Times and places")
+    table = page.get_by_role("table", name="Times and positions")
     for place, number in (("Hamburg", "100 km"), ("Lübeck", "101 km"), ("Kiel", "102 km")):
         expect(table.get_by_role("row").filter(has_text=place)).to_contain_text(number)
     assert faults(page) == []
@@ -96,12 +96,12 @@ def test_the_table_says_the_same(driver: Person, unit: Unit, desk: Desk) -> None
 def test_another_day_is_chosen_without_a_script(driver: Person, unit: Unit, day: date, desk: Desk) -> None:
     page = desk(driver, java_script_enabled=False)
     track(page, unit)
-    expect(page.get_by_role("table", name="Times and places").get_by_role("row")).to_have_count(4)
+    expect(page.get_by_role("table", name="Times and positions").get_by_role("row")).to_have_count(4)
     page.get_by_role("link", name="Previous day").click()
-    expect(page.get_by_role("heading", name="No places on this day")).to_be_visible()
+    expect(page.get_by_role("heading", name="No positions on this day")).to_be_visible()
     page.get_by_label("Day", exact=True).fill(str(day))
     page.get_by_role("button", name="Show day").click()
-    expect(page.get_by_role("table", name="Times and places")).to_be_visible()
+    expect(page.get_by_role("table", name="Times and positions")).to_be_visible()
 
 
 @pytest.mark.parametrize("text", ["soon", "0001-01-01", "2026-02-30"])

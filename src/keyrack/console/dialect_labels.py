@@ -41,7 +41,7 @@ def shown_request(
     body, attempted = dialect.body(message), delivery["attempted"]
     static = gettext(visit, "the static secret, which is not shown") if webhook["hasSecret"] else None
     headers = dialect.headers(message, body, (), static, instant(attempted) if attempted else datetime.now(UTC))
-    headers["webhook-signature"] = gettext(visit, "made anew for each attempt, and not kept")
+    headers["webhook-signature"] = gettext(visit, "created for each attempt, and not stored")
     if not attempted:
         headers.pop("webhook-timestamp", None)
     shown = [("Content-Type", dialect.content_type), *headers.items()]

@@ -19,18 +19,21 @@ from keyrack.http.page_router import BELOW, FactorNeeded, NotPermitted, Visit, f
 
 # Status -> what it is, and what to do about it
 WORDS = {
-    400: (N_("This was not understood"), N_("Go back, and check the address and what was filled in.")),
+    400: (N_("The request was not valid"), N_("Go back. Check the address and your entries.")),
     401: (N_("You are signed out"), N_("Sign in again.")),
-    403: (N_("This is not allowed"), N_("Ask whoever runs this server for the right to do it.")),
-    404: (N_("This is not here"), N_("Go back to the list: it may have been deleted meanwhile.")),
-    405: (N_("This is no page to look at"), N_("Go back, and open it from there.")),
-    409: (N_("This cannot be done now"), N_("Go back, and look at what is there now.")),
-    412: (N_("Somebody else was quicker"), N_("Go back, look at what is there now, and decide again.")),
-    429: (N_("This was too much at once"), N_("Wait a moment, then try again.")),
-    503: (N_("This is not possible at the moment"), N_("Nothing was done. Try again in a moment.")),
+    403: (N_("You do not have permission"), N_("Ask the operator of this server for permission.")),
+    404: (N_("Not found"), N_("Go back to the list. It may have been deleted in the meantime.")),
+    405: (N_("This page cannot be opened directly"), N_("Go back, and open it from there.")),
+    409: (N_("This is not possible in the current state"), N_("Go back and check the current state.")),
+    412: (N_("Another person was faster"), N_("Go back, check the current state, and decide again.")),
+    429: (N_("Too many requests at once"), N_("Wait a moment, then try again.")),
+    503: (N_("This is not possible at the moment"), N_("Nothing was changed. Try again in a moment.")),
 }
 NO_ADDRESS = (NOTHING_HERE, NO_CUSTOMER)  # an address without its customer may be one of these
-OTHER = (N_("Something went wrong"), N_("Try again. If it stays, tell whoever runs this server the number below."))
+OTHER = (
+    N_("An error occurred"),
+    N_("Try again. If the error stays, give the operator of this server the number below."),
+)
 # Codes whose remedy is for people: no program gets them
 OF_PAGES = {
     "no-customer-of-manager", "file-not-found", "file-of-another-version", "signed-out", "other-origin", "invalid-day",

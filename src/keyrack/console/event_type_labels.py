@@ -11,25 +11,25 @@ from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
 OUTCOMES = {
-    "assignment.created": N_("New assignments"),
-    "assignment.updated": N_("Changed assignments"),
-    "assignment.deleted": N_("Ended assignments"),
+    "assignment.created": N_("New bookings"),
+    "assignment.updated": N_("Changed bookings"),
+    "assignment.deleted": N_("Ended bookings"),
 }
 # In the order of the form
 EVERYTHING = {
     "customer.*": N_("Everything about the customer"),
     "car.*": N_("Everything about cars"),
-    "user.*": N_("Everything about users"),
-    "product.*": N_("Everything about boxes and units"),
-    "box.*": N_("Boxes installed and taken out"),
-    "iq.*": N_("Units installed and taken out"),
+    "user.*": N_("Everything about people"),
+    "product.*": N_("Everything about key boxes and trackers"),
+    "box.*": N_("Key boxes put in and taken out"),
+    "iq.*": N_("Trackers put in and taken out"),
     "service.*": N_("Everything about services"),
     "contract.*": N_("Everything about contracts"),
     "group.*": N_("Everything about groups"),
-    "manager.*": N_("Everything about managers"),
+    "manager.*": N_("Everything about accounts"),
     "invitation.*": N_("Everything about invitations"),
     "role.*": N_("Everything about roles"),
-    "scopes.*": N_("Everything about the rights of clients"),
+    "scopes.*": N_("Everything about the permissions of clients"),
     "clientSecret.*": N_("Everything about secrets of clients"),
     "client.*": N_("Everything about clients"),
     "factorRule.*": N_("Everything about second factors"),
@@ -38,19 +38,19 @@ EVERYTHING = {
     "sdkKey.*": N_("Everything about SDK keys"),
     "device.*": N_("Everything about phones"),
     "key.*": N_("Everything about keys on phones"),
-    "enrolment.*": N_("Everything about enrolled boxes"),
-    "boxReport.*": N_("Everything about wrong logs of boxes"),
-    "keyAuthority.*": N_("Everything about the authority for keys"),
+    "enrolment.*": N_("Everything about enrolled key boxes"),
+    "boxReport.*": N_("Everything about invalid logs of key boxes"),
+    "keyAuthority.*": N_("Everything about the key authority"),
     "issuingKey.*": N_("Everything about issuing keys"),
     "serviceKey.*": N_("Everything about service keys"),
-    "changes.*": N_("Everything about the log of changes"),
+    "changes.*": N_("Everything about the history of changes"),
 }
 # What a later release has beside them is shown as the API names it
 NAMES: Mapping[str, str] = {
     **{kind: words.label for kind, words in KINDS.items()},
     **OUTCOMES,
     **EVERYTHING,
-    "changes.checkpoint": N_("Checkpoint of the log of changes"),
+    "changes.checkpoint": N_("Checkpoint of the history of changes"),
     "webhook.test": N_("Test"),
 }
 ALL = ".*"

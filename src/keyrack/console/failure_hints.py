@@ -45,8 +45,8 @@ def failure_hint(visit: Visit, failure: str, car: Choice | None) -> FailureHint 
     """The way to mend a failure, by its text; None where another car, user or time is all that helps."""
     if car is not None and failure == NO_BOX and visit.may(Permission.INSTALLATIONS_WRITE):
         return FailureHint(
-            f"{base(visit)}/cars/{car.value}", gettext(visit, "Install a box into %(car)s", car=car.label)
+            f"{base(visit)}/cars/{car.value}", gettext(visit, "Put a key box into %(car)s", car=car.label)
         )
     if failure in OF_SERVICE:
-        return FailureHint(f"{base(visit)}/boxes", gettext(visit, "See to the box's service"))
+        return FailureHint(f"{base(visit)}/boxes", gettext(visit, "Check the service of the key box"))
     return None

@@ -7,15 +7,15 @@ from keyrack.core.error_codes import FieldError
 from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
-EMPTY = N_("This has to be filled in.")
+EMPTY = N_("This field is required.")
 TOO_LONG = N_("It has at most %(most)s characters.")
-OTHER = N_("This cannot be taken: it has characters, or a form, that are not possible here.")
+OTHER = N_("This value is not valid here: it has characters or a form that are not allowed.")
 WORDS = {
     "missing": EMPTY,
     "blank": EMPTY,
     "direction-control": N_("An invisible character here changes the direction of the text. Type the text again."),
     "out-of-range": N_("This number is too small or too large."),
-    "not-one-of": N_("Choose one of those that are offered."),
+    "not-one-of": N_("Choose one of the options."),
 }
 
 

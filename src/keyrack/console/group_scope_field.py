@@ -14,7 +14,7 @@ MOST = 200  # groups to choose from; who has more is told so
 NAMED = {"$select": "id,name"}
 WHOLE, SOME = "whole", "groups"
 NONE_CHOSEN = N_("Choose at least one group, or the whole fleet.")
-CONTRARY = N_("Groups are ticked, and the whole fleet is chosen. Choose one of both.")
+CONTRARY = N_("You chose both groups and the whole fleet. Choose one of them.")
 NOTHING_SAID = N_("Choose the whole fleet, or groups.")
 
 

@@ -12,7 +12,7 @@ from keyrack.http.page_router import Visit
 
 MOST_REMOVED = 1_000  # hidden assignments of a car that are counted
 CURRENT, PAST = "(end eq null or end gt now())", "end le now()"
-SOMEBODY = N_("Somebody outside your groups")
+SOMEBODY = N_("A person outside your groups")
 
 
 class RemovedAssignments(NamedTuple):

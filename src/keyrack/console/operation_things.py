@@ -12,10 +12,10 @@ from keyrack.console.rendering import gettext
 from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
-CAR_REMOVED = N_("a car that has been removed")
-USER_REMOVED = N_("a user who has been removed")
-CAR_OUTSIDE = N_("a car outside your groups, or one that has been removed")
-USER_OUTSIDE = N_("a user outside your groups, or one who has been removed")
+CAR_REMOVED = N_("a removed car")
+USER_REMOVED = N_("a removed person")
+CAR_OUTSIDE = N_("a car outside your groups, or a removed car")
+USER_OUTSIDE = N_("a person outside your groups, or a removed person")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,5 +64,5 @@ def requester(visit: Visit, operation: Mapping[str, Any]) -> str:
     if caller is None:
         return gettext(visit, "The operator of this server")
     if caller["name"] is None:
-        return gettext(visit, "Somebody who has no account any more")
+        return gettext(visit, "A person without an account")
     return caller["name"]

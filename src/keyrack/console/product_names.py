@@ -9,7 +9,7 @@ from keyrack.console.rendering import gettext
 from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
-KINDS = {"box": N_("Box"), "unit": N_("Unit")}
+KINDS = {"box": N_("Key box"), "unit": N_("Tracker")}
 
 
 def kind(product: Mapping[str, Any]) -> str:

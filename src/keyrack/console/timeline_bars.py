@@ -55,7 +55,7 @@ def bar(visit: Visit, row: Mapping[str, Any], *, pending: bool = False) -> Bar:
     shown = clock(visit)
     if row.get("isHidden"):
         return _hidden_bar(visit, row)
-    user = of_user(row["user"]).label if row.get("user") else gettext(visit, "a user who has been removed")
+    user = of_user(row["user"]).label if row.get("user") else gettext(visit, "a removed person")
     standing = row["state"].lower() if is_asked else "pending" if pending else state(row["start"], row["end"])
     where = f"{base(visit)}/{'operations' if is_asked else 'assignments'}/{row['id']}"
     can_change = standing in ("in-force", "coming") and visit.may(Permission.ASSIGNMENTS_WRITE)

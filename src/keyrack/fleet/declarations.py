@@ -168,7 +168,7 @@ class ServiceRow(Body):
         datetime | None,
         MemberInfo(
             N_("Ended at"),
-            N_("the time of its end"),
+            N_("the time of the end"),
             "When it ended, or will.",
             None,
             column="terminated_at",
@@ -178,8 +178,8 @@ class ServiceRow(Body):
     termination_cause: Annotated[
         Text | None,
         MemberInfo(
-            N_("Why it ended"),
-            N_("the reason of its end"),
+            N_("Reason of the end"),
+            N_("the reason of the end"),
             "Why it ended, as the operator has put it.",
             None,
             is_searchable=True,

@@ -47,11 +47,11 @@ INVITER = N_("%(other)s (accepted by %(who)s)")
 ACCEPTED = N_("%(who)s accepted the invitation")
 LIMITED = N_("limited to %(groups)s")
 NO_GROUP = N_("no group")
-SOMEBODY = N_("Somebody whose name was erased")
-APP = N_("The app of a user (%(name)s)")
+SOMEBODY = N_("A person with a deleted name")
+APP = N_("The app of a person (%(name)s)")
 SHORT = 8  # characters that tell such a name from others
 FROM_TO = N_("%(what)s: %(before)s → %(after)s")
-ERASED = N_("some of it was erased")
+ERASED = N_("parts of it were deleted")
 
 
 @dataclass(frozen=True, slots=True)

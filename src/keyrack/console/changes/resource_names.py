@@ -52,10 +52,10 @@ NAMELESS = ("assignment", "customer", "boxReport", "issuingKey", "keyAuthority",
 NUMBERED = N_("number %(id)s")
 # Of those whose names stand alone, what they are called without one; and where not even the number is known
 BY_NUMBER = {
-    "car": N_("car %(id)s"), "user": N_("user %(id)s"), "product": N_("box or unit %(id)s"),
-    "manager": N_("manager %(id)s"), "permission": "%(id)s",
+    "car": N_("car %(id)s"), "user": N_("person %(id)s"), "product": N_("key box or tracker %(id)s"),
+    "manager": N_("account %(id)s"), "permission": "%(id)s",
 }  # fmt: skip
-UNKNOWN = {"car": N_("an unknown car"), "user": N_("an unknown user"), "product": N_("an unknown box or unit")}
+UNKNOWN = {"car": N_("an unknown car"), "user": N_("an unknown person"), "product": N_("an unknown key box or tracker")}
 
 
 @dataclass(frozen=True, slots=True)

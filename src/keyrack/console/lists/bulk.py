@@ -34,13 +34,13 @@ NAMED = 10  # rows that are named before something is done with them that takes 
 DIGITS = 19  # of an id
 
 NOT_UNDERSTOOD = ErrorCode("selection-not-understood", "", "Go back to the list and select the rows again.")
-NOTHING = N_("Nothing is selected. Select rows of the list first.")
-TOO_MANY = N_("%(rows)s rows are too many at once: at most %(most)s are possible. Narrow the list first.")
-BROKEN = N_("The selection is not understood.")
-NOT_CHOSEN = N_("Choose one first.")
+NOTHING = N_("No rows are selected. Select rows of the list first.")
+TOO_MANY = N_("%(rows)s rows are too many. At most %(most)s are possible at once. Narrow the list first.")
+BROKEN = N_("The selection is not valid.")
+NOT_CHOSEN = N_("Choose an entry first.")
 ALL_DONE = N_("All %(num)s are done.")
-ALL_ASKED = N_("All %(num)s are asked for.")
-SOME_DONE = N_("%(done)s of %(num)s are done, %(failed)s were refused.")
+ALL_ASKED = N_("All %(num)s are requested.")
+SOME_DONE = N_("%(done)s of %(num)s are done, %(failed)s were rejected.")
 SO_FAR = N_("%(num)s of %(all)s so far.")
 
 

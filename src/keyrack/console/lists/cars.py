@@ -44,7 +44,7 @@ _ALL = List(
     rows="/positions",
     section="cars",
     title=N_("Cars"),
-    lead=N_("Every car of the fleet: who has it, where it was seen last, and what is built in."),
+    lead=N_("All cars of the fleet, with their current booking, last report and devices."),
     search=N_("Search cars"),
     columns=(
         ListColumn("name", N_("Name"), lambda row: row["name"], sort="naturalorder(name)"),
@@ -58,7 +58,7 @@ _ALL = List(
         ),
         ListColumn(
             "box",
-            N_("Box"),
+            N_("Key box"),
             _box,
             "status",
             expand="products($select=type;$expand=service($select=isTerminated))",
@@ -71,7 +71,7 @@ _ALL = List(
             },
             scoped_words=NOT_SHOWN,
         ),
-        *holding(N_("In use by"), "user", PERSON, 2, HIDDEN),
+        *holding(N_("With"), "user", PERSON, 2, HIDDEN),
         ListColumn(
             "seen",
             N_("Last seen"),
@@ -91,11 +91,11 @@ _ALL = List(
             "use",
             N_("Use"),
             (
-                FilterOption("now", N_("In use now"), "inUse eq true"),
+                FilterOption("now", N_("Booked now"), "inUse eq true"),
                 FilterOption("free", N_("Free now"), "inUse eq false"),
                 FilterOption(
                     "week",
-                    N_("Not asked for within a week"),
+                    N_("Not booked within a week"),
                     " and ".join(f"not {relation}/any({_TAKEN})" for relation in ("assignments", "hiddenAssignments")),
                     -7,
                     Permission.ASSIGNMENTS_READ,
@@ -118,7 +118,7 @@ _ALL = List(
         ),
         OneOf(
             "box",
-            N_("Box"),
+            N_("Key box"),
             (
                 FilterOption("with", N_("Built in"), "products/any(p:endswith(p/type,' Box'))"),
                 FilterOption(
@@ -143,14 +143,16 @@ _ALL = List(
             "cars",
             N_("Delete %(num)s car"),
             N_("Delete %(num)s cars"),
-            N_("Their boxes are taken out, their assignments end, and this cannot be undone. Their events stay."),
+            N_(
+                "Their key boxes are taken out, their bookings end, and this cannot be undone. Their openings are kept."
+            ),
             ends_with("carId"),
             ("name", "plate"),
         ),
     ),
     never=EmptyList(
         N_("No cars yet"),
-        N_("A car is what people get the key of. Add the first one, then build in its key box."),
+        N_("People book cars and open them by phone. Add the first car, then put in its key box."),
     ),
     adds=(Add(N_("Add car"), "/cars/new", Permission.CARS_WRITE),),
     id="carId",
@@ -163,7 +165,7 @@ _CARS_ALONE = replace(
     _ALL,
     rows="/cars",
     permission=Permission.CARS_READ,
-    lead=N_("Every car of the fleet, and what is built in."),
+    lead=N_("All cars of the fleet, with their devices."),
     columns=tuple(
         replace(column, sort="id") if column.key == "id" else column
         for column in _ALL.columns

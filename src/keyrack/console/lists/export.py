@@ -35,8 +35,8 @@ WRITTEN = 500  # rows that are written before they go out
 _ROW = re.compile(r"[\[,\s]*\{")  # up to the beginning of the next row
 
 COMPLETE = N_("Complete: %(rows)s rows")
-CUT = N_("Cut off: only the first %(rows)s rows. Narrow the list for the others.")
-BROKEN = N_("Broken off after %(rows)s rows: something went wrong. Export it again.")
+CUT = N_("Incomplete: only the first %(rows)s rows. Narrow the list to get the others.")
+BROKEN = N_("Interrupted after %(rows)s rows by an error. Export again.")
 BROKEN_ADDRESS = ErrorCode("list-address-not-understood", "{text}", "Go back to the list and export it from there.")
 
 

@@ -25,19 +25,19 @@ _KNOWN = (
     ),
     (
         re.compile(r"Could not find a property named '(?P<name>[^']+)' on type '\w+'\." + _HINT),
-        N_("The filter names %(name)s, which there is not here."),
+        N_("The filter names %(name)s, which does not exist here."),
     ),
     (
         re.compile(r"The operator '(?P<operator>\w+)' cannot compare Edm\.(?P<one>\w+) with Edm\.(?P<two>\w+)\..*"),
-        N_("The filter compares with %(operator)s what cannot be compared: %(one)s and %(two)s."),
+        N_("The filter compares %(one)s and %(two)s with %(operator)s, which is not possible."),
     ),
     (
         re.compile(r"A condition must be Edm\.Boolean, and this is Edm\.(?P<type>\w+)\."),
-        N_("The filter is no condition: it would have to be true or false, and it is %(type)s."),
+        N_("The filter must be true or false, but it is %(type)s."),
     ),
     (
         re.compile(r"'(?P<name>[^']+)' goes on after a property that has none of its own\."),
-        N_("The filter names %(name)s, which there is not here."),
+        N_("The filter names %(name)s, which does not exist here."),
     ),
 )
 # What most often is the fault of a syntax error

@@ -63,10 +63,12 @@ def changes_of(resource: str) -> ListColumn:
     """The column that leads to the changes of a row which has no page of its own."""
 
     def link(row: Row) -> CellLink:
-        return CellLink(N_("Changes"), f"/changes?resource={resource}&thing={row['id']}", said=True)
+        return CellLink(N_("History of changes"), f"/changes?resource={resource}&thing={row['id']}", said=True)
 
     wanted = Permission.CHANGES_READ
-    return ListColumn("changes", N_("Changes"), link, "links", priority=3, is_default=False, permission=wanted)
+    return ListColumn(
+        "changes", N_("History of changes"), link, "links", priority=3, is_default=False, permission=wanted
+    )
 
 
 def holding(label: str, other: str, select: str, priority: int, hidden: str = "") -> tuple[ListColumn, ListColumn]:
@@ -79,7 +81,7 @@ def holding(label: str, other: str, select: str, priority: int, hidden: str = ""
             key, text, lambda row: cell(row, other), "links", expand=expand, permission=wanted, priority=priority
         )
 
-    return column("now", label, in_force, priority), column("next", N_("Next assignment"), next_one, 3)
+    return column("now", label, in_force, priority), column("next", N_("Next booking"), next_one, 3)
 
 
 # A group-limited visit cannot tell a box without a service from a box whose service is outside of its groups

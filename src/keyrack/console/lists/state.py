@@ -22,12 +22,12 @@ OWN = ("q", "filter", "sort", "page", "columns", "rows")
 WALKED = ("q", "filter", "older", "newer", "columns", "rows")  # of a list that is walked through
 COMPACT = "compact"  # rows, for whom there are many
 
-UNKNOWN = N_("The address has a part that this list does not know: %(name)s. It knows: %(known)s.")
-TWICE = N_("The address says %(name)s more than once.")
-NO_VALUE = N_("%(value)s is nothing that %(name)s can be.")
+UNKNOWN = N_("This list has no parameter %(name)s. It has: %(known)s.")
+TWICE = N_("The address has %(name)s more than once.")
+NO_VALUE = N_("%(value)s is not a valid value of %(name)s.")
 NO_SORT = N_("The list cannot be sorted by %(value)s.")
 NO_COLUMN = N_("The list has no column %(value)s.")
-TOO_LONG = N_("This is too long to search for: at most %(most)s characters and %(words)s words.")
+TOO_LONG = N_("The search is too long: at most %(most)s characters and %(words)s words.")
 FILTER_TOO_LONG = N_("The filter is too long: at most %(most)s characters.")
 
 

@@ -21,10 +21,10 @@ from keyrack.core.errors import Refusal
 from keyrack.core.text import N_
 from keyrack.http.page_router import Visit
 
-BEGINS = N_("There is nothing older.")
+BEGINS = N_("There are no older changes.")
 OUTSIDE = N_("Nothing in your groups")
-OUTSIDE_TEXT = N_("You see what is in your groups. A manager of the whole fleet decides what is in them.")
-KEPT = N_("There is nothing older: what came before number %(num)s is not kept any more.")
+OUTSIDE_TEXT = N_("You see the content of your groups. A colleague with access to the whole fleet decides on it.")
+KEPT = N_("There are no older changes: those before number %(num)s are no longer kept.")
 
 
 @dataclass(frozen=True, slots=True)

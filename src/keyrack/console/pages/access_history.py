@@ -36,8 +36,8 @@ ROWS = {"car": "/cars/{carId}/access", "user": "/users/{userId}/access"}
 SECTIONS = {"car": "cars", "user": "users"}
 # What is refused by the names of parameters, as people see them
 WORDS = {
-    "time-in-future": N_("This time lies in the future. What is to come is among the assignments."),
-    "empty-time-range": N_("The end has to lie behind the beginning. Choose other times."),
+    "time-in-future": N_("This time is in the future. Upcoming bookings are in the list of bookings."),
+    "empty-time-range": N_("The end must be later than the start. Choose other times."),
 }
 
 
@@ -149,7 +149,8 @@ def _asked(visit: Visit) -> AccessHistoryQuery:
         except NoSuchTime:
             query.errors[name] = gettext(
                 visit,
-                "There is no such time in %(zone)s: the clocks are put forward over it. Enter one before or after.",
+                "This time does not exist in %(zone)s: the clocks are put forward over it. Enter an earlier"
+                " or a later time.",
                 zone=time.name,
             )
         except (ValueError, OverflowError):
@@ -192,10 +193,10 @@ def _wrong(visit: Visit, refusal: Refusal | None) -> tuple[str, str]:
     if refusal is None:
         return "", ""
     if isinstance(refusal, Gone):
-        return gettext(visit, "Who could open what is known from a later time on:"), ""
+        return gettext(visit, "This is known only from a later time on:"), ""
     if isinstance(refusal, Unavailable):
-        later = gettext(visit, "Load the page again in a moment.")
-        return gettext(visit, "What was changed last is not in the log yet, and would be missing here."), later
+        later = gettext(visit, "Reload the page in a moment.")
+        return gettext(visit, "The latest changes are not in the log yet, so this page would be incomplete."), later
     text = WORDS.get(refusal.reason.code)
     if text is not None:
         return gettext(visit, text), ""
@@ -256,5 +257,5 @@ def _back(visit: Visit, resource: str, id: str, telling: ChangeDescriber) -> dic
     there = telling.named(resource, id)
     if there.startswith("<a "):
         return {"href": f"{base(visit)}/{SECTIONS[resource]}/{id}", "text": there.striptags()}
-    text = gettext(visit, "Cars") if resource == "car" else gettext(visit, "Users")
+    text = gettext(visit, "Cars") if resource == "car" else gettext(visit, "People")
     return {"href": f"{base(visit)}/{SECTIONS[resource]}", "text": text}

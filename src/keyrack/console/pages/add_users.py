@@ -60,18 +60,18 @@ def _missing(visit: Visit, typed: Mapping[str, str]) -> list[tuple[str, str]]:
     }
     missing = [(field, text) for field, text in words.items() if not typed[field]]
     if typed["type"] not in TYPES:
-        missing.append(("type", gettext(visit, "Choose whether the user gets a password.")))
+        missing.append(("type", gettext(visit, "Choose whether the person gets a password.")))
     return missing
 
 
 def _words(visit: Visit) -> dict[str, tuple[str, str]]:
     return {
-        "/emailAddress": ("address", gettext(visit, "This is no e-mail address. Enter one like kim@example.org.")),
+        "/emailAddress": ("address", gettext(visit, "This is not an e-mail address. Enter one like kim@example.org.")),
         "/userData/firstName": ("first_name", gettext(visit, "A first name has at most 250 characters.")),
         "/userData/lastName": ("last_name", gettext(visit, "A last name has at most 250 characters.")),
         TAKEN: (
             "address",
-            gettext(visit, "There is a user with this address already, here or with another customer."),
+            gettext(visit, "A person with this address already exists, here or with another customer."),
         ),
     }
 
@@ -115,11 +115,11 @@ async def _numbered(visit: Visit, address: str) -> int | None:
 
 
 def _link_words(visit: Visit) -> dict[str, tuple[str, str]]:
-    no_address = gettext(visit, "This is no e-mail address. Enter one like kim@example.org.")
+    no_address = gettext(visit, "This is not an e-mail address. Enter one like kim@example.org.")
     return {
         NO_ADDRESS: ("address", no_address),
-        NOBODY: ("address", gettext(visit, "Nobody has this address. Check it, or add a new user with it.")),
-        ALREADY: ("address", gettext(visit, "Who has this address is one of your users already.")),
+        NOBODY: ("address", gettext(visit, "No person has this address. Check it, or add a new person with it.")),
+        ALREADY: ("address", gettext(visit, "The person with this address is already one of your people.")),
     }
 
 

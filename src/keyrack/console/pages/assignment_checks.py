@@ -73,7 +73,7 @@ async def check(visit: Visit, draft: ParsedAssignmentForm, item: Mapping[str, An
     if item is None or draft.errors:
         return form_check
     if draft.members["end"] and draft.members["end"] <= utc(datetime.now(UTC)):
-        form_check.notes.append(gettext(visit, "These times are in the past: the assignment opens no car."))
+        form_check.notes.append(gettext(visit, "These times are in the past, so the booking opens no car."))
     body = {"kind": "assignments", "dryRun": True, "conflicts": "report", "items": [item]}
     (result,) = (await visit.call("POST", "/batch", body=body)).json["results"]
     form_check.overlaps = await _named(visit, draft, result.get("conflicts", []))
@@ -92,7 +92,9 @@ async def preview(visit: Visit, draft: ParsedAssignmentForm, item: Mapping[str, 
     try:
         form_check = await check(visit, draft, item)
     except (TooManyRequests, Unavailable):
-        form_check = Check(notes=[gettext(visit, "Overlaps are looked for once you send it: the server is busy.")])
+        form_check = Check(
+            notes=[gettext(visit, "The server is busy. It checks for double bookings when you send the form.")]
+        )
     except Refusal as refusal:
         form_check = Check(notes=[why(visit, refusal.reason)])
     for name in ("start", "end"):
@@ -117,7 +119,7 @@ async def _named(
     ids = sorted({conflict["userId"] for conflict in conflicts if conflict["userId"] is not None})
     query = {"$filter": f"id in ({','.join(map(str, ids))})", "$select": USER}
     users = {user["id"]: of_user(user).label for user in (await visit.call("GET", "/users", query=query)).json}
-    nobody = gettext(visit, "a user who has been removed")
+    nobody = gettext(visit, "a removed person")
     form_values = tuple(draft.members[name] for name in ("userId", "start", "end"))
     return [
         OverlapView(

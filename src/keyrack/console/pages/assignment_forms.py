@@ -72,14 +72,14 @@ async def read(visit: Visit, form: FormValues) -> ParsedAssignmentForm:
     """The values of the form. Car and user are looked up, so that the page can name them."""
     draft = ParsedAssignmentForm(form)
     draft.car = await _chosen(visit, draft, "car", "/cars/{carId}", gettext(visit, "Choose a car."), of_car)
-    draft.user = await _chosen(visit, draft, "user", "/users/{userId}", gettext(visit, "Choose a user."), of_user)
+    draft.user = await _chosen(visit, draft, "user", "/users/{userId}", gettext(visit, "Choose a person."), of_user)
     draft.members["carId"] = draft.car and draft.car.value
     draft.members["userId"] = draft.user and draft.user.value
     draft.members["start"] = _time(visit, draft, "start", form.start_exact, gettext(visit, "Enter the start."))
     draft.members["end"] = (
         None
         if form.no_end
-        else _time(visit, draft, "end", form.end_exact, gettext(visit, "Enter the end, or tick No end."))
+        else _time(visit, draft, "end", form.end_exact, gettext(visit, "Enter the end, or tick Without end."))
     )
     _order(visit, draft)
     _lives(visit, draft)
@@ -89,7 +89,7 @@ async def read(visit: Visit, form: FormValues) -> ParsedAssignmentForm:
 def _order(visit: Visit, draft: ParsedAssignmentForm) -> None:
     start, end = draft.members["start"], draft.members["end"]
     if start and end and end <= start:
-        draft.errors["end"] = gettext(visit, "The end must be after the start.")
+        draft.errors["end"] = gettext(visit, "The end must be later than the start.")
 
 
 def _lives(visit: Visit, draft: ParsedAssignmentForm) -> None:
@@ -102,7 +102,7 @@ def _lives(visit: Visit, draft: ParsedAssignmentForm) -> None:
         draft.errors["lifetime"] = gettext(visit, "Enter at least 7 and less than 28 days.")
     renewable = draft.members["renewableAfter"] = _seconds(visit, draft, "renewable_after", form.renewable_after)
     if renewable is not None and not 0 <= renewable < (lifetime or SHORTEST * DAY):
-        draft.errors["renewable_after"] = gettext(visit, "Enter less than the lifetime.")
+        draft.errors["renewable_after"] = gettext(visit, "Enter less than “Key valid offline for”.")
 
 
 async def _chosen(
@@ -115,7 +115,7 @@ async def _chosen(
     try:
         return named((await visit.call("GET", path, value)).json)
     except (BadRequest, NotFound):
-        draft.errors[name] = gettext(visit, "This is not there any more. Choose another one.")
+        draft.errors[name] = gettext(visit, "This no longer exists. Choose another one.")
         return None
 
 
@@ -129,7 +129,8 @@ def _time(visit: Visit, draft: ParsedAssignmentForm, name: str, exact: str, miss
         return time.read_field(text, exact)
     except NoSuchTime:
         draft.errors[name] = gettext(
-            visit, "There is no such time in %(zone)s: the clocks are put forward over it. Enter one before or after.",
+            visit, "This time does not exist in %(zone)s: the clocks are put forward over it. Enter an earlier or a"
+                " later time.",
             zone=time.name,
         )  # fmt: skip
     except (ValueError, OverflowError):
@@ -146,7 +147,7 @@ def _seconds(visit: Visit, draft: ParsedAssignmentForm, name: str, text: str) ->
     except ValueError:
         number = math.nan
     if not math.isfinite(number) or abs(number) > LONGEST * 2:
-        draft.errors[name] = gettext(visit, "Enter a number of days, such as 10 or 7.5.")
+        draft.errors[name] = gettext(visit, "Enter a number of days, for example 10 or 7.5.")
         return None
     return round(number * DAY)
 
@@ -160,7 +161,11 @@ def twice(visit: Visit, form: FormValues) -> list[str]:
     """What is to be said of times that come twice, as the clocks are put back."""
     time = clock(visit)
     zone = {"zone": time.name}
-    start = gettext(visit, "The start comes twice in %(zone)s, as the clocks are put back: the first is meant.", **zone)
-    end = gettext(visit, "The end comes twice in %(zone)s, as the clocks are put back: the first is meant.", **zone)
+    start = gettext(
+        visit, "The start occurs twice in %(zone)s, because the clocks are put back. The first one is used.", **zone
+    )
+    end = gettext(
+        visit, "The end occurs twice in %(zone)s, because the clocks are put back. The first one is used.", **zone
+    )
     pairs = [(form.start, start), ("" if form.no_end else form.end, end)]
     return [text for typed, text in pairs if typed and time.comes_twice(typed)]

@@ -150,8 +150,8 @@ def _creation(visit: Visit) -> Task:
     async def ask(draft: ParsedAssignmentForm) -> InternalResponse:
         return await visit.call("PUT", "/assignments", body=draft.members, key=visit.form_value("key") or None)
 
-    title = gettext(visit, "New assignment")
-    return Task(title, gettext(visit, "Assign"), f"{base(visit)}/assignments/new", item, ask)
+    title = gettext(visit, "New booking")
+    return Task(title, gettext(visit, "Book"), f"{base(visit)}/assignments/new", item, ask)
 
 
 async def _change(visit: Visit) -> Task:
@@ -172,7 +172,7 @@ async def _change(visit: Visit) -> Task:
 
     action = f"{base(visit)}/assignments/{present['id']}/change"
     return Task(
-        gettext(visit, "Change assignment"), gettext(visit, "Save"), action, item, ask, present, reply.tag
+        gettext(visit, "Change booking"), gettext(visit, "Save"), action, item, ask, present, reply.tag
     )  # fmt: skip
 
 
@@ -275,7 +275,9 @@ async def _present(visit: Visit, assignment: Mapping[str, Any]) -> dict[str, Any
 
 def _words(visit: Visit, refusal: Refusal) -> str:
     if isinstance(refusal, PreconditionFailed):
-        return gettext(visit, "Somebody else has changed it meanwhile. Look at what is there now, then decide again.")
+        return gettext(
+            visit, "Another person changed the booking in the meantime. Check the current state, then decide again."
+        )
     return why(visit, refusal.reason)
 
 

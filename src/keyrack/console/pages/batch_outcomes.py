@@ -22,8 +22,8 @@ from keyrack.http.page_router import ConsolePages, Visit
 pages = ConsolePages()
 
 MOST = 100  # operations at once: as many as an address has room for
-ALL = N_("All %(num)s have succeeded.")
-SOME = N_("%(done)s of %(num)s have succeeded, %(failed)s have failed.")
+ALL = N_("All %(num)s are done.")
+SOME = N_("%(done)s of %(num)s are done, %(failed)s failed.")
 
 
 @dataclass(frozen=True, slots=True)

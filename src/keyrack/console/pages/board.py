@@ -32,7 +32,7 @@ SPAN = 14
 ROWS = (50, 100, 500)  # cars at once
 BARS = 1_500  # at once: some 1.2 MB of page; that there are more is told
 FAILED = timedelta(days=1)  # for how long what failed is shown
-CUT = N_("Only %(most)s times are shown, those that begin first.")
+CUT = N_("Only %(most)s bookings are shown, the earliest ones.")
 LONGEST = 200  # characters that are searched for
 USER = "user($select=id,emailAddress,userData)"
 FIRST, LAST = date(1970, 1, 8), date(9998, 12, 1)  # that a window begins

@@ -18,13 +18,13 @@ pages = ConsolePages()
 
 SECTION = "settings"
 DONE = {
-    "changed": N_("The client is changed. It holds at once, for tokens that are out as well."),
+    "changed": N_("The client is changed. The change takes effect at once, also for issued tokens."),
     "removed": N_("The client is removed."),
-    "secret": N_("The secret is removed, and its tokens are refused."),
+    "secret": N_("The secret is removed. Its tokens are no longer valid."),
 }
-NO_NAME = N_("Say what uses it, and for what.")
+NO_NAME = N_("Enter the program and its purpose.")
 NO_SCOPE = N_("Choose at least one.")
-PASSED = N_("Choose a day to come.")
+PASSED = N_("Choose a day in the future.")
 
 
 @pages.get("/{customer}/settings/clients", permission=Permission.CLIENTS_READ)

@@ -25,13 +25,11 @@ from keyrack.http.page_router import ConsolePages, Visit
 pages = ConsolePages()
 
 SHORTEST, LONGEST = 8, 1_000  # characters of a password
-OVER = N_(
-    "The link is not good any more: it was used, withdrawn or replaced, or its time is over. Ask for another one."
-)
-SIGN_IN = N_("There is an account of this name already. Sign in with it, then open the link again.")
+OVER = N_("The link is no longer valid: it was used, withdrawn or replaced, or has expired. Ask for a new one.")
+SIGN_IN = N_("An account with this name already exists. Sign in with it, then open the link again.")
 WRONG_LENGTH = N_("The new password must have 8 to 1,000 characters.")
-UNPROVEN = N_("Your account works for no further customer until its address is proven.")
-WRONG_CODE = N_("The code is wrong. A code of the app, or a recovery code, removes a second factor.")
+UNPROVEN = N_("Your account works for no further customer until its address is verified.")
+WRONG_CODE = N_("The code is wrong. To remove a second factor, enter a code of the app or a recovery code.")
 
 
 @pages.get("/invitation", is_public=True)

@@ -53,7 +53,7 @@ def _words(visit: Visit) -> dict[str, tuple[str, str]]:
         TOO_LONG: ("name", gettext(visit, "A name has at most 250 characters.")),
         NOT_VALID: ("name", gettext(visit, "Enter a name.")),
         "precondition-failed": (
-            "name", gettext(visit, "Somebody else has renamed the group meanwhile. Save again to have your name."),
+            "name", gettext(visit, "Another person renamed the group in the meantime. Save again to use your name."),
         ),
     }  # fmt: skip
 

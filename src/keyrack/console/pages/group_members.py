@@ -85,16 +85,16 @@ def titles(visit: Visit) -> dict[str, dict[str, str]]:
             "none": gettext(visit, "No cars in this group."),
         },
         "users": {
-            "many": gettext(visit, "Users"),
-            "add": gettext(visit, "Add users"),
-            "search": gettext(visit, "Search users"),
-            "none": gettext(visit, "No users in this group."),
+            "many": gettext(visit, "People"),
+            "add": gettext(visit, "Add people"),
+            "search": gettext(visit, "Search people"),
+            "none": gettext(visit, "No people in this group."),
         },
         "products": {
-            "many": gettext(visit, "Boxes"),
-            "add": gettext(visit, "Add boxes"),
-            "search": gettext(visit, "Search boxes"),
-            "none": gettext(visit, "No boxes in this group."),
+            "many": gettext(visit, "Key boxes"),
+            "add": gettext(visit, "Add key boxes"),
+            "search": gettext(visit, "Search key boxes"),
+            "none": gettext(visit, "No key boxes in this group."),
         },
         "services": {
             "many": gettext(visit, "Services"),
@@ -219,7 +219,7 @@ def _ticked(fields: Mapping[str, Sequence[str]]) -> list[int]:
 
 def _wrong(visit: Visit, ids: Sequence[int]) -> FormErrors:
     if not ids:
-        return invalid([("", gettext(visit, "Nothing is ticked. Tick one or more first."))])
+        return invalid([("", gettext(visit, "No rows are ticked. Tick one or more first."))])
     if len(ids) > MOST:
         return invalid([("", gettext(visit, "At most %(most)s are possible at once. Tick fewer.", most=MOST))])
     return RIGHT

@@ -112,4 +112,4 @@ def _words(visit: Visit, form: KeyFormView) -> str:
     boxes = ", ".join(box.name for box in form.boxes)
     if boxes:
         return gettext(visit, "Drawing of the key: %(name)s. It fits into: %(boxes)s.", name=form.name, boxes=boxes)
-    return gettext(visit, "Drawing of the key: %(name)s. No box fits.", name=form.name)
+    return gettext(visit, "Drawing of the key: %(name)s. No key box fits.", name=form.name)

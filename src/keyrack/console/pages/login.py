@@ -111,7 +111,7 @@ async def _second(visit: Visit, refusal: Refusal | None = None) -> Response:
     step = await visit.pending_login()
     if step is None:
         return _again(visit)
-    wrong = "" if refusal is None else gettext(visit, "The code is wrong, or was used already.")
+    wrong = "" if refusal is None else gettext(visit, "The code is wrong, or was already used.")
     if isinstance(refusal, TooManyRequests):
         wrong = _too_many(visit, refusal, TOO_MANY_CODES)
     return plain(
@@ -141,7 +141,7 @@ async def sign_out(visit: Visit) -> Response:
 def onward(visit: Visit, address: str, said: str = "") -> Response:
     """A page that goes on to a provider by itself. A redirect would not do: it counts as sent by the form, which the
     policy of the pages forbids wherever a provider leads on to (CSP 3, section 4.2.4)."""
-    text = said or gettext(visit, "You are being led on to your provider.")
+    text = said or gettext(visit, "You are being redirected to your provider.")
     return plain(visit, "onward.html", address=address, said=text)
 
 
@@ -151,7 +151,7 @@ def zone(name: str) -> str | None:
 
 
 async def _form(visit: Visit, refusal: Refusal | None = None, *, by_passkey: bool = False) -> Response:
-    wrong = gettext(visit, "That took too long. Sign in again.") if "over" in visit.query else ""
+    wrong = gettext(visit, "The sign-in took too long. Sign in again.") if "over" in visit.query else ""
     if isinstance(refusal, TooManyRequests):
         wrong = _too_many(visit, refusal)
     elif refusal is not None and by_passkey:

@@ -19,12 +19,12 @@ pages = ConsolePages()
 
 SECTION = "settings"
 DONE = {
-    "role": N_("The role is changed. It holds at once."),
-    "groups": N_("The limit is changed. It holds at once, for what is open as well."),
-    "removed": N_("The manager acts for this customer no longer."),
-    "withdrawn": N_("The invitation is withdrawn: its link is not good any more."),
+    "role": N_("The role is changed. The change takes effect at once."),
+    "groups": N_("The group scope is changed. The change takes effect at once, also in open pages."),
+    "removed": N_("The account no longer has access to this customer."),
+    "withdrawn": N_("The invitation is withdrawn. Its link is no longer valid."),
 }
-NO_ADDRESS = N_("Give an e-mail address, such as kim@example.com.")
+NO_ADDRESS = N_("Enter an e-mail address, for example kim@example.com.")
 NO_ROLE = N_("Choose a role.")
 WORDS = {"/emailAddress": ("address", NO_ADDRESS), "/role": ("role", NO_ROLE)}
 

@@ -17,9 +17,9 @@ from keyrack.http.page_router import ConsolePages, Visit
 pages = ConsolePages()
 
 TITLES = {
-    "CreateAssignment": N_("New assignment"),
-    "UpdateAssignment": N_("Change assignment"),
-    "DeleteAssignment": N_("End assignment"),
+    "CreateAssignment": N_("New booking"),
+    "UpdateAssignment": N_("Change booking"),
+    "DeleteAssignment": N_("End booking"),
 }
 
 

@@ -69,10 +69,10 @@ def _of(
 
 
 FIGURES = (
-    _of(ASSIGNMENTS, {"state": "now"}, "in-force", N_("Assignments in force"), N_("Keys that work now")),
+    _of(ASSIGNMENTS, {"state": "now"}, "in-force", N_("Bookings now"), N_("With keys that work now")),
     _of(
         OPERATIONS, {"state": "failed", "within": "week"},
-        "failed", N_("Failed operations"), N_("Asked for within a week"), "bad",
+        "failed", N_("Bookings that failed this week"), N_("Requested within a week"), "bad",
     ),
     Figure(
         Permission.WEBHOOKS_READ, count_failing, "/webhooks?state=failing",
@@ -80,20 +80,20 @@ FIGURES = (
     ),
     _of(
         DELIVERIES, {"state": "dead"},
-        "webhooks", N_("Dead deliveries"), N_("Webhooks did not take them"), "bad", rare=True,
+        "webhooks", N_("Failed notifications"), N_("Not accepted by their webhooks"), "bad", rare=True,
     ),
     _of(
         BOXES, {"type": "box", "service": "none"},
-        "boxes", N_("Boxes without service"), N_("They open no car"), "warn", is_for_whole=True,
+        "boxes", N_("Boxes without a service"), N_("They open nothing"), "warn", is_for_whole=True,
     ),
     _of(
         SERVICES, {"contract": "soon"},
-        "services", N_("Contracts that end soon"), N_("Within 30 days"), "warn", is_rare_in_groups=True,
+        "services", N_("Contracts ending"), N_("Within 30 days"), "warn", is_rare_in_groups=True,
     ),
-    _of(CARS, {"seen": "long"}, "offline", N_("Cars unseen for long"), N_("Silent for a week"), "warn"),
+    _of(CARS, {"seen": "long"}, "offline", N_("Not reporting"), N_("No report for a week"), "warn"),
     _of(  # the kind of thing is what an index of the log leads through
         CHANGES, {"resource": "boxReport", "kind": "boxReport.created", "within": "week"},
-        "warning", N_("Wrong logs of boxes"), N_("Reported within a week"), "bad", rare=True,
+        "warning", N_("Invalid logs of key boxes"), N_("Reported within a week"), "bad", rare=True,
     ),
 )  # fmt: skip
 

@@ -22,15 +22,15 @@ SECTION = "settings"
 NOT_PLACES = ("Etc/", "SystemV/", "US/")  # names of zones that are no places
 
 COUNTS = {  # kind of data -> from when on the time for which it is kept counts
-    "operations": N_("since they were done"),
-    "deliveries": N_("since the last attempt"),
-    "changes": N_("since they were recorded"),
-    "positions": N_("since the car was there"),
-    "odometer": N_("since they were read"),
-    "series": N_("since they were read"),
-    "answers": N_("since the first request"),
-    "people": N_("since they left the last customer"),
-    "sessions": N_("since signing in"),
+    "operations": N_("from their completion on"),
+    "deliveries": N_("from the last attempt on"),
+    "changes": N_("from the recording on"),
+    "positions": N_("from the time at the position on"),
+    "odometer": N_("from the reading on"),
+    "series": N_("from the reading on"),
+    "answers": N_("from the first request on"),
+    "people": N_("from leaving the last customer on"),
+    "sessions": N_("from the sign-in on"),
 }
 
 

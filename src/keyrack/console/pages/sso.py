@@ -19,15 +19,15 @@ pages = ConsolePages()
 
 # Why nobody is signed in -> in words; no more than they say is told to who has not shown who they are
 WORDS = {
-    "provider": N_("The sign-in did not work. Try again; if it fails again, tell whoever runs this server."),
+    "provider": N_("The sign-in failed. Try again. If it fails again, contact the operator of this server."),
     "declined": N_("The sign-in was not finished. Nothing has changed."),
-    "lapsed": N_("This sign-in is over, or it was begun in another browser. Sign in again."),
-    "unknown": N_("Nobody is known here for this account. Ask a manager of your company to add you."),
+    "lapsed": N_("This sign-in has expired, or was started in another browser. Sign in again."),
+    "unknown": N_("No account here belongs to this sign-in. Ask an owner at your company to invite you."),
     "connected": N_(
-        "This account cannot be connected: it belongs to somebody else, or you have connected another one."
+        "This account cannot be connected: it belongs to another person, or you have connected another one."
     ),
-    "other": N_("You are not signed in any more as whoever wanted to connect the account. Sign in, and try again."),
-    "invitation": N_("The invitation is not good any more, or it is to somebody else. Ask for a new one."),
+    "other": N_("You are no longer signed in with the account that started this. Sign in, then try again."),
+    "invitation": N_("The invitation is no longer valid, or is for another person. Ask for a new one."),
     "unproven": N_(
         "This account does not prove that the invited address is yours. Sign in, then open the invitation again."
     ),
@@ -56,7 +56,7 @@ async def callback(visit: Visit) -> Response:
     next = outcome.next if outcome.customer is None else f"{root(visit)}/{outcome.customer}"
     if outcome.needs_second_factor:  # from a page of ours: the cookie comes back from nowhere else
         second = f"{root(visit)}/sign-in/second?next={quote(next, safe='')}"
-        return onward(visit, second, gettext(visit, "Your account here has a second factor as well."))
+        return onward(visit, second, gettext(visit, "Your account here also has a second factor."))
     if outcome.is_first_proof:
         target = next if outcome.customer is not None else offer(visit, outcome.next)
         return plain(visit, "proven.html", status=200, next=target, mails=visit.settings.sends_mail)

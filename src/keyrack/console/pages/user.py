@@ -85,8 +85,8 @@ def _standing(visit: Visit, row: Mapping[str, Any], now: str) -> dict[str, Any]:
     begun, ended = instant(row["start"]) <= instant(now), row["end"] is not None and row["end"] <= now
     states = {
         "over": {"kind": "idle", "word": gettext(visit, "Past")},
-        "now": {"kind": "good", "word": gettext(visit, "In force")},
-        "coming": {"kind": "note", "word": gettext(visit, "Coming")},
+        "now": {"kind": "good", "word": gettext(visit, "Now")},
+        "coming": {"kind": "note", "word": gettext(visit, "Upcoming")},
     }
     return {**row, "standing": states["over" if ended else "now" if begun else "coming"]}
 
@@ -151,7 +151,7 @@ async def erase(visit: Visit) -> Response:
     typed = visit.form_value("name")
     is_address = address_form(typed.strip()) == address_form(user["emailAddress"])
     if not is_address and _plain(typed) != _plain(of_user(user).label):
-        text = gettext(visit, "This is neither the name nor the e-mail address. Nothing was erased.")
+        text = gettext(visit, "This is neither the name nor the e-mail address. Nothing was deleted.")
         return await _erase_form(visit, invalid([("name", text)]))
     try:
         await visit.call("POST", "/users/{userId}/erase", user["id"], key=visit.form_value("key") or None)
@@ -195,16 +195,17 @@ def _stays(visit: Visit, stays: Iterable[Mapping[str, str]]) -> list[str]:
     known = {
         "shared-or-left-lately": gettext(
             visit,
-            "Name, e-mail address and password go within minutes, unless another customer has the person as well: then "
-            "they stay for that one. If any customer has let the person go within the last %(days)s days, they go when "
-            "these are over. Whether either is so is not told.",
+            "Name, e-mail address and password are deleted within minutes. They are kept for another customer"
+                " if the person belongs to one. If a customer removed the person within the last %(days)s days,"
+                " they are deleted when this time has passed.",
             days=days,
         ),
         "until-forgotten": gettext(
-            visit, "Answers kept for repeated requests are sealed, and go after %(hours)s hours at the latest.",
+            visit, "Stored answers to repeated requests are encrypted, and deleted after %(hours)s hours at the"
+                " latest.",
             hours=hours,
         ),
-        "was-sent": gettext(visit, "What webhooks were sent already is with those who received it."),
+        "was-sent": gettext(visit, "Messages that webhooks already received stay with their receivers."),
     }  # fmt: skip
     return [known.get(stay["code"]) or stay["text"] for stay in stays]
 

@@ -25,10 +25,10 @@ pages = ConsolePages()
 NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 WRONG = {  # member -> what is wrong with it
     "url": N_(
-        "This cannot be the address of a webhook. It begins with https:// or http://, names a valid host, and has a"
-        " port from 1 to 65535 if any. It has no user name, no # and no blanks."
+        "This is not a valid webhook address. It must begin with https:// or http:// and have a valid host"
+        " name. A port must be from 1 to 65535. A user name, # and blanks are not allowed."
     ),
-    "secret": N_("Only letters, digits and signs of ASCII, at most 250, and no blank at either end."),
+    "secret": N_("Only ASCII letters, digits and signs, at most 250, without a blank at the start or end."),
     "kinds": N_("Choose at least one."),
     "dialect": N_("Choose one of the formats."),
 }
@@ -152,6 +152,8 @@ async def change(visit: Visit) -> Response:
         now = await visit.call("GET", "/webhooks/{webhookId}", visit.ids["webhook"])
         said = gettext(visit, WRONG.get(member, "")) if refusal.status == 400 else why(visit, refusal.reason)
         if refusal.status == 412:
-            said = gettext(visit, "Somebody else has changed it meanwhile. Saving again replaces what is there now.")
+            said = gettext(
+                visit, "Another person changed the webhook in the meantime. Saving again replaces the current values."
+            )
         return await _edit(visit, now.json, value, now.tag, said, refusal.status)
     return redirect(of_webhook(visit))

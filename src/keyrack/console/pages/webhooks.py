@@ -226,9 +226,9 @@ async def replay(visit: Visit) -> Response:
         try:
             body[member] = clock(visit).read(times[name])
         except NoSuchTime:
-            wrong[name] = gettext(visit, "The clocks are put forward over this time: there is none like it.")
+            wrong[name] = gettext(visit, "This time does not exist: the clocks are put forward over it.")
         except (ValueError, OverflowError):  # the last day of all may be over in UTC
-            wrong[name] = gettext(visit, "Give a day and a time.")
+            wrong[name] = gettext(visit, "Enter a day and a time.")
     if wrong:
         return await _span(visit, times, wrong, 400)
     try:
@@ -238,7 +238,7 @@ async def replay(visit: Visit) -> Response:
     except Unauthorized:
         raise
     except Refusal as refusal:
-        said = {400: N_("The end must lie after the start.")}.get(refusal.status)
+        said = {400: N_("The end must be later than the start.")}.get(refusal.status)
         where = "end" if said else ""
         return await _span(
             visit, times, {where: gettext(visit, said) if said else why(visit, refusal.reason)}, refusal.status
